@@ -1,0 +1,57 @@
+# One line per target: coxswain_library, coxswain_binary, coxswain_test, coxswain_bench.
+#   NAME  target without prefix; SRCS .cc files; HDRS .h files; DEPS targets (PUBLIC for libraries)
+
+set(COXSWAIN_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wno-unused-parameter)
+
+function(_coxswain_common target)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE ${COXSWAIN_WARNINGS})
+endfunction()
+
+# coxswain_library(NAME x SRCS ... HDRS ... DEPS ...) makes coxswain_x and the alias coxswain::x.
+function(coxswain_library)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;HDRS;DEPS" ${ARGN})
+  if(ARG_SRCS)
+    add_library(coxswain_${ARG_NAME} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    _coxswain_common(coxswain_${ARG_NAME})
+    target_link_libraries(coxswain_${ARG_NAME} PUBLIC ${ARG_DEPS})
+  else()
+    add_library(coxswain_${ARG_NAME} INTERFACE)
+    target_include_directories(coxswain_${ARG_NAME} INTERFACE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(coxswain_${ARG_NAME} INTERFACE ${ARG_DEPS})
+  endif()
+  add_library(coxswain::${ARG_NAME} ALIAS coxswain_${ARG_NAME})
+endfunction()
+
+# coxswain_binary(NAME cox SRCS ... DEPS ...) makes bin/cox.
+function(coxswain_binary)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  _coxswain_common(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# coxswain_test(NAME data_packing_test SRCS packing_test.cc DEPS ...): GoogleTest main included.
+# Each TEST becomes one ctest test. TIMEOUT in seconds, default 120.
+function(coxswain_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  _coxswain_common(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest_main)
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  include(GoogleTest)
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# coxswain_bench(NAME packing_bench SRCS ... DEPS ...) makes bench/packing_bench (Google Benchmark linked).
+function(coxswain_bench)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  _coxswain_common(${ARG_NAME})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} benchmark::benchmark)
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+endfunction()
