@@ -1,0 +1,36 @@
+// Job YAML -> JobSpec, every error at once.
+#ifndef COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
+#define COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
+
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+
+namespace coxswain::config {
+
+struct ConfigError {
+  std::string path;     // e.g. "spec.train.learning_rate"
+  int line = 0;         // 1-based, 0 when the key is missing
+  std::string message;  // with allowed range, or did-you-mean
+};
+
+struct ParsedJob {
+  JobSpec spec;                     // meaningful only when errors is empty
+  std::vector<ConfigError> errors;  // all of them, in line order
+  std::string effective_json;       // the resolved job, stable key order
+};
+
+// Checks `yaml` against the schema table. Relative paths are resolved against `base_dir`. Looks at
+// no file. `yaml_path` is only shown in messages.
+ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir);
+
+// "job.yaml:12: spec.train.lerning_rate: unknown key; did you mean learning_rate?" per error.
+std::string FormatErrors(const std::vector<ConfigError>& errors, const std::string& yaml_path);
+
+// The reference page (Markdown) generated from the schema table.
+std::string SchemaReference();
+
+}  // namespace coxswain::config
+
+#endif  // COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_

@@ -1,0 +1,29 @@
+// The parameter table of a model and its adapter: one list that load, init, optimizer, checkpoint and
+// export all walk.
+#ifndef COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
+#define COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/model_config.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::model {
+
+// Every tensor of the base model in memory order (see plan::Role for what is adjacent), all frozen.
+// A tied model has no lm_head entry.
+std::vector<plan::Parameter> BaseParameterTable(const ModelConfig& config);
+
+// Appends, behind the tensors of each unit, LoRA A and B of every target linear. A of linears that
+// share an input (q,k,v; gate,up) are adjacent, then their B. `targets`: module names such as
+// "q_proj", or {"all-linear"} = every linear of the blocks (lm_head excluded). Names are PEFT keys:
+// base_model.model.<module>.lora_A.weight. InvalidArgument lists the known modules for an unknown one.
+absl::StatusOr<std::vector<plan::Parameter>> WithLora(std::vector<plan::Parameter> base,
+                                                      const ModelConfig& config, int64_t rank,
+                                                      const std::vector<std::string>& targets);
+
+}  // namespace coxswain::model
+
+#endif  // COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_

@@ -1,0 +1,134 @@
+// The plan: what every rank of a gang must agree on, as plain data. The planner fills it, the wire
+// carries it serialised (proto/coxswain/v1/plan.proto), the engine allocates and runs exactly it.
+// A field that no worker reads does not belong here.
+#ifndef COXSWAIN_COMMON_PLAN_PLAN_H_
+#define COXSWAIN_COMMON_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/model_config.h"
+
+namespace coxswain::plan {
+
+// What a tensor is in the model. The engine finds tensors by (role, layer), never by name.
+enum class Role : uint32_t {
+  kEmbedding = 1,          // [vocab, hidden]
+  kInputNorm = 2,          // [hidden]
+  kQ = 3,                  // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
+  kK = 4,                  // [kv_heads*head_dim, hidden]
+  kV = 5,                  // [kv_heads*head_dim, hidden]
+  kQBias = 6,              // biases: adjacent in the table likewise
+  kKBias = 7,
+  kVBias = 8,
+  kQNorm = 9,              // [head_dim]
+  kKNorm = 10,             // [head_dim]
+  kO = 11,                 // [hidden, heads*head_dim]
+  kOBias = 12,
+  kPostAttentionNorm = 13, // [hidden]
+  kGate = 14,              // [intermediate, hidden]; kGate, kUp adjacent in the table
+  kUp = 15,                // [intermediate, hidden]
+  kDown = 16,              // [hidden, intermediate]
+  kGateBias = 17,
+  kUpBias = 18,
+  kDownBias = 19,
+  kFinalNorm = 20,         // [hidden]
+  kLmHead = 21,            // [vocab, hidden]; absent when tied
+  // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
+  kLoraA = 0x100,          // kLoraA | base role
+  kLoraB = 0x200,          // kLoraB | base role
+};
+constexpr Role LoraA(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraA) | static_cast<uint32_t>(base));
+}
+constexpr Role LoraB(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraB) | static_cast<uint32_t>(base));
+}
+
+inline constexpr int32_t kFrozen = -1;
+
+struct Parameter {
+  std::string name;      // Hugging Face name, or PEFT key for an adapter tensor
+  Role role{};
+  int32_t layer = -1;    // -1 outside the blocks
+  int64_t rows = 0;      // out features; length of a vector
+  int64_t cols = 1;      // in features; 1 for a vector
+  int32_t unit = 0;      // 0 embedding, 1..L blocks, L+1 final norm and head
+  int32_t group = kFrozen;  // index into Plan::groups, kFrozen: no gradient
+  int32_t save_rank = 0; // rank whose checkpoint shard holds it (trainable tensors only)
+
+  int64_t elements() const { return rows * cols; }
+  bool trainable() const { return group != kFrozen; }
+  bool operator==(const Parameter&) const = default;
+};
+
+// An optimizer group: learning rate of the step x lr_scale; decoupled weight decay of its own lr.
+struct ParameterGroup {
+  std::string name;           // e.g. "weights", "norms_and_biases", "lora_a", "lora_b"
+  double lr_scale = 1.0;      // > 0
+  double weight_decay = 0.0;  // >= 0
+  int64_t expected_elements = 0;  // trainable elements; Prepare refuses another count
+  bool operator==(const ParameterGroup&) const = default;
+};
+
+struct Lora {
+  int64_t rank = 0;       // 0: no adapter
+  double scale = 0.0;     // alpha/r, or alpha/sqrt(r) with rsLoRA
+  double dropout = 0.0;   // on the input of A
+  std::string init_from;  // PEFT adapter directory, empty: A Kaiming uniform(a = sqrt 5), B = 0
+  bool operator==(const Lora&) const = default;
+};
+
+enum class MemoryClass : uint32_t {
+  kWeights = 1, kGradients = 2, kOptimizer = 3, kActivations = 4, kWorkspace = 5,
+};
+
+// One allocation of the worker. The engine allocates each once at Prepare and nothing after.
+struct Buffer {
+  std::string name;       // e.g. "weights", "adam.m", "layer0.qkv", "logits"
+  MemoryClass memory_class{};
+  int64_t bytes = 0;      // 0 when alias_of is set
+  std::string alias_of;   // shares this buffer's memory, empty: owns it
+  bool operator==(const Buffer&) const = default;
+};
+
+struct Plan {
+  std::string job;
+  std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
+  std::string model_path;           // absolute directory
+  std::string init = "pretrained";  // "pretrained" | "random"
+  uint64_t seed = 42;               // adapter init, dropout, random init
+  model::ModelConfig model;
+  std::vector<Parameter> parameters;  // table order = order in memory
+  std::vector<ParameterGroup> groups;
+  Lora lora;
+  int32_t replicate = 1;            // replicas; world size = replicate * shard
+  int32_t shard = 1;
+  int64_t sequence_len = 0;         // bin capacity, tokens
+  int64_t micro_batch_bins = 1;     // bins of one micro-step
+  int64_t max_documents_per_bin = 32;
+  std::string recompute = "none";   // "none" | "block"
+  int64_t lm_head_chunk_tokens = 0; // rows of the logits buffer, > 0
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double max_grad_norm = 1.0;       // 0: no clipping
+  double label_smoothing = 0.0, z_loss = 0.0;
+  std::string compute_dtype = "float32";
+  std::vector<Buffer> buffers;
+
+  int32_t world_size() const { return replicate * shard; }
+  bool operator==(const Plan&) const = default;
+};
+
+// Deterministic serialised form and its inverse. Parse: InvalidArgument on garbage, an unknown
+// field, or a value outside its range.
+std::string SerializePlan(const Plan& plan);
+absl::StatusOr<Plan> ParsePlan(const std::string& bytes);
+
+// SHA-256 of SerializePlan(plan), 32 bytes.
+std::string PlanHash(const std::string& plan_bytes);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_PLAN_H_

@@ -1,0 +1,38 @@
+// Documents as token ids with target marks, memory-mapped from one file. Immutable once written.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain::data {
+
+class TokenStore {
+ public:
+  // Verifies magic, version, sizes and the index. DataLoss names the file and what differs.
+  static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& path);
+  ~TokenStore();
+
+  int64_t num_documents() const;
+  int64_t num_tokens() const;
+  int64_t num_targets() const;
+  int32_t length(int64_t document) const;                      // tokens, >= 1
+  std::span<const int32_t> tokens(int64_t document) const;
+  // Bit t (LSB first in byte t/8 of the document's own bytes): the token after t is a target of t.
+  std::span<const uint8_t> target_bits(int64_t document) const;
+  int64_t targets(int64_t document) const;                     // set bits
+  const std::string& path() const;
+
+ private:
+  TokenStore();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_

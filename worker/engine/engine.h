@@ -1,0 +1,106 @@
+// One rank's engine: owns the memory of a plan and executes its commands. Knows tensors, knows no
+// protobuf. Not thread-safe but for Abort(): the agent calls it from one thread.
+#ifndef COXSWAIN_WORKER_ENGINE_ENGINE_H_
+#define COXSWAIN_WORKER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/comm/collectives.h"
+
+namespace coxswain::engine {
+
+// Bins of this rank: whole documents, in order; T tokens in all.
+struct BinBatch {
+  std::vector<int64_t> bin_ids;            // global bin index
+  std::vector<int32_t> documents_per_bin;  // >= 1 each
+  std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
+  std::vector<int32_t> token_ids;          // [T], in [0, vocab)
+  std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
+};
+
+struct TrainStep {
+  int64_t step = 0;              // 0-based
+  BinBatch bins;
+  int64_t loss_denominator = 1;  // targets of the whole global batch
+  double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
+};
+
+struct PhaseSeconds {
+  double forward = 0, backward = 0, comm = 0, optimizer = 0, step = 0;
+};
+
+struct MemoryBytes {
+  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0, peak = 0;
+};
+
+struct StepStats {
+  double loss_sum = 0;         // of this rank's bins, before the update
+  double global_loss_sum = 0;  // over all ranks
+  int64_t targets = 0;         // of this rank's bins
+  int64_t tokens = 0;
+  double grad_norm = 0;        // global, before clipping
+  int64_t nonfinite = 0;       // non-finite gradient elements, all ranks
+  bool applied = false;
+  PhaseSeconds seconds;
+};
+
+struct EvalStats {
+  double loss_sum = 0;  // of this rank's bins
+  int64_t targets = 0;
+  int64_t tokens = 0;
+  PhaseSeconds seconds;
+};
+
+struct ShardFile {
+  std::string name;
+  int64_t bytes = 0;
+  std::string sha256;  // lower-case hex
+};
+
+class Engine {
+ public:
+  // Checks that every op of the plan is supported, allocates its buffers, loads base weights and the
+  // adapter; with `checkpoint_dir` also masters, moments and counters of that committed checkpoint.
+  // InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
+  // ResourceExhausted for memory: each names the object and both values.
+  static absl::StatusOr<std::unique_ptr<Engine>> Prepare(const plan::Plan& plan, int rank,
+                                                         const std::string& checkpoint_dir);
+  ~Engine();
+
+  // Gives the engine its group; must be called before Train when the plan has more than one rank.
+  absl::Status Connect(std::unique_ptr<comm::Collectives> group);
+
+  // One optimizer step: micro-steps over the bins, gradient all-reduce, norm, clip, AdamW. Also
+  // enforces the self-verification of design.md section 6: FailedPrecondition names the group.
+  absl::StatusOr<StepStats> Train(const TrainStep& step);
+  absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
+
+  // Copies masters, moments and counters; returns their digest (hex). `finished_steps` names it.
+  absl::StatusOr<std::string> Snapshot(int64_t finished_steps);
+  // Writes this rank's tensors of the newest snapshot into `directory`, fsynced. FailedPrecondition
+  // when `finished_steps` is not the newest snapshot's.
+  absl::StatusOr<std::vector<ShardFile>> SaveShard(const std::string& directory,
+                                                   int64_t finished_steps);
+
+  void Abort();  // any thread: wakes a collective in progress
+
+  int64_t start_step() const;       // 0, or the checkpoint's finished steps
+  int64_t applied_updates() const;
+  MemoryBytes memory() const;
+  std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on
+
+ private:
+  Engine();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_ENGINE_H_
