@@ -1,0 +1,168 @@
+#include "common/logging.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <ctime>
+#include <deque>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <nlohmann/json.hpp>
+
+namespace coxswain::log {
+namespace {
+
+constexpr size_t kRingLines = 4096;
+
+std::string Quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// JSON has no NaN or infinity: they are written as strings.
+std::string Number(double v) {
+  return std::isfinite(v) ? nlohmann::json(v).dump() : Quoted(fmt::format("{}", v));
+}
+
+std::string_view LevelName(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return "debug";
+    case Level::kInfo:
+      return "info";
+    case Level::kWarning:
+      return "warning";
+    case Level::kError:
+      return "error";
+  }
+  return "error";
+}
+
+std::string Timestamp(int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                     unix_ms % 1000);
+}
+
+// The process's log. Numbering, ring and sinks change together, under one mutex, so that the ring
+// and the sinks hold the lines in the same order.
+class Log {
+ public:
+  static Log& Get() {
+    static Log* const log = new Log;  // outlives the threads that still log at exit
+    return *log;
+  }
+
+  void Init(std::string_view component, Level level, const std::string& file) {
+    std::string file_error;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      component_ = component;
+      level_ = level;
+      sinks_.resize(1);
+      if (!file.empty()) {
+        try {
+          sinks_.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file));
+        } catch (const spdlog::spdlog_ex& e) {
+          file_error = e.what();
+        }
+      }
+      MakeLogger();
+    }
+    if (!file_error.empty()) {
+      Write(Level::kError, "the log file cannot be opened; lines go to stderr only",
+            {{"file", file}, {"error", file_error}});
+    }
+  }
+
+  void Write(Level level, std::string_view message, Fields fields) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (level < level_) return;
+    Line line;
+    line.number = next_number_++;
+    line.time_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+    line.level = level;
+    line.json = fmt::format(R"({{"ts":"{}","level":"{}","component":{},"msg":{})",
+                            Timestamp(line.time_unix_ms), LevelName(level), Quoted(component_),
+                            Quoted(message));
+    for (const auto& [name, value] : fields) {
+      line.json += fmt::format(",{}:{}", Quoted(name), value.json);
+    }
+    line.json += '}';
+    logger_->log(spdlog::level::info, line.json);
+    ring_.push_back(std::move(line));
+    if (ring_.size() > kRingLines) ring_.pop_front();
+    changed_.notify_all();
+  }
+
+  std::vector<Line> Wait(uint64_t after, int64_t timeout_ms) {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                      [&] { return next_number_ > after + 1; });
+    const auto first = std::find_if(ring_.begin(), ring_.end(),
+                                    [&](const Line& line) { return line.number > after; });
+    return {first, ring_.end()};
+  }
+
+ private:
+  Log() : sinks_{std::make_shared<spdlog::sinks::stderr_sink_mt>()} { MakeLogger(); }
+
+  void MakeLogger() {
+    logger_ = std::make_unique<spdlog::logger>("coxswain", sinks_.begin(), sinks_.end());
+    logger_->set_pattern("%v");
+    logger_->flush_on(spdlog::level::info);
+  }
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::string component_ = "coxswain";
+  Level level_ = Level::kInfo;
+  std::vector<spdlog::sink_ptr> sinks_;
+  std::unique_ptr<spdlog::logger> logger_;
+  std::deque<Line> ring_;
+  uint64_t next_number_ = 1;
+};
+
+}  // namespace
+
+Value::Value(const char* v) : json(Quoted(v)) {}
+Value::Value(std::string v) : json(Quoted(v)) {}
+Value::Value(std::string_view v) : json(Quoted(v)) {}
+Value::Value(double v) : json(Number(v)) {}
+Value::Value(int64_t v) : json(std::to_string(v)) {}
+Value::Value(uint64_t v) : json(std::to_string(v)) {}
+Value::Value(int v) : json(std::to_string(v)) {}
+Value::Value(bool v) : json(v ? "true" : "false") {}
+
+void Init(std::string_view component, Level level, const std::string& file) {
+  Log::Get().Init(component, level, file);
+}
+
+void Debug(std::string_view message, Fields fields) {
+  Log::Get().Write(Level::kDebug, message, fields);
+}
+void Info(std::string_view message, Fields fields) {
+  Log::Get().Write(Level::kInfo, message, fields);
+}
+void Warning(std::string_view message, Fields fields) {
+  Log::Get().Write(Level::kWarning, message, fields);
+}
+void Error(std::string_view message, Fields fields) {
+  Log::Get().Write(Level::kError, message, fields);
+}
+
+std::vector<Line> Lines(uint64_t after) { return Log::Get().Wait(after, 0); }
+std::vector<Line> WaitForLines(uint64_t after, int64_t timeout_ms) {
+  return Log::Get().Wait(after, timeout_ms);
+}
+
+}  // namespace coxswain::log
