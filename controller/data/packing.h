@@ -1,4 +1,5 @@
-// Packs documents into bins of fixed capacity. O(n log n), deterministic in (lengths, spec, seed, pass).
+// Packs documents into bins of fixed capacity. O(n log n), deterministic in (lengths, spec, seed,
+// pass).
 #ifndef COXSWAIN_CONTROLLER_DATA_PACKING_H_
 #define COXSWAIN_CONTROLLER_DATA_PACKING_H_
 
@@ -21,9 +22,9 @@ struct Bins {
   }
 };
 
-// Every document lands in exactly one bin; a bin's lengths sum to at most `capacity` and it holds at
-// most spec.max_documents_per_bin documents. Order of documents is shuffled by (seed, pass) first.
-// InvalidArgument names a document longer than capacity with both numbers.
+// Every document lands in exactly one bin; a bin's lengths sum to at most `capacity` and it holds
+// at most spec.max_documents_per_bin documents. Order of documents is shuffled by (seed, pass)
+// first. InvalidArgument names a document longer than capacity with both numbers.
 absl::StatusOr<Bins> PackDocuments(std::span<const int32_t> lengths, int64_t capacity,
                                    const config::PackingSpec& spec, uint64_t seed, int64_t pass);
 

@@ -1,4 +1,5 @@
-// Data preparation of a job: read -> template -> tokenize -> mask -> token store, cached by content.
+// Data preparation of a job: read -> template -> tokenize -> mask -> token store, cached by
+// content.
 #ifndef COXSWAIN_CONTROLLER_DATA_PREPARE_H_
 #define COXSWAIN_CONTROLLER_DATA_PREPARE_H_
 
@@ -16,11 +17,11 @@ namespace coxswain::data {
 
 struct DatasetStats {
   int64_t records_read = 0;
-  int64_t documents = 0;         // kept
+  int64_t documents = 0;  // kept
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
-  int64_t bad_records = 0;       // skipped by on_bad_record: skip
-  int64_t no_target = 0;         // dropped: no trainable token
+  int64_t bad_records = 0;  // skipped by on_bad_record: skip
+  int64_t no_target = 0;    // dropped: no trainable token
   int64_t tokens = 0;
   int64_t targets = 0;
   int64_t longest_document = 0;  // tokens
@@ -31,7 +32,7 @@ struct PreparedData {
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
   DatasetStats train_stats;
   DatasetStats eval_stats;
-  std::string content_hash;          // SHA-256 hex of everything the tokens depend on
+  std::string content_hash;  // SHA-256 hex of everything the tokens depend on
   std::vector<std::string> warnings;
 };
 
@@ -42,8 +43,8 @@ struct PrepareOptions {
   std::function<bool()> cancelled;                // may be null; polled per batch
 };
 
-// Files stream: memory stays flat whatever their size. InvalidArgument carries path:line of the first
-// bad record, or says that no trainable token is left and why.
+// Files stream: memory stays flat whatever their size. InvalidArgument carries path:line of the
+// first bad record, or says that no trainable token is left and why.
 absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& job, const PrepareOptions& options);
 
 }  // namespace coxswain::data

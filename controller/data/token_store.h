@@ -20,11 +20,11 @@ class TokenStore {
   int64_t num_documents() const;
   int64_t num_tokens() const;
   int64_t num_targets() const;
-  int32_t length(int64_t document) const;                      // tokens, >= 1
+  int32_t length(int64_t document) const;  // tokens, >= 1
   std::span<const int32_t> tokens(int64_t document) const;
   // Bit t (LSB first in byte t/8 of the document's own bytes): the token after t is a target of t.
   std::span<const uint8_t> target_bits(int64_t document) const;
-  int64_t targets(int64_t document) const;                     // set bits
+  int64_t targets(int64_t document) const;  // set bits
   const std::string& path() const;
 
  private:
