@@ -1,0 +1,68 @@
+// Causal grouped-query attention over packed documents, optionally within a sliding window.
+// Query head h reads kv head h / (nq/nkv). Position i of a document sees positions
+// max(0, i - window + 1) .. i of the same document (window 0: 0 .. i).
+//   S = scale Q K^T;  P = softmax(S);  O = P V;  lse = log sum exp S
+//   D = rowsum(dO O);  dP = dO V^T;  dS = P (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dV =
+//   P^T dO
+// Source: Dao, "FlashAttention-2", 2023, section 3; transformers sliding_window_overlay (kv > q -
+// window).
+#ifndef COXSWAIN_KERNELS_ATTENTION_H_
+#define COXSWAIN_KERNELS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+struct AttentionSpec {
+  DType dtype = DType::kFloat32;
+  int64_t num_heads = 0;     // nq, a multiple of nkv
+  int64_t num_kv_heads = 0;  // nkv
+  int64_t head_dim = 0;      // hd
+  int64_t window = 0;        // last positions visible, itself included; 0: all before
+  float scale = 0.0f;        // usually 1/sqrt(hd)
+};
+bool AttentionSupports(const AttentionSpec& spec);
+
+// Extents that Prepare knows: at most so many tokens, and no document longer than that.
+int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
+                                       int64_t max_document_length);
+int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
+                                        int64_t max_document_length);
+
+// The documents of a micro-batch, back to back.
+struct Documents {
+  int64_t count = 0;                    // n
+  const int32_t* cu_seqlens = nullptr;  // [n + 1], 0 = cu[0] <= ... <= cu[n] = T; length 0 allowed
+  int64_t max_length = 0;               // bound on every document's length
+};
+
+struct AttentionForwardArgs {
+  AttentionSpec spec;
+  int64_t tokens = 0;  // T
+  Documents documents;
+  const void* qkv = nullptr;  // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
+  void* out = nullptr;        // [T, nq hd]
+  float* lse = nullptr;       // [nq, T], saved for backward
+  Workspace workspace;
+};
+void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
+
+struct AttentionBackwardArgs {
+  AttentionSpec spec;
+  int64_t tokens = 0;
+  Documents documents;
+  const void* qkv = nullptr;   // [T, (nq + 2 nkv) hd], as forward read it
+  const void* out = nullptr;   // [T, nq hd]
+  const float* lse = nullptr;  // [nq, T]
+  const void* dout = nullptr;  // [T, nq hd]
+  void* dqkv = nullptr;        // [T, (nq + 2 nkv) hd], overwritten; not qkv
+  Workspace workspace;
+};
+void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_ATTENTION_H_

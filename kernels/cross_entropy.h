@@ -1,0 +1,41 @@
+// Cross-entropy of a chunk of logits; the gradient replaces the logits. With p = softmax(z),
+// lse = log sum exp z, smoothing e, z-loss weight c and target y:
+//   nll = lse - z_y;  loss = (1 - e) nll + e mean_v(lse - z_v) + c lse^2
+//   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale; p_y - 1 is formed in float32.
+// An ignored row has loss 0, nll 0 and gradient 0, whatever its logits.
+// Source: torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
+#ifndef COXSWAIN_KERNELS_CROSS_ENTROPY_H_
+#define COXSWAIN_KERNELS_CROSS_ENTROPY_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+inline constexpr int32_t kIgnoreTarget = -100;
+
+struct CrossEntropySpec {
+  DType dtype = DType::kFloat32;  // logits
+  int64_t vocab = 0;              // V
+  float label_smoothing = 0.0f;   // e, in [0, 1)
+  float z_loss = 0.0f;            // c, >= 0
+};
+bool CrossEntropySupports(const CrossEntropySpec& spec);
+
+struct CrossEntropyArgs {
+  CrossEntropySpec spec;
+  int64_t rows = 0;                       // N; N V may exceed 2^31
+  void* logits = nullptr;                 // [N, V]; overwritten by dz unless gradient_scale is null
+  const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget
+  const float* gradient_scale = nullptr;  // one float in device memory: 1 / targets of the global
+                                          // batch; null: losses only, logits unchanged
+  float* loss = nullptr;                  // [N], the objective, unscaled
+  float* nll = nullptr;                   // [N], without smoothing and z-loss; null: not wanted
+};
+void CrossEntropy(const CrossEntropyArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_CROSS_ENTROPY_H_

@@ -1,0 +1,41 @@
+// C = alpha op(A) op(B) + beta C (+ bias on every row). beta 1 is the gradient accumulator.
+// A linear layer y = x W^T + b is {transpose_b, a = x, b = W}; dx = dy W has no transpose;
+// dW += dy^T x is {transpose_a, a = dy, b = x, beta = 1}.
+#ifndef COXSWAIN_KERNELS_GEMM_H_
+#define COXSWAIN_KERNELS_GEMM_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+struct GemmSpec {
+  DType dtype = DType::kFloat32;         // A, B, bias
+  DType output_dtype = DType::kFloat32;  // C
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+bool GemmSupports(const GemmSpec& spec);
+
+// Row-major. An extent of 0 is allowed: k = 0 leaves beta C (+ bias). With beta 0, C is not read.
+struct GemmArgs {
+  GemmSpec spec;
+  int64_t m = 0, n = 0, k = 0;
+  float alpha = 1.0f;
+  const void* a = nullptr;  // [m, k]; [k, m] when transpose_a
+  int64_t lda = 0;          // elements between rows of A as stored
+  const void* b = nullptr;  // [k, n]; [n, k] when transpose_b
+  int64_t ldb = 0;
+  float beta = 0.0f;
+  void* c = nullptr;  // [m, n], overlaps neither A nor B
+  int64_t ldc = 0;
+  const void* bias = nullptr;  // [n], added to every row; null: none
+  Workspace workspace;         // GEMM scratch of the plan; the CPU library needs none
+};
+void Gemm(const GemmArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_GEMM_H_

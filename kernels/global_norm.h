@@ -1,0 +1,54 @@
+// Norm of all gradients together, and what the optimizer does with it.
+#ifndef COXSWAIN_KERNELS_GLOBAL_NORM_H_
+#define COXSWAIN_KERNELS_GLOBAL_NORM_H_
+
+#include <cstdint>
+
+#include "kernels/adamw.h"
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+struct NormTensor {
+  const void* data = nullptr;
+  int64_t elements = 0;
+};
+
+struct NormSums {
+  double sum_squares = 0.0;  // non-finite elements propagate
+  double nonfinite = 0.0;    // number of elements that are infinite or NaN; double so that both
+                             // numbers travel in one all-reduce
+};
+
+struct GlobalNormSpec {
+  DType dtype = DType::kFloat32;  // of every tensor
+};
+bool GlobalNormSupports(const GlobalNormSpec& spec);
+
+int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t total_elements);
+
+// Squares are added in double, in fixed blocks in table order: the bits depend on the list only.
+struct GlobalNormArgs {
+  GlobalNormSpec spec;
+  const NormTensor* tensors = nullptr;  // [count], device memory
+  int64_t count = 0;
+  NormSums* sums = nullptr;  // overwritten, device memory
+  Workspace workspace;
+};
+void GlobalNorm(const GlobalNormArgs& args, Stream* stream);
+
+// Decides the update from the sums of all ranks. norm = sqrt(sum_squares);
+// clip_factor = min(1, max_norm / (norm + 1e-6)), 1 when max_norm is 0; skip = norm not finite.
+// Source: torch.nn.utils.clip_grad_norm_.
+struct DecideUpdateArgs {
+  const NormSums* sums = nullptr;
+  double max_norm = 0.0;
+  OptimizerScalars* scalars = nullptr;  // clip_factor and skip are written
+  double* norm = nullptr;               // before clipping
+};
+void DecideUpdate(const DecideUpdateArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_GLOBAL_NORM_H_

@@ -1,0 +1,67 @@
+// Low-rank adapters of linears that share their input x (q, k, v; gate, up; or one alone):
+//   h = drop(x) A^T;  y_j += scale h_j B_j^T
+//   g_j = scale dy_j B_j;  dB_j += scale dy_j^T h_j;  dA += g^T drop(x);  dx += undrop(g A)
+// The j-th member's y_j is a column slice of the packed output. No N x K temporary is formed.
+// Source: Hu et al., "LoRA", 2021; peft lora.Linear.
+#ifndef COXSWAIN_KERNELS_LORA_LINEAR_H_
+#define COXSWAIN_KERNELS_LORA_LINEAR_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/dropout.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+inline constexpr int64_t kMaxLoraMembers = 3;
+
+struct LoraLinearSpec {
+  DType dtype = DType::kFloat32;       // x, y, A, B, h and their gradients but dA, dB
+  DType grad_dtype = DType::kFloat32;  // dA, dB
+  int64_t in_features = 0;             // K
+  int64_t rank = 0;                    // r, of every member
+  int64_t members = 0;                 // g, 1 .. kMaxLoraMembers
+  int64_t out_features[kMaxLoraMembers] = {0, 0, 0};   // N_j
+  int64_t column_offset[kMaxLoraMembers] = {0, 0, 0};  // of y_j in a row of y
+  int64_t ldy = 0;                                     // columns of the packed y, >= offset_j + N_j
+  float scale = 0.0f;                                  // alpha/r or alpha/sqrt(r)
+  float dropout_rate = 0.0f;                           // in [0, 1)
+};
+bool LoraLinearSupports(const LoraLinearSpec& spec);
+
+int64_t LoraLinearForwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows);
+int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows);
+
+struct LoraLinearForwardArgs {
+  LoraLinearSpec spec;
+  DropoutMask mask;                                              // read only when dropout_rate > 0
+  int64_t rows = 0;                                              // T
+  const void* x = nullptr;                                       // [T, K]
+  const void* a = nullptr;                                       // [g r, K]: A_0, A_1, ...
+  const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r]
+  void* h = nullptr;                                             // [T, g r], saved for backward
+  void* y = nullptr;                                             // [T, ldy], slices accumulated
+  Workspace workspace;
+};
+void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream);
+
+struct LoraLinearBackwardArgs {
+  LoraLinearSpec spec;
+  DropoutMask mask;  // that of forward
+  int64_t rows = 0;
+  const void* x = nullptr;  // [T, K]
+  const void* a = nullptr;  // [g r, K]
+  const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};
+  const void* h = nullptr;                                  // [T, g r]
+  const void* dy = nullptr;                                 // [T, ldy]
+  void* da = nullptr;                                       // [g r, K], accumulated
+  void* db[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r], accumulated
+  void* dx = nullptr;  // [T, K], accumulated; null: x needs no gradient
+  Workspace workspace;
+};
+void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_LORA_LINEAR_H_

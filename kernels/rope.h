@@ -1,0 +1,60 @@
+// Rotary position embedding, half-split layout: (a, b) = (x[:hd/2], x[hd/2:]) of each head,
+//   a' = a cos - b sin;  b' = b cos + a sin;  the backward turns by the opposite angle.
+// Source: Su et al., "RoFormer", 2021; transformers rotate_half and modeling_rope_utils.
+#ifndef COXSWAIN_KERNELS_ROPE_H_
+#define COXSWAIN_KERNELS_ROPE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+struct RopeFrequencies {
+  int64_t head_dim = 0;  // even
+  double theta = 10000.0;
+  // Llama-3 scaling of the low frequencies; otherwise they stay as they are.
+  bool llama3 = false;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_max_position = 8192;
+};
+
+// Host. Inverse frequencies [head_dim/2]. Throws std::invalid_argument for an odd head_dim.
+std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies);
+
+struct RopeTable {
+  int64_t positions = 0;
+  std::vector<float> cos;  // [positions, head_dim/2]
+  std::vector<float> sin;  // [positions, head_dim/2]
+};
+// Host. The angle is the float32 product position x inverse frequency, as in transformers.
+RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions);
+
+struct RopeSpec {
+  DType dtype = DType::kFloat32;  // qkv
+  int64_t num_heads = 0;          // nq
+  int64_t num_kv_heads = 0;       // nkv
+  int64_t head_dim = 0;           // hd, even
+};
+bool RopeSupports(const RopeSpec& spec);
+
+// In place on the q and k heads of packed rows; v is not touched.
+struct RopeArgs {
+  RopeSpec spec;
+  int64_t tokens = 0;                  // T
+  void* qkv = nullptr;                 // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
+  const float* cos = nullptr;          // [positions, hd/2]
+  const float* sin = nullptr;          // [positions, hd/2]
+  const int32_t* positions = nullptr;  // [T], within the document; below the table's positions
+};
+void RopeForward(const RopeArgs& args, Stream* stream);
+// The same on the gradient of qkv.
+void RopeBackward(const RopeArgs& args, Stream* stream);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_ROPE_H_
