@@ -24,6 +24,8 @@ struct GroupConfig {
 // Every call is collective: all ranks make the same calls in the same order. A peer that dies or is
 // late gives Unavailable naming the operation and its ordinal. After Abort() every call, also one in
 // progress, gives Cancelled. Results are equal on all ranks, bit for bit, and equal from run to run.
+// Destroying a group closes its sockets at once: another rank still inside a call then gets
+// Unavailable, so destroy when every rank's last result is known, or to abort.
 class Collectives {
  public:
   // Forms the group and checks it by an all-reduce of rank ids. world_size 1 needs no rendezvous.

@@ -1,0 +1,238 @@
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/worker/comm/in_process_rendezvous.h"
+#include "worker/comm/collectives.h"
+
+namespace coxswain::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Runs `body` on one thread per rank with a group formed over loopback.
+void WithRanks(int world, const std::function<void(Collectives&)>& body,
+               milliseconds timeout = milliseconds(30000)) {
+  InProcessRendezvous rendezvous;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.emplace_back([&, rank] {
+      GroupConfig config;
+      config.rank = rank;
+      config.world_size = world;
+      config.timeout = timeout;
+      auto group = Collectives::Form(config, world == 1 ? nullptr : &rendezvous);
+      ASSERT_TRUE(group.ok()) << group.status();
+      body(**group);
+    });
+  }
+  for (auto& thread : ranks) thread.join();
+}
+
+// Values whose sum depends on the order of addition.
+template <typename T>
+T Element(int rank, int64_t i) {
+  const uint64_t bits =
+      (static_cast<uint64_t>(rank) << 40 | static_cast<uint64_t>(i)) * 0x9E3779B97F4A7C15u;
+  return static_cast<T>(static_cast<double>(bits >> 11) * 0x1p-53 - 0.5) *
+         static_cast<T>(bits % 7 == 0 ? 1e6 : 1.0);
+}
+
+template <typename T>
+std::vector<T> Contribution(int rank, int64_t n) {
+  std::vector<T> data(n);
+  for (int64_t i = 0; i < n; ++i) data[i] = Element<T>(rank, i);
+  return data;
+}
+
+template <typename T>
+std::vector<T> SumInRankOrder(int world, int64_t n) {
+  std::vector<T> sum = Contribution<T>(0, n);
+  for (int r = 1; r < world; ++r) {
+    for (int64_t i = 0; i < n; ++i) sum[i] += Element<T>(r, i);
+  }
+  return sum;
+}
+
+template <typename T>
+bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+class GlooSizes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(World, GlooSizes, testing::Values(1, 2, 3, 4, 7));
+
+// Invariant comm-1. Lengths around the switch from direct to scattered exchange (16 KiB), around a
+// segment (256 KiB x world), and odd tails.
+TEST_P(GlooSizes, AllReduceAddsInRankOrderOnEveryRank) {
+  const int world = GetParam();
+  const int64_t segment = 65536 * world;
+  for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{4095}, int64_t{4096}, int64_t{4097},
+                    segment - 1, segment, segment + 1, int64_t{1} << 20}) {
+    const auto expected = SumInRankOrder<float>(world, n);
+    const auto expected_double = SumInRankOrder<double>(world, n);
+    WithRanks(world, [&](Collectives& group) {
+      auto data = Contribution<float>(group.rank(), n);
+      ASSERT_TRUE(group.AllReduceSum(data.data(), n).ok());
+      EXPECT_TRUE(SameBits(data, expected)) << "n " << n << " rank " << group.rank();
+      auto wide = Contribution<double>(group.rank(), n);
+      ASSERT_TRUE(group.AllReduceSum(wide.data(), n).ok());
+      EXPECT_TRUE(SameBits(wide, expected_double)) << "n " << n << " rank " << group.rank();
+      EXPECT_EQ(group.ordinal(), 2u);
+    });
+  }
+}
+
+TEST(GlooTest, ManyCallsOfOneGroupStayInStep) {
+  WithRanks(3, [](Collectives& group) {
+    for (int round = 0; round < 50; ++round) {
+      const int64_t n = 1 + round * 997;
+      std::vector<float> data(n, static_cast<float>(group.rank() + round));
+      ASSERT_TRUE(group.AllReduceSum(data.data(), n).ok());
+      ASSERT_EQ(data.front(), 3.0f * round + 3.0f);
+      ASSERT_EQ(data.back(), 3.0f * round + 3.0f);
+      ASSERT_TRUE(group.Barrier().ok());
+    }
+    EXPECT_EQ(group.ordinal(), 100u);
+  });
+}
+
+TEST(GlooTest, NonFiniteValuesReachEveryRank) {
+  WithRanks(2, [](Collectives& group) {
+    std::vector<float> data(5000, 1.0f);
+    if (group.rank() == 1) data[4999] = std::nanf("");
+    ASSERT_TRUE(group.AllReduceSum(data.data(), 5000).ok());
+    EXPECT_EQ(data[0], 2.0f);
+    EXPECT_TRUE(std::isnan(data[4999]));
+  });
+}
+
+TEST(GlooTest, NoRankLeavesABarrierBeforeAllEnter) {
+  std::atomic<int> entered{0};
+  WithRanks(4, [&](Collectives& group) {
+    for (int round = 1; round <= 20; ++round) {
+      ++entered;
+      ASSERT_TRUE(group.Barrier().ok());
+      EXPECT_GE(entered.load(), 4 * round);
+      ASSERT_TRUE(group.Barrier().ok());
+    }
+  });
+}
+
+// Invariant comm-2. Rank 1 never calls: rank 0 waits until its own Abort.
+TEST(GlooTest, AbortWakesACallInProgressAndEndsTheGroup) {
+  for (int64_t n : {int64_t{10}, int64_t{1} << 20}) {
+    std::promise<void> done;
+    auto finished = done.get_future().share();
+    WithRanks(2, [&](Collectives& group) {
+      if (group.rank() == 1) {
+        finished.wait();
+        return;
+      }
+      std::vector<float> data(n, 1.0f);
+      auto result =
+          std::async(std::launch::async, [&] { return group.AllReduceSum(data.data(), n); });
+      EXPECT_EQ(result.wait_for(milliseconds(50)), std::future_status::timeout);
+      group.Abort();
+      ASSERT_EQ(result.wait_for(milliseconds(5000)), std::future_status::ready);
+      EXPECT_EQ(result.get().code(), absl::StatusCode::kCancelled);
+      EXPECT_EQ(group.Barrier().code(), absl::StatusCode::kCancelled);
+      done.set_value();
+    });
+  }
+}
+
+TEST(GlooTest, AbortOfOneRankFailsTheOthersAtOnce) {
+  WithRanks(3, [](Collectives& group) {
+    if (group.rank() == 2) {
+      group.Abort();
+      return;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(group.Barrier().code(), absl::StatusCode::kUnavailable);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(10000));
+  });
+}
+
+// Invariant comm-3.
+TEST(GlooTest, DeadPeerGivesUnavailableNamingOperationAndOrdinal) {
+  WithRanks(2, [](Collectives& group) {
+    ASSERT_TRUE(group.Barrier().ok());
+    if (group.rank() == 1) return;  // destroyed: its sockets close
+    std::vector<float> data(100000, 1.0f);
+    const absl::Status status = group.AllReduceSum(data.data(), 100000);
+    ASSERT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_NE(status.message().find("#2 (all_reduce of 100000 float32), rank 0 of 2"),
+              std::string::npos)
+        << status;
+    EXPECT_EQ(group.Barrier(), status);  // the group stays broken, with its first cause
+  });
+}
+
+TEST(GlooTest, LatePeerGivesUnavailableAfterTheTimeout) {
+  std::promise<void> done;
+  auto finished = done.get_future().share();
+  WithRanks(
+      2,
+      [&](Collectives& group) {
+        if (group.rank() == 1) {
+          finished.wait();
+          return;
+        }
+        float value = 1.0f;
+        const absl::Status status = group.AllReduceSum(&value, 1);
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+        EXPECT_NE(status.message().find("#1"), std::string::npos) << status;
+        done.set_value();
+      },
+      milliseconds(1000));
+}
+
+TEST(GlooTest, MissingRankFailsFormationAfterTheTimeout) {
+  InProcessRendezvous rendezvous;
+  GroupConfig config;
+  config.world_size = 2;
+  config.timeout = milliseconds(100);
+  const auto group = Collectives::Form(config, &rendezvous);
+  EXPECT_EQ(group.status().code(), absl::StatusCode::kDeadlineExceeded) << group.status();
+}
+
+TEST(GlooTest, CancelledRendezvousEndsFormation) {
+  InProcessRendezvous rendezvous;
+  GroupConfig config;
+  config.world_size = 2;
+  auto group =
+      std::async(std::launch::async, [&] { return Collectives::Form(config, &rendezvous); });
+  rendezvous.Cancel();
+  EXPECT_EQ(group.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST(GlooTest, RefusesARankOutsideTheWorld) {
+  for (auto [rank, world] : {std::pair{-1, 2}, {2, 2}, {0, 0}}) {
+    GroupConfig config;
+    config.rank = rank;
+    config.world_size = world;
+    EXPECT_EQ(Collectives::Form(config, nullptr).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(GlooTest, AbortOfAGroupOfOneCancelsLaterCalls) {
+  WithRanks(1, [](Collectives& group) {
+    float value = 3.0f;
+    ASSERT_TRUE(group.AllReduceSum(&value, 1).ok());
+    EXPECT_EQ(value, 3.0f);
+    group.Abort();
+    EXPECT_EQ(group.AllReduceSum(&value, 1).code(), absl::StatusCode::kCancelled);
+  });
+}
+
+}  // namespace
+}  // namespace coxswain::comm
