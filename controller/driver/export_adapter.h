@@ -1,0 +1,24 @@
+// Writes a LoRA adapter in the format of the PEFT library.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_EXPORT_ADAPTER_H_
+#define COXSWAIN_CONTROLLER_DRIVER_EXPORT_ADAPTER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+#include "controller/driver/checkpoint_tensors.h"
+
+namespace coxswain::driver {
+
+// adapter_config.json as PEFT writes it: indent 2, sorted keys, no trailing line feed; only keys
+// that every PEFT since 0.5 reads. Source: peft LoraConfig and save_pretrained.
+std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan);
+
+// adapter_model.safetensors (fp32) and adapter_config.json into the existing `directory`.
+absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
+                          const CheckpointTensors& checkpoint, const std::string& directory);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_EXPORT_ADAPTER_H_

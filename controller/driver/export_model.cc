@@ -1,0 +1,204 @@
+#include "controller/driver/export_model.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "controller/driver/artifact_files.h"
+
+namespace coxswain::driver {
+namespace {
+
+// One tensor of the exported model and where its values come from.
+struct ModelTensor {
+  const plan::Parameter* parameter = nullptr;
+  const TensorInfo* weights = nullptr;  // checkpoint master, or base
+  const TensorInfo* lora_a = nullptr;   // [r, cols], null: nothing to merge
+  const TensorInfo* lora_b = nullptr;   // [rows, r]
+  DType dtype{};
+  std::vector<int64_t> shape;
+};
+
+absl::StatusOr<DType> ExportDType(const std::string& name, DType source) {
+  if (name == "source") return source;
+  if (name == "float32") return DType::kF32;
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "float16") return DType::kF16;
+  return absl::InvalidArgumentError(absl::StrCat("export.dtype ", name, " is not known"));
+}
+
+// w [rows, cols] += scale * b [rows, r] a [r, cols], float32. Source: PEFT
+// lora.Linear.get_delta_weight.
+void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<float>* w) {
+  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
+  const int64_t r = tensor.lora_a->shape[0];
+  std::vector<float> a(r * cols), b(rows * r), delta(cols);
+  // Sizes and dtypes were checked when the tensor list was made.
+  (void)CopyAsFloat(*tensor.lora_a, a.data());
+  (void)CopyAsFloat(*tensor.lora_b, b.data());
+  for (int64_t i = 0; i < rows; ++i) {
+    std::fill(delta.begin(), delta.end(), 0.0f);
+    for (int64_t k = 0; k < r; ++k) {
+      const float factor = b[i * r + k];
+      const float* row = &a[k * cols];
+      for (int64_t j = 0; j < cols; ++j) delta[j] += factor * row[j];
+    }
+    float* out = w->data() + i * cols;
+    for (int64_t j = 0; j < cols; ++j) out[j] += static_cast<float>(scale) * delta[j];
+  }
+}
+
+absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out) {
+  if (dtype == DType::kF32) {
+    std::memcpy(out, values.data(), values.size() * sizeof(float));
+    return absl::OkStatus();
+  }
+  if (dtype != DType::kBF16 && dtype != DType::kF16) {
+    return absl::UnimplementedError(absl::StrCat("cannot export dtype ",
+                                                 std::string(DTypeName(dtype)),
+                                                 "; set export.dtype to float32 or bfloat16"));
+  }
+  auto convert = dtype == DType::kBF16 ? FloatToBf16 : FloatToHalf;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = convert(values[i]);
+    std::memcpy(out + i * sizeof(bits), &bits, sizeof(bits));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
+  const bool unchanged = tensor.lora_a == nullptr && tensor.weights->dtype == tensor.dtype;
+  if (unchanged) {
+    std::memcpy(out, tensor.weights->data, tensor.weights->bytes);
+    return absl::OkStatus();
+  }
+  std::vector<float> values(tensor.parameter->elements());
+  RETURN_IF_ERROR(CopyAsFloat(*tensor.weights, values.data()));
+  if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
+  return StoreAs(tensor.dtype, values, out);
+}
+
+absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
+                                                     const plan::Plan& plan,
+                                                     const WeightFiles& base,
+                                                     const CheckpointTensors& checkpoint) {
+  std::map<std::pair<uint32_t, int32_t>, const plan::Parameter*> adapters;
+  for (const plan::Parameter& parameter : plan.parameters) {
+    adapters[{static_cast<uint32_t>(parameter.role), parameter.layer}] = &parameter;
+  }
+  const auto adapter = [&](plan::Role role, int32_t layer) -> const TensorInfo* {
+    const auto found = adapters.find({static_cast<uint32_t>(role), layer});
+    return found == adapters.end() ? nullptr : checkpoint.Find(found->second->name);
+  };
+  std::vector<ModelTensor> tensors;
+  for (const plan::Parameter& parameter : plan.parameters) {
+    if (static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(plan::Role::kLoraA))
+      continue;
+    const TensorInfo* source = base.Find(parameter.name);
+    const TensorInfo* master = parameter.trainable() ? checkpoint.Find(parameter.name) : source;
+    if (master == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat("no values for ", parameter.name, " in ",
+                       parameter.trainable() ? checkpoint.directory() : plan.model_path));
+    }
+    const DType source_dtype = source != nullptr ? source->dtype : DType::kF32;
+    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, source_dtype));
+    tensors.push_back({&parameter, master, adapter(plan::LoraA(parameter.role), parameter.layer),
+                       adapter(plan::LoraB(parameter.role), parameter.layer), dtype,
+                       source != nullptr ? source->shape : master->shape});
+  }
+  return tensors;
+}
+
+int64_t BytesOf(const ModelTensor& tensor) {
+  return tensor.parameter->elements() * DTypeBits(tensor.dtype) / 8;
+}
+
+// Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.
+std::vector<std::vector<const ModelTensor*>> Shards(const std::vector<ModelTensor>& tensors,
+                                                    int64_t max_bytes) {
+  std::vector<std::vector<const ModelTensor*>> shards(1);
+  int64_t filled = 0;
+  for (const ModelTensor& tensor : tensors) {
+    if (!shards.back().empty() && filled + BytesOf(tensor) > max_bytes) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    shards.back().push_back(&tensor);
+    filled += BytesOf(tensor);
+  }
+  return shards;
+}
+
+std::string ShardName(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return name;
+}
+
+absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lora_scale,
+                        const std::string& path) {
+  std::vector<TensorSource> sources;
+  for (const ModelTensor* tensor : shard) {
+    sources.push_back(
+        {tensor->parameter->name, tensor->dtype, tensor->shape,
+         [tensor, lora_scale](uint8_t* out) { return FillTensor(*tensor, lora_scale, out); }});
+  }
+  return WriteSafetensors(path, sources).status();
+}
+
+// The source's config.json; only a changed dtype changes it, in the key its dialect uses.
+absl::StatusOr<std::string> ConfigText(const config::JobSpec& job, const std::string& model_path) {
+  std::ifstream in(absl::StrCat(model_path, "/config.json"), std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(model_path, "/config.json is gone"));
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (job.export_dtype == "source") return text.str();
+  auto config = nlohmann::ordered_json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(model_path, "/config.json is not a JSON object"));
+  }
+  config[config.contains("torch_dtype") ? "torch_dtype" : "dtype"] = job.export_dtype;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
+                        const CheckpointTensors& checkpoint, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::string config_text, ConfigText(job, plan.model_path));
+  RETURN_IF_ERROR(WriteTextFile(absl::StrCat(directory, "/config.json"), config_text));
+  ASSIGN_OR_RETURN(std::unique_ptr<WeightFiles> base, WeightFiles::Open(plan.model_path));
+  ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
+                   ListTensors(job, plan, *base, checkpoint));
+  const auto shards = Shards(tensors, job.export_max_shard_bytes);
+  nlohmann::json weight_map = nlohmann::json::object();
+  int64_t total_bytes = 0, total_parameters = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = ShardName(i, shards.size());
+    RETURN_IF_ERROR(WriteShard(shards[i], plan.lora.scale, absl::StrCat(directory, "/", name)));
+    for (const ModelTensor* tensor : shards[i]) {
+      weight_map[tensor->parameter->name] = name;
+      total_bytes += BytesOf(*tensor);
+      total_parameters += tensor->parameter->elements();
+    }
+  }
+  if (shards.size() == 1) return absl::OkStatus();
+  const nlohmann::json index = {
+      {"metadata", {{"total_parameters", total_parameters}, {"total_size", total_bytes}}},
+      {"weight_map", weight_map}};
+  return WriteTextFile(absl::StrCat(directory, "/model.safetensors.index.json"),
+                       index.dump(2) + "\n");
+}
+
+}  // namespace coxswain::driver
