@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Quickstart: installs, builds, starts a controller and two CPU workers on loopback, fine-tunes a small
+# real model on real text, and prints what came of it. Everything it starts is shut down at the end.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+"$root/deploy/install-deps.sh"
+"$root/deploy/build.sh" cpu cox coxswain-controller coxswain-worker-cpu coxswain-supervisor
+
+exec "$root/build/cpu/bin/cox" train "$here/job.yaml" --workers 2 --threads 1
