@@ -18,8 +18,8 @@ CAPACITY, BINS, STEPS, WARMUP = 512, 4, 40, 4
 PROMPT = ('Below is an instruction that describes a task. Write a response that appropriately completes '
           'the request.\n\n### Instruction:\n{}\n\n### Response:\n')
 METHODS = {  # name: (lora settings or None, learning rate, LoRA+ ratio)
-    'lora_plus': (dict(r=32, lora_alpha=64), 5e-4, 16.0),
-    'lora': (dict(r=32, lora_alpha=64), 5e-4, 1.0),
+    'lora_plus': (dict(r=32, lora_alpha=64), 2e-4, 16.0),
+    'lora': (dict(r=32, lora_alpha=64), 1e-3, 1.0),
     'full': (None, 5e-4, 1.0),
 }
 
