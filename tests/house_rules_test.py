@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Rules of the house that a script can see. Prints every violation; exit 1 when there is one.
+
+  tests/house_rules_test.py        run from anywhere
+"""
+import os, re, subprocess, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
+FOLDERS = ['common', 'common/config', 'common/model', 'controller', 'controller/api', 'controller/cli', 'controller/data',
+           'controller/data/tokenizer', 'controller/driver', 'controller/planner', 'controller/scheduler', 'controller/state',
+           'controller/store', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
+           'proto', 'deploy', 'tests', 'bench']
+# The only places below which code throws, and so may catch (notes of each in its README).
+MAY_CATCH = re.compile(r'^(worker/engine/executor\.cc|tests/|bench/)')
+SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')
+NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
+
+
+def tracked():
+    out = subprocess.run(['git', 'ls-files'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [f for f in out.splitlines() if os.path.isfile(os.path.join(ROOT, f))]
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding='utf-8', errors='replace') as f:
+        return f.read()
+
+
+def file_rules(path, text):
+    lines = text.count('\n')
+    limit = 800 if path.startswith('tests/') else 600
+    if lines > limit:
+        yield f'{lines} lines, limit {limit}: split by concept'
+    if NARRATION.search(text) and path != 'tests/house_rules_test.py':
+        yield f'narrating or postponing comment: {NARRATION.search(text).group(0)!r}'
+    if path.endswith('.h') and not path.endswith('.pb.h'):
+        guard = 'COXSWAIN_' + re.sub(r'[/.]', '_', path).upper() + '_'
+        if f'#ifndef {guard}' not in text:
+            yield f'include guard is not {guard}'
+        if re.search(r'^using namespace', text, re.M):
+            yield 'using namespace in a header'
+    if SLOW_HEADERS.search(text) and not path.startswith('tests/reference/'):
+        yield f'slow header {SLOW_HEADERS.search(text).group(1)}'
+    if '.pb.h"' in text and re.search(r'#include <(ATen|c10|torch)/', text):
+        yield 'includes both protobuf and ATen'
+    if path.endswith(('.cc', '.h')):
+        if path.startswith('controller/') and re.search(r'#include <(ATen|c10|torch|cuda)', text):
+            yield 'controller includes libtorch or CUDA'
+        if path.startswith('kernels/') and re.search(r'#include "(?!kernels/)', text):
+            yield 'kernels include something of ours'
+        if path.startswith('worker/engine/') and re.search(r'#include "[^"]*\.pb\.h"|#include <(ATen|torch)/', text):
+            yield 'engine includes protobuf or ATen'
+        if not path.startswith(('worker/', 'kernels/', 'tests/', 'bench/')) and re.search(r'#include "(worker|kernels)/', text):
+            yield 'arrow against the house: includes worker or kernels'
+        if not path.startswith(('controller/', 'tests/', 'bench/')) and re.search(r'#include "controller/', text):
+            yield 'arrow against the house: includes controller'
+        if path.startswith('worker/engine/') and re.search(r'\bcatch *\(', text) and not MAY_CATCH.match(path):
+            yield 'catch outside worker/engine/executor.cc'
+
+
+def main():
+    bad = []
+    files = tracked()
+    for path in files:
+        if path.endswith(SOURCE) or os.path.basename(path) == 'CMakeLists.txt':
+            bad += [f'{path}: {message}' for message in file_rules(path, read(path))]
+    for folder in FOLDERS:
+        readme = f'{folder}/README.md'
+        if readme not in files:
+            bad.append(f'{readme}: missing')
+        elif read(readme).count('\n') > (120 if folder == 'common' else 60):
+            bad.append(f'{readme}: over 60 lines')
+    if "README.md" not in files or read("README.md").count('\n') > 150:
+        bad.append('README.md: over 150 lines')
+    print('\n'.join(bad) or f'{len(files)} files keep the house rules')
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
