@@ -1,0 +1,247 @@
+#include "controller/driver/export_artifacts.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/model/model_config.h"
+#include "common/model/parameter_table.h"
+#include "common/safetensors.h"
+
+namespace coxswain::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Shared() {
+  const char* shared = std::getenv("COXSWAIN_SHARED");
+  return shared != nullptr ? shared : "../shared";
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// A fixture is a base model, its plan, and a checkpoint that any number of ranks wrote.
+class ExportTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = (fs::temp_directory_path() / ("coxswain-export-" + std::to_string(::getpid()) + "-" +
+                                               ::testing::UnitTest::GetInstance()
+                                                   ->current_test_info()
+                                                   ->name()))
+                     .string();
+    fs::remove_all(directory_);
+    fs::create_directories(directory_ + "/checkpoint");
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void UseModel(const std::string& path) {
+    request_.plan.model_path = path;
+    auto config = model::ReadModelConfig(path);
+    ASSERT_TRUE(config.ok()) << config.status();
+    request_.plan.model = *config;
+    request_.plan.parameters = model::BaseParameterTable(*config);
+    request_.job.output_dir = directory_ + "/out";
+    request_.checkpoint_dir = directory_ + "/checkpoint";
+  }
+
+  void AddLora(int64_t rank, double alpha, bool rslora) {
+    auto table = model::WithLora(request_.plan.parameters, request_.plan.model, rank, {"all-linear"});
+    ASSERT_TRUE(table.ok()) << table.status();
+    request_.plan.parameters = *table;
+    request_.plan.lora.rank = rank;
+    request_.plan.lora.scale = rslora ? alpha / std::sqrt(rank) : alpha / rank;
+    request_.job.adapter = config::Adapter::kLora;
+    request_.job.lora.r = rank;
+    request_.job.lora.alpha = alpha;
+    request_.job.lora.use_rslora = rslora;
+  }
+
+  // Splits the tensors that `value` fills over two ranks' shards.
+  void WriteCheckpoint(const std::function<void(const plan::Parameter&, float*)>& value) {
+    std::vector<TensorSource> shards[2];
+    int next = 0;
+    for (const plan::Parameter& parameter : request_.plan.parameters) {
+      if (!parameter.trainable()) continue;
+      std::vector<int64_t> shape = {parameter.rows};
+      if (parameter.cols > 1) shape.push_back(parameter.cols);
+      shards[next++ % 2].push_back({parameter.name, DType::kF32, shape, [&](uint8_t* out) {
+                                      std::vector<float> values(parameter.elements());
+                                      value(parameter, values.data());
+                                      std::memcpy(out, values.data(), values.size() * 4);
+                                      return absl::OkStatus();
+                                    }});
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      auto written = WriteSafetensors(
+          request_.checkpoint_dir + "/rank-" + std::to_string(rank) + ".safetensors", shards[rank]);
+      ASSERT_TRUE(written.ok()) << written.status();
+    }
+  }
+
+  void TrainGroup(const std::function<bool(const plan::Parameter&)>& trainable) {
+    for (plan::Parameter& parameter : request_.plan.parameters) {
+      parameter.group = trainable(parameter) ? 0 : plan::kFrozen;
+    }
+  }
+
+  std::string directory_;
+  ExportRequest request_;
+};
+
+bool IsAdapter(const plan::Parameter& parameter) {
+  return parameter.name.find(".lora_") != std::string::npos;
+}
+
+class ExportGoldenTest : public ExportTest,
+                         public ::testing::WithParamInterface<std::tuple<const char*, int, bool>> {};
+
+// What goes out is what peft wrote: keys, shapes, values, settings (read by the safetensors package).
+TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
+  const auto [name, rank, rslora] = GetParam();
+  const std::string fixture = Shared() + "/fixtures/" + name;
+  if (!fs::exists(fixture)) GTEST_SKIP() << "needs ../shared/fixtures/" << name;
+  const char* python = std::getenv("COXSWAIN_PYTHON");
+  if (python == nullptr) GTEST_SKIP() << "needs ../shared and COXSWAIN_PYTHON (tests/run.sh sets it)";
+  UseModel(fixture);
+  AddLora(rank, 16, rslora);
+  TrainGroup(IsAdapter);
+  auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  WriteCheckpoint([&](const plan::Parameter& parameter, float* out) {
+    const TensorInfo* tensor = (*golden)->Find(parameter.name);
+    ASSERT_NE(tensor, nullptr) << parameter.name;
+    ASSERT_TRUE(CopyAsFloat(*tensor, out).ok());
+  });
+  const auto result = ExportArtifacts(request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::string command = std::string(python) + " tests/e2e/compare_adapter.py " +
+                              result->directory + " " + fixture + "/adapter --values";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ExportGoldenTest,
+                         ::testing::Values(std::make_tuple("qwen2_lora", 8, false),
+                                           std::make_tuple("qwen2_lora_plus", 8, false),
+                                           std::make_tuple("llama_rslora", 16, true)));
+
+TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
+  const std::string model = "deploy/quickstart/model";
+  UseModel(model);
+  TrainGroup([](const plan::Parameter& p) { return p.role != plan::Role::kEmbedding; });
+  WriteCheckpoint([](const plan::Parameter& p, float* out) {
+    for (int64_t i = 0; i < p.elements(); ++i) out[i] = 1.0f + static_cast<float>(i % 7);
+  });
+  const auto result = ExportArtifacts(request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
+    EXPECT_EQ(ReadText(result->directory + "/" + name), ReadText(model + "/" + name)) << name;
+  }
+  auto before = SafetensorsFile::Open(model + "/model.safetensors");
+  auto after = SafetensorsFile::Open(result->directory + "/model.safetensors");
+  ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+  ASSERT_EQ((*after)->tensors().size(), (*before)->tensors().size());
+  for (const TensorInfo& tensor : (*before)->tensors()) {
+    const TensorInfo* written = (*after)->Find(tensor.name);
+    ASSERT_NE(written, nullptr) << tensor.name;
+    EXPECT_EQ(written->shape, tensor.shape) << tensor.name;
+    EXPECT_EQ(written->dtype, DType::kBF16) << tensor.name;
+    const bool frozen = tensor.name == "model.embed_tokens.weight";
+    EXPECT_EQ(std::memcmp(written->data, tensor.data, tensor.bytes) == 0, frozen) << tensor.name;
+  }
+}
+
+TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
+  const std::string model = "deploy/quickstart/model";
+  UseModel(model);
+  AddLora(4, 8, false);
+  TrainGroup(IsAdapter);
+  WriteCheckpoint([](const plan::Parameter& p, float* out) {
+    for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 5 - 2);
+  });
+  request_.job.export_merge = true;
+  request_.job.export_dtype = "float32";
+  request_.job.export_max_shard_bytes = 4 << 20;
+  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  const std::string merged_dir = request_.job.output_dir + "/model";
+  EXPECT_TRUE(fs::exists(merged_dir + "/model.safetensors.index.json"));
+  EXPECT_EQ(nlohmann::json::parse(ReadText(merged_dir + "/config.json"))["dtype"], "float32");
+  auto base = WeightFiles::Open(model);
+  auto merged = WeightFiles::Open(merged_dir);
+  ASSERT_TRUE(base.ok() && merged.ok()) << merged.status();
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  const TensorInfo* w = (*base)->Find(name);
+  const TensorInfo* m = (*merged)->Find(name);
+  ASSERT_TRUE(w != nullptr && m != nullptr);
+  const int64_t rows = w->shape[0], cols = w->shape[1];
+  std::vector<float> before(rows * cols), after(rows * cols);
+  ASSERT_TRUE(CopyAsFloat(*w, before.data()).ok());
+  ASSERT_TRUE(CopyAsFloat(*m, after.data()).ok());
+  const auto value = [](int64_t i) { return 0.01 * static_cast<double>(i % 5 - 2); };
+  for (int64_t i = 0; i < rows; i += 37) {
+    for (int64_t j = 0; j < cols; j += 41) {
+      double product = 0;
+      for (int64_t k = 0; k < 4; ++k) product += value(i * 4 + k) * value(k * cols + j);
+      // Four products of magnitude 4e-4, one addition: within 8 eps of the larger operand.
+      EXPECT_NEAR(after[i * cols + j], before[i * cols + j] + 2.0 * product, 8 * 6e-8);
+    }
+  }
+}
+
+TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {
+  UseModel("deploy/quickstart/model");
+  AddLora(4, 8, false);
+  TrainGroup(IsAdapter);
+  float fill = 1.0f;
+  const auto constant = [&](const plan::Parameter& p, float* out) {
+    std::fill(out, out + p.elements(), fill);
+  };
+  WriteCheckpoint(constant);
+  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  fs::create_directories(request_.job.output_dir + "/.staging/export-adapter");
+  std::ofstream(request_.job.output_dir + "/.staging/export-adapter/garbage") << "from a crash";
+  fill = 2.0f;
+  WriteCheckpoint(constant);
+  const auto result = ExportArtifacts(request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(fs::exists(result->directory + "/garbage"));
+  auto file = SafetensorsFile::Open(result->directory + "/adapter_model.safetensors");
+  ASSERT_TRUE(file.ok());
+  float first = 0;
+  ASSERT_TRUE(CopyRangeAsFloat((*file)->tensors()[0], 0, 1, &first).ok());
+  EXPECT_EQ(first, 2.0f);
+}
+
+TEST_F(ExportTest, NamesTheTensorThatACheckpointLacks) {
+  UseModel("deploy/quickstart/model");
+  TrainGroup([](const plan::Parameter&) { return true; });
+  WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
+  request_.plan.parameters[3].name = "model.layers.0.no_such.weight";
+  const auto result = ExportArtifacts(request_);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(std::string(result.status().message()).find("no_such"), std::string::npos);
+}
+
+TEST_F(ExportTest, OutputThatCannotBeWrittenIsNamed) {
+  UseModel("deploy/quickstart/model");
+  TrainGroup([](const plan::Parameter&) { return true; });
+  WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
+  std::ofstream(directory_ + "/file") << "not a directory";
+  request_.job.output_dir = directory_ + "/file/out";
+  const auto result = ExportArtifacts(request_);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(result.status().message()).find(request_.job.output_dir), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coxswain::driver
