@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/durable_file.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "controller/driver/artifact_files.h"
 
 namespace coxswain::driver {
 namespace {
@@ -82,8 +82,8 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
   }
   RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(directory, "/adapter_model.safetensors"), sources).status());
-  return WriteTextFile(absl::StrCat(directory, "/adapter_config.json"),
-                       AdapterConfigJson(job, plan));
+  return WriteFileDurably(absl::StrCat(directory, "/adapter_config.json"),
+                          AdapterConfigJson(job, plan));
 }
 
 }  // namespace coxswain::driver

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/driver/artifact_files.h"
 #include "controller/driver/checkpoint_tensors.h"
@@ -37,10 +38,7 @@ absl::StatusOr<std::string> EmptyStaging(const std::string& output_dir, const st
   fs::remove_all(staging, error);
   fs::remove_all(absl::StrCat(staging, ".replaced"), error);
   fs::create_directories(staging, error);
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot create ", staging, ": ", error.message()));
-  }
+  if (error) return ErrnoStatus(error.value(), "create", staging);
   return staging;
 }
 

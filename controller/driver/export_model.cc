@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/durable_file.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "controller/driver/artifact_files.h"
 
 namespace coxswain::driver {
 namespace {
@@ -177,7 +177,7 @@ absl::StatusOr<std::string> ConfigText(const config::JobSpec& job, const std::st
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory) {
   ASSIGN_OR_RETURN(const std::string config_text, ConfigText(job, plan.model_path));
-  RETURN_IF_ERROR(WriteTextFile(absl::StrCat(directory, "/config.json"), config_text));
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(directory, "/config.json"), config_text));
   ASSIGN_OR_RETURN(std::unique_ptr<WeightFiles> base, WeightFiles::Open(plan.model_path));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
                    ListTensors(job, plan, *base, checkpoint));
@@ -197,8 +197,8 @@ absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
   const nlohmann::json index = {
       {"metadata", {{"total_parameters", total_parameters}, {"total_size", total_bytes}}},
       {"weight_map", weight_map}};
-  return WriteTextFile(absl::StrCat(directory, "/model.safetensors.index.json"),
-                       index.dump(2) + "\n");
+  return WriteFileDurably(absl::StrCat(directory, "/model.safetensors.index.json"),
+                          index.dump(2) + "\n");
 }
 
 }  // namespace coxswain::driver
