@@ -26,34 +26,34 @@ struct LoraSpec {
   double alpha = 64.0;
   double dropout = 0.0;
   std::vector<std::string> target_modules = {"all-linear"};
-  double loraplus_lr_ratio = 16.0;       // 1: plain LoRA
+  double loraplus_lr_ratio = 16.0;  // 1: plain LoRA
   double loraplus_lr_embedding = 1e-6;
   bool use_rslora = false;
   std::optional<std::string> init_from;  // absolute directory
 };
 
 struct DatasetSpec {
-  std::string path;                      // absolute
+  std::string path;  // absolute
   DatasetFormat format = DatasetFormat::kAlpaca;
   PromptStyle prompt_style = PromptStyle::kAlpaca;
-  double weight = 1.0;                   // copies of each record per pass
+  double weight = 1.0;  // copies of each record per pass
 };
 
 struct PackingSpec {
   PackingStrategy strategy = PackingStrategy::kBestFit;
-  int64_t window = 100000;               // documents considered at once
+  int64_t window = 100000;  // documents considered at once
   int64_t max_documents_per_bin = 32;
 };
 
 struct TrainSpec {
-  std::optional<int64_t> global_batch_size;   // bins
-  std::optional<int64_t> micro_batch_size;    // bins per rank and micro-step; absent: auto
+  std::optional<int64_t> global_batch_size;  // bins
+  std::optional<int64_t> micro_batch_size;   // bins per rank and micro-step; absent: auto
   int64_t gradient_accumulation_steps = 1;
-  std::optional<double> num_epochs;           // passes; exactly one of num_epochs, max_steps is set
+  std::optional<double> num_epochs;  // passes; exactly one of num_epochs, max_steps is set
   std::optional<int64_t> max_steps;
   double learning_rate = 1e-4;
   LrScheduler lr_scheduler = LrScheduler::kCosine;
-  std::optional<double> warmup_ratio;         // at most one of warmup_ratio, warmup_steps is set
+  std::optional<double> warmup_ratio;  // at most one of warmup_ratio, warmup_steps is set
   std::optional<int64_t> warmup_steps;
   double min_lr_ratio = 0.0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
@@ -68,15 +68,15 @@ struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
 
-  std::string model_path;                // absolute directory
-  std::string init = "pretrained";       // "pretrained" | "random"
+  std::string model_path;           // absolute directory
+  std::string init = "pretrained";  // "pretrained" | "random"
   uint64_t init_seed = 0;
-  std::string method = "sft";            // "sft" | "pretrain"
+  std::string method = "sft";  // "sft" | "pretrain"
   Adapter adapter = Adapter::kNone;
   LoraSpec lora;
   std::vector<DatasetSpec> datasets;
-  std::vector<DatasetSpec> test_datasets;     // exclusive with val_set_size
-  std::optional<double> val_set_size;         // < 1: fraction, >= 1: count
+  std::vector<DatasetSpec> test_datasets;  // exclusive with val_set_size
+  std::optional<double> val_set_size;      // < 1: fraction, >= 1: count
   std::string chat_template = "chatml";
   bool train_on_inputs = false;
   OnBadRecord on_bad_record = OnBadRecord::kError;
@@ -85,16 +85,16 @@ struct JobSpec {
   PackingSpec packing;
   TrainSpec train;
   Recompute recompute = Recompute::kAuto;
-  std::string compute_dtype = "float32";      // resolved from precision.compute and the device
+  std::string compute_dtype = "float32";  // resolved from precision.compute and the device
 
-  int64_t eval_steps = 100;                   // 0: only at step 0 and the end
+  int64_t eval_steps = 100;  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;
-  std::string output_dir;                     // absolute
+  std::string output_dir;  // absolute
   int64_t save_steps = 100;
   int64_t save_total_limit = 3;
-  std::string resume = "auto";                // "auto" | "never" | "<job>[:step]" | absolute path
+  std::string resume = "auto";  // "auto" | "never" | "<job>[:step]" | absolute path
   bool export_merge = false;
-  std::string export_dtype = "source";        // "source" | "float32" | "bfloat16" | "float16"
+  std::string export_dtype = "source";  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes = 5000000000;
 
   Device device = Device::kCpu;

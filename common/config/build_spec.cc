@@ -1,0 +1,159 @@
+#include "common/config/build_spec.h"
+
+#include <array>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+namespace coxswain::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The enumerator of a word. The schema admits no other word than those listed at each call.
+template <typename E, size_t N>
+E Word(const Json& value, const std::array<std::pair<std::string_view, E>, N>& words) {
+  const auto& text = value.get_ref<const std::string&>();
+  for (const auto& [word, enumerator] : words) {
+    if (text == word) return enumerator;
+  }
+  throw std::logic_error("the schema admits the word " + text + " that job_spec.h does not have");
+}
+
+template <typename T>
+std::optional<T> Optional(const Json& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.get<T>();
+}
+
+std::vector<DatasetSpec> Datasets(const Json& list) {
+  std::vector<DatasetSpec> out;
+  for (const Json& item : list) {
+    DatasetSpec dataset;
+    dataset.path = item["path"];
+    dataset.format =
+        Word<DatasetFormat, 3>(item["format"], {{{"alpaca", DatasetFormat::kAlpaca},
+                                                 {"chat", DatasetFormat::kChat},
+                                                 {"completion", DatasetFormat::kCompletion}}});
+    dataset.prompt_style = Word<PromptStyle, 2>(
+        item["prompt_style"], {{{"alpaca", PromptStyle::kAlpaca}, {"chat", PromptStyle::kChat}}});
+    dataset.weight = item["weight"];
+    out.push_back(std::move(dataset));
+  }
+  return out;
+}
+
+LoraSpec Lora(const Json& json) {
+  LoraSpec lora;
+  lora.r = json["r"];
+  lora.alpha = json["alpha"];
+  lora.dropout = json["dropout"];
+  lora.target_modules = json["target_modules"].get<std::vector<std::string>>();
+  lora.loraplus_lr_ratio = json["loraplus_lr_ratio"];
+  lora.loraplus_lr_embedding = json["loraplus_lr_embedding"];
+  lora.use_rslora = json["use_rslora"];
+  lora.init_from = Optional<std::string>(json["init_from"]);
+  return lora;
+}
+
+TrainSpec Train(const Json& json) {
+  TrainSpec train;
+  train.global_batch_size = Optional<int64_t>(json["global_batch_size"]);
+  if (json["micro_batch_size"].is_number())
+    train.micro_batch_size = json["micro_batch_size"].get<int64_t>();
+  train.gradient_accumulation_steps = json["gradient_accumulation_steps"];
+  train.num_epochs = Optional<double>(json["num_epochs"]);
+  train.max_steps = Optional<int64_t>(json["max_steps"]);
+  train.learning_rate = json["learning_rate"];
+  train.lr_scheduler =
+      Word<LrScheduler, 3>(json["lr_scheduler"], {{{"cosine", LrScheduler::kCosine},
+                                                   {"linear", LrScheduler::kLinear},
+                                                   {"constant", LrScheduler::kConstant}}});
+  train.warmup_ratio = Optional<double>(json["warmup_ratio"]);
+  train.warmup_steps = Optional<int64_t>(json["warmup_steps"]);
+  train.min_lr_ratio = json["min_lr_ratio"];
+  train.beta1 = json["betas"][0];
+  train.beta2 = json["betas"][1];
+  train.eps = json["eps"];
+  train.weight_decay = json["weight_decay"];
+  train.decay_norm_and_bias = json["decay_norm_and_bias"];
+  train.max_grad_norm = json["max_grad_norm"];
+  train.label_smoothing = json["label_smoothing"];
+  train.z_loss = json["z_loss"];
+  train.seed = json["seed"];
+  return train;
+}
+
+PackingSpec Packing(const Json& json) {
+  PackingSpec packing;
+  packing.strategy = Word<PackingStrategy, 4>(
+      json["strategy"], {{{"best_fit", PackingStrategy::kBestFit},
+                          {"best_fit_decreasing", PackingStrategy::kBestFitDecreasing},
+                          {"first_fit", PackingStrategy::kFirstFit},
+                          {"none", PackingStrategy::kNone}}});
+  packing.window = json["window"];
+  packing.max_documents_per_bin = json["max_documents_per_bin"];
+  return packing;
+}
+
+void ReadData(const Json& spec, JobSpec* job) {
+  job->datasets = Datasets(spec["datasets"]);
+  job->test_datasets = Datasets(spec["test_datasets"]);
+  job->val_set_size = Optional<double>(spec["val_set_size"]);
+  if (job->val_set_size == 0.0) job->val_set_size.reset();
+  job->chat_template = spec["chat_template"];
+  job->train_on_inputs = spec["train_on_inputs"];
+  job->on_bad_record = Word<OnBadRecord, 2>(
+      spec["on_bad_record"], {{{"error", OnBadRecord::kError}, {"skip", OnBadRecord::kSkip}}});
+  job->sequence_len = spec["sequence_len"];
+  job->excess_length =
+      Word<ExcessLength, 3>(spec["excess_length"], {{{"truncate", ExcessLength::kTruncate},
+                                                     {"drop", ExcessLength::kDrop},
+                                                     {"error", ExcessLength::kError}}});
+  job->packing = Packing(spec["packing"]);
+}
+
+void ReadExecution(const Json& spec, JobSpec* job) {
+  job->recompute = Word<Recompute, 3>(
+      spec["recompute"],
+      {{{"auto", Recompute::kAuto}, {"none", Recompute::kNone}, {"block", Recompute::kBlock}}});
+  job->compute_dtype = spec["precision"]["compute"];
+  job->eval_steps = spec["eval"]["eval_steps"];
+  job->early_stopping_patience = Optional<int64_t>(spec["eval"]["early_stopping_patience"]);
+  const Json& checkpoint = spec["checkpoint"];
+  job->output_dir = checkpoint["output_dir"];
+  job->save_steps = checkpoint["save_steps"];
+  job->save_total_limit = checkpoint["save_total_limit"];
+  job->resume = checkpoint["resume"];
+  job->export_merge = spec["export"]["merge"];
+  job->export_dtype = spec["export"]["dtype"];
+  job->export_max_shard_bytes = spec["export"]["max_shard_size"];
+  const Json& resources = spec["resources"];
+  job->device = Word<Device, 1>(resources["device"], {{{"cpu", Device::kCpu}}});
+  job->workers = resources["workers"];
+  job->priority = resources["priority"];
+  job->max_restarts = resources["max_restarts"];
+  job->logging_steps = spec["logging"]["logging_steps"];
+}
+
+}  // namespace
+
+JobSpec BuildSpec(const Json& effective) {
+  JobSpec job;
+  job.name = effective["metadata"]["name"];
+  job.labels = effective["metadata"]["labels"].get<std::map<std::string, std::string>>();
+  const Json& spec = effective["spec"];
+  job.model_path = spec["base_model"]["path"];
+  job.init = spec["base_model"]["init"];
+  job.init_seed = spec["base_model"]["seed"];
+  job.method = spec["method"];
+  job.adapter =
+      Word<Adapter, 2>(spec["adapter"], {{{"none", Adapter::kNone}, {"lora", Adapter::kLora}}});
+  job.lora = Lora(spec["lora"]);
+  ReadData(spec, &job);
+  job.train = Train(spec["train"]);
+  ReadExecution(spec, &job);
+  return job;
+}
+
+}  // namespace coxswain::config

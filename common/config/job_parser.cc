@@ -1,0 +1,46 @@
+#include "common/config/job_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/build_spec.h"
+#include "common/config/rules.h"
+#include "common/config/validate.h"
+#include "common/config/yaml_tree.h"
+
+namespace coxswain::config {
+
+ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir) {
+  ParsedJob job;
+  const YamlTree tree = ParseYaml(yaml);
+  if (!tree.problems.empty()) {
+    for (const YamlProblem& problem : tree.problems) {
+      job.errors.push_back({"", problem.line, problem.message});
+    }
+    return job;
+  }
+  Validated validated = Validate(tree.root, base_dir);
+  ApplyRules(&validated);
+  job.errors = std::move(validated.errors);
+  std::stable_sort(job.errors.begin(), job.errors.end(),
+                   [](const ConfigError& a, const ConfigError& b) { return a.line < b.line; });
+  if (!job.errors.empty()) return job;
+  job.spec = BuildSpec(validated.effective);
+  job.effective_json = validated.effective.dump(2);
+  return job;
+}
+
+std::string FormatErrors(const std::vector<ConfigError>& errors, const std::string& yaml_path) {
+  std::string text;
+  for (const ConfigError& error : errors) {
+    absl::StrAppend(&text, yaml_path);
+    if (error.line > 0) absl::StrAppend(&text, ":", error.line);
+    absl::StrAppend(&text, ": ");
+    if (!error.path.empty()) absl::StrAppend(&text, error.path, ": ");
+    absl::StrAppend(&text, error.message, "\n");
+  }
+  return text;
+}
+
+}  // namespace coxswain::config

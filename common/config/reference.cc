@@ -1,0 +1,97 @@
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/config/job_parser.h"
+#include "common/config/schema.h"
+
+namespace coxswain::config {
+namespace {
+
+constexpr const char* kHead = R"(# Job YAML reference
+
+Generated from the table in `schema.cc`; a test keeps it current (`config_reference > common/config/REFERENCE.md`).
+Unknown, duplicate and mutually exclusive keys, quoted numbers and values out of range are errors with their line.
+Keys and values marked *later* are known and refused with "not supported yet". Paths are relative to the YAML file.
+)";
+
+std::string TypeText(const Key& key) {
+  switch (key.type) {
+    case Type::kMap:
+      return key.shorthand.empty() ? "map" : fmt::format("map, or its `{}`", key.shorthand);
+    case Type::kMapList:
+      return "list of maps";
+    case Type::kStringMap:
+      return "map of strings";
+    case Type::kString:
+      return "string";
+    case Type::kName:
+      return "DNS-1123 name";
+    case Type::kWord:
+      return fmt::format("`{}`", fmt::join(key.words, "` \\| `"));
+    case Type::kWordList:
+      return fmt::format("one or a list of `{}`", fmt::join(key.words, "` \\| `"));
+    case Type::kStringList:
+      return "list of strings";
+    case Type::kBool:
+      return "`true` \\| `false`";
+    case Type::kInt:
+      return "integer";
+    case Type::kIntOrAuto:
+      return "integer \\| `auto`";
+    case Type::kNumber:
+      return "number";
+    case Type::kNumberPair:
+      return "two numbers";
+    case Type::kSize:
+      return "size (`5GB`, `500MiB`)";
+    case Type::kPath:
+      return "path";
+    case Type::kResume:
+      return "`auto` \\| `never` \\| job \\| path";
+  }
+  return "";
+}
+
+std::string Row(const Key& key) {
+  std::string type = TypeText(key);
+  const std::string range = RangeText(key.range);
+  const bool number = key.type == Type::kInt || key.type == Type::kIntOrAuto ||
+                      key.type == Type::kNumber || key.type == Type::kNumberPair;
+  if (number && !range.empty()) type += ", " + range;
+  if (!key.later.empty()) type += fmt::format("; later: {}", fmt::join(key.later, ", "));
+  if (key.only_default) type += "; later: other values";
+  std::string def = key.def == nullptr ? "required" : fmt::format("`{}`", key.def);
+  return fmt::format("| `{}` | {} | {} | {} |\n", key.path, type, def, key.doc);
+}
+
+std::string Section(std::string_view title, std::string_view doc,
+                    const std::vector<const Key*>& keys) {
+  std::string rows;
+  for (const Key* key : keys) {
+    if (key->type == Type::kMap) continue;
+    rows += Row(*key);
+    if (key->type != Type::kMapList) continue;
+    for (const Key* item : Children(fmt::format("{}[]", key->path))) rows += Row(*item);
+  }
+  std::string text = fmt::format("\n## {}\n\n", title);
+  if (!doc.empty()) text += fmt::format("{}\n\n", doc);
+  return text + "| key | type | default | meaning |\n|---|---|---|---|\n" + rows;
+}
+
+}  // namespace
+
+std::string SchemaReference() {
+  std::string page = kHead;
+  page += Section("Top level", "", Children(""));
+  for (const Key& key : Schema()) {
+    if (key.type == Type::kMap) page += Section(key.path, key.doc, Children(key.path));
+  }
+  page += "\n## Exclusive keys\n\n";
+  for (const auto& [first, second] : ExclusiveKeys())
+    page += fmt::format("- `{}` and `{}`\n", first, second);
+  return page;
+}
+
+}  // namespace coxswain::config

@@ -1,0 +1,86 @@
+#include "common/config/rules.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/schema.h"
+
+namespace coxswain::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Null where an error above has left nothing.
+const Json& At(const Json& effective, std::string_view path) {
+  static const Json kNothing;
+  const Json* node = &effective;
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    const auto found = node->find(std::string(path.substr(0, dot)));
+    if (found == node->end()) return kNothing;
+    node = &*found;
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return *node;
+}
+
+bool IsSet(const Json& value) { return !value.is_null() && !(value.is_array() && value.empty()); }
+
+int LineOf(const Validated& job, const std::string& path) {
+  const auto found = job.lines.find(path);
+  return found == job.lines.end() ? 0 : found->second;
+}
+
+// Wrong values were reported already and stand as null; a rule about them stays silent.
+void CheckExclusive(Validated* job) {
+  for (const auto& [first, second] : ExclusiveKeys()) {
+    if (!IsSet(At(job->effective, first)) || !IsSet(At(job->effective, second))) continue;
+    std::pair<std::string, std::string> keys(first, second);
+    if (LineOf(*job, keys.first) > LineOf(*job, keys.second)) std::swap(keys.first, keys.second);
+    job->errors.push_back({keys.second, LineOf(*job, keys.second),
+                           absl::StrCat("excludes ", keys.first, " (line ",
+                                        LineOf(*job, keys.first), "); set one of the two")});
+  }
+}
+
+void CheckEvaluation(Validated* job) {
+  const Json& size = At(job->effective, "spec.val_set_size");
+  if (size.is_number() && size.get<double>() >= 1 &&
+      size.get<double>() != std::floor(size.get<double>())) {
+    job->errors.push_back(
+        {"spec.val_set_size", LineOf(*job, "spec.val_set_size"),
+         absl::StrCat(size.dump(), " is neither a fraction below 1 nor a whole count")});
+  }
+  const bool evaluates = IsSet(At(job->effective, "spec.test_datasets")) ||
+                         (size.is_number() && size.get<double>() > 0);
+  const std::string patience = "spec.eval.early_stopping_patience";
+  if (IsSet(At(job->effective, patience)) && !evaluates) {
+    job->errors.push_back(
+        {patience, LineOf(*job, patience),
+         "early stopping needs an evaluation set; add test_datasets or val_set_size"});
+  }
+}
+
+void ResolveDefaults(Json* effective) {
+  Json& spec = (*effective)["spec"];
+  Json& train = spec["train"];
+  if (train["learning_rate"].is_null())
+    train["learning_rate"] = spec["adapter"] == "none" ? 2e-5 : 1e-4;
+  if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
+  if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
+    train["warmup_ratio"] = 0.03;
+  for (auto& [name, value] : spec["precision"].items()) {
+    if (value == "auto") value = "float32";
+  }
+}
+
+}  // namespace
+
+void ApplyRules(Validated* job) {
+  CheckExclusive(job);
+  CheckEvaluation(job);
+  if (job->errors.empty()) ResolveDefaults(&job->effective);
+}
+
+}  // namespace coxswain::config

@@ -1,0 +1,14 @@
+// Rules between keys, and the defaults that depend on another key.
+#ifndef COXSWAIN_COMMON_CONFIG_RULES_H_
+#define COXSWAIN_COMMON_CONFIG_RULES_H_
+
+#include "common/config/validate.h"
+
+namespace coxswain::config {
+
+// Adds to job->errors; when there are none, resolves job->effective completely.
+void ApplyRules(Validated* job);
+
+}  // namespace coxswain::config
+
+#endif  // COXSWAIN_COMMON_CONFIG_RULES_H_

@@ -1,0 +1,570 @@
+#include "common/config/schema.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace coxswain::config {
+namespace {
+
+constexpr double kMaxCount = 9007199254740992.0;  // 2^53: exact in a double
+constexpr Range kAtLeastZero = {.min = 0, .max = kMaxCount};
+constexpr Range kAtLeastOne = {.min = 1, .max = kMaxCount};
+constexpr Range kNonNegative = {.min = 0};
+constexpr Range kPositive = {.min = 0, .min_open = true};
+constexpr Range kFraction = {.min = 0, .max = 1};
+constexpr Range kBelowOne = {.min = 0, .max = 1, .max_open = true};
+
+void AppendTop(std::vector<Key>* t) {
+  *t = {
+      {.path = "apiVersion",
+       .type = Type::kWord,
+       .words = {"coxswain/v1"},
+       .doc = "Version of this format."},
+      {.path = "kind",
+       .type = Type::kWord,
+       .words = {"FineTuneJob"},
+       .doc = "What the file describes."},
+      {.path = "metadata", .doc = "Identity of the job."},
+      {.path = "metadata.name",
+       .type = Type::kName,
+       .doc = "DNS-1123 label; the job's id is this name and a suffix."},
+      {.path = "metadata.labels",
+       .type = Type::kStringMap,
+       .def = "{}",
+       .doc = "Free labels, for selection in lists."},
+      {.path = "spec", .doc = "The job itself."},
+      {.path = "spec.base_model",
+       .doc = "Hugging Face model directory; a plain path means `{path: ...}`.",
+       .shorthand = "path"},
+      {.path = "spec.base_model.path",
+       .type = Type::kPath,
+       .doc = "Directory with config.json, safetensors and tokenizer.json."},
+      {.path = "spec.base_model.init",
+       .type = Type::kWord,
+       .def = "pretrained",
+       .words = {"pretrained", "random"},
+       .doc = "`random` reads config.json only and draws the weights."},
+      {.path = "spec.base_model.seed",
+       .type = Type::kInt,
+       .def = "0",
+       .range = kAtLeastZero,
+       .doc = "Seed of `init: random`."},
+      {.path = "spec.method",
+       .type = Type::kWord,
+       .def = "sft",
+       .words = {"sft", "pretrain"},
+       .later = {"dpo", "orpo", "kto"},
+       .doc = "Training objective."},
+      {.path = "spec.adapter",
+       .type = Type::kWord,
+       .def = "none",
+       .words = {"none", "lora"},
+       .later = {"qlora"},
+       .doc = "`none` trains every weight."},
+  };
+}
+
+void AppendLora(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      {.path = "spec.lora", .doc = "Read when `adapter: lora`."},
+      {.path = "spec.lora.r",
+       .type = Type::kInt,
+       .def = "32",
+       .range = {.min = 1, .max = 65536},
+       .doc = "Rank."},
+      {.path = "spec.lora.alpha",
+       .type = Type::kNumber,
+       .def = "64",
+       .range = kPositive,
+       .doc = "Scale numerator: the adapter is added alpha / r times."},
+      {.path = "spec.lora.dropout",
+       .type = Type::kNumber,
+       .def = "0.0",
+       .range = kBelowOne,
+       .doc = "Dropout before A."},
+      {.path = "spec.lora.target_modules",
+       .type = Type::kWordList,
+       .def = "all-linear",
+       .words = {"all-linear", "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+                 "down_proj"},
+       .later = {"lm_head", "embed_tokens"},
+       .doc = "One name or a list; `all-linear` is every projection of a block."},
+      {.path = "spec.lora.loraplus_lr_ratio",
+       .type = Type::kNumber,
+       .def = "16",
+       .range = kPositive,
+       .doc = "LoRA+: learning rate of B over that of A; 1 is plain LoRA."},
+      {.path = "spec.lora.loraplus_lr_embedding",
+       .type = Type::kNumber,
+       .def = "1.0e-6",
+       .range = kNonNegative,
+       .doc = "LoRA+: learning rate of adapted embeddings."},
+      {.path = "spec.lora.use_rslora",
+       .type = Type::kBool,
+       .def = "false",
+       .doc = "Scale by alpha / sqrt(r)."},
+      {.path = "spec.lora.use_dora",
+       .type = Type::kBool,
+       .def = "false",
+       .doc = "DoRA.",
+       .only_default = true},
+      {.path = "spec.lora.init_from",
+       .type = Type::kPath,
+       .def = "null",
+       .doc = "PEFT adapter directory to start from.",
+       .nullable = true},
+      {.path = "spec.lora.modules_to_save",
+       .type = Type::kStringList,
+       .def = "[]",
+       .doc = "Modules trained in full beside the adapter.",
+       .only_default = true},
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
+void AppendData(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      {.path = "spec.datasets",
+       .type = Type::kMapList,
+       .range = kAtLeastOne,
+       .doc = "Training sources, at least one."},
+      {.path = "spec.datasets[].path",
+       .type = Type::kPath,
+       .doc = "JSON array or JSON lines, optionally .gz."},
+      {.path = "spec.datasets[].format",
+       .type = Type::kWord,
+       .def = "alpaca",
+       .words = {"alpaca", "chat", "completion"},
+       .doc = "`alpaca`: instruction, input, output; `chat`: messages; `completion`: text."},
+      {.path = "spec.datasets[].prompt_style",
+       .type = Type::kWord,
+       .def = "alpaca",
+       .words = {"alpaca", "chat"},
+       .doc = "Of `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
+      {.path = "spec.datasets[].weight",
+       .type = Type::kNumber,
+       .def = "1.0",
+       .range = kPositive,
+       .doc = "Copies of each record per pass; it does not scale the loss."},
+      {.path = "spec.test_datasets",
+       .type = Type::kMapList,
+       .def = "[]",
+       .doc = "Evaluation sources, same keys as `datasets`.",
+       .children_of = "spec.datasets[]"},
+      {.path = "spec.val_set_size",
+       .type = Type::kNumber,
+       .def = "null",
+       .range = kNonNegative,
+       .doc = "Held-back part of the training records: below 1 a fraction, else a count. Chosen by "
+              "hash before packing.",
+       .nullable = true},
+      {.path = "spec.chat_template",
+       .type = Type::kWord,
+       .def = "chatml",
+       .words = {"chatml", "llama3", "mistral", "gemma", "alpaca"},
+       .later = {"tokenizer_default", "jinja"},
+       .doc = "Named chat format."},
+      {.path = "spec.train_on_inputs",
+       .type = Type::kBool,
+       .def = "false",
+       .doc = "Prompt tokens are targets too."},
+      {.path = "spec.on_bad_record",
+       .type = Type::kWord,
+       .def = "error",
+       .words = {"error", "skip"},
+       .doc = "`skip` counts bad records instead of failing."},
+      {.path = "spec.sequence_len",
+       .type = Type::kInt,
+       .def = "2048",
+       .range = {.min = 2, .max = 1048576},
+       .doc = "Tokens of a bin."},
+      {.path = "spec.excess_length",
+       .type = Type::kWord,
+       .def = "truncate",
+       .words = {"truncate", "drop", "error"},
+       .doc = "Documents longer than `sequence_len`; counts are always reported."},
+      {.path = "spec.packing", .doc = "How documents share bins."},
+      {.path = "spec.packing.strategy",
+       .type = Type::kWord,
+       .def = "best_fit",
+       .words = {"best_fit", "best_fit_decreasing", "first_fit", "none"},
+       .doc = "`none`: one document per bin."},
+      {.path = "spec.packing.window",
+       .type = Type::kInt,
+       .def = "100000",
+       .range = kAtLeastOne,
+       .doc = "Documents considered at once."},
+      {.path = "spec.packing.max_documents_per_bin",
+       .type = Type::kInt,
+       .def = "32",
+       .range = {.min = 1, .max = 1048576},
+       .doc = "Bound that fixed attention plans need."},
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
+void AppendTrain(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      {.path = "spec.train", .doc = "Optimisation."},
+      {.path = "spec.train.global_batch_size",
+       .type = Type::kInt,
+       .def = "null",
+       .range = kAtLeastOne,
+       .doc = "Bins per step; absent: micro_batch_size x gradient_accumulation_steps x ranks.",
+       .nullable = true},
+      {.path = "spec.train.micro_batch_size",
+       .type = Type::kIntOrAuto,
+       .def = "auto",
+       .range = kAtLeastOne,
+       .doc = "Bins per rank and micro-step; `auto`: the planner's choice."},
+      {.path = "spec.train.gradient_accumulation_steps",
+       .type = Type::kInt,
+       .def = "1",
+       .range = kAtLeastOne,
+       .doc = "Micro-steps per step."},
+      {.path = "spec.train.num_epochs",
+       .type = Type::kNumber,
+       .def = "null",
+       .range = kPositive,
+       .doc = "Passes over the data; 1 when `max_steps` is absent too.",
+       .nullable = true},
+      {.path = "spec.train.max_steps",
+       .type = Type::kInt,
+       .def = "null",
+       .range = kAtLeastOne,
+       .doc = "Optimizer steps.",
+       .nullable = true},
+      {.path = "spec.train.learning_rate",
+       .type = Type::kNumber,
+       .def = "null",
+       .range = kPositive,
+       .doc = "Peak rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`.",
+       .nullable = true},
+      {.path = "spec.train.lr_scheduler",
+       .type = Type::kWord,
+       .def = "cosine",
+       .words = {"cosine", "linear", "constant"},
+       .doc = "Decay after warm-up."},
+      {.path = "spec.train.warmup_ratio",
+       .type = Type::kNumber,
+       .def = "null",
+       .range = kFraction,
+       .doc = "Warm-up as part of all steps; 0.03 when `warmup_steps` is absent too.",
+       .nullable = true},
+      {.path = "spec.train.warmup_steps",
+       .type = Type::kInt,
+       .def = "null",
+       .range = kAtLeastZero,
+       .doc = "Warm-up in steps.",
+       .nullable = true},
+      {.path = "spec.train.min_lr_ratio",
+       .type = Type::kNumber,
+       .def = "0.0",
+       .range = kFraction,
+       .doc = "The decay ends at this part of the peak."},
+      {.path = "spec.train.optimizer",
+       .type = Type::kWord,
+       .def = "adamw",
+       .words = {"adamw"},
+       .later = {"adamw_8bit", "muon", "schedule_free", "adam_atan2"},
+       .doc = "Update rule."},
+      {.path = "spec.train.betas",
+       .type = Type::kNumberPair,
+       .def = "[0.9, 0.999]",
+       .range = kBelowOne,
+       .doc = "Adam's decay rates."},
+      {.path = "spec.train.eps",
+       .type = Type::kNumber,
+       .def = "1.0e-8",
+       .range = kPositive,
+       .doc = "Adam's epsilon."},
+      {.path = "spec.train.weight_decay",
+       .type = Type::kNumber,
+       .def = "0.01",
+       .range = kNonNegative,
+       .doc = "Decoupled decay."},
+      {.path = "spec.train.decay_norm_and_bias",
+       .type = Type::kBool,
+       .def = "true",
+       .doc = "Norm weights and biases decay too."},
+      {.path = "spec.train.max_grad_norm",
+       .type = Type::kNumber,
+       .def = "1.0",
+       .range = kPositive,
+       .doc = "Global norm clipping."},
+      {.path = "spec.train.label_smoothing",
+       .type = Type::kNumber,
+       .def = "0.0",
+       .range = kBelowOne,
+       .doc = "Label smoothing."},
+      {.path = "spec.train.z_loss",
+       .type = Type::kNumber,
+       .def = "0.0",
+       .range = kNonNegative,
+       .doc = "Weight of the squared log-partition penalty; 1.0e-4 is usual when on."},
+      {.path = "spec.train.seed",
+       .type = Type::kInt,
+       .def = "42",
+       .range = kAtLeastZero,
+       .doc = "Seed of everything random."},
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
+void AppendExecution(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      {.path = "spec.precision",
+       .doc = "Number formats; `auto` is bfloat16 on cuda and float32 on cpu."},
+      {.path = "spec.precision.compute",
+       .type = Type::kWord,
+       .def = "auto",
+       .words = {"auto", "float32"},
+       .later = {"bfloat16", "bf16", "float16", "fp8"},
+       .doc = "Of weights and activations."},
+      {.path = "spec.precision.master_weights",
+       .type = Type::kWord,
+       .def = "auto",
+       .words = {"auto", "float32"},
+       .later = {"bfloat16", "bf16"},
+       .doc = "Of the optimizer's copy."},
+      {.path = "spec.precision.gradients",
+       .type = Type::kWord,
+       .def = "auto",
+       .words = {"auto", "float32"},
+       .later = {"bfloat16", "bf16"},
+       .doc = "Of gradient buffers."},
+      {.path = "spec.recompute",
+       .type = Type::kWord,
+       .def = "auto",
+       .words = {"auto", "none", "block"},
+       .later = {"norm_swiglu", "ffn"},
+       .doc = "What backward computes again instead of keeping; `{every: k}` is not supported yet.",
+       .later_map = true},
+      {.path = "spec.attention", .doc = "Attention kernels."},
+      {.path = "spec.attention.deterministic",
+       .type = Type::kBool,
+       .def = "true",
+       .doc = "Fixed order of sums.",
+       .only_default = true},
+      {.path = "spec.attention.workspace_gib",
+       .type = Type::kNumber,
+       .def = "4",
+       .range = kNonNegative,
+       .doc = "Workspace budget of the cuda build.",
+       .only_default = true},
+      {.path = "spec.eval",
+       .doc =
+           "Evaluation on `test_datasets` or `val_set_size`, at step 0 and the end in any case."},
+      {.path = "spec.eval.eval_steps",
+       .type = Type::kInt,
+       .def = "100",
+       .range = kAtLeastZero,
+       .doc = "Steps between evaluations; 0: only at step 0 and the end."},
+      {.path = "spec.eval.early_stopping_patience",
+       .type = Type::kInt,
+       .def = "null",
+       .range = kAtLeastOne,
+       .doc = "Evaluations without improvement before the job stops.",
+       .nullable = true},
+      {.path = "spec.eval.metric",
+       .type = Type::kWord,
+       .def = "eval_loss",
+       .words = {"eval_loss"},
+       .doc = "What early stopping compares."},
+      {.path = "spec.checkpoint", .doc = "Where and how often state is saved."},
+      {.path = "spec.checkpoint.output_dir",
+       .type = Type::kPath,
+       .def = "./out",
+       .doc = "Checkpoints and the exported artifact; one per job."},
+      {.path = "spec.checkpoint.save_steps",
+       .type = Type::kInt,
+       .def = "100",
+       .range = kAtLeastOne,
+       .doc = "Steps between checkpoints."},
+      {.path = "spec.checkpoint.save_total_limit",
+       .type = Type::kInt,
+       .def = "3",
+       .range = {.min = 2, .max = 1000},
+       .doc = "Checkpoints kept."},
+      {.path = "spec.checkpoint.resume",
+       .type = Type::kResume,
+       .def = "auto",
+       .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or a "
+              "path."},
+      {.path = "spec.export", .doc = "The artifact."},
+      {.path = "spec.export.merge",
+       .type = Type::kBool,
+       .def = "false",
+       .doc = "Write a merged model instead of an adapter."},
+      {.path = "spec.export.dtype",
+       .type = Type::kWord,
+       .def = "source",
+       .words = {"source", "float32", "bfloat16", "float16"},
+       .doc = "Of an exported model; an adapter is float32."},
+      {.path = "spec.export.max_shard_size",
+       .type = Type::kSize,
+       .def = "5GB",
+       .range = {.min = 1e6, .max = kMaxCount},
+       .doc = "Largest safetensors file."},
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
+void AppendResources(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      {.path = "spec.resources", .doc = "What the job runs on."},
+      {.path = "spec.resources.device",
+       .type = Type::kWord,
+       .def = "cpu",
+       .words = {"cpu"},
+       .later = {"cuda"},
+       .doc = "Kind of worker."},
+      {.path = "spec.resources.workers",
+       .type = Type::kInt,
+       .def = "1",
+       .range = {.min = 1, .max = 4096},
+       .doc = "Ranks."},
+      {.path = "spec.resources.spares",
+       .type = Type::kInt,
+       .def = "0",
+       .range = kAtLeastZero,
+       .doc = "Workers held ready beside the gang.",
+       .only_default = true},
+      {.path = "spec.resources.priority",
+       .type = Type::kInt,
+       .def = "0",
+       .range = {.min = -1000000, .max = 1000000},
+       .doc = "Higher runs first; equal ones in order of submission."},
+      {.path = "spec.resources.max_restarts",
+       .type = Type::kInt,
+       .def = "3",
+       .range = {.min = 0, .max = 1000000},
+       .doc = "Failed attempts that are retried from the last checkpoint."},
+      {.path = "spec.parallelism", .doc = "The mesh."},
+      {.path = "spec.parallelism.replicate",
+       .type = Type::kIntOrAuto,
+       .def = "auto",
+       .range = kAtLeastOne,
+       .doc = "Replicas.",
+       .only_default = true},
+      {.path = "spec.parallelism.shard",
+       .type = Type::kIntOrAuto,
+       .def = "auto",
+       .range = kAtLeastOne,
+       .doc = "Shards of a replica.",
+       .only_default = true},
+      {.path = "spec.parallelism.zero",
+       .type = Type::kIntOrAuto,
+       .def = "auto",
+       .range = {.min = 0, .max = 3},
+       .doc = "ZeRO stage.",
+       .only_default = true},
+      {.path = "spec.logging", .doc = "Reports."},
+      {.path = "spec.logging.logging_steps",
+       .type = Type::kInt,
+       .def = "1",
+       .range = kAtLeastOne,
+       .doc = "Steps between step events."},
+      {.path = "spec.logging.report_to",
+       .type = Type::kStringList,
+       .def = "[]",
+       .doc = "Trackers (tensorboard, wandb, mlflow).",
+       .only_default = true},
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
+std::vector<Key> MakeSchema() {
+  std::vector<Key> table;
+  AppendTop(&table);
+  AppendLora(&table);
+  AppendData(&table);
+  AppendTrain(&table);
+  AppendExecution(&table);
+  AppendResources(&table);
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Key>& Schema() {
+  static const auto* table = new std::vector<Key>(MakeSchema());
+  return *table;
+}
+
+const std::vector<Exclusive>& ExclusiveKeys() {
+  static const auto* groups = new std::vector<Exclusive>{
+      {"spec.test_datasets", "spec.val_set_size"},
+      {"spec.train.num_epochs", "spec.train.max_steps"},
+      {"spec.train.warmup_ratio", "spec.train.warmup_steps"},
+  };
+  return *groups;
+}
+
+std::vector<const Key*> Children(std::string_view path) {
+  std::vector<const Key*> rows;
+  for (const Key& key : Schema()) {
+    std::string_view rest = key.path;
+    if (!path.empty()) {
+      if (rest.size() <= path.size() + 1 || rest.substr(0, path.size()) != path ||
+          rest[path.size()] != '.')
+        continue;
+      rest.remove_prefix(path.size() + 1);
+    }
+    if (rest.find('.') == std::string_view::npos) rows.push_back(&key);
+  }
+  return rows;
+}
+
+std::string_view KeyName(const Key& key) { return key.path.substr(key.path.rfind('.') + 1); }
+
+std::string RangeText(const Range& range) {
+  const bool has_min = range.min > -std::numeric_limits<double>::infinity();
+  const bool has_max = range.max < kMaxCount;
+  const char* low = range.min_open ? "<" : "<=";
+  const char* high = range.max_open ? "<" : "<=";
+  if (has_min && has_max)
+    return fmt::format("{:.10g} {} x {} {:.10g}", range.min, low, high, range.max);
+  if (has_min) return fmt::format("{} {:.10g}", range.min_open ? ">" : ">=", range.min);
+  if (has_max) return fmt::format("{} {:.10g}", high, range.max);
+  return "";
+}
+
+std::string_view KnownAs(std::string_view foreign_key) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"model", "spec.base_model"},
+      {"model_name_or_path", "spec.base_model"},
+      {"lora_r", "spec.lora.r"},
+      {"lora_rank", "spec.lora.r"},
+      {"lora_alpha", "spec.lora.alpha"},
+      {"lora_dropout", "spec.lora.dropout"},
+      {"lora_target_modules", "spec.lora.target_modules"},
+      {"lora_target", "spec.lora.target_modules"},
+      {"peft_use_rslora", "spec.lora.use_rslora"},
+      {"dataset", "spec.datasets"},
+      {"type", "spec.datasets[].format"},
+      {"template", "spec.chat_template"},
+      {"cutoff_len", "spec.sequence_len"},
+      {"max_length", "spec.sequence_len"},
+      {"max_seq_length", "spec.sequence_len"},
+      {"excess_length_strategy", "spec.excess_length"},
+      {"sample_packing", "spec.packing.strategy"},
+      {"batch_size", "spec.train.micro_batch_size"},
+      {"per_device_train_batch_size", "spec.train.micro_batch_size"},
+      {"epochs", "spec.train.num_epochs"},
+      {"num_train_epochs", "spec.train.num_epochs"},
+      {"lr", "spec.train.learning_rate"},
+      {"lr_scheduler_type", "spec.train.lr_scheduler"},
+      {"gradient_checkpointing", "spec.recompute"},
+      {"bf16", "spec.precision.compute"},
+      {"resume_from_checkpoint", "spec.checkpoint.resume"},
+      {"gpus", "spec.resources.workers"},
+  };
+  for (const auto& [theirs, ours] : kNames) {
+    if (theirs == foreign_key) return ours;
+  }
+  return {};
+}
+
+}  // namespace coxswain::config

@@ -1,0 +1,78 @@
+// The one table of the job YAML. Validation, defaults, the effective job and the reference page all
+// read it; nothing else knows a key's type, range or default.
+#ifndef COXSWAIN_COMMON_CONFIG_SCHEMA_H_
+#define COXSWAIN_COMMON_CONFIG_SCHEMA_H_
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coxswain::config {
+
+enum class Type {
+  kMap,        // keys are the rows below it
+  kMapList,    // list of maps whose keys are the rows below "<path>[]"
+  kStringMap,  // free string keys, string values
+  kString,
+  kName,      // DNS-1123 label
+  kWord,      // one of `words`
+  kWordList,  // a word or a list of words, at least one
+  kStringList,
+  kBool,
+  kInt,
+  kIntOrAuto,  // integer or "auto"
+  kNumber,
+  kNumberPair,  // list of two numbers
+  kSize,        // bytes: integer or integer with KB MB GB TB KiB MiB GiB TiB
+  kPath,        // local path, made absolute
+  kResume,      // auto | never | <job>[:step] | path
+};
+
+struct Range {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool min_open = false;  // min itself is outside
+  bool max_open = false;
+};
+
+struct Key {
+  std::string_view path;  // "spec.train.seed"; in a list "spec.datasets[].path"
+  Type type = Type::kMap;
+  const char* def = nullptr;  // default as YAML text; nullptr: required (maps: all defaults)
+  Range range = {};           // of numbers; of a list: of each number in it
+  std::vector<std::string_view> words = {};  // allowed words
+  std::vector<std::string_view> later = {};  // known words that are refused: not supported yet
+  std::string_view doc = {};
+  bool nullable = false;      // null is a value of its own, else only absence means the default
+  bool only_default = false;  // known key, but any value except the default is not supported yet
+  bool later_map = false;     // a map as value is known but not supported yet
+  std::string_view shorthand = {};    // a scalar in place of this map means {shorthand: scalar}
+  std::string_view children_of = {};  // list whose item keys are these rows instead of its own
+};
+
+// At most one of the two keys may be set to something other than null (or an empty list).
+struct Exclusive {
+  std::string_view first, second;
+};
+
+// Rows in the order of the reference page; a map stands before its keys.
+const std::vector<Key>& Schema();
+const std::vector<Exclusive>& ExclusiveKeys();
+
+// Rows directly below a map row ("spec.train") or below the items of a list row
+// ("spec.datasets[]"). The empty path gives the top level.
+std::vector<const Key*> Children(std::string_view path);
+
+// Last part of a row's path: "seed".
+std::string_view KeyName(const Key& key);
+
+// "0 <= x < 1", ">= 1"; empty without limits.
+std::string RangeText(const Range& range);
+
+// Names of other tools that mean one of ours: "lora_r" -> "spec.lora.r"; empty: none known.
+std::string_view KnownAs(std::string_view foreign_key);
+
+}  // namespace coxswain::config
+
+#endif  // COXSWAIN_COMMON_CONFIG_SCHEMA_H_

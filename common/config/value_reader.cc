@@ -1,0 +1,333 @@
+#include "common/config/value_reader.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/local_path.h"
+#include "common/config/suggest.h"
+#include "common/status_macros.h"
+
+namespace coxswain::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Bad(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+absl::Status Expected(const std::string& what, const Node& node) {
+  if (node.kind == Node::Kind::kScalar && node.quoted && IsNumber(node.text)) {
+    return Bad(
+        absl::StrCat("expected ", what, ", got the string \"", node.text, "\"; remove the quotes"));
+  }
+  return Bad(absl::StrCat("expected ", what, ", got ", Describe(node)));
+}
+
+bool IsPlainScalar(const Node& node) { return node.kind == Node::Kind::kScalar && !node.quoted; }
+
+// A scalar that YAML resolves to a string.
+bool IsString(const Node& node) {
+  return node.kind == Node::Kind::kScalar &&
+         (node.quoted || (!IsNumber(node.text) && !IsBool(node.text)));
+}
+
+absl::Status ExpectedString(const std::string& what, const Node& node) {
+  if (IsPlainScalar(node)) {
+    return Bad(
+        absl::StrCat("expected ", what, ", got ", Describe(node), "; quote it if it is meant"));
+  }
+  return Expected(what, node);
+}
+
+bool InRange(double value, const Range& range) {
+  const bool low = range.min_open ? value > range.min : value >= range.min;
+  const bool high = range.max_open ? value < range.max : value <= range.max;
+  return low && high;
+}
+
+absl::Status CheckRange(double value, const Range& range, const Node& node) {
+  if (InRange(value, range)) return absl::OkStatus();
+  return Bad(absl::StrCat(node.text, " is out of range; allowed: ", RangeText(range)));
+}
+
+absl::StatusOr<Json> ReadInt(const Key& key, const Node& node) {
+  const std::string what = key.type == Type::kIntOrAuto ? "an integer or auto" : "an integer";
+  if (!IsPlainScalar(node) || !IsNumber(node.text)) return Expected(what, node);
+  std::string text = node.text;
+  if (text[0] == '+') text.erase(0, 1);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    return Bad(absl::StrCat(node.text, " is out of range; allowed: ", RangeText(key.range)));
+  }
+  if (end != text.data() + text.size()) return Expected(what, node);
+  RETURN_IF_ERROR(CheckRange(static_cast<double>(value), key.range, node));
+  return Json(value);
+}
+
+absl::StatusOr<double> ReadDouble(const Key& key, const Node& node) {
+  if (!IsPlainScalar(node) || !IsNumber(node.text)) return Expected("a number", node);
+  const double value = std::strtod(node.text.c_str(), nullptr);
+  if (!std::isfinite(value)) return Bad(absl::StrCat(node.text, " is too large for a number"));
+  RETURN_IF_ERROR(CheckRange(value, key.range, node));
+  return value;
+}
+
+absl::StatusOr<Json> ReadPair(const Key& key, const Node& node) {
+  if (node.kind != Node::Kind::kList || node.items.size() != 2) {
+    return Expected("a list of two numbers", node);
+  }
+  Json pair = Json::array();
+  for (const Node& item : node.items) {
+    ASSIGN_OR_RETURN(const double value, ReadDouble(key, item));
+    pair.push_back(value);
+  }
+  return pair;
+}
+
+absl::StatusOr<Json> ReadBool(const Node& node) {
+  if (!IsPlainScalar(node) || !IsBool(node.text)) {
+    return Expected("true or false", node);
+  }
+  return Json(node.text[0] == 't' || node.text[0] == 'T');
+}
+
+std::string WordsText(const Key& key) { return fmt::format("{}", fmt::join(key.words, ", ")); }
+
+bool IsJinja(const std::string& text) {
+  return text.find("{{") != std::string::npos || text.find("{%") != std::string::npos ||
+         (text.size() > 6 && text.substr(text.size() - 6) == ".jinja");
+}
+
+absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
+  const std::string one_of = absl::StrCat(key.words.size() > 1 ? "one of " : "", WordsText(key));
+  if (key.later_map && node.kind == Node::Kind::kMap) {
+    return Bad(absl::StrCat("a map is not supported yet; use ", one_of));
+  }
+  if (node.kind != Node::Kind::kScalar) return Expected(one_of, node);
+  const std::string& text = node.text;
+  if (std::find(key.words.begin(), key.words.end(), text) != key.words.end()) return Json(text);
+  const bool later = std::find(key.later.begin(), key.later.end(), text) != key.later.end();
+  const bool jinja = key.path == "spec.chat_template" && IsJinja(text);
+  if (jinja) return Bad(absl::StrCat("a Jinja template is not supported yet; use ", one_of));
+  if (later) return Bad(absl::StrCat(text, " is not supported yet; use ", one_of));
+  std::vector<std::string_view> known = key.words;
+  known.insert(known.end(), key.later.begin(), key.later.end());
+  const std::string_view near = Suggest(text, known);
+  const std::string hint =
+      near.empty() ? "" : absl::StrCat("; did you mean ", std::string(near), "?");
+  return Bad(absl::StrCat("expected ", one_of, ", got ", Describe(node), hint));
+}
+
+absl::StatusOr<Json> ReadWordList(const Key& key, const Node& node) {
+  Json list = Json::array();
+  if (node.kind == Node::Kind::kScalar) {
+    ASSIGN_OR_RETURN(Json word, ReadWord(key, node));
+    list.push_back(std::move(word));
+    return list;
+  }
+  if (node.kind != Node::Kind::kList) return Expected("a name or a list of names", node);
+  if (node.items.empty()) return Bad("expected at least one name, got an empty list");
+  for (const Node& item : node.items) {
+    ASSIGN_OR_RETURN(Json word, ReadWord(key, item));
+    if (std::find(list.begin(), list.end(), word) != list.end()) {
+      return Bad(absl::StrCat(item.text, " is named twice"));
+    }
+    list.push_back(std::move(word));
+  }
+  if (list.size() > 1 && std::find(list.begin(), list.end(), "all-linear") != list.end()) {
+    return Bad("all-linear stands alone; drop the other names");
+  }
+  return list;
+}
+
+absl::StatusOr<Json> ReadString(const std::string& what, const Node& node) {
+  if (!IsString(node)) return ExpectedString(what, node);
+  return Json(node.text);
+}
+
+absl::StatusOr<Json> ReadStringList(const Node& node) {
+  if (node.kind != Node::Kind::kList) return Expected("a list of strings", node);
+  Json list = Json::array();
+  for (const Node& item : node.items) {
+    ASSIGN_OR_RETURN(Json text, ReadString("a string", item));
+    list.push_back(std::move(text));
+  }
+  return list;
+}
+
+// RFC 1123 label: lower-case letters, digits and inner hyphens, at most 63.
+absl::StatusOr<Json> ReadName(const Node& node) {
+  ASSIGN_OR_RETURN(Json name, ReadString("a name", node));
+  const std::string& text = node.text;
+  bool valid = !text.empty() && text.size() <= 63 && text.front() != '-' && text.back() != '-';
+  for (char c : text)
+    valid = valid && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  if (!valid) {
+    return Bad(absl::StrCat("\"", text, "\" is not a DNS-1123 name: 1 to 63 lower-case letters, ",
+                            "digits and hyphens, first and last a letter or digit"));
+  }
+  return name;
+}
+
+absl::StatusOr<Json> ReadSize(const Key& key, const Node& node) {
+  static constexpr std::pair<const char*, double> kUnits[] = {{"", 1},
+                                                              {"B", 1},
+                                                              {"KB", 1e3},
+                                                              {"MB", 1e6},
+                                                              {"GB", 1e9},
+                                                              {"TB", 1e12},
+                                                              {"KiB", 1024.0},
+                                                              {"MiB", 1048576.0},
+                                                              {"GiB", 1073741824.0},
+                                                              {"TiB", 1099511627776.0}};
+  const std::string what = "a size such as 5GB or 500MiB";
+  if (node.kind != Node::Kind::kScalar) return Expected(what, node);
+  if (node.quoted && IsNumber(node.text)) return Expected(what, node);
+  char* end = nullptr;
+  const double amount = std::strtod(node.text.c_str(), &end);
+  if (end == node.text.c_str() || !std::isdigit(static_cast<unsigned char>(node.text[0]))) {
+    return Expected(what, node);
+  }
+  while (*end == ' ') ++end;
+  for (const auto& [unit, bytes] : kUnits) {
+    if (std::string(end) != unit) continue;
+    RETURN_IF_ERROR(CheckRange(amount * bytes, key.range, node));
+    return Json(static_cast<int64_t>(amount * bytes));
+  }
+  return Bad(absl::StrCat("\"", node.text, "\": unknown unit \"", end,
+                          "\"; use KB, MB, GB, TB, KiB, MiB, GiB or TiB"));
+}
+
+// <job>[:step], a path (anything with a slash or a leading dot), or one of two words.
+absl::StatusOr<Json> ReadResume(const Node& node, const std::string& base_dir) {
+  const std::string what = "auto, never, <job>[:step] or a path";
+  if (!IsString(node)) return ExpectedString(what, node);
+  const std::string& text = node.text;
+  if (text.find('/') != std::string::npos || text[0] == '.' || text[0] == '~') {
+    ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir));
+    return Json(std::move(path));
+  }
+  const size_t colon = text.find(':');
+  bool valid = colon != 0 && !text.empty();
+  for (char c : text.substr(0, colon)) {
+    valid = valid && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  }
+  if (colon != std::string::npos) {
+    const std::string step = text.substr(colon + 1);
+    valid = valid && !step.empty() && step.size() <= 15 &&
+            std::all_of(step.begin(), step.end(), [](unsigned char c) { return std::isdigit(c); });
+  }
+  if (!valid) return Expected(what, node);
+  return Json(text);
+}
+
+absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::string& base_dir) {
+  switch (key.type) {
+    case Type::kString:
+      return ReadString("a string", node);
+    case Type::kName:
+      return ReadName(node);
+    case Type::kWord:
+      return ReadWord(key, node);
+    case Type::kWordList:
+      return ReadWordList(key, node);
+    case Type::kStringList:
+      return ReadStringList(node);
+    case Type::kBool:
+      return ReadBool(node);
+    case Type::kIntOrAuto:
+      if (node.kind == Node::Kind::kScalar && node.text == "auto") return Json("auto");
+      return ReadInt(key, node);
+    case Type::kInt:
+      return ReadInt(key, node);
+    case Type::kNumber: {
+      ASSIGN_OR_RETURN(const double value, ReadDouble(key, node));
+      return Json(value);
+    }
+    case Type::kNumberPair:
+      return ReadPair(key, node);
+    case Type::kSize:
+      return ReadSize(key, node);
+    case Type::kPath: {
+      if (!IsString(node)) return ExpectedString("a path", node);
+      ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(node.text, base_dir));
+      return Json(std::move(path));
+    }
+    case Type::kResume:
+      return ReadResume(node, base_dir);
+    case Type::kMap:
+    case Type::kMapList:
+    case Type::kStringMap:
+      break;
+  }
+  return absl::InternalError("maps are read key by key");
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ReadValue(const Key& key, const Node& node, const std::string& base_dir) {
+  if (node.kind == Node::Kind::kNull) {
+    if (key.nullable) return Json(nullptr);
+    if (key.def != nullptr) {
+      return Bad(
+          absl::StrCat("null is not a value here; leave the key out for the default ", key.def));
+    }
+  }
+  return ReadTyped(key, node, base_dir);
+}
+
+std::string Describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return "null";
+    case Node::Kind::kList:
+      return absl::StrCat("a list of ", node.items.size());
+    case Node::Kind::kMap:
+      return "a map";
+    case Node::Kind::kScalar:
+      break;
+  }
+  if (!node.quoted && IsNumber(node.text)) return absl::StrCat("the number ", node.text);
+  return absl::StrCat("\"", node.text, "\"");
+}
+
+bool IsBool(const std::string& text) {
+  return text == "true" || text == "false" || text == "True" || text == "False" || text == "TRUE" ||
+         text == "FALSE";
+}
+
+// The YAML 1.2 core schema's decimal integers and floats; 010, 0x10, .inf and 1_000 are none.
+bool IsNumber(const std::string& text) {
+  size_t i = 0;
+  const auto digits = [&] {
+    const size_t start = i;
+    while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) ++i;
+    return i - start;
+  };
+  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+  const size_t first = i;
+  size_t count = digits();
+  if (count > 1 && text[first] == '0') return false;
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    count += digits();
+  }
+  if (count == 0) return false;
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == text.size();
+}
+
+}  // namespace coxswain::config

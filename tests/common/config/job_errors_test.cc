@@ -1,0 +1,326 @@
+// Every kind of wrong job, with the line it is reported at.
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "common/config/job_parser.h"
+#include "tests/common/config/job_text.h"
+
+namespace coxswain::config {
+namespace {
+
+// `lines` stand below spec, from line 7 on.
+struct Case {
+  const char* lines;
+  const char* path;
+  int line;
+  const char* message;  // part of the message
+};
+
+void ExpectOneError(const std::string& yaml, const Case& c) {
+  const ParsedJob job = ParseJob(yaml, "/jobs");
+  ASSERT_EQ(job.errors.size(), 1u) << yaml << FormatErrors(job.errors, "job.yaml");
+  EXPECT_EQ(job.errors[0].path, c.path) << yaml;
+  EXPECT_EQ(job.errors[0].line, c.line) << yaml;
+  EXPECT_NE(job.errors[0].message.find(c.message), std::string::npos)
+      << yaml << "expected \"" << c.message << "\" in \"" << job.errors[0].message << "\"";
+}
+
+void ExpectErrors(const std::vector<Case>& cases) {
+  for (const Case& c : cases) ExpectOneError(WithSpec(c.lines), c);
+}
+
+TEST(JobErrorsTest, UnknownKeys) {
+  ExpectErrors({
+      {"  adaptr: lora\n", "spec.adaptr", 7, "unknown key; did you mean adapter?"},
+      {"  train:\n    lerning_rate: 1e-4\n", "spec.train.lerning_rate", 8,
+       "did you mean learning_rate?"},
+      {"  train: {zzz: 1}\n", "spec.train.zzz", 7, "unknown key"},
+      {"  learning_rate: 1e-4\n", "spec.learning_rate", 7,
+       "it belongs at spec.train.learning_rate"},
+      {"  lora_rank: 8\n", "spec.lora_rank", 7, "it belongs at spec.lora.r"},
+      {"  per_device_train_batch_size: 8\n", "spec.per_device_train_batch_size", 7,
+       "spec.train.micro_batch_size"},
+      {"  test_datasets:\n    - {path: ./a.jsonl}\n    - {path: ./b.jsonl, wieght: 2}\n",
+       "spec.test_datasets[1].wieght", 9, "did you mean weight?"},
+      {"  <<: {a: 1}\n", "spec.<<", 7, "merge keys are not supported"},
+  });
+}
+
+TEST(JobErrorsTest, DuplicateKeys) {
+  ExpectErrors({
+      {"  adapter: lora\n  adapter: none\n", "spec.adapter", 8,
+       "duplicate key; line 7 sets it already"},
+      {"  train: {seed: 1, eps: 1e-8,\n    seed: 1}\n", "spec.train.seed", 8,
+       "duplicate key; line 7"},
+  });
+}
+
+TEST(JobErrorsTest, IllTypedValues) {
+  ExpectErrors({
+      {"  train: {learning_rate: \"1e-4\"}\n", "spec.train.learning_rate", 7,
+       "got the string \"1e-4\"; remove the quotes"},
+      {"  train: {seed: '3'}\n", "spec.train.seed", 7, "remove the quotes"},
+      {"  train: {seed: 3.0}\n", "spec.train.seed", 7, "expected an integer, got the number 3.0"},
+      {"  train: {seed: 1e3}\n", "spec.train.seed", 7, "expected an integer"},
+      {"  train: {seed: 010}\n", "spec.train.seed", 7, "expected an integer, got \"010\""},
+      {"  train: {seed: 0x10}\n", "spec.train.seed", 7, "expected an integer"},
+      {"  train: {seed: 1_000}\n", "spec.train.seed", 7, "expected an integer"},
+      {"  train: {seed: many}\n", "spec.train.seed", 7, "expected an integer, got \"many\""},
+      {"  train: {seed: [1]}\n", "spec.train.seed", 7, "expected an integer, got a list of 1"},
+      {"  train: {eps: .inf}\n", "spec.train.eps", 7, "expected a number"},
+      {"  train: {eps: .nan}\n", "spec.train.eps", 7, "expected a number"},
+      {"  train: {eps: 1e999}\n", "spec.train.eps", 7, "too large"},
+      {"  train: {betas: 0.9}\n", "spec.train.betas", 7, "expected a list of two numbers"},
+      {"  train: {betas: [0.9]}\n", "spec.train.betas", 7,
+       "expected a list of two numbers, got a list of 1"},
+      {"  train: {betas: [0.9, '0.99']}\n", "spec.train.betas", 7, "remove the quotes"},
+      {"  train: {micro_batch_size: automatic}\n", "spec.train.micro_batch_size", 7,
+       "an integer or auto"},
+      {"  train: 3\n", "spec.train", 7, "expected a map, got the number 3"},
+      {"  train: [1]\n", "spec.train", 7, "expected a map, got a list of 1"},
+      {"  train_on_inputs: yes\n", "spec.train_on_inputs", 7,
+       "expected true or false, got \"yes\""},
+      {"  train_on_inputs: \"true\"\n", "spec.train_on_inputs", 7, "expected true or false"},
+      {"  train_on_inputs: 1\n", "spec.train_on_inputs", 7,
+       "expected true or false, got the number 1"},
+      {"  adapter: 5\n", "spec.adapter", 7, "expected one of none, lora, got the number 5"},
+      {"  adapter: {a: b}\n", "spec.adapter", 7, "got a map"},
+      {"  adapter: null\n", "spec.adapter", 7, "leave the key out for the default none"},
+      {"  adapter:\n  train_on_inputs: true\n", "spec.adapter", 7, "null is not a value here"},
+      {"  test_datasets: ./a.jsonl\n", "spec.test_datasets", 7, "expected a list of maps"},
+      {"  test_datasets: [./a.jsonl]\n", "spec.test_datasets[0]", 7, "expected a map"},
+      {"  lora: {target_modules: []}\n", "spec.lora.target_modules", 7, "at least one name"},
+      {"  lora: {target_modules: [all-linear, q_proj]}\n", "spec.lora.target_modules", 7,
+       "all-linear stands alone"},
+      {"  lora: {target_modules: [q_proj, q_proj]}\n", "spec.lora.target_modules", 7,
+       "named twice"},
+      {"  checkpoint: {output_dir: 5}\n", "spec.checkpoint.output_dir", 7,
+       "expected a path, got the number 5; quote it"},
+      {"  checkpoint: {resume: Yes No}\n", "spec.checkpoint.resume", 7,
+       "auto, never, <job>[:step] or a path"},
+      {"  checkpoint: {resume: 'job:'}\n", "spec.checkpoint.resume", 7, "<job>[:step]"},
+      {"  export: {max_shard_size: 5 parsecs}\n", "spec.export.max_shard_size", 7,
+       "unknown unit \"parsecs\""},
+      {"  export: {max_shard_size: big}\n", "spec.export.max_shard_size", 7,
+       "expected a size such as 5GB"},
+      {"  export: {max_shard_size: \"5000000\"}\n", "spec.export.max_shard_size", 7,
+       "remove the quotes"},
+  });
+}
+
+TEST(JobErrorsTest, ValuesOutOfRangeShowTheRange) {
+  ExpectErrors({
+      {"  sequence_len: 1\n", "spec.sequence_len", 7,
+       "1 is out of range; allowed: 2 <= x <= 1048576"},
+      {"  train: {learning_rate: 0}\n", "spec.train.learning_rate", 7, "allowed: > 0"},
+      {"  train: {learning_rate: -1e-4}\n", "spec.train.learning_rate", 7, "allowed: > 0"},
+      {"  train: {warmup_ratio: 1.01}\n", "spec.train.warmup_ratio", 7, "allowed: 0 <= x <= 1"},
+      {"  train: {label_smoothing: 1.0}\n", "spec.train.label_smoothing", 7, "allowed: 0 <= x < 1"},
+      {"  train: {betas: [0.9, 1.0]}\n", "spec.train.betas", 7, "1.0 is out of range"},
+      {"  train: {max_steps: 0}\n", "spec.train.max_steps", 7, "0 is out of range; allowed: >= 1"},
+      {"  train: {seed: -1}\n", "spec.train.seed", 7, "allowed: >= 0"},
+      {"  train: {seed: 99999999999999999999}\n", "spec.train.seed", 7, "out of range"},
+      {"  train: {micro_batch_size: 0}\n", "spec.train.micro_batch_size", 7, "allowed: >= 1"},
+      {"  checkpoint: {save_total_limit: 1}\n", "spec.checkpoint.save_total_limit", 7,
+       "allowed: 2 <= x <= 1000"},
+      {"  export: {max_shard_size: 5}\n", "spec.export.max_shard_size", 7, "out of range"},
+      {"  resources: {workers: 0}\n", "spec.resources.workers", 7, "allowed: 1 <= x <= 4096"},
+      {"  val_set_size: -0.1\n", "spec.val_set_size", 7, "allowed: >= 0"},
+  });
+}
+
+TEST(JobErrorsTest, UnknownWordsGetASuggestion) {
+  ExpectErrors({
+      {"  adapter: Lora\n", "spec.adapter", 7, "did you mean lora?"},
+      {"  packing: {strategy: best-fit}\n", "spec.packing.strategy", 7, "did you mean best_fit?"},
+      {"  lora: {target_modules: q_porj}\n", "spec.lora.target_modules", 7, "did you mean q_proj?"},
+      {"  chat_template: unheard\n", "spec.chat_template", 7, "expected one of chatml"},
+  });
+}
+
+TEST(JobErrorsTest, KnownButLater) {
+  ExpectErrors({
+      {"  method: dpo\n", "spec.method", 7, "dpo is not supported yet"},
+      {"  adapter: qlora\n", "spec.adapter", 7, "qlora is not supported yet"},
+      {"  chat_template: tokenizer_default\n", "spec.chat_template", 7, "not supported yet"},
+      {"  chat_template: \"{% for m in messages %}\"\n", "spec.chat_template", 7,
+       "a Jinja template is not supported yet"},
+      {"  chat_template: ./my.jinja\n", "spec.chat_template", 7,
+       "a Jinja template is not supported yet"},
+      {"  recompute: ffn\n", "spec.recompute", 7, "ffn is not supported yet"},
+      {"  recompute: {every: 2}\n", "spec.recompute", 7, "a map is not supported yet"},
+      {"  precision: {compute: bfloat16}\n", "spec.precision.compute", 7,
+       "bfloat16 is not supported yet"},
+      {"  resources: {device: cuda}\n", "spec.resources.device", 7, "cuda is not supported yet"},
+      {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
+       "not supported yet; leave the key out or give 0"},
+      {"  lora: {use_dora: true}\n", "spec.lora.use_dora", 7, "not supported yet"},
+      {"  lora: {modules_to_save: [lm_head]}\n", "spec.lora.modules_to_save", 7,
+       "not supported yet"},
+      {"  lora: {target_modules: [q_proj, lm_head]}\n", "spec.lora.target_modules", 7,
+       "lm_head is not supported yet"},
+      {"  parallelism: {shard: 2}\n", "spec.parallelism.shard", 7, "not supported yet"},
+      {"  attention: {deterministic: false}\n", "spec.attention.deterministic", 7,
+       "not supported yet"},
+      {"  logging: {report_to: [wandb]}\n", "spec.logging.report_to", 7, "not supported yet"},
+      {"  train: {optimizer: muon}\n", "spec.train.optimizer", 7, "muon is not supported yet"},
+  });
+}
+
+TEST(JobErrorsTest, ExclusiveKeys) {
+  ExpectErrors({
+      {"  train:\n    num_epochs: 1\n    max_steps: 4\n", "spec.train.max_steps", 9,
+       "excludes spec.train.num_epochs (line 8)"},
+      {"  train:\n    max_steps: 4\n    num_epochs: 1\n", "spec.train.num_epochs", 9,
+       "excludes spec.train.max_steps (line 8)"},
+      {"  train: {warmup_steps: 0, warmup_ratio: 0.1}\n", "spec.train.warmup_steps", 7,
+       "excludes spec.train.warmup_ratio"},
+      {"  test_datasets: [{path: ./a.jsonl}]\n  val_set_size: 0.1\n", "spec.val_set_size", 8,
+       "excludes spec.test_datasets"},
+  });
+}
+
+TEST(JobErrorsTest, RulesBetweenKeys) {
+  ExpectErrors({
+      {"  val_set_size: 1.5\n", "spec.val_set_size", 7,
+       "neither a fraction below 1 nor a whole count"},
+      {"  eval: {early_stopping_patience: 2}\n", "spec.eval.early_stopping_patience", 7,
+       "needs an evaluation set"},
+  });
+}
+
+TEST(JobErrorsTest, PathsAreLocal) {
+  ExpectErrors({
+      {"  checkpoint: {output_dir: \"s3://bucket/x\"}\n", "spec.checkpoint.output_dir", 7,
+       "download first"},
+      {"  test_datasets: [{path: \"https://x/y.jsonl\"}]\n", "spec.test_datasets[0].path", 7,
+       "download first"},
+      {"  test_datasets: [{path: tatsu-lab/alpaca}]\n", "spec.test_datasets[0].path", 7,
+       "reads as a hub id"},
+      {"  lora: {init_from: \"${env:HOME}/adapter\"}\n", "spec.lora.init_from", 7,
+       "${...} is not expanded"},
+      {"  lora: {init_from: ~/adapter}\n", "spec.lora.init_from", 7, "~ is not expanded"},
+      {"  lora: {init_from: \"\"}\n", "spec.lora.init_from", 7, "expected a path"},
+  });
+  std::string hub = kSmallJob;
+  hub.replace(hub.find("./model"), 7, "Qwen/Qwen3-8B");
+  ExpectOneError(hub, {"", "spec.base_model.path", 5, "download first"});
+}
+
+TEST(JobErrorsTest, RelativePathWithoutBaseDirectory) {
+  const ParsedJob job = ParseJob(kSmallJob, "");
+  ASSERT_EQ(job.errors.size(), 3u) << FormatErrors(job.errors, "job.yaml");
+  EXPECT_EQ(job.errors[0].path, "spec.checkpoint.output_dir");
+  EXPECT_NE(job.errors[1].message.find("give an absolute path"), std::string::npos);
+}
+
+TEST(JobErrorsTest, Names) {
+  for (const char* name : {"Tiny", "-a", "a-", "a_b", "a.b", "a b", "''",
+                           "0123456789012345678901234567890123456789012345678901234567890123"}) {
+    std::string yaml = kSmallJob;
+    yaml.replace(yaml.find("tiny"), 4, name);
+    const ParsedJob job = ParseJob(yaml, "/jobs");
+    ASSERT_EQ(job.errors.size(), 1u) << name;
+    EXPECT_EQ(job.errors[0].line, 3);
+    EXPECT_EQ(job.errors[0].path, "metadata.name");
+  }
+}
+
+TEST(JobErrorsTest, MissingKeys) {
+  const ParsedJob job =
+      ParseJob("kind: FineTuneJob\nmetadata: {}\nspec:\n  datasets: []\n", "/jobs");
+  ASSERT_EQ(job.errors.size(), 4u) << FormatErrors(job.errors, "job.yaml");
+  EXPECT_EQ(job.errors[0].path, "apiVersion");
+  EXPECT_EQ(job.errors[0].line, 0);
+  EXPECT_EQ(job.errors[1].path, "metadata.name");
+  EXPECT_EQ(job.errors[2].path, "spec.base_model");
+  EXPECT_EQ(job.errors[3].path, "spec.datasets");
+  EXPECT_EQ(job.errors[3].line, 4);
+}
+
+TEST(JobErrorsTest, MissingKeyOfAnEntry) {
+  const ParsedJob job = ParseJob(WithSpec("  test_datasets: [{format: chat}]\n"), "/jobs");
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "spec.test_datasets[0].path");
+}
+
+TEST(JobErrorsTest, AnotherVersionOrKind) {
+  const ParsedJob job =
+      ParseJob("apiVersion: coxswain/v2\nkind: Pod\nmetadata: {name: a}\nspec: 3\n", "/jobs");
+  ASSERT_EQ(job.errors.size(), 3u);
+  EXPECT_EQ(job.errors[0].message,
+            "expected coxswain/v1, got \"coxswain/v2\"; did you mean coxswain/v1?");
+  EXPECT_EQ(job.errors[1].message, "expected FineTuneJob, got \"Pod\"");
+  EXPECT_EQ(job.errors[2].message, "expected a map, got the number 3");
+}
+
+// Invariant config-1.
+TEST(JobErrorsTest, AllErrorsAtOnceInLineOrder) {
+  const ParsedJob job = ParseJob(
+      "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: Tiny}\nspec:\n"
+      "  resources: {workers: -2}\n  datasets: [{path: ./a.jsonl, path: ./b.jsonl}]\n  train:\n    "
+      "lerning_rate: 1e-4\n    seed: x\n",
+      "/jobs");
+  EXPECT_EQ(FormatErrors(job.errors, "job.yaml"),
+            "job.yaml: spec.base_model: missing; Hugging Face model directory; a plain path means "
+            "`{path: ...}`.\n"
+            "job.yaml:3: metadata.name: \"Tiny\" is not a DNS-1123 name: 1 to 63 lower-case "
+            "letters, digits and hyphens, "
+            "first and last a letter or digit\n"
+            "job.yaml:5: spec.resources.workers: -2 is out of range; allowed: 1 <= x <= 4096\n"
+            "job.yaml:6: spec.datasets[0].path: duplicate key; line 6 sets it already\n"
+            "job.yaml:8: spec.train.lerning_rate: unknown key; did you mean learning_rate?\n"
+            "job.yaml:9: spec.train.seed: expected an integer, got \"x\"\n");
+}
+
+TEST(JobErrorsTest, TextsThatAreNoYaml) {
+  struct Text {
+    std::string yaml;
+    int line;
+    const char* message;
+  };
+  const Text cases[] = {
+      {"", 1, "the file is empty"},
+      {"# only a comment\n", 1, "the file is empty"},
+      {"a: 1\n\tb: 2\n", 2, "tab in the indentation"},
+      {"a: 1\nb: [1, 2\nc: 3\n", 3, "not YAML"},
+      {"a: 1\n  b: 2\n", 2, "not YAML"},
+      {"a: \"unclosed\n", 1, "not YAML"},
+      {"a: 'unclosed\nb: 2\n\n", 2, "not YAML"},
+      {"a: 1\n---\nb: 2\n", 2, "a second document"},
+      {"a: 1\nb: *nowhere\n", 2, "not YAML"},
+      {"a: 1\nb: !!float 2\n", 2, "tag"},
+      {"a: 1\n[x, y]: 2\n", 2, "a key must be a word"},
+      {std::string("a: 1\nb: \0\n", 10), 2, "control character"},
+      {"a: 1\nb: \xff\xfe\n", 2, "not UTF-8"},
+      {"a: 1\nb: &b [*b]\n", 2, "an alias refers to the value that contains it"},
+      {std::string(2 << 20, 'a'), 0, "at most 1048576"},
+      {std::string(100000, '['), 1, "not YAML"},
+  };
+  for (const Text& c : cases) {
+    const ParsedJob job = ParseJob(c.yaml, "/jobs");
+    ASSERT_FALSE(job.errors.empty()) << c.yaml.substr(0, 80);
+    EXPECT_EQ(job.errors[0].line, c.line) << c.yaml.substr(0, 80) << job.errors[0].message;
+    EXPECT_NE(job.errors[0].message.find(c.message), std::string::npos)
+        << c.yaml.substr(0, 80) << job.errors[0].message;
+  }
+}
+
+TEST(JobErrorsTest, AliasesDoNotExplode) {
+  std::string yaml = "a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n";
+  for (int i = 1; i < 12; ++i) {
+    std::stringstream line;
+    line << "a" << i << ": &a" << i << " [";
+    for (int k = 0; k < 10; ++k) line << "*a" << i - 1 << ", ";
+    yaml += line.str() + "]\n";
+  }
+  const ParsedJob job = ParseJob(yaml, "/jobs");
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_NE(job.errors[0].message.find("aliases expand"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coxswain::config

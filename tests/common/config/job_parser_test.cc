@@ -1,0 +1,203 @@
+#include "common/config/job_parser.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/common/config/job_text.h"
+
+namespace coxswain::config {
+namespace {
+
+JobSpec Parse(const std::string& yaml) {
+  const ParsedJob job = ParseJob(yaml, "/jobs/here");
+  EXPECT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
+  return job.spec;
+}
+
+JobSpec ParseSpec(const std::string& lines) { return Parse(WithSpec(lines)); }
+
+TEST(JobParserTest, FillsDefaultsOfSmallestJob) {
+  const JobSpec job = Parse(kSmallJob);
+  EXPECT_EQ(job.name, "tiny");
+  EXPECT_EQ(job.model_path, "/jobs/here/model");
+  EXPECT_EQ(job.datasets.at(0).path, "/jobs/here/train.jsonl");
+  EXPECT_EQ(job.output_dir, "/jobs/here/out");
+  EXPECT_EQ(job.adapter, Adapter::kNone);
+  EXPECT_EQ(job.train.learning_rate, 2e-5);
+  EXPECT_EQ(job.train.num_epochs, 1.0);
+  EXPECT_EQ(job.train.max_steps, std::nullopt);
+  EXPECT_EQ(job.train.warmup_ratio, 0.03);
+  EXPECT_EQ(job.train.warmup_steps, std::nullopt);
+  EXPECT_EQ(job.train.micro_batch_size, std::nullopt);
+  EXPECT_EQ(job.train.global_batch_size, std::nullopt);
+  EXPECT_EQ(job.val_set_size, std::nullopt);
+  EXPECT_EQ(job.compute_dtype, "float32");
+  EXPECT_EQ(job.export_max_shard_bytes, 5000000000);
+  EXPECT_EQ(job.workers, 1);
+  EXPECT_EQ(job.lora.target_modules, std::vector<std::string>{"all-linear"});
+}
+
+TEST(JobParserTest, ReadsEveryKey) {
+  const JobSpec job = Parse(kFullJob);
+  EXPECT_EQ(job.labels.at("team"), "math");
+  EXPECT_EQ(job.adapter, Adapter::kLora);
+  EXPECT_EQ(job.lora.r, 8);
+  EXPECT_EQ(job.lora.alpha, 16);
+  EXPECT_EQ(job.lora.loraplus_lr_ratio, 4);
+  EXPECT_TRUE(job.lora.use_rslora);
+  ASSERT_EQ(job.datasets.size(), 2u);
+  EXPECT_EQ(job.datasets[0].weight, 1.5);
+  EXPECT_EQ(job.datasets[1].path, "/abs/chat.jsonl.gz");
+  EXPECT_EQ(job.datasets[1].format, DatasetFormat::kChat);
+  EXPECT_EQ(job.datasets[1].prompt_style, PromptStyle::kChat);
+  EXPECT_EQ(job.test_datasets.at(0).format, DatasetFormat::kCompletion);
+  EXPECT_EQ(job.chat_template, "llama3");
+  EXPECT_TRUE(job.train_on_inputs);
+  EXPECT_EQ(job.on_bad_record, OnBadRecord::kSkip);
+  EXPECT_EQ(job.sequence_len, 512);
+  EXPECT_EQ(job.excess_length, ExcessLength::kDrop);
+  EXPECT_EQ(job.packing.strategy, PackingStrategy::kBestFitDecreasing);
+  EXPECT_EQ(job.packing.window, 1000);
+  EXPECT_EQ(job.packing.max_documents_per_bin, 8);
+  EXPECT_EQ(job.recompute, Recompute::kBlock);
+  EXPECT_EQ(job.eval_steps, 10);
+  EXPECT_EQ(job.early_stopping_patience, 3);
+  EXPECT_EQ(job.output_dir, "/jobs/here/results");
+  EXPECT_EQ(job.save_steps, 20);
+  EXPECT_EQ(job.save_total_limit, 4);
+  EXPECT_EQ(job.resume, "never");
+  EXPECT_TRUE(job.export_merge);
+  EXPECT_EQ(job.export_dtype, "float32");
+  EXPECT_EQ(job.workers, 2);
+  EXPECT_EQ(job.priority, -3);
+  EXPECT_EQ(job.max_restarts, 1);
+  EXPECT_EQ(job.logging_steps, 5);
+}
+
+TEST(JobParserTest, ReadsEveryKeyOfTrain) {
+  const TrainSpec train = Parse(kFullJob).train;
+  EXPECT_EQ(train.global_batch_size, 64);
+  EXPECT_EQ(train.micro_batch_size, 4);
+  EXPECT_EQ(train.gradient_accumulation_steps, 2);
+  EXPECT_EQ(train.num_epochs, 1.5);
+  EXPECT_EQ(train.learning_rate, 3e-4);
+  EXPECT_EQ(train.lr_scheduler, LrScheduler::kLinear);
+  EXPECT_EQ(train.warmup_ratio, 0.1);
+  EXPECT_EQ(train.min_lr_ratio, 0.05);
+  EXPECT_EQ(train.beta1, 0.8);
+  EXPECT_EQ(train.beta2, 0.95);
+  EXPECT_EQ(train.eps, 1e-7);
+  EXPECT_EQ(train.weight_decay, 0.1);
+  EXPECT_FALSE(train.decay_norm_and_bias);
+  EXPECT_EQ(train.max_grad_norm, 0.5);
+  EXPECT_EQ(train.label_smoothing, 0.1);
+  EXPECT_EQ(train.z_loss, 1e-4);
+  EXPECT_EQ(train.seed, 7u);
+}
+
+TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {
+  EXPECT_EQ(ParseSpec("  adapter: lora\n").train.learning_rate, 1e-4);
+  EXPECT_EQ(ParseSpec("  adapter: none\n").train.learning_rate, 2e-5);
+  EXPECT_EQ(ParseSpec("  adapter: lora\n  train: {learning_rate: 5e-5}\n").train.learning_rate,
+            5e-5);
+}
+
+TEST(JobParserTest, OneOfExclusiveKeysLeavesTheOtherUnset) {
+  const TrainSpec steps = ParseSpec("  train: {max_steps: 4, warmup_steps: 2}\n").train;
+  EXPECT_EQ(steps.num_epochs, std::nullopt);
+  EXPECT_EQ(steps.max_steps, 4);
+  EXPECT_EQ(steps.warmup_ratio, std::nullopt);
+  EXPECT_EQ(steps.warmup_steps, 2);
+}
+
+TEST(JobParserTest, ReadsNumbersInEveryNotation) {
+  for (const char* text : {"1e-4", "1.0e-4", "1E-4", "0.0001", ".0001", "+1e-4", "1.e-4"}) {
+    const std::string lines = std::string("  train: {learning_rate: ") + text + "}\n";
+    EXPECT_EQ(ParseSpec(lines).train.learning_rate, 1e-4) << text;
+  }
+}
+
+TEST(JobParserTest, ReadsSizes) {
+  const std::pair<const char*, int64_t> cases[] = {{"5GB", 5000000000},
+                                                   {"\"500MB\"", 500000000},
+                                                   {"2 GiB", 2147483648},
+                                                   {"1.5GB", 1500000000},
+                                                   {"4000000", 4000000}};
+  for (const auto& [text, bytes] : cases) {
+    const std::string lines = std::string("  export: {max_shard_size: ") + text + "}\n";
+    EXPECT_EQ(ParseSpec(lines).export_max_shard_bytes, bytes) << text;
+  }
+}
+
+TEST(JobParserTest, ReadsTargetModulesAsWordOrList) {
+  EXPECT_EQ(ParseSpec("  lora: {target_modules: q_proj}\n").lora.target_modules,
+            std::vector<std::string>{"q_proj"});
+  EXPECT_EQ(ParseSpec("  lora: {target_modules: [q_proj, v_proj]}\n").lora.target_modules,
+            (std::vector<std::string>{"q_proj", "v_proj"}));
+}
+
+TEST(JobParserTest, ReadsResumeForms) {
+  const std::pair<const char*, const char*> cases[] = {{"auto", "auto"},
+                                                       {"never", "never"},
+                                                       {"tiny-3f2a91", "tiny-3f2a91"},
+                                                       {"tiny-3f2a91:40", "tiny-3f2a91:40"},
+                                                       {"./out/step-40", "/jobs/here/out/step-40"},
+                                                       {"/x/step-40", "/x/step-40"}};
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(ParseSpec(std::string("  checkpoint: {resume: ") + text + "}\n").resume, expected);
+  }
+}
+
+TEST(JobParserTest, ResolvesPathsAgainstTheBaseDirectory) {
+  EXPECT_EQ(ParseSpec("  lora: {init_from: ../a/./b}\n").lora.init_from, "/jobs/a/b");
+  EXPECT_EQ(ParseSpec("  checkpoint: {output_dir: ./a/b}\n").output_dir, "/jobs/here/a/b");
+}
+
+TEST(JobParserTest, EmptyMapsMeanDefaults) {
+  const JobSpec job = ParseSpec("  train:\n  lora: {}\n");
+  EXPECT_EQ(job.lora.r, 32);
+  EXPECT_EQ(job.train.seed, 42u);
+}
+
+TEST(JobParserTest, ExpandsAnchors) {
+  const JobSpec job = Parse(
+      "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n  base_model: "
+      "./model\n"
+      "  datasets: [&d {path: ./a.jsonl, weight: 2}]\n  test_datasets: [*d]\n");
+  EXPECT_EQ(job.test_datasets.at(0).path, "/jobs/here/a.jsonl");
+}
+
+// Invariant config-2.
+TEST(JobParserTest, EffectiveJobParsesToItself) {
+  for (const std::string& yaml :
+       {std::string(kSmallJob), std::string(kFullJob), WithSpec("  val_set_size: 20\n")}) {
+    const ParsedJob first = ParseJob(yaml, "/jobs/here");
+    ASSERT_TRUE(first.errors.empty()) << FormatErrors(first.errors, "job.yaml");
+    const ParsedJob second = ParseJob(first.effective_json, "");
+    ASSERT_TRUE(second.errors.empty()) << FormatErrors(second.errors, "effective");
+    EXPECT_EQ(first.effective_json, second.effective_json);
+  }
+}
+
+TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
+  const std::pair<const char*, std::vector<const char*>> cases[] = {
+      {"method", {"sft", "pretrain"}},
+      {"adapter", {"none", "lora"}},
+      {"chat_template", {"chatml", "llama3", "mistral", "gemma", "alpaca"}},
+      {"on_bad_record", {"error", "skip"}},
+      {"excess_length", {"truncate", "drop", "error"}},
+      {"packing",
+       {"{strategy: best_fit}", "{strategy: best_fit_decreasing}", "{strategy: first_fit}",
+        "{strategy: none}"}},
+      {"train", {"{lr_scheduler: cosine}", "{lr_scheduler: linear}", "{lr_scheduler: constant}"}},
+      {"recompute", {"auto", "none", "block"}},
+      {"export", {"{dtype: source}", "{dtype: float32}", "{dtype: bfloat16}", "{dtype: float16}"}},
+  };
+  for (const auto& [key, words] : cases) {
+    for (const char* word : words) ParseSpec(std::string("  ") + key + ": " + word + "\n");
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::config

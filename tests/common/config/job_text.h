@@ -1,0 +1,74 @@
+// Job texts the config tests share.
+#ifndef COXSWAIN_TESTS_COMMON_CONFIG_JOB_TEXT_H_
+#define COXSWAIN_TESTS_COMMON_CONFIG_JOB_TEXT_H_
+
+#include <string>
+
+namespace coxswain::config {
+
+// Smallest job: seven lines, `base_model` on line 5, `datasets` on line 6. A test appends more keys
+// of spec, indented by two, from line 7 on.
+inline const char* const kSmallJob =
+    "apiVersion: coxswain/v1\n"
+    "kind: FineTuneJob\n"
+    "metadata: {name: tiny}\n"
+    "spec:\n"
+    "  base_model: ./model\n"
+    "  datasets: [{path: ./train.jsonl}]\n";
+
+inline std::string WithSpec(const std::string& lines) { return std::string(kSmallJob) + lines; }
+
+// Every key of the format, each with a value that is supported.
+inline const char* const kFullJob = R"(apiVersion: coxswain/v1
+kind: FineTuneJob
+metadata: {name: gsm8k-lora, labels: {team: math}}
+spec:
+  base_model: {path: ./model, init: pretrained, seed: 0}
+  method: sft
+  adapter: lora
+  lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
+         use_rslora: true, use_dora: false, init_from: null, modules_to_save: []}
+  datasets:
+    - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
+    - {path: /abs/chat.jsonl.gz, format: chat, prompt_style: chat}
+  test_datasets: [{path: ./held_out.jsonl, format: completion, prompt_style: alpaca}]
+  val_set_size: null
+  chat_template: llama3
+  train_on_inputs: true
+  on_bad_record: skip
+  sequence_len: 512
+  excess_length: drop
+  packing: {strategy: best_fit_decreasing, window: 1000, max_documents_per_bin: 8}
+  train:
+    global_batch_size: 64
+    micro_batch_size: 4
+    gradient_accumulation_steps: 2
+    num_epochs: 1.5
+    max_steps: null
+    learning_rate: 3e-4
+    lr_scheduler: linear
+    warmup_ratio: 0.1
+    min_lr_ratio: 0.05
+    optimizer: adamw
+    betas: [0.8, 0.95]
+    eps: 1.0e-7
+    weight_decay: 0.1
+    decay_norm_and_bias: false
+    max_grad_norm: 0.5
+    label_smoothing: 0.1
+    z_loss: 1.0e-4
+    seed: 7
+  precision: {compute: auto, master_weights: auto, gradients: auto}
+  recompute: block
+  attention: {deterministic: true, workspace_gib: 4}
+  eval: {eval_steps: 10, early_stopping_patience: 3, metric: eval_loss}
+  checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, resume: never}
+  export: {merge: true, dtype: float32, max_shard_size: 5GB}
+  resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1}
+  parallelism: {replicate: auto, shard: auto, zero: auto}
+  logging: {logging_steps: 5, report_to: []}
+)";
+
+}  // namespace coxswain::config
+
+#endif  // COXSWAIN_TESTS_COMMON_CONFIG_JOB_TEXT_H_
