@@ -1,0 +1,63 @@
+// Finds added tokens ("<|im_end|>") in text, as tokenizers' added_vocabulary.rs does.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_ADDED_TOKENS_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_ADDED_TOKENS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace coxswain::data {
+
+struct AddedToken {
+  int32_t id = -1;
+  std::string content;
+  bool special = false;
+  bool normalized = false;   // matched after the normalizer, not before it
+  bool lstrip = false;       // also takes white space before it
+  bool rstrip = false;       // also takes white space after it
+  bool single_word = false;  // only where no word character touches it
+};
+
+class AddedTokenMatcher {
+ public:
+  // A stretch of text: an added token, or ordinary text when id < 0.
+  struct Piece {
+    int32_t id;
+    std::string_view text;
+  };
+
+  // Two tokens of one content: the first counts.
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+
+  bool empty() const { return tokens_.empty(); }
+
+  // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces, none of them
+  // empty text. With `special_is_text`, a match of a special token is passed over and what it
+  // covers stays text, tokens inside it included.
+  void Split(std::string_view text, bool special_is_text, std::vector<Piece>* pieces) const;
+
+ private:
+  static constexpr int32_t kNone = -1;
+  // Trie over bytes; children of a node are a linked list.
+  struct Node {
+    unsigned char byte;
+    int32_t first_child;
+    int32_t next_sibling;
+    int32_t token;  // index into tokens_ when a content ends here
+  };
+
+  void AddToTrie(int32_t token);
+  int32_t Child(int32_t node, unsigned char byte) const;
+  size_t FindStart(std::string_view text, size_t position) const;
+  // Index of the longest token at `position`, or kNone.
+  int32_t LongestAt(std::string_view text, size_t position) const;
+
+  std::vector<AddedToken> tokens_;
+  std::vector<Node> nodes_;
+  bool starts_[256] = {};  // first bytes of the contents
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_ADDED_TOKENS_H_

@@ -1,0 +1,75 @@
+// Hugging Face tokenizer.json, byte-level BPE: text to token ids and back, equal to Hugging Face
+// `tokenizers` on every input.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+//   Tokenizer::Load("/models/Qwen2.5-0.5B")); std::vector<int32_t> ids;
+//   RETURN_IF_ERROR(tokenizer->Encode("<|im_start|>user\nHi<|im_end|>\n", &ids));
+//   std::string text = tokenizer->Decode(ids, /*skip_special=*/false);
+//
+// Immutable after Load and safe to share between threads.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace coxswain::data {
+
+class Tokenizer {
+ public:
+  // `path` is a model directory, or a tokenizer.json (plain or .gz) itself. tokenizer_config.json
+  // beside it is read when it is there. NotFound: no tokenizer.json. InvalidArgument names the
+  // file, what was found and what is supported: broken JSON, a model other than byte-level BPE, an
+  // unknown normalizer, pre-tokenizer or decoder, added tokens whose ids do not follow the
+  // vocabulary.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
+  ~Tokenizer();
+
+  // Appends the ids of `text`. Added tokens written in it ("<|im_end|>") become their ids, as in
+  // `tokenizers` and in every training stack built on it. The post-processor does not run: whoever
+  // renders the text writes BOS and EOS. Bytes that are not UTF-8 count as U+FFFD, one for each
+  // maximal ill-formed part (Python: errors="replace"). ResourceExhausted when the pre-tokenizer's
+  // regex runs out of its stack; `ids` then holds an undefined suffix.
+  absl::Status Encode(std::string_view text, std::vector<int32_t>* ids) const;
+
+  // The same, except that tokens marked `special` are plain text (transformers:
+  // split_special_tokens=True). Added tokens that are not special are still recognised.
+  absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids) const;
+
+  // Encode of every text, in the order of `texts`, over `threads` threads (0: all cores).
+  absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeBatch(
+      std::span<const std::string_view> texts, int threads) const;
+
+  // Always valid UTF-8: a cut character becomes U+FFFD. Ids without a token give nothing.
+  std::string Decode(std::span<const int32_t> ids, bool skip_special) const;
+
+  std::optional<int32_t> TokenToId(std::string_view token) const;
+  // The token as tokenizer.json writes it ("Ġthe"); empty for an id without a token.
+  std::string_view IdToToken(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+
+  int32_t eos_id() const;                    // -1: tokenizer_config.json names none
+  int32_t bos_id() const;                    // -1: none
+  int32_t pad_id() const;                    // -1: none
+  int32_t vocab_size() const;                // largest id + 1; ids below it may be holes
+  const std::string& chat_template() const;  // Jinja text of tokenizer_config.json; empty: none
+  // SHA-256, lower-case hex, of tokenizer.json (uncompressed) and tokenizer_config.json.
+  const std::string& fingerprint() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_H_

@@ -1,0 +1,35 @@
+// Equality with Hugging Face tokenizers on the large golden vectors. Invariant tokenizer-1.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "tests/controller/data/tokenizer_vectors.h"
+
+namespace coxswain::data {
+namespace {
+
+class TokenizerGoldenTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TokenizerGoldenTest, GoldenIdsAndTextEqualHuggingFace) {
+  const std::string name = GetParam();
+  const std::string root = SharedDir() + "/data/tokenizers/";
+  const std::string vectors = root + "golden/" + name + ".jsonl.gz";
+  if (!std::filesystem::exists(vectors)) GTEST_SKIP() << "needs ../shared (" << vectors << ")";
+  const auto tokenizer = Tokenizer::Load(root + name);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const int count = CheckVectors(**tokenizer, vectors);
+  EXPECT_GT(count, 0);
+  std::printf("%s: %d texts encoded and decoded\n", name.c_str(), count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, TokenizerGoldenTest,
+                         ::testing::Values("qwen2", "qwen2.5", "qwen3", "llama-3.1", "gpt2"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '.' || c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace coxswain::data
