@@ -26,7 +26,8 @@ struct GlobalNormSpec {
 };
 bool GlobalNormSupports(const GlobalNormSpec& spec);
 
-int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t total_elements);
+int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t tensors,
+                                 int64_t total_elements);
 
 // Squares are added in double, in fixed blocks in table order: the bits depend on the list only.
 struct GlobalNormArgs {

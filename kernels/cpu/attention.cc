@@ -1,0 +1,320 @@
+// Blocks of query rows against all keys they see: S = Q K^T, softmax in place, O = P V; backward
+// recomputes P from lse. Per block of m rows and n keys: 2 products forward, 5 backward, of 2 m n
+// hd operations each; masked columns of the last m/heads keys are computed and zeroed. dK and dV
+// are accumulated block after block, so their bits are fixed.
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cpu/attention_blocks.h"
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/sgemm.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace coxswain::kernels {
+namespace {
+
+using cpu::AttentionBlock;
+using cpu::AttentionShape;
+
+// Hands out aligned pieces of a workspace.
+class Scratch {
+ public:
+  explicit Scratch(const Workspace& workspace) : next_(static_cast<char*>(workspace.data)) {}
+  float* Take(int64_t floats) {
+    float* piece = reinterpret_cast<float*>(next_);
+    next_ += cpu::AlignedFloatBytes(floats);
+    return piece;
+  }
+
+ private:
+  char* next_;
+};
+
+// In place: scores -> probabilities, 0 outside [begin, end). Returns the log of the sum.
+COXSWAIN_INLINE float SoftmaxRow(float* s, int64_t begin, int64_t end, int64_t keys) {
+  for (int64_t j = 0; j < begin; ++j) s[j] = 0.0f;
+  for (int64_t j = end; j < keys; ++j) s[j] = 0.0f;
+  float* z = s + begin;
+  const int64_t n = end - begin;
+  float lanes[cpu::kLanes];
+  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
+    for (int64_t j = 0; j < cpu::kLanes; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
+  }
+  for (int64_t j = 0; i + j < n; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
+  float maximum = lanes[0];
+  for (float lane : lanes) maximum = maximum < lane ? lane : maximum;
+  for (float& lane : lanes) lane = 0.0f;
+  for (i = 0; i + cpu::kLanes <= n; i += cpu::kLanes) {
+    for (int64_t j = 0; j < cpu::kLanes; ++j) {
+      z[i + j] = cpu::Exp(z[i + j] - maximum);
+      lanes[j] += z[i + j];
+    }
+  }
+  for (int64_t j = 0; i + j < n; ++j) {
+    z[i + j] = cpu::Exp(z[i + j] - maximum);
+    lanes[j] += z[i + j];
+  }
+  const float sum = cpu::SumLanes(lanes), inverse = 1.0f / sum;
+  for (int64_t j = 0; j < n; ++j) z[j] *= inverse;
+  return maximum + std::log(sum);
+}
+
+// lse points at the first head of the group, token 0; heads are `tokens` apart.
+COXSWAIN_VECTORIZE void SoftmaxBlock(const AttentionShape& shape, const AttentionBlock& block,
+                                     float* scores, float* lse, int64_t tokens) {
+  for (int64_t h = 0; h < shape.heads; ++h) {
+    float* head_lse = lse + h * tokens + block.start + block.first;
+    for (int64_t i = 0; i < block.queries; ++i, scores += block.keys) {
+      head_lse[i] = SoftmaxRow(scores, block.Begin(i, shape.window), block.End(i), block.keys);
+    }
+  }
+}
+
+struct GradientBlock {
+  const float* out;   // [rows, hd]
+  const float* dout;  // [rows, hd]
+  const float* lse;   // first head of the group, token 0
+  int64_t tokens;
+  float* p;   // scores in, probabilities out
+  float* ds;  // dP in, dS out
+};
+
+// P = exp(S - lse), dS = P (dP - rowsum(dO O)); both 0 where masked.
+COXSWAIN_VECTORIZE void ScoreGradients(const AttentionShape& shape, const AttentionBlock& block,
+                                       const GradientBlock& g) {
+  for (int64_t h = 0; h < shape.heads; ++h) {
+    const float* head_lse = g.lse + h * g.tokens + block.start + block.first;
+    for (int64_t i = 0; i < block.queries; ++i) {
+      const int64_t row = h * block.queries + i;
+      const float delta = cpu::Dot(g.out + row * shape.dim, g.dout + row * shape.dim, shape.dim);
+      const float shift = head_lse[i];
+      float *p = g.p + row * block.keys, *ds = g.ds + row * block.keys;
+      const int64_t begin = block.Begin(i, shape.window), end = block.End(i);
+      for (int64_t j = 0; j < begin; ++j) p[j] = ds[j] = 0.0f;
+      for (int64_t j = begin; j < end; ++j) {
+        p[j] = cpu::Exp(p[j] - shift);
+        ds[j] = p[j] * (ds[j] - delta);
+      }
+      for (int64_t j = end; j < block.keys; ++j) p[j] = ds[j] = 0.0f;
+    }
+  }
+}
+
+void RequireDocuments(const Documents& documents, int64_t tokens) {
+  const int32_t* cu = documents.cu_seqlens;
+  if (tokens == 0 && documents.count == 0) return;
+  bool valid = documents.count > 0 && cu[0] == 0 && cu[documents.count] == tokens;
+  for (int64_t i = 0; valid && i < documents.count; ++i) {
+    valid = cu[i] <= cu[i + 1] && cu[i + 1] - cu[i] <= documents.max_length;
+  }
+  if (!valid) {
+    throw std::invalid_argument("Attention: cu_seqlens must rise from 0 to " +
+                                std::to_string(tokens) + " tokens in steps of at most max_length " +
+                                std::to_string(documents.max_length));
+  }
+}
+
+// fn(start, length, kv_head) for every document that is not empty.
+template <typename Fn>
+void ForEachDocumentHead(const Documents& documents, int64_t kv_heads, const Fn& fn) {
+  for (int64_t d = 0; d < documents.count; ++d) {
+    const int64_t start = documents.cu_seqlens[d];
+    const int64_t length = documents.cu_seqlens[d + 1] - start;
+    for (int64_t g = 0; length > 0 && g < kv_heads; ++g) fn(start, length, g);
+  }
+}
+
+struct ForwardScratch {
+  float *q, *scores, *out;
+};
+
+void ForwardBlock(const AttentionForwardArgs& args, const AttentionShape& shape,
+                  const AttentionBlock& block, int64_t g, const ForwardScratch& scratch) {
+  const float* qkv = static_cast<const float*>(args.qkv);
+  const int64_t group = g * shape.heads * shape.dim, rows = shape.heads * block.queries;
+  const float* k =
+      qkv + (block.start + block.key_first) * shape.row + shape.k_offset + g * shape.dim;
+  const float* v = k + (shape.v_offset - shape.k_offset);
+  cpu::GatherBlock({shape, block, shape.row, args.spec.scale}, qkv + group, scratch.q);
+  cpu::Sgemm({.m = rows,
+              .n = block.keys,
+              .k = shape.dim,
+              .alpha = 1.0f,
+              .a = {scratch.q, shape.dim},
+              .b = {k, shape.row, true},
+              .beta = 0.0f,
+              .c = scratch.scores,
+              .stride_c = block.keys});
+  SoftmaxBlock(shape, block, scratch.scores, args.lse + g * shape.heads * args.tokens, args.tokens);
+  cpu::Sgemm({.m = rows,
+              .n = shape.dim,
+              .k = block.keys,
+              .alpha = 1.0f,
+              .a = {scratch.scores, block.keys},
+              .b = {v, shape.row},
+              .beta = 0.0f,
+              .c = scratch.out,
+              .stride_c = shape.dim});
+  cpu::ScatterBlock({shape, block, shape.out_row, 1.0f}, scratch.out,
+                    static_cast<float*>(args.out) + group);
+}
+
+struct BackwardScratch {
+  float *q, *out, *dout, *dq, *p, *ds;
+};
+
+void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shape,
+                   const AttentionBlock& block, int64_t g, const BackwardScratch& scratch) {
+  const float* qkv = static_cast<const float*>(args.qkv);
+  float* dqkv = static_cast<float*>(args.dqkv);
+  const int64_t group = g * shape.heads * shape.dim, rows = shape.heads * block.queries;
+  const int64_t k_at = (block.start + block.key_first) * shape.row + shape.k_offset + g * shape.dim;
+  const int64_t v_at = k_at + (shape.v_offset - shape.k_offset);
+  const int64_t dim = shape.dim, keys = block.keys;
+  const float scale = args.spec.scale;
+  cpu::GatherBlock({shape, block, shape.row, scale}, qkv + group, scratch.q);
+  cpu::GatherBlock({shape, block, shape.out_row, 1.0f}, static_cast<const float*>(args.out) + group,
+                   scratch.out);
+  cpu::GatherBlock({shape, block, shape.out_row, 1.0f},
+                   static_cast<const float*>(args.dout) + group, scratch.dout);
+  cpu::Sgemm({.m = rows,
+              .n = keys,
+              .k = dim,
+              .alpha = 1.0f,
+              .a = {scratch.q, dim},
+              .b = {qkv + k_at, shape.row, true},
+              .beta = 0.0f,
+              .c = scratch.p,
+              .stride_c = keys});
+  cpu::Sgemm({.m = rows,
+              .n = keys,
+              .k = dim,
+              .alpha = 1.0f,
+              .a = {scratch.dout, dim},
+              .b = {qkv + v_at, shape.row, true},
+              .beta = 0.0f,
+              .c = scratch.ds,
+              .stride_c = keys});
+  ScoreGradients(shape, block,
+                 {.out = scratch.out,
+                  .dout = scratch.dout,
+                  .lse = args.lse + g * shape.heads * args.tokens,
+                  .tokens = args.tokens,
+                  .p = scratch.p,
+                  .ds = scratch.ds});
+  cpu::Sgemm({.m = keys,
+              .n = dim,
+              .k = rows,
+              .alpha = 1.0f,
+              .a = {scratch.p, keys, true},
+              .b = {scratch.dout, dim},
+              .beta = 1.0f,
+              .c = dqkv + v_at,
+              .stride_c = shape.row});
+  cpu::Sgemm({.m = keys,
+              .n = dim,
+              .k = rows,
+              .alpha = 1.0f,
+              .a = {scratch.ds, keys, true},
+              .b = {scratch.q, dim},
+              .beta = 1.0f,
+              .c = dqkv + k_at,
+              .stride_c = shape.row});
+  cpu::Sgemm({.m = rows,
+              .n = dim,
+              .k = keys,
+              .alpha = scale,
+              .a = {scratch.ds, keys},
+              .b = {qkv + k_at, shape.row},
+              .beta = 0.0f,
+              .c = scratch.dq,
+              .stride_c = dim});
+  cpu::ScatterBlock({shape, block, shape.row, 1.0f}, scratch.dq, dqkv + group);
+}
+
+// dK and dV start from 0: blocks are added to them.
+void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionShape& shape) {
+  float* dqkv = static_cast<float*>(args.dqkv);
+  for (int64_t t = 0; t < args.tokens; ++t) {
+    std::fill(dqkv + t * shape.row + shape.k_offset, dqkv + (t + 1) * shape.row, 0.0f);
+  }
+}
+
+}  // namespace
+
+bool AttentionSupports(const AttentionSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.num_kv_heads > 0 && spec.num_heads > 0 &&
+         spec.num_heads % spec.num_kv_heads == 0 && spec.head_dim > 0 && spec.window >= 0 &&
+         std::isfinite(spec.scale);
+}
+
+int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
+                                       int64_t max_document_length) {
+  const AttentionShape shape(spec);
+  const int64_t rows = shape.block_rows();
+  return 2 * cpu::AlignedFloatBytes(rows * shape.dim) +
+         cpu::AlignedFloatBytes(rows * shape.MaxKeys(max_document_length));
+}
+
+int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
+                                        int64_t max_document_length) {
+  const AttentionShape shape(spec);
+  const int64_t rows = shape.block_rows();
+  return 4 * cpu::AlignedFloatBytes(rows * shape.dim) +
+         2 * cpu::AlignedFloatBytes(rows * shape.MaxKeys(max_document_length));
+}
+
+void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireDocuments(args.documents, args.tokens);
+  const int64_t longest = args.documents.max_length;
+  cpu::RequireWorkspace(
+      args.workspace, AttentionForwardWorkspaceBytes(args.spec, args.tokens, longest), "Attention");
+  const AttentionShape shape(args.spec);
+  Scratch pieces(args.workspace);
+  ForwardScratch scratch;
+  scratch.q = pieces.Take(shape.block_rows() * shape.dim);
+  scratch.out = pieces.Take(shape.block_rows() * shape.dim);
+  scratch.scores = pieces.Take(shape.block_rows() * shape.MaxKeys(longest));
+  ForEachDocumentHead(
+      args.documents, args.spec.num_kv_heads, [&](int64_t start, int64_t length, int64_t g) {
+        for (int64_t first = 0; first < length; first += shape.block_queries) {
+          ForwardBlock(args, shape, cpu::MakeBlock(shape, start, length, first), g, scratch);
+        }
+      });
+}
+
+void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireDocuments(args.documents, args.tokens);
+  const int64_t longest = args.documents.max_length;
+  cpu::RequireWorkspace(args.workspace,
+                        AttentionBackwardWorkspaceBytes(args.spec, args.tokens, longest),
+                        "Attention");
+  const AttentionShape shape(args.spec);
+  const int64_t row_floats = shape.block_rows() * shape.dim;
+  const int64_t score_floats = shape.block_rows() * shape.MaxKeys(longest);
+  Scratch pieces(args.workspace);
+  BackwardScratch scratch;
+  for (float** piece : {&scratch.q, &scratch.out, &scratch.dout, &scratch.dq}) {
+    *piece = pieces.Take(row_floats);
+  }
+  scratch.p = pieces.Take(score_floats);
+  scratch.ds = pieces.Take(score_floats);
+  ZeroKeyValueGradients(args, shape);
+  ForEachDocumentHead(
+      args.documents, args.spec.num_kv_heads, [&](int64_t start, int64_t length, int64_t g) {
+        for (int64_t first = 0; first < length; first += shape.block_queries) {
+          BackwardBlock(args, shape, cpu::MakeBlock(shape, start, length, first), g, scratch);
+        }
+      });
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,138 @@
+// Two reads of a row that stays in cache: the maximum, then exponentials and sums. With a gradient
+// the exponentials replace the logits and a third loop scales them. Sums: 16 float lanes per 1,024
+// elements, their totals in double, so that the error does not grow with V.
+#include "kernels/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int64_t kSumBlock = 1024;
+
+struct RowSums {
+  float maximum;        // NaN is passed over here and comes back through exponentials
+  double exponentials;  // sum of exp(z - maximum)
+  double logits;        // sum of z
+};
+
+COXSWAIN_INLINE float MaxOfRow(const float* z, int64_t n) {
+  float lanes[cpu::kLanes];
+  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
+    for (int64_t j = 0; j < cpu::kLanes; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
+  }
+  for (int64_t j = 0; i + j < n; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
+  float maximum = lanes[0];
+  for (float lane : lanes) maximum = maximum < lane ? lane : maximum;
+  return maximum;
+}
+
+// kStore: z becomes exp(z - maximum).
+template <bool kStore>
+COXSWAIN_INLINE void SumBlock(float* z, int64_t n, RowSums* sums) {
+  float exponentials[cpu::kLanes] = {}, logits[cpu::kLanes] = {};
+  const float maximum = sums->maximum;
+  int64_t i = 0;
+  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
+    for (int64_t j = 0; j < cpu::kLanes; ++j) {
+      const float e = cpu::Exp(z[i + j] - maximum);
+      logits[j] += z[i + j];
+      exponentials[j] += e;
+      if constexpr (kStore) z[i + j] = e;
+    }
+  }
+  for (int64_t j = 0; i + j < n; ++j) {
+    const float e = cpu::Exp(z[i + j] - maximum);
+    logits[j] += z[i + j];
+    exponentials[j] += e;
+    if constexpr (kStore) z[i + j] = e;
+  }
+  sums->exponentials += cpu::SumLanes(exponentials);
+  sums->logits += cpu::SumLanes(logits);
+}
+
+template <bool kStore>
+COXSWAIN_INLINE RowSums SumRow(float* z, int64_t n) {
+  RowSums sums{.maximum = MaxOfRow(z, n), .exponentials = 0.0, .logits = 0.0};
+  for (int64_t i = 0; i < n; i += kSumBlock) {
+    SumBlock<kStore>(z + i, std::min(kSumBlock, n - i), &sums);
+  }
+  return sums;
+}
+
+COXSWAIN_VECTORIZE RowSums ReadRow(float* z, int64_t n) { return SumRow<false>(z, n); }
+COXSWAIN_VECTORIZE RowSums ReplaceRow(float* z, int64_t n) { return SumRow<true>(z, n); }
+
+COXSWAIN_VECTORIZE void ScaleRow(float* z, float factor, float shift, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) z[j] = z[j] * factor - shift;
+}
+
+void OneRow(const CrossEntropyArgs& args, int64_t row) {
+  const int64_t vocab = args.spec.vocab;
+  float* z = static_cast<float*>(args.logits) + row * vocab;
+  const int32_t target = args.targets[row];
+  if (target == kIgnoreTarget) {
+    args.loss[row] = 0.0f;
+    if (args.nll != nullptr) args.nll[row] = 0.0f;
+    if (args.gradient_scale != nullptr) std::fill(z, z + vocab, 0.0f);
+    return;
+  }
+  const double z_target = z[target];
+  const RowSums sums = args.gradient_scale != nullptr ? ReplaceRow(z, vocab) : ReadRow(z, vocab);
+  const double smoothing = args.spec.label_smoothing, z_loss = args.spec.z_loss;
+  const double lse = static_cast<double>(sums.maximum) + std::log(sums.exponentials);
+  const double nll = lse - z_target;
+  double loss = nll + z_loss * lse * lse;
+  if (smoothing > 0.0) {  // infinite logits make the mean infinite: unused, it must not enter
+    loss += smoothing * (z_target - sums.logits / static_cast<double>(vocab));
+  }
+  args.loss[row] = static_cast<float>(loss);
+  if (args.nll != nullptr) args.nll[row] = static_cast<float>(nll);
+  if (args.gradient_scale == nullptr) return;
+  const double scale = *args.gradient_scale;
+  const double factor = scale * (1.0 + 2.0 * z_loss * lse) / sums.exponentials;
+  const double shift = scale * smoothing / static_cast<double>(vocab);
+  // The target's own element in double: p_y - 1 cancels.
+  const double at_target =
+      factor * static_cast<double>(z[target]) - shift - scale * (1.0 - smoothing);
+  ScaleRow(z, static_cast<float>(factor), static_cast<float>(shift), vocab);
+  z[target] = static_cast<float>(at_target);
+}
+
+void RequireTargets(const CrossEntropyArgs& args) {
+  for (int64_t i = 0; i < args.rows; ++i) {
+    const int32_t target = args.targets[i];
+    if (target != kIgnoreTarget && (target < 0 || target >= args.spec.vocab)) {
+      throw std::invalid_argument("CrossEntropy: row " + std::to_string(i) + " has target " +
+                                  std::to_string(target) + ", the vocabulary has " +
+                                  std::to_string(args.spec.vocab));
+    }
+  }
+}
+
+}  // namespace
+
+bool CrossEntropySupports(const CrossEntropySpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.vocab > 0 && spec.label_smoothing >= 0.0f &&
+         spec.label_smoothing < 1.0f && spec.z_loss >= 0.0f;
+}
+
+void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
+  cpu::RequireSupported(CrossEntropySupports(args.spec), "CrossEntropy");
+  RequireTargets(args);
+  cpu::ParallelFor(args.rows, 8 * args.spec.vocab, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) OneRow(args, row);
+  });
+}
+
+}  // namespace coxswain::kernels

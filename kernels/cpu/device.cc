@@ -1,0 +1,79 @@
+#include "kernels/device.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// OpenBLAS keeps its own threads. Another BLAS has no such symbol and follows OpenMP or is serial.
+template <typename Fn>
+Fn* BlasSymbol(const char* name) {
+  return reinterpret_cast<Fn*>(dlsym(RTLD_DEFAULT, name));
+}
+
+const char* VectorUnits() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
+    return "avx512";
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+#endif
+  return "baseline";
+}
+
+}  // namespace
+
+class Stream {};
+
+Stream* CreateStream() { return new Stream; }
+void DestroyStream(Stream* stream) { delete stream; }
+void Synchronize(Stream* stream) {}
+
+void* AllocateMemory(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes < 0) throw std::bad_alloc();
+  const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+void FreeMemory(void* data) { std::free(data); }
+
+void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
+  if (bytes > 0) std::memset(data, byte_value, static_cast<size_t>(bytes));
+}
+
+void CopyMemory(void* destination, const void* source, int64_t bytes, Stream* stream) {
+  if (bytes > 0) std::memcpy(destination, source, static_cast<size_t>(bytes));
+}
+
+void SetNumThreads(int count) {
+  if (count < 1) {
+    throw std::invalid_argument("threads: " + std::to_string(count) + ", must be at least 1");
+  }
+  at::set_num_threads(count);
+  if (auto* set = BlasSymbol<void(int)>("openblas_set_num_threads")) set(count);
+}
+
+int NumThreads() { return at::get_num_threads(); }
+
+std::string DeviceFingerprint() {
+  std::string blas = "unknown";
+  if (auto* config = BlasSymbol<char*()>("openblas_get_config")) blas = config();
+  if (auto* core = BlasSymbol<char*()>("openblas_get_corename")) blas += std::string("/") + core();
+  return std::string("device=cpu vector=") + VectorUnits() + " blas=" + blas +
+         " threads=" + std::to_string(NumThreads());
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,54 @@
+// C = alpha op(A) op(B) + beta C + bias on BLAS. With a bias, C is first filled with beta C + bias
+// and then accumulated into: one product, no second pass over the result.
+#include "kernels/gemm.h"
+
+#include <cstring>
+
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/sgemm.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace coxswain::kernels {
+namespace {
+
+COXSWAIN_VECTORIZE void ScaleAddBias(float* c, float beta, const float* bias, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) c[j] = beta * c[j] + bias[j];
+}
+
+void FillWithBias(const GemmArgs& args) {
+  float* c = static_cast<float*>(args.c);
+  const float* bias = static_cast<const float*>(args.bias);
+  cpu::ParallelFor(args.m, args.n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* row = c + i * args.ldc;
+      if (args.beta == 0.0f) {
+        std::memcpy(row, bias, static_cast<size_t>(args.n) * sizeof(float));
+      } else {
+        ScaleAddBias(row, args.beta, bias, args.n);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+bool GemmSupports(const GemmSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.output_dtype == DType::kFloat32;
+}
+
+void Gemm(const GemmArgs& args, Stream* stream) {
+  cpu::RequireSupported(GemmSupports(args.spec), "Gemm");
+  if (args.bias != nullptr && args.m > 0 && args.n > 0) FillWithBias(args);
+  cpu::Sgemm({.m = args.m,
+              .n = args.n,
+              .k = args.k,
+              .alpha = args.alpha,
+              .a = {static_cast<const float*>(args.a), args.lda, args.spec.transpose_a},
+              .b = {static_cast<const float*>(args.b), args.ldb, args.spec.transpose_b},
+              .beta = args.bias != nullptr ? 1.0f : args.beta,
+              .c = static_cast<float*>(args.c),
+              .stride_c = args.ldc});
+}
+
+}  // namespace coxswain::kernels

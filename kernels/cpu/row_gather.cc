@@ -1,0 +1,39 @@
+#include "kernels/row_gather.h"
+
+#include <cstring>
+
+#include "kernels/cpu/add_scaled.h"
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/parallel.h"
+
+namespace coxswain::kernels {
+bool RowGatherSupports(const RowGatherSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.columns > 0;
+}
+
+void GatherRows(const RowGatherArgs& args, Stream* stream) {
+  cpu::RequireSupported(RowGatherSupports(args.spec), "RowGather");
+  const float* in = static_cast<const float*>(args.in);
+  float* out = static_cast<float*>(args.out);
+  const int64_t columns = args.spec.columns;
+  cpu::ParallelFor(args.rows, columns, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(out + i * columns, in + args.index[i] * columns,
+                  static_cast<size_t>(columns) * sizeof(float));
+    }
+  });
+}
+
+void ScatterAddRows(const RowGatherArgs& args, Stream* stream) {
+  cpu::RequireSupported(RowGatherSupports(args.spec), "RowGather");
+  const float* in = static_cast<const float*>(args.in);
+  float* out = static_cast<float*>(args.out);
+  const int64_t columns = args.spec.columns;
+  cpu::ParallelFor(args.rows, columns, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      cpu::AddScaled(1.0f, in + i * columns, out + args.index[i] * columns, columns);
+    }
+  });
+}
+
+}  // namespace coxswain::kernels
