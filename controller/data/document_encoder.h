@@ -1,0 +1,67 @@
+// Segments -> token ids with target marks, cut to the sequence length.
+#ifndef COXSWAIN_CONTROLLER_DATA_DOCUMENT_ENCODER_H_
+#define COXSWAIN_CONTROLLER_DATA_DOCUMENT_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/data/readers/record.h"
+#include "controller/data/templates/record_renderer.h"
+#include "controller/data/tokenizer/tokenizer.h"
+
+namespace coxswain::data {
+
+enum class Outcome {
+  kKept,
+  kTruncated,
+  kTooLong,   // dropped by excess_length: drop
+  kNoTarget,  // dropped: no trainable token, perhaps after truncation
+};
+
+struct EncodedDocument {
+  Outcome outcome = Outcome::kKept;
+  std::vector<int32_t> ids;          // empty when dropped
+  std::vector<uint8_t> target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
+};
+
+// Thread-safe once made.
+class DocumentEncoder {
+ public:
+  // Errors as MakeRecordRenderer. `tokenizer` must outlive the encoder.
+  static absl::StatusOr<DocumentEncoder> Create(const config::JobSpec& job,
+                                                const config::DatasetSpec& dataset,
+                                                const Tokenizer& tokenizer);
+
+  // Plain text between two special tokens, or between a prompt and the answer that follows it, is
+  // tokenised as one piece. InvalidArgument (without path and line): a bad record, or one above
+  // sequence_len under excess_length: error.
+  absl::StatusOr<EncodedDocument> Encode(const Record& record) const;
+
+ private:
+  struct Tokens {
+    std::vector<int32_t> ids;
+    std::vector<bool> trained;
+  };
+
+  DocumentEncoder() = default;
+  absl::Status AppendSegment(const Segment& segment, Tokens* tokens) const;
+  absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids) const;
+
+  const Tokenizer* tokenizer_ = nullptr;
+  RecordRenderer renderer_;
+  std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
+  bool train_on_inputs_ = false;
+  int64_t sequence_len_ = 0;
+  config::ExcessLength excess_length_ = config::ExcessLength::kTruncate;
+};
+
+// What templates may ask of `tokenizer`; refers to it.
+TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_DOCUMENT_ENCODER_H_

@@ -1,0 +1,17 @@
+// The Stanford Alpaca prompt. Source: tatsu-lab/stanford_alpaca, train.py, PROMPT_DICT.
+#ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_ALPACA_H_
+#define COXSWAIN_CONTROLLER_DATA_TEMPLATES_ALPACA_H_
+
+#include <vector>
+
+#include "controller/data/readers/record.h"
+#include "controller/data/templates/segment.h"
+
+namespace coxswain::data {
+
+// Prompt, then output and `eos` as targets. An empty output trains EOS alone.
+std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TEMPLATES_ALPACA_H_

@@ -1,0 +1,28 @@
+// The special tokens that a template asks of a tokenizer.
+#ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
+#define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "controller/data/templates/segment.h"
+
+namespace coxswain::data {
+
+struct TemplateTokens {
+  std::function<std::optional<int32_t>(std::string_view token)> find;
+  SpecialToken eos;       // id -1: the tokenizer names none
+  std::string tokenizer;  // its path, for messages
+
+  // InvalidArgument names template, token and tokenizer.
+  absl::StatusOr<SpecialToken> Require(std::string_view token, std::string_view needed_by) const;
+  absl::StatusOr<SpecialToken> RequireEos(std::string_view needed_by) const;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_

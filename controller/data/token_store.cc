@@ -1,0 +1,157 @@
+#include "controller/data/token_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
+#include "common/status_macros.h"
+#include "controller/data/token_store_format.h"
+
+namespace coxswain::data {
+
+struct TokenStore::Impl {
+  std::string path;
+  int fd = -1;
+  const char* bytes = nullptr;  // the whole file, mapped read-only
+  int64_t file_bytes = 0;
+  TokenStoreTrailer trailer;
+  std::span<const TokenStoreEntry> index;
+
+  ~Impl() {
+    if (bytes != nullptr) munmap(const_cast<char*>(bytes), static_cast<size_t>(file_bytes));
+    if (fd >= 0) close(fd);
+  }
+
+  absl::Status Damaged(std::string_view what, int64_t expected, int64_t got) const {
+    return absl::DataLossError(absl::StrCat("token store ", path, ": ", std::string(what), " is ",
+                                            got, ", expected ", expected,
+                                            "; remove the file to have it rebuilt"));
+  }
+  absl::Status Map();
+  absl::Status CheckTrailer();
+  absl::Status CheckIndex();
+};
+
+absl::Status TokenStore::Impl::Map() {
+  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  struct stat info;
+  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, "stat", path);
+  file_bytes = info.st_size;
+  const int64_t least = sizeof(kTokenStoreMagic) + sizeof(TokenStoreTrailer);
+  if (file_bytes < least) return Damaged("size in bytes", least, file_bytes);
+  void* mapped = mmap(nullptr, static_cast<size_t>(file_bytes), PROT_READ, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) return ErrnoStatus(errno, "map", path);
+  bytes = static_cast<const char*>(mapped);
+  // Bins visit documents in shuffled order: reading ahead would fill memory with other bins' pages.
+  madvise(mapped, static_cast<size_t>(file_bytes), MADV_RANDOM);
+  return absl::OkStatus();
+}
+
+absl::Status TokenStore::Impl::CheckTrailer() {
+  std::memcpy(&trailer, bytes + file_bytes - sizeof(trailer), sizeof(trailer));
+  if (trailer.magic != kTokenStoreMagic ||
+      std::memcmp(bytes, kTokenStoreMagic.data(), kTokenStoreMagic.size()) != 0) {
+    return absl::DataLossError(absl::StrCat("token store ", path, ": its magic is missing; it is "
+                                            "not a token store or is cut short"));
+  }
+  if (trailer.version != kTokenStoreVersion) {
+    return Damaged("version", kTokenStoreVersion, trailer.version);
+  }
+  const uint64_t hash = XXH3_64bits(&trailer, offsetof(TokenStoreTrailer, trailer_xxh3));
+  if (hash != trailer.trailer_xxh3) {
+    return absl::DataLossError(absl::StrCat("token store ", path, ": its trailer is damaged"));
+  }
+  if (trailer.file_bytes != file_bytes) {
+    return Damaged("size in bytes", trailer.file_bytes, file_bytes);
+  }
+  const int64_t index_bytes =
+      file_bytes - static_cast<int64_t>(sizeof(trailer)) - trailer.index_offset;
+  const int64_t expected = trailer.num_documents * static_cast<int64_t>(sizeof(TokenStoreEntry));
+  if (index_bytes != expected) return Damaged("index size in bytes", expected, index_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status TokenStore::Impl::CheckIndex() {
+  index = {reinterpret_cast<const TokenStoreEntry*>(bytes + trailer.index_offset),
+           static_cast<size_t>(trailer.num_documents)};
+  if (XXH3_64bits(index.data(), index.size_bytes()) != trailer.index_xxh3) {
+    return absl::DataLossError(absl::StrCat("token store ", path, ": its index is damaged"));
+  }
+  return absl::OkStatus();
+}
+
+TokenStore::TokenStore() : impl_(std::make_unique<Impl>()) {}
+TokenStore::~TokenStore() = default;
+
+absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& path) {
+  std::unique_ptr<TokenStore> store(new TokenStore());
+  store->impl_->path = path;
+  RETURN_IF_ERROR(store->impl_->Map());
+  RETURN_IF_ERROR(store->impl_->CheckTrailer());
+  RETURN_IF_ERROR(store->impl_->CheckIndex());
+  return store;
+}
+
+absl::Status TokenStore::VerifyDocuments() const {
+  // Through read, not the mapping: pages of a mapping would count as this process's memory.
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  std::vector<char> chunk(4 << 20);
+  int64_t offset = 0;
+  absl::Status status;
+  while (offset < impl_->trailer.index_offset && status.ok()) {
+    const int64_t want =
+        std::min<int64_t>(static_cast<int64_t>(chunk.size()), impl_->trailer.index_offset - offset);
+    const ssize_t got = pread(impl_->fd, chunk.data(), static_cast<size_t>(want), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      status = ErrnoStatus(got < 0 ? errno : EIO, "read", impl_->path);
+    } else {
+      XXH3_64bits_update(state, chunk.data(), static_cast<size_t>(got));
+      offset += got;
+    }
+  }
+  const uint64_t hash = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  RETURN_IF_ERROR(status);
+  if (hash != impl_->trailer.documents_xxh3) {
+    return absl::DataLossError(
+        absl::StrCat("token store ", impl_->path, ": its documents are damaged"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t TokenStore::num_documents() const { return impl_->trailer.num_documents; }
+int64_t TokenStore::num_tokens() const { return impl_->trailer.num_tokens; }
+int64_t TokenStore::num_targets() const { return impl_->trailer.num_targets; }
+int64_t TokenStore::longest_document() const { return impl_->trailer.longest_document; }
+const std::string& TokenStore::path() const { return impl_->path; }
+int32_t TokenStore::length(int64_t document) const { return impl_->index[document].length; }
+int64_t TokenStore::targets(int64_t document) const { return impl_->index[document].targets; }
+
+std::span<const int32_t> TokenStore::tokens(int64_t document) const {
+  const TokenStoreEntry& entry = impl_->index[document];
+  return {reinterpret_cast<const int32_t*>(impl_->bytes + entry.offset),
+          static_cast<size_t>(entry.length)};
+}
+
+std::span<const uint8_t> TokenStore::target_bits(int64_t document) const {
+  const TokenStoreEntry& entry = impl_->index[document];
+  return {reinterpret_cast<const uint8_t*>(impl_->bytes + entry.offset + int64_t{4} * entry.length),
+          static_cast<size_t>((entry.length + 7) / 8)};
+}
+
+}  // namespace coxswain::data
