@@ -24,20 +24,20 @@ struct Rope {
 };
 
 struct ModelConfig {
-  std::string architecture;        // e.g. "Qwen2ForCausalLM"
+  std::string architecture;  // e.g. "Qwen2ForCausalLM"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
   int64_t num_layers = 0;
   int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;        // divides num_heads
-  int64_t head_dim = 0;            // even
+  int64_t num_kv_heads = 0;  // divides num_heads
+  int64_t head_dim = 0;      // even
   double rms_norm_eps = 1e-6;
-  bool tie_embeddings = false;     // lm_head shares the embedding matrix
+  bool tie_embeddings = false;  // lm_head shares the embedding matrix
   bool qkv_bias = false;
-  bool output_bias = false;        // bias of the attention output projection
+  bool output_bias = false;  // bias of the attention output projection
   bool mlp_bias = false;
-  bool qk_norm = false;            // per-head RMSNorm of q and k before RoPE (Qwen3)
+  bool qk_norm = false;  // per-head RMSNorm of q and k before RoPE (Qwen3)
   Rope rope;
   std::vector<int64_t> layer_windows;  // one per layer: last positions visible, 0 = full causal
 

@@ -1,5 +1,5 @@
-// The parameter table of a model and its adapter: one list that load, init, optimizer, checkpoint and
-// export all walk.
+// The parameter table of a model and its adapter: one list that load, init, optimizer, checkpoint
+// and export all walk.
 #ifndef COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
 #define COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
 
@@ -19,7 +19,8 @@ std::vector<plan::Parameter> BaseParameterTable(const ModelConfig& config);
 // Appends, behind the tensors of each unit, LoRA A and B of every target linear. A of linears that
 // share an input (q,k,v; gate,up) are adjacent, then their B. `targets`: module names such as
 // "q_proj", or {"all-linear"} = every linear of the blocks (lm_head excluded). Names are PEFT keys:
-// base_model.model.<module>.lora_A.weight. InvalidArgument lists the known modules for an unknown one.
+// base_model.model.<module>.lora_A.weight. InvalidArgument lists the known modules for an unknown
+// one.
 absl::StatusOr<std::vector<plan::Parameter>> WithLora(std::vector<plan::Parameter> base,
                                                       const ModelConfig& config, int64_t rank,
                                                       const std::vector<std::string>& targets);

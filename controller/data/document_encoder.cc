@@ -23,6 +23,12 @@ size_t TokensWithin(const Tokenizer& tokenizer, std::span<const int32_t> ids, si
   return count;
 }
 
+EncodedDocument Dropped(Outcome outcome) {
+  EncodedDocument document;
+  document.outcome = outcome;
+  return document;
+}
+
 }  // namespace
 
 TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
@@ -65,11 +71,11 @@ absl::StatusOr<EncodedDocument> DocumentEncoder::Encode(const Record& record) co
   const int64_t length = static_cast<int64_t>(tokens.ids.size());
   if (length > sequence_len_) {
     if (excess_length_ == config::ExcessLength::kError) {
-      return absl::InvalidArgumentError(
+      return absl::OutOfRangeError(
           absl::StrCat("the document has ", length, " tokens, above sequence_len ", sequence_len_,
                        "; raise it or set excess_length to truncate or drop"));
     }
-    if (excess_length_ == config::ExcessLength::kDrop) return EncodedDocument{Outcome::kTooLong};
+    if (excess_length_ == config::ExcessLength::kDrop) return Dropped(Outcome::kTooLong);
     tokens.ids.resize(sequence_len_);
     document.outcome = Outcome::kTruncated;
   }
@@ -80,7 +86,7 @@ absl::StatusOr<EncodedDocument> DocumentEncoder::Encode(const Record& record) co
     document.target_bits[t / 8] |= static_cast<uint8_t>(1 << (t % 8));
     any_target = true;
   }
-  if (!any_target) return EncodedDocument{Outcome::kNoTarget};
+  if (!any_target) return Dropped(Outcome::kNoTarget);
   document.ids = std::move(tokens.ids);
   return document;
 }
@@ -92,8 +98,8 @@ absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* toke
     tokens->ids.push_back(segment.token);
   } else {
     RETURN_IF_ERROR(AppendPlain(segment.text, &tokens->ids));
-    untrained = TokensWithin(*tokenizer_, std::span(tokens->ids).subspan(first),
-                             segment.untrained_prefix);
+    untrained =
+        TokensWithin(*tokenizer_, std::span(tokens->ids).subspan(first), segment.untrained_prefix);
   }
   tokens->trained.resize(first + untrained, false);
   tokens->trained.resize(tokens->ids.size(), segment.target);

@@ -24,8 +24,9 @@ enum class Outcome {
 
 struct EncodedDocument {
   Outcome outcome = Outcome::kKept;
-  std::vector<int32_t> ids;          // empty when dropped
-  std::vector<uint8_t> target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
+  std::vector<int32_t> ids;  // empty when dropped
+  std::vector<uint8_t>
+      target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
 };
 
 // Thread-safe once made.
@@ -37,8 +38,8 @@ class DocumentEncoder {
                                                 const Tokenizer& tokenizer);
 
   // Plain text between two special tokens, or between a prompt and the answer that follows it, is
-  // tokenised as one piece. InvalidArgument (without path and line): a bad record, or one above
-  // sequence_len under excess_length: error.
+  // tokenised as one piece. Without path and line: InvalidArgument, a bad record; OutOfRange, a
+  // document above sequence_len under excess_length: error.
   absl::StatusOr<EncodedDocument> Encode(const Record& record) const;
 
  private:

@@ -1,5 +1,5 @@
-// Which copies of a record are trained on, and which records are held back: pure functions of (seed,
-// source, record), so that neither threads nor order of reading matter.
+// Which copies of a record are trained on, and which records are held back: pure functions of
+// (seed, source, record), so that neither threads nor order of reading matter.
 #ifndef COXSWAIN_CONTROLLER_DATA_SAMPLING_H_
 #define COXSWAIN_CONTROLLER_DATA_SAMPLING_H_
 

@@ -64,7 +64,8 @@ absl::Status TokenStore::Impl::CheckTrailer() {
   std::memcpy(&trailer, bytes + file_bytes - sizeof(trailer), sizeof(trailer));
   if (trailer.magic != kTokenStoreMagic ||
       std::memcmp(bytes, kTokenStoreMagic.data(), kTokenStoreMagic.size()) != 0) {
-    return absl::DataLossError(absl::StrCat("token store ", path, ": its magic is missing; it is "
+    return absl::DataLossError(absl::StrCat("token store ", path,
+                                            ": its magic is missing; it is "
                                             "not a token store or is cut short"));
   }
   if (trailer.version != kTokenStoreVersion) {

@@ -14,7 +14,8 @@ namespace coxswain::data {
 
 class TokenStore {
  public:
-  // Verifies magic, version, sizes and the index (O(documents)). DataLoss names the file and what differs.
+  // Verifies magic, version, sizes and the index (O(documents)). DataLoss names the file and what
+  // differs.
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& path);
   ~TokenStore();
 
@@ -24,7 +25,7 @@ class TokenStore {
   int64_t num_documents() const;
   int64_t num_tokens() const;
   int64_t num_targets() const;
-  int64_t longest_document() const;                            // tokens; 0: empty
+  int64_t longest_document() const;        // tokens; 0: empty
   int32_t length(int64_t document) const;  // tokens, >= 1
   std::span<const int32_t> tokens(int64_t document) const;
   // Bit t (LSB first in byte t/8 of the document's own bytes): the token after t is a target of t.

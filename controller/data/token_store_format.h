@@ -2,9 +2,10 @@
 //
 //   magic (8 bytes) | documents | index | trailer (96 bytes)
 //
-// A document is its ids (int32), then ceil(length/8) bytes of target bits, then zeros up to a multiple
-// of 4. The index begins at a multiple of 8 and has one entry per document; entries may share a
-// document's bytes (weighted copies). The trailer is last so that the file is written front to back.
+// A document is its ids (int32), then ceil(length/8) bytes of target bits, then zeros up to a
+// multiple of 4. The index begins at a multiple of 8 and has one entry per document; entries may
+// share a document's bytes (weighted copies). The trailer is last so that the file is written front
+// to back.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_FORMAT_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_FORMAT_H_
 
@@ -26,10 +27,10 @@ struct TokenStoreTrailer {
   int64_t longest_document = 0;  // tokens
   int64_t index_offset = 0;      // bytes from the start of the file
   int64_t file_bytes = 0;
-  uint64_t documents_xxh3 = 0;   // XXH3-64 of the bytes before the index
-  uint64_t index_xxh3 = 0;       // XXH3-64 of the index
+  uint64_t documents_xxh3 = 0;  // XXH3-64 of the bytes before the index
+  uint64_t index_xxh3 = 0;      // XXH3-64 of the index
   uint64_t reserved = 0;
-  uint64_t trailer_xxh3 = 0;     // XXH3-64 of the 88 bytes before this field
+  uint64_t trailer_xxh3 = 0;  // XXH3-64 of the 88 bytes before this field
 };
 static_assert(sizeof(TokenStoreTrailer) == 96);
 

@@ -122,8 +122,7 @@ absl::StatusOr<std::unique_ptr<TokenStoreWriter>> TokenStoreWriter::Create(
   impl.path = path;
   ASSIGN_OR_RETURN(impl.file, DurableFile::Create(path));
   ASSIGN_OR_RETURN(impl.spill, OpenSpill(path));
-  RETURN_IF_ERROR(
-      impl.AppendDocumentBytes({kTokenStoreMagic.data(), kTokenStoreMagic.size()}));
+  RETURN_IF_ERROR(impl.AppendDocumentBytes({kTokenStoreMagic.data(), kTokenStoreMagic.size()}));
   return writer;
 }
 
@@ -157,10 +156,9 @@ absl::Status TokenStoreWriter::Finish() {
   if (std::fflush(impl.spill) != 0) return ErrnoStatus(errno, "write the index of", impl.path);
   RETURN_IF_ERROR(impl.CopyIndex());
   impl.trailer.file_bytes = impl.offset + static_cast<int64_t>(sizeof(TokenStoreTrailer));
-  impl.trailer.trailer_xxh3 =
-      XXH3_64bits(&impl.trailer, offsetof(TokenStoreTrailer, trailer_xxh3));
-  RETURN_IF_ERROR(impl.Append(
-      {reinterpret_cast<const char*>(&impl.trailer), sizeof(TokenStoreTrailer)}));
+  impl.trailer.trailer_xxh3 = XXH3_64bits(&impl.trailer, offsetof(TokenStoreTrailer, trailer_xxh3));
+  RETURN_IF_ERROR(
+      impl.Append({reinterpret_cast<const char*>(&impl.trailer), sizeof(TokenStoreTrailer)}));
   RETURN_IF_ERROR(impl.Flush());
   return impl.file->Commit();
 }

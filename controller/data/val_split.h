@@ -12,8 +12,8 @@ namespace coxswain::data {
 
 class ValSplit {
  public:
-  // val_set_size < 1 holds back each record with that probability. A count holds back the records of the
-  // smallest draws; it reads the datasets once to count their records, with O(count) memory.
+  // val_set_size < 1 holds back each record with that probability. A count holds back the records
+  // of the smallest draws; it reads the datasets once to count their records, with O(count) memory.
   // InvalidArgument when the count is not below the number of records.
   static absl::StatusOr<ValSplit> Create(const config::JobSpec& job);
 

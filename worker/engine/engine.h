@@ -25,7 +25,7 @@ struct BinBatch {
 };
 
 struct TrainStep {
-  int64_t step = 0;              // 0-based
+  int64_t step = 0;  // 0-based
   BinBatch bins;
   int64_t loss_denominator = 1;  // targets of the whole global batch
   double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
@@ -44,8 +44,8 @@ struct StepStats {
   double global_loss_sum = 0;  // over all ranks
   int64_t targets = 0;         // of this rank's bins
   int64_t tokens = 0;
-  double grad_norm = 0;        // global, before clipping
-  int64_t nonfinite = 0;       // non-finite gradient elements, all ranks
+  double grad_norm = 0;   // global, before clipping
+  int64_t nonfinite = 0;  // non-finite gradient elements, all ranks
   bool applied = false;
   PhaseSeconds seconds;
 };
@@ -65,9 +65,9 @@ struct ShardFile {
 
 class Engine {
  public:
-  // Checks that every op of the plan is supported, allocates its buffers, loads base weights and the
-  // adapter; with `checkpoint_dir` also masters, moments and counters of that committed checkpoint.
-  // InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
+  // Checks that every op of the plan is supported, allocates its buffers, loads base weights and
+  // the adapter; with `checkpoint_dir` also masters, moments and counters of that committed
+  // checkpoint. InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
   // ResourceExhausted for memory: each names the object and both values.
   static absl::StatusOr<std::unique_ptr<Engine>> Prepare(const plan::Plan& plan, int rank,
                                                          const std::string& checkpoint_dir);
@@ -90,7 +90,7 @@ class Engine {
 
   void Abort();  // any thread: wakes a collective in progress
 
-  int64_t start_step() const;       // 0, or the checkpoint's finished steps
+  int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
   std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on

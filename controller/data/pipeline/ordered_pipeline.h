@@ -17,8 +17,8 @@
 
 namespace coxswain::data {
 
-// At most `in_flight` items exist at once, whatever the speeds of the stages. The first error in item
-// order ends the run and is returned; what was consumed before it is the same in every run.
+// At most `in_flight` items exist at once, whatever the speeds of the stages. The first error in
+// item order ends the run and is returned; what was consumed before it is the same in every run.
 template <typename In, typename Out>
 class OrderedPipeline {
  public:

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "controller/data/readers/record_reader.h"
 
 namespace coxswain::data {
@@ -25,14 +25,16 @@ struct RecordBatch {
   std::vector<Item> items;
   int64_t first_index = 0;     // of items[0] in the file
   int64_t consumed_bytes = 0;  // of the file, when the batch was complete
+  absl::Status error;          // of reading on after the last item; nothing follows such a batch
 
   std::string_view json(const Item& item) const {
     return std::string_view(bytes).substr(item.offset, item.size);
   }
 };
 
-// Reads records until the batch holds `min_bytes` or the file ends; false: no record was left.
-absl::StatusOr<bool> ReadBatch(RecordReader& reader, size_t min_bytes, RecordBatch* batch);
+// Reads records until the batch holds `min_bytes`, the file ends or reading fails. False: nothing
+// was left to read.
+bool ReadBatch(RecordReader& reader, size_t min_bytes, RecordBatch* batch);
 
 }  // namespace coxswain::data
 

@@ -20,12 +20,18 @@ absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(wh
 
 const char* TypeName(element value) {
   switch (value.type()) {
-    case element_type::ARRAY: return "an array";
-    case element_type::OBJECT: return "an object";
-    case element_type::STRING: return "a string";
-    case element_type::BOOL: return "a boolean";
-    case element_type::NULL_VALUE: return "null";
-    default: return "a number";
+    case element_type::ARRAY:
+      return "an array";
+    case element_type::OBJECT:
+      return "an object";
+    case element_type::STRING:
+      return "a string";
+    case element_type::BOOL:
+      return "a boolean";
+    case element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "a number";
   }
 }
 
@@ -120,9 +126,12 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json) {
     return Bad(absl::StrCat("the record is ", TypeName(root), ", not an object"));
   }
   switch (impl_->format) {
-    case config::DatasetFormat::kAlpaca: return ParseAlpaca(from);
-    case config::DatasetFormat::kChat: return ParseChat(from);
-    case config::DatasetFormat::kCompletion: break;
+    case config::DatasetFormat::kAlpaca:
+      return ParseAlpaca(from);
+    case config::DatasetFormat::kChat:
+      return ParseChat(from);
+    case config::DatasetFormat::kCompletion:
+      break;
   }
   return ParseCompletion(from);
 }

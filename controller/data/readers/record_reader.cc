@@ -66,8 +66,7 @@ absl::StatusOr<bool> RecordReader::NextLine(RawRecord* record) {
     }
     const bool last = end == std::string::npos;
     if (last) end = buffer_.size();
-    const std::string_view line =
-        TrimBlank(std::string_view(buffer_).substr(begin_, end - begin_));
+    const std::string_view line = TrimBlank(std::string_view(buffer_).substr(begin_, end - begin_));
     at_ = last ? end : end + 1;
     *record = {too_long_ ? std::string_view() : line, line_, too_long_};
     if (!last) ++line_;

@@ -57,8 +57,8 @@ class RecordReader {
   // First byte >= at_ that is not white space, counting lines; false at the end of the file.
   absl::StatusOr<bool> SkipBlank();
   bool ScanElement(Scan& scan);  // true: at_ is at the ',' or ']' after the element
-  // Reads on; false at the end of the file. Drops the bytes before begin_; when the record has grown
-  // too long, also those of the record.
+  // Reads on; false at the end of the file. Drops the bytes before begin_; when the record has
+  // grown too long, also those of the record.
   absl::StatusOr<bool> More();
   absl::Status Malformed(int64_t line, std::string_view what) const;
 

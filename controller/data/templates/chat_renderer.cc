@@ -14,8 +14,8 @@ absl::StatusOr<ChatRenderer> MakeChatRenderer(const std::string& name,
   if (name == "alpaca") return MakeAlpacaChatRenderer(tokens);
   constexpr char kNames[] = "chatml, llama3, mistral, gemma, alpaca";
   if (name.find('{') != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chat_template holds Jinja text, which is not supported; name one of ", kNames));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chat_template holds Jinja text, which is not supported; name one of ", kNames));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("chat_template \"", name, "\" is not known; it is one of ", kNames));

@@ -20,10 +20,11 @@ using ChatRenderer = std::function<absl::StatusOr<std::vector<Segment>>(std::spa
 
 // `name`: chatml, llama3, mistral, gemma, alpaca. InvalidArgument: another name, Jinja text, or a
 // tokenizer without the template's tokens.
-absl::StatusOr<ChatRenderer> MakeChatRenderer(const std::string& name, const TemplateTokens& tokens);
+absl::StatusOr<ChatRenderer> MakeChatRenderer(const std::string& name,
+                                              const TemplateTokens& tokens);
 
-// What every template asks of a conversation: at least one message, no two assistant turns in a row, no
-// assistant turn of white space only.
+// What every template asks of a conversation: at least one message, no two assistant turns in a
+// row, no assistant turn of white space only.
 absl::Status CheckConversation(std::span<const Message> messages);
 
 absl::StatusOr<ChatRenderer> MakeChatmlRenderer(const TemplateTokens& tokens);

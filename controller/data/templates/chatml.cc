@@ -16,9 +16,7 @@ struct Chatml {
     for (const Message& message : messages) {
       const bool target = message.role == Role::kAssistant;
       out.Token(start);
-      out.Text(target                            ? "assistant\n"
-               : message.role == Role::kUser     ? "user\n"
-                                                 : "system\n");
+      out.Text(target ? "assistant\n" : message.role == Role::kUser ? "user\n" : "system\n");
       out.Text(message.content, target);
       out.Token(end, target);
       out.Text("\n");

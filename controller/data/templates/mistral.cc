@@ -1,5 +1,5 @@
-// Mistral v3: BOS once, [INST] {content}[/INST] and " {content trimmed}</s>"; the system text stands
-// before the last user content.
+// Mistral v3: BOS once, [INST] {content}[/INST] and " {content trimmed}</s>"; the system text
+// stands before the last user content.
 #include <algorithm>
 #include <string>
 
@@ -35,9 +35,8 @@ struct Mistral {
     RETURN_IF_ERROR(CheckConversation(messages));
     RETURN_IF_ERROR(CheckSystem(messages));
     const bool has_system = messages[0].role == Role::kSystem;
-    const auto last_user = std::find_if(messages.rbegin(), messages.rend(), [](const Message& m) {
-      return m.role == Role::kUser;
-    });
+    const auto last_user = std::find_if(messages.rbegin(), messages.rend(),
+                                        [](const Message& m) { return m.role == Role::kUser; });
     SegmentBuilder out;
     out.Token(begin);
     for (const Message& message : messages) {

@@ -18,10 +18,10 @@ struct SpecialToken {
 
 struct Segment {
   std::string text;
-  int32_t token = -1;   // >= 0: this special token, of which `text` is the name; else plain text
+  int32_t token = -1;  // >= 0: this special token, of which `text` is the name; else plain text
   bool target = false;
-  // Leading bytes of a target's text that the template wrote and that are not a target themselves. They
-  // share a segment with what follows because the tokenizer must see both at once.
+  // Leading bytes of a target's text that the template wrote and that are not a target themselves.
+  // They share a segment with what follows because the tokenizer must see both at once.
   size_t untrained_prefix = 0;
 };
 

@@ -6,8 +6,8 @@
 
 namespace coxswain::data {
 
-// `text`, valid UTF-8, without white space at both ends. White space: bidirectional type WS, B or S, or
-// category Zs. Source: Python documentation, str.isspace.
+// `text`, valid UTF-8, without white space at both ends. White space: bidirectional type WS, B or
+// S, or category Zs. Source: Python documentation, str.isspace.
 std::string_view Strip(std::string_view text);
 
 }  // namespace coxswain::data

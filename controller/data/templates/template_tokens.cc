@@ -17,9 +17,9 @@ absl::StatusOr<SpecialToken> TemplateTokens::Require(std::string_view token,
 
 absl::StatusOr<SpecialToken> TemplateTokens::RequireEos(std::string_view needed_by) const {
   if (eos.id >= 0) return eos;
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(needed_by), " ends documents with EOS, but tokenizer_config.json of ",
-                   tokenizer, " names no eos_token"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(needed_by), " ends documents with EOS, but tokenizer_config.json of ", tokenizer,
+      " names no eos_token"));
 }
 
 }  // namespace coxswain::data

@@ -1,0 +1,71 @@
+#include "common/model/flops.h"
+
+#include <algorithm>
+
+namespace coxswain::model {
+namespace {
+
+using plan::Parameter;
+using plan::Role;
+
+bool IsAdapter(const Parameter& parameter) {
+  return static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
+}
+
+// Whether the tensor of the base is an operand of a matrix product.
+bool IsMatmulWeight(const Parameter& parameter, bool tied) {
+  switch (parameter.role) {
+    case Role::kQ:
+    case Role::kK:
+    case Role::kV:
+    case Role::kO:
+    case Role::kGate:
+    case Role::kUp:
+    case Role::kDown:
+    case Role::kLmHead:
+      return true;
+    case Role::kEmbedding:
+      return tied;
+    default:
+      return false;
+  }
+}
+
+// QK^T and PV, two operations each, forward and twice that backward.
+double AttentionFlops(const ModelConfig& config, int64_t sequence_len) {
+  double positions = 0;
+  for (const int64_t window : config.layer_windows) {
+    positions += static_cast<double>(window > 0 ? std::min(window, sequence_len) : sequence_len);
+  }
+  return 12.0 * static_cast<double>(config.num_heads * config.head_dim) * positions;
+}
+
+}  // namespace
+
+FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Parameter>& table,
+                            int64_t sequence_len) {
+  FlopsPerToken flops;
+  for (const Parameter& parameter : table) {
+    const auto elements = static_cast<double>(parameter.elements());
+    if (IsAdapter(parameter)) {
+      flops.adapter += 6.0 * elements;
+    } else if (IsMatmulWeight(parameter, config.tie_embeddings)) {
+      flops.base += (parameter.trainable() ? 6.0 : 4.0) * elements;
+    }
+  }
+  flops.attention = AttentionFlops(config, sequence_len);
+  return flops;
+}
+
+double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Parameter>& table,
+                            int64_t sequence_len) {
+  double elements = 0;
+  for (const Parameter& parameter : table) {
+    if (IsAdapter(parameter) || IsMatmulWeight(parameter, config.tie_embeddings)) {
+      elements += static_cast<double>(parameter.elements());
+    }
+  }
+  return 2.0 * elements + AttentionFlops(config, sequence_len) / 3.0;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,199 @@
+#include "common/plan/plan_checks.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::plan {
+namespace {
+
+constexpr int64_t kMaxExtent = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+
+template <typename T>
+absl::Status OutOfRange(const std::string& field, const T& value, const std::string& expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan: ", field, " is ", value, ", expected ", expected));
+}
+
+absl::Status Within(const std::string& field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return OutOfRange(field, value, absl::StrCat(low, " to ", high));
+}
+
+// low <= value < high, and finite.
+absl::Status Real(const std::string& field, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value < high) return absl::OkStatus();
+  return OutOfRange(field, value, absl::StrCat("at least ", low, " and below ", high));
+}
+
+absl::Status Above0(const std::string& field, double value) {
+  if (std::isfinite(value) && value > 0) return absl::OkStatus();
+  return OutOfRange(field, value, "finite and above 0");
+}
+
+absl::Status OneOf(const std::string& field, const std::string& value,
+                   const std::set<std::string>& allowed) {
+  if (allowed.count(value) > 0) return absl::OkStatus();
+  std::string list;
+  for (const std::string& a : allowed) absl::StrAppend(&list, list.empty() ? "" : ", ", a);
+  return OutOfRange(field, absl::StrCat("\"", value, "\""), absl::StrCat("one of ", list));
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+absl::Status CheckModel(const model::ModelConfig& m) {
+  RETURN_IF_ERROR(Within("model.vocab_size", m.vocab_size, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.hidden_size", m.hidden_size, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.intermediate_size", m.intermediate_size, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.num_layers", m.num_layers, 1, 10000));
+  RETURN_IF_ERROR(Within("model.num_heads", m.num_heads, 1, 1 << 16));
+  RETURN_IF_ERROR(Within("model.num_kv_heads", m.num_kv_heads, 1, m.num_heads));
+  if (m.num_heads % m.num_kv_heads != 0) {
+    return OutOfRange("model.num_kv_heads", m.num_kv_heads,
+                      absl::StrCat("a divisor of num_heads ", m.num_heads));
+  }
+  RETURN_IF_ERROR(Within("model.head_dim", m.head_dim, 2, 1 << 14));
+  if (m.head_dim % 2 != 0) return OutOfRange("model.head_dim", m.head_dim, "an even number");
+  RETURN_IF_ERROR(Above0("model.rms_norm_eps", m.rms_norm_eps));
+  RETURN_IF_ERROR(OneOf("model.rope.type", m.rope.type, {"default", "llama3"}));
+  RETURN_IF_ERROR(Above0("model.rope.theta", m.rope.theta));
+  RETURN_IF_ERROR(Above0("model.rope.factor", m.rope.factor));
+  RETURN_IF_ERROR(Above0("model.rope.low_freq_factor", m.rope.low_freq_factor));
+  RETURN_IF_ERROR(Above0("model.rope.high_freq_factor", m.rope.high_freq_factor));
+  RETURN_IF_ERROR(
+      Within("model.rope.original_max_position", m.rope.original_max_position, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.layer_windows count", static_cast<int64_t>(m.layer_windows.size()),
+                         m.num_layers, m.num_layers));
+  for (const int64_t window : m.layer_windows) {
+    RETURN_IF_ERROR(Within("model.layer_windows", window, 0, kMaxExtent));
+  }
+  return absl::OkStatus();
+}
+
+bool IsRole(Role role) {
+  const auto value = static_cast<uint32_t>(role);
+  if (value >= 1 && value <= static_cast<uint32_t>(Role::kLmHead)) return true;
+  for (const Role base :
+       {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
+    if (role == LoraA(base) || role == LoraB(base)) return true;
+  }
+  return false;
+}
+
+absl::Status CheckParameter(const Plan& plan, const Parameter& p) {
+  const std::string field = absl::StrCat("parameter \"", p.name, "\" ");
+  if (p.name.empty()) return OutOfRange("parameter name", "empty", "a name");
+  if (!IsRole(p.role)) {
+    return OutOfRange(field + "role", static_cast<uint32_t>(p.role), "a known role");
+  }
+  RETURN_IF_ERROR(Within(field + "layer", p.layer, -1, plan.model.num_layers - 1));
+  RETURN_IF_ERROR(Within(field + "rows", p.rows, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within(field + "unit", p.unit, 0, plan.model.num_layers + 1));
+  RETURN_IF_ERROR(
+      Within(field + "group", p.group, kFrozen, static_cast<int64_t>(plan.groups.size()) - 1));
+  return Within(field + "save_rank", p.save_rank, 0, plan.world_size() - 1);
+}
+
+absl::Status CheckParameters(const Plan& plan) {
+  if (plan.parameters.empty()) return OutOfRange("parameters", "empty", "at least one");
+  std::unordered_set<std::string> names;
+  for (const Parameter& parameter : plan.parameters) {
+    RETURN_IF_ERROR(CheckParameter(plan, parameter));
+    if (!names.insert(parameter.name).second) {
+      return OutOfRange("parameter name", parameter.name, "unique names");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroups(const Plan& plan) {
+  if (plan.groups.empty()) return OutOfRange("groups", "empty", "at least one");
+  std::unordered_set<std::string> names;
+  for (const ParameterGroup& group : plan.groups) {
+    const std::string field = absl::StrCat("group \"", group.name, "\" ");
+    if (group.name.empty() || !names.insert(group.name).second) {
+      return OutOfRange("group name", absl::StrCat("\"", group.name, "\""), "a unique name");
+    }
+    RETURN_IF_ERROR(Above0(field + "lr_scale", group.lr_scale));
+    RETURN_IF_ERROR(Real(field + "weight_decay", group.weight_decay, 0, kInfinity));
+    RETURN_IF_ERROR(Within(field + "expected_elements", group.expected_elements, 1, kMaxBytes / 4));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLora(const Lora& lora) {
+  RETURN_IF_ERROR(Within("lora.rank", lora.rank, 0, kMaxExtent));
+  if (lora.rank > 0) RETURN_IF_ERROR(Above0("lora.scale", lora.scale));
+  return Real("lora.dropout", lora.dropout, 0, 1);
+}
+
+// An alias points at an earlier buffer that owns memory and has none of its own.
+absl::Status CheckBuffers(const Plan& plan) {
+  if (plan.buffers.empty()) return OutOfRange("buffers", "empty", "at least one");
+  std::unordered_map<std::string, bool> owns;
+  for (const Buffer& buffer : plan.buffers) {
+    const std::string field = absl::StrCat("buffer \"", buffer.name, "\" ");
+    if (buffer.name.empty() || !owns.emplace(buffer.name, buffer.alias_of.empty()).second) {
+      return OutOfRange("buffer name", absl::StrCat("\"", buffer.name, "\""), "a unique name");
+    }
+    RETURN_IF_ERROR(Within(field + "memory_class", static_cast<int64_t>(buffer.memory_class),
+                           static_cast<int64_t>(MemoryClass::kWeights),
+                           static_cast<int64_t>(MemoryClass::kWorkspace)));
+    if (buffer.alias_of.empty()) {
+      RETURN_IF_ERROR(Within(field + "bytes", buffer.bytes, 1, kMaxBytes));
+      continue;
+    }
+    RETURN_IF_ERROR(Within(field + "bytes of an alias", buffer.bytes, 0, 0));
+    const auto target = owns.find(buffer.alias_of);
+    if (target == owns.end() || !target->second) {
+      return OutOfRange(field + "alias_of", absl::StrCat("\"", buffer.alias_of, "\""),
+                        "an earlier buffer that owns its memory");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScalars(const Plan& plan) {
+  if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
+  RETURN_IF_ERROR(
+      Within("recipe_hash bytes", static_cast<int64_t>(plan.recipe_hash.size()), 32, 32));
+  if (plan.model_path.empty() || plan.model_path.front() != '/') {
+    return OutOfRange("model_path", absl::StrCat("\"", plan.model_path, "\""), "an absolute path");
+  }
+  RETURN_IF_ERROR(OneOf("init", plan.init, {"pretrained", "random"}));
+  RETURN_IF_ERROR(OneOf("recompute", plan.recompute, {"none", "block"}));
+  RETURN_IF_ERROR(OneOf("compute_dtype", plan.compute_dtype, {"float32", "bfloat16"}));
+  RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));
+  RETURN_IF_ERROR(Within("shard", plan.shard, 1, 1 << 12));
+  RETURN_IF_ERROR(Within("sequence_len", plan.sequence_len, 1, 1 << 24));
+  RETURN_IF_ERROR(Within("micro_batch_bins", plan.micro_batch_bins, 1, 1 << 16));
+  RETURN_IF_ERROR(Within("max_documents_per_bin", plan.max_documents_per_bin, 1, 1 << 24));
+  RETURN_IF_ERROR(Within("lm_head_chunk_tokens", plan.lm_head_chunk_tokens, 1, kMaxExtent));
+  RETURN_IF_ERROR(Real("beta1", plan.beta1, 0, 1));
+  RETURN_IF_ERROR(Real("beta2", plan.beta2, 0, 1));
+  RETURN_IF_ERROR(Above0("eps", plan.eps));
+  RETURN_IF_ERROR(Real("max_grad_norm", plan.max_grad_norm, 0, kInfinity));
+  RETURN_IF_ERROR(Real("label_smoothing", plan.label_smoothing, 0, 1));
+  return Real("z_loss", plan.z_loss, 0, kInfinity);
+}
+
+}  // namespace
+
+absl::Status CheckPlan(const Plan& plan) {
+  RETURN_IF_ERROR(CheckScalars(plan));
+  RETURN_IF_ERROR(CheckModel(plan.model));
+  RETURN_IF_ERROR(CheckGroups(plan));
+  RETURN_IF_ERROR(CheckLora(plan.lora));
+  RETURN_IF_ERROR(CheckParameters(plan));
+  return CheckBuffers(plan);
+}
+
+}  // namespace coxswain::plan

@@ -1,0 +1,130 @@
+#include "controller/data/cache_entry.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/durable_file.h"
+#include "common/posix_status.h"
+#include "common/status_macros.h"
+
+namespace coxswain::data {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetStats, records_read, documents, dropped_too_long,
+                                   truncated, bad_records, no_target, tokens, targets,
+                                   longest_document)
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kStatsFile[] = "stats.json";
+constexpr auto kLockPoll = std::chrono::milliseconds(50);
+
+absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("no prepared data at ", path));
+  nlohmann::json stats = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!stats.is_object() || !stats.contains("train")) {
+    return absl::DataLossError(absl::StrCat(path, " is damaged"));
+  }
+  return stats;
+}
+
+absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* part,
+                                     const TokenStore& store) {
+  DatasetStats result;
+  try {
+    stats.at(part).get_to(result);
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
+  }
+  if (result.documents != store.num_documents() || result.tokens != store.num_tokens() ||
+      result.targets != store.num_targets()) {
+    return absl::DataLossError(absl::StrCat(kStatsFile, " does not belong to ", store.path()));
+  }
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path) {
+  ASSIGN_OR_RETURN(auto store, TokenStore::Open(path));
+  RETURN_IF_ERROR(store->VerifyDocuments());
+  return store;
+}
+
+absl::Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? ErrnoStatus(error.value(), "remove", path) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CacheEntry>> CacheEntry::Lock(
+    const std::string& cache_dir, const std::string& content_hash,
+    const std::function<bool()>& cancelled) {
+  std::error_code error;
+  fs::create_directories(cache_dir, error);
+  if (error) return ErrnoStatus(error.value(), "create", cache_dir);
+  const std::string directory = absl::StrCat(cache_dir, "/", content_hash);
+  const std::string lock = directory + ".lock";
+  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus(errno, "create", lock);
+  std::unique_ptr<CacheEntry> entry(new CacheEntry(directory, directory + ".building", fd));
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", lock);
+    if (cancelled && cancelled()) return absl::CancelledError("data preparation was cancelled");
+    std::this_thread::sleep_for(kLockPoll);
+  }
+  return entry;
+}
+
+CacheEntry::~CacheEntry() {
+  std::error_code ignored;
+  fs::remove_all(building_, ignored);
+  close(lock_fd_);
+}
+
+absl::StatusOr<PreparedData> CacheEntry::Load() const {
+  ASSIGN_OR_RETURN(const nlohmann::json stats,
+                   ReadStats(absl::StrCat(directory_, "/", kStatsFile)));
+  PreparedData data;
+  ASSIGN_OR_RETURN(data.train, OpenVerified(absl::StrCat(directory_, "/", kTrainFile)));
+  ASSIGN_OR_RETURN(data.train_stats, StatsOf(stats, "train", *data.train));
+  if (stats.contains("eval")) {
+    ASSIGN_OR_RETURN(data.eval, OpenVerified(absl::StrCat(directory_, "/", kEvalFile)));
+    ASSIGN_OR_RETURN(data.eval_stats, StatsOf(stats, "eval", *data.eval));
+  }
+  return data;
+}
+
+absl::StatusOr<std::string> CacheEntry::BeginBuild() {
+  RETURN_IF_ERROR(RemoveAll(building_));
+  std::error_code error;
+  fs::create_directory(building_, error);
+  if (error) return ErrnoStatus(error.value(), "create", building_);
+  return building_;
+}
+
+absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval) {
+  nlohmann::json stats = {{"train", train}};
+  if (eval != nullptr) stats["eval"] = *eval;
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
+  RETURN_IF_ERROR(RemoveAll(directory_));
+  std::error_code error;
+  fs::rename(building_, directory_, error);
+  return error ? ErrnoStatus(error.value(), "rename", building_) : absl::OkStatus();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,48 @@
+#include "controller/data/content_hash.h"
+
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/hash.h"
+#include "common/status_macros.h"
+
+namespace coxswain::data {
+namespace {
+
+// Raised when the same inputs come to give other tokens, masks or files.
+constexpr int kPreparationVersion = 1;
+
+absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::DatasetSpec>& datasets) {
+  nlohmann::json described = nlohmann::json::array();
+  for (const config::DatasetSpec& dataset : datasets) {
+    ASSIGN_OR_RETURN(const std::string contents, Sha256HexOfFile(dataset.path));
+    described.push_back({{"sha256", contents},
+                         {"format", static_cast<int>(dataset.format)},
+                         {"prompt_style", static_cast<int>(dataset.prompt_style)},
+                         {"weight", dataset.weight}});
+  }
+  return described;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
+                                        const std::string& tokenizer_fingerprint) {
+  nlohmann::json all = {
+      {"version", kPreparationVersion},
+      {"tokenizer", tokenizer_fingerprint},
+      {"chat_template", job.chat_template},
+      {"train_on_inputs", job.train_on_inputs},
+      {"on_bad_record", static_cast<int>(job.on_bad_record)},
+      {"sequence_len", job.sequence_len},
+      {"excess_length", static_cast<int>(job.excess_length)},
+      {"val_set_size", job.val_set_size.value_or(0)},
+      {"seed", job.train.seed},  // decides held-back records and fractional weights
+  };
+  ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets));
+  ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets));
+  return ToHex(Sha256(all.dump()));
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,20 @@
+// The name of prepared data in the cache: a hash of everything that its tokens depend on.
+#ifndef COXSWAIN_CONTROLLER_DATA_CONTENT_HASH_H_
+#define COXSWAIN_CONTROLLER_DATA_CONTENT_HASH_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+
+namespace coxswain::data {
+
+// SHA-256, lower-case hex, of the contents of the dataset files (not their names), the tokenizer's
+// fingerprint, every option that changes tokens or masks, and the version of preparation. Reads the
+// files.
+absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
+                                        const std::string& tokenizer_fingerprint);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_CONTENT_HASH_H_

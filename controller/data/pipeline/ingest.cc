@@ -1,0 +1,166 @@
+#include "controller/data/pipeline/ingest.h"
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/data/document_encoder.h"
+#include "controller/data/pipeline/ordered_pipeline.h"
+#include "controller/data/pipeline/record_batch.h"
+#include "controller/data/readers/record_parser.h"
+#include "controller/data/readers/record_reader.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr size_t kBatchBytes = size_t{256} << 10;
+
+struct EncodedBatch {
+  struct Item {
+    int64_t line = 0;
+    absl::StatusOr<EncodedDocument> document;  // error: a bad record
+  };
+  std::vector<Item> items;
+  int64_t first_index = 0;
+  int64_t consumed_bytes = 0;
+  absl::Status error;
+};
+
+absl::StatusOr<EncodedDocument> EncodeRecord(const DocumentEncoder& encoder, RecordParser& parser,
+                                             const RecordBatch& batch,
+                                             const RecordBatch::Item& item) {
+  if (item.too_long) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the record is longer than ", kMaxRecordBytes >> 20, " MiB"));
+  }
+  ASSIGN_OR_RETURN(const Record record, parser.Parse(batch.json(item)));
+  return encoder.Encode(record);
+}
+
+EncodedBatch EncodeBatch(const DocumentEncoder& encoder, RecordParser& parser,
+                         const RecordBatch& batch) {
+  EncodedBatch encoded;
+  encoded.first_index = batch.first_index;
+  encoded.consumed_bytes = batch.consumed_bytes;
+  encoded.error = batch.error;
+  encoded.items.reserve(batch.items.size());
+  for (const RecordBatch::Item& item : batch.items) {
+    encoded.items.push_back({item.line, EncodeRecord(encoder, parser, batch, item)});
+  }
+  return encoded;
+}
+
+// The consuming end: counts and writes documents in order of records.
+class Sink {
+ public:
+  explicit Sink(const IngestArgs& args) : args_(args) {}
+
+  absl::Status Consume(const EncodedBatch& batch) {
+    if (args_.cancelled && args_.cancelled()) {
+      return absl::CancelledError("data preparation was cancelled");
+    }
+    for (size_t i = 0; i < batch.items.size(); ++i) {
+      RETURN_IF_ERROR(ConsumeRecord(batch.first_index + static_cast<int64_t>(i), batch.items[i]));
+    }
+    args_.progress(batch.consumed_bytes);
+    return batch.error;
+  }
+
+  // No trainable token is left: says why.
+  absl::Status CheckAnyTarget() const {
+    if (any_target_) return absl::OkStatus();
+    if (seen_.records_read == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dataset ", args_.dataset->path, " has no records"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dataset ", args_.dataset->path, " has no trainable token: of ", seen_.records_read,
+        " records ", seen_.bad_records, " were bad, ", seen_.dropped_too_long,
+        " above sequence_len ", args_.job->sequence_len, " were dropped, and ", seen_.no_target,
+        " had no target (no assistant turn or answer, or a prompt that fills sequence_len)"));
+  }
+
+ private:
+  absl::Status ConsumeRecord(int64_t index, const EncodedBatch::Item& item) {
+    const IngestTarget target = args_.route(index);
+    DatasetStats& stats = *target.stats;
+    ++stats.records_read;
+    ++seen_.records_read;
+    if (!item.document.ok()) {
+      const bool skip = absl::IsInvalidArgument(item.document.status()) &&
+                        args_.job->on_bad_record == config::OnBadRecord::kSkip;
+      if (!skip) return At(item);
+      ++stats.bad_records;
+      ++seen_.bad_records;
+      return absl::OkStatus();
+    }
+    switch (item.document->outcome) {
+      case Outcome::kTooLong:
+        ++stats.dropped_too_long;
+        ++seen_.dropped_too_long;
+        return absl::OkStatus();
+      case Outcome::kNoTarget:
+        ++stats.no_target;
+        ++seen_.no_target;
+        return absl::OkStatus();
+      case Outcome::kTruncated:
+        ++stats.truncated;
+        break;
+      case Outcome::kKept:
+        break;
+    }
+    any_target_ = true;
+    if (target.copies == 0) return absl::OkStatus();
+    return target.writer->Add(item.document->ids, item.document->target_bits, target.copies);
+  }
+
+  // The record's error with its place. A document above sequence_len (OutOfRange) is the user's to
+  // decide on, like a bad record.
+  absl::Status At(const EncodedBatch::Item& item) const {
+    const absl::Status& status = item.document.status();
+    const absl::StatusCode code =
+        absl::IsOutOfRange(status) ? absl::StatusCode::kInvalidArgument : status.code();
+    return absl::Status(code,
+                        absl::StrCat(args_.dataset->path, ":", item.line, ": ", status.message()));
+  }
+
+  const IngestArgs& args_;
+  DatasetStats seen_;  // of this file alone
+  bool any_target_ = false;
+};
+
+}  // namespace
+
+absl::Status Ingest(const IngestArgs& args) {
+  ASSIGN_OR_RETURN(const DocumentEncoder encoder,
+                   DocumentEncoder::Create(*args.job, *args.dataset, *args.tokenizer));
+  ASSIGN_OR_RETURN(const std::unique_ptr<RecordReader> reader,
+                   RecordReader::Open(args.dataset->path));
+  int64_t next_index = 0;
+  bool failed = false;
+  Sink sink(args);
+
+  using Pipeline = OrderedPipeline<RecordBatch, EncodedBatch>;
+  Pipeline::Stages stages;
+  stages.produce = [&](RecordBatch* batch) -> absl::StatusOr<bool> {
+    if (failed || !ReadBatch(*reader, kBatchBytes, batch)) return false;
+    failed = !batch->error.ok();
+    batch->first_index = next_index;
+    next_index += static_cast<int64_t>(batch->items.size());
+    return true;
+  };
+  stages.make_map = [&]() -> std::function<EncodedBatch(RecordBatch)> {
+    auto parser = std::make_shared<RecordParser>(args.dataset->format);
+    return [&encoder, parser](RecordBatch batch) { return EncodeBatch(encoder, *parser, batch); };
+  };
+  stages.consume = [&](EncodedBatch batch) { return sink.Consume(batch); };
+  stages.threads = args.threads;
+  stages.in_flight = 2 * args.threads + 2;
+  RETURN_IF_ERROR(Pipeline::Run(stages));
+  return sink.CheckAnyTarget();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,42 @@
+// One dataset file through reader, encoder and token store.
+#ifndef COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
+#define COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/config/job_spec.h"
+#include "controller/data/prepare.h"
+#include "controller/data/sampling.h"
+#include "controller/data/token_store_writer.h"
+#include "controller/data/tokenizer/tokenizer.h"
+
+namespace coxswain::data {
+
+// Where a record's document goes.
+struct IngestTarget {
+  TokenStoreWriter* writer = nullptr;
+  DatasetStats* stats = nullptr;
+  int64_t copies = 1;  // 0: the record is left out
+};
+
+struct IngestArgs {
+  const config::JobSpec* job = nullptr;
+  const config::DatasetSpec* dataset = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  std::function<IngestTarget(int64_t record_index)> route;  // called by one thread, in order
+  std::function<void(int64_t consumed_bytes)> progress;
+  std::function<bool()> cancelled;  // may be null
+  int threads = 1;
+};
+
+// Adds every document of the file to its target, in order of records. InvalidArgument "path:line:
+// ..." of the first bad record under on_bad_record: error; InvalidArgument naming the counts when
+// the file gave no trainable token; Cancelled.
+absl::Status Ingest(const IngestArgs& args);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_

@@ -1,0 +1,175 @@
+#include "controller/data/prepare.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/data/cache_entry.h"
+#include "controller/data/content_hash.h"
+#include "controller/data/pipeline/ingest.h"
+#include "controller/data/template_check.h"
+#include "controller/data/token_store_writer.h"
+#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/val_split.h"
+
+namespace coxswain::data {
+namespace {
+
+// Builds one cache entry from the datasets of a job.
+class Builder {
+ public:
+  Builder(const config::JobSpec& job, const PrepareOptions& options, const Tokenizer& tokenizer)
+      : job_(job), options_(options), tokenizer_(tokenizer) {}
+
+  absl::Status Build(CacheEntry& entry) {
+    ASSIGN_OR_RETURN(const std::string directory, entry.BeginBuild());
+    ASSIGN_OR_RETURN(train_.writer,
+                     TokenStoreWriter::Create(absl::StrCat(directory, "/", kTrainFile)));
+    const bool evaluates = job_.val_set_size.value_or(0) > 0 || !job_.test_datasets.empty();
+    if (evaluates) {
+      ASSIGN_OR_RETURN(eval_.writer,
+                       TokenStoreWriter::Create(absl::StrCat(directory, "/", kEvalFile)));
+    }
+    CountBytes();
+    RETURN_IF_ERROR(IngestTraining());
+    RETURN_IF_ERROR(IngestTest());
+    RETURN_IF_ERROR(train_.Finish(directory, kTrainFile, "the training set"));
+    if (evaluates) RETURN_IF_ERROR(eval_.Finish(directory, kEvalFile, "the evaluation set"));
+    return entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr);
+  }
+
+ private:
+  // A store being written, and its statistics.
+  struct Part {
+    std::unique_ptr<TokenStoreWriter> writer;
+    DatasetStats stats;
+
+    absl::Status Finish(const std::string& directory, const char* file, const char* name) {
+      RETURN_IF_ERROR(writer->Finish());
+      ASSIGN_OR_RETURN(const auto store, TokenStore::Open(absl::StrCat(directory, "/", file)));
+      stats.documents = store->num_documents();
+      stats.tokens = store->num_tokens();
+      stats.targets = store->num_targets();
+      stats.longest_document = store->longest_document();
+      if (stats.targets > 0) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " has no trainable token: val_set_size or weights left none of ",
+                       stats.records_read, " records in it"));
+    }
+  };
+
+  void CountBytes() {
+    for (const auto* datasets : {&job_.datasets, &job_.test_datasets}) {
+      for (const config::DatasetSpec& dataset : *datasets) {
+        std::error_code error;
+        const auto bytes = std::filesystem::file_size(dataset.path, error);
+        if (!error) total_bytes_ += static_cast<int64_t>(bytes);
+      }
+    }
+  }
+
+  absl::Status IngestTraining() {
+    ASSIGN_OR_RETURN(const ValSplit split, ValSplit::Create(job_));
+    for (size_t source = 0; source < job_.datasets.size(); ++source) {
+      const config::DatasetSpec& dataset = job_.datasets[source];
+      RETURN_IF_ERROR(IngestOne(dataset, [&](int64_t index) {
+        const RecordId id = {static_cast<int32_t>(source), index};
+        if (split.HoldsBack(id)) return IngestTarget{eval_.writer.get(), &eval_.stats, 1};
+        return IngestTarget{train_.writer.get(), &train_.stats,
+                            CopiesOf(job_.train.seed, id, dataset.weight)};
+      }));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status IngestTest() {
+    for (const config::DatasetSpec& dataset : job_.test_datasets) {
+      RETURN_IF_ERROR(IngestOne(dataset, [&](int64_t) {
+        return IngestTarget{eval_.writer.get(), &eval_.stats, 1};
+      }));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status IngestOne(const config::DatasetSpec& dataset,
+                         std::function<IngestTarget(int64_t)> route) {
+    int64_t file_bytes = 0;
+    IngestArgs args;
+    args.job = &job_;
+    args.dataset = &dataset;
+    args.tokenizer = &tokenizer_;
+    args.route = std::move(route);
+    args.progress = [&](int64_t consumed_bytes) {
+      file_bytes = consumed_bytes;
+      Report(done_bytes_ + consumed_bytes);
+    };
+    args.cancelled = options_.cancelled;
+    args.threads = options_.threads > 0
+                       ? options_.threads
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    RETURN_IF_ERROR(Ingest(args));
+    done_bytes_ += file_bytes;
+    return absl::OkStatus();
+  }
+
+  void Report(int64_t bytes) {
+    if (!options_.progress || total_bytes_ == 0) return;
+    options_.progress(
+        std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total_bytes_)));
+  }
+
+  const config::JobSpec& job_;
+  const PrepareOptions& options_;
+  const Tokenizer& tokenizer_;
+  Part train_, eval_;
+  int64_t total_bytes_ = 0, done_bytes_ = 0;
+};
+
+void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::string>* warnings) {
+  const auto warn = [&](int64_t count, const char* what) {
+    if (count == 0) return;
+    warnings->push_back(
+        absl::StrCat(part, ": ", count, " of ", stats.records_read, " records ", what));
+  };
+  warn(stats.truncated, "were truncated to sequence_len");
+  warn(stats.dropped_too_long, "were dropped: above sequence_len");
+  warn(stats.bad_records, "were skipped: bad records");
+  warn(stats.no_target, "were dropped: no trainable token");
+}
+
+absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
+                                         const Tokenizer& tokenizer, const std::string& hash) {
+  ASSIGN_OR_RETURN(auto entry, CacheEntry::Lock(options.cache_dir, hash, options.cancelled));
+  absl::StatusOr<PreparedData> cached = entry->Load();
+  if (cached.ok()) {
+    if (options.progress) options.progress(1.0);
+    return cached;
+  }
+  RETURN_IF_ERROR(Builder(job, options, tokenizer).Build(*entry));
+  ASSIGN_OR_RETURN(PreparedData data, entry->Load());
+  if (!absl::IsNotFound(cached.status())) {
+    data.warnings.push_back(
+        absl::StrCat("prepared data in the cache was rebuilt: ", cached.status().message()));
+  }
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& job,
+                                         const PrepareOptions& options) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
+  ASSIGN_OR_RETURN(const std::string hash, ContentHash(job, tokenizer->fingerprint()));
+  ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
+  data.content_hash = hash;
+  ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
+  data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
+  WarnOfLosses(data.train_stats, "train", &data.warnings);
+  if (data.eval != nullptr) WarnOfLosses(data.eval_stats, "eval", &data.warnings);
+  return data;
+}
+
+}  // namespace coxswain::data

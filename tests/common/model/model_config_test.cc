@@ -1,0 +1,233 @@
+#include "common/model/model_config.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "gtest/gtest.h"
+
+namespace coxswain::model {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// A small config of either dialect that a test then changes.
+Json Qwen2() {
+  return Json::parse(R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+    "vocab_size": 512, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_act": "silu", "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+    "sliding_window": 32, "max_window_layers": 2, "use_sliding_window": false})");
+}
+
+Json Llama() {
+  Json config = Qwen2();
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["model_type"] = "llama";
+  return config;
+}
+
+absl::StatusOr<ModelConfig> Read(const std::string& text) {
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("config_" + std::to_string(std::hash<std::string>{}(text)));
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << text;
+  return ReadModelConfig(folder.string());
+}
+
+ModelConfig MustRead(const Json& json) {
+  const auto config = Read(json.dump());
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? *config : ModelConfig{};
+}
+
+void ExpectRefused(const Json& json, const std::string& part,
+                   absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  const auto config = Read(json.dump());
+  ASSERT_FALSE(config.ok()) << json;
+  EXPECT_EQ(config.status().code(), code);
+  const std::string message(config.status().message());
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_NE(message.find("config.json"), std::string::npos) << message;
+}
+
+Json With(Json base, const std::string& key, Json value) {
+  base[key] = std::move(value);
+  return base;
+}
+
+Json Without(Json base, const std::string& key) {
+  base.erase(key);
+  return base;
+}
+
+TEST(ModelConfigTest, ReadsQwen2) {
+  const ModelConfig config = MustRead(Qwen2());
+  EXPECT_EQ(config.architecture, "Qwen2ForCausalLM");
+  EXPECT_EQ(config.vocab_size, 512);
+  EXPECT_EQ(config.hidden_size, 64);
+  EXPECT_EQ(config.intermediate_size, 160);
+  EXPECT_EQ(config.num_layers, 3);
+  EXPECT_EQ(config.num_heads, 4);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_TRUE(config.tie_embeddings);
+  EXPECT_TRUE(config.qkv_bias);  // though attention_bias is absent
+  EXPECT_FALSE(config.output_bias);
+  EXPECT_FALSE(config.qk_norm);
+  EXPECT_EQ(config.rope.type, "default");
+  EXPECT_EQ(config.rope.theta, 1e6);
+  EXPECT_EQ(config.layer_windows, (std::vector<int64_t>{0, 0, 0}));
+}
+
+TEST(ModelConfigTest, BothDialectsGiveTheSameModel) {
+  Json v5 = Without(Without(Qwen2(), "rope_theta"), "torch_dtype");
+  v5["rope_parameters"] = {{"rope_theta", 1000000.0}, {"rope_type", "default"}};
+  v5["dtype"] = "bfloat16";
+  v5["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(MustRead(v5), MustRead(Qwen2()));
+
+  const Json scaling = {{"rope_type", "llama3"},
+                        {"factor", 32.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192}};
+  Json llama5 = Without(Llama(), "rope_theta");
+  llama5["rope_parameters"] = scaling;
+  llama5["rope_parameters"]["rope_theta"] = 1000000.0;
+  const ModelConfig config = MustRead(With(Llama(), "rope_scaling", scaling));
+  EXPECT_EQ(MustRead(llama5), config);
+  EXPECT_EQ(config.rope.type, "llama3");
+  EXPECT_EQ(config.rope.factor, 32.0);
+  EXPECT_EQ(config.rope.low_freq_factor, 1.0);
+  EXPECT_EQ(config.rope.high_freq_factor, 4.0);
+  EXPECT_EQ(config.rope.original_max_position, 8192);
+  EXPECT_EQ(config.rope.theta, 1e6);
+  Json older = scaling;  // before rope_type there was type
+  older.erase("rope_type");
+  older["type"] = "llama3";
+  EXPECT_EQ(MustRead(With(Llama(), "rope_scaling", older)), config);
+}
+
+TEST(ModelConfigTest, NullsMeanTheDerivedValue) {
+  Json config = Llama();
+  for (const char* key : {"head_dim", "num_key_value_heads", "rope_scaling", "sliding_window"}) {
+    config[key] = nullptr;
+  }
+  EXPECT_EQ(MustRead(config).head_dim, 16);
+  EXPECT_EQ(MustRead(config).num_kv_heads, 4);
+  EXPECT_EQ(MustRead(With(Llama(), "head_dim", 24)).head_dim, 24);
+}
+
+TEST(ModelConfigTest, BiasesAreThoseOfTheFamily) {
+  const ModelConfig plain = MustRead(Llama());
+  EXPECT_FALSE(plain.qkv_bias || plain.output_bias || plain.mlp_bias);
+  const ModelConfig biased =
+      MustRead(With(With(Llama(), "attention_bias", true), "mlp_bias", true));
+  EXPECT_TRUE(biased.qkv_bias && biased.output_bias && biased.mlp_bias);
+  Json qwen3 = With(Qwen2(), "architectures", Json::array({"Qwen3ForCausalLM"}));
+  EXPECT_TRUE(MustRead(qwen3).qk_norm);
+  EXPECT_FALSE(MustRead(qwen3).qkv_bias);
+  EXPECT_TRUE(MustRead(With(qwen3, "attention_bias", true)).output_bias);
+}
+
+TEST(ModelConfigTest, WindowsOfEachFamily) {
+  using Windows = std::vector<int64_t>;
+  EXPECT_EQ(MustRead(With(Qwen2(), "use_sliding_window", true)).layer_windows, (Windows{0, 0, 32}));
+  EXPECT_EQ(MustRead(Llama()).layer_windows, (Windows{0, 0, 0}));
+  const Json mistral = With(Qwen2(), "architectures", Json::array({"MistralForCausalLM"}));
+  EXPECT_EQ(MustRead(mistral).layer_windows, (Windows{32, 32, 32}));
+  EXPECT_EQ(MustRead(With(mistral, "sliding_window", nullptr)).layer_windows, (Windows{0, 0, 0}));
+  EXPECT_EQ(MustRead(Without(mistral, "sliding_window")).layer_windows,
+            (Windows{4096, 4096, 4096}));
+  const Json mixed = With(With(Qwen2(), "use_sliding_window", true), "layer_types",
+                          {"sliding_attention", "full_attention", "full_attention"});
+  EXPECT_EQ(MustRead(mixed).layer_windows, (Windows{32, 0, 0}));
+  ExpectRefused(With(mixed, "use_sliding_window", false), "layer_types[0]");
+  ExpectRefused(With(mixed, "layer_types", {"full_attention"}), "3 entries");
+  ExpectRefused(With(mixed, "layer_types", {"chunked", "full_attention", "full_attention"}),
+                "layer_types[0]");
+}
+
+TEST(ModelConfigTest, ModelTypeDecidesWhenArchitecturesIsAbsent) {
+  EXPECT_EQ(MustRead(Without(Qwen2(), "architectures")).architecture, "Qwen2ForCausalLM");
+}
+
+TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
+  const Json gemma = With(Qwen2(), "architectures", Json::array({"GemmaForCausalLM"}));
+  ExpectRefused(gemma, "\"GemmaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
+  ExpectRefused(gemma, "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
+                absl::StatusCode::kUnimplemented);
+}
+
+TEST(ModelConfigTest, RefusesWhatIsNotImplemented) {
+  ExpectRefused(With(Qwen2(), "hidden_act", "gelu"), "hidden_act \"gelu\"");
+  ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "fp8"}}), "quantis");
+  ExpectRefused(With(Qwen2(), "attention_dropout", 0.1), "attention_dropout is 0.1");
+  ExpectRefused(With(Qwen2(), "partial_rotary_factor", 0.5), "partial_rotary_factor");
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+    ExpectRefused(With(Qwen2(), "rope_scaling", {{"type", type}, {"factor", 2.0}}),
+                  "rope type \"" + std::string(type) + "\" is not supported; supported: default");
+  }
+  ExpectRefused(With(Qwen2(), "rope_parameters", {{"full_attention", {{"rope_theta", 1.0}}}}),
+                "per layer type");
+}
+
+TEST(ModelConfigTest, NamesTheKeyThatIsMissingOrWrong) {
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads"}) {
+    ExpectRefused(Without(Qwen2(), key), std::string(key) + " is missing");
+    ExpectRefused(With(Qwen2(), key, 0), std::string(key) + " is 0");
+    ExpectRefused(With(Qwen2(), key, "8"), std::string(key) + " is \"8\", expected an integer");
+    ExpectRefused(With(Qwen2(), key, 4294967296), std::string(key) + " is 4294967296");
+  }
+  ExpectRefused(With(Qwen2(), "rms_norm_eps", 0), "rms_norm_eps");
+  ExpectRefused(With(Qwen2(), "rope_theta", -1), "rope_theta");
+  ExpectRefused(With(Qwen2(), "tie_word_embeddings", 1), "tie_word_embeddings");
+  ExpectRefused(With(Qwen2(), "num_key_value_heads", 3), "not a multiple");
+  ExpectRefused(With(Qwen2(), "head_dim", 15), "head_dim 15 is odd");
+  ExpectRefused(With(Qwen2(), "hidden_size", 66), "hidden_size 66");
+  ExpectRefused(With(Llama(), "rope_scaling", {{"rope_type", "llama3"}}), "factor is missing");
+  ExpectRefused(Json::array(), "not a JSON object");
+  EXPECT_EQ(Read("{").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ModelConfigTest, MissingFileIsNotFoundAndNamed) {
+  const auto status = ReadModelConfig(testing::TempDir() + "/nowhere").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.ToString().find("nowhere/config.json"), std::string::npos);
+}
+
+// Every published config at hand is read, or refused by its architecture's name.
+TEST(ModelConfigTest, PublishedConfigs) {
+  const char* shared = std::getenv("COXSWAIN_SHARED");
+  const fs::path root = fs::path(shared != nullptr ? shared : "../shared") / "data/configs";
+  if (!fs::exists(root)) GTEST_SKIP() << "needs ../shared/data/configs";
+  int read = 0, refused = 0;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const auto config = ReadModelConfig(entry.path().string());
+    const Json json = Json::parse(std::ifstream(entry.path() / "config.json"));
+    const std::string architecture = json["architectures"][0];
+    const bool supported = architecture == "LlamaForCausalLM" ||
+                           architecture == "MistralForCausalLM" ||
+                           architecture == "Qwen2ForCausalLM" || architecture == "Qwen3ForCausalLM";
+    if (supported) {
+      EXPECT_TRUE(config.ok()) << entry.path() << config.status();
+      ++read;
+    } else {
+      EXPECT_EQ(config.status().code(), absl::StatusCode::kUnimplemented) << entry.path();
+      EXPECT_NE(config.status().ToString().find(architecture), std::string::npos);
+      ++refused;
+    }
+  }
+  EXPECT_GE(read, 10);
+  EXPECT_GE(refused, 10);
+}
+
+}  // namespace
+}  // namespace coxswain::model

@@ -1,0 +1,202 @@
+#include "common/model/parameter_table.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "common/safetensors.h"
+#include "gtest/gtest.h"
+
+namespace coxswain::model {
+namespace {
+
+namespace fs = std::filesystem;
+using plan::Parameter;
+using plan::Role;
+
+fs::path Shared() {
+  const char* shared = std::getenv("COXSWAIN_SHARED");
+  return shared != nullptr ? shared : "../shared";
+}
+
+// Qwen2.5-0.5B by its published extents.
+ModelConfig HalfBillion() {
+  return {.architecture = "Qwen2ForCausalLM",
+          .vocab_size = 151936,
+          .hidden_size = 896,
+          .intermediate_size = 4864,
+          .num_layers = 24,
+          .num_heads = 14,
+          .num_kv_heads = 2,
+          .head_dim = 64,
+          .tie_embeddings = true,
+          .qkv_bias = true,
+          .rope = {},
+          .layer_windows = std::vector<int64_t>(24, 0)};
+}
+
+int64_t Count(const std::vector<Parameter>& table) {
+  int64_t elements = 0;
+  for (const Parameter& parameter : table) elements += parameter.elements();
+  return elements;
+}
+
+std::vector<Role> RolesOfLayer(const std::vector<Parameter>& table, int32_t layer) {
+  std::vector<Role> roles;
+  for (const Parameter& parameter : table) {
+    if (parameter.layer == layer) roles.push_back(parameter.role);
+  }
+  return roles;
+}
+
+TEST(ParameterTableTest, CountsTheHalfBillionModel) {
+  EXPECT_EQ(Count(BaseParameterTable(HalfBillion())), 494032768);
+}
+
+// Sizes as the model cards state them.
+TEST(ParameterTableTest, CountsPublishedModels) {
+  const fs::path root = Shared() / "data/configs";
+  if (!fs::exists(root)) GTEST_SKIP() << "needs ../shared/data/configs";
+  for (const auto& [name, expected] :
+       std::map<std::string, int64_t>{{"Qwen2.5-0.5B-Instruct", 494032768},
+                                      {"Qwen2.5-1.5B", 1543714304},
+                                      {"Qwen2.5-7B", 7615616512},
+                                      {"Qwen3-0.6B", 596049920},
+                                      {"Qwen3-8B", 8190735360},
+                                      {"Llama-3.2-1B", 1235814400},
+                                      {"Llama-3.1-8B", 8030261248},
+                                      {"Meta-Llama-3-8B", 8030261248},
+                                      {"Mistral-7B-v0.1", 7241732096},
+                                      {"Yi-6B", 6061035520}}) {
+    const auto config = ReadModelConfig((root / name).string());
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(Count(BaseParameterTable(*config)), expected) << name;
+  }
+}
+
+TEST(ParameterTableTest, OrdersABlockAsTheEngineFusesIt) {
+  ModelConfig config = HalfBillion();
+  config.qk_norm = config.output_bias = config.mlp_bias = true;
+  const std::vector<Role> expected = {Role::kInputNorm, Role::kQ,      Role::kK,
+                                      Role::kV,         Role::kQBias,  Role::kKBias,
+                                      Role::kVBias,     Role::kQNorm,  Role::kKNorm,
+                                      Role::kO,         Role::kOBias,  Role::kPostAttentionNorm,
+                                      Role::kGate,      Role::kUp,     Role::kDown,
+                                      Role::kGateBias,  Role::kUpBias, Role::kDownBias};
+  EXPECT_EQ(RolesOfLayer(BaseParameterTable(config), 3), expected);
+}
+
+TEST(ParameterTableTest, UnitsRiseAndTiedHeadHasNoEntry) {
+  ModelConfig config = HalfBillion();
+  const std::vector<Parameter> tied = BaseParameterTable(config);
+  config.tie_embeddings = false;
+  const std::vector<Parameter> untied = BaseParameterTable(config);
+  EXPECT_EQ(untied.size(), tied.size() + 1);
+  EXPECT_EQ(untied.back().role, Role::kLmHead);
+  EXPECT_EQ(tied.back().role, Role::kFinalNorm);
+  EXPECT_EQ(tied.front().unit, 0);
+  EXPECT_EQ(tied.back().unit, 25);
+  for (size_t i = 1; i < tied.size(); ++i) {
+    EXPECT_GE(tied[i].unit, tied[i - 1].unit);
+    EXPECT_FALSE(tied[i].trainable());
+    if (tied[i].layer >= 0) {
+      EXPECT_EQ(tied[i].unit, tied[i].layer + 1);
+    }
+  }
+}
+
+TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
+  const ModelConfig config = HalfBillion();
+  const auto table = WithLora(BaseParameterTable(config), config, 8, {"all-linear"});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::vector<Role> adapters;
+  for (const Role role : RolesOfLayer(*table, 5)) {
+    if (static_cast<uint32_t>(role) >= 0x100) adapters.push_back(role);
+  }
+  using plan::LoraA;
+  using plan::LoraB;
+  EXPECT_EQ(adapters,
+            (std::vector<Role>{LoraA(Role::kQ), LoraA(Role::kK), LoraA(Role::kV), LoraB(Role::kQ),
+                               LoraB(Role::kK), LoraB(Role::kV), LoraA(Role::kO), LoraB(Role::kO),
+                               LoraA(Role::kGate), LoraA(Role::kUp), LoraB(Role::kGate),
+                               LoraB(Role::kUp), LoraA(Role::kDown), LoraB(Role::kDown)}));
+  // Known count of peft for r = 8 on this model, target_modules all-linear.
+  EXPECT_EQ(Count(*table) - Count(BaseParameterTable(config)), 4399104);
+  for (size_t i = 1; i < table->size(); ++i) EXPECT_GE((*table)[i].unit, (*table)[i - 1].unit);
+}
+
+TEST(ParameterTableTest, LoraOfChosenModulesOnly) {
+  const ModelConfig config = HalfBillion();
+  const auto table = WithLora(BaseParameterTable(config), config, 4, {"v_proj", "q_proj"});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::vector<std::string> names;
+  for (const Parameter& parameter : *table) {
+    if (parameter.layer == 0 && static_cast<uint32_t>(parameter.role) >= 0x100) {
+      names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
+                      std::to_string(parameter.cols));
+    }
+  }
+  const std::string prefix = "base_model.model.model.layers.0.self_attn.";
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                prefix + "q_proj.lora_A.weight 4x896", prefix + "v_proj.lora_A.weight 4x896",
+                prefix + "q_proj.lora_B.weight 896x4", prefix + "v_proj.lora_B.weight 128x4"}));
+}
+
+TEST(ParameterTableTest, LoraRefusesUnknownModulesListingTheKnown) {
+  const ModelConfig config = HalfBillion();
+  const auto refuse = [&](const std::vector<std::string>& targets, int64_t rank) {
+    return WithLora(BaseParameterTable(config), config, rank, targets).status();
+  };
+  for (const std::vector<std::string>& targets :
+       {std::vector<std::string>{"q_prj"}, {"lm_head"}, {"q_proj", "all-linear"}, {}}) {
+    EXPECT_EQ(refuse(targets, 8).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(refuse(targets, 8).ToString().find("gate_proj"), std::string::npos);
+  }
+  EXPECT_NE(refuse({"q_prj"}, 8).ToString().find("\"q_prj\""), std::string::npos);
+  EXPECT_EQ(refuse({"q_proj"}, 0).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Name -> shape of a table; vectors have one extent.
+std::map<std::string, std::vector<int64_t>> Shapes(const std::vector<Parameter>& table,
+                                                   bool adapter) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const Parameter& p : table) {
+    const bool is_adapter = static_cast<uint32_t>(p.role) >= 0x100;
+    if (is_adapter != adapter) continue;
+    const bool matrix = p.cols != 1;
+    shapes[p.name] = matrix ? std::vector<int64_t>{p.rows, p.cols} : std::vector<int64_t>{p.rows};
+  }
+  return shapes;
+}
+
+std::map<std::string, std::vector<int64_t>> Shapes(const fs::path& path) {
+  const auto file = SafetensorsFile::Open(path.string());
+  EXPECT_TRUE(file.ok()) << file.status();
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const TensorInfo& tensor : (*file)->tensors()) shapes[tensor.name] = tensor.shape;
+  return shapes;
+}
+
+// Names and shapes are exactly those that transformers and peft write.
+TEST(ParameterTableTest, EqualsFilesOfTransformersAndPeft) {
+  if (!fs::exists(Shared() / "fixtures")) GTEST_SKIP() << "needs ../shared/fixtures";
+  for (const char* name : {"qwen2_full", "llama_full", "llama31_rope_full", "mistral_full",
+                           "mistral_swa_full", "qwen3_full", "qwen2_lora", "llama_rslora"}) {
+    const fs::path folder = Shared() / "fixtures" / name;
+    const auto config = ReadModelConfig(folder.string());
+    ASSERT_TRUE(config.ok()) << config.status();
+    const std::vector<Parameter> base = BaseParameterTable(*config);
+    EXPECT_EQ(Shapes(base, false), Shapes(folder / "model.safetensors")) << name;
+    if (!fs::exists(folder / "adapter")) continue;
+    const auto adapter = Shapes(folder / "adapter/adapter_model.safetensors");
+    const int64_t rank = adapter.begin()->second[0];  // of a lora_A
+    const auto table = WithLora(base, *config, rank, {"all-linear"});
+    ASSERT_TRUE(table.ok()) << table.status();
+    EXPECT_EQ(Shapes(*table, true), adapter) << name;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::model

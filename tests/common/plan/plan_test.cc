@@ -1,0 +1,282 @@
+#include "common/plan/plan.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "common/hash.h"
+#include "coxswain/v1/plan.pb.h"
+#include "gtest/gtest.h"
+
+namespace coxswain::plan {
+namespace {
+
+model::ModelConfig Model() {
+  return {.architecture = "Qwen3ForCausalLM",
+          .vocab_size = 512,
+          .hidden_size = 64,
+          .intermediate_size = 160,
+          .num_layers = 2,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 32,
+          .rms_norm_eps = 1e-5,
+          .tie_embeddings = true,
+          .qkv_bias = true,
+          .output_bias = true,
+          .mlp_bias = true,
+          .qk_norm = true,
+          .rope = {},
+          .layer_windows = {0, 16}};
+}
+
+// Every field away from its default.
+Plan Full() {
+  Plan plan;
+  plan.job = "job-1";
+  plan.recipe_hash = std::string(32, '\x80');
+  plan.model_path = "/models/m";
+  plan.init = "random";
+  plan.seed = std::numeric_limits<uint64_t>::max();
+  plan.model = Model();
+  plan.model.rope.type = "llama3";
+  plan.model.rope.theta = 5e5;
+  plan.model.rope.factor = 8;
+  plan.model.rope.low_freq_factor = 2;
+  plan.model.rope.high_freq_factor = 5;
+  plan.model.rope.original_max_position = 64;
+  plan.parameters = {{.name = "model.embed_tokens.weight",
+                      .role = Role::kEmbedding,
+                      .rows = 512,
+                      .cols = 64,
+                      .group = kFrozen},
+                     {.name = "a",
+                      .role = LoraB(Role::kDown),
+                      .layer = 1,
+                      .rows = 64,
+                      .cols = 8,
+                      .unit = 2,
+                      .group = 0,
+                      .save_rank = 5}};
+  plan.groups = {{.name = "lora_b", .lr_scale = 16, .weight_decay = 0.1, .expected_elements = 512}};
+  plan.lora = {.rank = 8, .scale = 2.5, .dropout = 0.25, .init_from = "/adapters/a"};
+  plan.replicate = 3;
+  plan.shard = 2;
+  plan.sequence_len = 2048;
+  plan.micro_batch_bins = 4;
+  plan.max_documents_per_bin = 7;
+  plan.recompute = "block";
+  plan.lm_head_chunk_tokens = 256;
+  plan.beta1 = 0.8;
+  plan.beta2 = 0.95;
+  plan.eps = 1e-6;
+  plan.max_grad_norm = 0.5;
+  plan.label_smoothing = 0.1;
+  plan.z_loss = 1e-4;
+  plan.compute_dtype = "bfloat16";
+  plan.buffers = {
+      {.name = "w", .memory_class = MemoryClass::kWeights, .bytes = 128, .alias_of = {}},
+      {.name = "x", .memory_class = MemoryClass::kActivations, .alias_of = "w"}};
+  return plan;
+}
+
+TEST(PlanTest, RoundTripKeepsEveryField) {
+  const auto parsed = ParsePlan(SerializePlan(Full()));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, Full());
+}
+
+TEST(PlanTest, BytesAndHashAreAFunctionOfThePlan) {
+  EXPECT_EQ(SerializePlan(Full()), SerializePlan(Full()));
+  EXPECT_EQ(PlanHash(SerializePlan(Full())), Sha256(SerializePlan(Full())));
+  EXPECT_EQ(PlanHash("").size(), 32u);
+}
+
+// Each change of a field changes the bytes: nothing is forgotten on the way to the wire.
+TEST(PlanTest, EveryFieldReachesTheBytes) {
+  const std::vector<std::function<void(Plan&)>> changes = {
+      [](Plan& p) { p.job = "job-2"; },
+      [](Plan& p) { p.recipe_hash[0] = 'x'; },
+      [](Plan& p) { p.model_path = "/other"; },
+      [](Plan& p) { p.init = "pretrained"; },
+      [](Plan& p) { p.seed = 1; },
+      [](Plan& p) { p.model.architecture = "x"; },
+      [](Plan& p) { ++p.model.vocab_size; },
+      [](Plan& p) { ++p.model.hidden_size; },
+      [](Plan& p) { ++p.model.intermediate_size; },
+      [](Plan& p) { ++p.model.num_layers; },
+      [](Plan& p) { ++p.model.num_heads; },
+      [](Plan& p) { ++p.model.num_kv_heads; },
+      [](Plan& p) { ++p.model.head_dim; },
+      [](Plan& p) { p.model.rms_norm_eps *= 2; },
+      [](Plan& p) { p.model.tie_embeddings = false; },
+      [](Plan& p) { p.model.qkv_bias = false; },
+      [](Plan& p) { p.model.output_bias = false; },
+      [](Plan& p) { p.model.mlp_bias = false; },
+      [](Plan& p) { p.model.qk_norm = false; },
+      [](Plan& p) { p.model.rope.type = "default"; },
+      [](Plan& p) { ++p.model.rope.theta; },
+      [](Plan& p) { ++p.model.rope.factor; },
+      [](Plan& p) { ++p.model.rope.low_freq_factor; },
+      [](Plan& p) { ++p.model.rope.high_freq_factor; },
+      [](Plan& p) { ++p.model.rope.original_max_position; },
+      [](Plan& p) { p.model.layer_windows[0] = 1; },
+      [](Plan& p) { p.parameters[1].name = "b"; },
+      [](Plan& p) { p.parameters[1].role = LoraA(Role::kDown); },
+      [](Plan& p) { p.parameters[1].layer = 0; },
+      [](Plan& p) { ++p.parameters[1].rows; },
+      [](Plan& p) { ++p.parameters[1].cols; },
+      [](Plan& p) { ++p.parameters[1].unit; },
+      [](Plan& p) { p.parameters[1].group = kFrozen; },
+      [](Plan& p) { --p.parameters[1].save_rank; },
+      [](Plan& p) { p.groups[0].name = "x"; },
+      [](Plan& p) { ++p.groups[0].lr_scale; },
+      [](Plan& p) { ++p.groups[0].weight_decay; },
+      [](Plan& p) { ++p.groups[0].expected_elements; },
+      [](Plan& p) { ++p.lora.rank; },
+      [](Plan& p) { ++p.lora.scale; },
+      [](Plan& p) { p.lora.dropout = 0; },
+      [](Plan& p) { p.lora.init_from = ""; },
+      [](Plan& p) { ++p.replicate; },
+      [](Plan& p) { ++p.shard; },
+      [](Plan& p) { ++p.sequence_len; },
+      [](Plan& p) { ++p.micro_batch_bins; },
+      [](Plan& p) { ++p.max_documents_per_bin; },
+      [](Plan& p) { p.recompute = "none"; },
+      [](Plan& p) { ++p.lm_head_chunk_tokens; },
+      [](Plan& p) { p.beta1 = 0; },
+      [](Plan& p) { p.beta2 = 0; },
+      [](Plan& p) { p.eps = 1; },
+      [](Plan& p) { p.max_grad_norm = 0; },
+      [](Plan& p) { p.label_smoothing = 0; },
+      [](Plan& p) { p.z_loss = 0; },
+      [](Plan& p) { p.compute_dtype = "float32"; },
+      [](Plan& p) { p.buffers[0].name = "v"; },
+      [](Plan& p) { p.buffers[0].memory_class = MemoryClass::kWorkspace; },
+      [](Plan& p) { ++p.buffers[0].bytes; },
+      [](Plan& p) { p.buffers[1].alias_of = ""; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Plan plan = Full();
+    changes[i](plan);
+    EXPECT_NE(SerializePlan(plan), SerializePlan(Full())) << "change " << i;
+  }
+}
+
+void ExpectRefused(const std::function<void(Plan&)>& change, const std::string& field) {
+  Plan plan = Full();
+  change(plan);
+  const auto parsed = ParsePlan(SerializePlan(plan));
+  ASSERT_FALSE(parsed.ok()) << field;
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(parsed.status().ToString().find(field), std::string::npos) << parsed.status();
+}
+
+TEST(PlanTest, RefusesScalarsOutOfRange) {
+  const double nan = std::nan("");
+  ExpectRefused([](Plan& p) { p.job = ""; }, "job");
+  ExpectRefused([](Plan& p) { p.recipe_hash = "short"; }, "recipe_hash");
+  ExpectRefused([](Plan& p) { p.model_path = "relative"; }, "model_path");
+  ExpectRefused([](Plan& p) { p.init = "zero"; }, "init");
+  ExpectRefused([](Plan& p) { p.replicate = 0; }, "replicate");
+  ExpectRefused([](Plan& p) { p.shard = -1; }, "shard");
+  ExpectRefused([](Plan& p) { p.sequence_len = 0; }, "sequence_len");
+  ExpectRefused([](Plan& p) { p.micro_batch_bins = 0; }, "micro_batch_bins");
+  ExpectRefused([](Plan& p) { p.max_documents_per_bin = 0; }, "max_documents_per_bin");
+  ExpectRefused([](Plan& p) { p.recompute = "all"; }, "recompute");
+  ExpectRefused([](Plan& p) { p.lm_head_chunk_tokens = 0; }, "lm_head_chunk_tokens");
+  ExpectRefused([](Plan& p) { p.beta1 = 1.0; }, "beta1");
+  ExpectRefused([&](Plan& p) { p.beta2 = nan; }, "beta2");
+  ExpectRefused([](Plan& p) { p.eps = 0; }, "eps");
+  ExpectRefused([](Plan& p) { p.max_grad_norm = -1; }, "max_grad_norm");
+  ExpectRefused([](Plan& p) { p.label_smoothing = 1; }, "label_smoothing");
+  ExpectRefused([](Plan& p) { p.z_loss = -1; }, "z_loss");
+  ExpectRefused([](Plan& p) { p.compute_dtype = "int8"; }, "compute_dtype");
+  ExpectRefused([](Plan& p) { p.lora.rank = -1; }, "lora.rank");
+  ExpectRefused([&](Plan& p) { p.lora.scale = nan; }, "lora.scale");
+  ExpectRefused([](Plan& p) { p.lora.dropout = 1; }, "lora.dropout");
+}
+
+TEST(PlanTest, RefusesModelsOutOfRange) {
+  ExpectRefused([](Plan& p) { p.model.vocab_size = 0; }, "vocab_size");
+  ExpectRefused([](Plan& p) { p.model.hidden_size = int64_t{1} << 31; }, "hidden_size");
+  ExpectRefused([](Plan& p) { p.model.intermediate_size = -1; }, "intermediate_size");
+  ExpectRefused([](Plan& p) { p.model.num_layers = 0; }, "num_layers");
+  ExpectRefused([](Plan& p) { p.model.num_heads = 0; }, "num_heads");
+  ExpectRefused([](Plan& p) { p.model.num_kv_heads = 3; }, "num_kv_heads");
+  ExpectRefused([](Plan& p) { p.model.head_dim = 31; }, "head_dim");
+  ExpectRefused([](Plan& p) { p.model.rms_norm_eps = 0; }, "rms_norm_eps");
+  ExpectRefused([](Plan& p) { p.model.rope.type = "yarn"; }, "rope.type");
+  ExpectRefused([](Plan& p) { p.model.rope.theta = 0; }, "rope.theta");
+  ExpectRefused([](Plan& p) { p.model.rope.factor = 0; }, "rope.factor");
+  ExpectRefused([](Plan& p) { p.model.rope.low_freq_factor = 0; }, "low_freq_factor");
+  ExpectRefused([](Plan& p) { p.model.rope.high_freq_factor = 0; }, "high_freq_factor");
+  ExpectRefused([](Plan& p) { p.model.rope.original_max_position = 0; }, "original_max_position");
+  ExpectRefused([](Plan& p) { p.model.layer_windows = {0}; }, "layer_windows");
+  ExpectRefused([](Plan& p) { p.model.layer_windows = {0, -1}; }, "layer_windows");
+}
+
+TEST(PlanTest, RefusesTablesOutOfRange) {
+  ExpectRefused([](Plan& p) { p.parameters.clear(); }, "parameters");
+  ExpectRefused([](Plan& p) { p.parameters[1].name = p.parameters[0].name; }, "unique");
+  ExpectRefused([](Plan& p) { p.parameters[1].name = ""; }, "parameter name");
+  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<Role>(22); }, "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].role = LoraA(Role::kInputNorm); }, "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].layer = 2; }, "layer");
+  ExpectRefused([](Plan& p) { p.parameters[1].rows = 0; }, "rows");
+  ExpectRefused([](Plan& p) { p.parameters[1].cols = 0; }, "cols");
+  ExpectRefused([](Plan& p) { p.parameters[1].unit = 4; }, "unit");
+  ExpectRefused([](Plan& p) { p.parameters[1].group = 1; }, "group");
+  ExpectRefused([](Plan& p) { p.parameters[1].save_rank = 6; }, "save_rank");
+  ExpectRefused([](Plan& p) { p.groups.clear(); }, "groups");
+  ExpectRefused([](Plan& p) { p.groups[0].lr_scale = 0; }, "lr_scale");
+  ExpectRefused([](Plan& p) { p.groups[0].weight_decay = -1; }, "weight_decay");
+  ExpectRefused([](Plan& p) { p.groups[0].expected_elements = 0; }, "expected_elements");
+  ExpectRefused([](Plan& p) { p.groups.push_back(p.groups[0]); }, "group name");
+  ExpectRefused([](Plan& p) { p.buffers[0].memory_class = static_cast<MemoryClass>(6); }, "class");
+  ExpectRefused([](Plan& p) { p.buffers[0].bytes = 0; }, "bytes");
+  ExpectRefused([](Plan& p) { p.buffers.clear(); }, "buffers");
+  ExpectRefused([](Plan& p) { p.buffers[1].bytes = 1; }, "bytes of an alias");
+  ExpectRefused([](Plan& p) { p.buffers[1].alias_of = "y"; }, "alias_of");
+  ExpectRefused([](Plan& p) { p.buffers[1].name = "w"; }, "buffer name");
+}
+
+TEST(PlanTest, RefusesUnknownFieldsAtEveryDepth) {
+  const std::string bytes = SerializePlan(Full());
+  v1::Plan message;
+  ASSERT_TRUE(message.ParseFromString(bytes));
+  const auto refuse = [](const std::string& changed) {
+    const auto parsed = ParsePlan(changed);
+    return !parsed.ok() && parsed.status().ToString().find("does not know") != std::string::npos;
+  };
+  const std::string unknown("\xfa\x3e\x01x", 4);  // field 1007, one byte
+  EXPECT_TRUE(refuse(bytes + unknown));
+  v1::Plan deep = message;
+  deep.mutable_model()
+      ->mutable_rope()
+      ->GetReflection()
+      ->MutableUnknownFields(deep.mutable_model()->mutable_rope())
+      ->AddVarint(1007, 1);
+  EXPECT_TRUE(refuse(deep.SerializeAsString()));
+  deep = message;
+  deep.mutable_parameters(0)
+      ->GetReflection()
+      ->MutableUnknownFields(deep.mutable_parameters(0))
+      ->AddVarint(1007, 1);
+  EXPECT_TRUE(refuse(deep.SerializeAsString()));
+}
+
+TEST(PlanTest, RefusesGarbage) {
+  const std::string bytes = SerializePlan(Full());
+  EXPECT_FALSE(ParsePlan("").ok());
+  EXPECT_FALSE(ParsePlan("not a plan").ok());
+  EXPECT_FALSE(ParsePlan(bytes + bytes).ok());  // merges as a message, is no plan
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    // A cut between two buffers leaves a shorter table, which the engine refuses.
+    const auto parsed = ParsePlan(bytes.substr(0, cut));
+    EXPECT_TRUE(!parsed.ok() || parsed->buffers.size() < Full().buffers.size()) << cut;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::plan

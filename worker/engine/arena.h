@@ -1,0 +1,54 @@
+// The memory of one engine: every buffer of the plan, allocated once. Views into it stay valid as
+// long as the arena lives.
+#ifndef COXSWAIN_WORKER_ENGINE_ARENA_H_
+#define COXSWAIN_WORKER_ENGINE_ARENA_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::engine {
+
+class Arena {
+ public:
+  // Allocates and zeroes each buffer, 64-byte aligned. InvalidArgument: duplicate name, no size,
+  // alias of a buffer that is absent or an alias itself. Throws
+  // std::bad_alloc; `*current` then says which buffer of how many bytes could not be had.
+  static absl::StatusOr<Arena> Allocate(const std::vector<plan::Buffer>& buffers,
+                                        std::string* current);
+
+  // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument:
+  // absent, of another class, sharing other memory than `need.alias_of` says, or smaller than
+  // needed (names buffer, need, given).
+  absl::StatusOr<void*> Bind(const plan::Buffer& need);
+
+  // InvalidArgument names a buffer that nothing was bound to: the table is of another engine.
+  absl::Status CheckAllBound() const;
+
+  uint64_t bytes(plan::MemoryClass memory_class) const;
+  uint64_t total_bytes() const;
+
+ private:
+  struct Free {
+    void operator()(void* memory) const;
+  };
+  struct Slot {
+    plan::Buffer buffer;
+    void* memory = nullptr;
+    int64_t bytes = 0;
+    bool bound = false;
+  };
+
+  std::vector<std::unique_ptr<void, Free>> owned_;
+  std::map<std::string, Slot> slots_;
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_ARENA_H_

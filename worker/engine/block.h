@@ -1,0 +1,43 @@
+// One transformer block, forward and backward, in paper order:
+//   x1 = x + attention(norm1(x)) Wo;  x2 = x1 + (silu(g) u) Wd with (g, u) = norm2(x1) Wgu
+// The last add of a block is done by the next norm, which consumes Buffers::branch.
+// Source: Touvron et al., "LLaMA", 2023; transformers modeling_llama.py, LlamaDecoderLayer.
+#ifndef COXSWAIN_WORKER_ENGINE_BLOCK_H_
+#define COXSWAIN_WORKER_ENGINE_BLOCK_H_
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/qk_norm.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "worker/engine/pass.h"
+
+namespace coxswain::engine {
+
+// In: layer 0: residual_in. Others: residual_mid of the block before and Buffers::branch, whose sum
+// becomes residual_in. Out: residual_mid, Buffers::branch (output of the down projection).
+void BlockForward(const Pass& pass, int64_t layer);
+
+// Fills the layer's buffers again from its residual_in, bit for bit as BlockForward did.
+void BlockRecompute(const Pass& pass, int64_t layer);
+
+struct BlockBackwardArgs {
+  int64_t layer = 0;
+  bool input_gradient = true;  // false: nothing below is trained, the block's input norm neither
+};
+// In: Buffers::dres, gradient of the block's output. Out: dres, gradient of residual_in. Parameter
+// gradients accumulate. Overwrites the layer's gate_up.
+void BlockBackward(const Pass& pass, const BlockBackwardArgs& args);
+
+kernels::RmsNormSpec NormSpec(const model::ModelConfig& config);
+kernels::QkNormSpec QkSpec(const model::ModelConfig& config);
+kernels::RopeSpec RotarySpec(const model::ModelConfig& config);
+kernels::AttentionSpec BlockAttentionSpec(const model::ModelConfig& config, int64_t window);
+
+// In place on the q and k heads of `qkv` [T, P].
+kernels::RopeArgs BlockRope(const Pass& pass, float* qkv);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_BLOCK_H_

@@ -1,0 +1,88 @@
+#include "kernels/swiglu.h"
+#include "worker/engine/block.h"
+#include "worker/engine/linear.h"
+
+namespace coxswain::engine {
+namespace {
+
+struct NormBackwardArgs {
+  const float* x = nullptr;  // what was normalised
+  const float* rstd = nullptr;
+  const Tensor* weight = nullptr;
+};
+
+// dres += gradient of the norm's input, from dnorm.
+void NormBackward(const Pass& pass, const NormBackwardArgs& args) {
+  kernels::RmsNormBackwardArgs norm;
+  norm.spec = NormSpec(pass.model.config);
+  norm.rows = pass.batch.tokens;
+  norm.dy = pass.buffers.dnorm;
+  norm.x = args.x;
+  norm.weight = args.weight->value;
+  norm.rstd = args.rstd;
+  norm.dx = pass.buffers.dres;
+  norm.dweight = args.weight->gradient;
+  norm.workspace = pass.buffers.scratch;
+  kernels::RmsNormBackward(norm, pass.stream);
+}
+
+void MlpBackward(const Pass& pass, int64_t layer) {
+  const Block& block = pass.model.blocks[layer];
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  LinearBackward(pass,
+                 {&block.down, own.swiglu, own.lora_h, pass.buffers.dres, pass.buffers.dswiglu});
+  kernels::SwigluBackwardArgs swiglu;
+  swiglu.spec.intermediate = pass.model.config.intermediate_size;
+  swiglu.rows = pass.batch.tokens;
+  swiglu.dy = pass.buffers.dswiglu;
+  swiglu.gate_up = own.gate_up;
+  kernels::SwigluBackward(swiglu, pass.stream);
+  LinearBackward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up, pass.buffers.dnorm});
+  NormBackward(pass, {own.residual_mid, own.rstd2, &block.post_norm});
+}
+
+void AttentionBackward(const Pass& pass, int64_t layer) {
+  const model::ModelConfig& config = pass.model.config;
+  const Block& block = pass.model.blocks[layer];
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  LinearBackward(pass, {&block.o, own.att, own.lora_h, pass.buffers.dres, pass.buffers.datt});
+  kernels::AttentionBackwardArgs attention;
+  attention.spec = BlockAttentionSpec(config, block.window);
+  attention.tokens = pass.batch.tokens;
+  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length};
+  attention.qkv = own.qkv;
+  attention.out = own.att;
+  attention.lse = own.lse;
+  attention.dout = pass.buffers.datt;
+  attention.dqkv = pass.buffers.dqkv;
+  attention.workspace = pass.buffers.scratch;
+  kernels::AttentionBackward(attention, pass.stream);
+  kernels::RopeBackward(BlockRope(pass, pass.buffers.dqkv), pass.stream);
+  if (!config.qk_norm) return;
+  kernels::QkNormBackwardArgs norm;
+  norm.spec = QkSpec(config);
+  norm.tokens = pass.batch.tokens;
+  norm.dqkv = pass.buffers.dqkv;
+  norm.saved_qk = own.qk_raw;
+  norm.rstd = own.qk_rstd;
+  norm.q_weight = block.q_norm.value;
+  norm.k_weight = block.k_norm.value;
+  norm.dq_weight = block.q_norm.gradient;
+  norm.dk_weight = block.k_norm.gradient;
+  norm.workspace = pass.buffers.scratch;
+  kernels::QkNormBackward(norm, pass.stream);
+}
+
+}  // namespace
+
+void BlockBackward(const Pass& pass, const BlockBackwardArgs& args) {
+  const Block& block = pass.model.blocks[args.layer];
+  const LayerBuffers& own = pass.buffers.layers[args.layer];
+  MlpBackward(pass, args.layer);
+  AttentionBackward(pass, args.layer);
+  LinearBackward(pass, {&block.qkv, own.ln1, own.lora_h, pass.buffers.dqkv,
+                        args.input_gradient ? pass.buffers.dnorm : nullptr});
+  if (args.input_gradient) NormBackward(pass, {own.residual_in, own.rstd1, &block.input_norm});
+}
+
+}  // namespace coxswain::engine

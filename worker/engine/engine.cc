@@ -1,0 +1,129 @@
+#include "worker/engine/engine.h"
+
+#include <sys/resource.h>
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/build_info.h"
+#include "common/status_macros.h"
+#include "kernels/device.h"
+#include "worker/engine/executor.h"
+#include "worker/engine/snapshot.h"
+#include "worker/engine/step.h"
+
+namespace coxswain::engine {
+
+struct Engine::Impl {
+  std::unique_ptr<State> state;
+  SnapshotCounters snapshot;
+};
+
+Engine::Engine() : impl_(std::make_unique<Impl>()) {}
+Engine::~Engine() = default;
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Prepare(const plan::Plan& plan, int rank,
+                                                        const std::string& checkpoint_dir) {
+  std::unique_ptr<Engine> engine(new Engine());
+  std::string doing = "prepare";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(engine->impl_->state, MakeState(plan, rank, checkpoint_dir, &doing));
+    return absl::OkStatus();
+  }));
+  return engine;
+}
+
+absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
+  State& state = *impl_->state;
+  if (group->rank() != state.rank || group->world_size() != state.plan.world_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("connect: group has rank ", group->rank(),
+                                                   " of ", group->world_size(), ", the plan ",
+                                                   state.rank, " of ", state.plan.world_size()));
+  }
+  state.group = std::move(group);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
+  StepStats stats;
+  const std::string doing = absl::StrCat("step ", step.step);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunTrainStep(*impl_->state, step));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
+  EvalStats stats;
+  const std::string doing = "evaluate";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunEvaluation(*impl_->state, bins));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
+  const State& state = *impl_->state;
+  if (finished_steps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("snapshot: finished_steps ", finished_steps, "; wanted >= 0"));
+  }
+  std::string digest;
+  const std::string doing = absl::StrCat("snapshot of step ", finished_steps);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    impl_->snapshot = {finished_steps, state.applied_updates};
+    digest = TakeSnapshot(state.plan, state.layout, impl_->snapshot, state.buffers, state.stream);
+    return absl::OkStatus();
+  }));
+  return digest;
+}
+
+absl::StatusOr<std::vector<ShardFile>> Engine::SaveShard(const std::string& directory,
+                                                         int64_t finished_steps) {
+  const State& state = *impl_->state;
+  if (finished_steps < 0 || finished_steps != impl_->snapshot.finished_steps) {
+    return absl::FailedPreconditionError(absl::StrCat("save shard: the newest snapshot is of step ",
+                                                      impl_->snapshot.finished_steps,
+                                                      ", asked for ", finished_steps));
+  }
+  std::vector<ShardFile> files;
+  const std::string doing = absl::StrCat("save shard into ", directory);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const ShardFile file, WriteShard(state.plan, state.layout, impl_->snapshot,
+                                                      state.buffers, {directory, state.rank}));
+    files.push_back(file);
+    return absl::OkStatus();
+  }));
+  return files;
+}
+
+void Engine::Abort() {
+  if (impl_->state->group != nullptr) impl_->state->group->Abort();
+}
+
+int64_t Engine::start_step() const { return impl_->state->start_step; }
+
+int64_t Engine::applied_updates() const { return impl_->state->applied_updates; }
+
+MemoryBytes Engine::memory() const {
+  const Arena& arena = impl_->state->arena;
+  MemoryBytes memory;
+  memory.weights = arena.bytes(plan::MemoryClass::kWeights);
+  memory.gradients = arena.bytes(plan::MemoryClass::kGradients);
+  memory.optimizer = arena.bytes(plan::MemoryClass::kOptimizer);
+  memory.activations = arena.bytes(plan::MemoryClass::kActivations);
+  memory.workspace = arena.bytes(plan::MemoryClass::kWorkspace);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  memory.peak = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+  return memory;
+}
+
+std::string Engine::fingerprint() const {
+  return absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,19 @@
+// The border between code that throws (kernels, allocation) and code that returns absl::Status.
+#ifndef COXSWAIN_WORKER_ENGINE_EXECUTOR_H_
+#define COXSWAIN_WORKER_ENGINE_EXECUTOR_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace coxswain::engine {
+
+// Runs `operation` and turns what it throws into a status whose message starts with `*doing`, read
+// when the exception arrives: std::bad_alloc -> ResourceExhausted, std::invalid_argument ->
+// InvalidArgument, any other -> Internal. The only catch of the worker's engine.
+absl::Status RunGuarded(const std::string* doing, const std::function<absl::Status()>& operation);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_EXECUTOR_H_

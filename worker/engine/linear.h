@@ -1,0 +1,33 @@
+// One packed linear layer with its adapters: the GEMMs of the engine.
+#ifndef COXSWAIN_WORKER_ENGINE_LINEAR_H_
+#define COXSWAIN_WORKER_ENGINE_LINEAR_H_
+
+#include "worker/engine/model.h"
+#include "worker/engine/pass.h"
+
+namespace coxswain::engine {
+
+struct LinearForwardArgs {
+  const Linear* linear = nullptr;
+  const float* x = nullptr;  // [T, in]
+  float* lora_h = nullptr;   // lora_h of the layer; null without adapters
+  float* y = nullptr;        // [T, out], overwritten
+};
+void LinearForward(const Pass& pass, const LinearForwardArgs& args);
+
+struct LinearBackwardArgs {
+  const Linear* linear = nullptr;
+  const float* x = nullptr;       // [T, in], as forward read it
+  const float* lora_h = nullptr;  // as forward wrote it
+  const float* dy = nullptr;      // [T, out]
+  float* dx = nullptr;            // [T, in], overwritten; null: x needs no gradient
+};
+// Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
+void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);
+
+// The adapters of `linear` as the kernel sees them, without dropout when not training.
+kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_LINEAR_H_

@@ -1,0 +1,19 @@
+// Final logits, cross-entropy and their gradient, in chunks of rows that have a target.
+#ifndef COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
+#define COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
+
+#include <cstdint>
+
+#include "kernels/cross_entropy.h"
+#include "worker/engine/pass.h"
+
+namespace coxswain::engine {
+
+// In: Buffers::final_norm, rows and labels. Adds the losses to scalars->loss_sum: of the objective
+// when training, plain nll otherwise. Training: head gradient accumulates (when trained) and dnorm
+// [T, H] becomes the gradient of final_norm, scaled by scalars->gradient_scale.
+void LmHead(const Pass& pass, int64_t chunk_rows, kernels::CrossEntropySpec spec);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_LM_HEAD_H_

@@ -1,0 +1,17 @@
+// One forward, or forward and backward, of the staged micro-batch.
+#ifndef COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
+#define COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
+
+#include "worker/engine/pass.h"
+
+namespace coxswain::engine {
+
+// Embedding to final_norm [T, H].
+void ForwardToFinalNorm(const Pass& pass);
+
+// From dnorm, the gradient of final_norm, down to the lowest trained tensor.
+void BackwardFromFinalNorm(const Pass& pass, bool recompute);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_

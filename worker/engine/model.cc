@@ -1,0 +1,248 @@
+#include "worker/engine/model.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::engine {
+namespace {
+
+using plan::Role;
+
+struct Shape {
+  int64_t rows = 0, cols = 1;
+};
+
+// A linear of a block and where it sits in its packed linear.
+struct Part {
+  Role weight, bias;
+  int64_t out = 0;
+};
+
+std::string Where(Role role, int32_t layer) {
+  return absl::StrCat("plan: parameter role ", static_cast<uint32_t>(role), " of layer ", layer);
+}
+
+// Takes tensors out of the table one by one, so that what is left at the end is an error.
+class Table {
+ public:
+  Table(const plan::Plan& plan, const ParameterLayout& layout, float* weights, float* gradients)
+      : plan_(plan), layout_(layout), weights_(weights), gradients_(gradients) {}
+
+  absl::Status Index() {
+    for (size_t i = 0; i < plan_.parameters.size(); ++i) {
+      const plan::Parameter& parameter = plan_.parameters[i];
+      if (!index_.emplace(std::pair{parameter.role, parameter.layer}, i).second) {
+        return absl::InvalidArgumentError(absl::StrCat(Where(parameter.role, parameter.layer),
+                                                       " appears twice: \"", parameter.name, "\""));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool Has(Role role, int32_t layer) const { return index_.count({role, layer}) != 0; }
+
+  absl::StatusOr<Tensor> Take(Role role, int32_t layer, Shape shape) {
+    auto found = index_.find({role, layer});
+    if (found == index_.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " is missing"));
+    }
+    const size_t i = found->second;
+    const plan::Parameter& parameter = plan_.parameters[i];
+    const int32_t unit =
+        layer >= 0
+            ? layer + 1
+            : (role == Role::kEmbedding ? 0 : static_cast<int32_t>(plan_.model.num_layers) + 1);
+    if (parameter.rows != shape.rows || parameter.cols != shape.cols || parameter.unit != unit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "plan: \"", parameter.name, "\" is [", parameter.rows, ", ", parameter.cols, "] in unit ",
+          parameter.unit, ", the model has [", shape.rows, ", ", shape.cols, "] in unit ", unit));
+    }
+    index_.erase(found);
+    return Tensor{weights_ + layout_.weight_offset[i],
+                  parameter.trainable() ? gradients_ + layout_.gradient_offset[i] : nullptr};
+  }
+
+  // Takes the parts one after another and checks that they form one matrix (or vector).
+  absl::StatusOr<Tensor> TakePacked(const std::vector<std::pair<Role, Shape>>& parts,
+                                    int32_t layer) {
+    Tensor first;
+    int64_t elements = 0;
+    for (const auto& [role, shape] : parts) {
+      ASSIGN_OR_RETURN(const Tensor part, Take(role, layer, shape));
+      if (elements == 0) first = part;
+      const bool trained_alike = (part.gradient == nullptr) == (first.gradient == nullptr);
+      const bool adjacent =
+          part.value == first.value + elements &&
+          (part.gradient == nullptr || part.gradient == first.gradient + elements);
+      if (!trained_alike || !adjacent) {
+        return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " must follow role ",
+                                                       static_cast<uint32_t>(parts.front().first),
+                                                       " without a gap and be trained like it"));
+      }
+      elements += shape.rows * shape.cols;
+    }
+    return first;
+  }
+
+  absl::Status CheckEmpty() const {
+    if (index_.empty()) return absl::OkStatus();
+    const plan::Parameter& parameter = plan_.parameters[index_.begin()->second];
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: the model has no place for \"", parameter.name, "\" (role ",
+                     static_cast<uint32_t>(parameter.role), ", layer ", parameter.layer, ")"));
+  }
+
+ private:
+  const plan::Plan& plan_;
+  const ParameterLayout& layout_;
+  float* weights_;
+  float* gradients_;
+  std::map<std::pair<Role, int32_t>, size_t> index_;
+};
+
+// The packed linears of a block, in the order of their dropout sites.
+enum class Pack : uint32_t { kQkv, kOutput, kGateUp, kDown };
+
+struct LinearShape {
+  Pack pack{};
+  int64_t in = 0;
+  bool bias = false;
+  std::vector<Part> parts;
+};
+
+absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape, int64_t rank,
+                          Adapters* adapters) {
+  std::vector<std::pair<Role, Shape>> as;
+  int64_t column = 0;
+  for (const Part& part : shape.parts) {
+    if (table.Has(plan::LoraA(part.weight), layer)) {
+      const int64_t j = adapters->members++;
+      as.push_back({plan::LoraA(part.weight), {rank, shape.in}});
+      ASSIGN_OR_RETURN(adapters->b[j],
+                       table.Take(plan::LoraB(part.weight), layer, {part.out, rank}));
+      adapters->out[j] = part.out;
+      adapters->column[j] = column;
+    }
+    column += part.out;
+  }
+  if (as.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
+  for (int64_t j = 0; j < adapters->members; ++j) {
+    if (adapters->a.gradient != nullptr && adapters->b[j].gradient != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(Where(as[j].first, layer), " or its B has no group; adapters are trained"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape& shape,
+                                  int64_t rank, int64_t* slot) {
+  Linear linear;
+  linear.in = shape.in;
+  linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(shape.pack);
+  std::vector<std::pair<Role, Shape>> weights, biases;
+  for (const Part& part : shape.parts) {
+    weights.push_back({part.weight, {part.out, shape.in}});
+    biases.push_back({part.bias, {part.out, 1}});
+    linear.out += part.out;
+  }
+  ASSIGN_OR_RETURN(linear.weight, table.TakePacked(weights, layer));
+  if (shape.bias) {
+    ASSIGN_OR_RETURN(linear.bias, table.TakePacked(biases, layer));
+  }
+  RETURN_IF_ERROR(TakeAdapters(table, layer, shape, rank, &linear.adapters));
+  linear.adapters.slot = *slot;
+  *slot += linear.adapters.members;
+  return linear;
+}
+
+absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer) {
+  const model::ModelConfig& c = plan.model;
+  const int64_t query = c.num_heads * c.head_dim, key = c.num_kv_heads * c.head_dim;
+  const int64_t rank = plan.lora.rank;
+  Block block;
+  block.window = c.layer_windows[layer];
+  int64_t slot = 0;
+  ASSIGN_OR_RETURN(block.input_norm, table.Take(Role::kInputNorm, layer, {c.hidden_size, 1}));
+  ASSIGN_OR_RETURN(block.qkv, TakeLinear(table, layer,
+                                         {Pack::kQkv,
+                                          c.hidden_size,
+                                          c.qkv_bias,
+                                          {{Role::kQ, Role::kQBias, query},
+                                           {Role::kK, Role::kKBias, key},
+                                           {Role::kV, Role::kVBias, key}}},
+                                         rank, &slot));
+  if (c.qk_norm) {
+    ASSIGN_OR_RETURN(block.q_norm, table.Take(Role::kQNorm, layer, {c.head_dim, 1}));
+    ASSIGN_OR_RETURN(block.k_norm, table.Take(Role::kKNorm, layer, {c.head_dim, 1}));
+    if ((block.q_norm.gradient == nullptr) != (block.k_norm.gradient == nullptr)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(Role::kKNorm, layer), " must be trained like the q norm"));
+    }
+  }
+  ASSIGN_OR_RETURN(
+      block.o,
+      TakeLinear(table, layer,
+                 {Pack::kOutput, query, c.output_bias, {{Role::kO, Role::kOBias, c.hidden_size}}},
+                 rank, &slot));
+  ASSIGN_OR_RETURN(block.post_norm,
+                   table.Take(Role::kPostAttentionNorm, layer, {c.hidden_size, 1}));
+  ASSIGN_OR_RETURN(block.gate_up, TakeLinear(table, layer,
+                                             {Pack::kGateUp,
+                                              c.hidden_size,
+                                              c.mlp_bias,
+                                              {{Role::kGate, Role::kGateBias, c.intermediate_size},
+                                               {Role::kUp, Role::kUpBias, c.intermediate_size}}},
+                                             rank, &slot));
+  ASSIGN_OR_RETURN(block.down, TakeLinear(table, layer,
+                                          {Pack::kDown,
+                                           c.intermediate_size,
+                                           c.mlp_bias,
+                                           {{Role::kDown, Role::kDownBias, c.hidden_size}}},
+                                          rank, &slot));
+  return block;
+}
+
+}  // namespace
+
+ParameterLayout::ParameterLayout(const std::vector<plan::Parameter>& parameters) {
+  for (const plan::Parameter& parameter : parameters) {
+    weight_offset.push_back(elements);
+    gradient_offset.push_back(parameter.trainable() ? trainable : -1);
+    elements += parameter.elements();
+    if (parameter.trainable()) trainable += parameter.elements();
+  }
+}
+
+absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
+                                 float* weights, float* gradients) {
+  const model::ModelConfig& c = plan.model;
+  Model model;
+  model.config = c;
+  model.lora_scale = plan.lora.scale;
+  model.lora_dropout = plan.lora.dropout;
+  model.lora_rank = plan.lora.rank;
+  model.seed = plan.seed;
+  Table table(plan, layout, weights, gradients);
+  RETURN_IF_ERROR(table.Index());
+  ASSIGN_OR_RETURN(model.embedding,
+                   table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));
+  for (int32_t layer = 0; layer < c.num_layers; ++layer) {
+    ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer));
+    model.blocks.push_back(std::move(block));
+  }
+  ASSIGN_OR_RETURN(model.final_norm, table.Take(Role::kFinalNorm, -1, {c.hidden_size, 1}));
+  model.head = model.embedding;
+  if (!c.tie_embeddings) {
+    ASSIGN_OR_RETURN(model.head, table.Take(Role::kLmHead, -1, {c.vocab_size, c.hidden_size}));
+  }
+  RETURN_IF_ERROR(table.CheckEmpty());
+  return model;
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,31 @@
+// The end of a step: norm of the reduced gradients, decision, AdamW.
+#ifndef COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_
+#define COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/model.h"
+#include "worker/engine/parts.h"
+
+namespace coxswain::engine {
+
+// Writes Buffers::adamw_tensors (table order) and norm_tensors (order of `parts`) to the device.
+void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
+                     const std::vector<Part>& parts, const Buffers& buffers,
+                     kernels::Stream* stream);
+
+// Sum of squares and non-finite count of norm_tensors [first, first + count) into `sums`.
+void NormOf(const Buffers& buffers, int64_t first, int64_t count, kernels::NormSums* sums,
+            kernels::Stream* stream);
+
+// From scalars->norm_sums: norm, clip factor, skip flag, then one update of all trainable tensors
+// that clips, skips or applies as the flag on the device says.
+void UpdateParameters(const Buffers& buffers, int64_t tensors, double max_grad_norm,
+                      kernels::Stream* stream);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_

@@ -1,0 +1,29 @@
+// What Prepare asks of a plan before it allocates.
+#ifndef COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_
+#define COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/plan/plan.h"
+#include "kernels/cross_entropy.h"
+#include "worker/engine/model.h"
+
+namespace coxswain::engine {
+
+// InvalidArgument names the field, its value and what is possible: extents, ranges, a mesh this
+// engine does not run, groups outside the list, save ranks outside the mesh, a rank outside it.
+// FailedPrecondition names a group whose trainable elements are not the expected number.
+absl::Status CheckPlan(const plan::Plan& plan, int rank);
+
+// InvalidArgument names the first op of the plan that the linked kernels do not support.
+absl::Status CheckOps(const plan::Plan& plan, const Model& model);
+
+kernels::CrossEntropySpec LossSpec(const plan::Plan& plan);
+
+// The largest workspace that any op of the plan asks for.
+int64_t ScratchBytes(const plan::Plan& plan, const Model& model);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_

@@ -1,0 +1,19 @@
+// Initial values of a tensor that is not loaded, as a pure function of (seed, role, layer,
+// element).
+#ifndef COXSWAIN_WORKER_ENGINE_RANDOM_INIT_H_
+#define COXSWAIN_WORKER_ENGINE_RANDOM_INIT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::engine {
+
+// Norm weights 1, biases and LoRA B 0, LoRA A uniform in +-1/sqrt(cols), matrices normal(0, 0.02).
+// Source: transformers _init_weights; peft reset_lora_parameters (Kaiming uniform, a = sqrt 5).
+void RandomInit(uint64_t seed, const plan::Parameter& parameter, std::vector<float>* values);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_RANDOM_INIT_H_

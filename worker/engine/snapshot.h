@@ -1,0 +1,49 @@
+// A frozen copy of what a checkpoint holds: masters, moments and counters of the trainable tensors.
+#ifndef COXSWAIN_WORKER_ENGINE_SNAPSHOT_H_
+#define COXSWAIN_WORKER_ENGINE_SNAPSHOT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/model.h"
+
+namespace coxswain::engine {
+
+struct SnapshotCounters {
+  int64_t finished_steps = -1;  // -1: no snapshot taken
+  int64_t applied_updates = 0;
+};
+
+// Copies weights, adam.m and adam.v of every trainable tensor into Buffers::snapshot. Returns the
+// SHA-256 (hex) of the counters and of the copy: equal on all ranks of a replicated mesh.
+std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
+                         const SnapshotCounters& counters, const Buffers& buffers,
+                         kernels::Stream* stream);
+
+struct ShardPlace {
+  std::string directory;
+  int rank = 0;
+};
+
+// Writes rank-R.safetensors with `<name>`, `<name>.m`, `<name>.v` (float32) of each trainable
+// tensor whose save_rank is R. Metadata: "format" = "pt", "coxswain" = JSON of recipe_hash (hex),
+// finished_steps, applied_updates, rank, world_size. Errors as WriteSafetensors.
+absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
+                                     const SnapshotCounters& counters, const Buffers& buffers,
+                                     const ShardPlace& place);
+
+// Reads every rank-*.safetensors of `directory`, whatever world size wrote them, into weights,
+// adam.m and adam.v. FailedPrecondition names both recipe hashes when they differ. InvalidArgument
+// names file and tensor: one that is missing, doubled, unknown or of another shape, shards that are
+// missing or disagree on the counters. NotFound: no shard there.
+absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
+                                            const std::string& directory, const Buffers& buffers);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_SNAPSHOT_H_

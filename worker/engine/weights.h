@@ -1,0 +1,33 @@
+// Fills the weight buffer: from files or from the plan's seed. Walks the parameter table.
+#ifndef COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
+#define COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/plan/plan.h"
+#include "worker/engine/model.h"
+
+namespace coxswain::engine {
+
+// Base tensors of plan.model_path, converted to float32, or by init "random": norms 1, biases 0,
+// matrices normal(0, 0.02) by Philox counter (element / 4, role, layer). NotFound: no weights
+// there. InvalidArgument names directory, tensor and both shapes: a tensor that is missing, has
+// another shape, is not floating point, or that the model has no place for (rotary_emb.inv_freq and
+// the head of a tied model are ignored).
+absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterLayout& layout, float* weights);
+
+// Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked likewise; without
+// init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero.
+absl::Status LoadAdapter(const plan::Plan& plan, const ParameterLayout& layout, float* weights);
+
+bool IsAdapter(plan::Role role);
+bool IsLoraA(plan::Role role);
+
+// The shape of a parameter in a file: [rows] for norms and biases, else [rows, cols].
+std::vector<int64_t> FileShape(const plan::Parameter& parameter);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
