@@ -1,0 +1,172 @@
+// The formulas that every kernel is held against, held themselves against libtorch autograd in
+// float64. Bound: 1e-12 of the tensor's largest magnitude; the sums here have fewer than 1,000
+// terms, so rounding alone stays below 1,000 x 2^-53 = 1.1e-13 of it.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/optim/adamw.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/reference/adamw.h"
+#include "tests/reference/attention.h"
+#include "tests/reference/cross_entropy.h"
+#include "tests/reference/linear.h"
+#include "tests/reference/rms_norm.h"
+#include "tests/reference/rope.h"
+#include "tests/reference/swiglu.h"
+
+namespace coxswain::reference {
+namespace {
+
+using at::Tensor;
+
+Tensor Leaf(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).set_requires_grad(true); }
+
+const double* Data(const Tensor& t) { return t.data_ptr<double>(); }
+
+void ExpectEqual(const Tensor& expected, const std::vector<double>& actual, const char* what) {
+  const Tensor flat = expected.detach().contiguous().reshape({-1});
+  ASSERT_EQ(flat.numel(), static_cast<int64_t>(actual.size())) << what;
+  const double bound = 1e-12 * std::max(1e-300, flat.abs().max().item<double>());
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    ASSERT_NEAR(flat.data_ptr<double>()[i], actual[static_cast<size_t>(i)], bound) << what << i;
+  }
+}
+
+class AutogradTest : public testing::Test {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+};
+
+TEST_F(AutogradTest, RmsNorm) {
+  const RmsNormShape<double> shape{5, 13, 1e-5};
+  const Tensor x = Leaf({5, 13}), w = Leaf({13}), dy = at::randn({5, 13}, at::kDouble);
+  const Tensor y = x * at::rsqrt(x.square().mean(1, true) + shape.eps) * w;
+  (y * dy).sum().backward();
+  std::vector<double> got(65), rstd(5), dx(65, 0.0), dw(13, 0.0);
+  RmsNorm(shape, Data(x), Data(w), got.data(), rstd.data());
+  RmsNormBackward(shape, Data(dy), Data(x), Data(w), dx.data(), dw.data());
+  ExpectEqual(y, got, "y");
+  ExpectEqual(x.grad(), dx, "dx");
+  ExpectEqual(w.grad(), dw, "dw");
+}
+
+TEST_F(AutogradTest, RotateHead) {
+  const Tensor x = Leaf({10}), angle = at::randn({5}, at::kDouble);
+  const Tensor dy = at::randn({10}, at::kDouble), c = angle.cos(), s = angle.sin();
+  const Tensor a = x.slice(0, 0, 5), b = x.slice(0, 5, 10);
+  const Tensor y = at::cat({a * c - b * s, b * c + a * s});
+  (y * dy).sum().backward();
+  std::vector<double> got(Data(x), Data(x) + 10), dx(Data(dy), Data(dy) + 10);
+  RotateHead(10, Data(c), Data(s), 1.0, got.data());
+  RotateHead(10, Data(c), Data(s), -1.0, dx.data());
+  ExpectEqual(y, got, "y");
+  ExpectEqual(x.grad(), dx, "dx");
+}
+
+// [L, heads, hd] slice of packed rows, repeated to one per query head: [nq, L, hd].
+Tensor Heads(const Tensor& qkv, int64_t first, int64_t heads, int64_t repeat) {
+  return qkv.slice(1, first, first + heads).permute({1, 0, 2}).repeat_interleave(repeat, 0);
+}
+
+void CheckAttention(const AttentionShape<double>& s) {
+  const int64_t nq = s.num_heads, nkv = s.num_kv_heads;
+  const Tensor qkv = Leaf({s.length, nq + 2 * nkv, s.head_dim});
+  const Tensor dout = at::randn({s.length, nq, s.head_dim}, at::kDouble);
+  const Tensor q = Heads(qkv, 0, nq, 1), k = Heads(qkv, nq, nkv, nq / nkv);
+  const Tensor v = Heads(qkv, nq + nkv, nkv, nq / nkv);
+  const Tensor i = at::arange(s.length).unsqueeze(1), j = at::arange(s.length).unsqueeze(0);
+  Tensor hidden = j > i;
+  if (s.window > 0) hidden = hidden.logical_or(j <= i - s.window);
+  const Tensor scores = (at::matmul(q, k.transpose(1, 2)) * s.scale)
+                            .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  const Tensor out = at::matmul(scores.softmax(-1), v).permute({1, 0, 2});
+  (out * dout).sum().backward();
+  std::vector<double> got(static_cast<size_t>(out.numel())), dqkv(static_cast<size_t>(qkv.numel()));
+  std::vector<double> lse(static_cast<size_t>(nq * s.length));
+  Attention(s, Data(qkv), got.data(), lse.data());
+  AttentionBackward(s, Data(qkv), Data(dout), dqkv.data());
+  ExpectEqual(out, got, "out");
+  ExpectEqual(scores.logsumexp(-1), lse, "lse");
+  ExpectEqual(qkv.grad(), dqkv, "dqkv");
+}
+
+TEST_F(AutogradTest, AttentionGroupedCausal) { CheckAttention({9, 6, 2, 4, 0, 0.5}); }
+TEST_F(AutogradTest, AttentionWindow) { CheckAttention({11, 2, 1, 3, 4, 0.7}); }
+TEST_F(AutogradTest, AttentionWindowOfOne) { CheckAttention({5, 2, 2, 3, 1, 0.7}); }
+TEST_F(AutogradTest, AttentionOneToken) { CheckAttention({1, 4, 2, 5, 0, 0.3}); }
+
+TEST_F(AutogradTest, Swiglu) {
+  const Tensor gate = Leaf({50}), up = Leaf({50}), dy = at::randn({50}, at::kDouble);
+  const Tensor y = at::silu(gate) * up;
+  (y * dy).sum().backward();
+  std::vector<double> got, dgate, dup;
+  for (int64_t i = 0; i < 50; ++i) {
+    got.push_back(Swiglu(Data(gate)[i], Data(up)[i]));
+    const auto g = SwigluBackward(Data(dy)[i], Data(gate)[i], Data(up)[i]);
+    dgate.push_back(g.gate);
+    dup.push_back(g.up);
+  }
+  ExpectEqual(y, got, "y");
+  ExpectEqual(gate.grad(), dgate, "dgate");
+  ExpectEqual(up.grad(), dup, "dup");
+}
+
+TEST_F(AutogradTest, Lora) {
+  const Tensor x = Leaf({6, 7}), a = Leaf({3, 7}), b = Leaf({5, 3});
+  const Tensor mask = (at::rand({6, 7}, at::kDouble) > 0.3).to(at::kDouble) / 0.7;
+  const Tensor dy = at::randn({6, 5}, at::kDouble);
+  const Tensor y = at::mm(at::mm(x * mask, a.t()), b.t()) * 1.7;
+  (y * dy).sum().backward();
+  const LoraProblem<double> p{6, 7, 3, 5, 1.7, Data(x), Data(mask), Data(a), Data(b)};
+  std::vector<double> got(30, 0.0), da(21, 0.0), db(15, 0.0), dx(42, 0.0);
+  LoraForward(p, got.data());
+  LoraBackward(p, Data(dy), da.data(), db.data(), dx.data());
+  ExpectEqual(y, got, "y");
+  ExpectEqual(a.grad(), da, "da");
+  ExpectEqual(b.grad(), db, "db");
+  ExpectEqual(x.grad(), dx, "dx");
+}
+
+void CheckCrossEntropy(const CrossEntropyOptions<double>& options) {
+  const Tensor z = Leaf({1, 11});
+  const Tensor target = at::full({1}, 4, at::kLong), lse = z.logsumexp(1);
+  const Tensor loss =
+      at::cross_entropy_loss(z, target, {}, at::Reduction::Sum, -100, options.label_smoothing) +
+      options.z_loss * lse.square().sum();
+  (loss * 0.25).backward();
+  std::vector<double> dz(11);
+  ExpectEqual(loss, {CrossEntropy(options, Data(z), 11, 4).loss}, "loss");
+  ExpectEqual(at::cross_entropy_loss(z, target), {CrossEntropy(options, Data(z), 11, 4).nll},
+              "nll");
+  CrossEntropyBackward(options, Data(z), 11, 4, 0.25, dz.data());
+  ExpectEqual(z.grad(), dz, "dz");
+}
+
+TEST_F(AutogradTest, CrossEntropy) { CheckCrossEntropy({}); }
+TEST_F(AutogradTest, CrossEntropySmoothed) { CheckCrossEntropy({0.1, 0.0}); }
+TEST_F(AutogradTest, CrossEntropySmoothedWithZLoss) { CheckCrossEntropy({0.2, 1e-2}); }
+
+TEST_F(AutogradTest, AdamWOver20Updates) {
+  Tensor p = at::randn({4}, at::kDouble).set_requires_grad(true);
+  const AdamWOptions<double> o{1e-2, 0.9, 0.98, 1e-8, 0.1};
+  torch::optim::AdamW optimizer({p}, torch::optim::AdamWOptions(o.lr)
+                                         .betas({o.beta1, o.beta2})
+                                         .eps(o.eps)
+                                         .weight_decay(o.weight_decay));
+  std::vector<AdamWElement<double>> elements;
+  for (int64_t i = 0; i < 4; ++i) elements.push_back({Data(p)[i]});
+  for (int64_t update = 1; update <= 20; ++update) {
+    p.mutable_grad() = at::randn({4}, at::kDouble);
+    for (size_t i = 0; i < 4; ++i) AdamWUpdate(o, Data(p.grad())[i], update, &elements[i]);
+    optimizer.step();
+  }
+  std::vector<double> got;
+  for (const auto& element : elements) got.push_back(element.p);
+  ExpectEqual(p, got, "p");
+}
+
+}  // namespace
+}  // namespace coxswain::reference
