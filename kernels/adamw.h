@@ -41,7 +41,7 @@ struct OptimizerScalars {
 };
 
 struct AdamWArgs {
-  AdamWSpec spec;
+  AdamWSpec spec = {};
   const AdamWTensor* tensors = nullptr;  // [count], device memory
   int64_t count = 0;
   OptimizerScalars* scalars = nullptr;

@@ -40,26 +40,26 @@ struct Documents {
 };
 
 struct AttentionForwardArgs {
-  AttentionSpec spec;
+  AttentionSpec spec = {};
   int64_t tokens = 0;  // T
-  Documents documents;
+  Documents documents = {};
   const void* qkv = nullptr;  // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
   void* out = nullptr;        // [T, nq hd]
   float* lse = nullptr;       // [nq, T], saved for backward
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
 
 struct AttentionBackwardArgs {
-  AttentionSpec spec;
+  AttentionSpec spec = {};
   int64_t tokens = 0;
-  Documents documents;
+  Documents documents = {};
   const void* qkv = nullptr;   // [T, (nq + 2 nkv) hd], as forward read it
   const void* out = nullptr;   // [T, nq hd]
   const float* lse = nullptr;  // [nq, T]
   const void* dout = nullptr;  // [T, nq hd]
   void* dqkv = nullptr;        // [T, (nq + 2 nkv) hd], overwritten; not qkv
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream);
 

@@ -18,13 +18,13 @@ bool BiasSupports(const BiasSpec& spec);
 int64_t BiasBackwardWorkspaceBytes(const BiasSpec& spec, int64_t rows, int64_t columns);
 
 struct BiasBackwardArgs {
-  BiasSpec spec;
+  BiasSpec spec = {};
   int64_t rows = 0;
   int64_t columns = 0;       // N
   const void* dy = nullptr;  // [rows, N]
   int64_t ldy = 0;           // elements between rows, >= N
   void* dbias = nullptr;     // [N], accumulated
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void BiasBackward(const BiasBackwardArgs& args, Stream* stream);
 

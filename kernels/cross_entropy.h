@@ -25,7 +25,7 @@ struct CrossEntropySpec {
 bool CrossEntropySupports(const CrossEntropySpec& spec);
 
 struct CrossEntropyArgs {
-  CrossEntropySpec spec;
+  CrossEntropySpec spec = {};
   int64_t rows = 0;                       // N; N V may exceed 2^31
   void* logits = nullptr;                 // [N, V]; overwritten by dz unless gradient_scale is null
   const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget

@@ -31,8 +31,8 @@ struct DropoutMask {
 
 // y = mask(x) / (1 - rate). The backward is the same function of dy.
 struct DropoutArgs {
-  DropoutSpec spec;
-  DropoutMask mask;
+  DropoutSpec spec = {};
+  DropoutMask mask = {};
   int64_t rows = 0;         // T
   const void* x = nullptr;  // [T, K]
   void* y = nullptr;        // [T, K]; may be x

@@ -18,7 +18,7 @@ struct EmbeddingSpec {
 bool EmbeddingSupports(const EmbeddingSpec& spec);
 
 struct EmbeddingForwardArgs {
-  EmbeddingSpec spec;
+  EmbeddingSpec spec = {};
   int64_t tokens = 0;            // T
   const int32_t* ids = nullptr;  // [T], in [0, V)
   const void* weight = nullptr;  // [V, H]
@@ -30,12 +30,12 @@ int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t token
 
 // dweight[ids[t]] += dout[t], added in token order: same bits every time.
 struct EmbeddingBackwardArgs {
-  EmbeddingSpec spec;
+  EmbeddingSpec spec = {};
   int64_t tokens = 0;
   const int32_t* ids = nullptr;  // [T]
   const void* dout = nullptr;    // [T, H]
   void* dweight = nullptr;       // [V, H], accumulated
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream);
 

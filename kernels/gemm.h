@@ -21,7 +21,7 @@ bool GemmSupports(const GemmSpec& spec);
 
 // Row-major. An extent of 0 is allowed: k = 0 leaves beta C (+ bias). With beta 0, C is not read.
 struct GemmArgs {
-  GemmSpec spec;
+  GemmSpec spec = {};
   int64_t m = 0, n = 0, k = 0;
   float alpha = 1.0f;
   const void* a = nullptr;  // [m, k]; [k, m] when transpose_a
@@ -32,7 +32,7 @@ struct GemmArgs {
   void* c = nullptr;  // [m, n], overlaps neither A nor B
   int64_t ldc = 0;
   const void* bias = nullptr;  // [n], added to every row; null: none
-  Workspace workspace;         // GEMM scratch of the plan; the CPU library needs none
+  Workspace workspace = {};         // GEMM scratch of the plan; the CPU library needs none
 };
 void Gemm(const GemmArgs& args, Stream* stream);
 

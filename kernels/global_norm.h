@@ -31,11 +31,11 @@ int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t tensors,
 
 // Squares are added in double, in fixed blocks in table order: the bits depend on the list only.
 struct GlobalNormArgs {
-  GlobalNormSpec spec;
+  GlobalNormSpec spec = {};
   const NormTensor* tensors = nullptr;  // [count], device memory
   int64_t count = 0;
   NormSums* sums = nullptr;  // overwritten, device memory
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void GlobalNorm(const GlobalNormArgs& args, Stream* stream);
 

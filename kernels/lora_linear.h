@@ -34,21 +34,21 @@ int64_t LoraLinearForwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows
 int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows);
 
 struct LoraLinearForwardArgs {
-  LoraLinearSpec spec;
-  DropoutMask mask;                                              // read only when dropout_rate > 0
+  LoraLinearSpec spec = {};
+  DropoutMask mask = {};                                              // read only when dropout_rate > 0
   int64_t rows = 0;                                              // T
   const void* x = nullptr;                                       // [T, K]
   const void* a = nullptr;                                       // [g r, K]: A_0, A_1, ...
   const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r]
   void* h = nullptr;                                             // [T, g r], saved for backward
   void* y = nullptr;                                             // [T, ldy], slices accumulated
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream);
 
 struct LoraLinearBackwardArgs {
-  LoraLinearSpec spec;
-  DropoutMask mask;  // that of forward
+  LoraLinearSpec spec = {};
+  DropoutMask mask = {};  // that of forward
   int64_t rows = 0;
   const void* x = nullptr;  // [T, K]
   const void* a = nullptr;  // [g r, K]
@@ -58,7 +58,7 @@ struct LoraLinearBackwardArgs {
   void* da = nullptr;                                       // [g r, K], accumulated
   void* db[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r], accumulated
   void* dx = nullptr;  // [T, K], accumulated; null: x needs no gradient
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream);
 

@@ -21,7 +21,7 @@ struct QkNormSpec {
 bool QkNormSupports(const QkNormSpec& spec);
 
 struct QkNormForwardArgs {
-  QkNormSpec spec;
+  QkNormSpec spec = {};
   int64_t tokens = 0;              // T
   void* qkv = nullptr;             // [T, (nq + 2 nkv) hd], q and k overwritten
   const void* q_weight = nullptr;  // [hd]
@@ -34,7 +34,7 @@ void QkNormForward(const QkNormForwardArgs& args, Stream* stream);
 int64_t QkNormBackwardWorkspaceBytes(const QkNormSpec& spec, int64_t tokens);
 
 struct QkNormBackwardArgs {
-  QkNormSpec spec;
+  QkNormSpec spec = {};
   int64_t tokens = 0;
   void* dqkv = nullptr;            // [T, (nq + 2 nkv) hd], q and k parts overwritten by dx
   const void* saved_qk = nullptr;  // [T, (nq + nkv) hd]
@@ -43,7 +43,7 @@ struct QkNormBackwardArgs {
   const void* k_weight = nullptr;  // [hd]
   void* dq_weight = nullptr;       // [hd], accumulated over tokens and heads; null: frozen
   void* dk_weight = nullptr;       // [hd], likewise; null exactly when dq_weight is
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void QkNormBackward(const QkNormBackwardArgs& args, Stream* stream);
 

@@ -22,7 +22,7 @@ struct RmsNormSpec {
 bool RmsNormSupports(const RmsNormSpec& spec);
 
 struct RmsNormForwardArgs {
-  RmsNormSpec spec;
+  RmsNormSpec spec = {};
   int64_t rows = 0;              // T
   const void* x = nullptr;       // [T, H]
   const void* weight = nullptr;  // [H]
@@ -33,7 +33,7 @@ void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream);
 
 // sum = x + residual, y = RmsNorm(sum). Saved for backward: sum and rstd.
 struct AddRmsNormForwardArgs {
-  RmsNormSpec spec;
+  RmsNormSpec spec = {};
   int64_t rows = 0;
   const void* x = nullptr;         // [T, H]
   const void* residual = nullptr;  // [T, H]
@@ -49,7 +49,7 @@ int64_t RmsNormBackwardWorkspaceBytes(const RmsNormSpec& spec, int64_t rows);
 // Gradient of both forms. `dx` is the gradient of the residual stream: the norm's part is added to
 // what flows past it, so that no add kernel is needed.
 struct RmsNormBackwardArgs {
-  RmsNormSpec spec;
+  RmsNormSpec spec = {};
   int64_t rows = 0;
   const void* dy = nullptr;      // [T, H]
   const void* x = nullptr;       // [T, H], what was normalised (the sum of AddRmsNormForward)
@@ -58,7 +58,7 @@ struct RmsNormBackwardArgs {
   bool accumulate_dx = true;     // false: dx is overwritten (the last norm of the model)
   void* dx = nullptr;            // [T, H]; may be dy when overwritten
   void* dweight = nullptr;       // [H], accumulated; null: frozen weight
-  Workspace workspace;
+  Workspace workspace = {};
 };
 void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream);
 

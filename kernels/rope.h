@@ -44,7 +44,7 @@ bool RopeSupports(const RopeSpec& spec);
 
 // In place on the q and k heads of packed rows; v is not touched.
 struct RopeArgs {
-  RopeSpec spec;
+  RopeSpec spec = {};
   int64_t tokens = 0;                  // T
   void* qkv = nullptr;                 // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
   const float* cos = nullptr;          // [positions, hd/2]

@@ -16,7 +16,7 @@ struct RowGatherSpec {
 bool RowGatherSupports(const RowGatherSpec& spec);
 
 struct RowGatherArgs {
-  RowGatherSpec spec;
+  RowGatherSpec spec = {};
   int64_t rows = 0;                // N
   const int32_t* index = nullptr;  // [N], rows of the tall matrix; all different
   const void* in = nullptr;

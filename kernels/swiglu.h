@@ -18,7 +18,7 @@ struct SwigluSpec {
 bool SwigluSupports(const SwigluSpec& spec);
 
 struct SwigluForwardArgs {
-  SwigluSpec spec;
+  SwigluSpec spec = {};
   int64_t rows = 0;               // T
   const void* gate_up = nullptr;  // [T, 2 I]: gate, up
   void* y = nullptr;              // [T, I]
@@ -26,7 +26,7 @@ struct SwigluForwardArgs {
 void SwigluForward(const SwigluForwardArgs& args, Stream* stream);
 
 struct SwigluBackwardArgs {
-  SwigluSpec spec;
+  SwigluSpec spec = {};
   int64_t rows = 0;
   const void* dy = nullptr;  // [T, I]
   void* gate_up = nullptr;   // [T, 2 I], overwritten by its gradient

@@ -1,0 +1,267 @@
+#include "kernels/attention.h"
+
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "tests/kernels/testing.h"
+#include "tests/reference/attention.h"
+
+namespace coxswain::kernels {
+namespace {
+
+struct Problem {
+  AttentionSpec spec;
+  std::vector<int32_t> lengths;
+
+  int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
+  int64_t out_row() const { return spec.num_heads * spec.head_dim; }
+  std::vector<int32_t> cu_seqlens() const {
+    std::vector<int32_t> cu = {0};
+    for (int32_t length : lengths) cu.push_back(cu.back() + length);
+    return cu;
+  }
+  int64_t longest() const {
+    return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  }
+};
+
+Problem Make(int64_t heads, int64_t kv_heads, int64_t dim, int64_t window,
+             std::vector<int32_t> lengths) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
+  return {.spec = {.num_heads = heads,
+                   .num_kv_heads = kv_heads,
+                   .head_dim = dim,
+                   .window = window,
+                   .scale = scale},
+          .lengths = std::move(lengths)};
+}
+
+struct Result {
+  Floats out, lse, dqkv;
+};
+
+Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
+  const std::vector<int32_t> cu = p.cu_seqlens();
+  const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
+                            .cu_seqlens = cu.data(),
+                            .max_length = p.longest()};
+  const int64_t tokens = p.tokens();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Result r{Floats(Size(tokens * p.out_row()), nan), Floats(Size(tokens * p.spec.num_heads), nan),
+           Floats(qkv.size(), nan)};
+  Scratch forward(AttentionForwardWorkspaceBytes(p.spec, tokens, p.longest()));
+  AttentionForward({.spec = p.spec,
+                    .tokens = tokens,
+                    .documents = documents,
+                    .qkv = qkv.data(),
+                    .out = r.out.data(),
+                    .lse = r.lse.data(),
+                    .workspace = forward.view()},
+                   nullptr);
+  Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, tokens, p.longest()));
+  AttentionBackward({.spec = p.spec,
+                     .tokens = tokens,
+                     .documents = documents,
+                     .qkv = qkv.data(),
+                     .out = r.out.data(),
+                     .lse = r.lse.data(),
+                     .dout = dout.data(),
+                     .dqkv = r.dqkv.data(),
+                     .workspace = backward.view()},
+                    nullptr);
+  return r;
+}
+
+Floats RandomQkv(const Problem& p) { return Normal(p.tokens() * p.row(), 1); }
+Floats RandomDout(const Problem& p) { return Normal(p.tokens() * p.out_row(), 2); }
+
+double Norm(const Doubles& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+void ExpectRelative(const Floats& actual, const Doubles& expected, double bound, const char* what) {
+  ASSERT_EQ(actual.size(), expected.size());
+  Doubles difference(expected);
+  for (size_t i = 0; i < actual.size(); ++i) difference[i] -= actual[i];
+  ASSERT_LE(Norm(difference), bound * Norm(expected) + 1e-30) << what;
+}
+
+// A score is a dot product of hd terms, off by (hd + 2) u |q| |k| scale, which is below (hd + 2) u
+// 5 hd scale here, and a probability by twice that, 8 u of Exp and division, and n u of its sum.
+// Products with P then add n u, those with dS at most twice dP - D's cancellation.
+double Bound(const Problem& p) {
+  const double dim = static_cast<double>(p.spec.head_dim), n = static_cast<double>(p.longest());
+  const double score = (dim + 2) * 5 * dim * p.spec.scale;
+  return 4 * (2 * std::sqrt(dim) / dim * score + 8 + n) * kUnit;
+}
+
+void CheckAgainstReference(const Problem& p) {
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result got = Compute(p, qkv, dout);
+  const Doubles x = Double(qkv), dy = Double(dout);
+  Doubles out(got.out.size()), lse(got.lse.size()), dqkv(qkv.size());
+  int64_t start = 0;
+  for (const int32_t length : p.lengths) {
+    const reference::AttentionShape<double> shape{
+        length,          p.spec.num_heads, p.spec.num_kv_heads,
+        p.spec.head_dim, p.spec.window,    p.spec.scale};
+    Doubles document_lse(Size(length * p.spec.num_heads));
+    reference::Attention(shape, &x[Size(start * p.row())], &out[Size(start * p.out_row())],
+                         document_lse.data());
+    reference::AttentionBackward(shape, &x[Size(start * p.row())], &dy[Size(start * p.out_row())],
+                                 &dqkv[Size(start * p.row())]);
+    for (int64_t h = 0; h < p.spec.num_heads; ++h) {
+      std::copy_n(document_lse.begin() + h * length, length, lse.begin() + h * p.tokens() + start);
+    }
+    start += length;
+  }
+  ExpectRelative(got.out, out, Bound(p), "out");
+  ExpectRelative(got.lse, lse, Bound(p), "lse");
+  ExpectRelative(got.dqkv, dqkv, Bound(p), "dqkv");
+}
+
+TEST(AttentionTest, GroupedHeadsOverOddDocuments) {
+  CheckAgainstReference(Make(6, 2, 16, 0, {1, 2, 7, 64, 65, 131, 1, 43}));
+}
+TEST(AttentionTest, OneHead) { CheckAgainstReference(Make(1, 1, 8, 0, {129, 128, 127, 1})); }
+TEST(AttentionTest, EveryHeadItsOwnKeys) { CheckAgainstReference(Make(3, 3, 5, 0, {33, 4})); }
+TEST(AttentionTest, OneKeyHeadForManyQueries) {
+  CheckAgainstReference(Make(14, 1, 7, 0, {40, 17, 1}));
+}
+TEST(AttentionTest, LongDocument) { CheckAgainstReference(Make(2, 1, 8, 0, {700})); }
+
+TEST(AttentionTest, WindowsOfEverySizeAroundTheBlock) {
+  for (const int64_t window : {1, 2, 16, 63, 64, 65, 199, 200, 1000}) {
+    CheckAgainstReference(Make(4, 2, 8, window, {200, 1, 66, 64}));
+  }
+}
+
+TEST(AttentionTest, EmptyDocumentsAndNoTokens) {
+  CheckAgainstReference(Make(4, 2, 8, 0, {0, 5, 0, 0, 9, 0}));
+  const Problem none = Make(4, 2, 8, 0, {});
+  Compute(none, {}, {});
+}
+
+TEST(AttentionTest, WindowAsLongAsTheDocumentIsFullAttention) {
+  Problem p = Make(2, 1, 8, 0, {90});
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result full = Compute(p, qkv, dout);
+  p.spec.window = 90;
+  const Result windowed = Compute(p, qkv, dout);
+  EXPECT_TRUE(SameBits(full.out, windowed.out));
+  EXPECT_TRUE(SameBits(full.dqkv, windowed.dqkv));
+  p.spec.window = 89;
+  EXPECT_FALSE(SameBits(full.out, Compute(p, qkv, dout).out));
+}
+
+// Invariant kernels-5.
+TEST(AttentionTest, PackedIsBitEqualToOneByOne) {
+  const Problem packed = Make(4, 2, 8, 0, {3, 70, 1, 129, 20});
+  const Floats qkv = RandomQkv(packed), dout = RandomDout(packed);
+  const Result all = Compute(packed, qkv, dout);
+  int64_t start = 0;
+  for (const int32_t length : packed.lengths) {
+    const Problem one = Make(4, 2, 8, 0, {length});
+    const auto rows = [&](const Floats& v, int64_t row) {
+      return Floats(v.begin() + start * row, v.begin() + (start + length) * row);
+    };
+    const Result alone = Compute(one, rows(qkv, one.row()), rows(dout, one.out_row()));
+    EXPECT_TRUE(SameBits(alone.out, rows(all.out, one.out_row())));
+    EXPECT_TRUE(SameBits(alone.dqkv, rows(all.dqkv, one.row())));
+    start += length;
+  }
+}
+
+// Invariant kernels-5.
+TEST(AttentionTest, NanInOneDocumentLeavesTheOthersBitEqual) {
+  const Problem p = Make(4, 2, 8, 0, {30, 70, 20});
+  const Floats qkv = RandomQkv(p);
+  Floats dout = RandomDout(p), broken = qkv;
+  for (int64_t i = 30 * p.row(); i < 100 * p.row(); ++i) {
+    broken[Size(i)] = i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN() : 7.0f;
+  }
+  const Result clean = Compute(p, qkv, dout), got = Compute(p, broken, dout);
+  for (const auto& [first, last] : {std::pair{0, 30}, std::pair{100, 120}}) {
+    EXPECT_TRUE(std::equal(got.out.begin() + first * p.out_row(),
+                           got.out.begin() + last * p.out_row(),
+                           clean.out.begin() + first * p.out_row()));
+    EXPECT_TRUE(std::equal(got.dqkv.begin() + first * p.row(), got.dqkv.begin() + last * p.row(),
+                           clean.dqkv.begin() + first * p.row()));
+  }
+  EXPECT_TRUE(std::isnan(got.out[Size(99 * p.out_row())]));
+}
+
+TEST(AttentionTest, LaterTokensDoNotReachEarlierOnes) {
+  const Problem p = Make(2, 1, 8, 0, {150});
+  Floats qkv = RandomQkv(p);
+  const Floats dout = RandomDout(p);
+  const Floats before = Compute(p, qkv, dout).out;
+  for (int64_t i = 100 * p.row(); i < 150 * p.row(); ++i) qkv[Size(i)] += 1.0f;
+  const Floats after = Compute(p, qkv, dout).out;
+  EXPECT_TRUE(std::equal(after.begin(), after.begin() + 100 * p.out_row(), before.begin()));
+  EXPECT_NE(after[Size(100 * p.out_row())], before[Size(100 * p.out_row())]);
+}
+
+TEST(AttentionTest, LargeScoresStayFinite) {
+  const Problem p = Make(2, 1, 8, 0, {40});
+  Floats qkv = RandomQkv(p);
+  for (float& value : qkv) value *= 100.0f;  // scores up to 1e5
+  const Result r = Compute(p, qkv, RandomDout(p));
+  for (const Floats* v : {&r.out, &r.lse, &r.dqkv}) {
+    EXPECT_TRUE(std::all_of(v->begin(), v->end(), [](float x) { return std::isfinite(x); }));
+  }
+}
+
+TEST(AttentionTest, SameBitsTwice) {
+  const Problem p = Make(6, 2, 16, 40, {1, 2, 7, 64, 65, 131, 1, 43});
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result a = Compute(p, qkv, dout), b = Compute(p, qkv, dout);
+  EXPECT_TRUE(SameBits(a.out, b.out) && SameBits(a.lse, b.lse) && SameBits(a.dqkv, b.dqkv));
+}
+
+TEST(AttentionTest, ThousandsOfDocuments) {
+  const Problem p = Make(2, 1, 4, 0, std::vector<int32_t>(3000, 1));
+  const Floats qkv = RandomQkv(p);
+  const Result r = Compute(p, qkv, RandomDout(p));
+  for (int64_t t = 0; t < 3000; ++t) {  // a lone token attends to itself: out = v
+    for (int64_t c = 0; c < 8; ++c) {
+      ASSERT_EQ(r.out[Size(t * 8 + c)], qkv[Size(t * p.row() + 12 + c % 4)]);
+    }
+  }
+}
+
+TEST(AttentionTest, WorkspaceIsBoundedByTheWindow) {
+  const Problem full = Make(8, 2, 64, 0, {}), window = Make(8, 2, 64, 128, {});
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(full.spec, 1 << 20, 2048), 3 << 20);
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(window.spec, 1 << 20, 131072), 1 << 20);
+}
+
+TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
+  const Problem p = Make(2, 1, 8, 0, {4, 4});
+  const Floats qkv = RandomQkv(p);
+  Floats out(Size(8 * p.out_row())), lse(16);
+  Scratch scratch(AttentionForwardWorkspaceBytes(p.spec, 8, 4));
+  const auto run = [&](std::vector<int32_t> cu, int64_t max_length) {
+    AttentionForward({.spec = p.spec,
+                      .tokens = 8,
+                      .documents = {.count = static_cast<int64_t>(cu.size()) - 1,
+                                    .cu_seqlens = cu.data(),
+                                    .max_length = max_length},
+                      .qkv = qkv.data(),
+                      .out = out.data(),
+                      .lse = lse.data(),
+                      .workspace = scratch.view()},
+                     nullptr);
+  };
+  EXPECT_NO_THROW(run({0, 4, 8}, 4));
+  EXPECT_THROW(run({0, 3, 8}, 4), std::invalid_argument);
+  EXPECT_THROW(run({0, 4, 7}, 4), std::invalid_argument);
+  EXPECT_THROW(run({0, 5, 4, 8}, 8), std::invalid_argument);
+  EXPECT_FALSE(AttentionSupports({.num_heads = 3, .num_kv_heads = 2, .head_dim = 8}));
+  EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

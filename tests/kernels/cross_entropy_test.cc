@@ -1,0 +1,156 @@
+#include "kernels/cross_entropy.h"
+
+#include <limits>
+
+#include "tests/kernels/testing.h"
+#include "tests/reference/cross_entropy.h"
+
+namespace coxswain::kernels {
+namespace {
+
+struct Result {
+  Floats loss, nll, logits;
+};
+
+Result Compute(const CrossEntropySpec& spec, const Floats& logits,
+               const std::vector<int32_t>& targets, const float* scale) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Result r{Floats(targets.size(), nan), Floats(targets.size(), nan), logits};
+  CrossEntropy({.spec = spec,
+                .rows = static_cast<int64_t>(targets.size()),
+                .logits = r.logits.data(),
+                .targets = targets.data(),
+                .gradient_scale = scale,
+                .loss = r.loss.data(),
+                .nll = r.nll.data()},
+               nullptr);
+  return r;
+}
+
+// Exp is within 4 u, a block sum of 1,024 in 16 lanes within 70 u, the logarithm and what follows
+// is in double: lse is off by 74 u plus the rounding of the largest logit to float in z - max. The
+// loss rounds once. A probability adds Exp's 4 u, its factor's u and a product.
+void Check(const CrossEntropySpec& spec, const Floats& logits,
+           const std::vector<int32_t>& targets) {
+  const float scale = 0.125f;
+  const Result got = Compute(spec, logits, targets, &scale),
+               lone = Compute(spec, logits, targets, nullptr);
+  EXPECT_TRUE(SameBits(lone.logits, logits)) << "losses only leave the logits";
+  EXPECT_TRUE(SameBits(lone.loss, got.loss));
+  const Doubles z = Double(logits);
+  const reference::CrossEntropyOptions<double> options{spec.label_smoothing, spec.z_loss};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const double* row = &z[i * Size(spec.vocab)];
+    const auto want = reference::CrossEntropy(options, row, spec.vocab, targets[i]);
+    const double size = std::abs(want.lse) + std::abs(row[targets[i]]) + 1;
+    const double z_slope = 1 + 2 * spec.z_loss * std::abs(want.lse);
+    ASSERT_NEAR(got.loss[i], want.loss,
+                (80 * z_slope + 80 * size) * kUnit + std::abs(want.loss) * kUnit);
+    ASSERT_NEAR(got.nll[i], want.nll, (80 + 80 * size) * kUnit);
+    Doubles dz(Size(spec.vocab));
+    reference::CrossEntropyBackward<double>(options, row, spec.vocab, targets[i], scale, dz.data());
+    for (size_t v = 0; v < dz.size(); ++v) {
+      // exp(z - max) is off by u |z - max| relative: below 90 u where it matters.
+      ASSERT_NEAR(got.logits[i * dz.size() + v], dz[v], (170 * z_slope + 90) * kUnit * scale);
+    }
+  }
+}
+
+TEST(CrossEntropyTest, MatchesReferenceForEveryTailAndOption) {
+  for (const int64_t vocab : {1, 2, 5, 7, 15, 16, 17, 97, 1023, 1024, 1025, 3001}) {
+    const Floats logits = Normal(4 * vocab, 1, 3.0f);
+    const int32_t last = static_cast<int32_t>(vocab - 1);
+    for (const auto& [smoothing, z_loss] :
+         {std::pair{0.0f, 0.0f}, {0.1f, 0.0f}, {0.0f, 1e-2f}, {0.3f, 1e-3f}}) {
+      Check({.vocab = vocab, .label_smoothing = smoothing, .z_loss = z_loss}, logits,
+            {0, last, last / 2, 0});
+    }
+  }
+}
+
+TEST(CrossEntropyTest, IgnoredRowsGiveZeroWhateverTheirLogits) {
+  Floats logits = Normal(15, 1);
+  logits[6] = std::numeric_limits<float>::quiet_NaN();
+  const float scale = 1.0f;
+  const Result r = Compute({.vocab = 5, .label_smoothing = 0.1f, .z_loss = 1.0f}, logits,
+                           {kIgnoreTarget, kIgnoreTarget, kIgnoreTarget}, &scale);
+  EXPECT_EQ(r.loss, Floats(3, 0.0f));
+  EXPECT_EQ(r.nll, Floats(3, 0.0f));
+  EXPECT_EQ(r.logits, Floats(15, 0.0f));
+  EXPECT_TRUE(Compute({.vocab = 5}, {}, {}, &scale).loss.empty());
+}
+
+TEST(CrossEntropyTest, IgnoredRowsLeaveTheOthersBitEqual) {
+  const Floats logits = Normal(30, 1);
+  const float scale = 0.5f;
+  const Result all = Compute({.vocab = 10}, logits, {3, 4, 5}, &scale);
+  const Result some = Compute({.vocab = 10}, logits, {3, kIgnoreTarget, 5}, &scale);
+  EXPECT_TRUE(std::equal(some.logits.begin(), some.logits.begin() + 10, all.logits.begin()));
+  EXPECT_TRUE(std::equal(some.logits.begin() + 20, some.logits.end(), all.logits.begin() + 20));
+}
+
+TEST(CrossEntropyTest, CertainTargetKeepsItsSmallGradient) {
+  // p_y = 1 - 2e-7: p_y - 1 in float32 must not collapse to 0 nor to bf16's grid.
+  Floats logits(100, -20.0f);
+  logits[7] = 0.0f;
+  const float scale = 1.0f;
+  const Result r = Compute({.vocab = 100}, logits, {7}, &scale);
+  const double others = 99 * std::exp(-20.0);
+  EXPECT_NEAR(r.logits[7], -others / (1 + others), 80 * kUnit);
+  EXPECT_NEAR(r.loss[0], std::log1p(others), 80 * kUnit);
+  EXPECT_NEAR(r.logits[0] / std::exp(-20.0), 1.0, 90 * kUnit);
+}
+
+TEST(CrossEntropyTest, LogitsOfTenThousand) {
+  Floats logits = Normal(64, 1);
+  for (float& z : logits) z *= 1e4f;
+  Check({.vocab = 32}, logits, {3, 9});
+  Floats tied(32, 1e4f);
+  Check({.vocab = 32, .label_smoothing = 0.1f}, tied, {3});
+}
+
+TEST(CrossEntropyTest, MinusInfinityIsAForbiddenToken) {
+  Floats logits = Normal(20, 1);
+  logits[4] = -std::numeric_limits<float>::infinity();
+  const float scale = 1.0f;
+  const Result r = Compute({.vocab = 20}, logits, {7}, &scale);
+  EXPECT_TRUE(std::isfinite(r.loss[0]));
+  EXPECT_EQ(r.logits[4], 0.0f);
+  for (float g : r.logits) EXPECT_TRUE(std::isfinite(g));
+}
+
+TEST(CrossEntropyTest, NanReachesItsRowOnly) {
+  for (const size_t where : {size_t{2}, size_t{19}}) {
+    Floats logits = Normal(40, 1);
+    logits[where] = std::numeric_limits<float>::quiet_NaN();
+    const float scale = 1.0f;
+    const Result r = Compute({.vocab = 20}, logits, {7, 7}, &scale);
+    EXPECT_TRUE(std::isnan(r.loss[0]));
+    EXPECT_TRUE(std::isfinite(r.loss[1]));
+    for (size_t v = 0; v < 20; ++v) {
+      EXPECT_TRUE(std::isnan(r.logits[v]));
+      EXPECT_TRUE(std::isfinite(r.logits[20 + v]));
+    }
+  }
+}
+
+TEST(CrossEntropyTest, GradientsOfARowSumToZero) {
+  const int64_t vocab = 4096;
+  const Floats logits = Normal(vocab, 5, 2.0f);
+  const float scale = 1.0f;
+  const Result r = Compute({.vocab = vocab, .label_smoothing = 0.1f}, logits, {17}, &scale);
+  double sum = 0;
+  for (float g : r.logits) sum += g;
+  EXPECT_NEAR(sum, 0.0, 160 * kUnit);
+}
+
+TEST(CrossEntropyTest, RefusesATargetOutsideTheVocabulary) {
+  for (const int32_t target : {-1, 5, -101}) {
+    EXPECT_THROW(Compute({.vocab = 5}, Floats(5, 0.0f), {target}, nullptr), std::invalid_argument);
+  }
+  EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .label_smoothing = 1.0f}));
+  EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .z_loss = -1.0f}));
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

@@ -1,0 +1,181 @@
+#include "kernels/lora_linear.h"
+
+#include <limits>
+
+#include "common/philox.h"
+#include "tests/kernels/testing.h"
+#include "tests/reference/linear.h"
+
+namespace coxswain::kernels {
+namespace {
+
+// Three members with gaps between and behind their columns, as q, k, v of one packed row.
+struct Problem {
+  int64_t rows;
+  LoraLinearSpec spec{.in_features = 23,
+                      .rank = 5,
+                      .members = 3,
+                      .out_features = {11, 4, 7},
+                      .column_offset = {2, 13, 20},
+                      .ldy = 29,
+                      .scale = 1.5f};
+  uint32_t step = 4;
+  std::vector<uint32_t> bins, positions;
+  Floats x, a, b[3], dy;
+
+  explicit Problem(int64_t row_count, float rate = 0.0f) : rows(row_count) {
+    spec.dropout_rate = rate;
+    x = Normal(rows * 23, 1);
+    a = Normal(15 * 23, 2);
+    for (int64_t j = 0; j < 3; ++j)
+      b[j] = Normal(spec.out_features[j] * 5, 3 + static_cast<unsigned>(j));
+    dy = Normal(rows * 29, 7);
+    for (int64_t t = 0; t < rows; ++t) {
+      bins.push_back(static_cast<uint32_t>(t / 50));
+      positions.push_back(static_cast<uint32_t>(t % 50));
+    }
+  }
+  DropoutMask mask() const {
+    return {.key = {1, 2},
+            .site = 3,
+            .step = &step,
+            .bins = bins.data(),
+            .positions = positions.data()};
+  }
+  Doubles Multipliers() const {
+    Doubles m(x.size(), 1.0);
+    if (spec.dropout_rate == 0.0f) return m;
+    for (size_t i = 0; i < m.size(); ++i) {
+      const uint32_t c = static_cast<uint32_t>(i % 23);
+      const size_t t = i / 23;
+      const auto words = Philox4x32({step, (3u << 16) | (c / 4), bins[t], positions[t]}, {1, 2});
+      m[i] =
+          PhiloxUniform(words[c % 4]) >= spec.dropout_rate ? 1.0 / (1.0 - spec.dropout_rate) : 0.0;
+    }
+    return m;
+  }
+};
+
+struct Result {
+  Floats h, y, da, db[3], dx;
+};
+
+Result Compute(const Problem& p, bool want_dx = true) {
+  Result r;
+  r.h.assign(Size(p.rows * 15), std::numeric_limits<float>::quiet_NaN());
+  r.y = Normal(p.rows * 29, 20);
+  r.da = Normal(15 * 23, 21);
+  r.dx = Normal(p.rows * 23, 22);
+  LoraLinearForwardArgs forward{.spec = p.spec,
+                                .mask = p.mask(),
+                                .rows = p.rows,
+                                .x = p.x.data(),
+                                .a = p.a.data(),
+                                .h = r.h.data(),
+                                .y = r.y.data(),
+                                .workspace = {}};
+  LoraLinearBackwardArgs backward{.spec = p.spec,
+                                  .mask = p.mask(),
+                                  .rows = p.rows,
+                                  .x = p.x.data(),
+                                  .a = p.a.data(),
+                                  .h = r.h.data(),
+                                  .dy = p.dy.data(),
+                                  .da = r.da.data(),
+                                  .dx = want_dx ? r.dx.data() : nullptr,
+                                  .workspace = {}};
+  for (int64_t j = 0; j < 3; ++j) {
+    r.db[j] = Normal(p.spec.out_features[j] * 5, 30 + static_cast<unsigned>(j));
+    forward.b[j] = backward.b[j] = p.b[j].data();
+    backward.db[j] = r.db[j].data();
+  }
+  Scratch forward_scratch(LoraLinearForwardWorkspaceBytes(p.spec, p.rows));
+  Scratch backward_scratch(LoraLinearBackwardWorkspaceBytes(p.spec, p.rows));
+  forward.workspace = forward_scratch.view();
+  backward.workspace = backward_scratch.view();
+  LoraLinearForward(forward, nullptr);
+  LoraLinearBackward(backward, nullptr);
+  return r;
+}
+
+void CheckAgainstReference(const Problem& p) {
+  const Result got = Compute(p);
+  const Doubles x = Double(p.x), mask = p.Multipliers();
+  Doubles y = Double(Normal(p.rows * 29, 20)), da = Double(Normal(15 * 23, 21));
+  Doubles dx = Double(Normal(p.rows * 23, 22));
+  for (int64_t j = 0; j < 3; ++j) {
+    const int64_t out = p.spec.out_features[j], offset = p.spec.column_offset[j];
+    const Doubles a(p.a.begin() + j * 5 * 23, p.a.begin() + (j + 1) * 5 * 23), b = Double(p.b[j]);
+    const reference::LoraProblem<double> one{p.rows,   23,          5,        out,     p.spec.scale,
+                                             x.data(), mask.data(), a.data(), b.data()};
+    Doubles slice(Size(p.rows * out), 0.0), dy(slice),
+        db = Double(Normal(out * 5, 30 + static_cast<unsigned>(j)));
+    reference::LoraForward(one, slice.data());
+    for (int64_t t = 0; t < p.rows; ++t) {
+      for (int64_t c = 0; c < out; ++c) {
+        y[Size(t * 29 + offset + c)] += slice[Size(t * out + c)];
+        dy[Size(t * out + c)] = p.dy[Size(t * 29 + offset + c)];
+      }
+    }
+    reference::LoraBackward(one, dy.data(), &da[Size(j * 5 * 23)], db.data(), dx.data());
+    // Chains of products over 23, 5, 11 and `rows` terms of normal values (below 5, a third of it
+    // typical, dropout scales by 2 at most): (terms + 4) u of the sum's magnitude bound.
+    const double n = static_cast<double>(p.rows);
+    ExpectWithin(got.db[j], db, (n + 23 + 4) * kUnit * (n * 30 + 30), "db");
+  }
+  const double n = static_cast<double>(p.rows);
+  ExpectWithin(got.y, y, (23 + 5 + 4) * kUnit * 23 * 5 * 10, "y");
+  ExpectWithin(got.da, da, (n + 11 + 4) * kUnit * (n * 60 + 60), "da");
+  ExpectWithin(got.dx, dx, (15 + 11 + 4) * kUnit * 15 * 11 * 10, "dx");
+}
+
+TEST(LoraLinearTest, MatchesReference) {
+  for (const int64_t rows : {0, 1, 2, 127, 128, 129, 300}) CheckAgainstReference(Problem(rows));
+}
+
+TEST(LoraLinearTest, MatchesReferenceWithDropout) {
+  for (const int64_t rows : {0, 1, 127, 128, 129, 300}) CheckAgainstReference(Problem(rows, 0.4f));
+}
+
+TEST(LoraLinearTest, ColumnsOutsideTheMembersStay) {
+  const Problem p(9);
+  const Result r = Compute(p);
+  const Floats before = Normal(9 * 29, 20);
+  for (size_t t = 0; t < 9; ++t) {
+    for (const size_t c : {0, 1, 17, 18, 19, 27, 28}) {
+      EXPECT_EQ(r.y[t * 29 + c], before[t * 29 + c]);
+    }
+  }
+}
+
+TEST(LoraLinearTest, ZeroBGivesZeroGradientOfAAndOfX) {
+  Problem p(31, 0.1f);
+  for (Floats& b : p.b) std::fill(b.begin(), b.end(), 0.0f);
+  const Result r = Compute(p);
+  EXPECT_EQ(r.y, Normal(31 * 29, 20));
+  EXPECT_EQ(r.da, Normal(15 * 23, 21));
+  EXPECT_EQ(r.dx, Normal(31 * 23, 22));
+  EXPECT_NE(r.db[0], Normal(55, 30));
+}
+
+TEST(LoraLinearTest, WithoutDxTheOtherGradientsAreBitEqual) {
+  const Problem p(150, 0.2f);
+  const Result with = Compute(p), without = Compute(p, false);
+  EXPECT_TRUE(SameBits(with.da, without.da));
+  EXPECT_TRUE(SameBits(with.db[2], without.db[2]));
+  EXPECT_EQ(without.dx, Normal(150 * 23, 22));
+  EXPECT_TRUE(SameBits(with.dx, Compute(p).dx)) << "same bits twice";
+}
+
+TEST(LoraLinearTest, RefusesMembersOutsideTheRow) {
+  LoraLinearSpec spec = Problem(1).spec;
+  EXPECT_TRUE(LoraLinearSupports(spec));
+  spec.ldy = 26;
+  EXPECT_FALSE(LoraLinearSupports(spec));
+  spec = Problem(1).spec;
+  spec.members = 4;
+  EXPECT_FALSE(LoraLinearSupports(spec));
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

@@ -1,0 +1,109 @@
+#include "kernels/rope.h"
+
+#include "tests/kernels/testing.h"
+#include "tests/reference/rope.h"
+
+namespace coxswain::kernels {
+namespace {
+
+TEST(RopeTest, FrequenciesFollowTheFormula) {
+  for (const int64_t dim : {2, 10, 64, 128}) {
+    for (const double theta : {10000.0, 500000.0, 1000000.0}) {
+      const std::vector<float> got = RopeInverseFrequencies({.head_dim = dim, .theta = theta});
+      const std::vector<double> want = reference::RopeFrequencies(dim, theta, nullptr);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        // Exponent, power and quotient round once each; an exponent's error of u is multiplied by
+        // ln theta < 14.
+        EXPECT_NEAR(got[i] / want[i], 1.0, 16 * kUnit);
+      }
+    }
+  }
+}
+
+TEST(RopeTest, Llama3ScalingHasThreeBands) {
+  const RopeFrequencies spec{.head_dim = 64,
+                             .theta = 500000.0,
+                             .llama3 = true,
+                             .factor = 8.0,
+                             .low_freq_factor = 1.0,
+                             .high_freq_factor = 4.0,
+                             .original_max_position = 64};
+  const reference::Llama3Scaling scaling{8.0, 1.0, 4.0, 64.0};
+  const std::vector<float> got = RopeInverseFrequencies(spec);
+  const std::vector<double> want = reference::RopeFrequencies(64, 500000.0, &scaling);
+  const std::vector<double> plain = reference::RopeFrequencies(64, 500000.0, nullptr);
+  int kept = 0, divided = 0, blended = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    // In the blend, smooth = (ratio - 1)/3 with ratio <= 4 carries 4 x 20 u more.
+    EXPECT_NEAR(got[i] / want[i], 1.0, 100 * kUnit);
+    const double ratio = want[i] / plain[i];
+    (ratio == 1.0 ? kept : ratio == 0.125 ? divided : blended)++;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(blended, 0);
+  EXPECT_GT(divided, 0);
+}
+
+TEST(RopeTest, RefusesAnOddHead) {
+  EXPECT_THROW(RopeInverseFrequencies({.head_dim = 7}), std::invalid_argument);
+  EXPECT_FALSE(RopeSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 7}));
+}
+
+struct Problem {
+  RopeSpec spec{.num_heads = 3, .num_kv_heads = 1, .head_dim = 10};
+  int64_t tokens = 7;
+  std::vector<int32_t> positions = {0, 1, 2, 0, 1, 0, 9};  // three documents
+  RopeTable table = BuildRopeTable({.head_dim = 10, .theta = 100.0}, 10);
+  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
+  RopeArgs Args(Floats* qkv) const {
+    return {.spec = spec,
+            .tokens = tokens,
+            .qkv = qkv->data(),
+            .cos = table.cos.data(),
+            .sin = table.sin.data(),
+            .positions = positions.data()};
+  }
+};
+
+TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
+  const Problem p;
+  const Floats qkv = Normal(p.tokens * p.row(), 1);
+  Floats got = qkv;
+  RopeForward(p.Args(&got), nullptr);
+  Doubles want = Double(qkv);
+  const std::vector<double> frequencies = reference::RopeFrequencies(10, 100.0, nullptr);
+  for (int64_t t = 0; t < p.tokens; ++t) {
+    Doubles cos, sin;
+    for (double f : frequencies) {
+      cos.push_back(std::cos(p.positions[Size(t)] * f));
+      sin.push_back(std::sin(p.positions[Size(t)] * f));
+    }
+    for (int64_t h = 0; h < 4; ++h) {
+      reference::RotateHead(10, cos.data(), sin.data(), 1.0, &want[Size(t * p.row() + h * 10)]);
+    }
+  }
+  // The angle is below 10 and off by 16 + 1 u of itself; a, b below 5; 3 roundings of the result.
+  ExpectWithin(got, want, (10 * 17 + 1 + 3) * kUnit * 10, "qkv");
+}
+
+TEST(RopeTest, BackwardTurnsBack) {
+  const Problem p;
+  const Floats qkv = Normal(p.tokens * p.row(), 2);
+  Floats turned = qkv;
+  RopeForward(p.Args(&turned), nullptr);
+  EXPECT_FALSE(SameBits(turned, qkv));
+  RopeBackward(p.Args(&turned), nullptr);
+  ExpectWithin(turned, Double(qkv), 12 * kUnit * 5,
+               "qkv");  // c^2 + s^2 = 1 within 4 u; 6 roundings
+}
+
+TEST(RopeTest, NoTokens) {
+  Problem p;
+  p.tokens = 0;
+  Floats none;
+  RopeForward(p.Args(&none), nullptr);
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

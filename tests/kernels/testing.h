@@ -1,0 +1,79 @@
+// Inputs and comparisons of the kernel tests.
+//
+// Tolerances count roundings: kUnit = 2^-24 is the largest relative error of one float32 operation.
+// A sum of n products in any order is off by at most n kUnit sum |products|; as roundings are of
+// either sign, sqrt(n) is what is met, and bounds here are the worst case unless a comment says
+// more.
+#ifndef COXSWAIN_TESTS_KERNELS_TESTING_H_
+#define COXSWAIN_TESTS_KERNELS_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+inline constexpr double kUnit = 0x1p-24;
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
+
+inline Floats Normal(int64_t n, unsigned seed, float scale = 1.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Floats values(Size(n));
+  for (float& value : values) value = normal(random) * scale;
+  return values;
+}
+
+inline Doubles Double(const Floats& values) { return {values.begin(), values.end()}; }
+
+inline double MaxAbs(const Doubles& values) {
+  double largest = 0;
+  for (double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// Every element within `bound` of the expected one.
+inline void ExpectWithin(const Floats& actual, const Doubles& expected, double bound,
+                         const char* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_LE(std::abs(actual[i] - expected[i]), bound)
+        << what << "[" << i << "] is " << actual[i] << ", expected " << expected[i];
+  }
+}
+
+// NaN equals NaN; -0 differs from 0.
+inline bool SameBits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Scratch of exactly the bytes that an op asks for, filled with NaN.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes) : bytes_(bytes), data_(Size(bytes / 8 + 16), std::nan("")) {}
+  Workspace view() {
+    char* start = reinterpret_cast<char*>(data_.data());
+    const uintptr_t aligned = (reinterpret_cast<uintptr_t>(start) + 63) / 64 * 64;
+    return {.data = reinterpret_cast<void*>(aligned), .bytes = bytes_};
+  }
+
+ private:
+  int64_t bytes_;
+  std::vector<double> data_;
+};
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_TESTS_KERNELS_TESTING_H_
