@@ -51,9 +51,8 @@ absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::CompileWith(const std::s
                                                                     uint32_t options) {
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | options, &error, &offset, nullptr);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                   PCRE2_UTF | options, &error, &offset, nullptr);
   if (code == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "regex '", pattern, "' does not compile: ", ErrorText(error), " at character ", offset));

@@ -69,18 +69,12 @@ absl::StatusOr<PreTokenizer> MakePreTokenizer(const PipelineSpec& spec) {
   return pre_tokenizer;
 }
 
-// The added tokens matched before the normalizer, or (normalized) those matched after it, with
-// their contents normalized too.
+// The added tokens matched before the normalizer, or (normalized) those matched after it.
 std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
   std::vector<AddedToken> selected;
   for (const bool special : {true, false}) {  // tokenizers lists special ones first
     for (const AddedToken& token : file.added) {
-      if (token.normalized != normalized || token.special != special) continue;
-      selected.push_back(token);
-      std::string storage;
-      if (normalized && file.pipeline.nfc) {
-        selected.back().content = std::string(NormalizeNfc(token.content, &storage));
-      }
+      if (token.normalized == normalized && token.special == special) selected.push_back(token);
     }
   }
   return selected;
@@ -193,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
   absl::StatusOr<PreTokenizer> pre_tokenizer = MakePreTokenizer(file.pipeline);
   if (!pre_tokenizer.ok()) {
     return absl::Status(pre_tokenizer.status().code(),
-                        absl::StrCat(path, ": ", pre_tokenizer.status().message()));
+                        absl::StrCat(file.path, ": ", pre_tokenizer.status().message()));
   }
   return std::unique_ptr<Tokenizer>(
       new Tokenizer(std::make_unique<Impl>(std::move(file), *std::move(pre_tokenizer))));

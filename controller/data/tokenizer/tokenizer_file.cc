@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
 #include "controller/data/tokenizer/gzip_file.h"
+#include "controller/data/tokenizer/nfc.h"
 
 namespace coxswain::data {
 namespace {
@@ -198,6 +199,15 @@ absl::Status CheckAddedId(const AddedToken& token, int32_t largest_added,
                               "; save the tokenizer again with save_pretrained"));
 }
 
+// tokenizers matches a `normalized` token in its normalized form, and gives that form back.
+void NormalizeAdded(AddedToken* token, TokenizerFile* file) {
+  if (!token->normalized || !file->pipeline.nfc) return;
+  std::string storage;
+  token->content = std::string(NormalizeNfc(token->content, &storage));
+  file->tokens[token->id] = token->content;
+  file->bytes[token->id] = TokenToBytes(token->content).value_or(token->content);
+}
+
 absl::Status ReadAddedTokens(element document, TokenizerFile* file) {
   simdjson::dom::array tokens;
   if (document["added_tokens"].get(tokens) != simdjson::SUCCESS) return absl::OkStatus();
@@ -224,6 +234,7 @@ absl::Status ReadAddedTokens(element document, TokenizerFile* file) {
     if (!file->ids.contains(token.content)) {
       RETURN_IF_ERROR(AddToken(token.content, token.id, file));
     }
+    NormalizeAdded(&token, file);
     file->added.push_back(std::move(token));
   }
   return absl::OkStatus();
@@ -319,10 +330,10 @@ absl::Status WithPath(const std::string& path, const absl::Status& status) {
 
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::string& path) {
   TokenizerFile file;
-  ASSIGN_OR_RETURN(const std::string json_path, FindTokenizerJson(path));
-  ASSIGN_OR_RETURN(const std::string json, ReadMaybeGzip(json_path));
-  RETURN_IF_ERROR(WithPath(json_path, ReadTokenizerJson(json, &file)));
-  const fs::path config_path = fs::path(json_path).parent_path() / "tokenizer_config.json";
+  ASSIGN_OR_RETURN(file.path, FindTokenizerJson(path));
+  ASSIGN_OR_RETURN(const std::string json, ReadMaybeGzip(file.path));
+  RETURN_IF_ERROR(WithPath(file.path, ReadTokenizerJson(json, &file)));
+  const fs::path config_path = fs::path(file.path).parent_path() / "tokenizer_config.json";
   std::string config;
   std::error_code ignored;
   if (fs::exists(config_path, ignored)) {

@@ -16,6 +16,7 @@
 namespace coxswain::data {
 
 struct TokenizerFile {
+  std::string path;                               // of the tokenizer.json read
   std::vector<std::string> tokens;                // by id; empty string: no token has this id
   std::vector<std::string> bytes;                 // by id: what the token decodes to
   absl::flat_hash_map<std::string, int32_t> ids;  // token -> id, added tokens included
@@ -23,8 +24,8 @@ struct TokenizerFile {
   std::vector<Bpe::Rule> rules;
   // ignore_merges: bytes -> id of every token of the model; empty without it.
   absl::flat_hash_map<std::string, int32_t> whole_words;
-  int32_t model_size = 0;  // entries of the model's vocabulary
-  std::vector<AddedToken> added;
+  int32_t model_size = 0;         // entries of the model's vocabulary
+  std::vector<AddedToken> added;  // contents as they are matched
   PipelineSpec pipeline;
   int32_t eos_id = -1;
   int32_t bos_id = -1;

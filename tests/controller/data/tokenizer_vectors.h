@@ -1,4 +1,4 @@
-// Golden vectors of a tokenizer: JSON lines with text, ids, decoded.
+// Golden vectors of a tokenizer, and where large test inputs are.
 #ifndef COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_VECTORS_H_
 #define COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_VECTORS_H_
 
@@ -22,34 +22,31 @@ inline std::string SharedDir() {
   return override_dir != nullptr ? override_dir : "../shared";
 }
 
-// Encodes and decodes every line of `vectors` and expects what it says. Returns the lines checked.
-inline int CheckVectors(const Tokenizer& tokenizer, const std::string& vectors) {
-  const absl::StatusOr<std::string> text = ReadMaybeGzip(vectors);
+// Checks one vector {text, ids, decoded}; decoded_skip (special tokens left out) and plain
+// (EncodePlain) where it has them.
+inline void CheckVector(const Tokenizer& tokenizer, const nlohmann::json& vector) {
+  const auto& text = vector["text"].get_ref<const std::string&>();
+  const auto expected = vector["ids"].get<std::vector<int32_t>>();
+  std::vector<int32_t> ids;
+  const absl::Status status = vector.value("plain", false) ? tokenizer.EncodePlain(text, &ids)
+                                                           : tokenizer.Encode(text, &ids);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ids, expected) << vector.dump().substr(0, 300);
+  EXPECT_EQ(tokenizer.Decode(expected, /*skip_special=*/false),
+            vector["decoded"].get_ref<const std::string&>());
+  if (!vector.contains("decoded_skip")) return;
+  EXPECT_EQ(tokenizer.Decode(expected, /*skip_special=*/true),
+            vector["decoded_skip"].get_ref<const std::string&>());
+}
+
+// The vectors of a file of JSON lines, plain or gzip.
+inline std::vector<nlohmann::json> ReadVectors(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadMaybeGzip(path);
   EXPECT_TRUE(text.ok()) << text.status();
-  if (!text.ok()) return 0;
-  std::istringstream lines(*text);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    const nlohmann::json vector = nlohmann::json::parse(line);
-    const auto& input = vector["text"].get_ref<const std::string&>();
-    const auto expected = vector["ids"].get<std::vector<int32_t>>();
-    std::vector<int32_t> ids;
-    const bool plain = vector.value("plain", false);
-    const absl::Status status =
-        plain ? tokenizer.EncodePlain(input, &ids) : tokenizer.Encode(input, &ids);
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(ids, expected) << "line " << count + 1 << ": " << line.substr(0, 300);
-    EXPECT_EQ(tokenizer.Decode(expected, /*skip_special=*/false),
-              vector["decoded"].get_ref<const std::string&>())
-        << "line " << count + 1;
-    if (vector.contains("decoded_skip")) {
-      EXPECT_EQ(tokenizer.Decode(expected, /*skip_special=*/true),
-                vector["decoded_skip"].get_ref<const std::string&>())
-          << "line " << count + 1;
-    }
-    if (::testing::Test::HasFailure()) break;  // the first differing line is enough
-  }
-  return count;
+  std::vector<nlohmann::json> vectors;
+  std::istringstream lines(text.value_or(""));
+  for (std::string line; std::getline(lines, line);) vectors.push_back(nlohmann::json::parse(line));
+  return vectors;
 }
 
 }  // namespace coxswain::data

@@ -1,0 +1,76 @@
+// A small tokenizer for tests: tests/fixtures/tokenizer/base.json.gz, altered by a JSON merge
+// patch.
+#ifndef COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_FIXTURE_H_
+#define COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "controller/data/tokenizer/gzip_file.h"
+#include "controller/data/tokenizer/tokenizer.h"
+
+namespace coxswain::data {
+
+inline const char kTokenizerFixtures[] = "tests/fixtures/tokenizer/";
+
+inline nlohmann::json BaseTokenizerJson() {
+  const auto text = ReadMaybeGzip(std::string(kTokenizerFixtures) + "base.json.gz");
+  EXPECT_TRUE(text.ok()) << text.status();
+  return nlohmann::json::parse(text.value_or("{}"));
+}
+
+// A directory of its own, removed with it.
+class TokenizerDirectory {
+ public:
+  TokenizerDirectory()
+      : path_(std::filesystem::path(::testing::TempDir()) /
+              ("tokenizer_" + std::to_string(getpid()) + "_" + std::to_string(count_++))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~TokenizerDirectory() { std::filesystem::remove_all(path_); }
+
+  std::string path() const { return path_.string(); }
+  std::string Write(const std::string& name, std::string_view text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return (path_ / name).string();
+  }
+
+ private:
+  static inline int count_ = 0;
+  std::filesystem::path path_;
+};
+
+inline absl::StatusOr<std::unique_ptr<Tokenizer>> LoadJson(const nlohmann::json& tokenizer,
+                                                           const std::string& config = "") {
+  const TokenizerDirectory directory;
+  directory.Write("tokenizer.json", tokenizer.dump());
+  if (!config.empty()) directory.Write("tokenizer_config.json", config);
+  return Tokenizer::Load(directory.path());
+}
+
+inline std::unique_ptr<Tokenizer> BaseTokenizer() {
+  auto tokenizer = Tokenizer::Load(std::string(kTokenizerFixtures) + "base.json.gz");
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+inline std::vector<int32_t> Ids(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids;
+  const absl::Status status = tokenizer.Encode(text, &ids);
+  EXPECT_TRUE(status.ok()) << status;
+  return ids;
+}
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_FIXTURE_H_
