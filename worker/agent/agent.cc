@@ -1,0 +1,306 @@
+#include "worker/agent/agent.h"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "worker/agent/wire.h"
+#include "worker/comm/collectives.h"
+
+namespace coxswain::agent {
+namespace {
+
+absl::Status CheckPlanHash(const v1::PrepareRequest& request) {
+  const std::string actual = plan::PlanHash(request.plan());
+  if (actual == request.fence().plan_hash()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the plan's bytes have SHA-256 ", ToHex(actual),
+                                                 ", the fence says ",
+                                                 ToHex(request.fence().plan_hash())));
+}
+
+// Proves that controller and worker see the same storage.
+absl::Status CheckNonce(const v1::PrepareRequest& request) {
+  if (request.nonce_path().empty()) return absl::OkStatus();
+  std::ifstream in(request.nonce_path(), std::ios::binary);
+  const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in && found == request.nonce()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the controller's file ", request.nonce_path(),
+      in ? absl::StrCat(" holds \"", found, "\" here, expected \"", request.nonce(), "\"")
+         : " cannot be read here",
+      ": output and model must be on storage that controller and workers share"));
+}
+
+absl::Status CheckPlace(const v1::PrepareRequest& request, const plan::Plan& plan) {
+  if (plan.job != request.fence().job()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is of job ", plan.job,
+                                                   ", the fence of job ", request.fence().job()));
+  }
+  if (request.world_size() != plan.world_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("world size ", request.world_size(),
+                                                   ", the plan has ", plan.world_size(), " ranks"));
+  }
+  if (request.rank() < 0 || request.rank() >= request.world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", request.rank(), " of ", request.world_size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<plan::Plan> ReadPlan(const v1::PrepareRequest& request) {
+  RETURN_IF_ERROR(CheckPlanHash(request));
+  ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(request.plan()));
+  RETURN_IF_ERROR(CheckPlace(request, plan));
+  RETURN_IF_ERROR(CheckNonce(request));
+  return plan;
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options, WorkerMetrics* metrics)
+    : options_(std::move(options)), metrics_(metrics), gate_(options_.incarnation) {}
+
+Agent::~Agent() { DropEpoch("the worker is stopping"); }
+
+void Agent::SetState(const char* state) {
+  state_ = state;
+  metrics_->SetState(state);
+}
+
+absl::Status Agent::Refused(absl::Status status) {
+  metrics_->CountFenced(gate_.refused());
+  return status;
+}
+
+v1::Error Agent::ErrorOf(const absl::Status& status, const Epoch& epoch,
+                         const std::string& phase) const {
+  v1::Error error = ToError(status);
+  error.set_rank(epoch.rank);
+  error.set_host(options_.host);
+  error.set_phase(phase);
+  return error;
+}
+
+void Agent::Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done) {
+  control_.Post([this, request, done = std::move(done)] { BeginEpoch(request, done); });
+}
+
+void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done) {
+  bool superseding = false;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto check = gate_.CheckOpen(request.fence());
+    if (!check.ok()) return done(Refused(check.status()));
+    superseding = *check;
+  }
+  const auto plan = ReadPlan(request);
+  if (!plan.ok()) return done(plan.status());
+  if (superseding) {
+    EndEpoch(absl::StrCat("superseded by epoch ", request.fence().epoch(), " of job ",
+                          request.fence().job()));
+  }
+  auto epoch = std::make_shared<Epoch>();
+  epoch->rank = request.rank();
+  epoch->world_size = request.world_size();
+  epoch->limits = {plan->model.vocab_size, plan->sequence_len, plan->max_documents_per_bin};
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    gate_.Open(request.fence());
+    epoch_ = newest_ = epoch;
+    last_step_.Clear();
+    last_step_.set_last_step(-1);
+    memory_ = {};
+    SetState("PREPARING");
+    metrics_->BeginEpoch(request.fence().job(), request.rank());
+  }
+  log::Info("preparing", {{"job", request.fence().job()},
+                          {"epoch", request.fence().epoch()},
+                          {"rank", request.rank()},
+                          {"world_size", request.world_size()},
+                          {"checkpoint", request.checkpoint_dir()}});
+  executor_.Post([this, request, plan = *plan, epoch, done = std::move(done)] {
+    done(BuildEngine(request, plan, epoch));
+  });
+}
+
+absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest& request,
+                                                       const plan::Plan& plan,
+                                                       const EpochPtr& epoch) {
+  auto built = engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir());
+  std::lock_guard<std::mutex> lock(mu_);
+  if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
+  if (!built.ok()) {
+    log::Error("prepare failed", {{"job", request.fence().job()},
+                                  {"rank", epoch->rank},
+                                  {"error", built.status().ToString()}});
+    CloseEpoch(std::string(built.status().message()), "ABORTED");
+    return absl::Status(built.status().code(),
+                        absl::StrCat("rank ", epoch->rank, " on ", options_.host,
+                                     ", prepare: ", built.status().message()));
+  }
+  epoch->engine = std::move(*built);
+  memory_ = epoch->engine->memory();
+  metrics_->SetMemory(memory_);
+  SetState("READY");
+  v1::PrepareResponse response;
+  *response.mutable_memory() = ToWire(memory_);
+  response.set_fingerprint(epoch->engine->fingerprint());
+  response.set_start_step(epoch->engine->start_step());
+  response.set_applied_updates(epoch->engine->applied_updates());
+  log::Info("prepared", {{"job", request.fence().job()},
+                         {"rank", epoch->rank},
+                         {"start_step", epoch->engine->start_step()}});
+  return response;
+}
+
+absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Fence& fence,
+                                                                RelayRendezvous::Publish publish,
+                                                                Finished finished) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (absl::Status status = gate_.Check(fence); !status.ok()) return Refused(status);
+  if (epoch_->engine == nullptr || epoch_->relay != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Connect: the worker is ", state_, ", expected READY"));
+  }
+  epoch_->relay = std::make_shared<RelayRendezvous>(std::move(publish));
+  executor_.Post(
+      [this, epoch = epoch_, finished = std::move(finished)] { finished(FormGroup(epoch)); });
+  return epoch_->relay;
+}
+
+absl::Status Agent::FormGroup(const EpochPtr& epoch) {
+  comm::GroupConfig config;
+  config.rank = epoch->rank;
+  config.world_size = epoch->world_size;
+  config.interface_address = options_.interface_address;
+  config.timeout = options_.collective_timeout;
+  std::shared_ptr<engine::Engine> engine;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (epoch->ended) return absl::AbortedError("the epoch ended before it was connected");
+    engine = epoch->engine;
+  }
+  auto group = comm::Collectives::Form(config, epoch->relay.get());
+  absl::Status status = group.ok() ? engine->Connect(std::move(*group)) : group.status();
+  std::lock_guard<std::mutex> lock(mu_);
+  if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
+  if (status.ok()) {
+    SetState("CONNECTED");
+  } else {
+    log::Error("connect failed", {{"rank", epoch->rank}, {"error", status.ToString()}});
+    CloseEpoch(std::string(status.message()), "ABORTED");
+  }
+  return status;
+}
+
+// The epoch's engine goes when its last command has left the executor.
+Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, const char* state) {
+  EpochPtr epoch = std::move(epoch_);
+  epoch_ = nullptr;
+  gate_.Close(reason);
+  SetState(state);
+  if (epoch == nullptr) return nullptr;
+  epoch->ended = true;
+  if (epoch->relay != nullptr) epoch->relay->Cancel(reason);
+  executor_.Post([this, epoch] {
+    std::shared_ptr<engine::Engine> engine;  // destroyed without mu_
+    std::lock_guard<std::mutex> lock(mu_);
+    engine = std::move(epoch->engine);
+  });
+  return epoch;
+}
+
+void Agent::EndEpoch(const std::string& reason) {
+  EpochPtr epoch;
+  std::shared_ptr<engine::Engine> engine;
+  bool connecting = false;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    epoch = CloseEpoch(reason, "ABORTED");
+    if (epoch != nullptr) {
+      engine = epoch->engine;
+      connecting = epoch->relay != nullptr;
+      if (epoch->sink != nullptr) epoch->sink->Close(absl::AbortedError(reason));
+      log::Warning("epoch ended", {{"rank", epoch->rank}, {"reason", reason}});
+    }
+  }
+  // Before Connect nothing waits for another rank: a Prepare in progress ends by itself.
+  if (epoch != nullptr && engine == nullptr && !connecting) return;
+  if (engine != nullptr) {
+    engine->Abort();
+    engine = nullptr;
+  }
+  if (!executor_.WaitIdle(options_.abort_deadline)) {
+    options_.on_abort_deadline(absl::StrCat("the engine did not stop within ",
+                                            options_.abort_deadline.count(),
+                                            " ms of an abort: ", reason));
+    return;
+  }
+  std::lock_guard<std::mutex> lock(mu_);
+  if (epoch_ == nullptr) SetState("IDLE");
+}
+
+void Agent::Abort(const v1::AbortRequest& request, Finished finished) {
+  control_.Post([this, request, finished = std::move(finished)] {
+    bool current = false;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      const auto check = gate_.CheckEnd(request.fence());
+      if (!check.ok()) return finished(Refused(check.status()));
+      current = *check;
+    }
+    if (current) EndEpoch(absl::StrCat("aborted by the controller: ", request.reason()));
+    finished(absl::OkStatus());
+  });
+}
+
+void Agent::DropEpoch(const std::string& reason) {
+  control_.Post([this, reason] {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (epoch_ == nullptr) return;
+    }
+    EndEpoch(reason);
+  });
+}
+
+void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
+  executor_.Post([this, request, finished = std::move(finished)] {
+    absl::Status status;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      const auto check = gate_.CheckEnd(request.fence());
+      status = Refused(check.status());
+      if (check.ok() && *check) {
+        if (epoch_->sink != nullptr) epoch_->sink->Close(absl::OkStatus());
+        CloseEpoch("released by the controller", "IDLE");
+        log::Info("released", {{"job", request.fence().job()}});
+      } else if (check.ok() && epoch_ == nullptr) {
+        SetState("IDLE");
+      }
+    }
+    finished(status);
+  });
+}
+
+void Agent::SeeTerm(uint64_t term) {
+  std::lock_guard<std::mutex> lock(mu_);
+  gate_.SeeTerm(term);
+}
+
+Agent::Progress Agent::progress() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  Progress progress;
+  if (epoch_ != nullptr) {
+    progress.current = *gate_.current();
+    progress.last_queued_seq = epoch_->last_queued_seq;
+    progress.last_done_seq = epoch_->last_done_seq;
+  }
+  return progress;
+}
+
+}  // namespace coxswain::agent

@@ -1,0 +1,149 @@
+// What one worker does with the controller's requests, apart from the wire: fences, the life of an
+// epoch, the ordered execution of its commands. The service (service.h) puts gRPC around it.
+//
+// Threads: gRPC threads call in and never wait; `control_` begins and ends epochs; `executor_`
+// alone touches the engine (but for its Abort). mu_ is never held while the engine works, so
+// Inspect and heartbeats answer during a step.
+#ifndef COXSWAIN_WORKER_AGENT_AGENT_H_
+#define COXSWAIN_WORKER_AGENT_AGENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "coxswain/v1/worker_service.pb.h"
+#include "worker/agent/decode.h"
+#include "worker/agent/epoch_gate.h"
+#include "worker/agent/event_sink.h"
+#include "worker/agent/relay_rendezvous.h"
+#include "worker/agent/task_thread.h"
+#include "worker/agent/worker_metrics.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::agent {
+
+struct AgentOptions {
+  std::string incarnation;  // UUID of this process
+  std::string host;
+  std::string device_name;
+  v1::BuildInfo build;
+  int threads = 1;
+  std::string interface_address = "127.0.0.1";           // other ranks reach this one here
+  std::chrono::milliseconds collective_timeout{300000};  // a rank may wait this long for another
+  std::chrono::milliseconds abort_deadline{5000};
+  // The engine did not come back from an abort: ends the process, and with it what hangs.
+  std::function<void(const std::string& why)> on_abort_deadline;
+};
+
+class Agent {
+ public:
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+  using Finished = std::function<void(absl::Status)>;
+
+  Agent(AgentOptions options, WorkerMetrics* metrics);
+  ~Agent();  // ends the epoch
+
+  void Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
+
+  // Forms the epoch's group. Keys this rank sets go to `publish`; the caller delivers the others'
+  // to the rendezvous returned and cancels it when the stream breaks.
+  absl::StatusOr<std::shared_ptr<RelayRendezvous>> Connect(const v1::Fence& fence,
+                                                           RelayRendezvous::Publish publish,
+                                                           Finished finished);
+
+  // Queues one command of the stream `sink`; its event goes to the newest stream that asked for it.
+  // A sequence number that is done gets its recorded event again. ABORTED naming both values for a
+  // stale fence or a gap in the sequence: the stream should end with it.
+  absl::Status Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command);
+  // No command follows on this stream: it is closed after its last event.
+  void EndOfCommands(const std::shared_ptr<EventSink>& sink);
+
+  void SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardResponse> done);
+  void Abort(const v1::AbortRequest& request, Finished finished);
+  void Release(const v1::ReleaseRequest& request, Finished finished);
+
+  v1::WorkerInspectResponse Inspect() const;
+  std::string DumpJson() const;
+
+  // For the registry client.
+  struct Progress {
+    v1::Fence current;  // empty when idle
+    uint64_t last_queued_seq = 0;
+    uint64_t last_done_seq = 0;
+    bool outstanding() const { return last_queued_seq > last_done_seq; }
+  };
+  Progress progress() const;
+  void SeeTerm(uint64_t term);
+  void DropEpoch(const std::string& reason);  // as Abort; returns at once
+
+  const AgentOptions& options() const { return options_; }
+
+ private:
+  struct Record {  // one command of the epoch, for duplicates and Dump
+    uint64_t seq = 0;
+    std::string summary;
+    double seconds = 0;
+    v1::Event event;
+  };
+  // Membership in one epoch; a new one replaces it, so nothing of an old epoch is ever mixed in.
+  struct Epoch {
+    int rank = 0;
+    int world_size = 1;
+    BinLimits limits;
+    std::shared_ptr<engine::Engine> engine;  // null until prepared
+    std::shared_ptr<RelayRendezvous> relay;  // null until connecting
+    std::shared_ptr<EventSink> sink;         // newest Run stream
+    std::deque<Record> records;              // newest kRecords, by seq
+    uint64_t last_queued_seq = 0;
+    uint64_t last_done_seq = 0;
+    bool ended = false;  // its results are no longer sent
+  };
+  using EpochPtr = std::shared_ptr<Epoch>;
+
+  // agent.cc
+  void SetState(const char* state);  // mu_ held
+  absl::Status Refused(absl::Status status);
+  void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
+  absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
+                                                  const plan::Plan& plan, const EpochPtr& epoch);
+  absl::Status FormGroup(const EpochPtr& epoch);
+  EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
+  void EndEpoch(const std::string& reason);                           // control thread
+  v1::Error ErrorOf(const absl::Status& status, const Epoch& epoch, const std::string& phase) const;
+
+  // commands.cc
+  struct Work;
+  absl::StatusOr<Work> Decode(const v1::Command& command, const BinLimits& limits) const;
+  void Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Work>& work,
+               const std::string& phase, const std::string& summary);
+  absl::StatusOr<v1::Done> RunOn(engine::Engine& engine, const Work& work);
+  absl::StatusOr<v1::Done> Train(engine::Engine& engine, const engine::TrainStep& step);
+  void Report(const Epoch& epoch, const v1::Event& event);  // mu_ held, as the next
+  void Resend(const Epoch& epoch, uint64_t seq, EventSink* sink);
+
+  const AgentOptions options_;
+  WorkerMetrics* const metrics_;
+
+  mutable std::mutex mu_;
+  EpochGate gate_;
+  EpochPtr epoch_;   // null when idle
+  EpochPtr newest_;  // also after its end, for Dump
+  const char* state_ = "IDLE";
+  v1::WorkerInspectResponse last_step_;  // the fields of the last step only
+  engine::MemoryBytes memory_;
+
+  TaskThread executor_;
+  TaskThread control_;  // destroyed first: it waits for the executor
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_AGENT_H_

@@ -1,0 +1,265 @@
+// Agent: the Run stream's commands, in order, on the executor thread.
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/wire.h"
+
+namespace coxswain::agent {
+namespace {
+
+constexpr size_t kRecords = 256;
+
+const char* PhaseOf(const v1::Command& command) {
+  switch (command.kind_case()) {
+    case v1::Command::kTrain:
+      return "train";
+    case v1::Command::kEval:
+      return "eval";
+    case v1::Command::kSnapshot:
+      return "snapshot";
+    case v1::Command::kStop:
+      return "stop";
+    case v1::Command::KIND_NOT_SET:
+      break;
+  }
+  return "unknown";
+}
+
+std::string Summary(const v1::Command& command) {
+  const std::string phase = PhaseOf(command);
+  if (command.has_train()) {
+    return absl::StrCat(phase, " step ", command.train().step(), ", ",
+                        command.train().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_eval()) {
+    return absl::StrCat(phase, " step ", command.eval().step(), ", ",
+                        command.eval().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
+  return phase;
+}
+
+}  // namespace
+
+struct Agent::Work {
+  struct Snapshot {
+    int64_t finished_steps;
+  };
+  struct Stop {};
+  std::variant<engine::TrainStep, engine::BinBatch, Snapshot, Stop> what;
+};
+
+// A command that does not decode is the controller's mistake, not the user's.
+absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command,
+                                          const BinLimits& limits) const {
+  absl::Status status = absl::InvalidArgumentError("the command has no kind");
+  if (command.has_train()) {
+    auto step = DecodeTrain(command.train(), limits);
+    if (step.ok()) return Work{std::move(*step)};
+    status = step.status();
+  } else if (command.has_eval()) {
+    auto bins = DecodeBins(command.eval().bins(), limits);
+    if (bins.ok()) return Work{std::move(*bins)};
+    status = bins.status();
+  } else if (command.has_snapshot()) {
+    return Work{Work::Snapshot{command.snapshot().step()}};
+  } else if (command.has_stop()) {
+    return Work{Work::Stop{}};
+  }
+  return absl::InternalError(
+      absl::StrCat("malformed command ", command.seq(), ": ", status.message()));
+}
+
+absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command) {
+  BinLimits limits;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
+    limits = epoch_->limits;
+  }
+  auto work = Decode(command, limits);  // while the step before runs
+
+  std::lock_guard<std::mutex> lock(mu_);
+  if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
+  Epoch& epoch = *epoch_;
+  const bool connected = epoch.world_size == 1 || std::string_view(state_) == "CONNECTED" ||
+                         std::string_view(state_) == "RUNNING";
+  if (epoch.engine == nullptr || !connected) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Run: the worker is ", state_, ", expected ",
+                     epoch.world_size == 1 ? "READY or CONNECTED" : "CONNECTED"));
+  }
+  const uint64_t seq = command.seq();
+  if (seq == 0 || seq > epoch.last_queued_seq + 1) {
+    return absl::AbortedError(
+        absl::StrCat("command sequence number ", seq, ", expected ", epoch.last_queued_seq + 1));
+  }
+  if (epoch.sink != sink) {
+    if (epoch.sink != nullptr) {
+      epoch.sink->Close(absl::AbortedError("replaced by a newer Run stream of the same epoch"));
+    }
+    epoch.sink = sink;
+  }
+  if (sink->first_seq == 0) sink->first_seq = seq;
+  sink->last_seq = seq;
+  if (seq <= epoch.last_done_seq) {
+    Resend(epoch, seq, sink.get());
+    return absl::OkStatus();
+  }
+  if (seq <= epoch.last_queued_seq) return absl::OkStatus();  // its event comes when it is done
+  epoch.last_queued_seq = seq;
+  SetState("RUNNING");
+  executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
+                  summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });
+  return absl::OkStatus();
+}
+
+void Agent::Resend(const Epoch& epoch, uint64_t seq, EventSink* sink) {
+  for (const Record& record : epoch.records) {
+    if (record.seq != seq) continue;
+    v1::Event event = record.event;
+    *event.mutable_fence() = *gate_.current();
+    sink->Send(event);
+    return;
+  }
+  sink->Close(absl::AbortedError(absl::StrCat("the result of command ", seq,
+                                              " is no longer kept, the oldest kept is ",
+                                              epoch.records.front().seq)));
+}
+
+void Agent::EndOfCommands(const std::shared_ptr<EventSink>& sink) {
+  std::lock_guard<std::mutex> lock(mu_);
+  sink->half_closed = true;
+  const bool waiting = epoch_ != nullptr && epoch_->sink == sink && sink->first_seq != 0 &&
+                       epoch_->last_done_seq < sink->last_seq;
+  if (!waiting) sink->Close(absl::OkStatus());
+}
+
+void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Work>& work,
+                    const std::string& phase, const std::string& summary) {
+  std::shared_ptr<engine::Engine> engine;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (epoch->ended) return;
+    engine = epoch->engine;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  auto done = work.ok() ? RunOn(*engine, *work) : work.status();
+  engine = nullptr;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+
+  std::lock_guard<std::mutex> lock(mu_);
+  if (epoch->ended) return;
+  v1::Event event;
+  *event.mutable_fence() = *gate_.current();
+  event.set_seq(seq);
+  if (done.ok()) {
+    *event.mutable_done() = std::move(*done);
+  } else {
+    *event.mutable_failed() = ErrorOf(done.status(), *epoch, phase);
+  }
+  epoch->last_done_seq = seq;
+  epoch->records.push_back({seq, summary, took.count(), event});
+  if (epoch->records.size() > kRecords) epoch->records.pop_front();
+  Report(*epoch, event);
+  if (done.ok()) return;
+  log::Error("command failed", {{"job", event.fence().job()},
+                                {"rank", epoch->rank},
+                                {"command", summary},
+                                {"error", done.status().ToString()}});
+  if (epoch->sink != nullptr) epoch->sink->Close(absl::OkStatus());
+  CloseEpoch(absl::StrCat(summary, " failed: ", std::string(done.status().message())), "ABORTED");
+}
+
+// To the newest stream, if the command came on it.
+void Agent::Report(const Epoch& epoch, const v1::Event& event) {
+  EventSink* sink = epoch.sink.get();
+  if (sink == nullptr || event.seq() < sink->first_seq || event.seq() > sink->last_seq) return;
+  sink->Send(event);
+  if (sink->half_closed && event.seq() == sink->last_seq) sink->Close(absl::OkStatus());
+}
+
+absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) {
+  v1::Done done;
+  if (const auto* step = std::get_if<engine::TrainStep>(&work.what)) return Train(engine, *step);
+  if (const auto* bins = std::get_if<engine::BinBatch>(&work.what)) {
+    ASSIGN_OR_RETURN(const engine::EvalStats stats, engine.Evaluate(*bins));
+    done.set_loss_sum(stats.loss_sum);
+    done.set_targets(stats.targets);
+    done.set_tokens(stats.tokens);
+    *done.mutable_seconds() = ToWire(stats.seconds);
+    done.mutable_bin_ids()->Add(bins->bin_ids.begin(), bins->bin_ids.end());
+  } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
+    ASSIGN_OR_RETURN(const std::string digest, engine.Snapshot(snapshot->finished_steps));
+    done.set_state_digest(digest);
+  }
+  *done.mutable_memory() = ToWire(engine.memory());
+  return done;
+}
+
+absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::TrainStep& step) {
+  ASSIGN_OR_RETURN(const engine::StepStats stats, engine.Train(step));
+  const engine::MemoryBytes memory = engine.memory();
+  v1::Done done;
+  done.set_loss_sum(stats.loss_sum);
+  done.set_global_loss_sum(stats.global_loss_sum);
+  done.set_targets(stats.targets);
+  done.set_tokens(stats.tokens);
+  done.set_grad_norm(stats.grad_norm);
+  done.set_nonfinite(stats.nonfinite);
+  done.set_applied(stats.applied);
+  done.mutable_bin_ids()->Add(step.bins.bin_ids.begin(), step.bins.bin_ids.end());
+  *done.mutable_seconds() = ToWire(stats.seconds);
+  *done.mutable_memory() = ToWire(memory);
+  metrics_->CountStep(step, stats);
+  metrics_->SetMemory(memory);
+
+  std::lock_guard<std::mutex> lock(mu_);
+  memory_ = memory;
+  last_step_.set_last_step(step.step);
+  last_step_.set_last_loss_sum(stats.loss_sum);
+  last_step_.set_last_targets(stats.targets);
+  last_step_.set_last_tokens(stats.tokens);
+  const double seconds = stats.seconds.step;
+  last_step_.set_tokens_per_second(seconds > 0 ? static_cast<double>(stats.tokens) / seconds : 0);
+  *last_step_.mutable_seconds() = done.seconds();
+  *last_step_.mutable_last_bin_ids() = done.bin_ids();
+  return done;
+}
+
+void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardResponse> done) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (absl::Status status = gate_.Check(request.fence()); !status.ok()) {
+    return done(Refused(status));
+  }
+  executor_.Post([this, request, epoch = epoch_, done = std::move(done)] {
+    std::shared_ptr<engine::Engine> engine;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (epoch->ended) return done(absl::AbortedError("the epoch ended before SaveShard"));
+      engine = epoch->engine;
+    }
+    if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));
+    const auto files = engine->SaveShard(request.directory(), request.step());
+    if (!files.ok()) {
+      return done(absl::Status(files.status().code(),
+                               absl::StrCat("rank ", epoch->rank, " on ", options_.host,
+                                            ", save_shard: ", files.status().message())));
+    }
+    v1::SaveShardResponse response;
+    for (const engine::ShardFile& file : *files) {
+      v1::ShardFile* out = response.add_files();
+      out->set_name(file.name);
+      out->set_bytes(file.bytes);
+      out->set_sha256(file.sha256);
+    }
+    done(response);
+  });
+}
+
+}  // namespace coxswain::agent

@@ -1,0 +1,27 @@
+// Commands of the wire -> plain structs of the engine, checked once, here.
+#ifndef COXSWAIN_WORKER_AGENT_DECODE_H_
+#define COXSWAIN_WORKER_AGENT_DECODE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "coxswain/v1/worker_service.pb.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::agent {
+
+// What the plan allows in one command.
+struct BinLimits {
+  int64_t vocab_size = 0;
+  int64_t sequence_len = 0;  // tokens per bin
+  int64_t max_documents_per_bin = 0;
+};
+
+// InvalidArgument names the field, the index and both values. Empty bins are allowed: a rank may
+// have no part in a small last batch.
+absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits);
+absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits);
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_DECODE_H_

@@ -1,0 +1,81 @@
+// Agent: what it says about itself, at any time.
+#include <nlohmann/json.hpp>
+
+#include "common/hash.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/wire.h"
+
+namespace coxswain::agent {
+namespace {
+
+nlohmann::json FenceJson(const v1::Fence& fence) {
+  return {{"term", fence.term()},
+          {"job", fence.job()},
+          {"epoch", fence.epoch()},
+          {"worker_incarnation", fence.worker_incarnation()},
+          {"plan_hash", ToHex(fence.plan_hash())}};
+}
+
+nlohmann::json EventJson(const v1::Event& event) {
+  if (event.has_failed()) {
+    return {{"failed", event.failed().message()}, {"code", event.failed().code()}};
+  }
+  const v1::Done& done = event.done();
+  return {{"loss_sum", done.loss_sum()},   {"targets", done.targets()},
+          {"grad_norm", done.grad_norm()}, {"nonfinite", done.nonfinite()},
+          {"tokens", done.tokens()},       {"applied", done.applied()}};
+}
+
+nlohmann::json MemoryJson(const engine::MemoryBytes& memory) {
+  return {{"weights", memory.weights},     {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer}, {"activations", memory.activations},
+          {"workspace", memory.workspace}, {"peak", memory.peak}};
+}
+
+}  // namespace
+
+v1::WorkerInspectResponse Agent::Inspect() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  v1::WorkerInspectResponse response = last_step_;
+  if (gate_.current()) *response.mutable_fence() = *gate_.current();
+  response.set_state(state_);
+  response.set_host(options_.host);
+  response.set_device_name(options_.device_name);
+  response.set_threads(options_.threads);
+  *response.mutable_build() = options_.build;
+  *response.mutable_memory() = ToWire(memory_);
+  if (epoch_ != nullptr) {
+    response.set_rank(epoch_->rank);
+    response.set_last_done_seq(epoch_->last_done_seq);
+  }
+  return response;
+}
+
+std::string Agent::DumpJson() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  nlohmann::json dump = {{"state", state_},
+                         {"host", options_.host},
+                         {"incarnation", options_.incarnation},
+                         {"highest_term", gate_.highest_term()},
+                         {"fenced_messages", gate_.refused()},
+                         {"memory", MemoryJson(memory_)},
+                         {"last_step", last_step_.last_step()}};
+  if (gate_.current()) dump["fence"] = FenceJson(*gate_.current());
+  if (newest_ != nullptr) {
+    const Epoch& epoch = *newest_;
+    dump["rank"] = epoch.rank;
+    dump["world_size"] = epoch.world_size;
+    dump["last_queued_seq"] = epoch.last_queued_seq;
+    dump["last_done_seq"] = epoch.last_done_seq;
+    auto& commands = dump["commands"] = nlohmann::json::array();
+    for (const Record& record : epoch.records) {
+      commands.push_back({{"seq", record.seq},
+                          {"command", record.summary},
+                          {"seconds", record.seconds},
+                          {"event", EventJson(record.event)}});
+    }
+  }
+  return dump.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace coxswain::agent

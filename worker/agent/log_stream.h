@@ -1,0 +1,37 @@
+// One Logs call: the ring's tail, then live lines while the caller follows.
+#ifndef COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
+#define COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#include <grpcpp/support/server_callback.h>
+
+#include "coxswain/v1/worker_service.pb.h"
+
+namespace coxswain::agent {
+
+// Waits for lines on a thread of its own; deletes itself when the call is done.
+class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
+ public:
+  LogStream(const v1::WorkerLogsRequest& request, int rank);
+
+ private:
+  void Feed();
+  bool Send(const v1::LogLine& line);  // false: the caller is gone
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { delete this; }
+
+  const v1::WorkerLogsRequest request_;
+  const int rank_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool writing_ = false;
+  bool gone_ = false;
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_LOG_STREAM_H_

@@ -1,0 +1,164 @@
+#include "worker/agent/service.h"
+
+#include <string>
+#include <utility>
+
+#include "common/grpc_status.h"
+#include "worker/agent/log_stream.h"
+#include "worker/agent/queued_stream.h"
+#include "worker/agent/wire.h"
+
+namespace coxswain::agent {
+namespace {
+
+class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectResponse> {
+ public:
+  explicit ConnectStream(Agent* agent) : agent_(agent) { Begin(); }
+
+ private:
+  void OnMessage(const v1::ConnectRequest& message) override {
+    if (rendezvous_ == nullptr && !Start(message.fence())) return;
+    if (!message.key().empty()) rendezvous_->Deliver(message.key(), message.value());
+  }
+  void OnEndOfMessages() override {
+    if (rendezvous_ != nullptr) {
+      rendezvous_->Cancel("the controller closed the Connect stream");
+    } else {
+      outbox()->Close(absl::OkStatus());
+    }
+  }
+
+  bool Start(const v1::Fence& fence) {
+    auto started = agent_->Connect(
+        fence,
+        [out = outbox()](const std::string& key, const std::string& value) {
+          v1::ConnectResponse response;
+          response.mutable_set()->set_key(key);
+          response.mutable_set()->set_value(value);
+          out->Write(std::move(response));
+        },
+        [out = outbox()](const absl::Status& status) {
+          v1::ConnectResponse response;
+          v1::ConnectDone* done = response.mutable_done();
+          if (!status.ok()) {
+            *done->mutable_error() = ToError(status);
+            done->mutable_error()->set_phase("connect");
+          }
+          out->Write(std::move(response));
+          out->Close(absl::OkStatus());
+        });
+    if (!started.ok()) {
+      outbox()->Close(started.status());
+      return false;
+    }
+    rendezvous_ = std::move(*started);
+    return true;
+  }
+
+  Agent* const agent_;
+  std::shared_ptr<RelayRendezvous> rendezvous_;
+};
+
+class RunStream : public QueuedStream<v1::Command, v1::Event> {
+ public:
+  explicit RunStream(Agent* agent) : agent_(agent), sink_(std::make_shared<Sink>(outbox())) {
+    Begin();
+  }
+
+ private:
+  struct Sink : EventSink {
+    explicit Sink(std::shared_ptr<Outbox> outbox) : out(std::move(outbox)) {}
+    void Send(const v1::Event& event) override { out->Write(event); }
+    void Close(const absl::Status& status) override { out->Close(status); }
+    const std::shared_ptr<Outbox> out;
+  };
+
+  void OnMessage(const v1::Command& command) override {
+    const absl::Status status = agent_->Submit(sink_, command);
+    if (!status.ok()) sink_->Close(status);
+  }
+  void OnEndOfMessages() override { agent_->EndOfCommands(sink_); }
+
+  Agent* const agent_;
+  const std::shared_ptr<Sink> sink_;
+};
+
+// Finishes a unary call from whatever thread has its result.
+template <typename Response>
+auto Reply(grpc::ServerUnaryReactor* reactor, Response* response) {
+  return [reactor, response](absl::StatusOr<Response> result) {
+    if (result.ok()) *response = std::move(*result);
+    reactor->Finish(ToGrpc(result.status()));
+  };
+}
+
+auto Reply(grpc::ServerUnaryReactor* reactor) {
+  return [reactor](const absl::Status& status) { reactor->Finish(ToGrpc(status)); };
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
+                                           const v1::PrepareRequest* request,
+                                           v1::PrepareResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  agent_->Prepare(*request, Reply(reactor, response));
+  return reactor;
+}
+
+grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* Service::Connect(
+    grpc::CallbackServerContext*) {
+  return new ConnectStream(agent_);
+}
+
+grpc::ServerBidiReactor<v1::Command, v1::Event>* Service::Run(grpc::CallbackServerContext*) {
+  return new RunStream(agent_);
+}
+
+grpc::ServerUnaryReactor* Service::SaveShard(grpc::CallbackServerContext* context,
+                                             const v1::SaveShardRequest* request,
+                                             v1::SaveShardResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  agent_->SaveShard(*request, Reply(reactor, response));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext*,
+                                                     const v1::WorkerLogsRequest* request) {
+  return new LogStream(*request, agent_->Inspect().rank());
+}
+
+grpc::ServerUnaryReactor* Service::Inspect(grpc::CallbackServerContext* context,
+                                           const v1::WorkerInspectRequest*,
+                                           v1::WorkerInspectResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  *response = agent_->Inspect();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* Service::Dump(grpc::CallbackServerContext* context,
+                                        const v1::WorkerDumpRequest*,
+                                        v1::WorkerDumpResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  response->set_json(agent_->DumpJson());
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* Service::Abort(grpc::CallbackServerContext* context,
+                                         const v1::AbortRequest* request, v1::AbortResponse*) {
+  auto* reactor = context->DefaultReactor();
+  agent_->Abort(*request, Reply(reactor));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* Service::Release(grpc::CallbackServerContext* context,
+                                           const v1::ReleaseRequest* request,
+                                           v1::ReleaseResponse*) {
+  auto* reactor = context->DefaultReactor();
+  agent_->Release(*request, Reply(reactor));
+  return reactor;
+}
+
+}  // namespace coxswain::agent

@@ -1,0 +1,49 @@
+#include "worker/agent/wire.h"
+
+#include <string>
+
+namespace coxswain::agent {
+
+v1::MemoryBytes ToWire(const engine::MemoryBytes& memory) {
+  v1::MemoryBytes wire;
+  wire.set_weights(memory.weights);
+  wire.set_gradients(memory.gradients);
+  wire.set_optimizer(memory.optimizer);
+  wire.set_activations(memory.activations);
+  wire.set_workspace(memory.workspace);
+  wire.set_peak(memory.peak);
+  return wire;
+}
+
+v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds) {
+  v1::PhaseSeconds wire;
+  wire.set_forward(seconds.forward);
+  wire.set_backward(seconds.backward);
+  wire.set_comm(seconds.comm);
+  wire.set_optimizer(seconds.optimizer);
+  wire.set_step(seconds.step);
+  return wire;
+}
+
+v1::Error ToError(const absl::Status& status) {
+  v1::Error error;
+  error.set_code(absl::StatusCodeToString(status.code()));
+  error.set_message(std::string(status.message()));
+  error.set_rank(-1);
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kResourceExhausted:
+      error.set_kind(v1::ERROR_KIND_USER);
+      break;
+    default:
+      error.set_kind(v1::ERROR_KIND_SYSTEM);
+  }
+  return error;
+}
+
+}  // namespace coxswain::agent

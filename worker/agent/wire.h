@@ -1,0 +1,20 @@
+// Plain structs -> messages.
+#ifndef COXSWAIN_WORKER_AGENT_WIRE_H_
+#define COXSWAIN_WORKER_AGENT_WIRE_H_
+
+#include "absl/status/status.h"
+#include "coxswain/v1/common.pb.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::agent {
+
+v1::MemoryBytes ToWire(const engine::MemoryBytes& memory);
+v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
+
+// Code, message and kind. USER: InvalidArgument, NotFound, FailedPrecondition, OutOfRange,
+// PermissionDenied, Unimplemented, ResourceExhausted; all others are SYSTEM, worth a retry.
+v1::Error ToError(const absl::Status& status);
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_WIRE_H_

@@ -1,0 +1,151 @@
+#include "worker/agent/worker_metrics.h"
+
+#include <array>
+#include <utility>
+
+#include "common/metrics.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+
+namespace coxswain::agent {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+
+constexpr std::array kStates = {"IDLE", "PREPARING", "READY", "CONNECTED", "RUNNING", "ABORTED"};
+constexpr std::array kPhases = {"forward", "backward", "comm", "optimizer"};
+constexpr std::array kClasses = {"weights",     "gradients", "optimizer",
+                                 "activations", "workspace", "peak"};
+
+Family<Counter>& Counters(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Family<Gauge>& Gauges(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+struct WorkerMetrics::Families {
+  explicit Families(prometheus::Registry& r)
+      : tokens(Counters(r, "coxswain_worker_train_tokens_total", "Tokens of this rank, trained")),
+        nonfinite(Counters(r, "coxswain_worker_nonfinite_steps_total",
+                           "Steps with a non-finite gradient, not applied")),
+        phases(Counters(r, "coxswain_worker_step_phase_seconds_total",
+                        "Seconds spent in each phase of the training steps")),
+        rate(Gauges(r, "coxswain_worker_tokens_per_second", "This rank, last training step")),
+        loss(Gauges(r, "coxswain_worker_train_loss", "Loss of the last step's global batch")),
+        norm(Gauges(r, "coxswain_worker_grad_norm", "Global norm of the last step, unclipped")),
+        step(Gauges(r, "coxswain_worker_step", "0-based index of the last finished step")),
+        memory(Gauges(r, "coxswain_worker_memory_bytes", "Memory of this rank by class")),
+        duration(prometheus::BuildHistogram()
+                     .Name("coxswain_worker_step_duration_seconds")
+                     .Help("Time of one training step")
+                     .Register(r)),
+        states(Gauges(r, "coxswain_worker_state", "1 on the current state")),
+        fenced(Counters(r, "coxswain_worker_fenced_messages_total",
+                        "Requests refused because their fence was stale")) {}
+  Family<Counter>&tokens, &nonfinite, &phases;
+  Family<Gauge>&rate, &loss, &norm, &step, &memory;
+  Family<Histogram>& duration;
+  Family<Gauge>& states;
+  Family<Counter>& fenced;
+};
+
+// One label set in each family of a job; removed from the families at destruction.
+struct WorkerMetrics::Series {
+  Series(Families& f, const prometheus::Labels& labels)
+      : families(f),
+        tokens(f.tokens.Add(labels)),
+        nonfinite(f.nonfinite.Add(labels)),
+        rate(f.rate.Add(labels)),
+        loss(f.loss.Add(labels)),
+        norm(f.norm.Add(labels)),
+        step(f.step.Add(labels)),
+        duration(f.duration.Add(
+            labels, Histogram::BucketBoundaries{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10,
+                                                20, 50, 100, 200, 500})) {
+    for (const char* name : kPhases) phases.push_back(&f.phases.Add(With(labels, "phase", name)));
+    for (const char* name : kClasses) memory.push_back(&f.memory.Add(With(labels, "class", name)));
+  }
+  ~Series() {
+    families.tokens.Remove(&tokens);
+    families.nonfinite.Remove(&nonfinite);
+    families.rate.Remove(&rate);
+    families.loss.Remove(&loss);
+    families.norm.Remove(&norm);
+    families.step.Remove(&step);
+    families.duration.Remove(&duration);
+    for (Counter* phase : phases) families.phases.Remove(phase);
+    for (Gauge* bytes : memory) families.memory.Remove(bytes);
+  }
+  static prometheus::Labels With(prometheus::Labels labels, const char* name, const char* value) {
+    labels.emplace(name, value);
+    return labels;
+  }
+
+  Families& families;
+  Counter &tokens, &nonfinite;
+  Gauge &rate, &loss, &norm, &step;
+  Histogram& duration;
+  std::vector<Counter*> phases;
+  std::vector<Gauge*> memory;
+};
+
+WorkerMetrics::WorkerMetrics()
+    : registry_(std::make_shared<prometheus::Registry>()),
+      families_(std::make_unique<Families>(*registry_)) {
+  AddProcessMetrics("worker", registry_.get());
+  families_->fenced.Add({});
+  SetState("IDLE");
+}
+
+WorkerMetrics::~WorkerMetrics() = default;
+
+void WorkerMetrics::SetState(const std::string& state) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (const char* name : kStates) families_->states.Add({{"state", name}}).Set(state == name);
+}
+
+void WorkerMetrics::CountFenced(uint64_t refused_so_far) {
+  std::lock_guard<std::mutex> lock(mu_);
+  families_->fenced.Add({}).Increment(static_cast<double>(refused_so_far - refused_));
+  refused_ = refused_so_far;
+}
+
+void WorkerMetrics::BeginEpoch(const std::string& job, int rank) {
+  std::lock_guard<std::mutex> lock(mu_);
+  series_.reset();
+  series_ = std::make_unique<Series>(
+      *families_, prometheus::Labels{{"job", job}, {"rank", std::to_string(rank)}});
+}
+
+void WorkerMetrics::SetMemory(const engine::MemoryBytes& m) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const std::array bytes = {m.weights,     m.gradients, m.optimizer,
+                            m.activations, m.workspace, m.peak};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    series_->memory[i]->Set(static_cast<double>(bytes[i]));
+  }
+}
+
+void WorkerMetrics::CountStep(const engine::TrainStep& step, const engine::StepStats& stats) {
+  std::lock_guard<std::mutex> lock(mu_);
+  Series& s = *series_;
+  s.tokens.Increment(static_cast<double>(stats.tokens));
+  if (stats.nonfinite > 0) s.nonfinite.Increment();
+  if (stats.seconds.step > 0) s.rate.Set(static_cast<double>(stats.tokens) / stats.seconds.step);
+  s.loss.Set(stats.global_loss_sum / static_cast<double>(step.loss_denominator));
+  s.norm.Set(stats.grad_norm);
+  s.step.Set(static_cast<double>(step.step));
+  s.duration.Observe(stats.seconds.step);
+  const std::array seconds = {stats.seconds.forward, stats.seconds.backward, stats.seconds.comm,
+                              stats.seconds.optimizer};
+  for (size_t i = 0; i < seconds.size(); ++i) s.phases[i]->Increment(seconds[i]);
+}
+
+}  // namespace coxswain::agent

@@ -1,0 +1,44 @@
+// This worker's rows of the metrics table (common/README.md).
+#ifndef COXSWAIN_WORKER_AGENT_WORKER_METRICS_H_
+#define COXSWAIN_WORKER_AGENT_WORKER_METRICS_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "prometheus/registry.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::agent {
+
+// Thread-safe. The series of a job stay until the worker joins another epoch.
+class WorkerMetrics {
+ public:
+  WorkerMetrics();
+  ~WorkerMetrics();
+
+  const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
+
+  void SetState(const std::string& state);
+  void CountFenced(uint64_t refused_so_far);
+  // Drops the series of the epoch before and begins those of (job, rank).
+  void BeginEpoch(const std::string& job, int rank);
+  void SetMemory(const engine::MemoryBytes& memory);
+  void CountStep(const engine::TrainStep& step, const engine::StepStats& stats);
+
+ private:
+  struct Families;
+  struct Series;
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::unique_ptr<Families> families_;
+  std::mutex mu_;
+  std::unique_ptr<Series> series_;  // null before the first epoch
+  uint64_t refused_ = 0;
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_WORKER_METRICS_H_
