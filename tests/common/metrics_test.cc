@@ -22,7 +22,7 @@ std::string Scrape(const std::string& address) {
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
-  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+  const std::string request = "GET /metrics HTTP/1.0\r\nConnection: close\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string reply;
   char buffer[4096];

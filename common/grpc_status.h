@@ -1,0 +1,24 @@
+// absl::Status <-> grpc::Status: the codes are the same numbers.
+#ifndef COXSWAIN_COMMON_GRPC_STATUS_H_
+#define COXSWAIN_COMMON_GRPC_STATUS_H_
+
+#include <string>
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace coxswain {
+
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
+                      std::string(status.message()));
+}
+
+inline absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_GRPC_STATUS_H_

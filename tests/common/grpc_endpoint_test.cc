@@ -1,0 +1,74 @@
+#include "common/grpc_endpoint.h"
+
+#include <grpcpp/server.h>
+#include <gtest/gtest.h>
+
+#include "common/grpc_status.h"
+#include "coxswain/v1/registry_service.grpc.pb.h"
+
+namespace coxswain {
+namespace {
+
+TEST(SocketAddressTest, ParsesHostAndPort) {
+  EXPECT_EQ(ParseSocketAddress("127.0.0.1:7070")->text(), "127.0.0.1:7070");
+  EXPECT_EQ(ParseSocketAddress("[::1]:0")->host, "::1");
+  EXPECT_EQ(ParseSocketAddress("[::1]:0")->text(), "[::1]:0");
+  EXPECT_EQ(ParseSocketAddress("worker-3.crew:65535")->port, 65535);
+}
+
+TEST(SocketAddressTest, RefusesEverythingElse) {
+  for (const char* text :
+       {"", "7070", "host", "host:", ":7070", "host:-1", "host:65536", "host:x", "::1:7070"}) {
+    const auto address = ParseSocketAddress(text);
+    ASSERT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_NE(address.status().message().find(text), std::string::npos);
+  }
+}
+
+TEST(GrpcEndpointTest, PlaintextOnLoopbackOnly) {
+  for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
+    EXPECT_TRUE(ServerCredentials({host, 0}, {}, false).ok());
+    EXPECT_TRUE(ChannelCredentials({host, 0}, {}, false).ok());
+  }
+  for (bool insecure : {false, true}) {
+    const absl::Status server = ServerCredentials({"0.0.0.0", 0}, {}, insecure).status();
+    EXPECT_EQ(server.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(server.message().find("--tls-cert"), std::string::npos) << server;
+    const absl::Status client = ChannelCredentials({"head.crew", 7070}, {}, insecure).status();
+    EXPECT_EQ(client.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(client.message().find("--tls-ca"), std::string::npos) << client;
+  }
+}
+
+TEST(GrpcEndpointTest, MissingCertificateFileIsNamed) {
+  const TlsFiles files{"/none/cert.pem", "/none/key.pem", ""};
+  const absl::Status status = ServerCredentials({"0.0.0.0", 0}, files, false).status();
+  EXPECT_NE(status.message().find("/none/cert.pem"), std::string::npos) << status;
+}
+
+TEST(GrpcEndpointTest, PortInUseNamesTheAddressAndTheReason) {
+  SocketAddress first{"127.0.0.1", 0};
+  v1::Registry::CallbackService service;
+  grpc::ServerBuilder one, two;
+  one.RegisterService(&service);
+  two.RegisterService(&service);
+  auto server = StartServer(&one, &first, grpc::InsecureServerCredentials());
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_NE(first.port, 0);
+  SocketAddress second = first;
+  const auto refused = StartServer(&two, &second, grpc::InsecureServerCredentials());
+  ASSERT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(refused.status().message().find(first.text()), std::string::npos);
+  EXPECT_NE(refused.status().message().find("Address already in use"), std::string::npos)
+      << refused.status();
+}
+
+TEST(GrpcStatusTest, CodesAndMessagesSurviveBothWays) {
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), code == 0 ? "" : "why");
+    EXPECT_EQ(FromGrpc(ToGrpc(status)), status);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain
