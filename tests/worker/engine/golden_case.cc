@@ -1,0 +1,140 @@
+#include "tests/worker/engine/golden_case.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+
+#include "common/safetensors.h"
+#include "nlohmann/json.hpp"
+#include "tests/worker/engine/test_plan.h"
+
+namespace coxswain::engine {
+namespace {
+
+nlohmann::json ReadJson(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error("cannot read " + path);
+  return nlohmann::json::parse(in);
+}
+
+std::unique_ptr<SafetensorsFile> Open(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = SafetensorsFile::Open(path);
+  if (!file.ok()) throw std::runtime_error(file.status().ToString());
+  return std::move(*file);
+}
+
+template <typename T>
+std::vector<T> ReadIntegers(const SafetensorsFile& file, const std::string& name) {
+  const TensorInfo* tensor = file.Find(name);
+  if (tensor == nullptr) throw std::runtime_error(file.path() + " lacks " + name);
+  std::vector<T> values(static_cast<size_t>(tensor->elements()));
+  if (tensor->bytes != static_cast<int64_t>(values.size() * sizeof(T))) {
+    throw std::runtime_error(file.path() + ": " + name + " has another dtype");
+  }
+  std::memcpy(values.data(), tensor->data, static_cast<size_t>(tensor->bytes));
+  return values;
+}
+
+void ReadBatch(const std::string& path, GoldenCase* golden) {
+  const std::unique_ptr<SafetensorsFile> file = Open(path);
+  const std::vector<int64_t> ids = ReadIntegers<int64_t>(*file, "input_ids");
+  const std::vector<int64_t> labels = ReadIntegers<int64_t>(*file, "labels");
+  const std::vector<int32_t> cu_seqlens = ReadIntegers<int32_t>(*file, "cu_seqlens");
+  BinBatch& bins = golden->bins;
+  bins.bin_ids = {0};
+  bins.documents_per_bin = {static_cast<int32_t>(cu_seqlens.size()) - 1};
+  for (size_t i = 1; i < cu_seqlens.size(); ++i) {
+    bins.document_lengths.push_back(cu_seqlens[i] - cu_seqlens[i - 1]);
+  }
+  for (size_t t = 0; t < ids.size(); ++t) {
+    bins.token_ids.push_back(static_cast<int32_t>(ids[t]));
+    bins.targets.push_back(labels[t] == -100 ? 0 : 1);
+  }
+}
+
+PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& optimizer) {
+  PlanOptions options;
+  options.model_path = directory;
+  options.weight_decay = optimizer.at("weight_decay").get<double>();
+  if (!std::filesystem::exists(directory + "/adapter")) return options;
+  options.init_from = directory + "/adapter";
+  const nlohmann::json adapter = ReadJson(options.init_from + "/adapter_config.json");
+  const double alpha = adapter.at("lora_alpha").get<double>();
+  options.lora_rank = adapter.at("r").get<int64_t>();
+  const double rank = static_cast<double>(options.lora_rank);
+  options.lora_scale = alpha / (adapter.at("use_rslora").get<bool>() ? std::sqrt(rank) : rank);
+  options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
+  return options;
+}
+
+}  // namespace
+
+bool FixturesDemanded() { return std::getenv("COXSWAIN_FIXTURES") != nullptr; }
+
+std::string FindGoldenCase(const std::string& name) {
+  std::vector<std::string> folders = {"../shared/fixtures", "tests/fixtures/golden"};
+  if (FixturesDemanded()) folders = {std::getenv("COXSWAIN_FIXTURES")};
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/" + name;
+    if (std::filesystem::exists(path)) return std::filesystem::absolute(path).string();
+  }
+  return "";
+}
+
+Tensors ReadTensors(const std::string& path) {
+  const std::unique_ptr<SafetensorsFile> file = Open(path);
+  Tensors tensors;
+  for (const TensorInfo& tensor : file->tensors()) {
+    std::vector<float>& values = tensors[tensor.name];
+    values.resize(static_cast<size_t>(tensor.elements()));
+    if (absl::Status status = CopyAsFloat(tensor, values.data()); !status.ok()) {
+      throw std::runtime_error(path + ": " + status.ToString());
+    }
+  }
+  return tensors;
+}
+
+GoldenCase LoadGoldenCase(const std::string& name, const std::string& directory) {
+  GoldenCase golden;
+  golden.name = name;
+  const nlohmann::json expected = ReadJson(directory + "/expected.json");
+  const nlohmann::json& optimizer = expected.at("optimizer");
+  ReadBatch(directory + "/batch.safetensors", &golden);
+  const PlanOptions options = ReadOptions(directory, optimizer);
+  golden.plan = MakePlan(options);
+  golden.plan.beta1 = optimizer.at("betas").at(0).get<double>();
+  golden.plan.beta2 = optimizer.at("betas").at(1).get<double>();
+  golden.plan.eps = optimizer.at("eps").get<double>();
+  golden.plan.max_grad_norm = optimizer.at("clip_global_norm").get<double>();
+  golden.targets = expected.at("valid_tokens").get<int64_t>();
+  golden.loss = expected.at("loss").get<double>();
+  golden.grad_norm = expected.at("grad_norm").get<double>();
+  for (const nlohmann::json& step : expected.at("trajectory")) {
+    golden.trajectory.push_back({step.at("loss").get<double>(), step.at("grad_norm").get<double>(),
+                                 step.at("lr").get<double>()});
+  }
+  golden.logits = ReadTensors(directory + "/logits.safetensors").at("logits");
+  golden.gradients = ReadTensors(directory + "/grads.safetensors");
+  golden.final = ReadTensors(directory + "/final.safetensors");
+  golden.initial =
+      ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
+                                        : directory + "/model.safetensors");
+  return golden;
+}
+
+double RelativeError(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) throw std::runtime_error("tensors of different size");
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,159 @@
+// Whole model, adapters and optimizer against golden values. Invariant engine-1.
+// Limits: a float32 run in libtorch reaches a tenth of each (README.md of the fixtures).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "kernels/gemm.h"
+#include "tests/worker/engine/golden_case.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/step.h"
+
+namespace coxswain::engine {
+namespace {
+
+constexpr double kLogitsLimit = 1e-5, kLossLimit = 1e-6, kGradientLimit = 2e-5;
+constexpr double kStepLossLimit = 1e-5, kStepNormLimit = 5e-5;
+constexpr double kWeightLimit = 5e-4, kKeyBiasLimit = 5e-3;
+
+class GoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string directory = FindGoldenCase(GetParam());
+    if (directory.empty()) {
+      ASSERT_FALSE(FixturesDemanded()) << "COXSWAIN_FIXTURES lacks case " << GetParam();
+      GTEST_SKIP() << "needs ../shared/fixtures/" << GetParam();
+    }
+    golden_ = LoadGoldenCase(GetParam(), directory);
+  }
+
+  TrainStep Step(int64_t step) const {
+    TrainStep train;
+    train.step = step;
+    train.bins = golden_.bins;
+    train.loss_denominator = golden_.targets;
+    train.learning_rate = golden_.trajectory[static_cast<size_t>(step)].learning_rate;
+    return train;
+  }
+
+  GoldenCase golden_;
+};
+
+// Largest error over named tensors.
+struct Worst {
+  double error = 0;
+  std::string name;
+  int tensors = 0;
+
+  void Add(const std::string& tensor, double value) {
+    ++tensors;
+    if (value >= error || std::isnan(value)) {
+      error = value;
+      name = tensor;
+    }
+  }
+};
+
+// Logits of every token, from the final norm that the last forward left behind.
+std::vector<float> Logits(const State& state, int64_t tokens) {
+  const int64_t vocab = state.plan.model.vocab_size, hidden = state.plan.model.hidden_size;
+  std::vector<float> logits(static_cast<size_t>(tokens * vocab));
+  kernels::GemmArgs gemm;
+  gemm.spec.transpose_b = true;
+  gemm.m = tokens;
+  gemm.n = vocab;
+  gemm.k = hidden;
+  gemm.a = state.buffers.final_norm;
+  gemm.lda = hidden;
+  gemm.b = state.model.head.value;
+  gemm.ldb = hidden;
+  gemm.c = logits.data();
+  gemm.ldc = vocab;
+  kernels::Gemm(gemm, nullptr);
+  return logits;
+}
+
+TEST_P(GoldenTest, LogitsLossAndGradients) {
+  std::string doing;
+  absl::StatusOr<std::unique_ptr<State>> state = MakeState(golden_.plan, 0, "", &doing);
+  ASSERT_TRUE(state.ok()) << state.status();
+  StepStats stats;
+  AccumulateGradients(**state, Step(0), &stats);
+  ASSERT_EQ(stats.targets, golden_.targets);
+  const double loss = stats.loss_sum / static_cast<double>(stats.targets);
+  EXPECT_LE(std::abs(loss - golden_.loss), kLossLimit * golden_.loss);
+  const double logits_error = RelativeError(Logits(**state, stats.tokens), golden_.logits);
+  EXPECT_LE(logits_error, kLogitsLimit);
+
+  Worst worst;
+  const State& s = **state;
+  for (size_t i = 0; i < s.plan.parameters.size(); ++i) {
+    const plan::Parameter& parameter = s.plan.parameters[i];
+    if (!parameter.trainable()) continue;
+    const float* gradient = s.buffers.gradients + s.layout.gradient_offset[i];
+    ASSERT_EQ(golden_.gradients.count(parameter.name), 1u) << parameter.name;
+    const double error = RelativeError({gradient, gradient + parameter.elements()},
+                                       golden_.gradients.at(parameter.name));
+    EXPECT_LE(error, kGradientLimit) << parameter.name;
+    worst.Add(parameter.name, error);
+  }
+  EXPECT_EQ(static_cast<size_t>(worst.tensors), golden_.gradients.size());
+  std::printf("%s: loss %.2e relative, logits %.2e, %d gradients, worst %.2e (%s)\n",
+              golden_.name.c_str(), std::abs(loss / golden_.loss - 1), logits_error, worst.tensors,
+              worst.error, worst.name.c_str());
+}
+
+TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  double worst_loss = 0, worst_norm = 0;
+  for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
+    const GoldenStep& expected = golden_.trajectory[i];
+    const absl::StatusOr<StepStats> stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
+    EXPECT_LE(std::abs(loss - expected.loss), kStepLossLimit) << "step " << i;
+    EXPECT_LE(std::abs(stats->grad_norm / expected.grad_norm - 1), kStepNormLimit) << "step " << i;
+    worst_loss = std::max(worst_loss, std::abs(loss - expected.loss));
+    worst_norm = std::max(worst_norm, std::abs(stats->grad_norm / expected.grad_norm - 1));
+  }
+  ASSERT_EQ(golden_.trajectory.size(), 20u);
+
+  const std::string directory = testing::TempDir() + "/golden_" + golden_.name;
+  std::filesystem::create_directories(directory);
+  ASSERT_TRUE((*engine)->Snapshot(20).ok());
+  ASSERT_TRUE((*engine)->SaveShard(directory, 20).ok());
+  const Tensors trained = ReadTensors(directory + "/rank-0.safetensors");
+  Worst worst;
+  for (const auto& [name, expected] : golden_.final) {
+    ASSERT_EQ(trained.count(name), 1u) << name;
+    double difference = 0, travelled = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double end = expected[i];
+      difference += std::pow(trained.at(name)[i] - end, 2);
+      travelled += std::pow(end - static_cast<double>(golden_.initial.at(name)[i]), 2);
+    }
+    const double error = std::sqrt(difference / travelled);
+    const bool key_bias = name.find("k_proj.bias") != std::string::npos;
+    EXPECT_LE(error, key_bias ? kKeyBiasLimit : kWeightLimit) << name;
+    worst.Add(name, key_bias ? error * kWeightLimit / kKeyBiasLimit : error);
+  }
+  EXPECT_EQ(trained.size(), 3 * golden_.final.size());
+  std::printf(
+      "%s: 20 steps, worst loss difference %.2e, norm %.2e; %d final tensors, worst %.2e of "
+      "the distance (%s)\n",
+      golden_.name.c_str(), worst_loss, worst_norm, worst.tensors, worst.error, worst.name.c_str());
+  std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
+                         testing::Values("qwen2_full", "llama_full", "llama31_rope_full",
+                                         "mistral_full", "mistral_swa_full", "qwen3_full",
+                                         "qwen2_lora", "qwen2_lora_plus", "llama_rslora"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace coxswain::engine

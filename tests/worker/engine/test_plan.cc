@@ -1,0 +1,89 @@
+#include "tests/worker/engine/test_plan.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "common/model/parameter_table.h"
+#include "controller/planner/buffer_table.h"
+#include "worker/engine/weights.h"
+
+namespace coxswain::engine {
+namespace {
+
+template <typename T>
+T Value(absl::StatusOr<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return std::move(result).value();
+}
+
+void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
+  const bool lora = options.lora_rank > 0;
+  plan->groups = {{lora ? "lora_a" : "weights", 1.0, options.weight_decay, 0},
+                  {lora ? "lora_b" : "norms_and_biases", lora ? options.lora_plus_ratio : 1.0,
+                   options.weight_decay, 0}};
+  int64_t index = 0;
+  for (plan::Parameter& parameter : plan->parameters) {
+    const bool adapter = IsAdapter(parameter.role);
+    if (lora && !adapter) continue;
+    const bool second = lora ? !IsLoraA(parameter.role) : parameter.cols == 1;
+    parameter.group = second ? 1 : 0;
+    parameter.save_rank = static_cast<int32_t>(index++ % options.replicate);
+  }
+}
+
+}  // namespace
+
+void Finish(plan::Plan* plan) {
+  for (plan::ParameterGroup& group : plan->groups) group.expected_elements = 0;
+  for (const plan::Parameter& parameter : plan->parameters) {
+    if (!parameter.trainable()) continue;
+    plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();
+  }
+  plan->buffers = planner::BufferTable(*plan);
+}
+
+plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options) {
+  plan::Plan plan;
+  plan.job = "test";
+  plan.recipe_hash = std::string(32, 'r');
+  plan.model_path = options.model_path;
+  plan.init = options.init;
+  plan.model = config;
+  plan.parameters = model::BaseParameterTable(config);
+  if (options.lora_rank > 0) {
+    plan.parameters =
+        Value(model::WithLora(plan.parameters, config, options.lora_rank, {"all-linear"}));
+    plan.lora = {options.lora_rank, options.lora_scale, options.dropout, options.init_from};
+  }
+  AssignGroups(options, &plan);
+  plan.replicate = options.replicate;
+  plan.sequence_len = options.sequence_len;
+  plan.micro_batch_bins = options.micro_batch_bins;
+  plan.max_documents_per_bin = options.max_documents_per_bin;
+  plan.lm_head_chunk_tokens = options.head_chunk;
+  plan.recompute = options.recompute;
+  Finish(&plan);
+  return plan;
+}
+
+plan::Plan MakePlan(const PlanOptions& options) {
+  return MakePlan(Value(model::ReadModelConfig(options.model_path)), options);
+}
+
+model::ModelConfig SmallConfig() {
+  model::ModelConfig config;
+  config.architecture = "Qwen2ForCausalLM";
+  config.vocab_size = 131;
+  config.hidden_size = 48;
+  config.intermediate_size = 72;
+  config.num_layers = 3;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 12;
+  config.tie_embeddings = true;
+  config.qkv_bias = true;
+  config.layer_windows = {0, 0, 0};
+  return config;
+}
+
+}  // namespace coxswain::engine

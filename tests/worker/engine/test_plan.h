@@ -1,0 +1,42 @@
+// Plans for tests, made as the planner makes them: model directory -> config -> table -> buffers.
+#ifndef COXSWAIN_TESTS_WORKER_ENGINE_TEST_PLAN_H_
+#define COXSWAIN_TESTS_WORKER_ENGINE_TEST_PLAN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/model/model_config.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::engine {
+
+struct PlanOptions {
+  std::string model_path;  // for loading; with init "random" never opened
+  std::string init = "pretrained";
+  int64_t lora_rank = 0;  // 0: full fine-tuning
+  double lora_scale = 2.0;
+  double lora_plus_ratio = 1.0;
+  double dropout = 0.0;
+  std::string init_from;
+  double weight_decay = 0.01;
+  int32_t replicate = 1;
+  int64_t sequence_len = 128;
+  int64_t micro_batch_bins = 1;
+  int64_t max_documents_per_bin = 8;
+  int64_t head_chunk = 40;  // smaller than the batches, so that chunks have a tail
+  std::string recompute = "none";
+};
+
+// Throws std::runtime_error with the status of what failed.
+plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options);
+plan::Plan MakePlan(const PlanOptions& options);  // config of options.model_path
+
+// Recomputes what follows from parameters and settings: expected elements and the buffer table.
+void Finish(plan::Plan* plan);
+
+// A model of a few hundred thousand parameters with odd extents, for init "random".
+model::ModelConfig SmallConfig();
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_TESTS_WORKER_ENGINE_TEST_PLAN_H_
