@@ -23,12 +23,6 @@ size_t TokensWithin(const Tokenizer& tokenizer, std::span<const int32_t> ids, si
   return count;
 }
 
-EncodedDocument Dropped(Outcome outcome) {
-  EncodedDocument document;
-  document.outcome = outcome;
-  return document;
-}
-
 }  // namespace
 
 TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
@@ -75,9 +69,9 @@ absl::StatusOr<EncodedDocument> DocumentEncoder::Encode(const Record& record) co
           absl::StrCat("the document has ", length, " tokens, above sequence_len ", sequence_len_,
                        "; raise it or set excess_length to truncate or drop"));
     }
-    if (excess_length_ == config::ExcessLength::kDrop) return Dropped(Outcome::kTooLong);
-    tokens.ids.resize(sequence_len_);
-    document.outcome = Outcome::kTruncated;
+    document.outcome =
+        excess_length_ == config::ExcessLength::kDrop ? Outcome::kTooLong : Outcome::kTruncated;
+    if (document.outcome == Outcome::kTruncated) tokens.ids.resize(sequence_len_);
   }
   document.target_bits.assign((tokens.ids.size() + 7) / 8, 0);
   bool any_target = false;
@@ -86,7 +80,7 @@ absl::StatusOr<EncodedDocument> DocumentEncoder::Encode(const Record& record) co
     document.target_bits[t / 8] |= static_cast<uint8_t>(1 << (t % 8));
     any_target = true;
   }
-  if (!any_target) return Dropped(Outcome::kNoTarget);
+  if (!any_target && document.outcome != Outcome::kTooLong) document.outcome = Outcome::kNoTarget;
   document.ids = std::move(tokens.ids);
   return document;
 }

@@ -24,7 +24,7 @@ enum class Outcome {
 
 struct EncodedDocument {
   Outcome outcome = Outcome::kKept;
-  std::vector<int32_t> ids;  // empty when dropped
+  std::vector<int32_t> ids;
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
 };

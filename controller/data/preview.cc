@@ -1,0 +1,144 @@
+#include "controller/data/preview.h"
+
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/data/document_encoder.h"
+#include "controller/data/escape_token.h"
+#include "controller/data/readers/record_parser.h"
+#include "controller/data/readers/record_reader.h"
+#include "controller/data/tokenizer/byte_alphabet.h"
+#include "controller/data/tokenizer/tokenizer.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr int kIgnoredLabel = -100;
+constexpr char kGreen[] = "\x1b[32m", kGrey[] = "\x1b[90m", kPlain[] = "\x1b[0m";
+
+std::string NoteOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kKept:
+      return "";
+    case Outcome::kTruncated:
+      return "truncated to sequence_len";
+    case Outcome::kTooLong:
+      return "dropped: above sequence_len";
+    case Outcome::kNoTarget:
+      break;
+  }
+  return "dropped: no trainable token";
+}
+
+std::vector<PreviewToken> TokensOf(const Tokenizer& tokenizer, const EncodedDocument& document) {
+  std::vector<PreviewToken> tokens;
+  for (size_t t = 0; t < document.ids.size(); ++t) {
+    const int32_t id = document.ids[t];
+    const std::string_view written = tokenizer.IdToToken(id);
+    const bool target = t > 0 && (document.target_bits[(t - 1) / 8] >> ((t - 1) % 8) & 1);
+    tokens.push_back(
+        {id, EscapeToken(TokenToBytes(written).value_or(std::string(written))), target});
+  }
+  return tokens;
+}
+
+absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpec& dataset, int n,
+                            const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
+  ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, tokenizer));
+  ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(dataset.path));
+  RecordParser parser(dataset.format);
+  RawRecord raw;
+  for (int i = 0; i < n; ++i) {
+    ASSIGN_OR_RETURN(bool more, reader->Next(&raw));
+    if (!more) break;
+    PreviewDocument document = {dataset.path, raw.line, "", {}};
+    absl::StatusOr<Record> record = parser.Parse(raw.json);
+    absl::StatusOr<EncodedDocument> encoded =
+        record.ok() ? encoder.Encode(*record) : record.status();
+    if (encoded.ok()) {
+      document.note = NoteOf(encoded->outcome);
+      document.tokens = TokensOf(tokenizer, *encoded);
+    } else if (job.on_bad_record == config::OnBadRecord::kSkip &&
+               absl::IsInvalidArgument(encoded.status())) {
+      document.note = absl::StrCat("skipped: ", encoded.status().message());
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat(dataset.path, ":", raw.line, ": ", encoded.status().message()));
+    }
+    documents->push_back(std::move(document));
+  }
+  return absl::OkStatus();
+}
+
+int64_t CountTargets(const PreviewDocument& document) {
+  int64_t targets = 0;
+  for (const PreviewToken& token : document.tokens) targets += token.target;
+  return targets;
+}
+
+void AppendTokens(const PreviewDocument& document, bool color, std::string* out) {
+  bool line_begins = true;
+  for (const PreviewToken& token : document.tokens) {
+    if (!line_begins) *out += ' ';
+    if (color) *out += token.target ? kGreen : kGrey;
+    absl::StrAppend(out, token.text, "(", token.target ? token.id : kIgnoredLabel, ", ", token.id,
+                    ")");
+    if (color) *out += kPlain;
+    line_begins = token.text.ends_with("\\n");
+    if (line_begins) *out += '\n';
+  }
+  if (!line_begins) *out += '\n';
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& job, int n) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
+  std::vector<PreviewDocument> documents;
+  for (const config::DatasetSpec& dataset : job.datasets) {
+    RETURN_IF_ERROR(PreviewDataset(job, dataset, n, *tokenizer, &documents));
+  }
+  return documents;
+}
+
+absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color) {
+  ASSIGN_OR_RETURN(const auto documents, PreviewDocuments(job, n));
+  std::string out;
+  for (const PreviewDocument& document : documents) {
+    absl::StrAppend(&out, document.path, ":", document.line, ": ", document.tokens.size(),
+                    " tokens, ", CountTargets(document), " targets");
+    if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
+    out += '\n';
+    AppendTokens(document, color, &out);
+    out += '\n';
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n) {
+  ASSIGN_OR_RETURN(const auto documents, PreviewDocuments(job, n));
+  nlohmann::json all = nlohmann::json::array();
+  for (const PreviewDocument& document : documents) {
+    nlohmann::json ids = nlohmann::json::array(), labels = ids, text = ids;
+    for (const PreviewToken& token : document.tokens) {
+      ids.push_back(token.id);
+      labels.push_back(token.target ? token.id : kIgnoredLabel);
+      text.push_back(token.text);
+    }
+    all.push_back({{"path", document.path},
+                   {"line", document.line},
+                   {"note", document.note},
+                   {"tokens", document.tokens.size()},
+                   {"targets", CountTargets(document)},
+                   {"input_ids", ids},
+                   {"labels", labels},
+                   {"text", text}});
+  }
+  return nlohmann::json{{"documents", all}}.dump(2) + "\n";
+}
+
+}  // namespace coxswain::data
