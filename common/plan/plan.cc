@@ -121,6 +121,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_recipe_hash(plan.recipe_hash);
   out->set_model_path(plan.model_path);
   out->set_init(plan.init);
+  out->set_init_seed(plan.init_seed);
   out->set_seed(plan.seed);
   out->mutable_lora()->set_rank(plan.lora.rank);
   out->mutable_lora()->set_scale(plan.lora.scale);
@@ -148,6 +149,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.recipe_hash = in.recipe_hash();
   plan.model_path = in.model_path();
   plan.init = in.init();
+  plan.init_seed = in.init_seed();
   plan.seed = in.seed();
   plan.model = FromProto(in.model());
   plan.lora = {.rank = in.lora().rank(),

@@ -99,7 +99,8 @@ struct Plan {
   std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
   std::string model_path;           // absolute directory
   std::string init = "pretrained";  // "pretrained" | "random"
-  uint64_t seed = 42;               // adapter init, dropout, random init
+  uint64_t init_seed = 0;           // base weights when init is "random"
+  uint64_t seed = 42;               // adapter init, dropout
   model::ModelConfig model;
   std::vector<Parameter> parameters;  // table order = order in memory
   std::vector<ParameterGroup> groups;

@@ -15,26 +15,27 @@
 namespace coxswain::planner {
 
 struct WorkerResources {
-  uint64_t memory_bytes = 0;         // per worker; 0: unknown, nothing is refused for memory
-  double flops_per_second = 20e9;    // sustained, for the predicted time
+  uint64_t memory_bytes = 0;       // per worker; 0: unknown, nothing is refused for memory
+  double flops_per_second = 20e9;  // sustained, for the predicted time
 };
 
 struct Estimate {
   int64_t total_parameters = 0;
   int64_t trainable_parameters = 0;
-  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;  // bytes per rank
+  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
+           workspace = 0;  // bytes per rank
   uint64_t total_bytes = 0;
-  double flops_per_token = 0;        // forward + backward; see common/model/flops.h
-  double tokens_per_second = 0;      // all ranks
-  double seconds = 0;                // whole job
+  double flops_per_token = 0;    // forward + backward; see common/model/flops.h
+  double tokens_per_second = 0;  // all ranks
+  double seconds = 0;            // whole job
 };
 
 struct PlannedJob {
   plan::Plan plan;
-  std::string bytes;                 // SerializePlan(plan), serialised once
-  std::string hash;                  // 32 bytes
+  std::string bytes;  // SerializePlan(plan), serialised once
+  std::string hash;   // 32 bytes
   Estimate estimate;
-  std::vector<std::string> advice;   // settings far from the recommended ones; nothing is changed
+  std::vector<std::string> advice;  // settings far from the recommended ones; nothing is changed
 };
 
 // ResourceExhausted names need and limit per class and what would make it fit.

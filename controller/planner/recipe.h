@@ -4,7 +4,7 @@
 #define COXSWAIN_CONTROLLER_PLANNER_RECIPE_H_
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,7 @@
 #include "common/model/model_config.h"
 #include "controller/data/packing.h"
 #include "controller/data/prepare.h"
+#include "controller/planner/learning_rate.h"
 
 namespace coxswain::planner {
 
@@ -20,38 +21,54 @@ namespace coxswain::planner {
 struct BinRef {
   int64_t pass = 0;
   int64_t index = 0;
+  bool operator==(const BinRef&) const = default;
 };
 
 class Recipe {
  public:
   // Packs the passes and fixes the global batch (in bins): spec.train.global_batch_size, else
-  // micro_batch_size x gradient_accumulation_steps x workers. Steps are exact.
+  // micro_batch_size (auto: 1) x gradient_accumulation_steps x workers. Steps are exact: num_epochs
+  // may be fractional (the last pass ends early, rounded up to a step), max_steps may need several
+  // passes and end inside one. InvalidArgument: a batch too small for the workers, a document
+  // longer than sequence_len, a job beyond 2^31 documents over all passes; NotFound: no weight
+  // files.
   static absl::StatusOr<Recipe> Make(const config::JobSpec& job, const model::ModelConfig& model,
                                      const data::PreparedData& data);
 
-  int64_t total_steps() const { return total_steps_; }
+  int64_t total_steps() const { return first_step_of_pass_.back(); }
   int64_t global_batch_bins() const { return global_batch_bins_; }
-  int64_t bins_per_pass(int64_t pass) const;
+  int64_t passes() const { return static_cast<int64_t>(passes_.size()); }
+  int64_t bins_per_pass(int64_t pass) const { return passes_[static_cast<size_t>(pass)].size(); }
   int64_t pass_of_step(int64_t step) const;
   // The global batch of a step as an ordered list; the last one of a pass may be shorter.
   std::vector<BinRef> step_bins(int64_t step) const;
-  std::span<const int64_t> documents(BinRef bin) const;  // document ids, packing order
+  // Document ids of a bin, packing order.
+  std::span<const int64_t> documents(BinRef bin) const {
+    return passes_[static_cast<size_t>(bin.pass)].bin(bin.index);
+  }
   // lr(s) = lr (s+1)/W for s < W, then the decay to min_lr_ratio x lr. Source: design.md section 6.
-  double learning_rate(int64_t step) const;
+  double learning_rate(int64_t step) const { return learning_rate_.At(step); }
+  const LearningRate& schedule() const { return learning_rate_; }
   // Bins of the evaluation set, packed once in file order; empty when there is none.
   const data::Bins& eval_bins() const { return eval_bins_; }
-  double packing_efficiency() const;                     // first pass, filled slots / slots
-  const std::string& hash() const { return hash_; }      // 32 bytes
+  int64_t train_tokens() const { return train_tokens_; }             // of all steps together
+  int64_t eval_tokens() const { return eval_tokens_; }               // of one evaluation
+  double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
+  const std::string& hash() const { return hash_; }                  // 32 bytes
 
  private:
-  int64_t total_steps_ = 0;
+  absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths);
+  absl::Status PackEvaluation(const config::JobSpec& job, const data::TokenStore& store);
+  void CountTokens(std::span<const int32_t> lengths, int64_t sequence_len);
+
   int64_t global_batch_bins_ = 0;
   std::vector<data::Bins> passes_;
-  std::vector<int64_t> first_step_of_pass_;
+  std::vector<int64_t> first_step_of_pass_ = {0};  // one more than passes: the end
   data::Bins eval_bins_;
-  config::JobSpec job_;
-  std::string hash_;
+  LearningRate learning_rate_;
+  int64_t train_tokens_ = 0, eval_tokens_ = 0;
   double packing_efficiency_ = 0.0;
+  std::string hash_;
 };
 
 }  // namespace coxswain::planner

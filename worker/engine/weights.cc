@@ -87,7 +87,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterLayout& layo
 
 void Initialise(const plan::Plan& plan, const plan::Parameter& parameter, float* weights) {
   std::vector<float> staging(static_cast<size_t>(parameter.elements()));
-  RandomInit(plan.seed, parameter, &staging);
+  RandomInit(IsAdapter(parameter.role) ? plan.seed : plan.init_seed, parameter, &staging);
   kernels::CopyMemory(weights, staging.data(), parameter.elements() * 4, nullptr);
 }
 

@@ -1,0 +1,107 @@
+#include "controller/planner/advice.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace coxswain::planner {
+namespace {
+
+struct Recommended {
+  int64_t parameters_up_to;
+  const char* size;
+  int64_t micro_batch;
+  bool recompute;
+  int64_t lora_r;
+  double lora_learning_rate;
+};
+
+// Source: the recommendations by model size of the job reference. Below 100 million parameters none
+// is given.
+constexpr int64_t kSmallestAdvised = 100'000'000;
+constexpr Recommended kTable[] = {
+    {750'000'000, "0.5B", 16, false, 32, 1e-4}, {4'000'000'000, "1-3B", 8, false, 32, 5e-5},
+    {10'000'000'000, "7B", 4, true, 64, 2e-5},  {30'000'000'000, "13B", 2, true, 64, 1e-5},
+    {INT64_MAX, "70B", 1, true, 128, 5e-6},
+};
+constexpr double kFullLearningRate = 2e-5;
+constexpr double kFar = 4.0;
+
+bool Far(double value, double recommended) {
+  return value > recommended * kFar || value * kFar < recommended;
+}
+
+class Advice {
+ public:
+  void Number(const char* key, double value, double recommended, const std::string& of) {
+    if (!Far(value, recommended)) return;
+    lines_.push_back(
+        absl::StrFormat("%s is %g, recommended for %s: %g", key, value, of, recommended));
+  }
+  void Say(std::string line) { lines_.push_back(std::move(line)); }
+  std::vector<std::string> Take() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+void AdviseBySize(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
+  int64_t parameters = 0;
+  for (const plan::Parameter& parameter : plan.parameters) parameters += parameter.elements();
+  if (parameters < kSmallestAdvised) return;
+  const Recommended* row = kTable;
+  while (parameters > row->parameters_up_to) ++row;
+  const std::string of = absl::StrCat("a model of ", row->size);
+  if (job.adapter == config::Adapter::kLora) {
+    advice.Number("lora.r", static_cast<double>(job.lora.r), static_cast<double>(row->lora_r), of);
+    advice.Number("train.learning_rate", job.train.learning_rate, row->lora_learning_rate,
+                  "LoRA on " + of);
+  } else {
+    advice.Number("train.learning_rate", job.train.learning_rate, kFullLearningRate,
+                  "full fine-tuning");
+  }
+  if (job.train.micro_batch_size.has_value() && *job.train.micro_batch_size > row->micro_batch) {
+    advice.Number("train.micro_batch_size", static_cast<double>(*job.train.micro_batch_size),
+                  static_cast<double>(row->micro_batch), of);
+  }
+  if (row->recompute && job.recompute == config::Recompute::kNone) {
+    advice.Say(absl::StrCat("recompute is none, recommended for ", of, ": block"));
+  }
+}
+
+void AdviseSchedule(const config::JobSpec& job, const Recipe& recipe, Advice& advice) {
+  const LearningRate& schedule = recipe.schedule();
+  if (schedule.warmup_steps >= schedule.total_steps) {
+    advice.Say(absl::StrCat("warm-up takes ", schedule.warmup_steps, " steps, the job has ",
+                            schedule.total_steps, ": the peak learning rate is hardly reached"));
+  }
+  if (recipe.global_batch_bins() % job.workers != 0) {
+    advice.Say(absl::StrCat("the global batch of ", recipe.global_batch_bins(),
+                            " bins does not divide by ", job.workers,
+                            " workers: some wait for others in every step"));
+  }
+  if (recipe.bins_per_pass(0) < recipe.global_batch_bins()) {
+    advice.Say(absl::StrCat("a pass has ", recipe.bins_per_pass(0), " bins, the global batch asks ",
+                            "for ", recipe.global_batch_bins(), ": a step is a whole pass"));
+  }
+  if (recipe.packing_efficiency() < 0.5) {
+    advice.Say(
+        absl::StrFormat("bins are filled to %.0f %%: sequence_len %d or packing wastes the "
+                        "rest",
+                        100 * recipe.packing_efficiency(), job.sequence_len));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& plan,
+                                const Recipe& recipe) {
+  Advice advice;
+  AdviseBySize(job, plan, advice);
+  AdviseSchedule(job, recipe, advice);
+  return advice.Take();
+}
+
+}  // namespace coxswain::planner

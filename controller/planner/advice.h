@@ -1,0 +1,21 @@
+// Settings that lie far from the recommended ones.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
+#define COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
+
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+#include "controller/planner/recipe.h"
+
+namespace coxswain::planner {
+
+// One sentence each, naming key, value and recommendation (table of the job reference). Nothing is
+// changed by it. A number is far when it is four times above or below.
+std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& plan,
+                                const Recipe& recipe);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_

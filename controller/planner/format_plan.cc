@@ -1,0 +1,136 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/hash.h"
+#include "controller/planner/layout.h"
+#include "controller/planner/planner.h"
+
+namespace coxswain::planner {
+namespace {
+
+// "1,234,567".
+std::string Grouped(int64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+// "3 h 20 min", "45 s".
+std::string FormatSeconds(double seconds) {
+  if (seconds < 60) return absl::StrFormat("%.*f s", seconds < 10 ? 1 : 0, seconds);
+  const auto minutes = static_cast<int64_t>(std::llround(seconds / 60));
+  if (minutes < 60) return absl::StrCat(minutes, " min");
+  if (minutes < 48 * 60) return absl::StrCat(minutes / 60, " h ", minutes % 60, " min");
+  return absl::StrFormat("%.1f days", static_cast<double>(minutes) / (24 * 60));
+}
+
+std::string FormatFlops(double flops) {
+  const char* const units[] = {"", "k", "M", "G", "T", "P"};
+  size_t unit = 0;
+  while (flops >= 1000 && unit < 5) {
+    flops /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.3g %sFLOP", flops, units[unit]);
+}
+
+class Page {
+ public:
+  void Row(const char* label, const std::string& text) {
+    absl::StrAppendFormat(&text_, "%-14s %s\n", label, text);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void AddModel(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
+  const Estimate& e = planned.estimate;
+  const plan::Plan& plan = planned.plan;
+  page.Row("Model", absl::StrCat(plan.model.architecture, ", ", plan.model_path));
+  page.Row("Parameters",
+           absl::StrFormat("%s total, %s trainable (%.2f %%)", Grouped(e.total_parameters),
+                           Grouped(e.trainable_parameters),
+                           100.0 * static_cast<double>(e.trainable_parameters) /
+                               static_cast<double>(e.total_parameters)));
+  for (const plan::ParameterGroup& group : plan.groups) {
+    page.Row("  group",
+             absl::StrFormat("%s: %s elements, learning rate %g, weight decay %g", group.name,
+                             Grouped(group.expected_elements),
+                             job.train.learning_rate * group.lr_scale, group.weight_decay));
+  }
+}
+
+void AddData(const Recipe& recipe, const data::PreparedData& data, Page& page) {
+  const data::DatasetStats& s = data.train_stats;
+  page.Row("Data", absl::StrFormat("%s documents of %s records, %s tokens, %s targets",
+                                   Grouped(s.documents), Grouped(s.records_read), Grouped(s.tokens),
+                                   Grouped(s.targets)));
+  page.Row("  left out", absl::StrFormat("%s too long, %s without target, %s bad; %s truncated",
+                                         Grouped(s.dropped_too_long), Grouped(s.no_target),
+                                         Grouped(s.bad_records), Grouped(s.truncated)));
+  page.Row("  packing",
+           absl::StrFormat("%s bins in the first pass, %.1f %% of slots filled",
+                           Grouped(recipe.bins_per_pass(0)), 100 * recipe.packing_efficiency()));
+  if (recipe.eval_bins().size() > 0) {
+    page.Row(
+        "  evaluation",
+        absl::StrFormat("%s documents, %s tokens, %s targets", Grouped(data.eval_stats.documents),
+                        Grouped(recipe.eval_tokens()), Grouped(data.eval_stats.targets)));
+  }
+}
+
+void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
+  page.Row("Steps", absl::StrFormat("%s (%s passes, %s of warm-up), %s tokens",
+                                    Grouped(recipe.total_steps()), Grouped(recipe.passes()),
+                                    Grouped(recipe.schedule().warmup_steps),
+                                    Grouped(recipe.train_tokens())));
+  page.Row("Global batch",
+           absl::StrFormat("%s bins of %s tokens", Grouped(recipe.global_batch_bins()),
+                           Grouped(plan.sequence_len)));
+  page.Row("Mesh", absl::StrFormat("replicate %d x shard %d", plan.replicate, plan.shard));
+  page.Row("Micro-batch",
+           absl::StrFormat("%d bins, recompute %s, LM head in chunks of %d tokens, %s",
+                           plan.micro_batch_bins, plan.recompute, plan.lm_head_chunk_tokens,
+                           plan.compute_dtype));
+}
+
+void AddEstimate(const Estimate& e, Page& page) {
+  page.Row("Memory/rank", FormatBytes(e.total_bytes));
+  const std::pair<const char*, uint64_t> classes[] = {{"  weights", e.weights},
+                                                      {"  gradients", e.gradients},
+                                                      {"  optimizer", e.optimizer},
+                                                      {"  activations", e.activations},
+                                                      {"  workspace", e.workspace}};
+  for (const auto& [label, bytes] : classes) page.Row(label, FormatBytes(bytes));
+  page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
+  page.Row("Predicted",
+           absl::StrFormat("%s tokens/s, %s in all", Grouped(std::llround(e.tokens_per_second)),
+                           FormatSeconds(e.seconds)));
+}
+
+}  // namespace
+
+std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
+                       const data::PreparedData& data) {
+  Page page;
+  page.Row("Job", job.name);
+  AddModel(job, planned, page);
+  AddData(recipe, data, page);
+  AddSteps(recipe, planned.plan, page);
+  AddEstimate(planned.estimate, page);
+  page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));
+  page.Row("Plan", ToHex(planned.hash).substr(0, 16));
+  for (const std::string& line : planned.advice) page.Row("Advice", line);
+  for (const std::string& line : data.warnings) page.Row("Warning", line);
+  return page.Take();
+}
+
+}  // namespace coxswain::planner

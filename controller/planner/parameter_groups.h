@@ -1,0 +1,23 @@
+// Which tensors train, in which optimizer group, and which rank saves them.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
+#define COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
+
+#include "absl/status/status.h"
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::planner {
+
+// Fills plan->parameters, plan->groups and plan->lora from plan->model. Membership is by role of
+// the table, never by name. Groups of a full job: "weights" and, with decay_norm_and_bias false,
+// "norms_and_biases" without decay; of a LoRA job: "lora_a" (lr_scale 1) and "lora_b"
+// (loraplus_lr_ratio), one weight decay for both.
+absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan);
+
+// Spreads trainable tensors over the ranks so that their shards have about equal bytes: largest
+// first, each to the least loaded rank, the lowest rank of equals.
+void BalanceSaveRanks(int32_t world_size, std::vector<plan::Parameter>* parameters);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_

@@ -1,0 +1,89 @@
+#include <nlohmann/json.hpp>
+
+#include "common/hash.h"
+#include "controller/planner/planner.h"
+
+namespace coxswain::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json DataJson(const Recipe& recipe, const data::PreparedData& data) {
+  const data::DatasetStats& s = data.train_stats;
+  return {{"records_read", s.records_read},
+          {"documents", s.documents},
+          {"dropped_too_long", s.dropped_too_long},
+          {"truncated", s.truncated},
+          {"bad_records", s.bad_records},
+          {"no_target", s.no_target},
+          {"tokens", s.tokens},
+          {"targets", s.targets},
+          {"longest_document", s.longest_document},
+          {"bins_first_pass", recipe.bins_per_pass(0)},
+          {"packing_efficiency", recipe.packing_efficiency()},
+          {"eval_documents", data.eval_stats.documents},
+          {"eval_tokens", recipe.eval_tokens()},
+          {"eval_targets", data.eval_stats.targets},
+          {"eval_bins", recipe.eval_bins().size()}};
+}
+
+Json GroupsJson(const config::JobSpec& job, const plan::Plan& plan) {
+  Json groups = Json::array();
+  for (const plan::ParameterGroup& group : plan.groups) {
+    groups.push_back({{"name", group.name},
+                      {"elements", group.expected_elements},
+                      {"learning_rate", job.train.learning_rate * group.lr_scale},
+                      {"weight_decay", group.weight_decay}});
+  }
+  return groups;
+}
+
+Json ScheduleJson(const Recipe& recipe) {
+  return {{"total_steps", recipe.total_steps()},
+          {"passes", recipe.passes()},
+          {"warmup_steps", recipe.schedule().warmup_steps},
+          {"global_batch_bins", recipe.global_batch_bins()},
+          {"train_tokens", recipe.train_tokens()}};
+}
+
+Json LayoutJson(const plan::Plan& plan) {
+  return {{"replicate", plan.replicate},        {"shard", plan.shard},
+          {"sequence_len", plan.sequence_len},  {"micro_batch_bins", plan.micro_batch_bins},
+          {"recompute", plan.recompute},        {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
+          {"compute_dtype", plan.compute_dtype}};
+}
+
+}  // namespace
+
+std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
+                     const data::PreparedData& data) {
+  const Estimate& e = planned.estimate;
+  const Json json = {
+      {"job", planned.plan.job},
+      {"name", job.name},
+      {"recipe_hash", ToHex(recipe.hash())},
+      {"plan_hash", ToHex(planned.hash)},
+      {"model",
+       {{"path", planned.plan.model_path},
+        {"architecture", planned.plan.model.architecture},
+        {"total_parameters", e.total_parameters},
+        {"trainable_parameters", e.trainable_parameters}}},
+      {"groups", GroupsJson(job, planned.plan)},
+      {"data", DataJson(recipe, data)},
+      {"schedule", ScheduleJson(recipe)},
+      {"layout", LayoutJson(planned.plan)},
+      {"memory_bytes_per_rank",
+       {{"weights", e.weights},
+        {"gradients", e.gradients},
+        {"optimizer", e.optimizer},
+        {"activations", e.activations},
+        {"workspace", e.workspace},
+        {"total", e.total_bytes}}},
+      {"flops_per_token", e.flops_per_token},
+      {"predicted", {{"tokens_per_second", e.tokens_per_second}, {"seconds", e.seconds}}},
+      {"advice", planned.advice},
+      {"warnings", data.warnings}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace coxswain::planner

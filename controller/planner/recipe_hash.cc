@@ -1,0 +1,110 @@
+#include "controller/planner/recipe_hash.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/hash.h"
+#include "controller/planner/learning_rate.h"
+
+namespace coxswain::planner {
+namespace {
+
+class Lines {
+ public:
+  void Text(const char* key, const std::string& value) {
+    absl::StrAppend(&text_, key, "=", value.size(), ":", value, "\n");
+  }
+  void Int(const char* key, int64_t value) { absl::StrAppend(&text_, key, "=", value, "\n"); }
+  void Unsigned(const char* key, uint64_t value) { absl::StrAppend(&text_, key, "=", value, "\n"); }
+  void Real(const char* key, double value) { absl::StrAppendFormat(&text_, "%s=%a\n", key, value); }
+  void Hash(const char* key, const std::vector<int64_t>& values) {
+    Text(key, ToHex(Sha256({reinterpret_cast<const char*>(values.data()),
+                            values.size() * sizeof(values[0])})));
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void AddModel(const model::ModelConfig& m, Lines& lines) {
+  lines.Text("model.architecture", m.architecture);
+  lines.Int("model.vocab_size", m.vocab_size);
+  lines.Int("model.hidden_size", m.hidden_size);
+  lines.Int("model.intermediate_size", m.intermediate_size);
+  lines.Int("model.num_layers", m.num_layers);
+  lines.Int("model.num_heads", m.num_heads);
+  lines.Int("model.num_kv_heads", m.num_kv_heads);
+  lines.Int("model.head_dim", m.head_dim);
+  lines.Real("model.rms_norm_eps", m.rms_norm_eps);
+  lines.Int("model.tie_embeddings", m.tie_embeddings);
+  lines.Int("model.qkv_bias", m.qkv_bias);
+  lines.Int("model.output_bias", m.output_bias);
+  lines.Int("model.mlp_bias", m.mlp_bias);
+  lines.Int("model.qk_norm", m.qk_norm);
+  lines.Text("model.rope.type", m.rope.type);
+  lines.Real("model.rope.theta", m.rope.theta);
+  lines.Real("model.rope.factor", m.rope.factor);
+  lines.Real("model.rope.low_freq_factor", m.rope.low_freq_factor);
+  lines.Real("model.rope.high_freq_factor", m.rope.high_freq_factor);
+  lines.Int("model.rope.original_max_position", m.rope.original_max_position);
+  lines.Hash("model.layer_windows", m.layer_windows);
+}
+
+void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {
+  lines.Int("adapter", static_cast<int64_t>(job.adapter));
+  if (job.adapter == config::Adapter::kNone) return;
+  lines.Int("lora.r", job.lora.r);
+  lines.Real("lora.alpha", job.lora.alpha);
+  lines.Real("lora.dropout", job.lora.dropout);
+  for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
+  lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
+  lines.Int("lora.use_rslora", job.lora.use_rslora);
+  lines.Text("lora.init_from", identity);
+}
+
+void AddTrain(const RecipeFacts& facts, Lines& lines) {
+  const config::TrainSpec& train = facts.job.train;
+  lines.Int("global_batch_bins", facts.global_batch_bins);
+  lines.Int("total_steps", facts.total_steps);
+  lines.Real("learning_rate", train.learning_rate);
+  lines.Int("lr_scheduler", static_cast<int64_t>(train.lr_scheduler));
+  lines.Int("warmup_steps", WarmupSteps(train, facts.total_steps));
+  lines.Real("min_lr_ratio", train.min_lr_ratio);
+  lines.Real("beta1", train.beta1);
+  lines.Real("beta2", train.beta2);
+  lines.Real("eps", train.eps);
+  lines.Real("weight_decay", train.weight_decay);
+  lines.Int("decay_norm_and_bias", train.decay_norm_and_bias);
+  lines.Real("max_grad_norm", train.max_grad_norm);
+  lines.Real("label_smoothing", train.label_smoothing);
+  lines.Real("z_loss", train.z_loss);
+  lines.Unsigned("seed", train.seed);
+}
+
+}  // namespace
+
+std::string CanonicalRecipe(const RecipeFacts& facts) {
+  Lines lines;
+  lines.Text("format", "coxswain recipe 1");
+  AddModel(facts.model, lines);
+  lines.Text("weights", facts.weights_identity);
+  lines.Text("init", facts.job.init);
+  if (facts.job.init == "random") lines.Unsigned("init_seed", facts.job.init_seed);
+  lines.Text("method", facts.job.method);
+  AddAdapter(facts.job, facts.adapter_identity, lines);
+  lines.Text("data", facts.data_hash);
+  lines.Int("sequence_len", facts.job.sequence_len);
+  for (const data::Bins& bins : facts.passes) {
+    lines.Hash("bins.offsets", bins.offsets);
+    lines.Hash("bins.documents", bins.documents);
+  }
+  AddTrain(facts, lines);
+  lines.Text("compute_dtype", facts.job.compute_dtype);
+  return lines.Take();
+}
+
+std::string RecipeHash(const RecipeFacts& facts) { return Sha256(CanonicalRecipe(facts)); }
+
+}  // namespace coxswain::planner

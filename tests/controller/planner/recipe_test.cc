@@ -1,0 +1,266 @@
+#include "controller/planner/recipe.h"
+
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+Recipe MustMake(const config::JobSpec& job, const data::PreparedData& data,
+                const model::ModelConfig& model = SmallModel()) {
+  auto recipe = Recipe::Make(job, model, data);
+  EXPECT_TRUE(recipe.ok()) << recipe.status();
+  return std::move(*recipe);
+}
+
+// Every document of the pass, once each, over all steps of it. Invariant planner-1.
+TEST(RecipeTest, APassTrainsEveryDocumentExactlyOnce) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.train.num_epochs = 3;
+  const Recipe recipe = MustMake(job, data);
+  ASSERT_EQ(recipe.passes(), 3);
+  std::vector<std::multiset<int64_t>> seen(3);
+  for (int64_t step = 0; step < recipe.total_steps(); ++step) {
+    for (const BinRef bin : recipe.step_bins(step)) {
+      EXPECT_EQ(bin.pass, recipe.pass_of_step(step));
+      int64_t tokens = 0;
+      for (const int64_t document : recipe.documents(bin)) {
+        seen[static_cast<size_t>(bin.pass)].insert(document);
+        tokens += data.train->length(document);
+      }
+      EXPECT_LE(tokens, job.sequence_len);
+    }
+  }
+  std::multiset<int64_t> all;
+  for (int64_t document = 0; document < 101; ++document) all.insert(document);
+  for (const auto& pass : seen) EXPECT_EQ(pass, all);
+  EXPECT_EQ(recipe.train_tokens(), 3 * data.train->num_tokens());
+}
+
+// Invariant planner-2: steps are exact, the last batch of a pass is what is left.
+TEST(RecipeTest, BatchesAreFullButTheLastOfAPass) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.train.num_epochs = 2;
+  const Recipe recipe = MustMake(job, data);
+  int64_t expected_steps = 0, step = 0;
+  for (int64_t pass = 0; pass < 2; ++pass) {
+    const int64_t bins = recipe.bins_per_pass(pass);
+    expected_steps += (bins + 3) / 4;
+    for (int64_t first = 0; first < bins; first += 4, ++step) {
+      std::vector<BinRef> expected;
+      for (int64_t i = first; i < std::min(first + 4, bins); ++i) {
+        expected.push_back({.pass = pass, .index = i});
+      }
+      EXPECT_EQ(recipe.step_bins(step), expected) << step;
+    }
+  }
+  EXPECT_EQ(recipe.total_steps(), expected_steps);
+}
+
+TEST(RecipeTest, MaxStepsRunsOverPassesAndEndsInside) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.train.num_epochs.reset();
+  for (const int64_t steps : {1, 7, 40, 41}) {
+    job.train.max_steps = steps;
+    const Recipe recipe = MustMake(job, data);
+    EXPECT_EQ(recipe.total_steps(), steps);
+    EXPECT_EQ(recipe.pass_of_step(0), 0);
+    EXPECT_EQ(recipe.pass_of_step(steps - 1), recipe.passes() - 1);
+    EXPECT_FALSE(recipe.step_bins(steps - 1).empty());
+  }
+}
+
+TEST(RecipeTest, FractionalPassesRoundUpToAStep) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  const int64_t steps = MustMake(job, data).total_steps();
+  job.train.num_epochs = 0.5;
+  EXPECT_EQ(MustMake(job, data).total_steps(), (steps + 1) / 2);
+  job.train.num_epochs = 1e-9;
+  EXPECT_EQ(MustMake(job, data).total_steps(), 1);
+  job.train.num_epochs = 2.25;
+  const Recipe recipe = MustMake(job, data);
+  EXPECT_EQ(recipe.passes(), 3);
+  const auto pass_steps = [&](int64_t pass) { return (recipe.bins_per_pass(pass) + 3) / 4; };
+  EXPECT_EQ(recipe.total_steps(), pass_steps(0) + pass_steps(1) + (pass_steps(2) + 3) / 4);
+}
+
+TEST(RecipeTest, GlobalBatchFromItsParts) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  job.train.global_batch_size.reset();
+  job.workers = 3;
+  EXPECT_EQ(MustMake(job, data).global_batch_bins(), 3);
+  job.train.gradient_accumulation_steps = 2;
+  EXPECT_EQ(MustMake(job, data).global_batch_bins(), 6);
+  job.train.micro_batch_size = 5;
+  EXPECT_EQ(MustMake(job, data).global_batch_bins(), 30);
+}
+
+TEST(RecipeTest, RefusesABatchThatLeavesAWorkerIdle) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  job.train.global_batch_size = 1;
+  const auto recipe = Recipe::Make(job, SmallModel(), data);
+  EXPECT_EQ(recipe.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(recipe.status().ToString().find("1 bins for 2 workers"), std::string::npos);
+}
+
+TEST(RecipeTest, RefusesADocumentLongerThanABin) {
+  const data::PreparedData data = SmallData(40, 40);
+  config::JobSpec job = SmallJob();
+  job.sequence_len = 40;
+  EXPECT_EQ(Recipe::Make(job, SmallModel(), data).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RecipeTest, EvaluationKeepsFileOrderWithinItsLimits) {
+  const data::PreparedData data = SmallData(40, 57);
+  config::JobSpec job = SmallJob();
+  job.packing.max_documents_per_bin = 3;
+  const Recipe recipe = MustMake(job, data);
+  const data::Bins& bins = recipe.eval_bins();
+  int64_t next = 0;
+  for (int64_t b = 0; b < bins.size(); ++b) {
+    int64_t tokens = 0;
+    ASSERT_FALSE(bins.bin(b).empty());
+    EXPECT_LE(bins.bin(b).size(), 3u);
+    for (const int64_t document : bins.bin(b)) {
+      EXPECT_EQ(document, next++);
+      tokens += data.eval->length(document);
+    }
+    EXPECT_LE(tokens, job.sequence_len);
+  }
+  EXPECT_EQ(next, 57);
+  EXPECT_EQ(recipe.eval_tokens(), data.eval->num_tokens());
+  job.packing.strategy = config::PackingStrategy::kNone;
+  EXPECT_EQ(MustMake(job, data).eval_bins().size(), 57);
+  EXPECT_EQ(MustMake(job, SmallData(40)).eval_bins().size(), 0);
+}
+
+TEST(RecipeTest, PackingEfficiencyIsOfTheFirstPass) {
+  const data::PreparedData data = SmallData(101);
+  const config::JobSpec job = SmallJob();
+  const Recipe recipe = MustMake(job, data);
+  EXPECT_DOUBLE_EQ(recipe.packing_efficiency(),
+                   static_cast<double>(data.train->num_tokens()) /
+                       static_cast<double>(recipe.bins_per_pass(0) * 64));
+}
+
+using Change = std::function<void(config::JobSpec&)>;
+
+// Invariant planner-3: whatever fixes a number changes the hash.
+TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
+  const data::PreparedData data = SmallData(101);
+  const std::string base = MustMake(SmallJob(), data).hash();
+  ASSERT_EQ(base.size(), 32u);
+  const std::vector<Change> changes = {
+      [](auto& j) { j.init_seed = 1; },
+      [](auto& j) { j.method = "pretrain"; },
+      [](auto& j) { j.adapter = config::Adapter::kNone; },
+      [](auto& j) { j.lora.r = 16; },
+      [](auto& j) { j.lora.alpha = 16; },
+      [](auto& j) { j.lora.dropout = 0.1; },
+      [](auto& j) { j.lora.target_modules = {"q_proj"}; },
+      [](auto& j) { j.lora.loraplus_lr_ratio = 1; },
+      [](auto& j) { j.lora.use_rslora = true; },
+      [](auto& j) { j.sequence_len = 128; },
+      [](auto& j) { j.packing.strategy = config::PackingStrategy::kNone; },
+      [](auto& j) { j.packing.max_documents_per_bin = 2; },
+      [](auto& j) { j.train.global_batch_size = 6; },
+      [](auto& j) { j.train.num_epochs = 2; },
+      [](auto& j) { j.train.learning_rate = 2e-4; },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kLinear; },
+      [](auto& j) { j.train.warmup_steps = 5; },
+      [](auto& j) { j.train.min_lr_ratio = 0.1; },
+      [](auto& j) { j.train.beta1 = 0.8; },
+      [](auto& j) { j.train.beta2 = 0.95; },
+      [](auto& j) { j.train.eps = 1e-6; },
+      [](auto& j) { j.train.weight_decay = 0; },
+      [](auto& j) { j.train.decay_norm_and_bias = false; },
+      [](auto& j) { j.train.max_grad_norm = 2; },
+      [](auto& j) { j.train.label_smoothing = 0.1; },
+      [](auto& j) { j.train.z_loss = 1e-4; },
+      [](auto& j) { j.train.seed = 43; },
+      [](auto& j) { j.compute_dtype = "bfloat16"; },
+  };
+  std::set<std::string> hashes = {base};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    config::JobSpec job = SmallJob();
+    changes[i](job);
+    EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second) << "change " << i;
+  }
+  model::ModelConfig model = SmallModel();
+  model.rope.theta = 1e6;
+  EXPECT_TRUE(hashes.insert(MustMake(SmallJob(), data, model).hash()).second);
+  data::PreparedData other = SmallData(101);
+  other.content_hash = std::string(64, 'b');
+  EXPECT_TRUE(hashes.insert(MustMake(SmallJob(), other).hash()).second);
+}
+
+// A checkpoint may be resumed with these changed.
+TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
+  const data::PreparedData data = SmallData(101);
+  const std::string base = MustMake(SmallJob(), data).hash();
+  const std::vector<Change> changes = {
+      [](auto& j) { j.workers = 4; },
+      [](auto& j) { j.name = "other"; },
+      [](auto& j) { j.model_path = "/elsewhere"; },
+      [](auto& j) { j.output_dir = "/out"; },
+      [](auto& j) { j.save_steps = 7; },
+      [](auto& j) { j.eval_steps = 7; },
+      [](auto& j) { j.recompute = config::Recompute::kBlock; },
+      [](auto& j) { j.train.micro_batch_size = 1; },
+      [](auto& j) { j.train.gradient_accumulation_steps = 4; },
+      [](auto& j) { j.export_merge = true; },
+      [](auto& j) { j.priority = 3; },
+      [](auto& j) { j.max_restarts = 0; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    config::JobSpec job = SmallJob();
+    changes[i](job);
+    EXPECT_EQ(MustMake(job, data).hash(), base) << "change " << i;
+  }
+  EXPECT_EQ(MustMake(SmallJob(), data).hash(), base);
+}
+
+// A safetensors file whose data is `fill` throughout.
+void WriteWeights(const std::string& folder, char fill) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}})";
+  const uint64_t size = header.size();
+  std::ofstream(folder + "/model.safetensors", std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&size), 8) << header
+      << std::string(100000, fill);
+}
+
+TEST(RecipeTest, HashKnowsTheWeightsButNotTheirPlace) {
+  const data::PreparedData data = SmallData(40);
+  const std::string root = testing::TempDir() + "/recipe_weights";
+  std::filesystem::remove_all(root);
+  config::JobSpec job = SmallJob();
+  job.init = "pretrained";
+  job.model_path = root + "/a";
+  EXPECT_EQ(Recipe::Make(job, SmallModel(), data).status().code(), absl::StatusCode::kNotFound);
+  for (const char* name : {"/a", "/b", "/c"}) std::filesystem::create_directories(root + name);
+  WriteWeights(root + "/a", 'x');
+  WriteWeights(root + "/b", 'x');
+  WriteWeights(root + "/c", 'y');
+  const std::string hash = MustMake(job, data).hash();
+  job.model_path = root + "/b";
+  EXPECT_EQ(MustMake(job, data).hash(), hash);
+  job.model_path = root + "/c";
+  EXPECT_NE(MustMake(job, data).hash(), hash);
+  job.model_path = root + "/a";
+  job.lora.init_from = root + "/b";
+  EXPECT_NE(MustMake(job, data).hash(), hash);
+}
+
+}  // namespace
+}  // namespace coxswain::planner
