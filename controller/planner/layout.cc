@@ -28,7 +28,7 @@ void Apply(int64_t micro_batch, const char* recompute, plan::Plan* plan) {
   plan->micro_batch_bins = micro_batch;
   plan->recompute = recompute;
   plan->lm_head_chunk_tokens = HeadChunk(*plan);
-  plan->buffers = MakeBufferTable(*plan);
+  plan->buffers = BufferTable(*plan);
 }
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
