@@ -58,8 +58,10 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
 }
 
 absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path) {
-  ASSIGN_OR_RETURN(auto store, TokenStore::Open(path));
-  RETURN_IF_ERROR(store->VerifyDocuments());
+  absl::StatusOr<std::unique_ptr<TokenStore>> store = TokenStore::Open(path);
+  if (absl::IsNotFound(store.status())) return absl::DataLossError(path + " is missing");
+  RETURN_IF_ERROR(store.status());
+  RETURN_IF_ERROR((*store)->VerifyDocuments());
   return store;
 }
 

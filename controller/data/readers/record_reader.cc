@@ -168,7 +168,15 @@ absl::StatusOr<bool> RecordReader::More() {
   absl::StatusOr<size_t> got = source_->Read(buffer_.data() + size, kChunkBytes);
   buffer_.resize(size + (got.ok() ? *got : 0));
   RETURN_IF_ERROR(got.status());
+  bytes_read_ += static_cast<int64_t>(*got);
   return *got > 0;
+}
+
+int64_t RecordReader::consumed_bytes() const {
+  if (bytes_read_ == 0) return 0;
+  const double unused =
+      static_cast<double>(buffer_.size() - at_) / static_cast<double>(bytes_read_);
+  return static_cast<int64_t>(static_cast<double>(source_->consumed()) * (1 - unused));
 }
 
 absl::Status RecordReader::Malformed(int64_t line, std::string_view what) const {

@@ -34,7 +34,8 @@ class RecordReader {
   absl::StatusOr<bool> Next(RawRecord* record);
 
   const std::string& path() const { return path_; }
-  int64_t consumed_bytes() const { return source_->consumed(); }
+  // Bytes of the file behind the records given so far; an estimate for gzip.
+  int64_t consumed_bytes() const;
   int64_t file_bytes() const { return source_->file_bytes(); }
 
  private:
@@ -66,10 +67,11 @@ class RecordReader {
   const std::unique_ptr<ByteSource> source_;
   Layout layout_ = Layout::kLines;
   std::string buffer_;
-  size_t begin_ = 0;       // of the record at hand, in buffer_
-  size_t at_ = 0;          // next byte to look at
-  int64_t line_ = 1;       // of at_
-  bool too_long_ = false;  // bytes of the record at hand were dropped
+  int64_t bytes_read_ = 0;  // from source_, in all
+  size_t begin_ = 0;        // of the record at hand, in buffer_
+  size_t at_ = 0;           // next byte to look at
+  int64_t line_ = 1;        // of at_
+  bool too_long_ = false;   // bytes of the record at hand were dropped
   bool first_element_ = true;
 };
 

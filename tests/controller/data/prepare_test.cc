@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include "tests/controller/data/byte_tokenizer.h"
@@ -65,6 +68,10 @@ class PrepareTest : public testing::Test {
   PrepareOptions options_;
 };
 
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 std::string Numbered(int n) {
   std::string lines;
   for (int i = 0; i < n; ++i) lines += "{\"text\": \"r" + std::to_string(i) + "\"}\n";
@@ -104,6 +111,300 @@ TEST_F(PrepareTest, SecondRunIsACacheHit) {
   EXPECT_EQ(fs::last_write_time(second->train->path()), written);
   EXPECT_EQ(second->train_stats.records_read, 1000);
   EXPECT_EQ(Texts(*second->train), Texts(*first->train));
+}
+
+TEST_F(PrepareTest, OrderAndTokensDoNotDependOnThreads) {
+  Dataset(DatasetFormat::kCompletion, Numbered(30000));
+  options_.threads = 1;
+  auto one = Prepare();
+  ASSERT_TRUE(one.ok()) << one.status();
+  options_.threads = 7;
+  options_.cache_dir += "2";
+  auto seven = Prepare();
+  ASSERT_TRUE(seven.ok());
+  EXPECT_EQ(Texts(*one->train), Texts(*seven->train));
+  EXPECT_EQ(one->content_hash, seven->content_hash);
+}
+
+// Invariant data-9: whatever changes tokens or masks changes the hash; names of files do not.
+TEST_F(PrepareTest, TheHashCoversContentsTokenizerAndOptions) {
+  Dataset(DatasetFormat::kCompletion, Numbered(20));
+  std::set<std::string> hashes;
+  const auto add = [&] {
+    auto data = Prepare();
+    EXPECT_TRUE(data.ok()) << data.status();
+    hashes.insert(data.ok() ? data->content_hash : "");
+    return hashes.size();
+  };
+  EXPECT_EQ(add(), 1u);
+  fs::rename(job_.datasets[0].path, job_.datasets[0].path + ".moved");
+  job_.datasets[0].path += ".moved";
+  EXPECT_EQ(add(), 1u);
+  job_.sequence_len = 1024;
+  EXPECT_EQ(add(), 2u);
+  job_.train_on_inputs = true;
+  EXPECT_EQ(add(), 3u);
+  job_.datasets[0].weight = 2;
+  EXPECT_EQ(add(), 4u);
+  job_.train.seed = 7;
+  EXPECT_EQ(add(), 5u);
+  job_.val_set_size = 3;
+  EXPECT_EQ(add(), 6u);
+  job_.excess_length = ExcessLength::kDrop;
+  EXPECT_EQ(add(), 7u);
+  std::ofstream(job_.datasets[0].path, std::ios::app) << "{\"text\": \"more\"}\n";
+  EXPECT_EQ(add(), 8u);
+  ByteTokenizerSpec other;
+  other.special.push_back("<|more|>");
+  WriteByteTokenizer(job_.model_path, other);
+  EXPECT_EQ(add(), 9u);
+}
+
+// Invariant data-8.
+TEST_F(PrepareTest, ADamagedCacheEntryIsRebuilt) {
+  Dataset(DatasetFormat::kCompletion, Numbered(200));
+  auto first = Prepare();
+  ASSERT_TRUE(first.ok());
+  const auto texts = Texts(*first->train);
+  const std::string entry = options_.cache_dir + "/" + first->content_hash;
+  const std::string store = first->train->path();
+  const auto half = fs::file_size(store) / 2;
+  for (const auto& damage : std::vector<std::function<void()>>{
+           [&] { fs::resize_file(store, half); }, [&] { fs::resize_file(store, 0); },
+           [&] { fs::remove(store); }, [&] { std::ofstream(entry + "/stats.json") << "{}"; },
+           [&] { std::fstream(store, std::ios::in | std::ios::out).seekp(60).put('?'); }}) {
+    damage();
+    auto again = Prepare();
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(Texts(*again->train), texts);
+    ASSERT_EQ(again->warnings.size(), 1u);
+    EXPECT_TRUE(Contains(again->warnings[0], "rebuilt")) << again->warnings[0];
+    EXPECT_TRUE(Prepare()->warnings.empty());
+  }
+}
+
+TEST_F(PrepareTest, ReportsTheFirstBadRecordWithItsLine) {
+  std::string lines = Numbered(5000) + "{\"text\": 1}\n" + Numbered(5000) + "nonsense\n";
+  Dataset(DatasetFormat::kCompletion, lines);
+  EXPECT_EQ(ErrorOf(), job_.datasets[0].path + ":5001: field \"text\" is a number, not a string");
+  EXPECT_EQ(std::distance(fs::directory_iterator(options_.cache_dir), {}), 1);  // the lock
+}
+
+TEST_F(PrepareTest, ReportsBadRecordsOfAnArrayWhereTheyStart) {
+  Dataset(DatasetFormat::kCompletion, "[\n{\"text\": \"a\"},\n{\"text\":\n tru}\n]");
+  EXPECT_TRUE(ErrorOf().starts_with(job_.datasets[0].path + ":3: bad JSON"));
+}
+
+TEST_F(PrepareTest, SkipsAndCountsBadRecordsWhenAsked) {
+  job_.on_bad_record = OnBadRecord::kSkip;
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"a\"}\nnonsense\n\n{}\n{\"text\": \"b\"}\r\n");
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(Texts(*data->train), (std::vector<std::string>{"a$", "b$"}));
+  EXPECT_EQ(data->train_stats.records_read, 4);
+  EXPECT_EQ(data->train_stats.bad_records, 2);
+  ASSERT_EQ(data->warnings.size(), 1u);
+  EXPECT_EQ(data->warnings[0], "train: 2 of 4 records were skipped: bad records");
+}
+
+TEST_F(PrepareTest, SkippingDoesNotCoverABrokenArray) {
+  job_.on_bad_record = OnBadRecord::kSkip;
+  Dataset(DatasetFormat::kCompletion, "[{\"text\": \"a\"},\n{\"text\": \"b\"");
+  EXPECT_TRUE(Contains(ErrorOf(), ":2: the record that starts here never ends"));
+}
+
+TEST_F(PrepareTest, RefusesDatasetsWithNothingToTrainOn) {
+  Dataset(DatasetFormat::kCompletion, "\n");
+  EXPECT_TRUE(Contains(ErrorOf(), "has no records"));
+
+  job_.datasets.clear();
+  Dataset(DatasetFormat::kChat, "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}\n");
+  EXPECT_TRUE(Contains(ErrorOf(), "no trainable token: of 1 records 0 were bad, 0 above"))
+      << ErrorOf();
+  EXPECT_TRUE(Contains(ErrorOf(), "and 1 had no target"));
+
+  job_.on_bad_record = OnBadRecord::kSkip;
+  job_.datasets.clear();
+  Dataset(DatasetFormat::kCompletion, "{\n\"text\":\"a\"\n}\n");
+  EXPECT_TRUE(Contains(ErrorOf(), "of 3 records 3 were bad"));
+}
+
+TEST_F(PrepareTest, RefusesOneEmptyDatasetAmongGoodOnes) {
+  Dataset(DatasetFormat::kCompletion, Numbered(5));
+  Dataset(DatasetFormat::kChat, "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}\n");
+  EXPECT_TRUE(Contains(ErrorOf(), job_.datasets[1].path + " has no trainable token"));
+}
+
+TEST_F(PrepareTest, AppliesTheLengthPolicyAndCounts) {
+  job_.sequence_len = 4;
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"abcdef\"}\n{\"text\": \"ab\"}\n");
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(Texts(*data->train), (std::vector<std::string>{"abcd", "ab$"}));
+  EXPECT_EQ(data->train_stats.truncated, 1);
+  job_.excess_length = ExcessLength::kDrop;
+  data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(Texts(*data->train), (std::vector<std::string>{"ab$"}));
+  EXPECT_EQ(data->train_stats.dropped_too_long, 1);
+  EXPECT_EQ(data->warnings.size(), 1u);
+  job_.excess_length = ExcessLength::kError;
+  job_.on_bad_record = OnBadRecord::kSkip;  // does not cover documents that are good but long
+  EXPECT_TRUE(Contains(ErrorOf(), ":1: the document has 7 tokens, above sequence_len 4"));
+}
+
+TEST_F(PrepareTest, WeightsAreCopies) {
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"a\"}\n");
+  Dataset(DatasetFormat::kCompletion, Numbered(1000));
+  job_.datasets[0].weight = 3;
+  job_.datasets[1].weight = 0.5;
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto texts = Texts(*data->train);
+  EXPECT_EQ(std::count(texts.begin(), texts.end(), "a$"), 3);
+  EXPECT_NEAR(static_cast<double>(texts.size()), 503, 5 * std::sqrt(1000 * 0.25));
+  EXPECT_EQ(data->train_stats.records_read, 1001);
+  EXPECT_EQ(data->train_stats.documents, static_cast<int64_t>(texts.size()));
+}
+
+// Invariant data-11: held-back records are chosen before packing, by seed and index, once.
+TEST_F(PrepareTest, HoldsBackRecordsOnceAndTheSameOnesEachTime) {
+  Dataset(DatasetFormat::kCompletion, Numbered(300));
+  job_.datasets[0].weight = 2;
+  job_.val_set_size = 40;
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_NE(data->eval, nullptr);
+  const auto eval = Texts(*data->eval), train = Texts(*data->train);
+  EXPECT_EQ(eval.size(), 40u);
+  EXPECT_EQ(train.size(), 520u);
+  const std::set<std::string> held_back(eval.begin(), eval.end());
+  EXPECT_EQ(held_back.size(), 40u);
+  for (const std::string& text : train) EXPECT_FALSE(held_back.contains(text)) << text;
+
+  job_.sequence_len = 512;  // another entry of the cache, the same split
+  EXPECT_EQ(Texts(*Prepare()->eval), eval);
+  job_.train.seed = 43;
+  EXPECT_NE(Texts(*Prepare()->eval), eval);
+}
+
+TEST_F(PrepareTest, TestDatasetsBecomeTheEvaluationSet) {
+  Dataset(DatasetFormat::kCompletion, Numbered(10));
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"held\"}\n");
+  job_.test_datasets = {job_.datasets[1]};
+  job_.datasets.pop_back();
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_NE(data->eval, nullptr);
+  EXPECT_EQ(Texts(*data->eval), std::vector<std::string>{"held$"});
+  EXPECT_EQ(data->eval_stats.records_read, 1);
+  EXPECT_EQ(data->train_stats.records_read, 10);
+  EXPECT_EQ(Prepare()->eval_stats.targets, 4);  // from the cache
+}
+
+TEST_F(PrepareTest, RefusesASplitThatLeavesNothing) {
+  Dataset(DatasetFormat::kCompletion, Numbered(3));
+  job_.val_set_size = 1e-9;
+  EXPECT_TRUE(Contains(ErrorOf(), "the evaluation set has no trainable token"));
+  job_.val_set_size = 3;
+  EXPECT_TRUE(Contains(ErrorOf(), "leaves nothing of 3 records"));
+}
+
+TEST_F(PrepareTest, ReportsProgressAndCanBeCancelled) {
+  Dataset(DatasetFormat::kCompletion, Numbered(50000));
+  double last = 0;
+  options_.progress = [&](double fraction) {
+    EXPECT_GE(fraction, last);
+    last = fraction;
+  };
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_DOUBLE_EQ(last, 1.0);
+  last = 0;
+  job_.sequence_len = 100;
+  options_.cancelled = [&] { return last > 0; };
+  EXPECT_EQ(Prepare().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(last, 1.0);
+  options_.cancelled = nullptr;
+  last = 0;
+  EXPECT_TRUE(Prepare().ok());
+}
+
+TEST_F(PrepareTest, TwoAtOnceBuildOnce) {
+  Dataset(DatasetFormat::kCompletion, Numbered(20000));
+  std::vector<std::thread> threads;
+  std::atomic<int> good = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] { good += Prepare().ok(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 4);
+  int directories = 0;
+  for (const auto& entry : fs::directory_iterator(options_.cache_dir)) {
+    directories += entry.is_directory();
+  }
+  EXPECT_EQ(directories, 1);
+}
+
+TEST_F(PrepareTest, RemovesWhatAnInterruptedBuildLeft) {
+  Dataset(DatasetFormat::kCompletion, Numbered(10));
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok());
+  const std::string entry = options_.cache_dir + "/" + data->content_hash;
+  fs::rename(entry, entry + ".building");
+  std::ofstream(entry + ".building/train.tokens.index") << "half";
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_FALSE(fs::exists(entry + ".building"));
+  EXPECT_FALSE(fs::exists(entry + "/train.tokens.index"));
+}
+
+TEST_F(PrepareTest, NamesWhatIsMissing) {
+  Dataset(DatasetFormat::kCompletion, Numbered(3));
+  const std::string path = job_.datasets[0].path;
+  job_.datasets[0].path = scratch_.path() + "/none.jsonl";
+  auto data = Prepare();
+  EXPECT_EQ(data.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(Contains(std::string(data.status().message()), "none.jsonl"));
+  job_.datasets[0].path = path;
+  options_.cache_dir = path + "/cache";  // below a file
+  EXPECT_FALSE(Prepare().ok());
+}
+
+constexpr char kPlainChatml[] =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ "
+    "'<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "}}{% endif %}";
+
+TEST_F(PrepareTest, WarnsWhenTheModelsOwnTemplateIsAnother) {
+  const std::string chat =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
+      "{\"role\": \"assistant\", \"content\": \"a\"}]}\n";
+  Dataset(DatasetFormat::kChat, chat);
+  ByteTokenizerSpec spec;
+  const auto warnings = [&](const std::string& own) {
+    spec.chat_template = own;
+    WriteByteTokenizer(job_.model_path, spec);
+    auto data = Prepare();
+    EXPECT_TRUE(data.ok()) << data.status();
+    return data->warnings;
+  };
+  EXPECT_TRUE(warnings("").empty());
+  EXPECT_TRUE(warnings(kPlainChatml).empty());
+  ASSERT_EQ(warnings("{{ something else }}").size(), 1u);
+  EXPECT_TRUE(Contains(warnings("{{ something else }}")[0], "was not compared"));
+  job_.chat_template = "llama3";
+  ASSERT_EQ(warnings(kPlainChatml).size(), 1u);
+  EXPECT_TRUE(Contains(warnings(kPlainChatml)[0], "differs from the model's own template"));
+}
+
+TEST_F(PrepareTest, RefusesATokenizerWithoutTheTemplatesTokens) {
+  ByteTokenizerSpec spec;
+  spec.special = {"<|endoftext|>"};
+  WriteByteTokenizer(job_.model_path, spec);
+  Dataset(DatasetFormat::kChat, "{\"messages\": []}\n");
+  EXPECT_TRUE(Contains(ErrorOf(), "chat_template chatml needs the token <|im_start|>"))
+      << ErrorOf();
+  EXPECT_TRUE(Contains(ErrorOf(), job_.model_path));
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+#include "controller/data/preview.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include "controller/data/escape_token.h"
+#include "tests/controller/data/byte_tokenizer.h"
+#include "tests/controller/data/scratch_dir.h"
+
+namespace coxswain::data {
+namespace {
+
+class PreviewTest : public testing::Test {
+ protected:
+  PreviewTest() {
+    job_.model_path = scratch_.path();
+    WriteByteTokenizer(job_.model_path);
+    config::DatasetSpec dataset;
+    dataset.format = config::DatasetFormat::kChat;
+    dataset.path = scratch_.Write("d.jsonl",
+                                  "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
+                                  "{\"role\": \"assistant\", \"content\": \"\u00e9\"}]}\n"
+                                  "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}\n"
+                                  "nonsense\n");
+    job_.datasets.push_back(dataset);
+  }
+  ScratchDir scratch_;
+  config::JobSpec job_;
+};
+
+TEST_F(PreviewTest, PrintsTokensWithLabels) {
+  auto text = PreviewData(job_, 1, /*color=*/false);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text,
+            job_.datasets[0].path +
+                ":1: 24 tokens, 3 targets\n"
+                "<|im_start|>(-100, 258) u(-100, 117) s(-100, 115) e(-100, 101) r(-100, 114) "
+                "\\n(-100, 10)\n"
+                "q(-100, 113) <|im_end|>(-100, 259) \\n(-100, 10)\n"
+                "<|im_start|>(-100, 258) a(-100, 97) s(-100, 115) s(-100, 115) i(-100, 105) "
+                "s(-100, 115) t(-100, 116) a(-100, 97) n(-100, 110) t(-100, 116) \\n(-100, 10)\n"
+                "\\xC3(195, 195) \\xA9(169, 169) <|im_end|>(259, 259) \\n(-100, 10)\n\n");
+}
+
+TEST_F(PreviewTest, ColoursTargets) {
+  auto text = PreviewData(job_, 1, /*color=*/true);
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text->find("\x1b[32m\\xC3(195, 195)\x1b[0m"), std::string::npos);
+  EXPECT_NE(text->find("\x1b[90mq(-100, 113)\x1b[0m"), std::string::npos);
+}
+
+TEST_F(PreviewTest, SaysWhyADocumentIsNotUsed) {
+  auto documents = PreviewDocuments(job_, 2);
+  ASSERT_TRUE(documents.ok());
+  EXPECT_EQ((*documents)[1].note, "dropped: no trainable token");
+  EXPECT_FALSE((*documents)[1].tokens.empty());
+  EXPECT_EQ(PreviewDocuments(job_, 3).status().code(), absl::StatusCode::kInvalidArgument);
+  job_.on_bad_record = config::OnBadRecord::kSkip;
+  documents = PreviewDocuments(job_, 30);
+  ASSERT_TRUE(documents.ok());
+  ASSERT_EQ(documents->size(), 3u);
+  EXPECT_TRUE((*documents)[2].note.starts_with("skipped: bad JSON"));
+}
+
+TEST_F(PreviewTest, JsonCarriesIdsAndLabels) {
+  auto text = PreviewJson(job_, 1);
+  ASSERT_TRUE(text.ok());
+  const auto document = nlohmann::json::parse(*text)["documents"][0];
+  EXPECT_EQ(document["line"], 1);
+  EXPECT_EQ(document["targets"], 3);
+  EXPECT_EQ(document["input_ids"].size(), 24u);
+  EXPECT_EQ(document["labels"][19], -100);
+  EXPECT_EQ(document["labels"][20], 195);
+  EXPECT_EQ(document["text"][22], "<|im_end|>");
+}
+
+TEST(EscapeTokenTest, EscapesControlCharactersAndBrokenUtf8) {
+  EXPECT_EQ(EscapeToken("a b\u4e2d"), "a b\u4e2d");
+  EXPECT_EQ(EscapeToken("\n\r\t\\"), "\\n\\r\\t\\\\");
+  EXPECT_EQ(EscapeToken(std::string_view("\0\x1b", 2)), "\\x00\\x1B");
+  EXPECT_EQ(EscapeToken("\xe4\xb8"), "\\xE4\\xB8");
+}
+
+}  // namespace
+}  // namespace coxswain::data
