@@ -1,0 +1,130 @@
+#include "controller/planner/layout.h"
+
+#include "controller/planner/parameter_groups.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+class LayoutTest : public testing::Test {
+ protected:
+  absl::Status Choose(int64_t global_batch, uint64_t memory = 0) {
+    plan_ = {};
+    plan_.model = model_;
+    plan_.replicate = static_cast<int32_t>(job_.workers);
+    plan_.sequence_len = job_.sequence_len;
+    EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
+    return ChooseLayout(job_, {.global_batch_bins = global_batch, .memory_bytes = memory}, &plan_);
+  }
+
+  uint64_t Bytes() const { return SumByClass(plan_.buffers).total(); }
+
+  config::JobSpec job_ = SmallJob();
+  model::ModelConfig model_ = SmallModel();
+  plan::Plan plan_;
+};
+
+TEST_F(LayoutTest, AutoTakesTheShareOfARankUpToTheCpuBound) {
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 2);
+  ASSERT_TRUE(Choose(1000).ok());  // 500 bins a rank, 64 fit 4,096 tokens: 8 micro-steps of 63
+  EXPECT_EQ(plan_.micro_batch_bins, 63);
+  job_.sequence_len = 100000;
+  ASSERT_TRUE(Choose(1000).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 1);
+}
+
+TEST_F(LayoutTest, KeepsWhatTheJobSets) {
+  job_.train.micro_batch_size = 7;
+  job_.recompute = config::Recompute::kBlock;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 7);
+  EXPECT_EQ(plan_.recompute, "block");
+}
+
+TEST_F(LayoutTest, HeadChunkIsBoundedByBudgetAndRows) {
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 2 * 64);  // all rows of the micro-step
+  model_.vocab_size = 151936;
+  job_.sequence_len = 4096;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 128);
+  model_.vocab_size = 32000;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 512);
+  EXPECT_LE(4 * 32000 * plan_.lm_head_chunk_tokens, 64 << 20);
+}
+
+TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
+  ASSERT_TRUE(Choose(64).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 32);
+  EXPECT_EQ(plan_.recompute, "none");
+  uint64_t limit = Bytes() - 1;
+  int64_t last = 32;
+  bool recomputed = false;
+  while (Choose(64, limit).ok()) {
+    EXPECT_LE(Bytes(), limit);
+    if (plan_.recompute == "block") recomputed = true;
+    EXPECT_TRUE(recomputed || plan_.micro_batch_bins < last);
+    last = plan_.micro_batch_bins;
+    limit = Bytes() - 1;
+  }
+  EXPECT_TRUE(recomputed);
+  EXPECT_EQ(plan_.micro_batch_bins, 1);
+}
+
+TEST_F(LayoutTest, RecomputeSharesTheActivationsOfLayers) {
+  job_.train.micro_batch_size = 2;
+  ASSERT_TRUE(Choose(4).ok());
+  const uint64_t none = SumByClass(plan_.buffers).activations;
+  job_.recompute = config::Recompute::kBlock;
+  ASSERT_TRUE(Choose(4).ok());
+  const uint64_t block = SumByClass(plan_.buffers).activations;
+  EXPECT_LT(block, none);
+  for (const plan::Buffer& buffer : plan_.buffers) {
+    const bool shared = buffer.name == "layer2.qkv";
+    const bool kept = buffer.name == "layer2.residual_in";
+    EXPECT_TRUE(!shared || buffer.alias_of == "layer0.qkv");
+    EXPECT_TRUE(!kept || buffer.alias_of.empty());
+  }
+}
+
+TEST_F(LayoutTest, TooLittleMemoryNamesNeedLimitAndWayOut) {
+  job_.adapter = config::Adapter::kNone;
+  job_.recompute = config::Recompute::kNone;
+  job_.train.micro_batch_size = 8;
+  job_.sequence_len = 256;
+  ASSERT_TRUE(Choose(64).ok());
+  const uint64_t need = Bytes(), limit = need / 5 * 3;
+  const absl::Status status = Choose(64, limit);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  const std::string message(status.message());
+  for (const std::string& part :
+       {FormatBytes(need), FormatBytes(limit), std::string("weights "), std::string("gradients "),
+        std::string("optimizer "), std::string("activations "), std::string("workspace "),
+        std::string("recompute: block"), std::string("sequence_len: 128")}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+  const std::string hopeless(Choose(64, 1000).message());
+  EXPECT_NE(hopeless.find("No single change would fit"), std::string::npos) << hopeless;
+}
+
+TEST_F(LayoutTest, WayOutOfAFullJobIsAnAdapterWhenStatesDominate) {
+  job_.adapter = config::Adapter::kNone;
+  model_.vocab_size = 100000;
+  ASSERT_TRUE(Choose(2).ok());
+  const std::string message(Choose(2, Bytes() / 2).message());
+  EXPECT_NE(message.find("adapter: lora ("), std::string::npos) << message;
+}
+
+TEST(FormatBytesTest, KeepsThreeDigits) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(FormatBytes(uint64_t{12} << 20), "12.0 MiB");
+  EXPECT_EQ(FormatBytes(uint64_t{3} << 40), "3.00 TiB");
+}
+
+}  // namespace
+}  // namespace coxswain::planner

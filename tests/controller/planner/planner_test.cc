@@ -1,0 +1,213 @@
+#include "controller/planner/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/hash.h"
+#include "common/model/flops.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+class PlannerTest : public testing::Test {
+ protected:
+  absl::StatusOr<PlannedJob> Plan(const WorkerResources& resources = {}) {
+    auto recipe = Recipe::Make(job_, model_, data_);
+    EXPECT_TRUE(recipe.ok()) << recipe.status();
+    return MakePlan("small-1", job_, model_, *recipe, resources);
+  }
+
+  PlannedJob MustPlan(const WorkerResources& resources = {}) {
+    auto planned = Plan(resources);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    return std::move(*planned);
+  }
+
+  data::PreparedData data_ = SmallData(101, 20);
+  config::JobSpec job_ = SmallJob();
+  model::ModelConfig model_ = SmallModel();
+};
+
+int64_t Elements(const plan::Plan& plan, int32_t group) {
+  int64_t sum = 0;
+  for (const plan::Parameter& p : plan.parameters) sum += p.group == group ? p.elements() : 0;
+  return sum;
+}
+
+TEST_F(PlannerTest, CarriesTheJobToTheWorker) {
+  job_.init_seed = 9;
+  job_.train.seed = 8;
+  job_.train.beta1 = 0.8;
+  job_.train.beta2 = 0.95;
+  job_.train.eps = 1e-6;
+  job_.train.max_grad_norm = 0.5;
+  job_.train.label_smoothing = 0.1;
+  job_.train.z_loss = 1e-4;
+  job_.packing.max_documents_per_bin = 5;
+  job_.lora.dropout = 0.25;
+  const PlannedJob planned = MustPlan();
+  const plan::Plan& plan = planned.plan;
+  EXPECT_EQ(plan.job, "small-1");
+  EXPECT_EQ(plan.recipe_hash, Recipe::Make(job_, model_, data_)->hash());
+  EXPECT_EQ(plan.model_path, "/models/small");
+  EXPECT_EQ(plan.init, "random");
+  EXPECT_EQ(plan.init_seed, 9u);
+  EXPECT_EQ(plan.seed, 8u);
+  EXPECT_EQ(plan.model, model_);
+  EXPECT_EQ(plan.replicate, 2);
+  EXPECT_EQ(plan.shard, 1);
+  EXPECT_EQ(plan.sequence_len, 64);
+  EXPECT_EQ(plan.max_documents_per_bin, 5);
+  EXPECT_EQ(plan.lora.dropout, 0.25);
+  EXPECT_EQ(plan.beta1, 0.8);
+  EXPECT_EQ(plan.beta2, 0.95);
+  EXPECT_EQ(plan.eps, 1e-6);
+  EXPECT_EQ(plan.max_grad_norm, 0.5);
+  EXPECT_EQ(plan.label_smoothing, 0.1);
+  EXPECT_EQ(plan.z_loss, 1e-4);
+  EXPECT_EQ(plan.compute_dtype, "float32");
+}
+
+TEST_F(PlannerTest, BytesAreThePlanAndHashIsTheirs) {
+  const PlannedJob planned = MustPlan();
+  const auto parsed = plan::ParsePlan(planned.bytes);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, planned.plan);
+  EXPECT_EQ(planned.hash, Sha256(planned.bytes));
+  EXPECT_EQ(MustPlan().bytes, planned.bytes);
+}
+
+// Invariant planner-5: membership by table role.
+TEST_F(PlannerTest, LoraPlusGroupsHoldExactlyAAndB) {
+  const plan::Plan plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.groups[0].name, "lora_a");
+  EXPECT_EQ(plan.groups[0].lr_scale, 1.0);
+  EXPECT_EQ(plan.groups[1].name, "lora_b");
+  EXPECT_EQ(plan.groups[1].lr_scale, 16.0);
+  for (const plan::Parameter& p : plan.parameters) {
+    const bool a = p.name.ends_with(".lora_A.weight"), b = p.name.ends_with(".lora_B.weight");
+    EXPECT_EQ(p.group, a ? 0 : b ? 1 : plan::kFrozen) << p.name;
+  }
+  for (int32_t group : {0, 1}) {
+    EXPECT_EQ(plan.groups[group].weight_decay, 0.01);  // one decay, not scaled by the ratio
+    EXPECT_EQ(plan.groups[group].expected_elements, Elements(plan, group));
+    EXPECT_GT(Elements(plan, group), 0);
+  }
+}
+
+TEST_F(PlannerTest, ScaleIsAlphaOverRankOrItsRoot) {
+  EXPECT_DOUBLE_EQ(MustPlan().plan.lora.scale, 64.0 / 32);
+  job_.lora.use_rslora = true;
+  EXPECT_DOUBLE_EQ(MustPlan().plan.lora.scale, 64.0 / std::sqrt(32.0));
+  EXPECT_EQ(MustPlan().plan.lora.rank, 32);
+}
+
+TEST_F(PlannerTest, FullJobTrainsEverythingInOneGroup) {
+  job_.adapter = config::Adapter::kNone;
+  const PlannedJob planned = MustPlan();
+  ASSERT_EQ(planned.plan.groups.size(), 1u);
+  EXPECT_EQ(planned.plan.groups[0].name, "weights");
+  EXPECT_EQ(planned.plan.groups[0].expected_elements, planned.estimate.total_parameters);
+  EXPECT_EQ(planned.estimate.trainable_parameters, planned.estimate.total_parameters);
+  EXPECT_EQ(planned.plan.lora, plan::Lora{});
+}
+
+TEST_F(PlannerTest, NormsAndBiasesKeepOutOfDecayOnRequest) {
+  job_.adapter = config::Adapter::kNone;
+  job_.train.decay_norm_and_bias = false;
+  const plan::Plan plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.groups[0].weight_decay, 0.01);
+  EXPECT_EQ(plan.groups[1].name, "norms_and_biases");
+  EXPECT_EQ(plan.groups[1].weight_decay, 0.0);
+  for (const plan::Parameter& p : plan.parameters)
+    EXPECT_EQ(p.group, p.cols == 1 ? 1 : 0) << p.name;
+  EXPECT_EQ(plan.groups[1].expected_elements, Elements(plan, 1));
+}
+
+TEST_F(PlannerTest, SaveRanksShareTheBytes) {
+  job_.workers = 3;
+  for (const config::Adapter adapter : {config::Adapter::kLora, config::Adapter::kNone}) {
+    job_.adapter = adapter;
+    const plan::Plan plan = MustPlan().plan;
+    std::vector<int64_t> load(3, 0);
+    int64_t largest = 0;
+    for (const plan::Parameter& p : plan.parameters) {
+      if (!p.trainable()) continue;
+      load[static_cast<size_t>(p.save_rank)] += p.elements();
+      largest = std::max(largest, p.elements());
+    }
+    const auto [low, high] = std::minmax_element(load.begin(), load.end());
+    EXPECT_LE(*high - *low, largest);
+    EXPECT_GT(*low, 0);
+  }
+}
+
+TEST_F(PlannerTest, WorkersChangeThePlanButNotTheRecipe) {
+  const PlannedJob two = MustPlan();
+  job_.workers = 4;
+  const PlannedJob four = MustPlan();
+  EXPECT_NE(two.hash, four.hash);
+  EXPECT_EQ(two.plan.recipe_hash, four.plan.recipe_hash);
+}
+
+TEST_F(PlannerTest, EstimateIsTheBufferTable) {
+  const PlannedJob planned = MustPlan();
+  const Estimate& e = planned.estimate;
+  uint64_t total = 0, weights = 0;
+  for (const plan::Buffer& buffer : planned.plan.buffers) {
+    total += static_cast<uint64_t>(buffer.bytes);
+    if (buffer.memory_class == plan::MemoryClass::kWeights) {
+      weights += static_cast<uint64_t>(buffer.bytes);
+    }
+  }
+  EXPECT_EQ(e.total_bytes, total);
+  EXPECT_EQ(e.weights, weights);
+  EXPECT_EQ(e.weights + e.gradients + e.optimizer + e.activations + e.workspace, total);
+  EXPECT_EQ(e.weights, 4u * static_cast<uint64_t>(e.total_parameters));
+  EXPECT_EQ(e.gradients, 4u * static_cast<uint64_t>(e.trainable_parameters));
+  EXPECT_EQ(e.optimizer, 5 * e.gradients);  // m, v and a snapshot of master, m, v
+}
+
+TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
+  job_.eval_steps = 3;
+  const auto recipe = Recipe::Make(job_, model_, data_);
+  const WorkerResources resources{.flops_per_second = 1e9};
+  const PlannedJob planned = MustPlan(resources);
+  const double flops =
+      model::TrainingFlops(model_, planned.plan.parameters, job_.sequence_len).total();
+  const double forward =
+      model::ForwardFlopsPerToken(model_, planned.plan.parameters, job_.sequence_len);
+  EXPECT_DOUBLE_EQ(planned.estimate.flops_per_token, flops);
+  EXPECT_DOUBLE_EQ(planned.estimate.tokens_per_second, 2e9 / flops);
+  const int64_t steps = recipe->total_steps();
+  const int64_t evaluations = 1 + steps / 3 + (steps % 3 != 0 ? 1 : 0);
+  EXPECT_NEAR(planned.estimate.seconds,
+              (static_cast<double>(recipe->train_tokens()) * flops +
+               static_cast<double>(evaluations * recipe->eval_tokens()) * forward) /
+                  2e9,
+              1e-9);
+  job_.recompute = config::Recompute::kBlock;
+  EXPECT_DOUBLE_EQ(MustPlan(resources).estimate.tokens_per_second, 2e9 / (flops + forward));
+}
+
+TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {
+  job_.device = config::Device::kCuda;
+  auto planned = Plan();
+  EXPECT_EQ(planned.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(planned.status().ToString().find("no cuda worker in this build"), std::string::npos);
+  job_.device = config::Device::kCpu;
+  job_.compute_dtype = "bfloat16";
+  planned = Plan();
+  EXPECT_EQ(planned.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(planned.status().ToString().find("precision.compute is bfloat16"), std::string::npos);
+  job_.compute_dtype = "float32";
+  job_.lora.target_modules = {"q_prj"};
+  EXPECT_NE(Plan().status().ToString().find("\"q_prj\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coxswain::planner
