@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/split_regex.h"
+#include "controller/data/tokenizer/unicode_additions.h"
 #include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
@@ -60,10 +61,12 @@ class PreTokenizer {
       if (begin == end || drop) return absl::OkStatus();
       return Run(stage + 1, text.substr(begin, end - begin), scratch, sink);
     };
+    std::string storage;
+    const std::string_view subject = ReplaceUnicodeAdditions(text, &storage);
     size_t done = 0;  // text before it has been passed on
     for (size_t position = 0; position < text.size();) {
       SplitRegex::Match match{};
-      RETURN_IF_ERROR(s.regex->Find(text, position, scratch, &match));
+      RETURN_IF_ERROR(s.regex->Find(subject, position, scratch, &match));
       if (match.begin == std::string_view::npos) break;
       RETURN_IF_ERROR(pass_on(done, match.begin, s.drop_gaps));
       RETURN_IF_ERROR(pass_on(match.begin, match.end, s.drop_matches));

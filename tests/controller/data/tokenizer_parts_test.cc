@@ -10,6 +10,7 @@
 #include "controller/data/tokenizer/nfc.h"
 #include "controller/data/tokenizer/regex_dialect.h"
 #include "controller/data/tokenizer/split_regex.h"
+#include "controller/data/tokenizer/unicode_additions.h"
 #include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
@@ -91,6 +92,29 @@ TEST(RegexDialectTest, KeepsEverythingElse) {
   const auto translated = OnigurumaToPcre2(pattern);
   ASSERT_TRUE(translated.ok()) << translated.status();
   EXPECT_EQ(*translated, pattern);
+}
+
+// Of each category, a character younger than PCRE2's tables; its substitute keeps offsets.
+TEST(UnicodeAdditionsTest, SubstitutesKeepCategoryAndSize) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"L", "\u1C89"}, {"L", "\uA7DC"},     {"L", "\U000105C0"}, {"L", "\U0002EE5D"},
+      {"M", "\u0897"}, {"M", "\U0001E5EF"}, {"N", "\U00010D40"}, {"N", "\U0001E5FA"},
+      {"P", "\u1B4E"}, {"P", "\U00011F4F"}, {"S", "\u2427"},     {"S", "\U0001FBEF"}};
+  RegexScratch scratch;
+  std::string storage;
+  for (const auto& [category, character] : cases) {
+    const std::string text = "plain text " + character + "\u4E2D" + character;
+    const std::string_view older = ReplaceUnicodeAdditions(text, &storage);
+    ASSERT_EQ(older.size(), text.size());
+    EXPECT_EQ(older.find(character), std::string_view::npos);
+    SplitRegex::Match match{};
+    const auto regex = SplitRegex::Compile("\\p{" + category + "}");
+    ASSERT_TRUE((*regex)->Find(older, text.size() - character.size(), &scratch, &match).ok());
+    EXPECT_EQ(match.begin, text.size() - character.size()) << category;
+    EXPECT_EQ(match.end, text.size()) << category;
+  }
+  const std::string old = "caf\u00E9 \u4E2D\u6587 \U0001F469 \u2019";
+  EXPECT_EQ(ReplaceUnicodeAdditions(old, &storage).data(), old.data());
 }
 
 TEST(SplitRegexTest, LongRunsNeedNoStack) {
