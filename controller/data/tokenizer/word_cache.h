@@ -22,25 +22,38 @@ class WordCache {
   // A word's bytes, zero-padded, its length in the last byte: equal keys are equal words.
   struct Key {
     uint64_t part[4];
+    bool operator==(const Key& other) const {
+      return ((part[0] ^ other.part[0]) | (part[1] ^ other.part[1]) | (part[2] ^ other.part[2]) |
+              (part[3] ^ other.part[3])) == 0;
+    }
   };
 
-  WordCache() : lines_(static_cast<Line*>(std::calloc(kLines, sizeof(Line)))) {
+  WordCache()
+      : lines_(static_cast<Line*>(std::aligned_alloc(sizeof(Line), kLines * sizeof(Line)))) {
     if (lines_ == nullptr) throw std::bad_alloc();
+    std::memset(static_cast<void*>(lines_.get()), 0, kLines * sizeof(Line));
   }
 
   // 1 <= word.size() <= kMaxWordBytes.
   static Key MakeKey(std::string_view word) {
     Key key{};
-    std::memcpy(&key, word.data(), word.size());
-    reinterpret_cast<unsigned char*>(&key)[kMaxWordBytes] = static_cast<unsigned char>(word.size());
+    const char* data = word.data();
+    const size_t full = word.size() / 8;  // whole parts
+    for (size_t i = 0; i < full; ++i) key.part[i] = Load<uint64_t>(data + i * 8);
+    key.part[full] = LoadTail(word, full * 8);
+    key.part[3] |= static_cast<uint64_t>(word.size()) << 56;
     return key;
   }
 
   // Appends the word's ids and returns true, or returns false.
   bool Find(const Key& key, std::vector<int32_t>* ids) const {
     const Line& line = lines_.get()[Slot(key)];
-    if (std::memcmp(&line.key, &key, sizeof(Key)) != 0) return false;
-    ids->insert(ids->end(), line.ids, line.ids + line.count);
+    if (!(line.key == key)) return false;
+    if (line.count == 1) {
+      ids->push_back(line.ids[0]);
+    } else {
+      ids->insert(ids->end(), line.ids, line.ids + line.count);
+    }
     return true;
   }
 
@@ -65,6 +78,30 @@ class WordCache {
   struct Free {
     void operator()(Line* lines) const { std::free(lines); }
   };
+
+  template <typename T>
+  static T Load(const char* data) {
+    T value;
+    std::memcpy(&value, data, sizeof(T));
+    return value;
+  }
+
+  // The bytes of `word` from `from` on, fewer than 8, little-endian and zero-padded, without a read
+  // outside the word.
+  static uint64_t LoadTail(std::string_view word, size_t from) {
+    const size_t size = word.size() - from;
+    const char* data = word.data() + from;
+    if (size == 0) return 0;
+    if (from > 0) return Load<uint64_t>(data + size - 8) >> (8 * (8 - size));
+    if (size >= 4) {
+      const uint64_t high = Load<uint32_t>(data + size - 4);
+      return Load<uint32_t>(data) | high << (8 * (size - 4));
+    }
+    const auto byte = [&](size_t i) {
+      return uint64_t{static_cast<unsigned char>(data[i])} << (8 * i);
+    };
+    return byte(0) | byte(size / 2) | byte(size - 1);
+  }
 
   static size_t Slot(const Key& key) {
     uint64_t mixed = key.part[0] * 0x9E3779B97F4A7C15u ^ key.part[1] * 0xC2B2AE3D27D4EB4Fu ^
