@@ -1,0 +1,135 @@
+// Packing of the Alpaca set: time, efficiency = tokens / (bins * capacity), distance to the lower
+// bound ceil(tokens / capacity), histogram of documents per bin, for each strategy.
+//
+//   build/cpu/bench/packing_bench     from the repository root
+//
+// Input: alpaca_random_9k of ../shared (env COXSWAIN_SHARED) repeated to 52,000 documents, Qwen2.5
+// tokens, prompt_style alpaca, capacity 2,048. Each run packs another pass (another shuffle);
+// tokenising is not timed. Prints median and p90 and writes bench/results/packing.json.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/status_macros.h"
+#include "controller/data/document_encoder.h"
+#include "controller/data/packing.h"
+#include "controller/data/readers/record_parser.h"
+#include "controller/data/readers/record_reader.h"
+
+namespace coxswain::data {
+namespace {
+
+using config::PackingStrategy;
+
+constexpr int64_t kCapacity = 2048;
+constexpr size_t kDocuments = 52000;
+constexpr int kRuns = 21;
+
+absl::StatusOr<std::vector<int32_t>> AlpacaLengths(const std::string& shared) {
+  ASSIGN_OR_RETURN(const auto tokenizer,
+                   Tokenizer::Load(shared + "/data/tokenizers/qwen2.5/tokenizer.json.gz"));
+  config::JobSpec job;
+  job.sequence_len = kCapacity;
+  config::DatasetSpec dataset;
+  dataset.path = shared + "/data/alpaca/alpaca_random_9k.json.gz";
+  ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, *tokenizer));
+  ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(dataset.path));
+  RecordParser parser(dataset.format);
+  std::vector<int32_t> lengths;
+  RawRecord raw;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader->Next(&raw));
+    if (!more) break;
+    ASSIGN_OR_RETURN(const Record record, parser.Parse(raw.json));
+    ASSIGN_OR_RETURN(const EncodedDocument document, encoder.Encode(record));
+    lengths.push_back(static_cast<int32_t>(document.ids.size()));
+  }
+  const size_t records = lengths.size();
+  for (size_t i = records; i < kDocuments; ++i) lengths.push_back(lengths[i - records]);
+  return lengths;
+}
+
+absl::StatusOr<nlohmann::json> Measure(const std::vector<int32_t>& lengths,
+                                       const config::PackingSpec& spec) {
+  std::vector<double> ms;
+  Bins bins;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    ASSIGN_OR_RETURN(bins, PackDocuments(lengths, kCapacity, spec, /*seed=*/42, /*pass=*/run));
+    ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                     .count());
+  }
+  std::sort(ms.begin(), ms.end());
+  std::map<std::string, int64_t> histogram;
+  for (int64_t b = 0; b < bins.size(); ++b) {
+    char key[8];
+    std::snprintf(key, sizeof(key), "%02zu", bins.bin(b).size());
+    ++histogram[key];
+  }
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const int64_t bound = (tokens + kCapacity - 1) / kCapacity;
+  return nlohmann::json{
+      {"ms_median", ms[kRuns / 2]},
+      {"ms_p90", ms[kRuns * 9 / 10]},
+      {"bins", bins.size()},
+      {"lower_bound", bound},
+      {"bins_above_lower_bound", bins.size() - bound},
+      {"efficiency", static_cast<double>(tokens) / static_cast<double>(bins.size() * kCapacity)},
+      {"documents_per_bin", histogram}};
+}
+
+absl::Status Run() {
+  const char* given = std::getenv("COXSWAIN_SHARED");
+  ASSIGN_OR_RETURN(const auto lengths, AlpacaLengths(given != nullptr ? given : "../shared"));
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  nlohmann::json results = {{"documents", lengths.size()},
+                            {"tokens", tokens},
+                            {"longest", *std::max_element(lengths.begin(), lengths.end())},
+                            {"capacity", kCapacity}};
+  std::printf("%zu documents, %lld tokens, capacity %lld\n", lengths.size(),
+              static_cast<long long>(tokens), static_cast<long long>(kCapacity));
+  std::printf("%-22s %5s %9s %9s %7s %12s %11s\n", "strategy", "bound", "median ms", "p90 ms",
+              "bins", "above bound", "efficiency");
+  const std::pair<const char*, PackingStrategy> strategies[] = {
+      {"best_fit", PackingStrategy::kBestFit},
+      {"best_fit_decreasing", PackingStrategy::kBestFitDecreasing},
+      {"first_fit", PackingStrategy::kFirstFit},
+      {"none", PackingStrategy::kNone}};
+  for (const auto& [name, strategy] : strategies) {
+    for (const int64_t bound : {int64_t{32}, kCapacity}) {
+      config::PackingSpec spec;
+      spec.strategy = strategy;
+      spec.max_documents_per_bin = bound;
+      ASSIGN_OR_RETURN(nlohmann::json measured, Measure(lengths, spec));
+      std::printf("%-22s %5lld %9.2f %9.2f %7lld %12lld %10.3f%%\n", name,
+                  static_cast<long long>(bound), measured["ms_median"].get<double>(),
+                  measured["ms_p90"].get<double>(), measured["bins"].get<long long>(),
+                  measured["bins_above_lower_bound"].get<long long>(),
+                  100 * measured["efficiency"].get<double>());
+      measured["strategy"] = name;
+      measured["max_documents_per_bin"] = bound;
+      results["strategies"].push_back(std::move(measured));
+    }
+  }
+  std::ofstream("bench/results/packing.json") << results.dump(1) << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace coxswain::data
+
+int main() {
+  const absl::Status status = coxswain::data::Run();
+  if (!status.ok()) std::fprintf(stderr, "packing_bench: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,93 @@
+// Our named formats against renderings by the models' own templates (Hugging Face transformers).
+// Where the two differ on purpose, the difference is undone here, and so stated.
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include "controller/data/templates/chat_renderer.h"
+
+namespace coxswain::data {
+namespace {
+
+std::string Render(const std::string& name, const nlohmann::json& messages) {
+  TemplateTokens tokens;
+  tokens.find = [](std::string_view) { return std::optional<int32_t>(1); };
+  auto renderer = MakeChatRenderer(name, tokens);
+  if (!renderer.ok()) return renderer.status().ToString();
+  std::vector<Message> typed;
+  for (const auto& message : messages) {
+    const std::string role = message["role"];
+    typed.push_back({role == "system" ? Role::kSystem
+                     : role == "user" ? Role::kUser
+                                      : Role::kAssistant,
+                     message["content"]});
+  }
+  auto segments = (*renderer)(typed);
+  if (!segments.ok()) return segments.status().ToString();
+  std::string text;
+  for (const Segment& segment : *segments) text += segment.text;
+  return text;
+}
+
+void Replace(std::string* text, const std::string& from, const std::string& to) {
+  const size_t at = text->find(from);
+  if (at != std::string::npos) text->replace(at, from.size(), to);
+}
+
+nlohmann::json Golden(const std::string& model) {
+  const char* given = std::getenv("COXSWAIN_SHARED");
+  std::ifstream file((given != nullptr ? std::string(given) : "../shared") +
+                     "/data/tokenizers/golden/" + model + ".chats.json");
+  return file ? nlohmann::json::parse(file) : nlohmann::json();
+}
+
+TEST(TemplatesGoldenTest, ChatmlIsQwen25WithoutItsDefaultSystemTurn) {
+  const auto golden = Golden("qwen2.5");
+  if (golden.empty()) GTEST_SKIP() << "needs ../shared/data/tokenizers/golden";
+  for (const auto& chat : golden) {
+    std::string expected = chat["text"];
+    if (chat["messages"][0]["role"] != "system") {
+      Replace(&expected,
+              "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+              "assistant.<|im_end|>\n",
+              "");
+    }
+    const std::string prompt = chat["add_generation_prompt"] ? "<|im_start|>assistant\n" : "";
+    EXPECT_EQ(Render("chatml", chat["messages"]) + prompt, expected);
+  }
+}
+
+TEST(TemplatesGoldenTest, ChatmlIsQwen3WithoutTheThinkBlockOfTheLastAnswer) {
+  const auto golden = Golden("qwen3");
+  if (golden.empty()) GTEST_SKIP() << "needs ../shared/data/tokenizers/golden";
+  for (const auto& chat : golden) {
+    std::string expected = chat["text"];
+    Replace(&expected, "<think>\n\n</think>\n\n", "");
+    Replace(&expected, "<think>\nx\n</think>\n\n", "<think>x</think>\n\n");
+    const std::string prompt = chat["add_generation_prompt"] ? "<|im_start|>assistant\n" : "";
+    EXPECT_EQ(Render("chatml", chat["messages"]) + prompt, expected);
+  }
+}
+
+TEST(TemplatesGoldenTest, Llama3IsLlama31WithoutItsDateHeader) {
+  const auto golden = Golden("llama-3.1");
+  if (golden.empty()) GTEST_SKIP() << "needs ../shared/data/tokenizers/golden";
+  for (const auto& chat : golden) {
+    std::string expected = chat["text"];
+    const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+    if (chat["messages"][0]["role"] == "system") {
+      Replace(&expected, dates, "");
+    } else {
+      Replace(&expected, "<|start_header_id|>system<|end_header_id|>\n\n" + dates + "<|eot_id|>",
+              "");
+    }
+    const std::string prompt =
+        chat["add_generation_prompt"] ? "<|start_header_id|>assistant<|end_header_id|>\n\n" : "";
+    EXPECT_EQ(Render("llama3", chat["messages"]) + prompt, expected);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::data
