@@ -1,7 +1,9 @@
 #include "worker/engine/plan_check.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,10 @@ absl::Status CheckRules(const std::vector<Rule>& rules) {
   return absl::OkStatus();
 }
 
+// Whose forward pass block.h is.
+constexpr std::array<std::string_view, 4> kArchitectures = {
+    "Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
+
 absl::Status CheckExtents(const plan::Plan& plan) {
   const model::ModelConfig& c = plan.model;
   const int64_t smallest =
@@ -44,6 +50,10 @@ absl::Status CheckExtents(const plan::Plan& plan) {
                 plan.max_documents_per_bin, plan.lm_head_chunk_tokens});
   RETURN_IF_ERROR(CheckRules({
       {smallest > 0, absl::StrCat("the smallest extent is ", smallest), "every extent > 0"},
+      {std::find(kArchitectures.begin(), kArchitectures.end(), c.architecture) !=
+           kArchitectures.end(),
+       absl::StrCat("architecture \"", c.architecture, "\""),
+       "Qwen2, Qwen3, Llama or MistralForCausalLM"},
       {c.num_layers < 16384, absl::StrCat("num_layers ", c.num_layers), "< 16384"},
   }));
   return CheckRules({

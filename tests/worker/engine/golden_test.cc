@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 
 #include "kernels/gemm.h"
 #include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/test_model.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/step.h"
 
@@ -122,8 +122,8 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   }
   ASSERT_EQ(golden_.trajectory.size(), 20u);
 
-  const std::string directory = testing::TempDir() + "/golden_" + golden_.name;
-  std::filesystem::create_directories(directory);
+  const ScratchFolder folder("golden-" + golden_.name);
+  const std::string& directory = folder.path();
   ASSERT_TRUE((*engine)->Snapshot(20).ok());
   ASSERT_TRUE((*engine)->SaveShard(directory, 20).ok());
   const Tensors trained = ReadTensors(directory + "/rank-0.safetensors");
@@ -146,7 +146,6 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
       "%s: 20 steps, worst loss difference %.2e, norm %.2e; %d final tensors, worst %.2e of "
       "the distance (%s)\n",
       golden_.name.c_str(), worst_loss, worst_norm, worst.tensors, worst.error, worst.name.c_str());
-  std::filesystem::remove_all(directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,

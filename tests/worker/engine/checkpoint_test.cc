@@ -1,0 +1,185 @@
+// Snapshots and shards. Invariant engine-6.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "common/hash.h"
+#include "common/safetensors.h"
+#include "nlohmann/json.hpp"
+#include "tests/worker/comm/in_process_rendezvous.h"
+#include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_model.h"
+#include "tests/worker/engine/test_plan.h"
+
+namespace coxswain::engine {
+namespace {
+
+class CheckpointTest : public testing::Test {
+ protected:
+  static plan::Plan Plan(int64_t lora_rank, int32_t replicate = 1) {
+    PlanOptions options;
+    options.init = "random";
+    options.sequence_len = 40;
+    options.lora_rank = lora_rank;
+    options.dropout = lora_rank > 0 ? 0.1 : 0.0;
+    options.replicate = replicate;
+    return MakePlan(SmallConfig(), options);
+  }
+
+  static TrainStep Step(int64_t step) {
+    return MakeStep(step, RandomBins({{17, 9}, {31, 3}}, SmallConfig().vocab_size,
+                                     static_cast<uint64_t>(step)));
+  }
+
+  static std::unique_ptr<Engine> Prepare(const plan::Plan& plan, const std::string& checkpoint) {
+    absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(plan, 0, checkpoint);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return engine.ok() ? std::move(*engine) : nullptr;
+  }
+
+  static void Train(Engine& engine, int64_t first, int64_t end, std::vector<StepStats>* stats) {
+    for (int64_t step = first; step < end; ++step) {
+      const absl::StatusOr<StepStats> result = engine.Train(Step(step));
+      ASSERT_TRUE(result.ok()) << result.status();
+      stats->push_back(*result);
+    }
+  }
+
+  // Trains `steps` steps of `plan` and saves a checkpoint.
+  void Save(const plan::Plan& plan, int64_t steps) {
+    std::unique_ptr<Engine> engine = Prepare(plan, "");
+    std::vector<StepStats> stats;
+    Train(*engine, 0, steps, &stats);
+    ASSERT_TRUE(engine->Snapshot(steps).ok());
+    const auto files = engine->SaveShard(directory_, steps);
+    ASSERT_TRUE(files.ok()) << files.status();
+  }
+
+  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  const std::string directory_ = folder_.path();
+};
+
+TEST_F(CheckpointTest, ResumeReproducesTheUninterruptedRunBitForBit) {
+  for (int64_t rank : {0, 3}) {
+    const plan::Plan plan = Plan(rank);
+    std::vector<StepStats> whole, resumed;
+    std::unique_ptr<Engine> engine = Prepare(plan, "");
+    Train(*engine, 0, 4, &whole);
+    const absl::StatusOr<std::string> digest = engine->Snapshot(4);
+    ASSERT_TRUE(digest.ok());
+    Train(*engine, 4, 9, &whole);  // the snapshot stays what it was
+    ASSERT_TRUE(engine->SaveShard(directory_, 4).ok());
+
+    std::unique_ptr<Engine> second = Prepare(plan, directory_);
+    ASSERT_NE(second, nullptr);
+    EXPECT_EQ(second->start_step(), 4);
+    EXPECT_EQ(second->applied_updates(), 4);
+    EXPECT_EQ(second->Snapshot(4).value(), *digest);
+    Train(*second, 4, 9, &resumed);
+    for (size_t i = 0; i < resumed.size(); ++i) {
+      EXPECT_EQ(resumed[i].global_loss_sum, whole[i + 4].global_loss_sum) << "step " << i + 4;
+      EXPECT_EQ(resumed[i].grad_norm, whole[i + 4].grad_norm) << "step " << i + 4;
+    }
+    EXPECT_EQ(second->Snapshot(9).value(), engine->Snapshot(9).value());
+  }
+}
+
+TEST_F(CheckpointTest, ShardHoldsMastersMomentsAndCounters) {
+  const plan::Plan plan = Plan(3);
+  std::unique_ptr<Engine> engine = Prepare(plan, "");
+  std::vector<StepStats> stats;
+  Train(*engine, 0, 2, &stats);
+  ASSERT_TRUE(engine->Snapshot(2).ok());
+  const auto files = engine->SaveShard(directory_, 2);
+  ASSERT_TRUE(files.ok()) << files.status();
+  ASSERT_EQ(files->size(), 1u);
+  const std::string path = directory_ + "/" + files->front().name;
+  EXPECT_EQ(files->front().name, "rank-0.safetensors");
+  EXPECT_EQ(files->front().bytes, static_cast<int64_t>(std::filesystem::file_size(path)));
+  EXPECT_EQ(files->front().sha256, Sha256HexOfFile(path).value());
+  const auto file = std::move(SafetensorsFile::Open(path)).value();
+  EXPECT_EQ(file->tensors().size(), 3u * 2 * 7 * 3);
+  EXPECT_EQ(file->metadata().at("format"), "pt");
+  const nlohmann::json header = nlohmann::json::parse(file->metadata().at("coxswain"));
+  EXPECT_EQ(header, (nlohmann::json{{"recipe_hash", ToHex(plan.recipe_hash)},
+                                    {"finished_steps", 2},
+                                    {"applied_updates", 2},
+                                    {"rank", 0},
+                                    {"world_size", 1}}));
+}
+
+TEST_F(CheckpointTest, SaveShardWantsTheNewestSnapshot) {
+  std::unique_ptr<Engine> engine = Prepare(Plan(0), "");
+  EXPECT_EQ(engine->SaveShard(directory_, 0).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(engine->Snapshot(3).ok());
+  EXPECT_EQ(engine->SaveShard(directory_, 2).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(engine->SaveShard(directory_, 3).ok());
+}
+
+TEST_F(CheckpointTest, AnotherWorldSizeReadsTheSameFiles) {
+  const plan::Plan two = Plan(3, 2), one = Plan(3, 1);
+  comm::InProcessRendezvous rendezvous;
+  std::vector<std::string> digests(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<Engine> engine = std::move(Engine::Prepare(two, rank, "")).value();
+      comm::GroupConfig config;
+      config.rank = rank;
+      config.world_size = 2;
+      auto group = comm::Collectives::Form(config, &rendezvous);
+      ASSERT_TRUE(group.ok()) << group.status();
+      ASSERT_TRUE(engine->Connect(std::move(*group)).ok());
+      for (int64_t step = 0; step < 3; ++step) {
+        TrainStep train = Step(step);
+        train.bins = Slice(train.bins, static_cast<size_t>(rank), 1);
+        ASSERT_TRUE(engine->Train(train).ok());
+      }
+      digests[static_cast<size_t>(rank)] = engine->Snapshot(3).value();
+      ASSERT_TRUE(engine->SaveShard(directory_, 3).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(digests[0], digests[1]);
+  std::unique_ptr<Engine> alone = Prepare(one, directory_);
+  ASSERT_NE(alone, nullptr);
+  EXPECT_EQ(alone->Snapshot(3).value(), digests[0]);
+}
+
+TEST_F(CheckpointTest, AnotherRecipeIsRefused) {
+  Save(Plan(0), 1);
+  plan::Plan other = Plan(0);
+  other.recipe_hash = std::string(32, 's');
+  const absl::Status status = Engine::Prepare(other, 0, directory_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find(ToHex(other.recipe_hash)), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find(ToHex(std::string(32, 'r'))), absl::string_view::npos) << status;
+}
+
+TEST_F(CheckpointTest, MissingShardAndOtherTensorsAreRefused) {
+  EXPECT_EQ(Engine::Prepare(Plan(0), 0, directory_ + "/nowhere").status().code(),
+            absl::StatusCode::kNotFound);
+  Save(Plan(0), 1);
+  const absl::Status other_method = Engine::Prepare(Plan(3), 0, directory_).status();
+  EXPECT_EQ(other_method.code(), absl::StatusCode::kInvalidArgument) << other_method;
+  Save(Plan(0, 1), 1);
+  std::filesystem::copy_file(directory_ + "/rank-0.safetensors",
+                             directory_ + "/rank-1.safetensors");
+  const absl::Status doubled = Engine::Prepare(Plan(0), 0, directory_).status();
+  EXPECT_EQ(doubled.code(), absl::StatusCode::kInvalidArgument) << doubled;
+}
+
+TEST_F(CheckpointTest, UnwritableDirectoryIsAnErrorThatNamesIt) {
+  std::unique_ptr<Engine> engine = Prepare(Plan(0), "");
+  ASSERT_TRUE(engine->Snapshot(0).ok());
+  const absl::Status status = engine->SaveShard(directory_ + "/absent", 0).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(directory_), absl::string_view::npos) << status;
+}
+
+}  // namespace
+}  // namespace coxswain::engine

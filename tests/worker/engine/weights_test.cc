@@ -1,0 +1,185 @@
+// Loading and initialising: what is read, what is refused, and how.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/test_model.h"
+#include "tests/worker/engine/test_plan.h"
+#include "worker/engine/random_init.h"
+#include "worker/engine/step.h"
+#include "worker/engine/weights.h"
+
+namespace coxswain::engine {
+namespace {
+
+class WeightsTest : public testing::Test {
+ protected:
+  plan::Plan Plan(int64_t lora_rank = 0) const {
+    PlanOptions options;
+    options.model_path = folder_.path();
+    options.lora_rank = lora_rank;
+    if (lora_rank > 0) options.init_from = folder_.path();
+    return MakePlan(SmallConfig(), options);
+  }
+
+  void Write(const std::vector<TensorSource>& tensors,
+             const std::string& name = "model.safetensors") const {
+    ASSERT_TRUE(WriteSafetensors(folder_.path() + "/" + name, tensors).ok());
+  }
+
+  static absl::Status Prepare(const plan::Plan& plan) {
+    return Engine::Prepare(plan, 0, "").status();
+  }
+
+  void ExpectRefused(const plan::Plan& plan, const std::vector<std::string>& words) const {
+    const absl::Status status = Prepare(plan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    for (const std::string& word : words) {
+      EXPECT_NE(std::string(status.message()).find(word), std::string::npos)
+          << word << ": " << status;
+    }
+    EXPECT_NE(std::string(status.message()).find(folder_.path()), std::string::npos) << status;
+  }
+
+  // Base tensors with `name` replaced by `other`, or left out when it is null.
+  static std::vector<TensorSource> Replace(std::vector<TensorSource> tensors,
+                                           const std::string& name, const TensorSource* other) {
+    std::erase_if(tensors, [&](const TensorSource& tensor) { return tensor.name == name; });
+    if (other != nullptr) tensors.push_back(*other);
+    return tensors;
+  }
+
+  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+};
+
+constexpr const char* kUp = "model.layers.1.mlp.up_proj.weight";
+
+TEST_F(WeightsTest, ConvertsFromBf16AndF16) {
+  const plan::Plan plan = Plan();
+  for (DType dtype : {DType::kBF16, DType::kF16}) {
+    Write(BaseTensors(plan, dtype));
+    std::string doing;
+    const auto state = MakeState(plan, 0, "", &doing);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const Tensors written = ReadTensors(folder_.path() + "/model.safetensors");
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      const float* values = (*state)->buffers.weights + (*state)->layout.weight_offset[i];
+      EXPECT_EQ(std::vector<float>(values, values + plan.parameters[i].elements()),
+                written.at(plan.parameters[i].name));
+    }
+  }
+}
+
+TEST_F(WeightsTest, IgnoresInverseFrequenciesAndTheHeadOfATiedModel) {
+  const plan::Plan plan = Plan();
+  std::vector<TensorSource> tensors = BaseTensors(plan);
+  tensors.push_back(ZeroTensor("model.layers.0.self_attn.rotary_emb.inv_freq", DType::kF32, {6}));
+  tensors.push_back(ZeroTensor("lm_head.weight", DType::kF32, {131, 48}));
+  Write(tensors);
+  EXPECT_TRUE(Prepare(plan).ok());
+}
+
+TEST_F(WeightsTest, MissingTensor) {
+  Write(Replace(BaseTensors(Plan()), kUp, nullptr));
+  ExpectRefused(Plan(), {kUp, "missing", "[72, 48]"});
+}
+
+TEST_F(WeightsTest, OtherShape) {
+  const TensorSource other = ZeroTensor(kUp, DType::kF32, {48, 72});
+  Write(Replace(BaseTensors(Plan()), kUp, &other));
+  ExpectRefused(Plan(), {kUp, "[48, 72]", "[72, 48]"});
+}
+
+TEST_F(WeightsTest, OtherDtype) {
+  const TensorSource other = ZeroTensor(kUp, DType::kI32, {72, 48});
+  Write(Replace(BaseTensors(Plan()), kUp, &other));
+  ExpectRefused(Plan(), {kUp, "I32"});
+}
+
+TEST_F(WeightsTest, TensorWithoutPlace) {
+  std::vector<TensorSource> tensors = BaseTensors(Plan());
+  tensors.push_back(ZeroTensor("model.layers.3.mlp.up_proj.weight", DType::kF32, {72, 48}));
+  Write(tensors);
+  ExpectRefused(Plan(), {"model.layers.3.mlp.up_proj.weight", "no place"});
+}
+
+TEST_F(WeightsTest, TruncatedFile) {
+  Write(BaseTensors(Plan()));
+  const std::string path = folder_.path() + "/model.safetensors";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  ExpectRefused(Plan(), {});
+}
+
+TEST_F(WeightsTest, NoWeights) {
+  EXPECT_EQ(Prepare(Plan()).code(), absl::StatusCode::kNotFound) << Prepare(Plan());
+}
+
+TEST_F(WeightsTest, AdapterIsReadAndChecked) {
+  const plan::Plan plan = Plan(4);
+  Write(BaseTensors(plan));
+  EXPECT_EQ(Prepare(plan).code(), absl::StatusCode::kNotFound) << Prepare(plan);
+  Write(AdapterTensors(plan), "adapter_model.safetensors");
+  EXPECT_TRUE(Prepare(plan).ok());
+  const std::string name = "base_model.model.model.layers.2.mlp.down_proj.lora_B.weight";
+  Write(Replace(AdapterTensors(plan), name, nullptr), "adapter_model.safetensors");
+  ExpectRefused(plan, {name, "missing"});
+  Write(AdapterTensors(Plan(3)), "adapter_model.safetensors");
+  ExpectRefused(plan, {"lora_A", "[3, 48]", "[4, 48]"});
+  std::vector<TensorSource> more = AdapterTensors(plan);
+  more.push_back(ZeroTensor("base_model.model.lm_head.lora_A.weight", DType::kF32, {4, 48}));
+  Write(more, "adapter_model.safetensors");
+  ExpectRefused(plan, {"base_model.model.lm_head.lora_A.weight"});
+}
+
+std::vector<float> Init(uint64_t seed, plan::Role role, int64_t rows, int64_t cols) {
+  plan::Parameter parameter;
+  parameter.role = role;
+  parameter.layer = 1;
+  parameter.rows = rows;
+  parameter.cols = cols;
+  std::vector<float> values(static_cast<size_t>(rows * cols), -7.0f);
+  RandomInit(seed, parameter, &values);
+  return values;
+}
+
+TEST(RandomInitTest, MatricesAreNormal) {
+  const std::vector<float> values = Init(1, plan::Role::kUp, 301, 401);
+  double sum = 0, squares = 0, fourth = 0;
+  for (double x : values) {
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+  }
+  // Standard errors of mean, deviation and kurtosis for n draws: s/sqrt(n), s/sqrt(2n), sqrt(24/n).
+  const double n = static_cast<double>(values.size()), deviation = std::sqrt(squares / n);
+  EXPECT_NEAR(sum / n, 0.0, 5 * 0.02 / std::sqrt(n));
+  EXPECT_NEAR(deviation, 0.02, 5 * 0.02 / std::sqrt(2 * n));
+  EXPECT_NEAR(fourth / n / std::pow(deviation, 4), 3.0, 5 * std::sqrt(24 / n));
+}
+
+TEST(RandomInitTest, LoraAIsKaimingUniformAndBZero) {
+  const std::vector<float> a = Init(1, plan::LoraA(plan::Role::kQ), 16, 400);
+  double squares = 0;
+  for (double x : a) {
+    EXPECT_LE(std::abs(x), 1.0 / 20);
+    squares += x * x;
+  }
+  // Variance of the uniform distribution: bound^2 / 3, with a standard error of 2 % here.
+  EXPECT_NEAR(squares / static_cast<double>(a.size()) * 3 * 400, 1.0, 0.06);
+  EXPECT_EQ(Init(1, plan::LoraB(plan::Role::kQ), 5, 3), std::vector<float>(15, 0.0f));
+  EXPECT_EQ(Init(1, plan::Role::kQBias, 5, 1), std::vector<float>(5, 0.0f));
+  EXPECT_EQ(Init(1, plan::Role::kQNorm, 5, 1), std::vector<float>(5, 1.0f));
+}
+
+TEST(RandomInitTest, DependsOnSeedAndRoleOnly) {
+  EXPECT_EQ(Init(1, plan::Role::kUp, 9, 7), Init(1, plan::Role::kUp, 9, 7));
+  EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(2, plan::Role::kUp, 9, 7));
+  EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(1, plan::Role::kGate, 9, 7));
+}
+
+}  // namespace
+}  // namespace coxswain::engine
