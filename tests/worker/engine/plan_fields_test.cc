@@ -136,6 +136,7 @@ std::vector<Field> SettingFields() {
   return {
       {"recipe_hash", [](plan::Plan* p) { p->recipe_hash[0] = 's'; }},
       {"init", [](plan::Plan* p) { p->init = "pretrained"; }},
+      {"init_seed", [](plan::Plan* p) { p->init_seed = 43; }},
       {"seed", [](plan::Plan* p) { p->seed = 43; }},
       {"lora.rank", [](plan::Plan* p) { p->lora.rank = 2; }},
       {"lora.scale", [](plan::Plan* p) { p->lora.scale = 1.0; }},
