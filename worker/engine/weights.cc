@@ -85,7 +85,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterLayout& layo
   return CheckNothingLeft(tensors, known, path);
 }
 
-void Initialise(const plan::Plan& plan, const plan::Parameter& parameter, float* weights) {
+void Initialise(uint64_t seed, const plan::Parameter& parameter, float* weights) {
   std::vector<float> staging(static_cast<size_t>(parameter.elements()));
   RandomInit(IsAdapter(parameter.role) ? plan.seed : plan.init_seed, parameter, &staging);
   kernels::CopyMemory(weights, staging.data(), parameter.elements() * 4, nullptr);
