@@ -85,7 +85,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterLayout& layo
   return CheckNothingLeft(tensors, known, path);
 }
 
-void Initialise(uint64_t seed, const plan::Parameter& parameter, float* weights) {
+void Initialise(const plan::Plan& plan, const plan::Parameter& parameter, float* weights) {
   std::vector<float> staging(static_cast<size_t>(parameter.elements()));
   RandomInit(IsAdapter(parameter.role) ? plan.seed : plan.init_seed, parameter, &staging);
   kernels::CopyMemory(weights, staging.data(), parameter.elements() * 4, nullptr);
@@ -112,7 +112,7 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterLayout& layo
   if (plan.init == "pretrained") return LoadPretrained(plan, layout, weights);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (IsAdapter(plan.parameters[i].role)) continue;
-    Initialise(plan.init_seed, plan.parameters[i], weights + layout.weight_offset[i]);
+    Initialise(plan, plan.parameters[i], weights + layout.weight_offset[i]);
   }
   return absl::OkStatus();
 }
@@ -122,7 +122,7 @@ absl::Status LoadAdapter(const plan::Plan& plan, const ParameterLayout& layout, 
   if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, layout, weights);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (!IsAdapter(plan.parameters[i].role)) continue;
-    Initialise(plan.seed, plan.parameters[i], weights + layout.weight_offset[i]);
+    Initialise(plan, plan.parameters[i], weights + layout.weight_offset[i]);
   }
   return absl::OkStatus();
 }
