@@ -32,7 +32,7 @@ struct GemmArgs {
   void* c = nullptr;  // [m, n], overlaps neither A nor B
   int64_t ldc = 0;
   const void* bias = nullptr;  // [n], added to every row; null: none
-  Workspace workspace = {};         // GEMM scratch of the plan; the CPU library needs none
+  Workspace workspace = {};    // GEMM scratch of the plan; the CPU library needs none
 };
 void Gemm(const GemmArgs& args, Stream* stream);
 

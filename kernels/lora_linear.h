@@ -35,7 +35,7 @@ int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t row
 
 struct LoraLinearForwardArgs {
   LoraLinearSpec spec = {};
-  DropoutMask mask = {};                                              // read only when dropout_rate > 0
+  DropoutMask mask = {};                                         // read only when dropout_rate > 0
   int64_t rows = 0;                                              // T
   const void* x = nullptr;                                       // [T, K]
   const void* a = nullptr;                                       // [g r, K]: A_0, A_1, ...

@@ -214,6 +214,7 @@ TEST(AttentionTest, LargeScoresStayFinite) {
   }
 }
 
+// Invariant kernels-3.
 TEST(AttentionTest, SameBitsTwice) {
   const Problem p = Make(6, 2, 16, 40, {1, 2, 7, 64, 65, 131, 1, 43});
   const Floats qkv = RandomQkv(p), dout = RandomDout(p);

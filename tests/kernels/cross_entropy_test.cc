@@ -68,6 +68,7 @@ TEST(CrossEntropyTest, MatchesReferenceForEveryTailAndOption) {
   }
 }
 
+// Invariant kernels-6.
 TEST(CrossEntropyTest, IgnoredRowsGiveZeroWhateverTheirLogits) {
   Floats logits = Normal(15, 1);
   logits[6] = std::numeric_limits<float>::quiet_NaN();
@@ -119,6 +120,7 @@ TEST(CrossEntropyTest, MinusInfinityIsAForbiddenToken) {
   for (float g : r.logits) EXPECT_TRUE(std::isfinite(g));
 }
 
+// Invariant kernels-6.
 TEST(CrossEntropyTest, NanReachesItsRowOnly) {
   for (const size_t where : {size_t{2}, size_t{19}}) {
     Floats logits = Normal(40, 1);

@@ -192,6 +192,7 @@ TEST(DropoutTest, DropsWhatPhiloxSays) {
   EXPECT_NEAR(kept / 9170.0, 0.7, 5 * 0.0048);
 }
 
+// Invariant kernels-7.
 TEST(DropoutTest, MaskOfATokenDoesNotDependOnTheBatchAroundIt) {
   const DropProblem p;
   const Floats x = Normal(p.rows * p.columns, 1);

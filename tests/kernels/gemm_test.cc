@@ -67,6 +67,7 @@ TEST(GemmTest, MatchesReferenceForEveryTransposeAndOddSize) {
   }
 }
 
+// Invariant kernels-2.
 TEST(GemmTest, EmptyExtents) {
   Check({0, 3, 4, false, false, 1.0f, 0.0f, true});
   Check({3, 0, 4, false, true, 1.0f, 1.0f, false});
@@ -75,6 +76,7 @@ TEST(GemmTest, EmptyExtents) {
   Check({3, 5, 0, true, true, 1.0f, 0.0f, false});
 }
 
+// Invariant kernels-4.
 TEST(GemmTest, BetaZeroDoesNotReadC) {
   const Floats a = {1, 2}, b = {3, 4}, bias = {1};
   for (const bool with_bias : {false, true}) {
@@ -128,6 +130,7 @@ TEST(BiasTest, SumsColumnsOntoTheGradient) {
   }
 }
 
+// Invariant kernels-1.
 TEST(BiasTest, RefusesTooSmallAWorkspace) {
   Floats dy(10, 1.0f), dbias(10, 0.0f);
   EXPECT_THROW(BiasBackward({.spec = {},

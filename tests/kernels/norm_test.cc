@@ -90,6 +90,7 @@ TEST(RmsNormTest, MatchesReferenceForOddSizes) {
   }
 }
 
+// Invariant kernels-4.
 TEST(RmsNormTest, OverwritingEqualsAccumulatingOntoZeroAndMayAliasDy) {
   Problem p(37, 51);
   Floats y(p.x.size()), rstd(Size(p.rows));

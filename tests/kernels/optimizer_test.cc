@@ -140,6 +140,7 @@ TEST(AdamWTest, DecayAloneMovesByLrTimesDecay) {
   EXPECT_NEAR(s.p[0], std::exp(-0.01), 1000 * kUnit);
 }
 
+// Invariant kernels-8.
 TEST(AdamWTest, SkipLeavesEverything) {
   State s = Fresh(50, 1);
   s.m = Normal(50, 2);
