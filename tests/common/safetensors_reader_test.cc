@@ -145,6 +145,7 @@ TEST(SafetensorsReaderTest, RefusesSizesThatDisagree) {
       OpenBytes(FileOf(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", "1")).ok());
 }
 
+// Invariant common-4.
 TEST(SafetensorsReaderTest, RefusesHolesOverlapsAliasesAndTrailingBytes) {
   const auto two = [](const std::string& first, const std::string& second) {
     return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +

@@ -57,6 +57,7 @@ int InChild(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+// Invariant common-5.
 TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
   const std::string path = Folder() + "/two.safetensors";
   const auto written =
@@ -141,6 +142,7 @@ TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
   EXPECT_EQ(FilesIn(folder), 0);
 }
 
+// Invariant common-6.
 TEST(SafetensorsWriterTest, FailingFillLeavesTheOldFile) {
   const std::string folder = Folder();
   const std::string path = folder + "/kept.safetensors";

@@ -85,6 +85,7 @@ TEST(ModelConfigTest, ReadsQwen2) {
   EXPECT_EQ(config.layer_windows, (std::vector<int64_t>{0, 0, 0}));
 }
 
+// Invariant model-2.
 TEST(ModelConfigTest, BothDialectsGiveTheSameModel) {
   Json v5 = Without(Without(Qwen2(), "rope_theta"), "torch_dtype");
   v5["rope_parameters"] = {{"rope_theta", 1000000.0}, {"rope_type", "default"}};
@@ -165,6 +166,7 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
                 absl::StatusCode::kUnimplemented);
 }
 
+// Invariant model-1.
 TEST(ModelConfigTest, RefusesWhatIsNotImplemented) {
   ExpectRefused(With(Qwen2(), "hidden_act", "gelu"), "hidden_act \"gelu\"");
   ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "fp8"}}), "quantis");

@@ -75,6 +75,7 @@ TEST(ParameterTableTest, CountsPublishedModels) {
   }
 }
 
+// Invariant model-3.
 TEST(ParameterTableTest, OrdersABlockAsTheEngineFusesIt) {
   ModelConfig config = HalfBillion();
   config.qk_norm = config.output_bias = config.mlp_bias = true;
@@ -179,7 +180,7 @@ std::map<std::string, std::vector<int64_t>> Shapes(const fs::path& path) {
   return shapes;
 }
 
-// Names and shapes are exactly those that transformers and peft write.
+// Invariant model-4. Names and shapes are exactly those that transformers and peft write.
 TEST(ParameterTableTest, EqualsFilesOfTransformersAndPeft) {
   if (!fs::exists(Shared() / "fixtures")) GTEST_SKIP() << "needs ../shared/fixtures";
   for (const char* name : {"qwen2_full", "llama_full", "llama31_rope_full", "mistral_full",

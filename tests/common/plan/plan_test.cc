@@ -87,13 +87,15 @@ TEST(PlanTest, RoundTripKeepsEveryField) {
   EXPECT_EQ(*parsed, Full());
 }
 
+// Invariant plan-1.
 TEST(PlanTest, BytesAndHashAreAFunctionOfThePlan) {
   EXPECT_EQ(SerializePlan(Full()), SerializePlan(Full()));
   EXPECT_EQ(PlanHash(SerializePlan(Full())), Sha256(SerializePlan(Full())));
   EXPECT_EQ(PlanHash("").size(), 32u);
 }
 
-// Each change of a field changes the bytes: nothing is forgotten on the way to the wire.
+// Invariant plan-2. Each change of a field changes the bytes: nothing is forgotten on the way to
+// the wire.
 TEST(PlanTest, EveryFieldReachesTheBytes) {
   const std::vector<std::function<void(Plan&)>> changes = {
       [](Plan& p) { p.job = "job-2"; },
@@ -218,6 +220,7 @@ TEST(PlanTest, RefusesModelsOutOfRange) {
   ExpectRefused([](Plan& p) { p.model.layer_windows = {0, -1}; }, "layer_windows");
 }
 
+// Invariant plan-4.
 TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters.clear(); }, "parameters");
   ExpectRefused([](Plan& p) { p.parameters[1].name = p.parameters[0].name; }, "unique");
@@ -243,6 +246,7 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.buffers[1].name = "w"; }, "buffer name");
 }
 
+// Invariant plan-3.
 TEST(PlanTest, RefusesUnknownFieldsAtEveryDepth) {
   const std::string bytes = SerializePlan(Full());
   v1::Plan message;

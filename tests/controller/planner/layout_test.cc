@@ -35,6 +35,7 @@ TEST_F(LayoutTest, AutoTakesTheShareOfARankUpToTheCpuBound) {
   EXPECT_EQ(plan_.micro_batch_bins, 1);
 }
 
+// Invariant planner-7.
 TEST_F(LayoutTest, KeepsWhatTheJobSets) {
   job_.train.micro_batch_size = 7;
   job_.recompute = config::Recompute::kBlock;

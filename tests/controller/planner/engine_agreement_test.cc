@@ -1,0 +1,73 @@
+// The engine accepts what the planner writes, and uses exactly the planned bytes.
+#include "controller/planner/planner.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::planner {
+namespace {
+
+struct Case {
+  const char* name;
+  void (*change)(config::JobSpec& job, model::ModelConfig& model);
+};
+
+class EngineAgreementTest : public testing::TestWithParam<Case> {};
+
+// Invariant planner-6.
+TEST_P(EngineAgreementTest, PreparesThePlanAndAllocatesItsBytes) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  model::ModelConfig model = SmallModel();
+  GetParam().change(job, model);
+  const auto recipe = Recipe::Make(job, model, data);
+  ASSERT_TRUE(recipe.ok()) << recipe.status();
+  const auto planned = MakePlan("small-1", job, model, *recipe, {});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const auto plan = plan::ParsePlan(planned->bytes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (int rank = 0; rank < plan->world_size(); ++rank) {
+    const auto engine = engine::Engine::Prepare(*plan, rank, "");
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    const engine::MemoryBytes memory = (*engine)->memory();
+    EXPECT_EQ(memory.weights, planned->estimate.weights);
+    EXPECT_EQ(memory.gradients, planned->estimate.gradients);
+    EXPECT_EQ(memory.optimizer, planned->estimate.optimizer);
+    EXPECT_EQ(memory.activations, planned->estimate.activations);
+    EXPECT_EQ(memory.workspace, planned->estimate.workspace);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, EngineAgreementTest,
+    testing::Values(Case{"Lora", [](config::JobSpec&, model::ModelConfig&) {}},
+                    Case{"LoraOfTwoModules",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.lora.target_modules = {"v_proj", "down_proj"};
+                           job.lora.dropout = 0.1;
+                         }},
+                    Case{"Full", [](config::JobSpec& job,
+                                    model::ModelConfig&) { job.adapter = config::Adapter::kNone; }},
+                    Case{"FullWithBlockRecompute",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.adapter = config::Adapter::kNone;
+                           job.recompute = config::Recompute::kBlock;
+                           job.train.decay_norm_and_bias = false;
+                           job.packing.strategy = config::PackingStrategy::kNone;
+                         }},
+                    Case{"EveryBiasAndNorm",
+                         [](config::JobSpec& job, model::ModelConfig& model) {
+                           job.adapter = config::Adapter::kNone;
+                           model.qk_norm = model.output_bias = model.mlp_bias = true;
+                           model.tie_embeddings = false;
+                           model.layer_windows = {0, 16, 0};
+                         }},
+                    Case{"LongSequence",
+                         [](config::JobSpec& job, model::ModelConfig& model) {
+                           job.sequence_len = 1000;
+                           model.num_kv_heads = 1;
+                         }}),
+    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace coxswain::planner
