@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "controller/data/tokenizer/added_tokens.h"
 #include "controller/data/tokenizer/bpe.h"
 #include "controller/data/tokenizer/nfc.h"
 #include "controller/data/tokenizer/regex_dialect.h"
@@ -92,6 +93,53 @@ TEST(RegexDialectTest, KeepsEverythingElse) {
   const auto translated = OnigurumaToPcre2(pattern);
   ASSERT_TRUE(translated.ok()) << translated.status();
   EXPECT_EQ(*translated, pattern);
+}
+
+AddedToken Added(int32_t id, const std::string& content) {
+  AddedToken token;
+  token.id = id;
+  token.content = content;
+  return token;
+}
+
+// Pieces as "id:text" in order; ordinary text has id -1.
+std::string Pieces(const std::vector<AddedToken>& tokens, std::string_view text,
+                   bool special_is_text = false) {
+  std::vector<AddedTokenMatcher::Piece> pieces;
+  AddedTokenMatcher(tokens).Split(text, special_is_text, &pieces);
+  std::string out;
+  for (const auto& piece : pieces) {
+    out += std::to_string(piece.id) + ":" + std::string(piece.text) + ",";
+  }
+  return out;
+}
+
+TEST(AddedTokensTest, LongestOfTheLeftmostHidesWhatItHolds) {
+  std::vector<AddedToken> tokens(3);
+  tokens[0] = Added(0, "abcd");
+  tokens[1] = Added(1, "bc");
+  tokens[2] = Added(2, "ab");
+  EXPECT_EQ(Pieces(tokens, "abcdbcab"), "0:abcd,1:bc,2:ab,");
+  EXPECT_EQ(Pieces(tokens, "xabcyb"), "-1:x,2:ab,-1:cyb,");
+  tokens[0].special = true;
+  EXPECT_EQ(Pieces(tokens, "abcdbc", true), "-1:abcd,1:bc,");
+}
+
+TEST(AddedTokensTest, StrippedSpaceBelongsToOneToken) {
+  std::vector<AddedToken> tokens(2);
+  tokens[0] = Added(0, "<r>");
+  tokens[0].rstrip = true;
+  tokens[1] = Added(1, "<l>");
+  tokens[1].lstrip = true;
+  EXPECT_EQ(Pieces(tokens, "a <r>  <l> b"), "-1:a ,0:<r>  ,1:<l>,-1: b,");
+  EXPECT_EQ(Pieces(tokens, "a \u3000<l><r>\u3000"), "-1:a,1: \u3000<l>,0:<r>\u3000,");
+}
+
+TEST(AddedTokensTest, SingleWordsStandAlone) {
+  std::vector<AddedToken> tokens(1);
+  tokens[0] = Added(0, "w");
+  tokens[0].single_word = true;
+  EXPECT_EQ(Pieces(tokens, "w ww \u00E9w w_ w-w"), "0:w,-1: ww \u00E9w w_ ,0:w,-1:-,0:w,");
 }
 
 // Of each category, a character younger than PCRE2's tables; its substitute keeps offsets.
