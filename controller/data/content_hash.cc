@@ -1,5 +1,7 @@
 #include "controller/data/content_hash.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -25,6 +27,13 @@ absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::Datase
   return described;
 }
 
+// Whether the seed decides which records are used, or how often.
+bool DrawsRecords(const config::JobSpec& job) {
+  return job.val_set_size.value_or(0) > 0 ||
+         std::any_of(job.datasets.begin(), job.datasets.end(),
+                     [](const config::DatasetSpec& d) { return d.weight != std::floor(d.weight); });
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
@@ -38,8 +47,8 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
       {"sequence_len", job.sequence_len},
       {"excess_length", static_cast<int>(job.excess_length)},
       {"val_set_size", job.val_set_size.value_or(0)},
-      {"seed", job.train.seed},  // decides held-back records and fractional weights
   };
+  if (DrawsRecords(job)) all["seed"] = job.train.seed;
   ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets));
   ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets));
   return ToHex(Sha256(all.dump()));

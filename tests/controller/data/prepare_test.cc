@@ -1,8 +1,11 @@
 #include "controller/data/prepare.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -144,7 +147,9 @@ TEST_F(PrepareTest, TheHashCoversContentsTokenizerAndOptions) {
   EXPECT_EQ(add(), 2u);
   job_.train_on_inputs = true;
   EXPECT_EQ(add(), 3u);
-  job_.datasets[0].weight = 2;
+  job_.train.seed = 6;  // draws nothing yet
+  EXPECT_EQ(add(), 3u);
+  job_.datasets[0].weight = 1.5;
   EXPECT_EQ(add(), 4u);
   job_.train.seed = 7;
   EXPECT_EQ(add(), 5u);
@@ -367,6 +372,24 @@ TEST_F(PrepareTest, NamesWhatIsMissing) {
   job_.datasets[0].path = path;
   options_.cache_dir = path + "/cache";  // below a file
   EXPECT_FALSE(Prepare().ok());
+}
+
+// A file-size limit stands in for a full disk.
+TEST_F(PrepareTest, AFullDiskIsReportedAndLeavesNothing) {
+  Dataset(DatasetFormat::kCompletion, Numbered(20000));
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = 100000;
+  std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  auto data = Prepare();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(data.status().code(), absl::StatusCode::kResourceExhausted) << data.status();
+  EXPECT_TRUE(Contains(std::string(data.status().message()), "train.tokens")) << data.status();
+  EXPECT_EQ(std::distance(fs::directory_iterator(options_.cache_dir), {}), 1);  // the lock
+  EXPECT_TRUE(Prepare().ok());
 }
 
 constexpr char kPlainChatml[] =
