@@ -17,7 +17,7 @@ namespace coxswain::data {
 
 struct DatasetStats {
   int64_t records_read = 0;
-  int64_t documents = 0;  // kept
+  int64_t documents = 0;  // in the store, copies counted
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
   int64_t bad_records = 0;  // skipped by on_bad_record: skip
@@ -39,8 +39,8 @@ struct PreparedData {
 struct PrepareOptions {
   std::string cache_dir;                          // token stores live here, by content hash
   int threads = 0;                                // 0: all cores
-  std::function<void(double fraction)> progress;  // may be null; called from worker threads
-  std::function<bool()> cancelled;                // may be null; polled per batch
+  std::function<void(double fraction)> progress;  // may be null; called by the caller's thread
+  std::function<bool()> cancelled;                // may be null; polled per batch, likewise
 };
 
 // Files stream: memory stays flat whatever their size. InvalidArgument carries path:line of the
