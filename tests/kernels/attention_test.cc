@@ -52,6 +52,8 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
   Result r{Floats(Size(tokens * p.out_row()), nan), Floats(Size(tokens * p.spec.num_heads), nan),
            Floats(qkv.size(), nan)};
   Scratch forward(AttentionForwardWorkspaceBytes(p.spec, tokens, p.longest()));
+  Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, tokens, p.longest()));
+  const ExpectNoAllocation launches;
   AttentionForward({.spec = p.spec,
                     .tokens = tokens,
                     .documents = documents,
@@ -60,7 +62,6 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
                     .lse = r.lse.data(),
                     .workspace = forward.view()},
                    nullptr);
-  Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, tokens, p.longest()));
   AttentionBackward({.spec = p.spec,
                      .tokens = tokens,
                      .documents = documents,

@@ -1,5 +1,7 @@
 #include "kernels/cross_entropy.h"
 
+#include <sys/mman.h>
+
 #include <limits>
 
 #include "tests/kernels/testing.h"
@@ -16,6 +18,7 @@ Result Compute(const CrossEntropySpec& spec, const Floats& logits,
                const std::vector<int32_t>& targets, const float* scale) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Result r{Floats(targets.size(), nan), Floats(targets.size(), nan), logits};
+  const ExpectNoAllocation launches;
   CrossEntropy({.spec = spec,
                 .rows = static_cast<int64_t>(targets.size()),
                 .logits = r.logits.data(),
@@ -144,6 +147,30 @@ TEST(CrossEntropyTest, GradientsOfARowSumToZero) {
   double sum = 0;
   for (float g : r.logits) sum += g;
   EXPECT_NEAR(sum, 0.0, 160 * kUnit);
+}
+
+// Invariant kernels-2. Only the last row is touched: the rest of the memory never exists.
+TEST(CrossEntropyTest, RowsBehindTwoToThe31Elements) {
+  const int64_t vocab = 151936, rows = (int64_t{1} << 31) / vocab + 3;
+  const size_t bytes = Size(rows * vocab) * sizeof(float);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "needs 8.6 GB of address space";
+  float* logits = static_cast<float*>(memory);
+  logits[rows * vocab - 1] = 10.0f;
+  std::vector<int32_t> targets(Size(rows), kIgnoreTarget);
+  targets.back() = static_cast<int32_t>(vocab - 1);
+  Floats loss(Size(rows), -1.0f);
+  CrossEntropy({.spec = {.vocab = vocab},
+                .rows = rows,
+                .logits = logits,
+                .targets = targets.data(),
+                .loss = loss.data()},
+               nullptr);
+  EXPECT_EQ(loss[0], 0.0f);
+  const double want = std::log1p(static_cast<double>(vocab - 1) * std::exp(-10.0));
+  EXPECT_NEAR(loss.back(), want, (80 + want) * kUnit);
+  munmap(memory, bytes);
 }
 
 TEST(CrossEntropyTest, RefusesATargetOutsideTheVocabulary) {

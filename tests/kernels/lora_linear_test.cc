@@ -93,6 +93,7 @@ Result Compute(const Problem& p, bool want_dx = true) {
   Scratch backward_scratch(LoraLinearBackwardWorkspaceBytes(p.spec, p.rows));
   forward.workspace = forward_scratch.view();
   backward.workspace = backward_scratch.view();
+  const ExpectNoAllocation launches;
   LoraLinearForward(forward, nullptr);
   LoraLinearBackward(backward, nullptr);
   return r;

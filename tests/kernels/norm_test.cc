@@ -44,6 +44,7 @@ Backward RunBackward(const Problem& p, const Floats& rstd, const Floats& dx, boo
                      bool frozen) {
   Backward result{dx, Floats(Size(p.hidden), 0.25f)};
   Scratch scratch(frozen ? 0 : RmsNormBackwardWorkspaceBytes(p.spec(), p.rows));
+  const ExpectNoAllocation launches;
   RmsNormBackward({.spec = p.spec(),
                    .rows = p.rows,
                    .dy = p.dy.data(),

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <random>
 #include <vector>
 
@@ -58,6 +59,23 @@ inline bool SameBits(const Floats& a, const Floats& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
+
+// Calls of operator new so far (allocations.cc).
+int64_t Allocations();
+void CountAllocation();
+
+// Fails the test when something was allocated during its life. Invariant kernels-1.
+class ExpectNoAllocation {
+ public:
+  ~ExpectNoAllocation() {
+    // A violated contract throws, and may allocate its message.
+    if (std::uncaught_exceptions() > 0) return;
+    EXPECT_EQ(Allocations(), before_);
+  }
+
+ private:
+  int64_t before_ = Allocations();
+};
 
 // Scratch of exactly the bytes that an op asks for, filled with NaN.
 class Scratch {
