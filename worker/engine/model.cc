@@ -215,7 +215,9 @@ ParameterLayout::ParameterLayout(const std::vector<plan::Parameter>& parameters)
     weight_offset.push_back(elements);
     gradient_offset.push_back(parameter.trainable() ? trainable : -1);
     elements += parameter.elements();
-    if (parameter.trainable()) trainable += parameter.elements();
+    if (!parameter.trainable()) continue;
+    trainable += parameter.elements();
+    ++trainable_tensors;
   }
 }
 

@@ -62,7 +62,8 @@ struct ParameterLayout {
   std::vector<int64_t> weight_offset;
   std::vector<int64_t> gradient_offset;
   int64_t elements = 0;
-  int64_t trainable = 0;
+  int64_t trainable = 0;  // elements
+  int64_t trainable_tensors = 0;
 };
 
 // InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape

@@ -84,7 +84,7 @@ absl::Status VerifyGradients(State& state) {
 
 // Norm, verification, update; fills the stats that depend on them.
 absl::Status Optimize(State& state, const TrainStep& step, StepStats* stats) {
-  const int64_t tensors = Extents(state.plan).trainable_tensors;
+  const int64_t tensors = state.layout.trainable_tensors;
   NormOf(state.buffers, 0, tensors, &state.buffers.scalars->norm_sums, state.stream);
   const kernels::NormSums sums = ReadScalars(state).norm_sums;
   stats->nonfinite = static_cast<int64_t>(sums.nonfinite);

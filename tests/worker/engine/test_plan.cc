@@ -52,7 +52,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.parameters = model::BaseParameterTable(config);
   if (options.lora_rank > 0) {
     plan.parameters =
-        Value(model::WithLora(plan.parameters, config, options.lora_rank, {"all-linear"}));
+        Value(model::WithLora(plan.parameters, config, options.lora_rank, options.lora_targets));
     plan.lora = {options.lora_rank, options.lora_scale, options.dropout, options.init_from};
   }
   AssignGroups(options, &plan);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/model/model_config.h"
 #include "common/plan/plan.h"
@@ -14,6 +15,7 @@ struct PlanOptions {
   std::string model_path;  // for loading; with init "random" never opened
   std::string init = "pretrained";
   int64_t lora_rank = 0;  // 0: full fine-tuning
+  std::vector<std::string> lora_targets = {"all-linear"};
   double lora_scale = 2.0;
   double lora_plus_ratio = 1.0;
   double dropout = 0.0;
