@@ -1,7 +1,13 @@
 #include "common/metrics.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,9 +18,45 @@
 #include "prometheus/gauge.h"
 
 namespace coxswain {
-MetricsServer::MetricsServer(std::unique_ptr<prometheus::Exposer> exposer, std::string address,
+namespace {
+
+void Knock(const SocketAddress& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(address.port);
+  if (getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) return;
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  if (fd >= 0) {
+    connect(fd, found->ai_addr, found->ai_addrlen);
+    close(fd);
+  }
+  freeaddrinfo(found);
+}
+
+}  // namespace
+
+MetricsServer::MetricsServer(std::unique_ptr<prometheus::Exposer> exposer, SocketAddress bound,
                              std::shared_ptr<prometheus::Registry> registry)
-    : registry_(std::move(registry)), exposer_(std::move(exposer)), address_(std::move(address)) {}
+    : registry_(std::move(registry)),
+      exposer_(std::move(exposer)),
+      bound_(std::move(bound)),
+      address_(bound_.text()) {}
+
+// Civetweb looks at its stop flag only when its poll of 2 s ends or a connection comes: so one
+// comes.
+MetricsServer::~MetricsServer() {
+  std::atomic<bool> stopped{false};
+  std::thread knocking([&] {
+    while (!stopped) {
+      Knock(bound_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  exposer_ = nullptr;
+  stopped = true;
+  knocking.join();
+}
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
@@ -31,7 +73,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   exposer->RegisterCollectable(registry);
   bound.port = exposer->GetListeningPorts().at(0);
   return std::unique_ptr<MetricsServer>(
-      new MetricsServer(std::move(exposer), bound.text(), std::move(registry)));
+      new MetricsServer(std::move(exposer), std::move(bound), std::move(registry)));
 }
 
 void AddProcessMetrics(std::string_view component, prometheus::Registry* registry) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/socket_address.h"
 #include "prometheus/exposer.h"
 #include "prometheus/registry.h"
 
@@ -22,15 +23,18 @@ class MetricsServer {
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const std::string& address, std::shared_ptr<prometheus::Registry> registry);
 
+  ~MetricsServer();
+
   const std::string& address() const { return address_; }  // with the port that was bound
 
  private:
-  MetricsServer(std::unique_ptr<prometheus::Exposer> exposer, std::string address,
+  MetricsServer(std::unique_ptr<prometheus::Exposer> exposer, SocketAddress bound,
                 std::shared_ptr<prometheus::Registry> registry);
 
   std::shared_ptr<prometheus::Registry> registry_;  // the exposer keeps it by weak_ptr only
   std::unique_ptr<prometheus::Exposer> exposer_;
-  std::string address_;
+  const SocketAddress bound_;
+  const std::string address_;
 };
 
 // Adds coxswain_build_info{component,version,commit} = 1 and process_start_time_seconds.

@@ -1,0 +1,178 @@
+#include "tests/worker/agent/fake_engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+
+namespace coxswain {
+namespace fake_engine {
+namespace {
+
+std::mutex mu;
+Hooks hooks;
+std::atomic<int> live{0};
+
+Hooks Current() {
+  std::lock_guard<std::mutex> lock(mu);
+  return hooks;
+}
+
+}  // namespace
+
+void SetHooks(Hooks value) {
+  std::lock_guard<std::mutex> lock(mu);
+  hooks = std::move(value);
+}
+
+int LiveEngines() { return live; }
+
+}  // namespace fake_engine
+
+namespace engine {
+
+using Clock = std::chrono::steady_clock;
+
+struct Engine::Impl {
+  plan::Plan plan;
+  int rank = 0;
+  int64_t start_step = 0;
+  int64_t applied = 0;
+  int64_t snapshot_step = -1;
+  int64_t snapshot_applied = 0;
+  std::unique_ptr<comm::Collectives> group;
+  std::atomic<bool> aborted{false};
+};
+
+Engine::Engine() : impl_(std::make_unique<Impl>()) { ++fake_engine::live; }
+Engine::~Engine() { --fake_engine::live; }
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Prepare(const plan::Plan& plan, int rank,
+                                                        const std::string& checkpoint_dir) {
+  if (const auto hook = fake_engine::Current().prepare) RETURN_IF_ERROR(hook(plan, rank));
+  std::unique_ptr<Engine> engine(new Engine);
+  engine->impl_->plan = plan;
+  engine->impl_->rank = rank;
+  if (!checkpoint_dir.empty()) {
+    const std::string path = absl::StrCat(checkpoint_dir, "/rank-", rank, ".safetensors");
+    std::ifstream in(path);
+    if (!(in >> engine->impl_->start_step >> engine->impl_->applied)) {
+      return absl::NotFoundError(absl::StrCat("cannot read ", path));
+    }
+  }
+  return engine;
+}
+
+absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
+  impl_->group = std::move(group);
+  return absl::OkStatus();
+}
+
+namespace {
+
+struct Sums {
+  double weighted = 0;  // of (token + 1) at targets
+  int64_t targets = 0;
+};
+
+Sums SumsOf(const BinBatch& bins) {
+  Sums sums;
+  for (size_t t = 0; t < bins.token_ids.size(); ++t) {
+    if (!bins.targets[t]) continue;
+    sums.weighted += bins.token_ids[t] + 1;
+    ++sums.targets;
+  }
+  return sums;
+}
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
+  const auto start = Clock::now();
+  if (const auto hook = fake_engine::Current().train) {
+    RETURN_IF_ERROR(
+        hook(impl_->rank, step.step, [impl = impl_.get()] { return impl->aborted.load(); }));
+  }
+  const Sums sums = SumsOf(step.bins);
+  StepStats stats;
+  stats.tokens = static_cast<int64_t>(step.bins.token_ids.size());
+  stats.targets = sums.targets;
+  stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
+  stats.seconds.forward = SecondsSince(start);
+  double totals[2] = {stats.loss_sum, sums.weighted};
+  if (impl_->group != nullptr) RETURN_IF_ERROR(impl_->group->AllReduceSum(totals, 2));
+  stats.global_loss_sum = totals[0];
+  stats.grad_norm = std::abs(totals[1]) / static_cast<double>(step.loss_denominator);
+  stats.applied = true;
+  ++impl_->applied;
+  stats.seconds.step = SecondsSince(start);
+  stats.seconds.comm = stats.seconds.step - stats.seconds.forward;
+  return stats;
+}
+
+absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
+  if (const auto hook = fake_engine::Current().evaluate) RETURN_IF_ERROR(hook(impl_->rank));
+  const Sums sums = SumsOf(bins);
+  EvalStats stats;
+  stats.tokens = static_cast<int64_t>(bins.token_ids.size());
+  stats.targets = sums.targets;
+  stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
+  return stats;
+}
+
+absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
+  if (const auto hook = fake_engine::Current().snapshot) {
+    RETURN_IF_ERROR(hook(impl_->rank, finished_steps));
+  }
+  impl_->snapshot_step = finished_steps;
+  impl_->snapshot_applied = impl_->applied;
+  return ToHex(Sha256(absl::StrCat(finished_steps, " ", impl_->applied)));
+}
+
+absl::StatusOr<std::vector<ShardFile>> Engine::SaveShard(const std::string& directory,
+                                                         int64_t finished_steps) {
+  if (finished_steps != impl_->snapshot_step) {
+    return absl::FailedPreconditionError(absl::StrCat("SaveShard of step ", finished_steps,
+                                                      ", the newest snapshot is of step ",
+                                                      impl_->snapshot_step));
+  }
+  const std::string name = absl::StrCat("rank-", impl_->rank, ".safetensors");
+  const std::string text = absl::StrCat(impl_->snapshot_step, " ", impl_->snapshot_applied, "\n");
+  std::ofstream out(directory + "/" + name);
+  if (!(out << text) || !out.flush()) {
+    return absl::NotFoundError(absl::StrCat("cannot write ", directory, "/", name));
+  }
+  return std::vector<ShardFile>{{name, static_cast<int64_t>(text.size()), ToHex(Sha256(text))}};
+}
+
+void Engine::Abort() {
+  impl_->aborted = true;
+  if (impl_->group != nullptr) impl_->group->Abort();
+}
+
+int64_t Engine::start_step() const { return impl_->start_step; }
+int64_t Engine::applied_updates() const { return impl_->applied; }
+MemoryBytes Engine::memory() const {
+  MemoryBytes memory;
+  memory.weights = 1000;
+  memory.gradients = 200;
+  memory.optimizer = 400;
+  memory.activations = 300;
+  memory.workspace = 50;
+  memory.peak = 1950;
+  return memory;
+}
+std::string Engine::fingerprint() const { return "fake"; }
+
+}  // namespace engine
+}  // namespace coxswain

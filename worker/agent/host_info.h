@@ -1,0 +1,22 @@
+// What a worker tells about the machine it runs on.
+#ifndef COXSWAIN_WORKER_AGENT_HOST_INFO_H_
+#define COXSWAIN_WORKER_AGENT_HOST_INFO_H_
+
+#include <cstdint>
+#include <string>
+
+namespace coxswain::agent {
+
+std::string HostName();
+std::string CpuModel();  // "model name" of /proc/cpuinfo, "cpu" where it has none
+int UsableCpus();        // CPUs this process may run on
+
+// Bytes this process may use: the smaller of the machine's memory and its cgroup's limit.
+uint64_t MemoryLimitBytes();
+// What `workers` processes of one host may each plan with: an equal part of 80 %; the rest is for
+// the page cache, libraries and the controller.
+uint64_t PlannableBytes(int workers);
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_HOST_INFO_H_

@@ -1,0 +1,173 @@
+#include "worker/agent/registry_client.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/grpc_status.h"
+#include "common/logging.h"
+#include "coxswain/v1/registry_service.grpc.pb.h"
+
+namespace coxswain::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstBackoff{200};
+constexpr std::chrono::milliseconds kLastBackoff{5000};
+constexpr std::chrono::seconds kRegisterDeadline{5};
+
+bool Refused(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+RegistryClient::RegistryClient(RegistryClientOptions options, Agent* agent)
+    : options_(std::move(options)), agent_(agent), thread_([this] { Loop(); }) {}
+
+RegistryClient::~RegistryClient() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    stopping_ = true;
+    if (call_ != nullptr) call_->TryCancel();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void RegistryClient::SetDraining() {
+  std::lock_guard<std::mutex> lock(mu_);
+  draining_ = true;
+  changed_.notify_all();
+}
+
+bool RegistryClient::registered() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return registered_;
+}
+
+void RegistryClient::SetRegistered(bool registered) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (registered_ == registered) return;
+    registered_ = registered;
+  }
+  options_.on_registered(registered);
+}
+
+bool RegistryClient::Sleep(std::chrono::milliseconds time, bool wake_on_drain) {
+  std::unique_lock<std::mutex> lock(mu_);
+  changed_.wait_for(lock, time,
+                    [&] { return stopping_ || (wake_on_drain && draining_ && !draining_told_); });
+  return !stopping_;
+}
+
+void RegistryClient::Loop() {
+  std::optional<Clock::time_point> lost_since;
+  std::chrono::milliseconds backoff = kFirstBackoff;
+  bool waiting_logged = false;
+  while (true) {
+    const absl::Status status = Register();
+    if (status.ok()) {
+      SetRegistered(true);
+      lost_since.reset();
+      backoff = kFirstBackoff;
+      waiting_logged = false;
+      Beat();
+      SetRegistered(false);
+      lost_since = Clock::now();
+    } else if (Refused(status)) {
+      log::Error("the controller refuses this worker", {{"error", status.ToString()}});
+      options_.on_refused(status);
+      return;
+    } else if (!waiting_logged) {
+      waiting_logged = true;
+      log::Warning("waiting for the controller", {{"error", status.ToString()}});
+    }
+    if (!Sleep(status.ok() ? std::chrono::milliseconds(0) : backoff, false)) return;
+    if (!status.ok()) backoff = std::min(backoff * 2, kLastBackoff);
+    if (lost_since && Clock::now() - *lost_since >= options_.controller_grace) {
+      lost_since.reset();
+      agent_->DropEpoch(
+          absl::StrCat("no controller for ", options_.controller_grace.count() / 1000.0, " s"));
+    }
+  }
+}
+
+absl::Status RegistryClient::Register() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (stopping_) return absl::CancelledError("stopping");
+    call_ = &context;
+  }
+  v1::RegisterRequest request = options_.hello;
+  const Agent::Progress progress = agent_->progress();
+  if (progress.current.epoch() != 0) *request.mutable_current() = progress.current;
+  v1::RegisterResponse response;
+  const auto stub = v1::Registry::NewStub(options_.channel);
+  const absl::Status status = FromGrpc(stub->Register(&context, request, &response));
+  std::lock_guard<std::mutex> lock(mu_);
+  call_ = nullptr;
+  if (!status.ok()) return status;
+  agent_->SeeTerm(response.term());
+  interval_ = std::chrono::milliseconds(std::max<int64_t>(response.heartbeat_interval_ms(), 1));
+  log::Info("registered", {{"worker", response.worker_id()},
+                           {"term", response.term()},
+                           {"address", request.address()}});
+  return absl::OkStatus();
+}
+
+void RegistryClient::Beat() {
+  grpc::ClientContext context;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (stopping_) return;
+    call_ = &context;
+  }
+  const auto stub = v1::Registry::NewStub(options_.channel);
+  auto stream = stub->Heartbeat(&context);
+  std::chrono::milliseconds interval;
+  do {
+    v1::HeartbeatRequest beat;
+    beat.set_incarnation(options_.hello.incarnation());
+    const Agent::Progress progress = agent_->progress();
+    if (progress.current.epoch() != 0) *beat.mutable_current() = progress.current;
+    beat.set_last_queued_seq(progress.last_queued_seq);
+    beat.set_last_done_seq(progress.last_done_seq);
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      beat.set_draining(draining_);
+      draining_told_ = draining_;
+      interval = interval_;
+    }
+    v1::HeartbeatResponse response;
+    if (!stream->Write(beat) || !stream->Read(&response)) break;
+    agent_->SeeTerm(response.term());
+    if (response.register_again()) {
+      context.TryCancel();
+      break;
+    }
+  } while (Sleep(interval, true));
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (stopping_) context.TryCancel();
+  }
+  const grpc::Status status = stream->Finish();
+  std::lock_guard<std::mutex> lock(mu_);
+  call_ = nullptr;
+  draining_told_ = false;
+  if (!stopping_) log::Warning("heartbeat ended", {{"error", FromGrpc(status).ToString()}});
+}
+
+}  // namespace coxswain::agent

@@ -1,0 +1,67 @@
+// Keeps the worker known to the controller: registers, beats, registers again when the connection
+// or the controller was lost.
+#ifndef COXSWAIN_WORKER_AGENT_REGISTRY_CLIENT_H_
+#define COXSWAIN_WORKER_AGENT_REGISTRY_CLIENT_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include "absl/status/status.h"
+#include "coxswain/v1/registry_service.pb.h"
+#include "worker/agent/agent.h"
+
+namespace coxswain::agent {
+
+struct RegistryClientOptions {
+  std::shared_ptr<grpc::Channel> channel;  // shares its connection with no other traffic
+  v1::RegisterRequest hello;               // `current` is filled in
+  // Epochs outlive their controller this long.
+  std::chrono::milliseconds controller_grace{60000};
+  // The controller will never take this process (another build, a bad request).
+  std::function<void(const absl::Status&)> on_refused;
+  std::function<void(bool)> on_registered;  // true: registered, false: the controller is gone
+};
+
+// Runs on a thread of its own from construction to destruction.
+class RegistryClient {
+ public:
+  RegistryClient(RegistryClientOptions options, Agent* agent);
+  ~RegistryClient();
+
+  void SetDraining();  // told to the controller at once and in every later beat
+  bool registered() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Loop();
+  absl::Status Register();
+  void Beat();  // until the stream breaks or the controller asks to register again
+  void SetRegistered(bool registered);
+  bool Sleep(std::chrono::milliseconds time, bool wake_on_drain);  // false: stopping
+
+  const RegistryClientOptions options_;
+  Agent* const agent_;
+
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool draining_ = false;
+  bool draining_told_ = false;
+  bool registered_ = false;
+  grpc::ClientContext* call_ = nullptr;  // in progress: Stop cancels it
+  std::chrono::milliseconds interval_{1000};
+  std::thread thread_;
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_REGISTRY_CLIENT_H_

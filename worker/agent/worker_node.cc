@@ -1,0 +1,129 @@
+#include "worker/agent/worker_node.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+
+#include "common/build_info.h"
+#include "common/ids.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+#include "worker/agent/host_info.h"
+
+namespace coxswain::agent {
+namespace {
+
+constexpr char kHealthName[] = "coxswain.v1.Worker";  // SERVING while registered
+constexpr std::chrono::seconds kShutdownGrace{2};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerNode>> WorkerNode::Start(WorkerOptions options) {
+  std::unique_ptr<WorkerNode> node(new WorkerNode(std::move(options)));
+  RETURN_IF_ERROR(node->StartServers());
+  RETURN_IF_ERROR(node->StartRegistry());
+  return node;
+}
+
+absl::Status WorkerNode::StartServers() {
+  ASSIGN_OR_RETURN(SocketAddress listen, ParseSocketAddress(options_.listen));
+  ASSIGN_OR_RETURN(const auto credentials,
+                   ServerCredentials(listen, options_.tls, options_.insecure));
+  hello_.set_incarnation(NewUuid());
+  hello_.set_host(HostName());
+  hello_.set_slot(options_.slot);
+  hello_.set_pid(getpid());
+  hello_.mutable_build()->set_version(std::string(BuildVersion()));
+  hello_.mutable_build()->set_commit(std::string(BuildCommit()));
+  hello_.mutable_build()->set_device(options_.device);
+  hello_.mutable_build()->set_protocol(kWireProtocol);
+  hello_.set_device_name(CpuModel());
+  hello_.set_memory_bytes(options_.memory_bytes);
+  hello_.set_threads(options_.threads);
+  SocketAddress reachable = listen;
+  if (!options_.advertise.empty()) {
+    reachable.host = options_.advertise;
+  } else if (listen.host == "0.0.0.0" || listen.host == "::") {
+    reachable.host = HostName();
+  }
+
+  AgentOptions agent;
+  agent.incarnation = hello_.incarnation();
+  agent.host = hello_.host();
+  agent.device_name = hello_.device_name();
+  agent.build = hello_.build();
+  agent.threads = options_.threads;
+  agent.interface_address = reachable.host;
+  agent.abort_deadline = options_.abort_deadline;
+  agent.on_abort_deadline = [exit = options_.exit](const std::string& why) {
+    exit(kExitAbortDeadline, why);
+  };
+  agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
+  service_ = std::make_unique<Service>(agent_.get());
+
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.RegisterService(service_.get());
+  ASSIGN_OR_RETURN(server_, StartServer(&builder, &listen, credentials));
+  server_->GetHealthCheckService()->SetServingStatus(kHealthName, false);
+  reachable.port = listen.port;
+  hello_.set_address(reachable.text());
+  if (!options_.metrics.empty()) {
+    ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics, metrics_.registry()));
+    hello_.set_metrics_address(metrics_server_->address());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerNode::StartRegistry() {
+  ASSIGN_OR_RETURN(const SocketAddress controller, ParseSocketAddress(options_.controller));
+  ASSIGN_OR_RETURN(const auto credentials,
+                   ChannelCredentials(controller, options_.tls, options_.insecure));
+  RegistryClientOptions client;
+  client.channel = NewChannel(controller.text(), credentials, /*own_connection=*/true);
+  client.hello = hello_;
+  client.controller_grace = options_.controller_grace;
+  client.on_refused = [exit = options_.exit](const absl::Status& status) {
+    exit(kExitRefused, status.ToString());
+  };
+  client.on_registered = [server = server_.get()](bool registered) {
+    server->GetHealthCheckService()->SetServingStatus(kHealthName, registered);
+  };
+  registry_ = std::make_unique<RegistryClient>(std::move(client), agent_.get());
+  return absl::OkStatus();
+}
+
+WorkerNode::~WorkerNode() {
+  registry_ = nullptr;
+  if (agent_ != nullptr) agent_->DropEpoch("the worker is stopping");  // what calls wait for
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    server_ = nullptr;
+  }
+}
+
+void WorkerNode::Drain() {
+  log::Info("draining: outstanding commands will finish");
+  drain_seq_ = agent_->progress().last_queued_seq;
+  drain_quiet_since_ = std::chrono::steady_clock::now();
+  registry_->SetDraining();
+}
+
+bool WorkerNode::Drained() {
+  const Agent::Progress progress = agent_->progress();
+  if (progress.current.epoch() == 0) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (progress.outstanding() || progress.last_queued_seq != drain_seq_) {
+    drain_seq_ = progress.last_queued_seq;
+    drain_quiet_since_ = now;
+  }
+  if (progress.outstanding()) return false;
+  return !registry_->registered() || now - drain_quiet_since_ >= options_.drain_grace;
+}
+
+}  // namespace coxswain::agent

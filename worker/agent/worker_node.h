@@ -1,0 +1,83 @@
+// One worker process, assembled: agent, gRPC server, metrics, registry client. main.cc and tests
+// start it.
+#ifndef COXSWAIN_WORKER_AGENT_WORKER_NODE_H_
+#define COXSWAIN_WORKER_AGENT_WORKER_NODE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <grpcpp/server.h>
+
+#include "absl/status/statusor.h"
+#include "common/grpc_endpoint.h"
+#include "common/metrics.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/registry_client.h"
+#include "worker/agent/service.h"
+#include "worker/agent/worker_metrics.h"
+
+namespace coxswain::agent {
+
+// Process exit codes: what the supervisor decides by.
+inline constexpr int kExitDrained = 0;
+inline constexpr int kExitBadConfig = 64;      // never restarted
+inline constexpr int kExitAbortDeadline = 70;  // the engine did not stop: restarted
+inline constexpr int kExitRefused = 77;        // another build, or fenced: never restarted
+
+struct WorkerOptions {
+  std::string controller;               // host:port
+  int slot = 0;                         // 0-based, unique on the host
+  std::string listen = "127.0.0.1:0";   // of the Worker service
+  std::string advertise;                // host others reach this one by; empty: that of `listen`
+  std::string metrics = "127.0.0.1:0";  // empty: off
+  std::string device = "cpu";
+  int threads = 1;
+  uint64_t memory_bytes = 0;  // a plan may use this much
+  TlsFiles tls;
+  bool insecure = false;
+  std::chrono::milliseconds controller_grace{60000};
+  std::chrono::milliseconds abort_deadline{5000};
+  std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
+  // The process must end with this code. Called on an inner thread.
+  std::function<void(int exit_code, const std::string& why)> exit;
+};
+
+class WorkerNode {
+ public:
+  static absl::StatusOr<std::unique_ptr<WorkerNode>> Start(WorkerOptions options);
+  ~WorkerNode();  // ends streams and epoch
+
+  const std::string& address() const { return hello_.address(); }
+  const std::string& metrics_address() const { return hello_.metrics_address(); }
+  const std::string& incarnation() const { return hello_.incarnation(); }
+  Agent& agent() { return *agent_; }
+
+  // Tells the controller that this worker will leave.
+  void Drain();
+  // After Drain: every command has finished, and the epoch was released, or the controller is gone,
+  // or it let `drain_grace` pass without a new command.
+  bool Drained();
+
+ private:
+  explicit WorkerNode(WorkerOptions options) : options_(std::move(options)) {}
+  absl::Status StartServers();
+  absl::Status StartRegistry();
+
+  const WorkerOptions options_;
+  v1::RegisterRequest hello_;
+  WorkerMetrics metrics_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<RegistryClient> registry_;
+  uint64_t drain_seq_ = 0;
+  std::chrono::steady_clock::time_point drain_quiet_since_;
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_WORKER_NODE_H_
