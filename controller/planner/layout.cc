@@ -15,6 +15,7 @@ namespace {
 using config::Recompute;
 
 constexpr int64_t kCpuMicroStepTokens = 4096;
+constexpr int64_t kMaxMicroStepTokens = int64_t{1} << 27;  // keeps byte counts inside int64
 constexpr int64_t kLogitsBudgetBytes = int64_t{64} << 20;
 constexpr int64_t kSmallestChunk = 128;  // rows below which a GEMM over the vocabulary is slow
 
@@ -153,6 +154,12 @@ std::string FormatBytes(uint64_t bytes) {
 
 absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits,
                           plan::Plan* plan) {
+  const int64_t most = kMaxMicroStepTokens / plan->sequence_len;
+  if (const int64_t bins = job.train.micro_batch_size.value_or(1); bins > most) {
+    return absl::InvalidArgumentError(absl::StrCat("train.micro_batch_size is ", bins, ", at most ",
+                                                   most, " bins of sequence_len ",
+                                                   plan->sequence_len, " fit a micro-step"));
+  }
   for (const char* recompute : RecomputeLevels(job.recompute)) {
     for (const int64_t micro_batch : MicroBatches(job, limits, *plan)) {
       Apply(micro_batch, recompute, plan);

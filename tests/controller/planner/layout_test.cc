@@ -44,6 +44,13 @@ TEST_F(LayoutTest, KeepsWhatTheJobSets) {
   EXPECT_EQ(plan_.recompute, "block");
 }
 
+TEST_F(LayoutTest, RefusesAMicroStepBeyondAnyMemory) {
+  job_.train.micro_batch_size = int64_t{1} << 40;
+  const absl::Status status = Choose(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("train.micro_batch_size is 1099511627776"), std::string::npos);
+}
+
 TEST_F(LayoutTest, HeadChunkIsBoundedByBudgetAndRows) {
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 2 * 64);  // all rows of the micro-step
@@ -65,7 +72,7 @@ TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
   int64_t last = 32;
   bool recomputed = false;
   while (Choose(64, limit).ok()) {
-    EXPECT_LE(Bytes(), limit);
+    ASSERT_LE(Bytes(), limit);
     if (plan_.recompute == "block") recomputed = true;
     EXPECT_TRUE(recomputed || plan_.micro_batch_bins < last);
     last = plan_.micro_batch_bins;
