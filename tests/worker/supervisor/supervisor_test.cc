@@ -1,0 +1,202 @@
+// The supervisor's binary over a fake worker.
+#include "worker/supervisor/supervisor.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "worker/supervisor/find_binary.h"
+#include "worker/supervisor/stacks.h"
+
+namespace coxswain::supervisor {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + milliseconds(20000);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+int Exited(int code) { return code << 8; }  // as waitpid gives it
+
+TEST(RestartPolicyTest, DelaysDoubleUpToTheLastAndALongLifeForgives) {
+  const RestartPolicy policy;
+  Failures failures;
+  for (const int expected : {500, 1000, 2000, 4000, 8000, 16000, 30000, 30000}) {
+    EXPECT_EQ(NextStart(policy, Exited(1), milliseconds(10), &failures), milliseconds(expected));
+  }
+  EXPECT_EQ(NextStart(policy, SIGSEGV, milliseconds(60000), &failures), milliseconds(500));
+  for (int i = 0; i < 100; ++i) NextStart(policy, Exited(1), milliseconds(10), &failures);
+  EXPECT_EQ(NextStart(policy, Exited(70), milliseconds(10), &failures), milliseconds(30000));
+}
+
+// Invariant supervisor-1.
+TEST(RestartPolicyTest, SomeCodesForbidARestart) {
+  Failures failures;
+  for (const int code : {0, 64, 77}) {
+    EXPECT_FALSE(NextStart({}, Exited(code), milliseconds(10), &failures).has_value()) << code;
+  }
+  for (const int code : {1, 2, 70, 75, 86, 127}) {
+    EXPECT_TRUE(NextStart({}, Exited(code), milliseconds(10), &failures).has_value()) << code;
+  }
+  EXPECT_EQ(ExitCode(Exited(70)), 70);
+  EXPECT_EQ(ExitCode(SIGKILL), 137);
+}
+
+TEST(FindBinaryTest, NotFoundNamesWhereItLooked) {
+  const absl::Status status = FindBinary("coxswain-no-such-program").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("libexec/coxswain"), std::string::npos) << status;
+  EXPECT_FALSE(FindInPath("sh").empty());
+}
+
+TEST(StacksTest, ShowsEveryThreadAndSaysTheSource) {
+  const std::string proc = ProcStacks(getpid());
+  EXPECT_NE(proc.find("thread " + std::to_string(getpid())), std::string::npos) << proc;
+  EXPECT_NE(proc.find("State:"), std::string::npos) << proc;
+  EXPECT_EQ(ProcStacks(-1), "");
+}
+
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() {
+    std::string name = std::filesystem::path(testing::TempDir()) / "coxswain_supervisor_XXXXXX";
+    dir_ = mkdtemp(name.data());
+  }
+  ~SupervisorTest() override {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    std::filesystem::remove_all(dir_);
+  }
+
+  void Start(const char* mode, int workers, const char* grace_seconds = "30") {
+    const std::string count = std::to_string(workers);
+    pid_ = fork();
+    if (pid_ == 0) {
+      setenv("COXSWAIN_FAKE_CHILD", mode, 1);
+      execl(COXSWAIN_SUPERVISOR, "coxswain-supervisor", "--controller", "127.0.0.1:1", "--workers",
+            count.c_str(), "--threads", "1", "--listen", "127.0.0.1:9000", "--metrics",
+            "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
+            "--grace-seconds", grace_seconds, nullptr);
+      _exit(127);
+    }
+  }
+  int Wait() {
+    int status = 0;
+    const bool ended = Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
+    EXPECT_TRUE(ended);
+    pid_ = -1;
+    return ExitCode(status);
+  }
+  std::string File(int slot, const char* what) {
+    return dir_ + "/worker-" + std::to_string(slot) + what;
+  }
+  int Starts(int slot) {
+    std::ifstream in(File(slot, ".json.starts"));
+    int lines = 0;
+    for (std::string line; std::getline(in, line);) ++lines;
+    return lines;
+  }
+  pid_t ReadyPid(int slot) {
+    pid_t pid = 0;
+    Eventually([&] { return static_cast<bool>(std::ifstream(File(slot, ".json.ready")) >> pid); });
+    return pid;
+  }
+  bool Gone(pid_t pid) {
+    return Eventually([&] { return kill(pid, 0) != 0 && errno == ESRCH; });
+  }
+
+  std::string dir_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(SupervisorTest, StartsWorkersAndForwardsSigterm) {
+  Start("runs", 2);
+  const pid_t first = ReadyPid(0), second = ReadyPid(1);
+  ASSERT_GT(first, 0);
+  ASSERT_GT(second, 0);
+  EXPECT_EQ(getpgid(first), first);  // Invariant supervisor-4
+  std::string arguments;
+  std::getline(std::ifstream(File(1, ".json.arguments")), arguments);
+  EXPECT_NE(arguments.find("--slot|1|"), std::string::npos) << arguments;
+  EXPECT_NE(arguments.find("--listen|127.0.0.1:9001|"), std::string::npos) << arguments;
+  EXPECT_NE(arguments.find("--metrics|127.0.0.1:0|"), std::string::npos) << arguments;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_TRUE(Gone(first));
+  EXPECT_TRUE(Gone(second));
+}
+
+TEST_F(SupervisorTest, RestartsAWorkerThatDied) {
+  Start("dies-once", 1);
+  const pid_t again = ReadyPid(0);
+  EXPECT_EQ(Starts(0), 2);
+  kill(again, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return Starts(0) == 3; }));
+  kill(pid_, SIGINT);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(SupervisorTest, EndsWithTheCodeThatForbidsARestart) {
+  Start("exit-64", 2);
+  EXPECT_EQ(Wait(), 64);
+  EXPECT_EQ(Starts(0), 1);
+  Start("exit-77", 1);
+  EXPECT_EQ(Wait(), 77);
+  Start("exit-0", 1);
+  EXPECT_EQ(Wait(), 0);
+}
+
+// Invariant supervisor-2.
+TEST_F(SupervisorTest, KillsAWorkerThatIgnoresSigtermAfterItsStacks) {
+  Start("ignores-sigterm", 1, "0");
+  const pid_t worker = ReadyPid(0);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_TRUE(Gone(worker));
+  std::string first_line;
+  std::getline(std::ifstream(File(0, ".stacks.txt")), first_line);
+  EXPECT_EQ(first_line.find("stacks of process " + std::to_string(worker)), 0u) << first_line;
+}
+
+// Invariant supervisor-3.
+TEST_F(SupervisorTest, WorkersDieWithTheSupervisor) {
+  Start("ignores-sigterm", 2);
+  const pid_t first = ReadyPid(0), second = ReadyPid(1);
+  kill(pid_, SIGKILL);
+  Wait();
+  EXPECT_TRUE(Gone(first));
+  EXPECT_TRUE(Gone(second));
+}
+
+TEST_F(SupervisorTest, SigquitWritesStacksAndEndsNothing) {
+  Start("runs", 1);
+  const pid_t worker = ReadyPid(0);
+  kill(pid_, SIGQUIT);
+  EXPECT_TRUE(Eventually([&] {
+    return std::filesystem::exists(File(0, ".stacks.txt")) &&
+           std::filesystem::file_size(File(0, ".stacks.txt")) > 0;
+  }));
+  EXPECT_EQ(kill(worker, 0), 0);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+}  // namespace
+}  // namespace coxswain::supervisor

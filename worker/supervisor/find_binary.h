@@ -1,0 +1,18 @@
+// Where the other programs of an installation are.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_FIND_BINARY_H_
+#define COXSWAIN_WORKER_SUPERVISOR_FIND_BINARY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain::supervisor {
+
+// Beside this process's executable, then ../libexec/coxswain, then PATH. NotFound names all three.
+absl::StatusOr<std::string> FindBinary(const std::string& name);
+
+std::string FindInPath(const std::string& name);  // empty: not there
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_FIND_BINARY_H_

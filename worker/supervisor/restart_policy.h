@@ -1,0 +1,32 @@
+// When a worker that ended is started again. Pure: no clock, no process.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_RESTART_POLICY_H_
+#define COXSWAIN_WORKER_SUPERVISOR_RESTART_POLICY_H_
+
+#include <chrono>
+#include <optional>
+
+namespace coxswain::supervisor {
+
+struct RestartPolicy {
+  std::chrono::milliseconds first_delay{500};
+  std::chrono::milliseconds last_delay{30000};
+  std::chrono::milliseconds healthy_after{60000};  // a life this long forgives earlier failures
+};
+
+// Consecutive short lives of one worker.
+struct Failures {
+  int count = 0;
+};
+
+// `wait_status` as waitpid gives it, `lived` the life that ended. Delay before the next start, none
+// when it must not be started again: exit 0 (drained), 64 (bad configuration), 77 (refused).
+std::optional<std::chrono::milliseconds> NextStart(const RestartPolicy& policy, int wait_status,
+                                                   std::chrono::milliseconds lived,
+                                                   Failures* failures);
+
+// Exit code, or 128 + signal.
+int ExitCode(int wait_status);
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_RESTART_POLICY_H_

@@ -1,0 +1,22 @@
+// Where the threads of a hung process are.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_STACKS_H_
+#define COXSWAIN_WORKER_SUPERVISOR_STACKS_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+namespace coxswain::supervisor {
+
+// Backtraces of all threads by gdb where it is installed and allowed; otherwise what /proc tells of
+// each thread (state, wait channel, kernel stack). The first line says which. Takes at most
+// `timeout`.
+std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout);
+
+// The /proc form alone.
+std::string ProcStacks(pid_t pid);
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_STACKS_H_

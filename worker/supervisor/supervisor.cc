@@ -1,0 +1,158 @@
+#include "worker/supervisor/supervisor.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "worker/supervisor/stacks.h"
+
+namespace coxswain::supervisor {
+namespace {
+
+constexpr std::chrono::milliseconds kStackTimeout{10000};
+constexpr std::chrono::milliseconds kLongestTurn{60000};
+
+}  // namespace
+
+Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {
+  sigemptyset(&signals_);
+  for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGCHLD}) sigaddset(&signals_, signal);
+  for (int slot = 0; slot < options_.workers; ++slot) {
+    workers_.push_back({});
+    workers_.back().slot = slot;
+  }
+}
+
+int Supervisor::Run() {
+  sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what workers leave behind is reaped here, also as PID 1
+  for (Worker& worker : workers_) Start(worker);
+  while (!AllEnded()) {
+    const auto wait = UntilNextTurn();
+    const timespec timeout{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
+    const int signal = sigtimedwait(&signals_, nullptr, &timeout);
+    if (signal == SIGTERM || signal == SIGINT) Stop(signal);
+    if (signal == SIGQUIT) {
+      for (const Worker& worker : workers_) WriteStacks(worker);
+    }
+    Reap();
+    KillLate();
+    for (Worker& worker : workers_) {
+      if (worker.next_start && Clock::now() >= *worker.next_start) Start(worker);
+    }
+  }
+  return exit_code_;
+}
+
+void Supervisor::Start(Worker& worker) {
+  std::vector<std::string> arguments = options_.arguments(worker.slot);
+  std::vector<char*> argv = {const_cast<char*>(options_.binary.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  worker.next_start.reset();
+  worker.started = Clock::now();
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);  // a terminal's Ctrl-C goes to the supervisor alone, which forwards it
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);  // it died before the line above
+    sigprocmask(SIG_UNBLOCK, &signals_, nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  if (pid < 0) {
+    log::Error("cannot start a worker", {{"slot", worker.slot}, {"error", std::strerror(errno)}});
+    worker.next_start = worker.started + options_.restart.last_delay;
+    return;
+  }
+  worker.pid = pid;
+  log::Info("worker started", {{"slot", worker.slot}, {"pid", static_cast<int64_t>(pid)}});
+}
+
+void Supervisor::Reap() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                     [&](const Worker& w) { return w.pid == pid; });
+    if (worker != workers_.end()) Ended(*worker, status);
+  }
+}
+
+void Supervisor::Ended(Worker& worker, int wait_status) {
+  const int code = ExitCode(wait_status);
+  const auto lived =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.started);
+  kill(-worker.pid, SIGKILL);  // what is left of its process group
+  worker.pid = 0;
+  const auto delay = NextStart(options_.restart, wait_status, lived, &worker.failures);
+  if (stop_deadline_ || !delay) {
+    if (exit_code_ == 0 && (code == 64 || code == 77)) exit_code_ = code;
+    log::Info("worker ended", {{"slot", worker.slot}, {"exit_code", code}});
+    return;
+  }
+  worker.next_start = Clock::now() + *delay;
+  log::Warning("worker died and will be started again", {{"slot", worker.slot},
+                                                         {"exit_code", code},
+                                                         {"lived_ms", int64_t{lived.count()}},
+                                                         {"delay_ms", int64_t{delay->count()}}});
+}
+
+void Supervisor::Stop(int signal) {
+  log::Info("stopping the workers", {{"signal", strsignal(signal)}});
+  if (!stop_deadline_) stop_deadline_ = Clock::now() + options_.grace;
+  for (Worker& worker : workers_) {
+    worker.next_start.reset();
+    if (worker.pid != 0) kill(worker.pid, SIGTERM);
+  }
+}
+
+void Supervisor::KillLate() {
+  if (!stop_deadline_ || Clock::now() < *stop_deadline_) return;
+  for (Worker& worker : workers_) {
+    if (worker.pid == 0) continue;
+    log::Error("worker did not stop in time and is killed",
+               {{"slot", worker.slot}, {"grace_ms", int64_t{options_.grace.count()}}});
+    WriteStacks(worker);
+    kill(-worker.pid, SIGKILL);
+    waitpid(worker.pid, nullptr, 0);
+    worker.pid = 0;
+    exit_code_ = 1;
+  }
+}
+
+void Supervisor::WriteStacks(const Worker& worker) {
+  if (worker.pid == 0) return;
+  const std::string file = absl::StrCat(options_.state_dir, "/worker-", worker.slot, ".stacks.txt");
+  const std::string stacks = NativeStacks(worker.pid, kStackTimeout);
+  std::ofstream out(file);
+  out << stacks;
+  log::Warning(
+      "native stacks written",
+      {{"slot", worker.slot}, {"file", file}, {"source", stacks.substr(0, stacks.find('\n'))}});
+}
+
+std::chrono::milliseconds Supervisor::UntilNextTurn() const {
+  Clock::time_point next = Clock::now() + kLongestTurn;
+  for (const Worker& worker : workers_) {
+    if (worker.next_start) next = std::min(next, *worker.next_start);
+  }
+  if (stop_deadline_) next = std::min(next, *stop_deadline_);
+  return std::max(std::chrono::milliseconds(1),
+                  std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()));
+}
+
+bool Supervisor::AllEnded() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& w) { return w.pid == 0 && !w.next_start; });
+}
+
+}  // namespace coxswain::supervisor

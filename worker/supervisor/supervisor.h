@@ -1,0 +1,65 @@
+// Starts, watches and restarts the worker processes of one host.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_SUPERVISOR_H_
+#define COXSWAIN_WORKER_SUPERVISOR_SUPERVISOR_H_
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/supervisor/restart_policy.h"
+
+namespace coxswain::supervisor {
+
+struct SupervisorOptions {
+  std::string binary;  // of the worker
+  int workers = 1;
+  std::function<std::vector<std::string>(int slot)> arguments;  // without argv[0]
+  std::string state_dir;                                        // stacks are written here
+  std::chrono::milliseconds grace{30000};                       // from SIGTERM to SIGKILL
+  RestartPolicy restart;
+};
+
+// The calling thread is the only one: workers get SIGKILL when it ends (PR_SET_PDEATHSIG).
+class Supervisor {
+ public:
+  explicit Supervisor(SupervisorOptions options);
+
+  // Until SIGTERM or SIGINT has stopped every worker, or each ended with a code that forbids a
+  // restart. Returns the exit code: 0, or the first of those codes that is not 0; 1 after SIGKILL.
+  // SIGQUIT writes the native stacks of every worker.
+  int Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Worker {
+    int slot = 0;
+    pid_t pid = 0;  // 0: not running
+    Clock::time_point started;
+    std::optional<Clock::time_point> next_start;
+    Failures failures;
+  };
+
+  void Start(Worker& worker);
+  void Reap();
+  void Ended(Worker& worker, int wait_status);
+  void Stop(int signal);
+  void KillLate();
+  void WriteStacks(const Worker& worker);
+  std::chrono::milliseconds UntilNextTurn() const;
+  bool AllEnded() const;
+
+  const SupervisorOptions options_;
+  sigset_t signals_;
+  std::vector<Worker> workers_;
+  std::optional<Clock::time_point> stop_deadline_;  // set once stopping
+  int exit_code_ = 0;
+};
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_SUPERVISOR_H_
