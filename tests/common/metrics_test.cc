@@ -14,7 +14,8 @@
 namespace coxswain {
 namespace {
 
-std::string Scrape(const std::string& address) {
+std::string Scrape(const std::string& address,
+                   const std::string& request = "GET /metrics HTTP/1.1\r\n\r\n") {
   const size_t colon = address.rfind(':');
   sockaddr_in peer{};
   peer.sin_family = AF_INET;
@@ -22,8 +23,7 @@ std::string Scrape(const std::string& address) {
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
-  const std::string request = "GET /metrics HTTP/1.0\r\nConnection: close\r\n\r\n";
-  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  EXPECT_GT(send(fd, request.data(), request.size(), MSG_NOSIGNAL), 0);
   std::string reply;
   char buffer[4096];
   for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) reply.append(buffer, n);
@@ -47,6 +47,17 @@ TEST(MetricsServerTest, ServesTheRegistryAtTheBoundPort) {
       << text;
   EXPECT_NE(text.find("version=\"" + std::string(BuildVersion()) + "\""), std::string::npos);
   EXPECT_NE(text.find("process_start_time_seconds "), std::string::npos);
+}
+
+TEST(MetricsServerTest, AnswersWhatItDoesNotServeAndGoesOn) {
+  auto server = MetricsServer::Start("127.0.0.1:0", std::make_shared<prometheus::Registry>());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string& address = (*server)->address();
+  EXPECT_EQ(Scrape(address, "GET / HTTP/1.1\r\n\r\n").rfind("HTTP/1.1 404 ", 0), 0u);
+  EXPECT_EQ(Scrape(address, "POST /metrics HTTP/1.1\r\n\r\n").rfind("HTTP/1.1 405 ", 0), 0u);
+  EXPECT_EQ(Scrape(address, std::string(8192, 'x')).rfind("HTTP/1.1 405 ", 0), 0u);
+  EXPECT_EQ(Scrape(address, "GET /metrics?a=b HTTP/1.1\r\n\r\n").rfind("HTTP/1.1 200 ", 0), 0u);
+  EXPECT_EQ(Scrape(address).rfind("HTTP/1.1 200 OK\r\n", 0), 0u);
 }
 
 TEST(MetricsServerTest, PortInUseNamesTheAddressAndTheReason) {
