@@ -6,32 +6,11 @@
 #include "kernels/device.h"
 
 namespace coxswain::engine {
-namespace {
-
-absl::Status CheckBuffer(const plan::Buffer& buffer) {
-  if (buffer.alias_of.empty()) {
-    if (buffer.bytes > 0) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("plan: buffer \"", buffer.name, "\" has ",
-                                                   buffer.bytes,
-                                                   " bytes; a buffer without alias needs > 0"));
-  }
-  if (buffer.bytes == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("plan: buffer \"", buffer.name, "\" aliases \"",
-                                                 buffer.alias_of, "\" and has ", buffer.bytes,
-                                                 " bytes of its own; an alias has 0"));
-}
-
-}  // namespace
-
 void Arena::Free::operator()(void* memory) const { kernels::FreeMemory(memory); }
 
-absl::StatusOr<Arena> Arena::Allocate(const std::vector<plan::Buffer>& buffers,
-                                      std::string* current) {
+Arena Arena::Allocate(const std::vector<plan::Buffer>& buffers, std::string* current) {
   Arena arena;
   for (const plan::Buffer& buffer : buffers) {
-    if (absl::Status status = CheckBuffer(buffer); !status.ok()) return status;
     Slot slot{buffer, nullptr, buffer.bytes, false};
     if (buffer.alias_of.empty()) {
       *current = absl::StrCat("buffer \"", buffer.name, "\" of ", buffer.bytes, " bytes, after ",
@@ -40,21 +19,13 @@ absl::StatusOr<Arena> Arena::Allocate(const std::vector<plan::Buffer>& buffers,
       slot.memory = arena.owned_.back().get();
       kernels::SetMemory(slot.memory, 0, buffer.bytes, nullptr);
     }
-    if (!arena.slots_.emplace(buffer.name, std::move(slot)).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("plan: buffer \"", buffer.name, "\" is listed twice"));
-    }
+    arena.slots_.emplace(buffer.name, std::move(slot));
   }
   for (auto& [name, slot] : arena.slots_) {
     if (slot.buffer.alias_of.empty()) continue;
-    auto owner = arena.slots_.find(slot.buffer.alias_of);
-    if (owner == arena.slots_.end() || !owner->second.buffer.alias_of.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan: buffer \"", name, "\" aliases \"",
-                                                     slot.buffer.alias_of,
-                                                     "\", which owns no memory"));
-    }
-    slot.memory = owner->second.memory;
-    slot.bytes = owner->second.bytes;
+    const Slot& owner = arena.slots_.at(slot.buffer.alias_of);
+    slot.memory = owner.memory;
+    slot.bytes = owner.bytes;
   }
   return arena;
 }

@@ -17,11 +17,9 @@ namespace coxswain::engine {
 
 class Arena {
  public:
-  // Allocates and zeroes each buffer, 64-byte aligned. InvalidArgument: duplicate name, no size,
-  // alias of a buffer that is absent or an alias itself. Throws
+  // Allocates and zeroes each buffer, 64-byte aligned. `buffers` has passed plan::CheckPlan. Throws
   // std::bad_alloc; `*current` then says which buffer of how many bytes could not be had.
-  static absl::StatusOr<Arena> Allocate(const std::vector<plan::Buffer>& buffers,
-                                        std::string* current);
+  static Arena Allocate(const std::vector<plan::Buffer>& buffers, std::string* current);
 
   // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument:
   // absent, of another class, sharing other memory than `need.alias_of` says, or smaller than

@@ -11,9 +11,9 @@
 
 namespace coxswain::engine {
 
-// InvalidArgument names the field, its value and what is possible: extents, ranges, a mesh this
-// engine does not run, groups outside the list, save ranks outside the mesh, a rank outside it.
-// FailedPrecondition names a group whose trainable elements are not the expected number.
+// InvalidArgument: a field out of its range (common/plan/plan_checks.h), or one whose value this
+// engine does not run; names field and value. FailedPrecondition names a group whose trainable
+// elements are not the expected number.
 absl::Status CheckPlan(const plan::Plan& plan, int rank);
 
 // InvalidArgument names the first op of the plan that the linked kernels do not support.

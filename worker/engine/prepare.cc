@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
                                                  std::string* doing) {
   RETURN_IF_ERROR(CheckPlan(plan, rank));
   auto state = std::make_unique<State>(plan, rank);
-  ASSIGN_OR_RETURN(state->arena, Arena::Allocate(plan.buffers, doing));
+  state->arena = Arena::Allocate(plan.buffers, doing);
   *doing = "prepare";
   ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->arena));
   Buffers& buffers = state->buffers;

@@ -46,7 +46,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan::Plan plan;
   plan.job = "test";
   plan.recipe_hash = std::string(32, 'r');
-  plan.model_path = options.model_path;
+  plan.model_path = options.model_path.empty() ? "/nowhere" : options.model_path;
   plan.init = options.init;
   plan.model = config;
   plan.parameters = model::BaseParameterTable(config);
