@@ -1,0 +1,190 @@
+#include "controller/cli/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/grpc_endpoint.h"
+#include "common/grpc_status.h"
+#include "common/status_macros.h"
+#include "controller/cli/interrupt.h"
+#include "coxswain/v1/jobs_service.grpc.pb.h"
+
+namespace coxswain::cli {
+namespace {
+
+constexpr Client::Timeout kStreamTimeout{std::chrono::hours(24)};
+
+absl::StatusOr<std::unique_ptr<v1::Jobs::Stub>> MakeStub(const std::string& address,
+                                                         const TlsFiles& tls, bool insecure) {
+  ASSIGN_OR_RETURN(const SocketAddress peer, ParseSocketAddress(address));
+  ASSIGN_OR_RETURN(const auto credentials, ChannelCredentials(peer, tls, insecure));
+  return v1::Jobs::NewStub(NewChannel(peer.text(), credentials));
+}
+
+void SetDeadline(grpc::ClientContext* context, Client::Timeout timeout) {
+  context->set_deadline(std::chrono::system_clock::now() + timeout);
+}
+
+absl::Status ToStatus(const grpc::Status& grpc_status, const std::string& address) {
+  const absl::Status status = FromGrpc(grpc_status);
+  if (absl::IsUnavailable(status)) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot reach the controller at ", address, ": ", std::string(status.message()),
+        ". Start one with `cox up`, or name another by --server or COXSWAIN_SERVER"));
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the controller at ", address, " did not answer in time"));
+  }
+  return status;
+}
+
+}  // namespace
+
+struct Client::Impl {
+  Impl(const std::string& address, const TlsFiles& tls, bool insecure)
+      : stub(MakeStub(address, tls, insecure)) {}
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (v1::Jobs::Stub::*method)(grpc::ClientContext*,
+                                                                       const Request&, Response*),
+                                const Request& request, Timeout timeout,
+                                const std::string& address) {
+    RETURN_IF_ERROR(stub.status());
+    grpc::ClientContext context;
+    SetDeadline(&context, timeout);
+    const OnInterrupt cancel([&context] { context.TryCancel(); });
+    Response response;
+    const grpc::Status status = ((**stub).*method)(&context, request, &response);
+    if (!status.ok()) return ToStatus(status, address);
+    return response;
+  }
+
+  template <typename Request, typename Response>
+  absl::Status Stream(std::unique_ptr<grpc::ClientReader<Response>> (v1::Jobs::Stub::*method)(
+                          grpc::ClientContext*, const Request&),
+                      const Request& request, const Take<Response>& take,
+                      const std::string& address, const std::stop_token& stop = {}) {
+    RETURN_IF_ERROR(stub.status());
+    grpc::ClientContext context;
+    SetDeadline(&context, kStreamTimeout);
+    const OnInterrupt cancel([&context] { context.TryCancel(); });
+    const std::stop_callback stopped(stop, [&context] { context.TryCancel(); });
+    auto reader = ((**stub).*method)(&context, request);
+    Response response;
+    while (reader->Read(&response)) {
+      if (take(response)) continue;
+      context.TryCancel();
+      while (reader->Read(&response)) {
+      }
+      reader->Finish();
+      return absl::OkStatus();
+    }
+    return ToStatus(reader->Finish(), address);
+  }
+
+  absl::StatusOr<std::unique_ptr<v1::Jobs::Stub>> stub;
+};
+
+Client::Client(const std::string& address, const TlsFiles& tls, bool insecure)
+    : address_(address), impl_(std::make_unique<Impl>(address, tls, insecure)) {}
+Client::~Client() = default;
+
+bool Client::IsLoopback() const {
+  const absl::StatusOr<SocketAddress> peer = ParseSocketAddress(address_);
+  return peer.ok() && coxswain::IsLoopback(peer->host);
+}
+
+absl::StatusOr<v1::Job> Client::Submit(const v1::SubmitRequest& request, Timeout patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    auto job = impl_->Call(&v1::Jobs::Stub::Submit, request, kCallTimeout, address_);
+    const bool again =
+        absl::IsUnavailable(job.status()) && std::chrono::steady_clock::now() < deadline;
+    if (!again || WaitForInterrupt(200)) return job;
+  }
+}
+
+absl::StatusOr<v1::Job> Client::Get(const std::string& job, Timeout timeout) {
+  v1::GetRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Get, request, timeout, address_);
+}
+
+absl::StatusOr<v1::ListResponse> Client::List(const v1::ListRequest& request) {
+  return impl_->Call(&v1::Jobs::Stub::List, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::Job> Client::Cancel(const std::string& job) {
+  v1::CancelRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Cancel, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::Job> Client::Pause(const std::string& job) {
+  v1::PauseRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Pause, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::Job> Client::Resume(const std::string& job, int64_t steps) {
+  v1::ResumeRequest request;
+  request.set_job(job);
+  request.set_steps(steps);
+  return impl_->Call(&v1::Jobs::Stub::Resume, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::ListWorkersResponse> Client::ListWorkers(Timeout timeout) {
+  return impl_->Call(&v1::Jobs::Stub::ListWorkers, v1::ListWorkersRequest(), timeout, address_);
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const std::string& job) {
+  v1::ExplainRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Explain, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::ListArtifactsResponse> Client::ListArtifacts(const std::string& job) {
+  v1::ListArtifactsRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::ListArtifacts, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::DumpResponse> Client::Dump(const std::string& job) {
+  v1::DumpRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Dump, request, kCallTimeout, address_);
+}
+
+absl::Status Client::Delete(const std::string& job) {
+  v1::DeleteRequest request;
+  request.set_job(job);
+  return impl_->Call(&v1::Jobs::Stub::Delete, request, kCallTimeout, address_).status();
+}
+
+absl::StatusOr<v1::BuildInfo> Client::Version(Timeout timeout) {
+  return impl_->Call(&v1::Jobs::Stub::Version, v1::VersionRequest(), timeout, address_);
+}
+
+absl::Status Client::Watch(const v1::WatchRequest& request, const Take<v1::JobEvent>& take,
+                           std::stop_token stop) {
+  return impl_->Stream(&v1::Jobs::Stub::Watch, request, take, address_, stop);
+}
+
+absl::Status Client::Logs(const v1::LogsRequest& request, const Take<v1::LogLine>& take) {
+  return impl_->Stream(&v1::Jobs::Stub::Logs, request, take, address_);
+}
+
+absl::Status Client::Inspect(const v1::InspectRequest& request,
+                             const Take<v1::InspectResponse>& take) {
+  return impl_->Stream(&v1::Jobs::Stub::Inspect, request, take, address_);
+}
+
+absl::Status Client::Fetch(const v1::FetchRequest& request, const Take<v1::FetchResponse>& take) {
+  return impl_->Stream(&v1::Jobs::Stub::Fetch, request, take, address_);
+}
+
+}  // namespace coxswain::cli

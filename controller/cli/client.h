@@ -1,0 +1,70 @@
+// The Jobs service as cox calls it: statuses instead of gRPC types, a deadline on every call.
+#ifndef COXSWAIN_CONTROLLER_CLI_CLIENT_H_
+#define COXSWAIN_CONTROLLER_CLI_CLIENT_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coxswain/v1/jobs_service.pb.h"
+
+namespace coxswain {
+struct TlsFiles;
+}
+
+namespace coxswain::cli {
+
+// Errors carry the server's code and message; Unavailable names the address and what to start.
+// Safe to use from several threads.
+class Client {
+ public:
+  using Timeout = std::chrono::milliseconds;
+  static constexpr Timeout kCallTimeout{30000};
+
+  // Connects on the first call. `address` is host:port; plaintext is allowed to loopback only, and
+  // an address or certificate that cannot be used fails every call.
+  Client(const std::string& address, const TlsFiles& tls, bool insecure);
+  ~Client();
+
+  const std::string& address() const { return address_; }
+  // Client and controller see the same files.
+  bool IsLoopback() const;
+
+  // Repeats a refused connection for up to `patience`: the idempotency key makes that safe.
+  absl::StatusOr<v1::Job> Submit(const v1::SubmitRequest& request, Timeout patience);
+  absl::StatusOr<v1::Job> Get(const std::string& job, Timeout timeout = kCallTimeout);
+  absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
+  absl::StatusOr<v1::Job> Cancel(const std::string& job);
+  absl::StatusOr<v1::Job> Pause(const std::string& job);
+  absl::StatusOr<v1::Job> Resume(const std::string& job, int64_t steps);
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(Timeout timeout = kCallTimeout);
+  absl::StatusOr<v1::ExplainResponse> Explain(const std::string& job);
+  absl::StatusOr<v1::ListArtifactsResponse> ListArtifacts(const std::string& job);
+  absl::StatusOr<v1::DumpResponse> Dump(const std::string& job);
+  absl::Status Delete(const std::string& job);
+  absl::StatusOr<v1::BuildInfo> Version(Timeout timeout = kCallTimeout);
+
+  // Streams call `take` per message until it returns false (then OK), the server ends the stream,
+  // or an interrupt or `stop` comes (then Cancelled). DeadlineExceeded after a day.
+  template <typename Message>
+  using Take = std::function<bool(const Message&)>;
+
+  absl::Status Watch(const v1::WatchRequest& request, const Take<v1::JobEvent>& take,
+                     std::stop_token stop = {});
+  absl::Status Logs(const v1::LogsRequest& request, const Take<v1::LogLine>& take);
+  absl::Status Inspect(const v1::InspectRequest& request, const Take<v1::InspectResponse>& take);
+  absl::Status Fetch(const v1::FetchRequest& request, const Take<v1::FetchResponse>& take);
+
+ private:
+  struct Impl;
+  std::string address_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_CLIENT_H_

@@ -1,0 +1,193 @@
+#include "controller/cli/cluster.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/grpc_endpoint.h"
+#include "common/status_macros.h"
+#include "controller/cli/client.h"
+#include "controller/cli/interrupt.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+constexpr std::chrono::seconds kStartPatience{60};
+constexpr std::chrono::seconds kStopGrace{30};
+
+std::string Path(const std::string& directory, const char* name) {
+  return absl::StrCat(directory, "/", name);
+}
+
+Json ProcessJson(const Process& process) {
+  return {{"pid", process.pid}, {"start_ticks", process.start_ticks}};
+}
+
+Process ProcessFrom(const Json& json) {
+  return {json.value("pid", pid_t{0}), json.value("start_ticks", uint64_t{0})};
+}
+
+absl::Status WriteClusterFile(const Cluster& cluster) {
+  const std::string path = Path(cluster.directory, "cluster.json");
+  const Json json = {{"controller", ProcessJson(cluster.controller)},
+                     {"supervisor", ProcessJson(cluster.supervisor)},
+                     {"workers", cluster.workers}};
+  std::ofstream out(path + ".new");
+  out << json.dump(2) << "\n";
+  out.close();
+  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0) {
+    return absl::InternalError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+// Polls `ready` until it holds. The message of a process that ended meanwhile carries its log's
+// tail.
+template <typename Ready>
+absl::Status WaitFor(const Process& process, const std::string& log_path, const std::string& what,
+                     Ready ready) {
+  const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+  for (;;) {
+    ASSIGN_OR_RETURN(const bool done, ready());
+    if (done) return absl::OkStatus();
+    if (!IsRunning(process)) {
+      return absl::InternalError(absl::StrCat(what, ": the process ended. Newest lines of ",
+                                              log_path, ":\n", TailOfFile(log_path, 10)));
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(what, " took longer than ", kStartPatience.count(), " s. Newest lines of ",
+                       log_path, ":\n", TailOfFile(log_path, 10)));
+    }
+    if (WaitForInterrupt(50)) return absl::CancelledError("interrupted");
+  }
+}
+
+absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
+  const std::string endpoint_path = Path(args.directory, "endpoint.json");
+  const std::string log_path = Path(args.directory, "controller.log");
+  ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-controller"));
+  std::error_code error;
+  fs::remove(endpoint_path, error);
+  ASSIGN_OR_RETURN(
+      cluster->controller,
+      Spawn({.binary = binary,
+             .args = {"--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--state-dir",
+                      Path(args.directory, "controller"), "--endpoint-file", endpoint_path},
+             .log_path = log_path,
+             .die_with_parent = args.die_with_parent}));
+  return WaitFor(
+      cluster->controller, log_path, "starting the controller", [&]() -> absl::StatusOr<bool> {
+        ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint, ReadEndpoint(endpoint_path));
+        if (endpoint.has_value()) cluster->endpoint = *endpoint;
+        return endpoint.has_value();
+      });
+}
+
+absl::Status StartWorkers(const ClusterArgs& args, Cluster* cluster) {
+  const std::string log_path = Path(args.directory, "supervisor.log");
+  ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-supervisor"));
+  ASSIGN_OR_RETURN(
+      cluster->supervisor,
+      Spawn({.binary = binary,
+             .args = {"--controller", cluster->endpoint.grpc, "--workers",
+                      std::to_string(args.workers), "--threads", std::to_string(args.threads),
+                      "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--state-dir",
+                      Path(args.directory, "workers")},
+             .log_path = log_path,
+             .die_with_parent = args.die_with_parent}));
+  Client client(cluster->endpoint.grpc, TlsFiles(), /*insecure=*/false);
+  return WaitFor(cluster->supervisor, log_path,
+                 absl::StrCat("registering ", args.workers, " workers"),
+                 [&]() -> absl::StatusOr<bool> {
+                   const auto workers = client.ListWorkers(std::chrono::seconds(5));
+                   if (!workers.ok()) return false;
+                   int ready = 0;
+                   for (const v1::WorkerInfo& worker : workers->workers())
+                     ready += worker.state() == "READY" ? 1 : 0;
+                   // Workers of a job that goes on after a restart are busy at once.
+                   for (const v1::WorkerInfo& worker : workers->workers())
+                     ready += worker.job().empty() ? 0 : 1;
+                   return ready >= args.workers;
+                 });
+}
+
+}  // namespace
+
+absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args) {
+  for (const char* name : {"controller", "workers"}) {
+    std::error_code error;
+    fs::create_directories(Path(args.directory, name), error);
+    if (error)
+      return absl::FailedPreconditionError(
+          absl::StrCat(Path(args.directory, name), ": ", error.message()));
+  }
+  Cluster cluster;
+  cluster.directory = args.directory;
+  cluster.workers = args.workers;
+  absl::Status status = StartController(args, &cluster);
+  if (status.ok()) status = StartWorkers(args, &cluster);
+  if (status.ok()) status = WriteClusterFile(cluster);
+  if (status.ok()) return cluster;
+  StopCluster(cluster);
+  return status;
+}
+
+absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory) {
+  std::ifstream in(Path(directory, "cluster.json"));
+  if (!in) return std::nullopt;
+  const Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("controller") || !json.contains("supervisor")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Path(directory, "cluster.json"), ": not written by cox up"));
+  }
+  Cluster cluster;
+  cluster.directory = directory;
+  cluster.controller = ProcessFrom(json["controller"]);
+  cluster.supervisor = ProcessFrom(json["supervisor"]);
+  cluster.workers = json.value("workers", 0);
+  if (!IsRunning(cluster.controller) && !IsRunning(cluster.supervisor)) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint,
+                   ReadEndpoint(Path(directory, "endpoint.json")));
+  if (endpoint.has_value()) cluster.endpoint = *endpoint;
+  return cluster;
+}
+
+bool StopCluster(const Cluster& cluster) {
+  const bool workers_left = Terminate(cluster.supervisor, kStopGrace);
+  const bool controller_left = Terminate(cluster.controller, kStopGrace);
+  std::error_code error;
+  fs::remove(Path(cluster.directory, "endpoint.json"), error);
+  fs::remove(Path(cluster.directory, "cluster.json"), error);
+  return workers_left && controller_left;
+}
+
+absl::StatusOr<ClusterLock> ClusterLock::Take(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  const std::string path = Path(directory, "lock");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    return absl::FailedPreconditionError(
+        absl::StrCat("another cox holds ", path, "; wait until it is done"));
+  }
+  return ClusterLock(fd);
+}
+
+ClusterLock::~ClusterLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,57 @@
+// A controller and its workers on this machine, as `cox up` and `cox train` run them.
+#ifndef COXSWAIN_CONTROLLER_CLI_CLUSTER_H_
+#define COXSWAIN_CONTROLLER_CLI_CLUSTER_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/cli/processes.h"
+#include "controller/cli/state_dir.h"
+
+namespace coxswain::cli {
+
+struct Cluster {
+  std::string directory;  // lock, cluster.json, endpoint.json, logs, and the controller's state
+  Process controller;
+  Process supervisor;
+  int workers = 0;
+  Endpoint endpoint;
+};
+
+struct ClusterArgs {
+  std::string directory;
+  int workers = 1;
+  int threads = 1;               // of each worker
+  bool die_with_parent = false;  // the processes end with this one
+};
+
+// Starts both processes on ephemeral loopback ports and waits until every worker is registered.
+// When anything fails, what was started is stopped again and the message ends with the newest log
+// lines.
+absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args);
+
+// The cluster whose processes run out of `directory`; nothing when neither runs.
+absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);
+
+// Supervisor (which stops its workers) first, then the controller. Says on false that one had to be
+// killed.
+bool StopCluster(const Cluster& cluster);
+
+// Holds DIR/lock while it lives: one cox at a time starts or stops a cluster there.
+class ClusterLock {
+ public:
+  static absl::StatusOr<ClusterLock> Take(const std::string& directory);
+  ClusterLock(ClusterLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  ClusterLock& operator=(ClusterLock&&) = delete;
+  ~ClusterLock();
+
+ private:
+  explicit ClusterLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_CLUSTER_H_

@@ -1,0 +1,49 @@
+// One invocation of cox.
+#ifndef COXSWAIN_CONTROLLER_CLI_COX_H_
+#define COXSWAIN_CONTROLLER_CLI_COX_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/cli/client.h"
+#include "controller/cli/terminal.h"
+
+namespace CLI {
+class App;
+}
+
+namespace coxswain::cli {
+
+// What a verb works with. A verb's parse callback sets `action`; it runs after parsing.
+struct Cox {
+  Terminal terminal;
+  std::function<int64_t()> now_unix_ms;
+  std::string server_flag;                // --server
+  std::string tls_ca, tls_cert, tls_key;  // PEM files; needed off loopback
+  bool insecure = false;                  // plaintext to loopback although certificates are given
+  std::function<int()> action;            // the chosen verb; returns the exit code
+  std::unique_ptr<Client> client;         // made by Server()
+
+  // The client of this invocation.
+  Client& Server();
+  std::ostream& out() const { return *terminal.out; }
+  std::ostream& err() const { return *terminal.err; }
+
+  // Prints "cox: message" to stderr; returns the exit code of the status.
+  int Fail(const absl::Status& status) const;
+};
+
+// Runs cox with these arguments (without the program name) and returns its exit code.
+int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
+           const std::function<int64_t()>& now_unix_ms);
+
+// The whole argument tree, for completion.
+void BuildApp(CLI::App* app, Cox* cox);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_COX_H_

@@ -1,0 +1,19 @@
+// What `cox describe` prints.
+#ifndef COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
+#define COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::cli {
+
+// Identity, state, progress, data, memory, checkpoints, the newest 20 of `events`, and what to type
+// next. Sections without content are left out.
+std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& events,
+                         int64_t now_unix_ms);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_

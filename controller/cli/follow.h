@@ -1,0 +1,33 @@
+// Following a job to its end, over lost connections and controller restarts.
+#ifndef COXSWAIN_CONTROLLER_CLI_FOLLOW_H_
+#define COXSWAIN_CONTROLLER_CLI_FOLLOW_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/cli/cox.h"
+#include "controller/cli/progress_view.h"
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::cli {
+
+struct FollowOptions {
+  int64_t after_event_id = 0;
+  ProgressMode progress = ProgressMode::kNone;
+  int64_t timeout_ms = 0;  // 0: none
+  // Sees every event in order, once; false ends the following. May be null.
+  std::function<bool(const v1::JobEvent&)> on_event;
+};
+
+// Returns the job when it is terminal or `on_event` ended it. Cancelled: interrupted.
+// DeadlineExceeded: timeout. A controller that goes away is waited for, for a minute.
+absl::StatusOr<v1::Job> FollowJob(Cox* cox, const std::string& job, const FollowOptions& options);
+
+// The job's history up to now.
+absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(Client* client, const std::string& job);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_FOLLOW_H_

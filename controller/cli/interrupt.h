@@ -1,0 +1,38 @@
+// SIGINT and SIGTERM as something a blocking call can wait for.
+#ifndef COXSWAIN_CONTROLLER_CLI_INTERRUPT_H_
+#define COXSWAIN_CONTROLLER_CLI_INTERRUPT_H_
+
+#include <functional>
+#include <thread>
+
+namespace coxswain::cli {
+
+// From here on the first SIGINT or SIGTERM is recorded instead of ending the process; a second ends
+// it.
+void CatchInterrupts();
+
+// The recorded signal, 0: none.
+int InterruptSignal();
+
+// Forgets the recorded signal: what follows (a cancellation, a shutdown) is not interrupted by it.
+void ClearInterrupt();
+
+// Waits up to `timeout_ms`; true as soon as a signal is recorded.
+bool WaitForInterrupt(int timeout_ms);
+
+// While it lives, an interrupt runs `action` once on a thread of its own.
+class OnInterrupt {
+ public:
+  explicit OnInterrupt(std::function<void()> action);
+  ~OnInterrupt();
+  OnInterrupt(const OnInterrupt&) = delete;
+  OnInterrupt& operator=(const OnInterrupt&) = delete;
+
+ private:
+  int stop_fd_;
+  std::thread thread_;
+};
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_INTERRUPT_H_

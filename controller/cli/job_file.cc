@@ -1,0 +1,56 @@
+#include "controller/cli/job_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/config/override.h"
+#include "common/status_macros.h"
+
+namespace coxswain::cli {
+
+void AddJobFileArgs(Verb* verb, JobFileArgs* args) {
+  verb->RequiredText("job.yaml,-f,--file", &args->path, "Job file, - for standard input")
+      .Texts("--set", &args->overrides, "Override a key: --set train.max_steps=40 (repeatable)");
+}
+
+absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
+  JobFile file;
+  std::stringstream text;
+  std::error_code error;
+  if (args.path == "-") {
+    text << std::cin.rdbuf();
+    file.shown = "<stdin>";
+    file.base_dir = std::filesystem::current_path(error).string();
+    file.path = file.base_dir + "/<stdin>";
+  } else {
+    std::ifstream in(args.path);
+    if (!in || std::filesystem::is_directory(args.path, error)) {
+      return absl::NotFoundError(
+          absl::StrCat(args.path, ": ", in ? "is a directory" : std::strerror(errno)));
+    }
+    text << in.rdbuf();
+    file.shown = args.path;
+    const std::filesystem::path absolute =
+        std::filesystem::absolute(args.path, error).lexically_normal();
+    file.path = absolute.string();
+    file.base_dir = absolute.parent_path().string();
+  }
+  ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text.str(), args.overrides));
+  return file;
+}
+
+absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file) {
+  config::ParsedJob job = config::ParseJob(file.yaml, file.base_dir);
+  if (job.errors.empty()) return job;
+  return absl::InvalidArgumentError(
+      absl::StrCat(job.errors.size(), job.errors.size() == 1 ? " error" : " errors", " in ",
+                   file.shown, "\n", config::FormatErrors(job.errors, file.shown)));
+}
+
+}  // namespace coxswain::cli

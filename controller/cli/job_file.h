@@ -1,0 +1,36 @@
+// The job file that submit, train, validate, plan and data preview read.
+#ifndef COXSWAIN_CONTROLLER_CLI_JOB_FILE_H_
+#define COXSWAIN_CONTROLLER_CLI_JOB_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_parser.h"
+#include "controller/cli/verb.h"
+
+namespace coxswain::cli {
+
+// The arguments of every verb that takes a job file.
+struct JobFileArgs {
+  std::string path;                    // positional or -f; "-": standard input
+  std::vector<std::string> overrides;  // --set
+};
+void AddJobFileArgs(Verb* verb, JobFileArgs* args);
+
+struct JobFile {
+  std::string shown;     // as the user named it, for messages
+  std::string path;      // absolute, below base_dir
+  std::string base_dir;  // of relative paths
+  std::string yaml;      // overrides applied
+};
+
+// NotFound names the file; InvalidArgument a wrong --set.
+absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
+
+// InvalidArgument holds every error with file and line, one per line.
+absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_JOB_FILE_H_

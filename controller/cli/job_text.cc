@@ -1,0 +1,205 @@
+#include "controller/cli/job_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "controller/cli/format.h"
+#include "controller/cli/table.h"
+
+namespace coxswain::cli {
+namespace {
+
+std::string Age(int64_t then_unix_ms, int64_t now_unix_ms) {
+  return then_unix_ms == 0 ? ""
+                           : FormatDuration(static_cast<double>(now_unix_ms - then_unix_ms) / 1000);
+}
+
+std::string BaseName(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return path;
+  const size_t slash = path.rfind('/', end);
+  return path.substr(slash == std::string::npos ? 0 : slash + 1,
+                     end - (slash == std::string::npos ? 0 : slash + 1) + 1);
+}
+
+std::string Number(double value) { return fmt::format("{:.4f}", value); }
+
+std::string Build(const v1::BuildInfo& build) {
+  return build.version().empty() ? "" : fmt::format("{}-{}", build.version(), build.commit());
+}
+
+std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_ms) {
+  const v1::Progress& p = job.progress();
+  std::vector<std::string> row = {
+      job.id(),
+      StateName(job.state()),
+      job.method(),
+      BaseName(job.base_model()),
+      std::to_string(job.workers()),
+      fmt::format("{:.0f}%", 100 * ProgressFraction(job)),
+      p.total_steps() > 0 ? fmt::format("{}/{}", p.step(), p.total_steps()) : "",
+      p.step() > 0 ? Number(p.loss()) : "",
+      p.eta_seconds() > 0 ? FormatDuration(p.eta_seconds()) : "",
+      std::to_string(job.restarts()),
+      Age(job.created_unix_ms(), now_unix_ms)};
+  if (wide) {
+    row.push_back(p.has_eval() ? Number(p.eval_loss()) : "");
+    row.push_back(
+        p.tokens_per_second() > 0 ? FormatCount(static_cast<int64_t>(p.tokens_per_second())) : "");
+    row.push_back(std::to_string(job.epoch()));
+    row.push_back(std::to_string(job.priority()));
+    row.push_back(job.base_model());
+  }
+  return row;
+}
+
+std::string OnOneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+std::string StateName(v1::JobState state) {
+  const std::string name = v1::JobState_Name(state);
+  const std::string prefix = "JOB_STATE_";
+  return name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
+}
+
+double ProgressFraction(const v1::Job& job) {
+  const v1::Progress& p = job.progress();
+  if (job.state() == v1::JOB_STATE_SUCCEEDED) return 1;
+  if (job.state() == v1::JOB_STATE_PREPARING) return p.prepare_fraction();
+  return p.total_steps() > 0 ? static_cast<double>(p.step()) / static_cast<double>(p.total_steps())
+                             : 0;
+}
+
+std::string JobsTable(const std::vector<v1::Job>& jobs, bool wide, int64_t now_unix_ms) {
+  std::vector<std::string> header = {"NAME", "STATE", "METHOD", "MODEL",    "WORKERS", "PROGRESS",
+                                     "STEP", "LOSS",  "ETA",    "RESTARTS", "AGE"};
+  if (wide) {
+    for (const char* column : {"EVAL-LOSS", "TOKENS/S", "EPOCH", "PRIORITY", "BASE-MODEL"})
+      header.push_back(column);
+  }
+  Table table(header);
+  for (const v1::Job& job : jobs) table.Add(JobRow(job, wide, now_unix_ms));
+  return table.Text();
+}
+
+std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_unix_ms) {
+  Table table({"ID", "AGE", "TYPE", "STATE", "MESSAGE"});
+  for (const v1::JobEvent& event : events) {
+    table.Add({std::to_string(event.id()), Age(event.time_unix_ms(), now_unix_ms), event.type(),
+               StateName(event.state()), OnOneLine(event.message())});
+  }
+  return table.Text();
+}
+
+std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
+  std::vector<std::string> header = {"WORKER", "STATE",  "JOB",     "RANK",
+                                     "DEVICE", "MEMORY", "THREADS", "HEARTBEAT"};
+  if (wide) {
+    for (const char* column : {"ADDRESS", "METRICS", "BUILD", "PID"}) header.push_back(column);
+  }
+  Table table(header);
+  for (const v1::WorkerInfo& w : workers.workers()) {
+    std::vector<std::string> row = {w.id(),
+                                    w.state(),
+                                    w.job(),
+                                    w.job().empty() ? "" : std::to_string(w.rank()),
+                                    w.device_name(),
+                                    FormatBytes(w.memory_bytes()),
+                                    std::to_string(w.threads()),
+                                    fmt::format("{:.1f}s", w.heartbeat_age_seconds())};
+    if (wide) {
+      row.insert(row.end(),
+                 {w.address(), w.metrics_address(), Build(w.build()), std::to_string(w.pid())});
+    }
+    table.Add(row);
+  }
+  return table.Text();
+}
+
+std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
+  std::string text = fmt::format("state {}", ranks.job_state());
+  if (ranks.last_step() >= 0) {
+    text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step(),
+                        ranks.loss(), ranks.grad_norm());
+  }
+  std::vector<std::string> header = {"RANK",      "WORKER",   "HOST",    "DEVICE",   "BUILD",
+                                     "STATE",     "MEMORY",   "STEP",    "LOSS-SUM", "TARGETS",
+                                     "TOKENS",    "TOKENS/S", "FORWARD", "BACKWARD", "COMM",
+                                     "OPTIMIZER", "TOTAL"};
+  if (wide) header.push_back("BINS");
+  Table table(header);
+  std::string errors;
+  for (const v1::RankStatus& r : ranks.ranks()) {
+    if (!r.error().empty()) errors += fmt::format("rank {}: {}\n", r.rank(), r.error());
+    const bool stepped = r.last_step() >= 0;
+    const auto of_step = [&](std::string value) {
+      return stepped ? std::move(value) : std::string();
+    };
+    std::vector<std::string> row = {
+        std::to_string(r.rank()),
+        r.worker(),
+        r.host(),
+        r.device_name(),
+        Build(r.build()),
+        r.state(),
+        FormatBytes(r.memory().peak()),
+        of_step(std::to_string(r.last_step())),
+        of_step(fmt::format("{:.4f}", r.loss_sum())),
+        of_step(FormatCount(r.targets())),
+        of_step(FormatCount(r.tokens())),
+        of_step(FormatCount(static_cast<int64_t>(r.tokens_per_second())))};
+    for (const double seconds : {r.seconds().forward(), r.seconds().backward(), r.seconds().comm(),
+                                 r.seconds().optimizer(), r.seconds().step()}) {
+      row.push_back(of_step(fmt::format("{:.1f}ms", 1000 * seconds)));
+    }
+    if (wide) {
+      std::string bins;
+      for (const int64_t bin : r.bin_ids()) bins += (bins.empty() ? "" : ",") + std::to_string(bin);
+      row.push_back(bins);
+    }
+    table.Add(row);
+  }
+  if (ranks.ranks().empty()) return text + "\nno ranks: the job has no gang now\n";
+  return text + "\n" + table.Text() + errors;
+}
+
+std::string Summary(const v1::Job& job) {
+  const v1::Progress& p = job.progress();
+  std::string text = fmt::format("{} {}", job.id(), StateName(job.state()));
+  if (p.total_steps() > 0) text += fmt::format(" at step {}/{}", p.step(), p.total_steps());
+  if (job.started_unix_ms() > 0 && job.finished_unix_ms() > 0) {
+    text += fmt::format(" in {}", Age(job.started_unix_ms(), job.finished_unix_ms()));
+  }
+  text += "\n";
+  if (job.has_error()) {
+    const v1::Error& e = job.error();
+    text += fmt::format("error:       {}{}\n", e.message(),
+                        e.rank() >= 0 && !e.host().empty()
+                            ? fmt::format(" (rank {} on {})", e.rank(), e.host())
+                            : "");
+  }
+  if (p.has_eval()) {
+    text += fmt::format("held-out loss: {:.4f} before, {:.4f} after", p.first_eval_loss(),
+                        p.eval_loss());
+    if (p.first_eval_loss() > 0)
+      text += fmt::format(" ({:+.1f} %)", 100 * (p.eval_loss() / p.first_eval_loss() - 1));
+    if (job.data().eval_documents() > 0)
+      text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
+    text += "\n";
+  } else if (p.step() > 0) {
+    text += fmt::format("training loss: {:.4f} at the last step (no evaluation set)\n", p.loss());
+  }
+  if (!job.artifact_dir().empty()) text += fmt::format("artifact:    {}\n", job.artifact_dir());
+  if (!job.checkpoints().empty()) {
+    const v1::CheckpointInfo& last = *job.checkpoints().rbegin();
+    text += fmt::format("checkpoint:  {} (step {})\n", last.directory(), last.step());
+  }
+  return text;
+}
+
+}  // namespace coxswain::cli

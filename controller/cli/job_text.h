@@ -1,0 +1,37 @@
+// Jobs as tables and sentences.
+#ifndef COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
+#define COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "controller/cli/terminal.h"
+#include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/jobs_service.pb.h"
+
+namespace coxswain::cli {
+
+std::string StateName(v1::JobState state);  // "RUNNING"
+
+// 0..1: of the steps, or of data preparation while that runs.
+double ProgressFraction(const v1::Job& job);
+
+// NAME STATE METHOD MODEL WORKERS PROGRESS STEP LOSS ETA RESTARTS AGE; wide adds EVAL-LOSS,
+// TOKENS/S, EPOCH, PRIORITY and BASE-MODEL.
+std::string JobsTable(const std::vector<v1::Job>& jobs, bool wide, int64_t now_unix_ms);
+
+// ID TIME TYPE STATE MESSAGE.
+std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_unix_ms);
+
+// WORKER STATE JOB RANK DEVICE MEMORY THREADS HEARTBEAT; wide adds ADDRESS, METRICS, BUILD and PID.
+std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide);
+
+// Every rank with host, device, memory, build, last step and its numbers; a line on the job above.
+std::string RanksTable(const v1::InspectResponse& ranks, bool wide);
+
+// What became of a job that was followed: loss before and after, artifact, and what to type next.
+std::string Summary(const v1::Job& job);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_

@@ -1,0 +1,116 @@
+#include "controller/cli/progress_view.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "controller/cli/format.h"
+#include "controller/cli/gauges.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/table.h"
+
+namespace coxswain::cli {
+namespace {
+
+nlohmann::json EventData(const v1::JobEvent& event) {
+  nlohmann::json data =
+      nlohmann::json::parse(event.data_json(), nullptr, /*allow_exceptions=*/false);
+  return data.is_object() ? data : nlohmann::json::object();
+}
+
+double NumberOr(const nlohmann::json& data, const char* key, double otherwise) {
+  const auto found = data.find(key);
+  return found != data.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+std::string CutTo(const std::string& text, int columns) {
+  std::string cut;
+  int used = 0;
+  for (const char c : text) {
+    if ((c & 0xC0) != 0x80 && ++used > columns) break;
+    cut += c;
+  }
+  return cut;
+}
+
+}  // namespace
+
+ProgressMode ParseProgressMode(const std::string& word, bool err_tty) {
+  if (word == "none") return ProgressMode::kNone;
+  if (word == "plain") return ProgressMode::kPlain;
+  return err_tty ? ProgressMode::kBar : ProgressMode::kPlain;
+}
+
+std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns) {
+  const v1::Progress& p = job.progress();
+  const std::string head = fmt::format("{} {} ", job.id(), StateName(job.state()));
+  std::string count = fmt::format(" {:.0f}%", 100 * ProgressFraction(job));
+  if (p.total_steps() > 0) count += fmt::format(" {}/{}", p.step(), p.total_steps());
+  if (p.step() > 0) count += fmt::format(" loss {:.4f}", p.loss());
+  std::string tail;
+  if (p.has_eval()) tail += fmt::format(" eval {:.4f}", p.eval_loss());
+  if (p.tokens_per_second() > 0)
+    tail += fmt::format(" {} tok/s", FormatCount(static_cast<int64_t>(p.tokens_per_second())));
+  if (p.eta_seconds() > 0) tail += fmt::format(" ETA {}", FormatDuration(p.eta_seconds()));
+  int room = columns - DisplayWidth(head) - DisplayWidth(count) - DisplayWidth(tail);
+  const std::string bar = ProgressBar(ProgressFraction(job), std::min(room, 24));
+  room -= DisplayWidth(bar) + 1;
+  const std::string spark = Sparkline(losses, std::clamp(room, 0, 16));
+  return CutTo(head + bar + count + (spark.empty() ? "" : " " + spark) + tail, columns);
+}
+
+std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
+  if (event.type() != "StepDone") {
+    return event.message().empty() ? event.type()
+                                   : fmt::format("{}: {}", event.type(), event.message());
+  }
+  const nlohmann::json data = EventData(event);
+  std::string line = fmt::format("step {}", static_cast<int64_t>(NumberOr(data, "step", -1)) + 1);
+  if (total_steps > 0) line += fmt::format("/{}", total_steps);
+  line += fmt::format("  loss {:.4f}  grad norm {:.4f}  lr {:.2e}", NumberOr(data, "loss", 0),
+                      NumberOr(data, "grad_norm", 0), NumberOr(data, "learning_rate", 0));
+  const double speed = NumberOr(data, "tokens_per_second", 0);
+  return speed > 0 ? fmt::format("{}  {} tok/s", line, FormatCount(static_cast<int64_t>(speed)))
+                   : line;
+}
+
+void ProgressView::Event(const v1::JobEvent& event, int64_t now_unix_ms) {
+  const bool step = event.type() == "StepDone";
+  if (step) {
+    const nlohmann::json data = EventData(event);
+    // A replayed step overwrites what it replays.
+    const auto index = static_cast<size_t>(std::max(0.0, NumberOr(data, "step", 0)));
+    losses_.resize(std::min(losses_.size(), index));
+    losses_.push_back(NumberOr(data, "loss", 0));
+  }
+  if (mode_ != ProgressMode::kPlain) return;
+  if (step && total_steps_ != static_cast<int64_t>(losses_.size())) {
+    if (now_unix_ms - last_step_line_ms_ < kStepLineMs) return;
+    last_step_line_ms_ = now_unix_ms;
+  }
+  *terminal_.err << EventLine(event, total_steps_) << "\n" << std::flush;
+}
+
+void ProgressView::Job(const v1::Job& job) {
+  total_steps_ = job.progress().total_steps();
+  if (mode_ != ProgressMode::kBar) return;
+  // One column stays free: some terminals wrap when the last one is written.
+  const std::string line = ProgressLine(job, losses_, terminal_.columns - 1);
+  if (line == shown_) return;
+  *terminal_.err << "\r" << line << "\033[K" << std::flush;
+  shown_ = line;
+}
+
+void ProgressView::Note(const std::string& line) {
+  if (mode_ == ProgressMode::kNone) return;
+  Close();
+  *terminal_.err << line << "\n" << std::flush;
+}
+
+void ProgressView::Close() {
+  if (!shown_.empty()) *terminal_.err << "\n" << std::flush;
+  shown_.clear();
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,47 @@
+// The live view of one job: a line that is redrawn on a TTY, plain lines elsewhere.
+#ifndef COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
+#define COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
+
+#include <string>
+#include <vector>
+
+#include "controller/cli/terminal.h"
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::cli {
+
+enum class ProgressMode { kBar, kPlain, kNone };
+
+// "auto" is a bar when stderr is a TTY, else plain; "plain" and "none" as they say.
+ProgressMode ParseProgressMode(const std::string& word, bool err_tty);
+
+// "tiny-1 RUNNING [###   ] 50% 5/10 loss 3.1234 <sparkline> eval 3.2000 1,234 tok/s ETA 12s": at
+// most `columns` columns; the sparkline and the bar give way first.
+std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns);
+
+// "step 5/10  loss 3.1234  grad norm 1.0321  lr 1.00e-04  1,234 tok/s" for StepDone, else type and
+// message.
+std::string EventLine(const v1::JobEvent& event, int64_t total_steps);
+
+class ProgressView {
+ public:
+  ProgressView(const Terminal& terminal, ProgressMode mode) : terminal_(terminal), mode_(mode) {}
+  // Plain lines of steps come at most every `kStepLineMs`, other events at once.
+  static constexpr int64_t kStepLineMs = 1000;
+  void Event(const v1::JobEvent& event, int64_t now_unix_ms);
+  void Job(const v1::Job& job);  // redraws the bar
+  void Note(const std::string& line);
+  void Close();  // ends the bar's line
+
+ private:
+  const Terminal& terminal_;
+  ProgressMode mode_;
+  std::vector<double> losses_;
+  std::string shown_;
+  int64_t total_steps_ = 0;
+  int64_t last_step_line_ms_ = 0;
+};
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_

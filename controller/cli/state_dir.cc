@@ -1,0 +1,57 @@
+#include "controller/cli/state_dir.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::cli {
+namespace {
+
+std::string Env(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string XdgDir(const char* variable, const char* below_home) {
+  const std::string base = Env(variable);
+  if (!base.empty() && base[0] == '/') return absl::StrCat(base, "/coxswain");
+  const std::string home = Env("HOME");
+  return absl::StrCat(home.empty() ? "/tmp" : home, "/", below_home, "/coxswain");
+}
+
+}  // namespace
+
+std::string StateDir() { return XdgDir("XDG_STATE_HOME", ".local/state"); }
+std::string CacheDir() { return XdgDir("XDG_CACHE_HOME", ".cache"); }
+
+absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("grpc") || !json["grpc"].is_string() ||
+      !json.contains("pid") || !json["pid"].is_number_integer()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": no endpoint in it; expected {\"grpc\": \"host:port\", \"metrics\": ..., \"pid\": N}"));
+  }
+  Endpoint endpoint;
+  endpoint.grpc = json["grpc"];
+  endpoint.metrics = json.value("metrics", "");
+  endpoint.pid = json["pid"];
+  return endpoint;
+}
+
+std::string ResolveServer(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  const std::string from_env = Env("COXSWAIN_SERVER");
+  if (!from_env.empty()) return from_env;
+  const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
+  if (endpoint.ok() && endpoint->has_value()) return (*endpoint)->grpc;
+  return "127.0.0.1:7070";
+}
+
+}  // namespace coxswain::cli

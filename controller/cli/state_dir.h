@@ -1,0 +1,34 @@
+// Where `cox up` keeps what it must remember: $XDG_STATE_HOME/coxswain.
+#ifndef COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
+#define COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain::cli {
+
+// $XDG_STATE_HOME/coxswain, else ~/.local/state/coxswain.
+std::string StateDir();
+
+// $XDG_CACHE_HOME/coxswain, else ~/.cache/coxswain: token stores of plan and data preview.
+std::string CacheDir();
+
+struct Endpoint {
+  std::string grpc;     // host:port
+  std::string metrics;  // host:port, empty when off
+  int64_t pid = 0;      // of the controller
+};
+
+// The endpoint file that a controller writes once it serves. Nothing: no such file.
+// InvalidArgument: a file without the three fields.
+absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path);
+
+// What to connect to: `flag` when set, else COXSWAIN_SERVER, else the endpoint of `cox up`, else
+// 127.0.0.1:7070.
+std::string ResolveServer(const std::string& flag);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_

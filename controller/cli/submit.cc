@@ -1,0 +1,25 @@
+#include "controller/cli/submit.h"
+
+#include "absl/status/status.h"
+#include "common/config/job_parser.h"
+#include "common/ids.h"
+#include "common/status_macros.h"
+
+namespace coxswain::cli {
+
+absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFileArgs& args, const SubmitOptions& options) {
+  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args));
+  // Another machine's controller cannot see this directory: relative paths are errors then.
+  JobFile checked = file;
+  if (!cox->Server().IsLoopback()) checked.base_dir.clear();
+  RETURN_IF_ERROR(ParseJobFile(checked).status());
+  v1::SubmitRequest request;
+  request.set_yaml(file.yaml);
+  request.set_yaml_path(file.path);
+  request.set_idempotency_key(options.idempotency_key.empty() ? NewUuid()
+                                                              : options.idempotency_key);
+  request.set_start_paused(options.paused);
+  return cox->Server().Submit(request, std::chrono::seconds(10));
+}
+
+}  // namespace coxswain::cli

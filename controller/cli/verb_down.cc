@@ -1,0 +1,35 @@
+#include <memory>
+
+#include "controller/cli/cluster.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+int Run(Cox* cox) {
+  const std::string directory = StateDir();
+  const auto lock = ClusterLock::Take(directory);
+  if (!lock.ok()) return cox->Fail(lock.status());
+  const auto cluster = FindCluster(directory);
+  if (!cluster.ok()) return cox->Fail(cluster.status());
+  if (!cluster->has_value()) {
+    cox->err() << "nothing is up\n";
+    return kOk;
+  }
+  const bool clean = StopCluster(**cluster);
+  cox->out() << "controller and workers stopped\n";
+  if (!clean)
+    cox->err() << "cox: a process did not stop by itself and was killed; see " << directory << "\n";
+  return clean ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddDown(CLI::App* app, Cox* cox) {
+  Verb(app, "down", "Stop what `cox up` started; unfinished jobs go on at the next up")
+      .Run(cox, [cox] { return Run(cox); });
+}
+
+}  // namespace coxswain::cli

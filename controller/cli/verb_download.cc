@@ -1,0 +1,45 @@
+#include <memory>
+
+#include "controller/cli/download.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/format.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  std::string job;
+  std::string directory;
+  bool json = false;
+};
+
+int Run(Cox* cox, const Args& args) {
+  const auto paths = DownloadArtifacts(
+      &cox->Server(), args.job, args.directory, [&](const v1::Artifact& artifact) {
+        cox->err() << artifact.name() << "  "
+                   << FormatBytes(static_cast<uint64_t>(artifact.bytes())) << "\n";
+      });
+  if (!paths.ok()) return cox->Fail(paths.status());
+  if (args.json) {
+    PrintStructured({{"files", *paths}}, "json", cox->out());
+  } else {
+    for (const std::string& path : *paths) cox->out() << path << "\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddDownload(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb(app, "download", "Copy a job's artifact into a directory")
+      .Job(&args->job)
+      .RequiredText("-o,--output-dir", &args->directory, "Target directory; it is made")
+      .Flag("--json", &args->json, "Print the written paths as JSON")
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,39 @@
+#include <memory>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  std::string job;
+  std::string output = "table";
+};
+
+int Run(Cox* cox, const Args& args) {
+  const absl::StatusOr<v1::ExplainResponse> explained = cox->Server().Explain(args.job);
+  if (!explained.ok()) return cox->Fail(explained.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(MessageJson(*explained), args.output, cox->out());
+  } else {
+    const std::string& text = explained->text();
+    cox->out() << text << (text.empty() || text.back() != '\n' ? "\n" : "");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddExplain(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb(app, "explain", "Why a job is in its state, in particular why it does not run")
+      .Job(&args->job)
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

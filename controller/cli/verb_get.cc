@@ -1,0 +1,71 @@
+#include <memory>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  std::vector<std::string> names;
+  std::vector<std::string> labels;
+  std::string output = "table";
+};
+
+absl::StatusOr<std::vector<v1::Job>> Jobs(Cox* cox, const Args& args) {
+  std::vector<v1::Job> jobs;
+  if (args.names.empty()) {
+    v1::ListRequest request;
+    for (const std::string& label : args.labels) request.add_labels(label);
+    const absl::StatusOr<v1::ListResponse> list = cox->Server().List(request);
+    if (!list.ok()) return list.status();
+    jobs.assign(list->jobs().begin(), list->jobs().end());
+    return jobs;
+  }
+  for (const std::string& name : args.names) {
+    absl::StatusOr<v1::Job> job = cox->Server().Get(name);
+    if (!job.ok()) return job.status();
+    jobs.push_back(*std::move(job));
+  }
+  return jobs;
+}
+
+int Run(Cox* cox, Args args) {
+  if (!args.names.empty() && (args.names[0] == "jobs" || args.names[0] == "job"))
+    args.names.erase(args.names.begin());
+  const absl::StatusOr<std::vector<v1::Job>> jobs = Jobs(cox, args);
+  if (!jobs.ok()) return cox->Fail(jobs.status());
+  if (args.output == "name") {
+    for (const v1::Job& job : *jobs) cox->out() << job.id() << "\n";
+  } else if (!IsStructured(args.output)) {
+    if (jobs->empty()) {
+      cox->err() << "no jobs\n";
+    } else {
+      cox->out() << JobsTable(*jobs, args.output == "wide", cox->now_unix_ms());
+    }
+  } else if (args.names.size() == 1) {
+    PrintStructured(MessageJson(jobs->front()), args.output, cox->out());
+  } else {
+    auto list = nlohmann::ordered_json::array();
+    for (const v1::Job& job : *jobs) list.push_back(MessageJson(job));
+    PrintStructured({{"jobs", list}}, args.output, cox->out());
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddGet(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb(app, "get", "List jobs, or the named ones")
+      .Arguments("jobs", &args->names, "`jobs`, or ids, unique id prefixes or names")
+      .Texts("-l,--selector", &args->labels, "Label that must match: key=value (repeatable)")
+      .Output(&args->output, {"table", "wide", "name", "json", "yaml"})
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

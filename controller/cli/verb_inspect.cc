@@ -1,0 +1,61 @@
+#include <memory>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/interrupt.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  std::string job;
+  bool watch = false;
+  double interval_seconds = 1;
+  std::string output = "table";
+};
+
+void Print(Cox* cox, const Args& args, const v1::InspectResponse& ranks) {
+  if (args.output == "json" && args.watch) {
+    cox->out() << MessageJson(ranks).dump() << "\n";
+  } else if (IsStructured(args.output)) {
+    if (args.watch) cox->out() << "---\n";
+    PrintStructured(MessageJson(ranks), args.output, cox->out());
+  } else {
+    if (args.watch && cox->terminal.out_tty) cox->out() << "\033[H\033[2J";
+    cox->out() << RanksTable(ranks, args.output == "wide");
+    if (args.watch && !cox->terminal.out_tty) cox->out() << "\n";
+  }
+  cox->out() << std::flush;
+}
+
+int Run(Cox* cox, const Args& args) {
+  v1::InspectRequest request;
+  request.set_job(args.job);
+  request.set_interval_ms(
+      args.watch ? std::max<int64_t>(50, static_cast<int64_t>(args.interval_seconds * 1000)) : 0);
+  const absl::Status status = cox->Server().Inspect(request, [&](const v1::InspectResponse& ranks) {
+    Print(cox, args, ranks);
+    return args.watch;
+  });
+  if (InterruptSignal() != 0) return kInterrupted;
+  return status.ok() ? static_cast<int>(kOk) : cox->Fail(status);
+}
+
+}  // namespace
+
+void AddInspect(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb(app, "inspect", "Every rank of a job, as it is now")
+      .Job(&args->job)
+      .Flag("-w,--watch", &args->watch, "Refresh until interrupted")
+      .Number("--interval", &args->interval_seconds, "Seconds between refreshes")
+      .Output(&args->output, {"table", "wide", "json", "yaml"},
+              "json with -w is one line per refresh")
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

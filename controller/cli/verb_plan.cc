@@ -1,0 +1,67 @@
+#include <memory>
+
+#include "common/model/model_config.h"
+#include "common/status_macros.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/interrupt.h"
+#include "controller/cli/job_file.h"
+#include "controller/cli/output.h"
+#include "controller/cli/state_dir.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+#include "controller/data/prepare.h"
+#include "controller/planner/planner.h"
+#include "controller/planner/recipe.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  JobFileArgs file;
+  double memory_gib = 0;  // 0: nothing is refused for memory
+  std::string output = "table";
+};
+
+// The same steps as the controller takes before it asks for workers.
+absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
+  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseJobFile(file));
+  ASSIGN_OR_RETURN(const model::ModelConfig model, model::ReadModelConfig(job.spec.model_path));
+  data::PrepareOptions options;
+  options.cache_dir = CacheDir() + "/tokens";
+  options.cancelled = [] { return InterruptSignal() != 0; };
+  ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
+  for (const std::string& warning : data.warnings)
+    cox->err() << "cox: warning: " << warning << "\n";
+  ASSIGN_OR_RETURN(const planner::Recipe recipe, planner::Recipe::Make(job.spec, model, data));
+  planner::WorkerResources resources;
+  resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
+  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
+                   planner::MakePlan(job.spec.name, job.spec, model, recipe, resources));
+  return IsStructured(args.output) ? planner::PlanJson(job.spec, recipe, planned, data)
+                                   : planner::FormatPlan(job.spec, recipe, planned, data);
+}
+
+int Run(Cox* cox, const Args& args) {
+  const absl::StatusOr<std::string> text = Plan(cox, args);
+  if (!text.ok()) return cox->Fail(text.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(nlohmann::ordered_json::parse(*text), args.output, cox->out());
+  } else {
+    cox->out() << *text;
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddPlan(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
+  AddJobFileArgs(&verb, &args->file);
+  verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

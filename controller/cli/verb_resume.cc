@@ -1,0 +1,39 @@
+#include <memory>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  std::string job;
+  std::string output = "table";
+};
+
+int Run(Cox* cox, const Args& args) {
+  const absl::StatusOr<v1::Job> job = cox->Server().Resume(args.job, /*steps=*/0);
+  if (!job.ok()) return cox->Fail(job.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(MessageJson(*job), args.output, cox->out());
+  } else {
+    cox->out() << "job " << job->id() << " resumed (" << StateName(job->state()) << ")\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddResume(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb(app, "resume", "Let a paused job run again")
+      .Job(&args->job)
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

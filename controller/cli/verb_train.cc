@@ -1,0 +1,130 @@
+#include <memory>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "common/ids.h"
+#include "controller/cli/cluster.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/follow.h"
+#include "controller/cli/interrupt.h"
+#include "controller/cli/job_file.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/submit.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct Args {
+  JobFileArgs file;
+  int64_t workers = 0;  // 0: as many as the job asks for
+  int64_t threads = 1;
+  std::string progress = "auto";
+  std::string output = "table";
+};
+
+absl::StatusOr<int> NumWorkers(const Args& args) {
+  const auto file = ReadJobFile(args.file);
+  if (!file.ok()) return file.status();
+  const auto job = ParseJobFile(*file);
+  if (!job.ok()) return job.status();
+  const int needed = static_cast<int>(job->spec.workers);
+  if (args.workers == 0) return needed;
+  if (args.workers >= needed) return static_cast<int>(args.workers);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--workers ", args.workers, " is below spec.resources.workers ", needed));
+}
+
+// The job's processes belong to this cox: an interrupt cancels it instead of detaching.
+void CancelAfterInterrupt(Cox* cox, const std::string& id) {
+  cox->err() << "\ninterrupted: cancelling " << id << " and shutting down\n";
+  ClearInterrupt();
+  const auto cancelled = cox->Server().Cancel(id);
+  if (!cancelled.ok()) return;
+  FollowOptions options;
+  options.timeout_ms = 20000;
+  const auto job = FollowJob(cox, id, options);
+  cox->err() << id << ": "
+             << (job.ok() ? StateName(job->state()) : std::string(job.status().message())) << "\n";
+}
+
+void PrintEnd(Cox* cox, const Args& args, const v1::Job& job) {
+  if (IsStructured(args.output)) {
+    PrintStructured(MessageJson(job), args.output, cox->out());
+    return;
+  }
+  cox->out() << Summary(job);
+  if (!job.checkpoints().empty()) {
+    cox->out() << "resume:      cox train " << args.file.path
+               << " --set checkpoint.resume=" << job.checkpoints().rbegin()->directory() << "\n";
+  }
+  cox->out() << "inspect:     cox up --workers " << job.workers() << " && cox submit "
+             << args.file.path << " && cox inspect " << job.name() << " -w\n";
+}
+
+int SubmitAndFollow(Cox* cox, const Args& args) {
+  const auto submitted = SubmitJob(cox, args.file, {});
+  if (!submitted.ok()) return cox->Fail(submitted.status());
+  cox->err() << "job " << submitted->id() << " submitted\n";
+  FollowOptions options;
+  options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
+  const auto job = FollowJob(cox, submitted->id(), options);
+  if (InterruptSignal() != 0) {
+    CancelAfterInterrupt(cox, submitted->id());
+    return kInterrupted;
+  }
+  if (!job.ok()) return cox->Fail(job.status());
+  PrintEnd(cox, args, *job);
+  return ExitOf(job->state());
+}
+
+int Run(Cox* cox, const Args& args) {
+  const auto workers = NumWorkers(args);
+  if (!workers.ok()) return cox->Fail(workers.status());
+  const std::string directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
+  cox->err() << "starting a controller and " << *workers
+             << (*workers == 1 ? " worker\n" : " workers\n");
+  const auto cluster = StartCluster({.directory = directory,
+                                     .workers = *workers,
+                                     .threads = static_cast<int>(args.threads),
+                                     .die_with_parent = true});
+  if (!cluster.ok()) {
+    return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
+  }
+  cox->server_flag = cluster->endpoint.grpc;
+  cox->client.reset();
+  cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
+  const int code = SubmitAndFollow(cox, args);
+  ClearInterrupt();
+  const bool clean = StopCluster(*cluster);
+  cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");
+  if (code == kOk || code == kInterrupted) {
+    std::error_code error;
+    std::filesystem::remove_all(directory, error);
+  } else {
+    cox->err() << "logs: " << directory << "\n";
+  }
+  return code == kOk && !clean ? kFailed : code;
+}
+
+}  // namespace
+
+void AddTrain(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb verb(app, "train", "Run one job on this machine: up, submit, watch, down");
+  AddJobFileArgs(&verb, &args->file);
+  verb.Integer("--workers", &args->workers, 1, 1024, "Number of workers (default: the job's)")
+      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each worker")
+      .Progress(&args->progress)
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Footer(
+          "Ctrl-C cancels the job and stops what was started; use up, submit and watch to detach "
+          "instead.")
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,56 @@
+#include <memory>
+
+#include "common/config/job_parser.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/job_file.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Args {
+  JobFileArgs file;
+  std::string output = "table";
+};
+
+Json ReportJson(const JobFile& file, const config::ParsedJob& job) {
+  Json errors = Json::array();
+  for (const config::ConfigError& error : job.errors) {
+    errors.push_back({{"path", error.path}, {"line", error.line}, {"message", error.message}});
+  }
+  const Json effective = job.errors.empty() ? Json::parse(job.effective_json) : Json(nullptr);
+  return {{"file", file.path},
+          {"valid", job.errors.empty()},
+          {"errors", errors},
+          {"effective", effective}};
+}
+
+int Run(Cox* cox, const Args& args) {
+  const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
+  if (!file.ok()) return cox->Fail(file.status());
+  const config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
+  if (IsStructured(args.output)) {
+    PrintStructured(ReportJson(*file, job), args.output, cox->out());
+  } else if (job.errors.empty()) {
+    cox->out() << file->shown << ": valid\n";
+  } else {
+    cox->err() << config::FormatErrors(job.errors, file->shown);
+  }
+  return job.errors.empty() ? kOk : kUsage;
+}
+
+}  // namespace
+
+void AddValidate(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<Args>();
+  Verb verb(app, "validate", "Check a job file; needs no controller");
+  AddJobFileArgs(&verb, &args->file);
+  verb.Output(&args->output, {"table", "json", "yaml"}, "structured ones hold every default")
+      .Run(cox, [cox, args] { return Run(cox, *args); });
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,46 @@
+#include <memory>
+
+#include "common/build_info.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int Run(Cox* cox, const std::string& output) {
+  v1::BuildInfo client;
+  client.set_version(std::string(BuildVersion()));
+  client.set_commit(std::string(BuildCommit()));
+  client.set_protocol(kWireProtocol);
+  const absl::StatusOr<v1::BuildInfo> server = cox->Server().Version(std::chrono::seconds(2));
+  if (IsStructured(output)) {
+    const Json of_server = server.ok() ? MessageJson(*server) : Json(nullptr);
+    PrintStructured({{"client", MessageJson(client)}, {"controller", of_server}}, output,
+                    cox->out());
+    return kOk;
+  }
+  cox->out() << "cox " << client.version() << " (" << client.commit() << ")\n";
+  if (server.ok()) {
+    cox->out() << "controller " << server->version() << " (" << server->commit() << ") at "
+               << cox->Server().address() << "\n";
+  } else {
+    cox->out() << "controller: none at " << cox->Server().address() << "\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void AddVersion(CLI::App* app, Cox* cox) {
+  auto output = std::make_shared<std::string>("table");
+  Verb(app, "version", "Versions of cox and of the controller")
+      .Output(output.get(), {"table", "json", "yaml"})
+      .Run(cox, [cox, output] { return Run(cox, *output); });
+}
+
+}  // namespace coxswain::cli

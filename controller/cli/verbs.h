@@ -1,0 +1,38 @@
+// One function per verb: adds its subcommand, whose callback sets cox->action. Each stands in
+// verb_<name>.cc.
+#ifndef COXSWAIN_CONTROLLER_CLI_VERBS_H_
+#define COXSWAIN_CONTROLLER_CLI_VERBS_H_
+
+#include "controller/cli/cox.h"
+
+namespace coxswain::cli {
+
+void AddSubmit(CLI::App* app, Cox* cox);
+void AddValidate(CLI::App* app, Cox* cox);
+void AddPlan(CLI::App* app, Cox* cox);
+void AddGet(CLI::App* app, Cox* cox);
+void AddDescribe(CLI::App* app, Cox* cox);
+void AddLogs(CLI::App* app, Cox* cox);
+void AddWatch(CLI::App* app, Cox* cox);
+void AddEvents(CLI::App* app, Cox* cox);
+void AddCancel(CLI::App* app, Cox* cox);
+void AddPause(CLI::App* app, Cox* cox);
+void AddResume(CLI::App* app, Cox* cox);
+void AddWorkers(CLI::App* app, Cox* cox);
+void AddInspect(CLI::App* app, Cox* cox);
+void AddStep(CLI::App* app, Cox* cox);
+void AddExplain(CLI::App* app, Cox* cox);
+void AddDownload(CLI::App* app, Cox* cox);
+void AddDelete(CLI::App* app, Cox* cox);
+void AddDump(CLI::App* app, Cox* cox);
+void AddData(CLI::App* app, Cox* cox);
+void AddTokenize(CLI::App* app, Cox* cox);
+void AddUp(CLI::App* app, Cox* cox);
+void AddDown(CLI::App* app, Cox* cox);
+void AddTrain(CLI::App* app, Cox* cox);
+void AddCompletion(CLI::App* app, Cox* cox);
+void AddVersion(CLI::App* app, Cox* cox);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_VERBS_H_

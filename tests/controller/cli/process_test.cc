@@ -1,0 +1,141 @@
+// cox as a process of its own: signals, shells, and the processes it starts.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "controller/cli/cluster.h"
+#include "controller/cli/processes.h"
+#include "tests/controller/cli/fake_jobs.h"
+
+namespace coxswain::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return true;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// The real binary with both streams in one file.
+struct RealCox {
+  explicit RealCox(std::vector<std::string> args) : log(testing::TempDir() + "/cox.log") {
+    std::filesystem::remove(log);
+    args.insert(args.begin(), COX_BINARY);
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    pid = fork();
+    if (pid == 0) {
+      const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      dup2(fd, STDOUT_FILENO);
+      dup2(fd, STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(126);
+    }
+  }
+  int Wait() const {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string log;
+  pid_t pid;
+};
+
+// Invariant cli-3.
+TEST(SignalTest, InterruptDetachesAndLeavesTheJob) {
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"watch", "tiny"}, {"logs", "tiny", "-f"}, {"events", "tiny", "-f"}}) {
+    FakeJobs fake;
+    const std::string id = fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
+    std::vector<std::string> args = verb;
+    args.insert(args.end(), {"--server", fake.address()});
+    const RealCox cox(args);
+    ASSERT_TRUE(Eventually([&] { return fake.HasWatcher(); }));
+    kill(cox.pid, SIGINT);
+    EXPECT_EQ(cox.Wait(), 130) << verb[0];
+    EXPECT_NE(ReadFile(cox.log).find("cox cancel tiny"), std::string::npos) << ReadFile(cox.log);
+    fake.Edit(id, [](v1::Job* job) { EXPECT_EQ(job->state(), v1::JOB_STATE_RUNNING); });
+  }
+}
+
+TEST(SignalTest, WatchSurvivesAJobThatGoesOn) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  const RealCox cox({"watch", "tiny", "--server", fake.address()});
+  ASSERT_TRUE(Eventually([&] { return fake.HasWatcher(); }));
+  fake.RunSteps(id, FakeJobs::kTotalSteps);
+  EXPECT_EQ(cox.Wait(), 0);
+  EXPECT_NE(ReadFile(cox.log).find("tiny-000001 SUCCEEDED at step 4/4"), std::string::npos) << ReadFile(cox.log);
+}
+
+TEST(CompletionTest, ScriptRunsInBash) {
+  const std::string script =
+      "source <(" COX_BINARY " completion bash); COMP_WORDS=(cox su); COMP_CWORD=1; _cox; echo ${COMPREPLY[@]};"
+      "COMP_WORDS=(cox submit --id); COMP_CWORD=2; _cox; echo ${COMPREPLY[@]}";
+  const std::string path = testing::TempDir() + "/completion.out";
+  ASSERT_EQ(std::system(("bash -c '" + script + "' > " + path).c_str()), 0);
+  EXPECT_EQ(ReadFile(path), "submit\n--idempotency-key\n");
+}
+
+TEST(ProcessesTest, SpawnReportsWhatCannotStart) {
+  const auto process = Spawn({.binary = "/nowhere/program", .args = {}, .log_path = testing::TempDir() + "/spawn.log"});
+  ASSERT_FALSE(process.ok());
+  EXPECT_NE(std::string(process.status().message()).find("/nowhere/program: No such file"), std::string::npos);
+}
+
+TEST(ProcessesTest, TerminateStopsAndKills) {
+  const std::string log = testing::TempDir() + "/terminate.log";
+  const auto polite = Spawn({.binary = "/bin/sleep", .args = {"100"}, .log_path = log});
+  ASSERT_TRUE(polite.ok()) << polite.status();
+  EXPECT_TRUE(IsRunning(*polite));
+  EXPECT_TRUE(Terminate(*polite, std::chrono::seconds(10)));
+  EXPECT_FALSE(IsRunning(*polite));
+  const auto stubborn = Spawn({.binary = "/bin/sh", .args = {"-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"}, .log_path = log});
+  ASSERT_TRUE(stubborn.ok());
+  ASSERT_TRUE(Eventually([&] { return ReadFile(log) == "ready\n"; }));
+  EXPECT_FALSE(Terminate(*stubborn, milliseconds(100)));
+  EXPECT_FALSE(IsRunning(*stubborn));
+}
+
+TEST(ProcessesTest, AReusedNumberIsAnotherProcess) {
+  EXPECT_FALSE(IsRunning({.pid = getpid(), .start_ticks = 1}));
+  EXPECT_FALSE(IsRunning({.pid = 0, .start_ticks = 0}));
+}
+
+TEST(ClusterTest, LockIsExclusive) {
+  const std::string dir = testing::TempDir() + "/lock_dir";
+  {
+    const auto first = ClusterLock::Take(dir);
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_FALSE(ClusterLock::Take(dir).ok());
+  }
+  EXPECT_TRUE(ClusterLock::Take(dir).ok());
+}
+
+TEST(ClusterTest, NothingIsUpInAnEmptyDirectory) {
+  const auto cluster = FindCluster(testing::TempDir() + "/nothing_here");
+  ASSERT_TRUE(cluster.ok());
+  EXPECT_FALSE(cluster->has_value());
+}
+
+}  // namespace
+}  // namespace coxswain::cli

@@ -1,0 +1,189 @@
+// The pieces that cox's text is made of.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "common/config/yaml_tree.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/format.h"
+#include "controller/cli/gauges.h"
+#include "controller/cli/log_text.h"
+#include "controller/cli/message_json.h"
+#include "controller/cli/output.h"
+#include "controller/cli/progress_view.h"
+#include "controller/cli/table.h"
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::cli {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST(FormatTest, Durations) {
+  EXPECT_EQ(FormatDuration(-3), "0s");
+  EXPECT_EQ(FormatDuration(kNan), "0s");
+  EXPECT_EQ(FormatDuration(59.9), "59s");
+  EXPECT_EQ(FormatDuration(60), "1m00s");
+  EXPECT_EQ(FormatDuration(3599), "59m59s");
+  EXPECT_EQ(FormatDuration(3600), "1h00m");
+  EXPECT_EQ(FormatDuration(86400 * 3 + 3600 * 4), "3d4h");
+}
+
+TEST(FormatTest, BytesCountsAndTimes) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1.0 KiB");
+  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(FormatBytes(3ull << 40), "3.0 TiB");
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1000), "1,000");
+  EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
+  EXPECT_EQ(FormatTime(1767323045678), "2026-01-02T03:04:05.678Z");
+  EXPECT_EQ(ToHex(std::string("\x00\xff", 2)), "00ff");
+}
+
+TEST(TableTest, AlignsAndFillsEmptyCells) {
+  Table table({"A", "LONGER"});
+  table.Add({"x▁y", "1"});
+  table.Add({"", "22"});
+  EXPECT_EQ(table.Text(2), "  A     LONGER\n  x▁y   1\n  -     22\n");
+}
+
+TEST(GaugesTest, ProgressBarAtOddWidths) {
+  EXPECT_EQ(ProgressBar(0.5, 2), "");
+  EXPECT_EQ(ProgressBar(0.5, 3), "[ ]");
+  EXPECT_EQ(ProgressBar(1, 3), "[#]");
+  EXPECT_EQ(ProgressBar(0.5, 7), "[##   ]");
+  EXPECT_EQ(ProgressBar(0.999, 12), "[######### ]");
+  EXPECT_EQ(ProgressBar(-1, 5), "[   ]");
+  EXPECT_EQ(ProgressBar(kNan, 5), "[   ]");
+  EXPECT_EQ(ProgressBar(7, 5), "[###]");
+}
+
+TEST(GaugesTest, Sparkline) {
+  const std::vector<double> falling = {8, 7, 6, 5, 4, 3, 2, 1};
+  EXPECT_EQ(Sparkline(falling, 8), "█▇▆▅▄▃▂▁");
+  EXPECT_EQ(Sparkline(falling, 2), "█▁");
+  EXPECT_EQ(Sparkline(falling, 3), "█▅▁");  // groups of 2, 3 and 3
+  EXPECT_EQ(Sparkline(falling, 0), "");
+  EXPECT_EQ(Sparkline({}, 8), "");
+  EXPECT_EQ(Sparkline(std::vector<double>{2, 2}, 8), "▅▅");
+  EXPECT_EQ(Sparkline(std::vector<double>{1, kNan, 2}, 8), "▁!█");
+  EXPECT_EQ(Sparkline(std::vector<double>{kNan}, 8), "!");
+}
+
+v1::Job RunningJob() {
+  v1::Job job;
+  job.set_id("tiny-1");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  v1::Progress* p = job.mutable_progress();
+  p->set_step(5);
+  p->set_total_steps(10);
+  p->set_loss(3.1234);
+  p->set_has_eval(true);
+  p->set_eval_loss(3.2);
+  p->set_tokens_per_second(1234);
+  p->set_eta_seconds(12);
+  return job;
+}
+
+TEST(ProgressLineTest, FitsAnyWidth) {
+  const std::vector<double> losses = {4, 3};
+  EXPECT_EQ(ProgressLine(RunningJob(), losses, 120),
+            "tiny-1 RUNNING [###########           ] 50% 5/10 loss 3.1234 █▁ eval 3.2000 1,234 tok/s ETA 12s");
+  for (int columns = 0; columns < 130; ++columns) {
+    EXPECT_LE(DisplayWidth(ProgressLine(RunningJob(), losses, columns)), columns) << columns;
+  }
+}
+
+TEST(ProgressLineTest, BeforeTheFirstStep) {
+  v1::Job job;
+  job.set_id("tiny-1");
+  job.set_state(v1::JOB_STATE_PREPARING);
+  job.mutable_progress()->set_prepare_fraction(0.25);
+  EXPECT_EQ(ProgressLine(job, {}, 80), "tiny-1 PREPARING [#####                 ] 25%");
+  job.set_state(v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(ProgressLine(job, {}, 80), "tiny-1 QUEUED [                      ] 0%");
+}
+
+TEST(ProgressModeTest, AutoDependsOnTheTerminal) {
+  EXPECT_EQ(ParseProgressMode("auto", true), ProgressMode::kBar);
+  EXPECT_EQ(ParseProgressMode("auto", false), ProgressMode::kPlain);
+  EXPECT_EQ(ParseProgressMode("plain", true), ProgressMode::kPlain);
+  EXPECT_EQ(ParseProgressMode("none", true), ProgressMode::kNone);
+}
+
+TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
+  v1::JobEvent event;
+  event.set_id(7);
+  event.set_time_unix_ms(1767323045678);
+  event.set_data_json(R"({"step": 3})");
+  event.set_state(v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(MessageJson(event).dump(),
+            R"({"id":7,"job":"","time":"2026-01-02T03:04:05.678Z","type":"","message":"","data":{"step":3},"state":"RUNNING"})");
+  v1::Job job;
+  job.set_recipe_hash("\x01\xab");
+  (*job.mutable_labels())["b"] = "2";
+  (*job.mutable_labels())["a"] = "1";
+  const auto json = MessageJson(job);
+  EXPECT_EQ(json["recipe_hash"], "01ab");
+  EXPECT_EQ(json["labels"].dump(), R"({"a":"1","b":"2"})");
+  EXPECT_TRUE(json["error"].is_null());
+  EXPECT_TRUE(json["started"].is_null());
+  EXPECT_TRUE(json["effective"].is_null());
+  EXPECT_EQ(json["checkpoints"].dump(), "[]");
+  EXPECT_EQ(json["state"], "UNSPECIFIED");
+}
+
+TEST(OutputTest, YamlParsesBackToTheSameScalars) {
+  const nlohmann::ordered_json value = {{"name", "yes"},
+                                        {"text", "a: b\n#c \"q\""},
+                                        {"number", 1.5},
+                                        {"digits", "15"},
+                                        {"none", nullptr},
+                                        {"empty_list", nlohmann::ordered_json::array()},
+                                        {"list", {1, {{"k", "v"}, {"l", {2, 3}}}, nlohmann::ordered_json::array({4, 5})}},
+                                        {"map", {{"inner", true}}}};
+  const config::YamlTree tree = config::ParseYaml(ToYaml(value));
+  ASSERT_TRUE(tree.problems.empty()) << ToYaml(value) << tree.problems[0].message;
+  const auto& entries = tree.root.entries;
+  ASSERT_EQ(entries.size(), 8u);
+  EXPECT_EQ(entries[0].value.text, "yes");
+  EXPECT_TRUE(entries[0].value.quoted);
+  EXPECT_EQ(entries[1].value.text, "a: b\n#c \"q\"");
+  EXPECT_FALSE(entries[2].value.quoted);
+  EXPECT_TRUE(entries[3].value.quoted);
+  EXPECT_EQ(entries[6].value.items.size(), 3u);
+  EXPECT_EQ(entries[6].value.items[1].entries[1].value.items[1].text, "3");
+  EXPECT_EQ(entries[6].value.items[2].items[1].text, "5");
+}
+
+TEST(LogTextTest, ShowsFieldsAndOddLines) {
+  v1::LogLine line;
+  line.set_time_unix_ms(1767323045678);
+  line.set_rank(1);
+  line.set_level("info");
+  line.set_json(R"({"ts":"x","level":"info","msg":"step done","step":3,"job":"j","worker":"w/1"})");
+  EXPECT_EQ(LogText(line), "2026-01-02T03:04:05.678Z  rank 1      info     step done  step=3  worker=w/1");
+  line.set_json("not json");
+  line.set_rank(-1);
+  EXPECT_EQ(LogText(line), "2026-01-02T03:04:05.678Z  controller  info     not json");
+}
+
+TEST(ExitCodeTest, MapsStatusesAndStates) {
+  EXPECT_EQ(ExitOf(absl::OkStatus()), 0);
+  EXPECT_EQ(ExitOf(absl::InternalError("")), 1);
+  EXPECT_EQ(ExitOf(absl::InvalidArgumentError("")), 2);
+  EXPECT_EQ(ExitOf(absl::NotFoundError("")), 4);
+  EXPECT_EQ(ExitOf(absl::UnavailableError("")), 5);
+  EXPECT_EQ(ExitOf(absl::DeadlineExceededError("")), 124);
+  EXPECT_EQ(ExitOf(absl::CancelledError("")), 130);
+  EXPECT_EQ(ExitOf(v1::JOB_STATE_SUCCEEDED), 0);
+  EXPECT_EQ(ExitOf(v1::JOB_STATE_FAILED), 1);
+  EXPECT_EQ(ExitOf(v1::JOB_STATE_CANCELLED), 3);
+}
+
+}  // namespace
+}  // namespace coxswain::cli

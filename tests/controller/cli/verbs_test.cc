@@ -1,0 +1,371 @@
+// Every verb against a Jobs service in memory.
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/controller/cli/run_cox.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string WriteJob(const std::string& extra = "") {
+  const std::string path = testing::TempDir() + "/job.yaml";
+  std::ofstream(path) << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n"
+                         "  base_model: ./model\n  datasets: [{path: ./train.jsonl}]\n"
+                      << extra;
+  return path;
+}
+
+TEST(UsageTest, MistakesAreCodeTwo) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{}, {"bogus"}, {"get", "--bogus"}, {"describe"}, {"get", "-o", "xml"},
+        {"step", "a", "-n", "0"}, {"completion", "tcsh"}, {"data"}, {"download", "a"}}) {
+    const Ran ran = RunInProcess(args);
+    EXPECT_EQ(ran.code, 2) << testing::PrintToString(args);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err, "");
+  }
+}
+
+TEST(UsageTest, HelpIsData) {
+  const Ran ran = RunInProcess({"--help"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_NE(ran.out.find("124 timeout"), std::string::npos);
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST(ServerTest, UnreachableIsCodeFive) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"get"}, {"describe", "a"}, {"watch", "a"}, {"logs", "a"}}) {
+    std::vector<std::string> with_server = args;
+    with_server.insert(with_server.end(), {"--server", "127.0.0.1:1"});
+    const Ran ran = RunInProcess(with_server);
+    EXPECT_EQ(ran.code, 5) << args[0];
+    EXPECT_NE(ran.err.find("cannot reach the controller at 127.0.0.1:1"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("cox up"), std::string::npos);
+  }
+}
+
+TEST(ServerTest, AddressesThatCannotBeUsed) {
+  EXPECT_EQ(RunInProcess({"get", "--server", "nonsense"}).code, 2);
+  const Ran remote = RunInProcess({"get", "--server", "192.0.2.1:7070"});
+  EXPECT_EQ(remote.code, 1);
+  EXPECT_NE(remote.err.find("--tls-ca"), std::string::npos) << remote.err;
+}
+
+TEST(ServerTest, UnknownJobIsCodeFour) {
+  FakeJobs fake;
+  for (const char* verb : {"describe", "watch", "events", "logs", "cancel", "pause", "resume", "inspect", "step", "explain", "delete"}) {
+    const Ran ran = RunAt(fake, {verb, "nobody"});
+    EXPECT_EQ(ran.code, 4) << verb << ran.err;
+    EXPECT_NE(ran.err.find("no job \"nobody\""), std::string::npos) << verb;
+    EXPECT_EQ(ran.out, "") << verb;
+  }
+}
+
+TEST(SubmitTest, PrintsIdAndIsIdempotentByKey) {
+  FakeJobs fake;
+  const std::string job = WriteJob();
+  EXPECT_EQ(RunAt(fake, {"submit", job, "--idempotency-key", "k"}).out, "job tiny-000001 submitted (QUEUED)\n");
+  EXPECT_EQ(RunAt(fake, {"submit", "-f", job, "--idempotency-key", "k", "-o", "name"}).out, "tiny-000001\n");
+  EXPECT_EQ(RunAt(fake, {"submit", job, "-o", "name"}).out, "tiny-000002\n");
+  const Ran other = RunAt(fake, {"submit", job, "--set", "train.seed=1", "--idempotency-key", "k"});
+  EXPECT_EQ(other.code, 1);
+}
+
+TEST(SubmitTest, OverridesReachTheController) {
+  FakeJobs fake;
+  const Ran ran = RunAt(fake, {"submit", WriteJob(), "--set", "train.max_steps=4", "--set", "lora.r=8", "-o", "json", "--paused"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json job = Json::parse(ran.out);
+  EXPECT_EQ(job["state"], "PAUSED");
+  EXPECT_EQ(job["effective"]["spec"]["train"]["max_steps"], 4);
+  EXPECT_EQ(job["effective"]["spec"]["lora"]["r"], 8);
+  EXPECT_EQ(job["created"], "2026-01-02T03:00:53.678Z");
+}
+
+TEST(SubmitTest, InvalidJobIsCodeTwoWithEveryError) {
+  FakeJobs fake;
+  const std::string path = WriteJob("  adapter: lorra\n  bogus: 1\n");
+  const Ran ran = RunAt(fake, {"submit", path});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find(path + ":7: spec.adapter: expected one of none, lora, got \"lorra\"; did you mean lora?"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find(path + ":8: spec.bogus: unknown key"), std::string::npos);
+  EXPECT_EQ(RunAt(fake, {"submit", "/nowhere.yaml"}).code, 4);
+  EXPECT_EQ(RunAt(fake, {"submit", WriteJob(), "--set", "novalue"}).code, 2);
+}
+
+TEST(SubmitTest, WaitReturnsTheJobsOutcome) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("old", v1::JOB_STATE_QUEUED);
+  const Ran timeout = RunAt(fake, {"submit", WriteJob(), "--wait", "--timeout", "0.4"});
+  EXPECT_EQ(timeout.code, 124) << timeout.err;
+}
+
+TEST(ValidateTest, NeedsNoController) {
+  const std::string path = WriteJob();
+  const Ran valid = RunInProcess({"validate", path});
+  EXPECT_EQ(valid.code, 0);
+  EXPECT_EQ(valid.out, path + ": valid\n");
+  WriteJob("  sequence_len: 0\n");
+  const Ran invalid = RunInProcess({"validate", path});
+  EXPECT_EQ(invalid.code, 2);
+  EXPECT_EQ(invalid.err, path + ":7: spec.sequence_len: 0 is out of range; allowed: 2 <= x <= 1048576\n");
+  const Json report = Json::parse(RunInProcess({"validate", path, "-o", "json"}).out);
+  EXPECT_EQ(report["valid"], false);
+  EXPECT_EQ(report["errors"][0]["line"], 7);
+}
+
+TEST(GetTest, Table) {
+  FakeJobs fake;
+  EXPECT_EQ(RunAt(fake, {"get"}).err, "no jobs\n");
+  const std::string queued = fake.AddJob("first", v1::JOB_STATE_QUEUED);
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(id, 2);
+  fake.Edit(id, [](v1::Job* job) {
+    job->mutable_progress()->set_eta_seconds(75);
+    (*job->mutable_labels())["team"] = "math";
+  });
+  EXPECT_EQ(RunAt(fake, {"get", "jobs"}).out,
+            "NAME           STATE    METHOD   MODEL   WORKERS   PROGRESS   STEP   LOSS     ETA     RESTARTS   AGE\n"
+            "tiny-000002    PAUSED   lora     tiny    2         50%        2/4    3.5000   1m15s   0          3m12s\n"
+            "first-000001   QUEUED   lora     tiny    2         0%         0/4    -        -       0          3m12s\n");
+  EXPECT_EQ(RunAt(fake, {"get", "-o", "name", "-l", "team=math"}).out, "tiny-000002\n");
+  EXPECT_EQ(RunAt(fake, {"get", "fir", "-o", "name"}).out, "first-000001\n");
+  EXPECT_EQ(Json::parse(RunAt(fake, {"get", "-o", "json"}).out)["jobs"].size(), 2u);
+  EXPECT_EQ(Json::parse(RunAt(fake, {"get", "tiny", "-o", "json"}).out)["progress"]["step"], 2);
+  EXPECT_NE(RunAt(fake, {"get", "-o", "wide"}).out.find("BASE-MODEL"), std::string::npos);
+  EXPECT_NE(RunAt(fake, {"get", "-o", "yaml"}).out.find("jobs:\n- id: tiny-000002\n"), std::string::npos);
+}
+
+TEST(DescribeTest, Text) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(id, 1);
+  fake.Edit(id, [](v1::Job* job) {
+    job->mutable_planned_memory()->set_peak(64 << 20);
+    v1::CheckpointInfo* checkpoint = job->add_checkpoints();
+    checkpoint->set_step(1);
+    checkpoint->set_bytes(2048);
+    checkpoint->set_directory("/out/step-1");
+    checkpoint->set_committed_unix_ms(FakeJobs::kNow - 5000);
+  });
+  EXPECT_EQ(RunAt(fake, {"describe", "tiny"}).out,
+            R"(Id:            tiny-000001
+Name:          tiny
+State:         PAUSED
+Method:        lora
+Base model:    /models/tiny
+Workers:       2 (priority 0, gang 0, restarts 0)
+Created:       2026-01-02T03:00:53.678Z (3m12s ago)
+
+Progress
+  step 1/4 (25.0 %), pass 0
+  loss 4.000000, grad norm 1.250000, learning rate 0.0001, skipped steps 0
+  0 tokens, 0 tokens/s
+
+Memory per rank
+            WEIGHTS   GRADIENTS   OPTIMIZER   ACTIVATIONS   WORKSPACE   PEAK
+  planned   0 B       0 B         0 B         0 B           0 B         64.0 MiB
+
+Checkpoints
+  STEP   SIZE      EVAL-LOSS   AGE   DIRECTORY
+  1      2.0 KiB   -           5s    /out/step-1
+
+Events
+  ID   AGE     TYPE           STATE     MESSAGE
+  1    1m00s   StateChanged   PAUSED    PAUSED
+  2    1m00s   StateChanged   RUNNING   RUNNING
+  3    1m00s   StepDone       RUNNING   step 1
+  4    1m00s   StateChanged   PAUSED    PAUSED
+
+Next
+  cox resume tiny-000001
+  cox step tiny-000001 -n 1
+)");
+  EXPECT_EQ(Json::parse(RunAt(fake, {"describe", "tiny", "-o", "json"}).out)["events"].size(), 4u);
+}
+
+TEST(EventsTest, TableJsonAndFollow) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(id, 4);
+  EXPECT_NE(RunAt(fake, {"events", id}).out.find("7    1m00s   StateChanged   SUCCEEDED   SUCCEEDED\n"), std::string::npos);
+  const Json events = Json::parse(RunAt(fake, {"events", id, "-o", "json"}).out)["events"];
+  EXPECT_EQ(events.size(), 7u);
+  EXPECT_EQ(events[2]["data"]["ranks"][1]["bin_ids"][0], 1);
+  std::istringstream lines(RunAt(fake, {"events", id, "-f", "-o", "json"}).out);
+  int64_t last = 0;
+  for (std::string line; std::getline(lines, line);) EXPECT_EQ(Json::parse(line)["id"], ++last);
+  EXPECT_EQ(last, 7);
+}
+
+TEST(WatchTest, PlainLinesSummaryAndExitCode) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(id, 4);
+  fake.Edit(id, [](v1::Job* job) {
+    job->set_artifact_dir("/out/adapter");
+    job->mutable_progress()->set_has_eval(true);
+    job->mutable_progress()->set_first_eval_loss(4);
+    job->mutable_progress()->set_eval_loss(3);
+    job->mutable_data()->set_eval_documents(200);
+  });
+  const Ran ran = RunAt(fake, {"watch", "tiny"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out,
+            "tiny-000001 SUCCEEDED at step 4/4\n"
+            "held-out loss: 4.0000 before, 3.0000 after (-25.0 %), on 200 records\n"
+            "artifact:    /out/adapter\n");
+  EXPECT_EQ(ran.err,
+            "StateChanged: PAUSED\nStateChanged: RUNNING\n"
+            "step 1/4  loss 4.0000  grad norm 1.2500  lr 1.00e-04  51,200 tok/s\n"
+            "step 4/4  loss 2.5000  grad norm 1.2500  lr 1.00e-04  51,200 tok/s\n"
+            "StateChanged: SUCCEEDED\n");
+  EXPECT_EQ(RunAt(fake, {"watch", "tiny", "--progress", "none"}).err, "");
+}
+
+TEST(WatchTest, ExitCodeIsTheJobs) {
+  FakeJobs fake;
+  fake.AddJob("broken", v1::JOB_STATE_FAILED);
+  fake.AddJob("stopped", v1::JOB_STATE_CANCELLED);
+  fake.AddJob("waiting", v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunAt(fake, {"watch", "broken"}).code, 1);
+  EXPECT_EQ(RunAt(fake, {"watch", "stopped"}).code, 3);
+  EXPECT_EQ(RunAt(fake, {"watch", "waiting", "--timeout", "0.1"}).code, 124);
+}
+
+TEST(ChangeTest, CancelAndPauseWaitForTheState) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(RunAt(fake, {"pause", id, "--no-wait"}).out, "job tiny-000001 DRAINING\n");
+  fake.Edit(id, [](v1::Job* job) { job->set_state(v1::JOB_STATE_RUNNING); });
+  EXPECT_EQ(RunAt(fake, {"pause", id}).out, "job tiny-000001 PAUSED\n");
+  EXPECT_EQ(RunAt(fake, {"resume", id}).out, "job tiny-000001 resumed (READY)\n");
+  EXPECT_EQ(RunAt(fake, {"cancel", id, "-o", "name"}).out, "tiny-000001\n");
+  const Ran again = RunAt(fake, {"cancel", id});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.err, "cox: the job ended already\n");
+  EXPECT_EQ(RunAt(fake, {"delete", id}).code, 0);
+}
+
+TEST(StepTest, PrintsEachStepRankByRankAndPausesAgain) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  const Ran ran = RunAt(fake, {"step", "tiny", "-n", "1"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out,
+            "step 1   loss 4.000000   grad norm 1.250000   learning rate 0.0001\n"
+            "  RANK   LOSS-SUM   TARGETS   TOKENS   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL    BINS\n"
+            "  0      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   0\n"
+            "  1      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   1\n"
+            "job tiny-000001 PAUSED at step 1/4\n");
+  const Json two = Json::parse(RunAt(fake, {"step", "tiny", "-n", "2", "-o", "json"}).out);
+  EXPECT_EQ(two["steps"].size(), 2u);
+  EXPECT_EQ(two["steps"][1]["step"], 2);
+  EXPECT_EQ(two["job"]["progress"]["step"], 3);
+  const Ran last = RunAt(fake, {"step", "tiny", "-n", "9"});
+  EXPECT_NE(last.out.find("tiny-000001 SUCCEEDED at step 4/4"), std::string::npos) << last.out;
+  const Ran ended = RunAt(fake, {"step", "tiny"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.err.find("not PAUSED"), std::string::npos);
+}
+
+TEST(InspectTest, EveryRank) {
+  FakeJobs fake;
+  fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
+  const Ran ran = RunAt(fake, {"inspect", "tiny"});
+  EXPECT_EQ(ran.out,
+            "state RUNNING   step 7   loss 3.500000   grad norm 1.250000\n"
+            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     MEMORY     STEP   LOSS-SUM   TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
+            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   7      350.0000   100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms\n"
+            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   -      -          -         -        -          -         -          -       -           -\n"
+            "rank 1: no answer within 2 s\n");
+  EXPECT_EQ(Json::parse(RunAt(fake, {"inspect", "tiny", "-o", "json"}).out)["ranks"][0]["seconds"]["forward"], 0.01);
+}
+
+TEST(WorkersTest, Table) {
+  FakeJobs fake;
+  EXPECT_EQ(RunAt(fake, {"workers"}).out,
+            "WORKER   STATE   JOB   RANK   DEVICE   MEMORY    THREADS   HEARTBEAT\n"
+            "boat/0   READY   -     -      cpu      8.0 GiB   1         0.2s\n"
+            "boat/1   READY   -     -      cpu      8.0 GiB   1         0.2s\n");
+  EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["pid"], 101);
+}
+
+TEST(LogsTest, RanksAndTail) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
+  fake.AddLog(id, -1, R"({"msg":"a"})");
+  fake.AddLog(id, 0, R"({"msg":"b"})");
+  fake.AddLog(id, 1, R"({"msg":"c"})");
+  EXPECT_EQ(RunAt(fake, {"logs", id, "--rank", "0", "-o", "json"}).out, "{\"msg\":\"b\"}\n");
+  EXPECT_EQ(RunAt(fake, {"logs", id, "-f", "--tail", "1", "-o", "json"}).out, "{\"msg\":\"c\"}\n");
+  EXPECT_EQ(RunAt(fake, {"logs", id, "--tail", "3"}).out.find("2026-01-02T03:04:05.678Z  controller  info     a\n"), 0u);
+}
+
+TEST(ExplainTest, Text) {
+  FakeJobs fake;
+  fake.AddJob("tiny", v1::JOB_STATE_READY);
+  EXPECT_EQ(RunAt(fake, {"explain", "tiny"}).out, "tiny-000001 needs 2 workers; 1 is free\n");
+}
+
+TEST(DownloadTest, WritesEveryFileWhole) {
+  FakeJobs fake;
+  fake.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
+  const std::string weights(2500, 'w');
+  fake.AddArtifact("adapter_model.safetensors", weights, 2500);
+  fake.AddArtifact("sub/empty", "", 0);
+  const std::string dir = testing::TempDir() + "/download";
+  std::filesystem::remove_all(dir);
+  const Ran ran = RunAt(fake, {"download", "tiny", "-o", dir});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out, dir + "/adapter_model.safetensors\n" + dir + "/sub/empty\n");
+  std::ifstream in(dir + "/adapter_model.safetensors");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), weights);
+  EXPECT_TRUE(std::filesystem::exists(dir + "/sub/empty"));
+}
+
+TEST(DownloadTest, RefusesShortFilesAndNamesThatLeaveTheDirectory) {
+  FakeJobs fake;
+  fake.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
+  fake.AddArtifact("short", "abc", 4);
+  const std::string dir = testing::TempDir() + "/refused";
+  std::filesystem::remove_all(dir);
+  const Ran cut = RunAt(fake, {"download", "tiny", "-o", dir});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_NE(cut.err.find("3 of 4 bytes"), std::string::npos) << cut.err;
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+  for (const char* name : {"../evil", "/evil", "a/../../evil"}) {
+    FakeJobs evil;
+    evil.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
+    evil.AddArtifact(name, "abc", 3);
+    EXPECT_EQ(RunAt(evil, {"download", "tiny", "-o", dir}).code, 2) << name;
+  }
+}
+
+TEST(VersionTest, WithAndWithoutController) {
+  FakeJobs fake;
+  EXPECT_NE(RunAt(fake, {"version"}).out.find("controller 0.1.0 (abc) at 127.0.0.1:"), std::string::npos);
+  const Ran alone = RunInProcess({"version", "--server", "127.0.0.1:1", "-o", "json"});
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_TRUE(Json::parse(alone.out)["controller"].is_null());
+}
+
+TEST(CompletionTest, NamesEveryVerb) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const std::string script = RunInProcess({"completion", shell}).out;
+    for (const char* verb :
+         {"submit", "validate", "plan", "get", "describe", "logs", "watch", "events", "cancel", "pause", "resume", "workers", "inspect",
+          "step", "explain", "download", "data", "tokenize", "completion", "version", "up", "down", "train", "delete", "dump"}) {
+      EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
+    }
+    EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::cli
