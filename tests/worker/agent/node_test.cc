@@ -1,0 +1,275 @@
+// One worker process: registration, heartbeats, loss of the controller, drain, logs, health,
+// metrics.
+#include "worker/agent/worker_node.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <future>
+
+#include <grpcpp/support/sync_stream.h>
+#include <gtest/gtest.h>
+
+#include "common/build_info.h"
+#include "common/logging.h"
+#include "tests/worker/agent/fake_engine.h"
+#include "tests/worker/agent/test_gang.h"
+
+namespace coxswain::agent {
+namespace {
+
+std::string Scrape(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + colon + 1)));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
+  const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
+  EXPECT_GT(send(fd, request.data(), request.size(), MSG_NOSIGNAL), 0);
+  std::string reply;
+  char buffer[4096];
+  for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) reply.append(buffer, n);
+  close(fd);
+  return reply;
+}
+
+class NodeTest : public testing::Test {
+ protected:
+  ~NodeTest() override { fake_engine::SetHooks({}); }
+  const v1::Bins bins_ = OneBin(7, {4, 9, 2, 5});
+};
+
+TEST_F(NodeTest, RegistersWithItsIdentityAndBeats) {
+  TestRegistry registry(/*term=*/9);
+  auto node = WorkerNode::Start(TestOptions(registry, 3));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() >= 3; }));
+  const v1::RegisterRequest hello = registry.registrations().at(0);
+  EXPECT_EQ(hello.slot(), 3);
+  EXPECT_EQ(hello.address(), (*node)->address());
+  EXPECT_EQ(hello.metrics_address(), (*node)->metrics_address());
+  EXPECT_EQ(hello.incarnation(), (*node)->incarnation());
+  EXPECT_EQ(hello.pid(), getpid());
+  EXPECT_EQ(hello.build().protocol(), kWireProtocol);
+  EXPECT_EQ(hello.build().version(), BuildVersion());
+  EXPECT_EQ(hello.build().device(), "cpu");
+  EXPECT_EQ(hello.memory_bytes(), 1u << 30);
+  EXPECT_FALSE(hello.has_current());
+  EXPECT_FALSE(registry.last_beat()->has_current());
+  // The term of Register fences older controllers.
+  TestRank stale(node->get(), 0, 1, 1, /*term=*/8);
+  EXPECT_EQ(stale.Prepare().status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(NodeTest, WaitsForAControllerThatComesLater) {
+  int port = 0;
+  { port = TestRegistry().port(); }
+  WorkerOptions options;
+  {
+    TestRegistry gone;
+    options = TestOptions(gone);
+  }
+  options.controller = "127.0.0.1:" + std::to_string(port);
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  TestRegistry late(1, port);
+  EXPECT_TRUE(Eventually([&] { return late.beats() > 0; }));
+}
+
+// Invariant agent-7.
+TEST_F(NodeTest, ControllerThatComesBackFindsTheEpochAndItsResults) {
+  auto registry = std::make_unique<TestRegistry>(1);
+  const int port = registry->port();
+  auto node = WorkerNode::Start(TestOptions(*registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry->beats() > 0; }));
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  auto run = rank.Run();
+  run->Send(rank.Train(1, 0, bins_, 3));
+  const auto first = run->Receive();
+  ASSERT_TRUE(first.has_value());
+  run->Cancel();
+  registry.reset();
+  TestRegistry back(2, port);
+  ASSERT_TRUE(Eventually([&] { return back.beats() > 0; }));
+  const v1::RegisterRequest hello = back.registrations().at(0);
+  EXPECT_EQ(hello.current().job(), "job-1");
+  EXPECT_EQ(hello.current().epoch(), 1u);
+  EXPECT_EQ(back.last_beat()->last_done_seq(), 1u);
+  // The old controller's term is refused from now on; the new one's is taken.
+  EXPECT_EQ(rank.Abort().code(), absl::StatusCode::kAborted);
+  rank.fence.set_term(2);
+  auto again = rank.Run();
+  again->Send(rank.Train(1, 0, bins_, 3));
+  const auto repeated = again->Receive();
+  ASSERT_TRUE(repeated.has_value());
+  EXPECT_EQ(repeated->done().SerializeAsString(), first->done().SerializeAsString());
+}
+
+TEST_F(NodeTest, EpochIsDroppedWhenNoControllerComesBack) {
+  auto registry = std::make_unique<TestRegistry>();
+  WorkerOptions options = TestOptions(*registry);
+  options.controller_grace = std::chrono::milliseconds(300);
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry->beats() > 0; }));
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  registry.reset();
+  EXPECT_EQ(rank.Inspect().state(), "READY");  // not at once
+  EXPECT_TRUE(Eventually([&] { return rank.Inspect().state() == "IDLE"; }));
+  EXPECT_EQ(fake_engine::LiveEngines(), 0);
+}
+
+TEST_F(NodeTest, RegistersAgainWhenAsked) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() > 0; }));
+  registry.AskToRegisterAgain();
+  EXPECT_TRUE(Eventually([&] { return registry.registrations().size() == 2; }));
+}
+
+TEST_F(NodeTest, RefusalEndsTheProcessWith77) {
+  TestRegistry registry;
+  registry.RefuseWith(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker 0.1.0, mine 9"));
+  std::promise<std::pair<int, std::string>> exited;
+  WorkerOptions options = TestOptions(registry);
+  options.exit = [&](int code, const std::string& why) { exited.set_value({code, why}); };
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  const auto [code, why] = exited.get_future().get();
+  EXPECT_EQ(code, kExitRefused);
+  EXPECT_NE(why.find("worker 0.1.0, mine 9"), std::string::npos) << why;
+}
+
+TEST_F(NodeTest, DrainTellsTheControllerAndFinishesCommands) {
+  std::atomic<bool> go{false};
+  fake_engine::SetHooks({.prepare = {},
+                         .train =
+                             [&](int, int64_t, const std::function<bool()>&) {
+                               Eventually([&] { return go.load(); });
+                               return absl::OkStatus();
+                             },
+                         .evaluate = {},
+                         .snapshot = {}});
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  auto run = rank.Run();
+  run->Send(rank.Train(1, 0, bins_, 3));
+  ASSERT_TRUE(Eventually([&] { return rank.Inspect().state() == "RUNNING"; }));
+  (*node)->Drain();
+  EXPECT_TRUE(Eventually([&] { return registry.last_beat() && registry.last_beat()->draining(); }));
+  EXPECT_FALSE((*node)->Drained());
+  go = true;
+  ASSERT_TRUE(run->Receive().has_value());
+  EXPECT_FALSE((*node)->Drained());  // the controller may still want a snapshot
+  ASSERT_TRUE(rank.Release().ok());
+  EXPECT_TRUE((*node)->Drained());
+}
+
+TEST_F(NodeTest, PortsInUseAreErrorsThatNameThem) {
+  TestRegistry registry;
+  WorkerOptions options = TestOptions(registry);
+  options.listen = registry.address();
+  const absl::Status grpc = WorkerNode::Start(options).status();
+  EXPECT_EQ(grpc.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(grpc.message().find(registry.address()), std::string::npos) << grpc;
+  EXPECT_NE(grpc.message().find("Address already in use"), std::string::npos) << grpc;
+  options = TestOptions(registry);
+  options.metrics = registry.address();
+  const absl::Status metrics = WorkerNode::Start(options).status();
+  EXPECT_NE(metrics.message().find(registry.address()), std::string::npos) << metrics;
+}
+
+TEST_F(NodeTest, MetricsShowTheLastStep) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  auto run = rank.Run();
+  std::optional<v1::Event> event;
+  for (uint64_t seq = 1; seq <= 3; ++seq) {
+    run->Send(rank.Train(seq, seq - 1, bins_, 3));
+    event = run->Receive();
+    ASSERT_TRUE(event.has_value());
+  }
+  const std::string text = Scrape((*node)->metrics_address());
+  const auto row = [&](const std::string& name) {
+    const size_t at = text.find("\n" + name + "{job=\"job-1\",rank=\"0\"} ");
+    EXPECT_NE(at, std::string::npos) << name << "\n" << text;
+    return at == std::string::npos ? -1.0 : std::stod(text.substr(text.find("} ", at) + 2));
+  };
+  EXPECT_EQ(row("coxswain_worker_train_tokens_total"), 12);
+  EXPECT_EQ(row("coxswain_worker_grad_norm"), event->done().grad_norm());
+  EXPECT_DOUBLE_EQ(row("coxswain_worker_train_loss"), event->done().global_loss_sum() / 3);
+  EXPECT_EQ(row("coxswain_worker_step"), 2);
+  EXPECT_GT(row("coxswain_worker_tokens_per_second"), 0);
+  EXPECT_EQ(row("coxswain_worker_step_duration_seconds_count"), 3);
+  EXPECT_NE(
+      text.find("coxswain_worker_memory_bytes{class=\"weights\",job=\"job-1\",rank=\"0\"} 1000"),
+      std::string::npos);
+  EXPECT_NE(text.find("coxswain_worker_state{state=\"RUNNING\"} 1"), std::string::npos);
+}
+
+TEST_F(NodeTest, LogsSendTheTailThenFollow) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() > 0; }));
+  TestRank rank(node->get(), 0, 1);
+  log::Info("first line of the test");
+  grpc::ClientContext context;
+  v1::WorkerLogsRequest request;
+  request.set_tail(1);
+  request.set_follow(true);
+  auto stream = rank.stub()->Logs(&context, request);
+  v1::LogLine line;
+  ASSERT_TRUE(stream->Read(&line));
+  EXPECT_NE(line.json().find("first line of the test"), std::string::npos) << line.json();
+  EXPECT_EQ(line.level(), "info");
+  log::Warning("second line of the test");
+  ASSERT_TRUE(stream->Read(&line));
+  EXPECT_NE(line.json().find("second line of the test"), std::string::npos) << line.json();
+  context.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+
+  grpc::ClientContext once;
+  request.set_follow(false);
+  request.set_tail(2);
+  auto tail = rank.stub()->Logs(&once, request);
+  int lines = 0;
+  while (tail->Read(&line)) ++lines;
+  EXPECT_EQ(lines, 2);
+  EXPECT_TRUE(tail->Finish().ok());
+}
+
+TEST_F(NodeTest, MessagesUpTo64MiBPass) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  TestRank rank(node->get(), 0, 1);
+  const auto prepare = [&](size_t bytes) {
+    v1::PrepareRequest request = rank.PrepareRequest();
+    request.set_plan(std::string(bytes, 'p'));
+    grpc::ClientContext context;
+    v1::PrepareResponse response;
+    return rank.stub()->Prepare(&context, request, &response).error_code();
+  };
+  EXPECT_EQ(prepare(60 << 20), grpc::StatusCode::INVALID_ARGUMENT);  // arrived: its hash is wrong
+  EXPECT_EQ(prepare(65 << 20), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+}  // namespace
+}  // namespace coxswain::agent
