@@ -11,10 +11,12 @@
 #include <functional>
 #include <future>
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/sync_stream.h>
 #include <gtest/gtest.h>
 
 #include "common/build_info.h"
+#include "common/grpc_endpoint.h"
 #include "common/logging.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
@@ -253,6 +255,46 @@ TEST_F(NodeTest, LogsSendTheTailThenFollow) {
   while (tail->Read(&line)) ++lines;
   EXPECT_EQ(lines, 2);
   EXPECT_TRUE(tail->Finish().ok());
+}
+
+// Health and reflection by their raw messages: field 1 of the request is the service's name.
+std::string RawCall(const std::string& address, const std::string& method,
+                    const std::string& request) {
+  const auto channel = NewChannel(address, grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+  grpc::CompletionQueue queue;
+  grpc::Slice slice(request);
+  auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return status.error_message();
+  grpc::Slice whole;
+  reply.DumpToSingleSlice(&whole);
+  return std::string(reinterpret_cast<const char*>(whole.begin()), whole.size());
+}
+
+TEST_F(NodeTest, HealthFollowsTheRegistration) {
+  auto registry = std::make_unique<TestRegistry>();
+  auto node = WorkerNode::Start(TestOptions(*registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  const std::string name = "coxswain.v1.Worker";
+  const std::string request = std::string("\x0a") + static_cast<char>(name.size()) + name;
+  const auto health = [&](const std::string& message) {
+    return RawCall((*node)->address(), "/grpc.health.v1.Health/Check", message);
+  };
+  const std::string serving("\x08\x01", 2), not_serving("\x08\x02", 2);
+  EXPECT_TRUE(Eventually([&] { return health(request) == serving; }));
+  EXPECT_EQ(health(""), serving);  // the process
+  registry.reset();
+  EXPECT_TRUE(Eventually([&] { return health(request) == not_serving; }));
+  EXPECT_EQ(health(""), serving);
 }
 
 TEST_F(NodeTest, MessagesUpTo64MiBPass) {

@@ -164,6 +164,10 @@ std::optional<v1::Event> RunStreamClient::Receive() {
 
 TestRank::TestRank(WorkerNode* node, int rank, int world_size, uint64_t epoch, uint64_t term,
                    const std::string& job)
+    : TestRank(node->address(), node->incarnation(), rank, world_size, epoch, term, job) {}
+
+TestRank::TestRank(const std::string& address, const std::string& incarnation, int rank,
+                   int world_size, uint64_t epoch, uint64_t term, const std::string& job)
     : rank(rank),
       world_size(world_size),
       plan_bytes_([&] {
@@ -171,11 +175,11 @@ TestRank::TestRank(WorkerNode* node, int rank, int world_size, uint64_t epoch, u
         plan.job = job;
         return plan::SerializePlan(plan);
       }()),
-      stub_(v1::Worker::NewStub(NewChannel(node->address(), grpc::InsecureChannelCredentials()))) {
+      stub_(v1::Worker::NewStub(NewChannel(address, grpc::InsecureChannelCredentials()))) {
   fence.set_term(term);
   fence.set_job(job);
   fence.set_epoch(epoch);
-  fence.set_worker_incarnation(node->incarnation());
+  fence.set_worker_incarnation(incarnation);
   fence.set_plan_hash(plan::PlanHash(plan_bytes_));
 }
 

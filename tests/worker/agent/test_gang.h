@@ -89,6 +89,8 @@ class TestRank {
  public:
   TestRank(WorkerNode* node, int rank, int world_size, uint64_t epoch = 1, uint64_t term = 1,
            const std::string& job = "job-1");
+  TestRank(const std::string& address, const std::string& incarnation, int rank, int world_size,
+           uint64_t epoch = 1, uint64_t term = 1, const std::string& job = "job-1");
 
   v1::Fence fence;
   v1::Worker::Stub* stub() { return stub_.get(); }
