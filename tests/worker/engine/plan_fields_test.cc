@@ -10,6 +10,10 @@
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
 
+// AddressSanitizer asks for its options here; without this one it ends the process where malloc
+// would return null.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
 namespace coxswain::engine {
 namespace {
 
