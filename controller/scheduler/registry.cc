@@ -1,0 +1,226 @@
+#include "controller/scheduler/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+
+namespace coxswain::scheduler {
+namespace {
+
+constexpr std::chrono::milliseconds kAbortTimeout{5000};
+constexpr std::chrono::milliseconds kAbortRetry{1000};
+constexpr std::chrono::minutes kForgetLostAfter{10};
+
+bool IsLost(const Worker& worker) {
+  return worker.status.phase == state::WorkerPhase::kLost;
+}
+
+bool IsDevice(const Worker& worker, const std::string& device) {
+  return worker.hello.build().device() == device;
+}
+
+int64_t Ns(std::chrono::nanoseconds duration) { return duration.count(); }
+
+}  // namespace
+
+Registry::Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times)
+    : loop_(loop), transport_(transport), times_(times) {
+  loop_->After(times_.beat, lifetime_.Wrap([this] { CheckLeases(); }));
+}
+
+void Registry::Apply(Worker& worker, state::WorkerEvent event) {
+  absl::StatusOr<state::WorkerStatus> next = state::Transition(worker.status, event);
+  if (!next.ok()) {
+    log::Warning("worker event refused",
+                 {{"worker", worker.target.id}, {"error", std::string(next.status().message())}});
+    return;
+  }
+  const bool freed = next->phase == state::WorkerPhase::kReady &&
+                     worker.status.phase != state::WorkerPhase::kReady;
+  worker.status = *next;
+  if (next->phase == state::WorkerPhase::kReady || next->phase == state::WorkerPhase::kLost ||
+      next->phase == state::WorkerPhase::kAborting) {
+    worker.job.clear();
+    worker.rank = -1;
+  }
+  if (freed && listener_.on_free) loop_->Post(lifetime_.Wrap([this] { listener_.on_free(); }));
+}
+
+void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string& reason) {
+  if (IsLost(worker)) return;
+  log::Warning("worker lost", {{"worker", worker.target.id}, {"error", reason}});
+  const Worker before = worker;
+  Apply(worker, event);
+  if (!before.job.empty() && listener_.on_lost) listener_.on_lost(before, reason);
+}
+
+std::string Registry::Register(const v1::RegisterRequest& request) {
+  const std::string id = absl::StrCat(request.host(), "/", request.slot());
+  for (auto& [incarnation, worker] : workers_) {
+    if (worker.target.id == id && incarnation != request.incarnation()) {
+      Lose(worker, state::WorkerEvent::kLeaseExpired, "a newer process took its slot");
+    }
+  }
+  Worker& worker = workers_[request.incarnation()];
+  worker.hello = request;
+  worker.target = {.id = id, .address = request.address(), .incarnation = request.incarnation()};
+  worker.last_beat_ns = loop_->clock().NowNs();
+  Apply(worker, state::WorkerEvent::kRegistered);
+  log::Info("worker registered", {{"worker", id},
+                                  {"host", request.host()},
+                                  {"address", request.address()},
+                                  {"device", request.build().device()}});
+  if (request.has_current() && !request.current().job().empty() && worker.job.empty() &&
+      worker.status.phase == state::WorkerPhase::kConnected) {
+    AbortAndFree(request.incarnation(), request.current(),
+                 "the controller restarted: the job goes on in a new epoch");
+  }
+  return id;
+}
+
+bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
+  const auto it = workers_.find(request.incarnation());
+  if (it == workers_.end() || IsLost(it->second)) return false;
+  Worker& worker = it->second;
+  worker.last_beat_ns = loop_->clock().NowNs();
+  worker.beat_stream = std::max(worker.beat_stream, stream);
+  Apply(worker, state::WorkerEvent::kBeat);
+  if (request.draining() && !worker.status.draining) {
+    Apply(worker, state::WorkerEvent::kDrainRequested);
+    if (!worker.job.empty() && listener_.on_draining) listener_.on_draining(worker);
+  }
+  return true;
+}
+
+void Registry::BeatStreamEnded(const std::string& incarnation, uint64_t stream) {
+  const auto it = workers_.find(incarnation);
+  if (it == workers_.end() || it->second.beat_stream != stream) return;
+  Lose(it->second, state::WorkerEvent::kStreamReset, "its heartbeat stream ended");
+}
+
+void Registry::CheckLeases() {
+  const int64_t now = loop_->clock().NowNs();
+  for (auto& [incarnation, worker] : workers_) {
+    if (IsLost(worker)) continue;
+    const int64_t age = now - worker.last_beat_ns;
+    if (age >= Ns(times_.lost)) {
+      Lose(worker, state::WorkerEvent::kLeaseExpired,
+           absl::StrCat("no heartbeat for ", age / 1000000, " ms, limit ", times_.lost.count(),
+                        " ms"));
+    } else if (age >= Ns(times_.suspect) && !worker.status.suspect) {
+      Apply(worker, state::WorkerEvent::kBeatLate);
+    }
+  }
+  std::erase_if(workers_, [&](const auto& entry) {
+    return IsLost(entry.second) && now - entry.second.last_beat_ns > Ns(kForgetLostAfter);
+  });
+  loop_->After(times_.beat, lifetime_.Wrap([this] { CheckLeases(); }));
+}
+
+std::vector<Worker> Registry::All() const {
+  std::vector<Worker> workers;
+  for (const auto& [incarnation, worker] : workers_) workers.push_back(worker);
+  std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
+    return std::make_pair(a.hello.host(), a.hello.slot()) <
+           std::make_pair(b.hello.host(), b.hello.slot());
+  });
+  return workers;
+}
+
+std::vector<Worker> Registry::Free(const std::string& device) const {
+  std::vector<Worker> free;
+  for (Worker& worker : All()) {
+    if (IsDevice(worker, device) && worker.status.phase == state::WorkerPhase::kReady &&
+        !worker.status.suspect && !worker.status.draining) {
+      free.push_back(std::move(worker));
+    }
+  }
+  return free;
+}
+
+int64_t Registry::Living(const std::string& device) const {
+  int64_t count = 0;
+  for (const auto& [incarnation, worker] : workers_) {
+    count += !IsLost(worker) && !worker.status.draining && IsDevice(worker, device);
+  }
+  return count;
+}
+
+const Worker* Registry::Find(const std::string& incarnation) const {
+  const auto it = workers_.find(incarnation);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+double Registry::BeatAgeSeconds(const Worker& worker) const {
+  return static_cast<double>(loop_->clock().NowNs() - worker.last_beat_ns) * 1e-9;
+}
+
+absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,
+                               const std::string& job) {
+  for (const std::string& incarnation : incarnations) {
+    const auto it = workers_.find(incarnation);
+    if (it == workers_.end()) {
+      return absl::FailedPreconditionError("a worker to be reserved is not registered");
+    }
+    const auto next = state::Transition(it->second.status, state::WorkerEvent::kReserved);
+    if (!next.ok()) return next.status();
+  }
+  for (size_t rank = 0; rank < incarnations.size(); ++rank) {
+    Worker& worker = workers_.at(incarnations[rank]);
+    Apply(worker, state::WorkerEvent::kReserved);
+    worker.job = job;
+    worker.rank = static_cast<int32_t>(rank);
+  }
+  return absl::OkStatus();
+}
+
+void Registry::StepsStarted(const std::string& incarnation) {
+  const auto it = workers_.find(incarnation);
+  if (it != workers_.end()) Apply(it->second, state::WorkerEvent::kStepsStarted);
+}
+
+void Registry::Released(const std::string& incarnation) {
+  const auto it = workers_.find(incarnation);
+  if (it != workers_.end() && !IsLost(it->second)) {
+    Apply(it->second, state::WorkerEvent::kReleased);
+  }
+}
+
+void Registry::AbortAndFree(const std::string& incarnation, const v1::Fence& fence,
+                            const std::string& reason) {
+  const auto it = workers_.find(incarnation);
+  if (it == workers_.end() || IsLost(it->second)) return;
+  Apply(it->second, state::WorkerEvent::kAbortSent);
+  v1::Fence current = fence;
+  current.set_term(term_);
+  current.set_worker_incarnation(incarnation);
+  SendAbort(incarnation, std::move(current), reason);
+}
+
+void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
+                         const std::string& reason) {
+  const auto it = workers_.find(incarnation);
+  if (it == workers_.end() || it->second.status.phase != state::WorkerPhase::kAborting) return;
+  v1::AbortRequest request;
+  *request.mutable_fence() = fence;
+  request.set_reason(reason);
+  transport_->Abort(it->second.target, request, kAbortTimeout,
+                    lifetime_.Wrap([this, incarnation, fence, reason](
+                                       const absl::StatusOr<v1::AbortResponse>& response) {
+                      const auto found = workers_.find(incarnation);
+                      if (found == workers_.end() || IsLost(found->second)) return;
+                      // ABORTED: the worker is already beyond this fence.
+                      if (response.ok() || absl::IsAborted(response.status())) {
+                        Apply(found->second, state::WorkerEvent::kAborted);
+                        return;
+                      }
+                      loop_->After(kAbortRetry,
+                                   lifetime_.Wrap([this, incarnation, fence, reason] {
+                                     SendAbort(incarnation, fence, reason);
+                                   }));
+                    }));
+}
+
+}  // namespace coxswain::scheduler

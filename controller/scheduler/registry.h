@@ -1,0 +1,97 @@
+// The workers that registered: who they are, whether they live, for whom they work.
+#ifndef COXSWAIN_CONTROLLER_SCHEDULER_REGISTRY_H_
+#define COXSWAIN_CONTROLLER_SCHEDULER_REGISTRY_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/loop.h"
+#include "controller/state/worker_state.h"
+#include "controller/worker_transport.h"
+#include "coxswain/v1/registry_service.pb.h"
+
+namespace coxswain::scheduler {
+
+struct LeaseTimes {
+  std::chrono::milliseconds beat{1000};
+  std::chrono::milliseconds suspect{3000};
+  std::chrono::milliseconds lost{5000};
+};
+
+struct Worker {
+  WorkerTarget target;
+  v1::RegisterRequest hello;
+  state::WorkerStatus status;
+  int64_t last_beat_ns = 0;
+  uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
+  std::string job;           // empty when free
+  int32_t rank = -1;
+};
+
+class Registry {
+ public:
+  struct Listener {
+    std::function<void()> on_free;                       // a worker became READY
+    std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job
+    std::function<void(const Worker&)> on_draining;      // has a job and wants to leave
+  };
+
+  Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times);
+  void SetListener(Listener listener) { listener_ = std::move(listener); }
+  void SetTerm(uint64_t term) { term_ = term; }
+  uint64_t term() const { return term_; }
+  const LeaseTimes& times() const { return times_; }
+
+  // Adds the worker, or renews one that reconnects. An older incarnation of the same host and slot
+  // is lost. A worker still in a gang that is not current here is told to abort it first.
+  // Returns the worker id.
+  std::string Register(const v1::RegisterRequest& request);
+
+  // A heartbeat stream of this controller began; beats and its end carry the number.
+  uint64_t OpenBeatStream() { return ++last_stream_; }
+  // False: the incarnation is unknown or lost and must register again.
+  bool Beat(const v1::HeartbeatRequest& request, uint64_t stream);
+  void BeatStreamEnded(const std::string& incarnation, uint64_t stream);
+
+  // Free workers of a device kind in (host, slot) order: ranks are stable over restarts.
+  std::vector<Worker> Free(const std::string& device) const;
+  // Workers of the kind that live, free or not.
+  int64_t Living(const std::string& device) const;
+  std::vector<Worker> All() const;
+  const Worker* Find(const std::string& incarnation) const;
+  double BeatAgeSeconds(const Worker& worker) const;
+
+  // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then none
+  // is taken.
+  absl::Status Reserve(const std::vector<std::string>& incarnations, const std::string& job);
+  void StepsStarted(const std::string& incarnation);
+  void Released(const std::string& incarnation);
+  // Sends Abort with `fence` until the worker says that it dropped the epoch, then it is free.
+  void AbortAndFree(const std::string& incarnation, const v1::Fence& fence,
+                    const std::string& reason);
+
+ private:
+  void Apply(Worker& worker, state::WorkerEvent event);
+  void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
+  void CheckLeases();
+  void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
+
+  Loop* const loop_;
+  WorkerTransport* const transport_;
+  const LeaseTimes times_;
+  Listener listener_;
+  uint64_t term_ = 0;
+  uint64_t last_stream_ = 0;
+  std::map<std::string, Worker> workers_;  // by incarnation
+  Lifetime lifetime_;
+};
+
+}  // namespace coxswain::scheduler
+
+#endif  // COXSWAIN_CONTROLLER_SCHEDULER_REGISTRY_H_

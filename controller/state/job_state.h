@@ -1,0 +1,52 @@
+// The life of a job as a pure function: no clock, no I/O, no log. Source: design.md section 5.
+#ifndef COXSWAIN_CONTROLLER_STATE_JOB_STATE_H_
+#define COXSWAIN_CONTROLLER_STATE_JOB_STATE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::state {
+
+// The part of a job that only Transition changes.
+struct JobStatus {
+  v1::JobState phase = v1::JOB_STATE_QUEUED;
+  uint64_t epoch = 0;     // +1 at every kFormingStarted
+  int32_t restarts = 0;   // +1 at every kAttemptFailed that is tried again
+  // Where a drain ends: PAUSED, QUEUED or CANCELLED; UNSPECIFIED outside DRAINING.
+  v1::JobState drain_goal = v1::JOB_STATE_UNSPECIFIED;
+
+  bool operator==(const JobStatus&) const = default;
+};
+
+enum class JobEvent {
+  kPrepareStarted,       // data preparation begins
+  kPrepared,             // recipe made
+  kAdmitted,             // workers reserved
+  kFormingStarted,       // the next epoch number is in use from here on
+  kFormed,               // every rank prepared and connected
+  kAttemptFailed,        // a rank failed; to be tried again from the last checkpoint
+  kPauseRequested,       // by a user, or the requested number of steps is done
+  kPreempted,            // a worker leaves in good order: drain, then queue again
+  kCancelRequested,
+  kDrained,              // outstanding commands are done (or were aborted)
+  kResumed,
+  kStepsFinished,        // last step done and final checkpoint committed
+  kExported,
+  kFailed,               // for good
+  kControllerRestarted,  // nothing but the store survived
+};
+inline constexpr int kNumJobEvents = 15;
+
+// FailedPrecondition names state and event when the event cannot happen there.
+absl::StatusOr<JobStatus> Transition(const JobStatus& status, JobEvent event);
+
+bool IsTerminal(v1::JobState phase);          // SUCCEEDED, FAILED, CANCELLED
+std::string_view PhaseName(v1::JobState phase);   // "RUNNING"
+std::string_view EventName(JobEvent event);   // "kFormed" -> "Formed"
+
+}  // namespace coxswain::state
+
+#endif  // COXSWAIN_CONTROLLER_STATE_JOB_STATE_H_

@@ -1,0 +1,110 @@
+#include "controller/store/memory_store.h"
+
+#include <algorithm>
+
+#include "common/status_macros.h"
+
+namespace coxswain::store {
+
+absl::StatusOr<uint64_t> MemoryStore::NextTerm() {
+  RETURN_IF_ERROR(write_error_);
+  return ++term_;
+}
+
+absl::Status MemoryStore::Commit(const Batch& batch) {
+  RETURN_IF_ERROR(write_error_);
+  for (const JobRow& row : batch.jobs) jobs_[row.job.id()] = row;
+  for (const EpochRow& row : batch.epochs) epochs_[{row.job, row.epoch}] = row;
+  for (const PlanRow& row : batch.plans) plans_[row.hash] = row.bytes;
+  for (const Batch::Supersede& supersede : batch.supersede) {
+    for (auto& [key, row] : steps_) {
+      if (row.job == supersede.job && row.step >= supersede.from_step) row.superseded = true;
+    }
+  }
+  for (const StepRow& row : batch.steps) steps_[{row.job, row.step, row.epoch}] = row;
+  for (const CheckpointRow& row : batch.checkpoints) checkpoints_[{row.job, row.step}] = row;
+  for (const KeyRow& row : batch.keys) keys_[row.key] = row;
+  for (const v1::JobEvent& event : batch.events) {
+    events_[event.job()].push_back(event);
+    events_[event.job()].back().set_id(++last_event_);
+  }
+  for (const std::string& id : batch.deleted_jobs) DeleteJob(id);
+  return absl::OkStatus();
+}
+
+void MemoryStore::DeleteJob(const std::string& id) {
+  jobs_.erase(id);
+  events_.erase(id);
+  std::erase_if(epochs_, [&](const auto& entry) { return entry.second.job == id; });
+  std::erase_if(steps_, [&](const auto& entry) { return entry.second.job == id; });
+  std::erase_if(checkpoints_, [&](const auto& entry) { return entry.second.job == id; });
+  std::erase_if(keys_, [&](const auto& entry) { return entry.second.job == id; });
+}
+
+absl::StatusOr<std::vector<JobRow>> MemoryStore::Jobs() {
+  std::vector<JobRow> rows;
+  for (const auto& [id, row] : jobs_) rows.push_back(row);
+  std::sort(rows.begin(), rows.end(),
+            [](const JobRow& a, const JobRow& b) { return a.order < b.order; });
+  return rows;
+}
+
+absl::StatusOr<std::vector<EpochRow>> MemoryStore::Epochs(const std::string& job) {
+  std::vector<EpochRow> rows;
+  for (const auto& [key, row] : epochs_) {
+    if (row.job == job) rows.push_back(row);
+  }
+  return rows;
+}
+
+absl::StatusOr<std::string> MemoryStore::PlanBytes(const std::string& hash) {
+  const auto it = plans_.find(hash);
+  if (it == plans_.end()) return absl::NotFoundError("memory store: no plan of that hash");
+  return it->second;
+}
+
+absl::StatusOr<std::vector<StepRow>> MemoryStore::Steps(const std::string& job,
+                                                        int64_t from_step) {
+  std::vector<StepRow> rows;
+  for (const auto& [key, row] : steps_) {
+    if (row.job == job && row.step >= from_step && !row.superseded) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<StepRow> MemoryStore::AllSteps(const std::string& job) const {
+  std::vector<StepRow> rows;
+  for (const auto& [key, row] : steps_) {
+    if (row.job == job) rows.push_back(row);
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<CheckpointRow>> MemoryStore::Checkpoints(const std::string& job) {
+  std::vector<CheckpointRow> rows;
+  for (const auto& [key, row] : checkpoints_) {
+    if (row.job == job) rows.push_back(row);
+  }
+  return rows;
+}
+
+absl::StatusOr<std::optional<KeyRow>> MemoryStore::FindKey(const std::string& key) {
+  const auto it = keys_.find(key);
+  if (it == keys_.end()) return std::optional<KeyRow>();
+  return std::optional<KeyRow>(it->second);
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::Events(const std::string& job,
+                                                              int64_t after, int64_t limit) {
+  std::vector<v1::JobEvent> out;
+  const auto it = events_.find(job);
+  if (it == events_.end()) return out;
+  const auto& events = it->second;
+  auto at = std::upper_bound(
+      events.begin(), events.end(), after,
+      [](int64_t id, const v1::JobEvent& event) { return id < event.id(); });
+  for (; at != events.end() && static_cast<int64_t>(out.size()) < limit; ++at) out.push_back(*at);
+  return out;
+}
+
+}  // namespace coxswain::store

@@ -1,0 +1,50 @@
+// The store of the simulator: what was committed survives as long as the object.
+#ifndef COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
+#define COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/store/store.h"
+
+namespace coxswain::store {
+
+class MemoryStore : public Store {
+ public:
+  absl::StatusOr<uint64_t> NextTerm() override;
+  absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<std::vector<JobRow>> Jobs() override;
+  absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
+  absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
+  absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
+  absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
+  absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
+                                                   int64_t limit) override;
+  absl::Status CheckWritable() override { return write_error_; }
+
+  // Commits fail with this until it is OK again.
+  void set_write_error(absl::Status error) { write_error_ = std::move(error); }
+  // Every row ever written, superseded ones included, in order of (job, step, epoch).
+  std::vector<StepRow> AllSteps(const std::string& job) const;
+
+ private:
+  void DeleteJob(const std::string& id);
+
+  absl::Status write_error_;
+  uint64_t term_ = 0;
+  int64_t last_event_ = 0;
+  std::map<std::string, JobRow> jobs_;
+  std::map<std::pair<std::string, uint64_t>, EpochRow> epochs_;
+  std::map<std::string, std::string> plans_;
+  std::map<std::tuple<std::string, int64_t, uint64_t>, StepRow> steps_;
+  std::map<std::pair<std::string, int64_t>, CheckpointRow> checkpoints_;
+  std::map<std::string, KeyRow> keys_;
+  std::map<std::string, std::vector<v1::JobEvent>> events_;
+};
+
+}  // namespace coxswain::store
+
+#endif  // COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_

@@ -1,0 +1,333 @@
+#include "controller/store/sqlite_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/store/schema.h"
+
+namespace coxswain::store {
+namespace {
+
+// Locks `path` for this process; writes the pid so that a second controller can name the holder.
+absl::StatusOr<int> LockFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("lock ", path, ": cannot be opened: ", strerror(errno)));
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    char holder[32] = {};
+    const ssize_t n = pread(fd, holder, sizeof(holder) - 1, 0);
+    close(fd);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "state directory ", std::filesystem::path(path).parent_path().string(),
+        " is in use by the controller with pid ", n > 0 ? holder : "unknown",
+        "; stop it or give another --state-dir"));
+  }
+  const std::string pid = absl::StrCat(getpid());
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    const absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat("lock ", path, ": cannot be written: ", strerror(errno)));
+    close(fd);
+    return status;
+  }
+  return fd;
+}
+
+}  // namespace
+
+SqliteStore::SqliteStore(int lock_fd, std::unique_ptr<Database> db)
+    : lock_fd_(lock_fd), db_(std::move(db)) {}
+
+SqliteStore::~SqliteStore() {
+  statements_.clear();
+  db_.reset();
+  close(lock_fd_);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& state_dir) {
+  std::error_code error;
+  std::filesystem::create_directories(state_dir, error);
+  if (error) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("state directory ", state_dir, ": cannot be made: ", error.message()));
+  }
+  ASSIGN_OR_RETURN(const int lock_fd, LockFile(state_dir + "/lock"));
+  auto fail = [&](const absl::Status& status) {
+    close(lock_fd);
+    return status;
+  };
+  auto db = Database::Open(state_dir + "/coxswain.db");
+  if (!db.ok()) return fail(db.status());
+  for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
+    if (absl::Status status = (*db)->Execute(pragma); !status.ok()) return fail(status);
+  }
+  if (absl::Status status = EnsureSchema(db->get()); !status.ok()) return fail(status);
+  return std::unique_ptr<SqliteStore>(new SqliteStore(lock_fd, std::move(*db)));
+}
+
+absl::StatusOr<Statement*> SqliteStore::Cached(const char* sql) {
+  auto it = statements_.find(sql);
+  if (it == statements_.end()) {
+    ASSIGN_OR_RETURN(auto statement, db_->Prepare(sql));
+    it = statements_.emplace(sql, std::move(statement)).first;
+  }
+  it->second->Reset();
+  return it->second.get();
+}
+
+absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
+  RETURN_IF_ERROR(db_->Execute("UPDATE meta SET value=value+1 WHERE key='term'"));
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='term'"));
+  ASSIGN_OR_RETURN(const bool row, query->Step());
+  if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no term"));
+  const uint64_t term = static_cast<uint64_t>(query->ColumnInt(0));
+  query->Reset();
+  return term;
+}
+
+absl::Status SqliteStore::CheckWritable() {
+  RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
+  absl::Status status =
+      db_->Execute("INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE FROM meta WHERE key='probe'");
+  db_->Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+absl::Status SqliteStore::Commit(const Batch& batch) {
+  if (batch.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
+  absl::Status status = Apply(batch);
+  if (status.ok()) status = db_->Execute("COMMIT");
+  if (!status.ok()) db_->Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+absl::Status SqliteStore::Apply(const Batch& batch) {
+  RETURN_IF_ERROR(ApplyJobs(batch));
+  RETURN_IF_ERROR(ApplySteps(batch));
+  RETURN_IF_ERROR(ApplyCheckpoints(batch));
+  RETURN_IF_ERROR(ApplyEvents(batch));
+  for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(id));
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
+  for (const JobRow& row : batch.jobs) {
+    ASSIGN_OR_RETURN(Statement * put,
+                     Cached("INSERT INTO jobs VALUES(?1,?2,?3,?4,?5,?6) ON CONFLICT(id) DO UPDATE "
+                            "SET base_dir=?3, stop_at_step=?4, drain_goal=?5, proto=?6"));
+    RETURN_IF_ERROR(put->Text(1, row.job.id())
+                        .Int(2, row.order)
+                        .Text(3, row.base_dir)
+                        .Int(4, row.stop_at_step)
+                        .Int(5, row.drain_goal)
+                        .Blob(6, row.job.SerializeAsString())
+                        .Run());
+  }
+  for (const EpochRow& row : batch.epochs) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.job)
+                        .Int(2, static_cast<int64_t>(row.epoch))
+                        .Int(3, static_cast<int64_t>(row.term))
+                        .Blob(4, row.plan_hash)
+                        .Text(5, row.fingerprint)
+                        .Int(6, row.world_size)
+                        .Int(7, row.start_step)
+                        .Run());
+  }
+  for (const PlanRow& row : batch.plans) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR IGNORE INTO plans VALUES(?,?)"));
+    RETURN_IF_ERROR(put->Blob(1, row.hash).Blob(2, row.bytes).Run());
+  }
+  for (const KeyRow& row : batch.keys) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT INTO keys VALUES(?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.key).Blob(2, row.body_hash).Text(3, row.job).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplySteps(const Batch& batch) {
+  for (const Batch::Supersede& row : batch.supersede) {
+    ASSIGN_OR_RETURN(Statement * update,
+                     Cached("UPDATE steps SET superseded=1 WHERE job=? AND step>=?"));
+    RETURN_IF_ERROR(update->Text(1, row.job).Int(2, row.from_step).Run());
+  }
+  for (const StepRow& row : batch.steps) {
+    ASSIGN_OR_RETURN(Statement * put,
+                     Cached("INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.job)
+                        .Int(2, row.step)
+                        .Int(3, static_cast<int64_t>(row.epoch))
+                        .Int(4, static_cast<int64_t>(row.loss_bits))
+                        .Int(5, static_cast<int64_t>(row.gnorm_bits))
+                        .Int(6, row.tokens)
+                        .Real(7, row.learning_rate)
+                        .Int(8, row.superseded)
+                        .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyCheckpoints(const Batch& batch) {
+  for (const CheckpointRow& row : batch.checkpoints) {
+    ASSIGN_OR_RETURN(Statement * put,
+                     Cached("INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?,?,?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.job)
+                        .Int(2, row.step)
+                        .Int(3, static_cast<int64_t>(row.epoch))
+                        .Text(4, row.directory)
+                        .Int(5, row.bytes)
+                        .Int(6, row.committed_unix_ms)
+                        .Real(7, row.eval_loss)
+                        .Int(8, row.has_eval)
+                        .Int(9, row.deleted)
+                        .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyEvents(const Batch& batch) {
+  for (const v1::JobEvent& event : batch.events) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT INTO events(job, proto) VALUES(?,?)"));
+    RETURN_IF_ERROR(put->Text(1, event.job()).Blob(2, event.SerializeAsString()).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::DeleteJob(const std::string& id) {
+  for (const char* sql :
+       {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
+        "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
+        "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?"}) {
+    ASSIGN_OR_RETURN(auto remove, db_->Prepare(sql));
+    RETURN_IF_ERROR(remove->Text(1, id).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto FROM jobs "
+                          "ORDER BY ord"));
+  std::vector<JobRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    JobRow& out = rows.emplace_back();
+    out.order = query->ColumnInt(0);
+    out.base_dir = query->ColumnText(1);
+    out.stop_at_step = query->ColumnInt(2);
+    out.drain_goal = static_cast<int32_t>(query->ColumnInt(3));
+    if (!out.job.ParseFromString(query->ColumnText(4))) {
+      return absl::DataLossError(absl::StrCat("store ", db_->path(), ": a job row is unreadable"));
+    }
+  }
+}
+
+absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT epoch, term, plan_hash, fingerprint, world_size, start_step "
+                          "FROM epochs WHERE job=? ORDER BY epoch"));
+  query->Text(1, job);
+  std::vector<EpochRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.job = job,
+                    .epoch = static_cast<uint64_t>(query->ColumnInt(0)),
+                    .term = static_cast<uint64_t>(query->ColumnInt(1)),
+                    .plan_hash = query->ColumnText(2),
+                    .fingerprint = query->ColumnText(3),
+                    .world_size = static_cast<int32_t>(query->ColumnInt(4)),
+                    .start_step = query->ColumnInt(5)});
+  }
+}
+
+absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT bytes FROM plans WHERE hash=?"));
+  query->Blob(1, hash);
+  ASSIGN_OR_RETURN(const bool row, query->Step());
+  if (!row) return absl::NotFoundError(absl::StrCat("store ", db_->path(), ": no plan of that hash"));
+  std::string bytes = query->ColumnText(0);
+  query->Reset();
+  return bytes;
+}
+
+absl::StatusOr<std::vector<StepRow>> SqliteStore::Steps(const std::string& job,
+                                                        int64_t from_step) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT step, epoch, loss_bits, gnorm_bits, tokens, learning_rate FROM "
+                          "steps WHERE job=? AND step>=? AND superseded=0 ORDER BY step"));
+  query->Text(1, job).Int(2, from_step);
+  std::vector<StepRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.job = job,
+                    .step = query->ColumnInt(0),
+                    .epoch = static_cast<uint64_t>(query->ColumnInt(1)),
+                    .loss_bits = static_cast<uint64_t>(query->ColumnInt(2)),
+                    .gnorm_bits = static_cast<uint64_t>(query->ColumnInt(3)),
+                    .tokens = query->ColumnInt(4),
+                    .learning_rate = query->ColumnReal(5)});
+  }
+}
+
+absl::StatusOr<std::vector<CheckpointRow>> SqliteStore::Checkpoints(const std::string& job) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT step, epoch, directory, bytes, committed_unix_ms, eval_loss, "
+                          "has_eval, deleted FROM checkpoints WHERE job=? ORDER BY step"));
+  query->Text(1, job);
+  std::vector<CheckpointRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.job = job,
+                    .step = query->ColumnInt(0),
+                    .epoch = static_cast<uint64_t>(query->ColumnInt(1)),
+                    .directory = query->ColumnText(2),
+                    .bytes = query->ColumnInt(3),
+                    .committed_unix_ms = query->ColumnInt(4),
+                    .eval_loss = query->ColumnReal(5),
+                    .has_eval = query->ColumnInt(6) != 0,
+                    .deleted = query->ColumnInt(7) != 0});
+  }
+}
+
+absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& key) {
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT body_hash, job FROM keys WHERE key=?"));
+  query->Text(1, key);
+  ASSIGN_OR_RETURN(const bool row, query->Step());
+  if (!row) return std::optional<KeyRow>();
+  KeyRow found{.key = key, .body_hash = query->ColumnText(0), .job = query->ColumnText(1)};
+  query->Reset();
+  return std::optional<KeyRow>(std::move(found));
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job,
+                                                              int64_t after, int64_t limit) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT id, proto FROM events WHERE job=? AND id>? ORDER BY id LIMIT ?"));
+  query->Text(1, job).Int(2, after).Int(3, limit);
+  std::vector<v1::JobEvent> events;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return events;
+    v1::JobEvent& event = events.emplace_back();
+    if (!event.ParseFromString(query->ColumnText(1))) {
+      return absl::DataLossError(absl::StrCat("store ", db_->path(), ": an event is unreadable"));
+    }
+    event.set_id(query->ColumnInt(0));
+  }
+}
+
+}  // namespace coxswain::store

@@ -1,0 +1,52 @@
+// The durable store: one SQLite file in WAL mode, synchronous=FULL, held by one controller at a time.
+#ifndef COXSWAIN_CONTROLLER_STORE_SQLITE_STORE_H_
+#define COXSWAIN_CONTROLLER_STORE_SQLITE_STORE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/store/sqlite.h"
+#include "controller/store/store.h"
+
+namespace coxswain::store {
+
+class SqliteStore : public Store {
+ public:
+  // Makes `state_dir` and state_dir/coxswain.db when absent and locks state_dir/lock for the life
+  // of the object. FailedPrecondition: another controller holds the lock (its pid is named), or the
+  // schema is newer. DataLoss: the file is not a database.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& state_dir);
+  ~SqliteStore() override;
+
+  absl::StatusOr<uint64_t> NextTerm() override;
+  absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<std::vector<JobRow>> Jobs() override;
+  absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
+  absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
+  absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
+  absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
+  absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
+                                                   int64_t limit) override;
+  absl::Status CheckWritable() override;
+
+ private:
+  SqliteStore(int lock_fd, std::unique_ptr<Database> db);
+  absl::StatusOr<Statement*> Cached(const char* sql);
+  absl::Status Apply(const Batch& batch);
+  absl::Status ApplyJobs(const Batch& batch);
+  absl::Status ApplySteps(const Batch& batch);
+  absl::Status ApplyCheckpoints(const Batch& batch);
+  absl::Status ApplyEvents(const Batch& batch);
+  absl::Status DeleteJob(const std::string& id);
+
+  int lock_fd_;
+  std::unique_ptr<Database> db_;
+  std::map<const char*, std::unique_ptr<Statement>> statements_;  // keyed by the literal's address
+};
+
+}  // namespace coxswain::store
+
+#endif  // COXSWAIN_CONTROLLER_STORE_SQLITE_STORE_H_

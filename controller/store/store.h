@@ -1,0 +1,119 @@
+// The seam to durable state. SqliteStore in production, MemoryStore in tests and the simulator.
+#ifndef COXSWAIN_CONTROLLER_STORE_STORE_H_
+#define COXSWAIN_CONTROLLER_STORE_STORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coxswain/v1/job.pb.h"
+
+namespace coxswain::store {
+
+struct JobRow {
+  v1::Job job;                     // all that users see; `checkpoints` is left empty here
+  std::string base_dir;            // relative paths of the YAML are resolved against it
+  int64_t order = 0;               // of submission, unique
+  int64_t stop_at_step = 0;        // pause after this many finished steps, 0: run to the end
+  int32_t drain_goal = 0;          // v1::JobState while DRAINING
+};
+
+// One gang, written before any message carries its number.
+struct EpochRow {
+  std::string job;
+  uint64_t epoch = 0;
+  uint64_t term = 0;
+  std::string plan_hash;           // 32 bytes
+  std::string fingerprint;         // of the ranks, empty until formed
+  int32_t world_size = 0;
+  int64_t start_step = 0;
+};
+
+struct PlanRow {
+  std::string hash;                // 32 bytes
+  std::string bytes;
+};
+
+// A committed optimizer step. Bits: the IEEE-754 representation, compared on replay.
+struct StepRow {
+  std::string job;
+  int64_t step = 0;                // 0-based
+  uint64_t epoch = 0;
+  uint64_t loss_bits = 0;
+  uint64_t gnorm_bits = 0;
+  int64_t tokens = 0;
+  double learning_rate = 0;
+  bool superseded = false;         // rolled back; a later epoch trained the step again
+};
+
+struct CheckpointRow {
+  std::string job;
+  int64_t step = 0;                // finished steps
+  uint64_t epoch = 0;
+  std::string directory;
+  int64_t bytes = 0;
+  int64_t committed_unix_ms = 0;
+  double eval_loss = 0;
+  bool has_eval = false;
+  bool deleted = false;            // superseded and removed from storage
+};
+
+struct KeyRow {
+  std::string key;                 // idempotency key of a Submit
+  std::string body_hash;           // SHA-256 of the request without the key
+  std::string job;
+};
+
+// One transaction: all of it or nothing. Rows replace those of the same key.
+struct Batch {
+  std::vector<JobRow> jobs;
+  std::vector<EpochRow> epochs;
+  std::vector<PlanRow> plans;
+  struct Supersede {
+    std::string job;
+    int64_t from_step = 0;         // rows of this step and later become superseded
+  };
+  std::vector<Supersede> supersede;        // applied before `steps`
+  std::vector<StepRow> steps;
+  std::vector<CheckpointRow> checkpoints;
+  std::vector<KeyRow> keys;
+  std::vector<v1::JobEvent> events;        // id is assigned by Commit: +1 per event of the store
+  std::vector<std::string> deleted_jobs;   // every row of these jobs goes
+
+  bool empty() const {
+    return jobs.empty() && epochs.empty() && plans.empty() && supersede.empty() && steps.empty() &&
+           checkpoints.empty() && keys.empty() && events.empty() && deleted_jobs.empty();
+  }
+};
+
+// Not thread-safe: the loop calls it. Every error names the store's path.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Adds 1 to the term, durably, and returns it. Called once at every start.
+  virtual absl::StatusOr<uint64_t> NextTerm() = 0;
+  // Durable (fsync) when it returns OK. Unchanged when it fails.
+  virtual absl::Status Commit(const Batch& batch) = 0;
+
+  virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;                     // by order
+  virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
+  virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0; // NotFound
+  // Rows not superseded with step >= from_step, by step.
+  virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job,
+                                                     int64_t from_step) = 0;
+  virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
+  virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
+  // Events of a job with id > after, by id, at most `limit`.
+  virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
+                                                           int64_t limit) = 0;
+  // OK when a write would succeed now.
+  virtual absl::Status CheckWritable() = 0;
+};
+
+}  // namespace coxswain::store
+
+#endif  // COXSWAIN_CONTROLLER_STORE_STORE_H_
