@@ -1,0 +1,41 @@
+#include "controller/driver/command_window.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coxswain::driver {
+
+bool InFlight::complete() const {
+  return std::all_of(results.begin(), results.end(),
+                     [](const std::optional<v1::Done>& done) { return done.has_value(); });
+}
+
+CommandWindow::CommandWindow(int world_size, int credits)
+    : world_size_(world_size), credits_(credits), answered_(world_size, 0) {}
+
+InFlight& CommandWindow::Push(Action action, int64_t step) {
+  InFlight& command = in_flight_.emplace_back();
+  command.seq = ++last_seq_;
+  command.action = action;
+  command.step = step;
+  command.bins.resize(world_size_);
+  command.results.resize(world_size_);
+  return command;
+}
+
+CommandWindow::Receipt CommandWindow::Receive(int rank, uint64_t seq, const v1::Done& done) {
+  if (seq <= answered_[rank]) return Receipt::kDuplicate;
+  if (seq != answered_[rank] + 1 || seq > last_seq_) return Receipt::kOutOfOrder;
+  answered_[rank] = seq;
+  in_flight_[seq - in_flight_.front().seq].results[rank] = done;
+  return Receipt::kAccepted;
+}
+
+std::optional<InFlight> CommandWindow::PopComplete() {
+  if (in_flight_.empty() || !in_flight_.front().complete()) return std::nullopt;
+  InFlight done = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  return done;
+}
+
+}  // namespace coxswain::driver

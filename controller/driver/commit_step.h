@@ -1,0 +1,36 @@
+// Joins the answers of all ranks to one TRAIN command into a committed step. Pure.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_COMMIT_STEP_H_
+#define COXSWAIN_CONTROLLER_DRIVER_COMMIT_STEP_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "controller/driver/command_window.h"
+
+namespace coxswain::driver {
+
+struct StepResult {
+  int64_t step = 0;            // 0-based
+  double loss = 0;             // sum of target losses / targets of the global batch
+  double grad_norm = 0;        // before clipping
+  int64_t tokens = 0;          // all ranks
+  bool applied = false;        // the update was applied, on every rank
+  uint64_t loss_bits = 0;      // IEEE-754 of loss
+  uint64_t gnorm_bits = 0;
+};
+
+// Internal, naming ranks and both values: a rank trained other bins than it was sent, or ranks
+// disagree about the grad norm, the global loss or whether the update was applied.
+absl::StatusOr<StepResult> CommitStep(const InFlight& command);
+
+struct EvalSum {
+  double loss_sum = 0;
+  int64_t targets = 0;
+};
+
+// Adds one EVAL command's answers, in rank order. Internal as CommitStep for other bins.
+absl::Status AddEval(const InFlight& command, EvalSum* sum);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_COMMIT_STEP_H_

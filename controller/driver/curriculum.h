@@ -1,0 +1,42 @@
+// What a job trains on, step by step: the numbers of the recipe and the tokens behind them.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
+#define COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/worker_service.pb.h"
+
+namespace coxswain::driver {
+
+struct BinSize {
+  int64_t id = 0;       // global bin index, unique in a pass
+  int64_t tokens = 0;   // >= 1
+  int64_t targets = 0;
+};
+
+// Immutable once made, hence shared between the loop and the pool. RecipeCurriculum in production, a
+// small synthetic one in the simulator. A step's bins are a pure function of the step.
+class Curriculum {
+ public:
+  virtual ~Curriculum() = default;
+
+  virtual const std::string& recipe_hash() const = 0;  // 32 bytes
+  virtual int64_t total_steps() const = 0;
+  virtual int64_t pass_of_step(int64_t step) const = 0;
+  virtual double passes_after(int64_t finished_steps) const = 0;  // e.g. 1.5: half of the second
+  virtual double learning_rate(int64_t step) const = 0;
+  virtual std::vector<BinSize> step_bins(int64_t step) const = 0;  // the global batch, ordered
+  virtual std::vector<BinSize> eval_bins() const = 0;              // empty: nothing is evaluated
+  // Appends bins [begin, end) of step_bins(step), or of eval_bins(), with their tokens to `out`.
+  virtual void FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const = 0;
+  virtual void FillEval(int64_t begin, int64_t end, v1::Bins* out) const = 0;
+  virtual v1::DatasetSummary summary() const = 0;
+  virtual std::vector<std::string> warnings() const = 0;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
