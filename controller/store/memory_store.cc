@@ -16,12 +16,13 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
   for (const JobRow& row : batch.jobs) jobs_[row.job.id()] = row;
   for (const EpochRow& row : batch.epochs) epochs_[{row.job, row.epoch}] = row;
   for (const PlanRow& row : batch.plans) plans_[row.hash] = row.bytes;
-  for (const Batch::Supersede& supersede : batch.supersede) {
-    for (auto& [key, row] : steps_) {
-      if (row.job == supersede.job && row.step >= supersede.from_step) row.superseded = true;
+  for (const StepRow& row : batch.steps) {
+    for (auto at = steps_.lower_bound({row.job, row.step, 0});
+         at != steps_.end() && at->second.job == row.job && at->second.step == row.step; ++at) {
+      if (at->second.epoch < row.epoch) at->second.superseded = true;
     }
+    steps_[{row.job, row.step, row.epoch}] = row;
   }
-  for (const StepRow& row : batch.steps) steps_[{row.job, row.step, row.epoch}] = row;
   for (const CheckpointRow& row : batch.checkpoints) checkpoints_[{row.job, row.step}] = row;
   for (const KeyRow& row : batch.keys) keys_[row.key] = row;
   for (const v1::JobEvent& event : batch.events) {

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
 
 #include <map>
+#include <tuple>
 #include <string>
 #include <utility>
 #include <vector>

@@ -156,12 +156,13 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
 }
 
 absl::Status SqliteStore::ApplySteps(const Batch& batch) {
-  for (const Batch::Supersede& row : batch.supersede) {
-    ASSIGN_OR_RETURN(Statement * update,
-                     Cached("UPDATE steps SET superseded=1 WHERE job=? AND step>=?"));
-    RETURN_IF_ERROR(update->Text(1, row.job).Int(2, row.from_step).Run());
-  }
   for (const StepRow& row : batch.steps) {
+    ASSIGN_OR_RETURN(Statement * update,
+                     Cached("UPDATE steps SET superseded=1 WHERE job=? AND step=? AND epoch<?"));
+    RETURN_IF_ERROR(update->Text(1, row.job)
+                        .Int(2, row.step)
+                        .Int(3, static_cast<int64_t>(row.epoch))
+                        .Run());
     ASSIGN_OR_RETURN(Statement * put,
                      Cached("INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.job)

@@ -46,7 +46,7 @@ struct StepRow {
   uint64_t gnorm_bits = 0;
   int64_t tokens = 0;
   double learning_rate = 0;
-  bool superseded = false;         // rolled back; a later epoch trained the step again
+  bool superseded = false;         // a later epoch trained the step again
 };
 
 struct CheckpointRow {
@@ -72,19 +72,14 @@ struct Batch {
   std::vector<JobRow> jobs;
   std::vector<EpochRow> epochs;
   std::vector<PlanRow> plans;
-  struct Supersede {
-    std::string job;
-    int64_t from_step = 0;         // rows of this step and later become superseded
-  };
-  std::vector<Supersede> supersede;        // applied before `steps`
-  std::vector<StepRow> steps;
+  std::vector<StepRow> steps;              // rows of the same step and a lower epoch: superseded
   std::vector<CheckpointRow> checkpoints;
   std::vector<KeyRow> keys;
   std::vector<v1::JobEvent> events;        // id is assigned by Commit: +1 per event of the store
   std::vector<std::string> deleted_jobs;   // every row of these jobs goes
 
   bool empty() const {
-    return jobs.empty() && epochs.empty() && plans.empty() && supersede.empty() && steps.empty() &&
+    return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
            checkpoints.empty() && keys.empty() && events.empty() && deleted_jobs.empty();
   }
 };
@@ -102,7 +97,8 @@ class Store {
   virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;                     // by order
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
   virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0; // NotFound
-  // Rows not superseded with step >= from_step, by step.
+  // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at and
+  // beyond the checkpoint are what the replay must reproduce.
   virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job,
                                                      int64_t from_step) = 0;
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;

@@ -1,0 +1,62 @@
+// Checkpoint directories on shared storage: staging, commit, search, retention. Runs on the pool.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_FILES_H_
+#define COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_FILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/driver/manifest.h"
+#include "controller/files.h"
+
+namespace coxswain::driver {
+
+std::string CheckpointDirectory(const std::string& output_dir, int64_t step);
+std::string StagingDirectory(const std::string& output_dir, int64_t step, uint64_t epoch);
+// "checkpoint-40" -> 40; -1 for another name.
+int64_t CheckpointStep(const std::string& name);
+
+struct CommitRequest {
+  std::string output_dir;
+  Manifest manifest;           // files: the shards, as the ranks reported them
+  std::string trainer_state;   // trainer_state.json, added to the files
+};
+
+// Phase two: writes trainer_state.json and manifest.json into the staging directory, fsynced, and
+// renames it to checkpoint-N. A checkpoint-N that is there already is replaced when it is invalid or
+// was written under a lower (term, epoch); otherwise AlreadyExists. Afterwards the new directory is
+// read back once: DataLoss when a shard is not what its rank reported.
+absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request);
+
+// Removes staging directories of epochs below `epoch`.
+absl::Status SweepStaging(Files* files, const std::string& output_dir, uint64_t epoch);
+
+struct ResumeQuery {
+  std::string job;
+  std::string output_dir;
+  std::string recipe_hash;   // lower-case hex
+  bool own_only = false;     // resume: never, or an explicit start: only what this job wrote
+  std::string explicit_dir;  // start here when the job has no checkpoint of its own
+};
+
+struct ResumePoint {
+  std::string directory;
+  Manifest manifest;
+  std::vector<std::string> warnings;  // newer checkpoints that do not verify
+};
+
+// The newest checkpoint to start from, verified; nullopt: start fresh. FailedPrecondition when
+// output_dir holds checkpoints of other recipes only, or explicit_dir has another recipe (both hashes
+// named); an explicit_dir that does not verify gives its error.
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query);
+
+// Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at least
+// 2) and `best_step` (-1: none).
+std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_FILES_H_

@@ -1,0 +1,87 @@
+#include "controller/driver/checkpoint_saver.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace coxswain::driver {
+
+CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request,
+                                 Done done)
+    : deps_(deps),
+      gang_(gang),
+      request_(std::move(request)),
+      done_(std::move(done)),
+      staging_(StagingDirectory(request_.output_dir, request_.manifest.run.step, gang->epoch)),
+      shards_(gang->ranks.size()) {}
+
+void CheckpointSaver::Start() {
+  auto status = std::make_shared<absl::Status>();
+  Files* files = deps_.files;
+  deps_.loop->Offload(
+      [files, status, staging = staging_] {
+        *status = files->RemoveAll(staging);
+        if (status->ok()) *status = files->MakeDirs(staging);
+      },
+      lifetime_.Wrap([this, status] {
+        if (status->ok()) {
+          SendSaveShard();
+        } else {
+          Fail(MakeError(*status, {.phase = "save_shard"}));
+        }
+      }));
+}
+
+void CheckpointSaver::SendSaveShard() {
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    v1::SaveShardRequest request;
+    *request.mutable_fence() = gang_->FenceOf(rank);
+    request.set_step(request_.manifest.run.step);
+    request.set_directory(staging_);
+    deps_.transport->SaveShard(
+        gang_->ranks[rank].target, request, deps_.settings.save_timeout,
+        lifetime_.Wrap([this, rank](const absl::StatusOr<v1::SaveShardResponse>& response) {
+          OnShard(rank, response);
+        }));
+  }
+}
+
+void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response) {
+  if (finished_) return;
+  if (!response.ok()) {
+    Fail(MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"}));
+    return;
+  }
+  shards_[rank] = *response;
+  const bool all = std::all_of(shards_.begin(), shards_.end(),
+                               [](const auto& shard) { return shard.has_value(); });
+  if (all) Commit();
+}
+
+void CheckpointSaver::Commit() {
+  for (const auto& shard : shards_) {
+    for (const v1::ShardFile& file : shard->files()) {
+      request_.manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
+    }
+  }
+  auto result = std::make_shared<absl::StatusOr<Manifest>>();
+  Files* files = deps_.files;
+  deps_.loop->Offload(
+      [files, result, request = request_] { *result = CommitCheckpoint(files, request); },
+      lifetime_.Wrap([this, result] {
+        if (!result->ok()) {
+          Fail(MakeError(result->status(), {.phase = "checkpoint"}));
+          return;
+        }
+        finished_ = true;
+        done_.saved(**result);
+      }));
+}
+
+void CheckpointSaver::Fail(const v1::Error& error) {
+  if (finished_) return;
+  finished_ = true;
+  done_.failed(error);
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,47 @@
+// One checkpoint by two phases: every rank writes its shard, then the controller commits them all.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_SAVER_H_
+#define COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_SAVER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "controller/driver/checkpoint_files.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/errors.h"
+#include "controller/driver/gang.h"
+
+namespace coxswain::driver {
+
+// Lives while the checkpoint is written; destroying it leaves at most a staging directory, which is
+// swept by a later epoch.
+class CheckpointSaver {
+ public:
+  struct Done {
+    std::function<void(const Manifest&)> saved;       // durable under its final name
+    std::function<void(const v1::Error&)> failed;
+  };
+
+  // `request.manifest.files` is filled in here.
+  CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request, Done done);
+  void Start();
+
+ private:
+  void SendSaveShard();
+  void OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response);
+  void Commit();
+  void Fail(const v1::Error& error);
+
+  const Deps deps_;
+  const Gang* const gang_;
+  CommitRequest request_;
+  const Done done_;
+  const std::string staging_;
+  std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank
+  bool finished_ = false;
+  Lifetime lifetime_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_SAVER_H_

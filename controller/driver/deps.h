@@ -1,0 +1,29 @@
+// What the driver works with; owned by main.cc, or by a test.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
+
+#include "controller/driver/journal.h"
+#include "controller/driver/long_work.h"
+#include "controller/driver/metrics.h"
+#include "controller/driver/settings.h"
+#include "controller/files.h"
+#include "controller/loop.h"
+#include "controller/scheduler/registry.h"
+#include "controller/worker_transport.h"
+
+namespace coxswain::driver {
+
+struct Deps {
+  Loop* loop = nullptr;
+  Journal* journal = nullptr;
+  Files* files = nullptr;
+  WorkerTransport* transport = nullptr;
+  scheduler::Registry* registry = nullptr;
+  LongWork* long_work = nullptr;
+  Metrics* metrics = nullptr;
+  Settings settings;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_DEPS_H_

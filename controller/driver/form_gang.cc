@@ -1,0 +1,169 @@
+#include "controller/driver/form_gang.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/ids.h"
+#include "common/status_macros.h"
+
+namespace coxswain::driver {
+
+GangFormation::GangFormation(const Deps& deps, Gang* gang, FormArgs args, Done done)
+    : deps_(deps),
+      gang_(gang),
+      args_(std::move(args)),
+      done_(std::move(done)),
+      connected_(gang->ranks.size(), false) {}
+
+Where GangFormation::At(int rank, const char* phase) const {
+  return {.rank = rank, .host = gang_->ranks[rank].host, .phase = phase};
+}
+
+void GangFormation::Finish(std::optional<v1::Error> error) {
+  if (finished_) return;
+  finished_ = true;
+  Files* files = deps_.files;
+  deps_.loop->Offload([files, path = nonce_path_] { files->RemoveAll(path).IgnoreError(); }, [] {});
+  for (auto& stream : streams_) {
+    if (stream) stream->WritesDone();
+  }
+  done_(std::move(error));
+}
+
+void GangFormation::Arrive(state::GangEvent event) {
+  absl::StatusOr<state::GangStatus> next = state::Transition(gang_->status, event);
+  if (next.ok()) gang_->status = *next;
+}
+
+void GangFormation::Start() { WriteNonce(); }
+
+void GangFormation::WriteNonce() {
+  const std::string directory = args_.output_dir + "/.staging";
+  nonce_ = NewUuid();
+  nonce_path_ = absl::StrCat(directory, "/nonce-", gang_->job, "-", gang_->epoch);
+  auto status = std::make_shared<absl::Status>();
+  Files* files = deps_.files;
+  deps_.loop->Offload(
+      [files, status, directory, path = nonce_path_, nonce = nonce_] {
+        *status = files->MakeDirs(directory);
+        if (status->ok()) *status = files->WriteDurably(path, nonce);
+      },
+      lifetime_.Wrap([this, status] {
+        if (status->ok()) {
+          SendPrepare();
+        } else {
+          Finish(MakeError(absl::Status(status->code(),
+                                        absl::StrCat("checkpoint.output_dir is not writable: ",
+                                                     std::string(status->message()))),
+                           {.phase = "prepare"}));
+        }
+      }));
+}
+
+void GangFormation::SendPrepare() {
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    v1::PrepareRequest request;
+    *request.mutable_fence() = gang_->FenceOf(rank);
+    request.set_rank(rank);
+    request.set_world_size(gang_->world_size());
+    request.set_plan(gang_->plan_bytes);
+    request.set_checkpoint_dir(args_.checkpoint_dir);
+    request.set_nonce_path(nonce_path_);
+    request.set_nonce(nonce_);
+    deps_.transport->Prepare(
+        gang_->ranks[rank].target, request, deps_.settings.prepare_timeout,
+        lifetime_.Wrap([this, rank](const absl::StatusOr<v1::PrepareResponse>& response) {
+          OnPrepared(rank, response);
+        }));
+  }
+}
+
+absl::Status GangFormation::CheckPrepared(int rank, const v1::PrepareResponse& response) {
+  if (response.start_step() != args_.start_step) {
+    return absl::InternalError(absl::StrCat("would start at step ", response.start_step(),
+                                            ", the controller at ", args_.start_step));
+  }
+  if (!gang_->fingerprint.empty() && gang_->fingerprint != response.fingerprint()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("has fingerprint '", response.fingerprint(), "', another rank has '",
+                     gang_->fingerprint, "': use workers of one build, device and thread count"));
+  }
+  gang_->fingerprint = response.fingerprint();
+  gang_->start_step = response.start_step();
+  gang_->applied_updates = response.applied_updates();
+  gang_->ranks[rank].memory = response.memory();
+  return absl::OkStatus();
+}
+
+void GangFormation::OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response) {
+  if (finished_) return;
+  const absl::Status status =
+      response.ok() ? CheckPrepared(rank, *response) : response.status();
+  if (!status.ok()) {
+    Finish(MakeError(status, At(rank, "prepare")));
+    return;
+  }
+  Arrive(state::GangEvent::kRankPrepared);
+  if (gang_->status.phase == state::GangPhase::kConnecting) OpenConnect();
+}
+
+void GangFormation::OpenConnect() {
+  streams_.resize(gang_->ranks.size());
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    Incoming<v1::ConnectResponse> incoming;
+    incoming.on_message = lifetime_.Wrap(
+        [this, rank](const v1::ConnectResponse& message) { OnConnectMessage(rank, message); });
+    incoming.on_closed = lifetime_.Wrap(
+        [this, rank](const absl::Status& status) { OnConnectClosed(rank, status); });
+    streams_[rank] = deps_.transport->Connect(gang_->ranks[rank].target, std::move(incoming));
+    v1::ConnectRequest hello;
+    *hello.mutable_fence() = gang_->FenceOf(rank);
+    streams_[rank]->Write(hello);
+  }
+  deps_.loop->After(deps_.settings.connect_timeout, lifetime_.Wrap([this] {
+    if (finished_) return;
+    std::string missing;
+    for (size_t rank = 0; rank < connected_.size(); ++rank) {
+      if (!connected_[rank]) absl::StrAppend(&missing, missing.empty() ? "" : ", ", rank);
+    }
+    Finish(MakeError(absl::DeadlineExceededError(absl::StrCat(
+                         "ranks ", missing, " did not connect within ",
+                         deps_.settings.connect_timeout.count(), " ms")),
+                     {.phase = "connect"}));
+  }));
+}
+
+void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& message) {
+  if (finished_) return;
+  if (message.has_set()) {
+    v1::ConnectRequest relay;
+    relay.set_key(message.set().key());
+    relay.set_value(message.set().value());
+    for (int other = 0; other < gang_->world_size(); ++other) {
+      if (other != rank) streams_[other]->Write(relay);
+    }
+    return;
+  }
+  if (!message.has_done()) return;
+  if (!message.done().error().code().empty()) {
+    v1::Error error = message.done().error();
+    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(v1::ERROR_KIND_SYSTEM);
+    error.set_rank(rank);
+    error.set_host(gang_->ranks[rank].host);
+    error.set_phase("connect");
+    Finish(std::move(error));
+    return;
+  }
+  connected_[rank] = true;
+  Arrive(state::GangEvent::kRankConnected);
+  if (gang_->status.phase == state::GangPhase::kRunning) Finish(std::nullopt);
+}
+
+void GangFormation::OnConnectClosed(int rank, const absl::Status& status) {
+  if (finished_ || connected_[rank]) return;
+  const absl::Status cause =
+      status.ok() ? absl::UnavailableError("its Connect stream ended early") : status;
+  Finish(MakeError(cause, At(rank, "connect")));
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,58 @@
+// FORMING: every rank prepares the plan, then the ranks find each other.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_FORM_GANG_H_
+#define COXSWAIN_CONTROLLER_DRIVER_FORM_GANG_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/driver/deps.h"
+#include "controller/driver/errors.h"
+#include "controller/driver/gang.h"
+
+namespace coxswain::driver {
+
+struct FormArgs {
+  std::string output_dir;      // shared storage: a nonce written here must be readable by each rank
+  std::string checkpoint_dir;  // start from it, empty: base weights
+  int64_t start_step = 0;      // of that checkpoint
+};
+
+// Lives while its gang forms; destroying it stops that. The epoch must be durable before Start.
+class GangFormation {
+ public:
+  // nullopt: the gang is RUNNING and its fingerprint, memory and counters are filled in.
+  using Done = std::function<void(std::optional<v1::Error>)>;
+
+  GangFormation(const Deps& deps, Gang* gang, FormArgs args, Done done);
+  void Start();
+
+ private:
+  void WriteNonce();
+  void SendPrepare();
+  void OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response);
+  absl::Status CheckPrepared(int rank, const v1::PrepareResponse& response);
+  void OpenConnect();
+  void OnConnectMessage(int rank, const v1::ConnectResponse& message);
+  void OnConnectClosed(int rank, const absl::Status& status);
+  void Arrive(state::GangEvent event);
+  void Finish(std::optional<v1::Error> error);
+  Where At(int rank, const char* phase) const;
+
+  const Deps deps_;
+  Gang* const gang_;
+  const FormArgs args_;
+  Done done_;
+  bool finished_ = false;
+  std::string nonce_path_;
+  std::string nonce_;
+  std::vector<std::unique_ptr<Outgoing<v1::ConnectRequest>>> streams_;
+  std::vector<bool> connected_;
+  Lifetime lifetime_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_FORM_GANG_H_

@@ -1,0 +1,41 @@
+// The ranks of one epoch: who they are and how messages to them are fenced.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_GANG_H_
+#define COXSWAIN_CONTROLLER_DRIVER_GANG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "controller/state/gang_state.h"
+#include "controller/worker_transport.h"
+#include "coxswain/v1/common.pb.h"
+
+namespace coxswain::driver {
+
+struct Rank {
+  WorkerTarget target;
+  std::string host;
+  v1::MemoryBytes memory;  // allocated, from Prepare
+};
+
+struct Gang {
+  std::string job;
+  uint64_t term = 0;
+  uint64_t epoch = 0;
+  std::string plan_hash;   // 32 bytes
+  std::string plan_bytes;
+  std::vector<Rank> ranks;
+  state::GangStatus status;
+  std::string fingerprint;  // equal on all ranks, empty until prepared
+  int64_t start_step = 0;
+  int64_t applied_updates = 0;
+
+  int world_size() const { return static_cast<int>(ranks.size()); }
+  v1::Fence FenceOf(int rank) const;
+  // True when `fence` is exactly that of `rank` in this epoch.
+  bool IsCurrent(const v1::Fence& fence, int rank) const;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_GANG_H_

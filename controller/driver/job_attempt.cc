@@ -1,0 +1,314 @@
+// ADMITTED, FORMING, RECOVERING: one attempt to run, from reserved workers to the first command, and
+// what happens when it fails.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+#include "controller/driver/checkpoint_files.h"
+#include "controller/driver/job_driver.h"
+
+namespace coxswain::driver {
+namespace {
+
+// The n-th restart waits 0, 1, 2, 4 ... at most 30 seconds.
+int64_t BackoffNs(int restarts) {
+  if (restarts <= 1) return 0;
+  return std::min<int64_t>(int64_t{1} << std::min(restarts - 2, 5), 30) * 1'000'000'000;
+}
+
+}  // namespace
+
+struct JobDriver::Draft {
+  GangPlan plan;
+  std::optional<ResumePoint> resume;
+};
+
+void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
+  gang_ = std::make_shared<Gang>();
+  gang_->job = job().id();
+  gang_->term = deps_.registry->term();
+  gang_->status.world_size = static_cast<int32_t>(workers.size());
+  uint64_t memory = 0;
+  std::vector<std::string> ids;
+  for (const scheduler::Worker& worker : workers) {
+    gang_->ranks.push_back({.target = worker.target, .host = worker.hello.host(), .memory = {}});
+    ids.push_back(worker.target.id);
+    const uint64_t bytes = worker.hello.memory_bytes();
+    if (bytes > 0) memory = memory == 0 ? bytes : std::min(memory, bytes);
+  }
+  record_.Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"))
+      .IgnoreError();  // WantsWorkers held
+  record_.AddEvent("Admitted", "workers reserved", {{"workers", ids}});
+  DraftAttempt(memory);
+}
+
+void JobDriver::DraftAttempt(uint64_t memory_bytes) {
+  ResumeQuery query{.job = job().id(),
+                    .output_dir = spec_.output_dir,
+                    .recipe_hash = ToHex(curriculum_->recipe_hash()),
+                    .own_only = spec_.resume != "auto",
+                    .explicit_dir = ""};
+  if (spec_.resume.starts_with('/')) {
+    query.explicit_dir = spec_.resume;
+  } else if (spec_.resume != "auto" && spec_.resume != "never") {
+    absl::StatusOr<std::string> directory = hooks_.resolve_checkpoint(spec_.resume);
+    if (!directory.ok()) {
+      Fail(MakeError(directory.status(), {.phase = "resume"}));
+      return;
+    }
+    query.explicit_dir = *directory;
+  }
+  auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
+  deps_.loop->Offload(
+      [work = deps_.long_work, files = deps_.files, query, result, spec = spec_, id = job().id(),
+       curriculum = curriculum_, memory_bytes] {
+        Draft draft;
+        absl::StatusOr<std::optional<ResumePoint>> resume = FindResumePoint(files, query);
+        if (!resume.ok()) {
+          *result = resume.status();
+          return;
+        }
+        draft.resume = *std::move(resume);
+        absl::StatusOr<GangPlan> plan = work->plan(
+            {.job = id, .spec = &spec, .curriculum = curriculum.get(), .memory_bytes = memory_bytes});
+        if (!plan.ok()) {
+          *result = plan.status();
+          return;
+        }
+        draft.plan = *std::move(plan);
+        *result = std::move(draft);
+      },
+      lifetime_.Wrap([this, result] { OnDraft(*result); }));
+}
+
+void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
+  if (phase() != v1::JOB_STATE_ADMITTED) return;
+  if (!draft.ok()) {
+    AttemptFailed(MakeError(draft.status(), {.phase = "plan"}));
+    return;
+  }
+  start_state_ = draft->resume ? draft->resume->manifest.run : RunState();
+  gang_->plan_bytes = draft->plan.bytes;
+  gang_->plan_hash = draft->plan.hash;
+  if (draft->resume) {
+    for (const std::string& warning : draft->resume->warnings) {
+      record_.AddEvent("Warning", warning, nlohmann::json::object());
+    }
+  }
+  record_.Apply(state::JobEvent::kFormingStarted, "forming the gang").IgnoreError();  // ADMITTED
+  gang_->epoch = record_.status().epoch;
+  record_.edit().set_plan_hash(gang_->plan_hash);
+  *record_.edit().mutable_planned_memory() = draft->plan.memory;
+  for (const std::string& advice : draft->plan.advice) {
+    if (gang_->epoch == 1) record_.AddEvent("Advice", advice, nlohmann::json::object());
+  }
+  const std::string directory = draft->resume ? draft->resume->directory : "";
+  const absl::Status persisted = PersistEpoch(draft->plan, start_state_.step);
+  if (!persisted.ok()) {
+    AttemptFailed(MakeError(absl::UnavailableError(std::string(persisted.message())),
+                            {.phase = "store"}));
+    return;
+  }
+  if (draft->resume) {
+    record_.AddEvent("Resuming", absl::StrCat("from ", directory),
+                     {{"step", start_state_.step}, {"directory", directory}});
+    store::CheckpointRow row{.job = job().id(),
+                             .step = start_state_.step,
+                             .epoch = draft->resume->manifest.epoch,
+                             .directory = directory,
+                             .bytes = draft->resume->manifest.total_bytes(),
+                             .committed_unix_ms = deps_.loop->clock().UnixMs()};
+    const auto& known = job().checkpoints();
+    const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
+      return checkpoint.directory() == directory;
+    });
+    if (!is_known) {  // renamed without a row, or another job's
+      deps_.journal->batch().checkpoints.push_back(row);
+      *record_.edit().add_checkpoints() = InfoOf(draft->resume->manifest, directory);
+      record_.Changed();
+    }
+  }
+  UpdateProgress(start_state_);
+  deps_.metrics->Epoch(job().id(), gang_->epoch);
+  formation_ = std::make_unique<GangFormation>(
+      deps_, gang_.get(),
+      FormArgs{.output_dir = spec_.output_dir,
+               .checkpoint_dir = directory,
+               .start_step = start_state_.step},
+      lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }));
+  formation_->Start();
+}
+
+// Invariant driver-1: numbers before use.
+absl::Status JobDriver::PersistEpoch(const GangPlan& plan, int64_t start_step) {
+  store::Batch& batch = deps_.journal->batch();
+  batch.plans.push_back({plan.hash, plan.bytes});
+  batch.epochs.push_back({.job = job().id(),
+                          .epoch = gang_->epoch,
+                          .term = gang_->term,
+                          .plan_hash = plan.hash,
+                          .fingerprint = gang_->fingerprint,
+                          .world_size = gang_->world_size(),
+                          .start_step = start_step});
+  return deps_.journal->Flush();
+}
+
+void JobDriver::OnFormed(std::optional<v1::Error> error) {
+  Bury(formation_);
+  if (error) {
+    AttemptFailed(*error);
+    return;
+  }
+  deps_.journal->batch().epochs.push_back({.job = job().id(),
+                                           .epoch = gang_->epoch,
+                                           .term = gang_->term,
+                                           .plan_hash = gang_->plan_hash,
+                                           .fingerprint = gang_->fingerprint,
+                                           .world_size = gang_->world_size(),
+                                           .start_step = gang_->start_step});
+  LoadRecordedSteps();
+  std::vector<std::string> ids;
+  for (const Rank& rank : gang_->ranks) {
+    ids.push_back(rank.target.id);
+    deps_.registry->StepsStarted(rank.target.incarnation);
+  }
+  record_.AddEvent("GangFormed",
+                   absl::StrCat("epoch ", gang_->epoch, " of ", ids.size(), " ranks, from step ",
+                                gang_->start_step),
+                   {{"epoch", gang_->epoch},
+                    {"workers", ids},
+                    {"start_step", gang_->start_step},
+                    {"fingerprint", gang_->fingerprint}});
+  record_.Apply(state::JobEvent::kFormed, "running").IgnoreError();  // FORMING
+  SayFlush();
+  StartRun();
+}
+
+// Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,
+// unless world size or fingerprint changed.
+void JobDriver::LoadRecordedSteps() {
+  recorded_.clear();
+  store::Store* store = deps_.journal->store();
+  absl::StatusOr<std::vector<store::EpochRow>> epochs = store->Epochs(job().id());
+  absl::StatusOr<std::vector<store::StepRow>> steps =
+      store->Steps(job().id(), gang_->start_step);
+  if (!epochs.ok() || !steps.ok()) return;
+  bool differs = false;
+  for (const store::StepRow& row : *steps) {
+    const auto epoch = std::find_if(epochs->begin(), epochs->end(), [&](const auto& candidate) {
+      return candidate.epoch == row.epoch;
+    });
+    const bool comparable = epoch != epochs->end() &&
+                            epoch->fingerprint == gang_->fingerprint &&
+                            epoch->world_size == gang_->world_size();
+    if (comparable) recorded_[row.step] = row;
+    differs = differs || !comparable;
+  }
+  if (differs) {
+    record_.AddEvent("Warning",
+                     "some replayed steps ran under another fingerprint or world size: they are "
+                     "not compared bit by bit",
+                     {{"fingerprint", gang_->fingerprint}});
+  }
+}
+
+void JobDriver::StartRun() {
+  StepRunArgs args;
+  args.curriculum = curriculum_.get();
+  args.rules = {.total_steps = curriculum_->total_steps(),
+                .eval_steps = spec_.eval_steps,
+                .save_steps = spec_.save_steps,
+                .has_eval = !curriculum_->eval_bins().empty()};
+  args.start = start_state_;
+  args.start.applied_updates = gang_->applied_updates;
+  args.patience = spec_.early_stopping_patience;
+  args.end_at = row().stop_at_step;
+  StepRunEvents events;
+  events.on_step = [this](const StepResult& result, const InFlight& command) {
+    OnStep(result, command);
+  };
+  events.on_eval = [this](const EvalPoint& point, bool is_best) { OnEval(point, is_best); };
+  events.on_snapshot = [this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); };
+  events.on_end = [this] { OnEnd(); };
+  events.on_failed = [this](const v1::Error& error) { AttemptFailed(error); };
+  run_ = std::make_shared<StepRun>(deps_, gang_.get(), std::move(args), std::move(events));
+  run_->Start();
+}
+
+void JobDriver::AttemptFailed(const v1::Error& error) {
+  record_.AddEvent("AttemptFailed", Describe(error),
+                   {{"epoch", gang_ ? gang_->epoch : 0},
+                    {"code", error.code()},
+                    {"kind", error.kind() == v1::ERROR_KIND_USER ? "user" : "system"},
+                    {"rank", error.rank()},
+                    {"host", error.host()},
+                    {"phase", error.phase()}});
+  const bool draining = phase() == v1::JOB_STATE_DRAINING;
+  if (error.kind() == v1::ERROR_KIND_USER && !draining) {
+    Fail(error);
+    return;
+  }
+  if (!draining && record_.status().restarts >= spec_.max_restarts) {
+    v1::Error last = error;
+    last.set_message(absl::StrCat(error.message(), " (gave up after ", spec_.max_restarts,
+                                  " restarts, resources.max_restarts)"));
+    Fail(last);
+    return;
+  }
+  TearDown(Describe(error));
+  const absl::Status status = record_.Apply(
+      state::JobEvent::kAttemptFailed,
+      draining ? absl::StrCat("drained by force: ", Describe(error))
+               : absl::StrCat("to be tried again from the last checkpoint: ", Describe(error)));
+  if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
+    deps_.metrics->Restart(job().id(), error.phase());
+    const int64_t wait = BackoffNs(record_.status().restarts);
+    not_before_ns_ = deps_.loop->clock().NowNs() + wait;
+    deps_.loop->After(std::chrono::milliseconds(wait / 1'000'000 + 1),
+                      lifetime_.Wrap([this] { hooks_.reschedule(); }));
+  }
+  SayFlush();
+  if (phase() == v1::JOB_STATE_QUEUED) Prepare();
+  hooks_.reschedule();
+}
+
+void JobDriver::Fail(const v1::Error& error) {
+  TearDown(Describe(error));
+  *record_.edit().mutable_error() = error;
+  record_.Apply(state::JobEvent::kFailed, absl::StrCat("failed: ", Describe(error)))
+      .IgnoreError();  // every non-terminal state takes it
+  lifetime_.Reset();
+  SayFlush();
+  hooks_.reschedule();
+}
+
+// Ends the gang without its consent. Every rank is told to abort and is free when it says so.
+void JobDriver::TearDown(const std::string& reason) {
+  lifetime_.Reset();
+  deps_.loop->CancelTimer(drain_timer_);
+  Bury(formation_);
+  Bury(saver_);
+  if (gang_ != nullptr) {
+    for (int rank = 0; rank < gang_->world_size(); ++rank) {
+      const std::string& incarnation = gang_->ranks[rank].target.incarnation;
+      if (gang_->epoch == 0) {  // reserved, never told
+        deps_.registry->Released(incarnation);
+      } else {
+        deps_.registry->AbortAndFree(incarnation, gang_->FenceOf(rank), reason);
+      }
+    }
+    if (auto next = state::Transition(gang_->status, state::GangEvent::kAbortRequested); next.ok()) {
+      gang_->status = *next;
+    }
+  }
+  // The gang goes last: run and saver look at it until they are gone.
+  auto dead = std::make_pair(std::move(gang_), std::move(run_));
+  gang_.reset();
+  run_.reset();
+  deps_.loop->Post([dead] {});
+}
+
+}  // namespace coxswain::driver

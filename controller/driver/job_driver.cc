@@ -1,0 +1,113 @@
+#include "controller/driver/job_driver.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+
+namespace coxswain::driver {
+
+JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks)
+    : deps_(deps),
+      record_(deps.loop, deps.journal, deps.metrics, std::move(row)),
+      spec_(std::move(spec)),
+      hooks_(std::move(hooks)) {}
+
+JobDriver::~JobDriver() {
+  if (prepare_cancelled_) prepare_cancelled_->store(true);
+}
+
+void JobDriver::SayFlush() {
+  deps_.journal->Flush().IgnoreError();  // kept and tried again by the journal
+}
+
+void JobDriver::TakeUp(bool after_restart) {
+  if (after_restart) {
+    record_.Apply(state::JobEvent::kControllerRestarted, "the controller restarted")
+        .IgnoreError();  // every state takes it
+    SayFlush();
+  }
+  if (phase() == v1::JOB_STATE_QUEUED) Prepare();
+  if (phase() == v1::JOB_STATE_EXPORTING) Export();
+}
+
+absl::Status JobDriver::Pause() {
+  const v1::JobState before = phase();
+  RETURN_IF_ERROR(record_.Apply(state::JobEvent::kPauseRequested, "pause requested"));
+  if (before == v1::JOB_STATE_PREPARING) {
+    prepare_cancelled_->store(true);
+    lifetime_.Reset();
+  } else if (before == v1::JOB_STATE_ADMITTED || before == v1::JOB_STATE_FORMING) {
+    TearDown("paused");
+  } else if (before == v1::JOB_STATE_RUNNING) {
+    DrainDeadline();
+    run_->Drain(/*with_snapshot=*/true);
+  }
+  SayFlush();
+  hooks_.reschedule();
+  return absl::OkStatus();
+}
+
+absl::Status JobDriver::Cancel() {
+  const v1::JobState before = phase();
+  RETURN_IF_ERROR(record_.Apply(state::JobEvent::kCancelRequested, "cancel requested"));
+  if (phase() == v1::JOB_STATE_DRAINING) {
+    DrainDeadline();
+    run_->Drain(/*with_snapshot=*/false);
+  } else {
+    if (prepare_cancelled_) prepare_cancelled_->store(true);
+    if (before == v1::JOB_STATE_ADMITTED || before == v1::JOB_STATE_FORMING) TearDown("cancelled");
+    lifetime_.Reset();
+  }
+  SayFlush();
+  hooks_.reschedule();
+  return absl::OkStatus();
+}
+
+absl::Status JobDriver::Resume(int64_t steps) {
+  if (steps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps must be 0 (until the end) or more, got ", steps));
+  }
+  RETURN_IF_ERROR(record_.Apply(
+      state::JobEvent::kResumed,
+      steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed")));
+  record_.SetStopAt(steps > 0 ? job().progress().step() + steps : 0);
+  record_.Changed();
+  SayFlush();
+  Prepare();
+  return absl::OkStatus();
+}
+
+bool JobDriver::WantsWorkers() const {
+  return (phase() == v1::JOB_STATE_READY || phase() == v1::JOB_STATE_RECOVERING) &&
+         deps_.loop->clock().NowNs() >= not_before_ns_;
+}
+
+void JobDriver::WorkerLost(const std::string& incarnation, const std::string& reason) {
+  if (gang_ == nullptr) return;
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    if (gang_->ranks[rank].target.incarnation != incarnation) continue;
+    const absl::Status status = absl::UnavailableError(absl::StrCat("worker lost: ", reason));
+    if (run_ != nullptr) {
+      run_->RankFailed(rank, status);
+    } else {
+      AttemptFailed(MakeError(status, {rank, gang_->ranks[rank].host, "form"}));
+    }
+    return;
+  }
+}
+
+void JobDriver::WorkerDraining(const std::string& worker) {
+  if (phase() != v1::JOB_STATE_RUNNING) return;
+  const absl::Status status = record_.Apply(
+      state::JobEvent::kPreempted, absl::StrCat("worker ", worker, " is leaving: draining"));
+  if (!status.ok()) return;
+  DrainDeadline();
+  run_->Drain(/*with_snapshot=*/true);
+  SayFlush();
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,127 @@
+// The life of one job: prepare data, form a gang, run steps, commit, recover, export.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+#include "controller/driver/checkpoint_saver.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/form_gang.h"
+#include "controller/driver/job_record.h"
+#include "controller/driver/step_run.h"
+
+namespace coxswain::driver {
+
+struct JobHooks {
+  std::function<void()> reschedule;  // a job or workers became available
+  // Directory of a committed checkpoint of another job, for `resume: <job>[:step]`.
+  std::function<absl::StatusOr<std::string>(const std::string& resume)> resolve_checkpoint;
+};
+
+// Loop thread only. job_driver.cc: what users ask; job_prepare.cc, job_attempt.cc, job_results.cc,
+// job_finish.cc: the phases.
+class JobDriver {
+ public:
+  JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
+  ~JobDriver();
+
+  const v1::Job& job() const { return record_.job(); }
+  const store::JobRow& row() const { return record_.row(); }
+  const config::JobSpec& spec() const { return spec_; }
+  v1::JobState phase() const { return record_.phase(); }
+
+  // Takes up a job that was just submitted or found in the store at start.
+  void TakeUp(bool after_restart);
+
+  // What users ask. FailedPrecondition names the state when it does not allow that.
+  absl::Status Pause();
+  absl::Status Cancel();
+  absl::Status Resume(int64_t steps);
+
+  // READY or RECOVERING and not waiting after a failure.
+  bool WantsWorkers() const;
+  int64_t not_before_ns() const { return not_before_ns_; }  // end of the wait after a failure
+  // Workers were reserved for this job: worker i is rank i.
+  void Admit(const std::vector<scheduler::Worker>& workers);
+  void WorkerLost(const std::string& incarnation, const std::string& reason);
+  void WorkerDraining(const std::string& worker);
+
+  const Gang* gang() const { return gang_.get(); }  // null outside ADMITTED..DRAINING
+  int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
+
+ private:
+  // job_prepare.cc
+  void Prepare();
+  void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
+
+  // job_attempt.cc
+  struct Draft;  // what the pool finds out before a gang forms
+  void DraftAttempt(uint64_t memory_bytes);
+  void OnDraft(const absl::StatusOr<Draft>& draft);
+  absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
+  void OnFormed(std::optional<v1::Error> error);
+  void LoadRecordedSteps();
+  void StartRun();
+  void AttemptFailed(const v1::Error& error);
+  void Fail(const v1::Error& error);
+  void TearDown(const std::string& reason);
+
+  // job_results.cc
+  void OnStep(const StepResult& result, const InFlight& command);
+  void CheckReplay(const StepResult& result);
+  void OnEval(const EvalPoint& point, bool is_best);
+  void OnSnapshot(int64_t step, int64_t sent_ns);
+  void OnSaved(const Manifest& manifest, int64_t sent_ns);
+  void Retain();
+  void UpdateProgress(const RunState& run);
+  v1::CheckpointInfo InfoOf(const Manifest& manifest, const std::string& directory) const;
+
+  // job_finish.cc
+  void OnEnd();
+  void ReleaseGang();
+  void Drained();
+  void DrainDeadline();
+  void Export();
+
+  void SayFlush();  // commits what a user or a worker may rely on next
+  template <typename T>
+  void Bury(T& dead);  // destroys after the current callback
+
+  const Deps deps_;
+  JobRecord record_;
+  const config::JobSpec spec_;
+  const JobHooks hooks_;
+
+  std::shared_ptr<std::atomic<bool>> prepare_cancelled_;
+  std::shared_ptr<const Curriculum> curriculum_;
+
+  std::shared_ptr<Gang> gang_;  // shared with what still ends it
+  std::unique_ptr<GangFormation> formation_;
+  std::shared_ptr<StepRun> run_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  RunState start_state_;
+  std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
+  std::string replay_divergence_;               // set when it did not
+  int64_t not_before_ns_ = 0;
+  double committed_seconds_ = 0;
+  Loop::TimerId drain_timer_ = 0;
+  Lifetime lifetime_;  // cut when an attempt or a preparation ends
+};
+
+template <typename T>
+void JobDriver::Bury(T& dead) {
+  if (!dead) return;
+  std::shared_ptr<typename T::element_type> body(std::move(dead));
+  deps_.loop->Post([body] {});
+}
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_

@@ -1,0 +1,80 @@
+// PREPARING: tokens, bins and steps of the job, on the pool.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "controller/driver/job_driver.h"
+
+namespace coxswain::driver {
+namespace {
+
+nlohmann::json SummaryJson(const v1::DatasetSummary& data, int64_t total_steps) {
+  return {{"records_read", data.records_read()},
+          {"documents", data.documents()},
+          {"dropped_too_long", data.dropped_too_long()},
+          {"truncated", data.truncated()},
+          {"bad_records", data.bad_records()},
+          {"no_target", data.no_target()},
+          {"tokens", data.tokens()},
+          {"targets", data.targets()},
+          {"longest_document", data.longest_document()},
+          {"bins", data.bins()},
+          {"packing_efficiency", data.packing_efficiency()},
+          {"eval_documents", data.eval_documents()},
+          {"eval_targets", data.eval_targets()},
+          {"total_steps", total_steps}};
+}
+
+}  // namespace
+
+void JobDriver::Prepare() {
+  const absl::Status status = record_.Apply(state::JobEvent::kPrepareStarted, "preparing data");
+  if (!status.ok()) return;
+  if (curriculum_ != nullptr) {  // paused and resumed under one controller
+    OnPrepared(curriculum_);
+    return;
+  }
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  prepare_cancelled_ = cancelled;
+  Loop* loop = deps_.loop;
+  auto show = lifetime_.Wrap([this](double fraction) {
+    record_.edit().mutable_progress()->set_prepare_fraction(fraction);
+    record_.Changed();
+  });
+  PrepareHooks hooks{
+      .progress = [loop, show](double fraction) { loop->Post([show, fraction]() mutable { show(fraction); }); },
+      .cancelled = [cancelled] { return cancelled->load(); }};
+  auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
+  loop->Offload([work = deps_.long_work, spec = spec_, hooks,
+                 result] { *result = work->prepare(spec, hooks); },
+                lifetime_.Wrap([this, result] { OnPrepared(*result); }));
+}
+
+void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
+  if (phase() != v1::JOB_STATE_PREPARING) return;
+  if (!result.ok()) {
+    Fail(MakeError(result.status(), {.phase = "prepare_data"}));
+    return;
+  }
+  curriculum_ = *result;
+  v1::Job& job = record_.edit();
+  *job.mutable_data() = curriculum_->summary();
+  job.set_recipe_hash(curriculum_->recipe_hash());
+  job.mutable_progress()->set_total_steps(curriculum_->total_steps());
+  job.mutable_progress()->set_prepare_fraction(1.0);
+  deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
+  deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
+  record_.AddEvent("DataPrepared",
+                   absl::StrCat(job.data().documents(), " documents, ", job.data().tokens(),
+                                " tokens, ", curriculum_->total_steps(), " steps"),
+                   SummaryJson(job.data(), curriculum_->total_steps()));
+  for (const std::string& warning : curriculum_->warnings()) {
+    record_.AddEvent("Warning", warning, nlohmann::json::object());
+  }
+  record_.Apply(state::JobEvent::kPrepared, "waiting for workers").IgnoreError();  // PREPARING here
+  SayFlush();
+  hooks_.reschedule();
+}
+
+}  // namespace coxswain::driver

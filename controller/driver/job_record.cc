@@ -1,0 +1,76 @@
+#include "controller/driver/job_record.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+
+namespace coxswain::driver {
+
+JobRecord::JobRecord(Loop* loop, Journal* journal, Metrics* metrics, store::JobRow row)
+    : loop_(loop), journal_(journal), metrics_(metrics), row_(std::move(row)) {
+  status_.phase = row_.job.state();
+  status_.epoch = row_.job.epoch();
+  status_.restarts = row_.job.restarts();
+  status_.drain_goal = static_cast<v1::JobState>(row_.drain_goal);
+  metrics_->JobStateIs(id(), status_.phase);
+}
+
+absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason) {
+  absl::StatusOr<state::JobStatus> next = state::Transition(status_, event);
+  if (!next.ok()) {
+    return absl::Status(next.status().code(),
+                        absl::StrCat("job ", id(), ": ", std::string(next.status().message())));
+  }
+  const v1::JobState before = status_.phase;
+  if (*next == status_) return absl::OkStatus();
+  status_ = *next;
+  v1::Job& job = row_.job;
+  job.set_state(status_.phase);
+  job.set_epoch(status_.epoch);
+  job.set_restarts(status_.restarts);
+  row_.drain_goal = status_.drain_goal;
+  const int64_t now = loop_->clock().UnixMs();
+  if (status_.phase == v1::JOB_STATE_RUNNING && job.started_unix_ms() == 0) {
+    job.set_started_unix_ms(now);
+  }
+  if (state::IsTerminal(status_.phase)) {
+    job.set_finished_unix_ms(now);
+    metrics_->JobEnded(id(), status_.phase);
+  }
+  metrics_->JobStateIs(id(), status_.phase);
+  const std::string from(state::PhaseName(before));
+  const std::string to(state::PhaseName(status_.phase));
+  AddEvent("StateChanged", reason.empty() ? absl::StrCat(from, " -> ", to) : reason,
+           {{"from", from}, {"to", to}, {"event", std::string(state::EventName(event))},
+            {"epoch", status_.epoch}});
+  return absl::OkStatus();
+}
+
+void JobRecord::Changed() {
+  row_.job.set_version(row_.job.version() + 1);
+  journal_->PutJob(row_);
+  journal_->Touch();
+}
+
+void JobRecord::AddEvent(const std::string& type, const std::string& message,
+                         const nlohmann::json& data) {
+  v1::JobEvent event;
+  event.set_job(id());
+  event.set_time_unix_ms(loop_->clock().UnixMs());
+  event.set_type(type);
+  event.set_message(message);
+  event.set_data_json(data.dump());
+  event.set_state(status_.phase);
+  journal_->batch().events.push_back(std::move(event));
+  if (type != "StepDone") {
+    log::Info(message, {{"job", id()}, {"epoch", status_.epoch}, {"event", type}});
+  } else {
+    log::Debug(message, {{"job", id()}, {"epoch", status_.epoch}, {"event", type}});
+  }
+  Changed();
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,47 @@
+// A job as it is stored and shown: every change of it goes through here.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/status.h"
+#include "controller/driver/journal.h"
+#include "controller/driver/metrics.h"
+#include "controller/state/job_state.h"
+#include "controller/store/store.h"
+
+namespace coxswain::driver {
+
+class JobRecord {
+ public:
+  JobRecord(Loop* loop, Journal* journal, Metrics* metrics, store::JobRow row);
+
+  const std::string& id() const { return row_.job.id(); }
+  const v1::Job& job() const { return row_.job; }
+  const store::JobRow& row() const { return row_; }
+  v1::JobState phase() const { return status_.phase; }
+  const state::JobStatus& status() const { return status_; }
+
+  // Moves the job by state::Transition, with a StateChanged event. FailedPrecondition when that
+  // cannot happen; nothing is changed then.
+  absl::Status Apply(state::JobEvent event, const std::string& reason);
+  // The job's visible fields; call Changed afterwards.
+  v1::Job& edit() { return row_.job; }
+  void SetStopAt(int64_t step) { row_.stop_at_step = step; }
+  void Changed();  // version + 1, written with the next commit
+  // Appends to the job's history.
+  void AddEvent(const std::string& type, const std::string& message, const nlohmann::json& data);
+
+ private:
+  Loop* const loop_;
+  Journal* const journal_;
+  Metrics* const metrics_;
+  store::JobRow row_;
+  state::JobStatus status_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_

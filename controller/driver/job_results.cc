@@ -1,0 +1,284 @@
+// RUNNING: what committed steps, evaluations and snapshots mean for the job.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/hash.h"
+#include "controller/driver/checkpoint_files.h"
+#include "controller/driver/job_driver.h"
+#include "controller/driver/trainer_state.h"
+
+namespace coxswain::driver {
+namespace {
+
+using nlohmann::json;
+
+json RanksJson(const InFlight& command) {
+  json ranks = json::array();
+  for (size_t rank = 0; rank < command.results.size(); ++rank) {
+    const v1::Done& done = *command.results[rank];
+    ranks.push_back({{"rank", rank},
+                     {"loss_sum", done.loss_sum()},
+                     {"targets", done.targets()},
+                     {"tokens", done.tokens()},
+                     {"bins", command.bins[rank]},
+                     {"seconds",
+                      {{"forward", done.seconds().forward()},
+                       {"backward", done.seconds().backward()},
+                       {"comm", done.seconds().comm()},
+                       {"optimizer", done.seconds().optimizer()},
+                       {"step", done.seconds().step()}}}});
+  }
+  return ranks;
+}
+
+void KeepHighest(const v1::MemoryBytes& seen, v1::MemoryBytes* highest) {
+  highest->set_weights(std::max(highest->weights(), seen.weights()));
+  highest->set_gradients(std::max(highest->gradients(), seen.gradients()));
+  highest->set_optimizer(std::max(highest->optimizer(), seen.optimizer()));
+  highest->set_activations(std::max(highest->activations(), seen.activations()));
+  highest->set_workspace(std::max(highest->workspace(), seen.workspace()));
+  highest->set_peak(std::max(highest->peak(), seen.peak()));
+}
+
+}  // namespace
+
+void JobDriver::UpdateProgress(const RunState& run) {
+  v1::Progress& progress = *record_.edit().mutable_progress();
+  progress.set_step(run.step);
+  progress.set_tokens(run.tokens);
+  progress.set_skipped_steps(run.skipped.total);
+  progress.set_pass(run.step < progress.total_steps() ? curriculum_->pass_of_step(run.step)
+                                                      : progress.pass());
+  progress.set_has_eval(!run.evals.empty());
+  if (!run.evals.empty()) {
+    progress.set_eval_loss(run.evals.back().loss);
+    if (run.evals.front().step == 0) progress.set_first_eval_loss(run.evals.front().loss);
+  }
+  if (run.early_stop.best) {
+    progress.set_best_eval_loss(run.early_stop.best->loss);
+    progress.set_best_step(run.early_stop.best->step);
+  }
+  deps_.metrics->Progress(job().id(), progress.step(), progress.total_steps());
+  record_.Changed();
+}
+
+void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
+  const StepTiming& timing = run_->timing();
+  const double rate = timing.tokens_per_second();
+  const double lr = curriculum_->learning_rate(result.step);
+  const int64_t total = curriculum_->total_steps();
+  v1::Progress& progress = *record_.edit().mutable_progress();
+  progress.set_loss(result.loss);
+  progress.set_grad_norm(result.grad_norm);
+  progress.set_learning_rate(lr);
+  progress.set_tokens_per_second(rate);
+  progress.set_eta_seconds(static_cast<double>(total - result.step - 1) *
+                           timing.seconds_per_step());
+  for (const auto& done : command.results) {
+    KeepHighest(done->memory(), record_.edit().mutable_measured_memory());
+  }
+  UpdateProgress(run_->state());
+  CheckReplay(result);
+  deps_.journal->batch().steps.push_back({.job = job().id(),
+                                          .step = result.step,
+                                          .epoch = gang_->epoch,
+                                          .loss_bits = result.loss_bits,
+                                          .gnorm_bits = result.gnorm_bits,
+                                          .tokens = result.tokens,
+                                          .learning_rate = lr});
+  const double seconds = timing.last_seconds();
+  record_.AddEvent(
+      "StepDone",
+      absl::StrFormat("step %d/%d loss %.4f grad norm %.4f", result.step + 1, total, result.loss,
+                      result.grad_norm),
+      {{"step", result.step + 1},
+       {"total_steps", total},
+       {"epoch", gang_->epoch},
+       {"loss", result.loss},
+       {"grad_norm", result.grad_norm},
+       {"learning_rate", lr},
+       {"tokens", result.tokens},
+       {"tokens_per_second", rate},
+       {"seconds", seconds},
+       {"pass", curriculum_->pass_of_step(result.step)},
+       {"applied", result.applied},
+       {"ranks", RanksJson(command)}});
+  if (!result.applied) {
+    record_.AddEvent("StepSkipped",
+                     absl::StrCat("step ", result.step + 1,
+                                  " had a non-finite gradient norm: its update was skipped"),
+                     {{"step", result.step + 1}, {"ranks", RanksJson(command)}});
+  }
+  deps_.metrics->Step(job().id(), {.loss = result.loss,
+                                   .grad_norm = result.grad_norm,
+                                   .learning_rate = lr,
+                                   .tokens = result.tokens,
+                                   .tokens_per_second = rate,
+                                   .seconds = seconds,
+                                   .finished_steps = result.step + 1,
+                                   .total_steps = total,
+                                   .eta_seconds = progress.eta_seconds(),
+                                   .applied = result.applied});
+  if (!recorded_.contains(result.step)) committed_seconds_ += seconds;
+  const double wall =
+      static_cast<double>(deps_.loop->clock().UnixMs() - job().started_unix_ms()) * 1e-3;
+  if (wall > 0) deps_.metrics->Goodput(job().id(), std::min(1.0, committed_seconds_ / wall));
+}
+
+// Invariant driver-6: a replayed step reproduces the recorded bits.
+void JobDriver::CheckReplay(const StepResult& result) {
+  const auto before = recorded_.find(result.step);
+  if (before == recorded_.end()) return;
+  const store::StepRow& row = before->second;
+  if (row.loss_bits == result.loss_bits && row.gnorm_bits == result.gnorm_bits) return;
+  const std::string message = absl::StrFormat(
+      "step %d replayed in epoch %d gave loss %.17g and grad norm %.17g, epoch %d gave %.17g and "
+      "%.17g: a bug or silent corruption",
+      result.step, gang_->epoch, result.loss, result.grad_norm, row.epoch,
+      std::bit_cast<double>(row.loss_bits), std::bit_cast<double>(row.gnorm_bits));
+  record_.AddEvent("ReplayDivergence", message,
+                   {{"step", result.step + 1}, {"epoch", gang_->epoch}, {"before", row.epoch}});
+  if (!replay_divergence_.empty()) return;
+  replay_divergence_ = message;
+  deps_.loop->Post(lifetime_.Wrap([this] {
+    v1::Error error = MakeError(absl::DataLossError(absl::StrCat("ReplayDivergence: ",
+                                                                 replay_divergence_)),
+                                {.phase = "train"});
+    Fail(error);
+  }));
+}
+
+void JobDriver::OnEval(const EvalPoint& point, bool is_best) {
+  UpdateProgress(run_->state());
+  deps_.metrics->Eval(job().id(), point.loss);
+  record_.AddEvent("EvalDone",
+                   absl::StrFormat("evaluation at step %d: loss %.4f%s", point.step, point.loss,
+                                   is_best ? " (best so far)" : ""),
+                   {{"step", point.step}, {"eval_loss", point.loss}, {"best", is_best}});
+  if (run_->state().early_stop.Exhausted(spec_.early_stopping_patience)) {
+    record_.AddEvent("EarlyStopped",
+                     absl::StrCat("no improvement in ",
+                                  run_->state().early_stop.without_improvement, " evaluations"),
+                     {{"step", point.step},
+                      {"best_step", run_->state().early_stop.best->step},
+                      {"best_eval_loss", run_->state().early_stop.best->loss}});
+  }
+}
+
+void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
+  CommitRequest request;
+  request.output_dir = spec_.output_dir;
+  Manifest& manifest = request.manifest;
+  manifest.job = job().id();
+  manifest.term = gang_->term;
+  manifest.epoch = gang_->epoch;
+  manifest.recipe_hash = ToHex(curriculum_->recipe_hash());
+  manifest.plan_hash = ToHex(gang_->plan_hash);
+  manifest.fingerprint = gang_->fingerprint;
+  manifest.world_size = gang_->world_size();
+  manifest.pass = curriculum_->passes_after(step);
+  manifest.run = run_->state();
+  SayFlush();  // the history below reads the committed steps
+  absl::StatusOr<std::vector<store::StepRow>> steps = deps_.journal->store()->Steps(job().id(), 0);
+  request.trainer_state = TrainerStateJson({.spec = spec_,
+                                            .curriculum = *curriculum_,
+                                            .run = manifest.run,
+                                            .steps = steps.ok() ? *steps
+                                                                : std::vector<store::StepRow>()});
+  CheckpointSaver::Done done;
+  done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
+  done.failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
+  saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request),
+                                             std::move(done));
+  saver_->Start();
+}
+
+v1::CheckpointInfo JobDriver::InfoOf(const Manifest& manifest, const std::string& directory) const {
+  v1::CheckpointInfo info;
+  info.set_step(manifest.run.step);
+  info.set_directory(directory);
+  info.set_bytes(manifest.total_bytes());
+  info.set_committed_unix_ms(deps_.loop->clock().UnixMs());
+  const auto& evals = manifest.run.evals;
+  if (!evals.empty() && evals.back().step == manifest.run.step) {
+    info.set_eval_loss(evals.back().loss);
+    info.set_has_eval(true);
+  }
+  return info;
+}
+
+void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
+  Bury(saver_);
+  const v1::CheckpointInfo info =
+      InfoOf(manifest, CheckpointDirectory(spec_.output_dir, manifest.run.step));
+  deps_.journal->batch().checkpoints.push_back({.job = job().id(),
+                                                .step = info.step(),
+                                                .epoch = manifest.epoch,
+                                                .directory = info.directory(),
+                                                .bytes = info.bytes(),
+                                                .committed_unix_ms = info.committed_unix_ms(),
+                                                .eval_loss = info.eval_loss(),
+                                                .has_eval = info.has_eval()});
+  auto& known = *record_.edit().mutable_checkpoints();
+  known.erase(std::remove_if(known.begin(), known.end(),
+                             [&](const auto& old) { return old.step() == info.step(); }),
+              known.end());
+  *record_.edit().add_checkpoints() = info;
+  const double seconds =
+      static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
+  deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
+  record_.AddEvent("CheckpointCommitted", absl::StrCat("checkpoint of step ", info.step()),
+                   {{"step", info.step()},
+                    {"directory", info.directory()},
+                    {"bytes", info.bytes()},
+                    {"seconds", seconds}});
+  SayFlush();
+  Retain();
+  if (run_ != nullptr) run_->SaveFinished();
+}
+
+// The new checkpoint was read back when it was committed, so older ones may go.
+void JobDriver::Retain() {
+  std::vector<int64_t> steps;
+  for (const v1::CheckpointInfo& info : job().checkpoints()) {
+    if (info.directory() == CheckpointDirectory(spec_.output_dir, info.step())) {
+      steps.push_back(info.step());
+    }
+  }
+  const auto& best = run_->state().early_stop.best;
+  const std::vector<int64_t> old =
+      Superseded(steps, spec_.save_total_limit, best ? best->step : -1);
+  auto& known = *record_.edit().mutable_checkpoints();
+  for (const int64_t step : old) {
+    const auto it = std::find_if(known.begin(), known.end(),
+                                 [&](const auto& info) { return info.step() == step; });
+    if (it == known.end()) continue;
+    const std::string directory = it->directory();
+    deps_.journal->batch().checkpoints.push_back({.job = job().id(),
+                                                  .step = step,
+                                                  .epoch = 0,
+                                                  .directory = directory,
+                                                  .bytes = it->bytes(),
+                                                  .committed_unix_ms = it->committed_unix_ms(),
+                                                  .eval_loss = it->eval_loss(),
+                                                  .has_eval = it->has_eval(),
+                                                  .deleted = true});
+    known.erase(it);
+    record_.AddEvent("CheckpointDeleted",
+                     absl::StrCat("checkpoint of step ", step, " is superseded"),
+                     {{"step", step}, {"directory", directory}});
+    Files* files = deps_.files;
+    deps_.loop->Offload([files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
+  }
+  Files* files = deps_.files;
+  deps_.loop->Offload([files, output_dir = spec_.output_dir, epoch = gang_->epoch] {
+    SweepStaging(files, output_dir, epoch).IgnoreError();
+  }, [] {});
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,261 @@
+#include "controller/driver/job_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/job_parser.h"
+#include "common/logging.h"
+#include "common/status_macros.h"
+
+namespace coxswain::driver {
+namespace {
+
+constexpr std::chrono::minutes kKeepMetrics{5};  // after the end of a job
+
+std::string DeviceName(config::Device device) {
+  return device == config::Device::kCuda ? "cuda" : "cpu";
+}
+
+// States in which a job may write its output directory.
+bool WritesOutput(v1::JobState phase) {
+  switch (phase) {
+    case v1::JOB_STATE_ADMITTED:
+    case v1::JOB_STATE_FORMING:
+    case v1::JOB_STATE_RUNNING:
+    case v1::JOB_STATE_DRAINING:
+    case v1::JOB_STATE_RECOVERING:
+    case v1::JOB_STATE_EXPORTING:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+JobTable::JobTable(const Deps& deps) : deps_(deps) {
+  deps_.registry->SetListener(
+      {.on_free = [this] { Reschedule(); },
+       .on_lost =
+           [this](const scheduler::Worker& worker, const std::string& reason) {
+             const auto it = jobs_.find(worker.job);
+             if (it != jobs_.end()) it->second->WorkerLost(worker.target.incarnation, reason);
+           },
+       .on_draining =
+           [this](const scheduler::Worker& worker) {
+             const auto it = jobs_.find(worker.job);
+             if (it != jobs_.end()) it->second->WorkerDraining(worker.target.id);
+           }});
+  Observe();
+}
+
+JobHooks JobTable::Hooks() {
+  return {.reschedule = [this] { Reschedule(); },
+          .resolve_checkpoint = [this](const std::string& resume) {
+            return ResolveCheckpoint(resume);
+          }};
+}
+
+absl::Status JobTable::Recover() {
+  ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm());
+  deps_.registry->SetTerm(term);
+  ASSIGN_OR_RETURN(std::vector<store::JobRow> rows, deps_.journal->store()->Jobs());
+  log::Info("recovering", {{"term", term}, {"jobs", static_cast<int64_t>(rows.size())}});
+  for (store::JobRow& row : rows) {
+    last_order_ = std::max(last_order_, row.order);
+    config::ParsedJob parsed = config::ParseJob(row.job.yaml(), row.base_dir);
+    const std::string id = row.job.id();
+    auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
+    JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
+    if (parsed.errors.empty() || state::IsTerminal(job->phase())) job->TakeUp(/*after_restart=*/true);
+  }
+  recovered_ = true;
+  Reschedule();
+  return absl::OkStatus();
+}
+
+void JobTable::Add(store::JobRow row, config::JobSpec spec) {
+  last_order_ = std::max(last_order_, row.order);
+  const std::string id = row.job.id();
+  auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(spec), Hooks());
+  JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
+  deps_.metrics->JobSubmitted();
+  job->TakeUp(/*after_restart=*/false);
+}
+
+absl::StatusOr<JobDriver*> JobTable::Find(const std::string& reference) {
+  if (reference.empty()) return absl::InvalidArgumentError("job: a name or id is needed");
+  if (const auto exact = jobs_.find(reference); exact != jobs_.end()) return exact->second.get();
+  JobDriver* named = nullptr;
+  std::vector<std::string> prefixed;
+  for (const auto& [id, job] : jobs_) {
+    if (job->job().name() == reference &&
+        (named == nullptr || job->row().order > named->row().order)) {
+      named = job.get();
+    }
+    if (id.starts_with(reference)) prefixed.push_back(id);
+  }
+  if (named != nullptr) return named;
+  if (prefixed.size() == 1) return jobs_.at(prefixed.front()).get();
+  if (prefixed.empty()) {
+    return absl::NotFoundError(absl::StrCat("no job with id, id prefix or name '", reference, "'"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", reference, "' matches ", prefixed.size(),
+                                                 " jobs: ", absl::StrJoin(prefixed, ", ")));
+}
+
+std::vector<JobDriver*> JobTable::NewestFirst() {
+  std::vector<JobDriver*> jobs;
+  for (const auto& [id, job] : jobs_) jobs.push_back(job.get());
+  std::sort(jobs.begin(), jobs.end(),
+            [](JobDriver* a, JobDriver* b) { return a->row().order > b->row().order; });
+  return jobs;
+}
+
+absl::Status JobTable::Delete(const std::string& id) {
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end()) return absl::NotFoundError(absl::StrCat("no job ", id));
+  if (!state::IsTerminal(it->second->phase())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", std::string(state::PhaseName(it->second->phase())),
+                     ": cancel it first"));
+  }
+  RETURN_IF_ERROR(deps_.journal->Flush());  // pending rows first, so that none comes back
+  deps_.journal->batch().deleted_jobs.push_back(id);
+  RETURN_IF_ERROR(deps_.journal->Flush());
+  deps_.metrics->DropJob(id);
+  drop_metrics_at_ns_.erase(id);
+  jobs_.erase(it);
+  return absl::OkStatus();
+}
+
+void JobTable::Reschedule() {
+  if (scheduled_) return;
+  scheduled_ = true;
+  deps_.loop->Post(lifetime_.Wrap([this] {
+    scheduled_ = false;
+    Schedule();
+  }));
+}
+
+const JobDriver* JobTable::OutputHeldBy(const JobDriver& job) const {
+  for (const auto& [id, other] : jobs_) {
+    if (other.get() != &job && WritesOutput(other->phase()) &&
+        other->spec().output_dir == job.spec().output_dir) {
+      return other.get();
+    }
+  }
+  return nullptr;
+}
+
+std::vector<scheduler::QueueEntry> JobTable::Queue() const {
+  std::vector<scheduler::QueueEntry> queue;
+  for (const auto& [id, job] : jobs_) {
+    if (!job->WantsWorkers() || OutputHeldBy(*job) != nullptr) continue;
+    queue.push_back({.job = id,
+                     .priority = job->spec().priority,
+                     .order = job->row().order,
+                     .device = DeviceName(job->spec().device),
+                     .workers = job->spec().workers});
+  }
+  scheduler::SortQueue(&queue);
+  return queue;
+}
+
+void JobTable::Schedule() {
+  if (!recovered_) return;
+  std::vector<scheduler::WorkerPool> pools;
+  for (const char* device : {"cpu", "cuda"}) {
+    pools.push_back({.device = device,
+                     .free = static_cast<int64_t>(deps_.registry->Free(device).size()),
+                     .living = deps_.registry->Living(device)});
+  }
+  for (const std::string& id : scheduler::Admit(Queue(), pools)) {
+    JobDriver* job = jobs_.at(id).get();
+    if (OutputHeldBy(*job) == nullptr) AdmitJob(job);  // one admitted just now may hold it
+  }
+}
+
+void JobTable::AdmitJob(JobDriver* job) {
+  std::vector<scheduler::Worker> workers = deps_.registry->Free(DeviceName(job->spec().device));
+  const size_t wanted = static_cast<size_t>(job->spec().workers);
+  if (workers.size() < wanted) return;
+  workers.resize(wanted);
+  std::vector<std::string> incarnations;
+  for (const scheduler::Worker& worker : workers) {
+    incarnations.push_back(worker.target.incarnation);
+  }
+  const absl::Status reserved = deps_.registry->Reserve(incarnations, job->job().id());
+  if (!reserved.ok()) {
+    log::Error("admission failed", {{"job", job->job().id()},
+                                    {"error", std::string(reserved.message())}});
+    return;
+  }
+  job->Admit(workers);
+}
+
+// "<job>" is its newest checkpoint, "<job>:<step>" the one of that step.
+absl::StatusOr<std::string> JobTable::ResolveCheckpoint(const std::string& resume) {
+  const size_t colon = resume.rfind(':');
+  ASSIGN_OR_RETURN(JobDriver * source, Find(resume.substr(0, colon)));
+  int64_t step = -1;
+  if (colon != std::string::npos) {
+    const char* end = resume.data() + resume.size();
+    if (std::from_chars(resume.data() + colon + 1, end, step).ptr != end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("checkpoint.resume: '", resume, "' is not <job>:<step>"));
+    }
+  }
+  const v1::CheckpointInfo* found = nullptr;
+  for (const v1::CheckpointInfo& info : source->job().checkpoints()) {
+    if (step < 0 ? found == nullptr || info.step() > found->step() : info.step() == step) {
+      found = &info;
+    }
+  }
+  if (found == nullptr) {
+    return absl::NotFoundError(absl::StrCat("checkpoint.resume: job ", source->job().id(),
+                                            " has no committed checkpoint",
+                                            step < 0 ? "" : absl::StrCat(" of step ", step)));
+  }
+  return found->directory();
+}
+
+// Once a second: the gauges that no event updates.
+void JobTable::Observe() {
+  std::map<std::string, int64_t> jobs, workers;
+  for (int phase = v1::JOB_STATE_QUEUED; phase <= v1::JOB_STATE_CANCELLED; ++phase) {
+    jobs[std::string(state::PhaseName(static_cast<v1::JobState>(phase)))] = 0;
+  }
+  const int64_t now = deps_.loop->clock().NowNs();
+  for (const auto& [id, job] : jobs_) {
+    ++jobs[std::string(state::PhaseName(job->phase()))];
+    if (state::IsTerminal(job->phase())) {
+      drop_metrics_at_ns_.try_emplace(id, now + std::chrono::nanoseconds(kKeepMetrics).count());
+    }
+  }
+  for (auto& [id, due] : drop_metrics_at_ns_) {
+    if (due != 0 && now >= due) {
+      deps_.metrics->DropJob(id);
+      due = 0;
+    }
+  }
+  for (int phase = 0; phase < state::kNumWorkerPhases; ++phase) {
+    workers[std::string(state::PhaseName(static_cast<state::WorkerPhase>(phase)))] = 0;
+  }
+  std::map<std::string, double> ages;
+  for (const scheduler::Worker& worker : deps_.registry->All()) {
+    ++workers[std::string(state::PhaseName(worker.status.phase))];
+    if (worker.status.phase != state::WorkerPhase::kLost) {
+      ages[worker.target.id] = deps_.registry->BeatAgeSeconds(worker);
+    }
+  }
+  deps_.metrics->Jobs(jobs);
+  deps_.metrics->Workers(workers);
+  deps_.metrics->HeartbeatAge(ages);
+  deps_.loop->After(std::chrono::seconds(1), lifetime_.Wrap([this] { Observe(); }));
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,62 @@
+// All jobs of the controller: lookup, queue, admission, recovery after a restart.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_TABLE_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_TABLE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/job_driver.h"
+#include "controller/scheduler/admission.h"
+
+namespace coxswain::driver {
+
+// Loop thread only.
+class JobTable {
+ public:
+  explicit JobTable(const Deps& deps);
+
+  // Takes the next term and takes up every job of the store. Until it returns OK nothing is served.
+  absl::Status Recover();
+  bool recovered() const { return recovered_; }
+
+  // Adds a durable job and takes it up.
+  void Add(store::JobRow row, config::JobSpec spec);
+  int64_t NextOrder() const { return last_order_ + 1; }
+  // By id, unique id prefix, or name (the newest job of that name). NotFound, or InvalidArgument
+  // listing the ids that a prefix matches.
+  absl::StatusOr<JobDriver*> Find(const std::string& reference);
+  std::vector<JobDriver*> NewestFirst();
+  // A terminal job's records. FailedPrecondition for another state.
+  absl::Status Delete(const std::string& id);
+
+  // Gives free workers to waiting jobs. Coalesced: any number of calls is one round.
+  void Reschedule();
+  // READY and RECOVERING jobs in the order in which they get workers.
+  std::vector<scheduler::QueueEntry> Queue() const;
+  // Another job that writes the same output directory now; null: none.
+  const JobDriver* OutputHeldBy(const JobDriver& job) const;
+
+ private:
+  void Schedule();
+  void AdmitJob(JobDriver* job);
+  absl::StatusOr<std::string> ResolveCheckpoint(const std::string& resume);
+  JobHooks Hooks();
+  void Observe();
+
+  const Deps deps_;
+  std::map<std::string, std::unique_ptr<JobDriver>> jobs_;  // by id
+  int64_t last_order_ = 0;
+  bool recovered_ = false;
+  bool scheduled_ = false;
+  std::map<std::string, int64_t> drop_metrics_at_ns_;  // by job
+  Lifetime lifetime_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_TABLE_H_

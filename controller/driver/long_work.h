@@ -1,0 +1,58 @@
+// Work that takes seconds and runs on the pool: data preparation, planning, export.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
+#define COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/driver/curriculum.h"
+#include "coxswain/v1/common.pb.h"
+
+namespace coxswain::driver {
+
+struct PrepareHooks {
+  std::function<void(double fraction)> progress;  // any thread
+  std::function<bool()> cancelled;                // any thread
+};
+
+struct GangPlan {
+  std::string bytes;        // serialised plan
+  std::string hash;         // SHA-256 of bytes, 32 bytes
+  v1::MemoryBytes memory;   // per rank
+  std::vector<std::string> advice;
+};
+
+struct PlanInput {
+  std::string job;
+  const config::JobSpec* spec = nullptr;
+  const Curriculum* curriculum = nullptr;  // as made by `prepare`
+  uint64_t memory_bytes = 0;               // of the smallest worker, 0: unknown
+};
+
+struct ExportInput {
+  config::JobSpec spec;
+  std::string plan_bytes;
+  std::string checkpoint_dir;
+};
+
+struct LongWork {
+  std::function<absl::StatusOr<std::shared_ptr<const Curriculum>>(const config::JobSpec&,
+                                                                  const PrepareHooks&)>
+      prepare;
+  std::function<absl::StatusOr<GangPlan>(const PlanInput&)> plan;
+  // Returns the directory that users load.
+  std::function<absl::StatusOr<std::string>(const ExportInput&)> export_artifacts;
+};
+
+// The real thing, over controller/data, controller/planner and ExportArtifacts. Token stores are
+// cached below `cache_dir`.
+LongWork MakeLongWork(const std::string& cache_dir);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_

@@ -1,0 +1,360 @@
+#include "controller/driver/step_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/logging.h"
+
+namespace coxswain::driver {
+namespace {
+
+// An EVAL command holds at most this many tokens per rank, so that one command stays short.
+constexpr int64_t kEvalTokensPerRank = 32768;
+
+std::vector<BinRange> EvalParts(const std::vector<BinSize>& bins, int world_size) {
+  std::vector<BinRange> parts;
+  const int64_t count = static_cast<int64_t>(bins.size());
+  for (int64_t begin = 0; begin < count;) {
+    int64_t end = begin, tokens = 0;
+    while (end < count && (end == begin || tokens + bins[end].tokens <=
+                                               kEvalTokensPerRank * world_size)) {
+      tokens += bins[end++].tokens;
+    }
+    parts.push_back({begin, end});
+    begin = end;
+  }
+  return parts;
+}
+
+const char* PhaseOf(const InFlight* command) {
+  if (command == nullptr) return "run";
+  switch (command->action) {
+    case Action::kTrain: return "train";
+    case Action::kEval: return "eval";
+    case Action::kSnapshot: return "snapshot";
+    case Action::kEnd: return "stop";
+  }
+  return "run";
+}
+
+}  // namespace
+
+StepRun::StepRun(const Deps& deps, const Gang* gang, StepRunArgs args, StepRunEvents events)
+    : deps_(deps),
+      gang_(gang),
+      args_(std::move(args)),
+      events_(std::move(events)),
+      script_(args_.rules, args_.start.step),
+      window_(gang->world_size(), deps.settings.credits),
+      state_(args_.start),
+      eval_bins_(args_.curriculum->eval_bins()),
+      eval_parts_(EvalParts(eval_bins_, gang->world_size())),
+      rank_reported_(gang->ranks.size(), false) {
+  if (args_.end_at > 0) script_.EndAt(args_.end_at);
+  if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
+}
+
+void StepRun::Start() {
+  last_progress_ns_ = last_commit_ns_ = deps_.loop->clock().NowNs();
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    Incoming<v1::Event> incoming;
+    incoming.on_message =
+        lifetime_.Wrap([this, rank](const v1::Event& event) { OnEvent(rank, event); });
+    incoming.on_closed = lifetime_.Wrap([this, rank](const absl::Status& status) {
+      RankFailed(rank, absl::UnavailableError(absl::StrCat(
+                           "its command stream ended: ",
+                           status.ok() ? "closed" : std::string(status.message()))));
+    });
+    streams_.push_back(deps_.transport->Run(gang_->ranks[rank].target, std::move(incoming)));
+  }
+  deps_.loop->After(std::chrono::seconds(1), lifetime_.Wrap([this] { CheckHang(); }));
+  Pump();
+}
+
+Where StepRun::At(int rank) const {
+  return {.rank = rank, .host = gang_->ranks[rank].host, .phase = PhaseOf(window_.oldest())};
+}
+
+bool StepRun::MaySend(Action action) const {
+  if (ended_ || !errors_.empty() || window_.full()) return false;
+  if (eval_outstanding_ && args_.patience.has_value() && next_eval_part_ == 0) return false;
+  if (action == Action::kSnapshot) return !saving_;
+  return true;
+}
+
+void StepRun::Pump() {
+  while (MaySend(script_.next())) {
+    const Action action = script_.next();
+    if (action == Action::kEnd) {
+      if (window_.empty() && !saving_) End();
+      return;
+    }
+    Send(action);
+  }
+}
+
+void StepRun::Send(Action action) {
+  InFlight& command = window_.Push(action, script_.step());
+  command.sent_ns = deps_.loop->clock().NowNs();
+  if (window_.size() == 1) last_progress_ns_ = command.sent_ns;
+  switch (action) {
+    case Action::kTrain:
+      SendTrain(command);
+      break;
+    case Action::kEval:
+      SendEvalPart(command);
+      if (!command.last_part) return;
+      break;
+    case Action::kSnapshot:
+      SendSnapshot(command);
+      break;
+    case Action::kEnd:
+      break;
+  }
+  script_.Advance();
+}
+
+void StepRun::SendTrain(InFlight& command) {
+  const Curriculum& curriculum = *args_.curriculum;
+  const std::vector<BinSize> bins = curriculum.step_bins(command.step);
+  for (const BinSize& bin : bins) {
+    command.loss_denominator += bin.targets;
+    command.tokens += bin.tokens;
+  }
+  const std::vector<BinRange> ranges = DealBins(bins, gang_->world_size());
+  std::vector<v1::Command> messages(gang_->ranks.size());
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    v1::Train* train = messages[rank].mutable_train();
+    train->set_step(command.step);
+    train->set_loss_denominator(command.loss_denominator);
+    train->set_learning_rate(curriculum.learning_rate(command.step));
+    curriculum.FillTrain(command.step, ranges[rank].begin, ranges[rank].end,
+                         train->mutable_bins());
+    command.bins[rank].assign(train->bins().bin_ids().begin(), train->bins().bin_ids().end());
+  }
+  Broadcast(command, messages);
+}
+
+void StepRun::SendEvalPart(InFlight& command) {
+  const BinRange part = eval_parts_[next_eval_part_];
+  const std::span<const BinSize> bins(eval_bins_.data() + part.begin,
+                                      static_cast<size_t>(part.end - part.begin));
+  const std::vector<BinRange> ranges = DealBins(bins, gang_->world_size());
+  std::vector<v1::Command> messages(gang_->ranks.size());
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    v1::Eval* eval = messages[rank].mutable_eval();
+    eval->set_step(command.step);
+    args_.curriculum->FillEval(part.begin + ranges[rank].begin, part.begin + ranges[rank].end,
+                               eval->mutable_bins());
+    command.bins[rank].assign(eval->bins().bin_ids().begin(), eval->bins().bin_ids().end());
+  }
+  eval_outstanding_ = true;
+  command.last_part = ++next_eval_part_ == eval_parts_.size();
+  if (command.last_part) next_eval_part_ = 0;
+  Broadcast(command, messages);
+}
+
+void StepRun::SendSnapshot(InFlight& command) {
+  std::vector<v1::Command> messages(gang_->ranks.size());
+  for (v1::Command& message : messages) message.mutable_snapshot()->set_step(command.step);
+  saving_ = true;
+  Broadcast(command, messages);
+}
+
+void StepRun::Broadcast(InFlight& command, std::vector<v1::Command>& per_rank) {
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    *per_rank[rank].mutable_fence() = gang_->FenceOf(rank);
+    per_rank[rank].set_seq(command.seq);
+    streams_[rank]->Write(per_rank[rank]);
+  }
+  deps_.metrics->Credits(gang_->job, window_.size());
+}
+
+void StepRun::OnEvent(int rank, const v1::Event& event) {
+  if (ended_) return;
+  if (!gang_->IsCurrent(event.fence(), rank)) {
+    deps_.metrics->FencedMessage();
+    return;
+  }
+  if (event.has_failed()) {
+    v1::Error error = event.failed();
+    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(KindOf(ToStatus(error).code()));
+    error.set_rank(rank);
+    error.set_host(gang_->ranks[rank].host);
+    if (error.phase().empty()) error.set_phase(PhaseOf(window_.oldest()));
+    rank_reported_[rank] = true;
+    AddError(std::move(error));
+    return;
+  }
+  const int64_t received_ns = deps_.loop->clock().NowNs();
+  switch (window_.Receive(rank, event.seq(), event.done())) {
+    case CommandWindow::Receipt::kDuplicate:
+      deps_.metrics->FencedMessage();
+      return;
+    case CommandWindow::Receipt::kOutOfOrder:
+      RankFailed(rank, absl::InternalError(absl::StrCat("answered command ", event.seq(),
+                                                        " out of order")));
+      return;
+    case CommandWindow::Receipt::kAccepted:
+      last_progress_ns_ = received_ns;
+      break;
+  }
+  while (errors_.empty() && !ended_) {
+    std::optional<InFlight> command = window_.PopComplete();
+    if (!command) break;
+    Complete(*command);
+  }
+  Pump();
+  deps_.metrics->Dispatch(static_cast<double>(deps_.loop->clock().NowNs() - received_ns) * 1e-9);
+}
+
+void StepRun::Complete(const InFlight& command) {
+  switch (command.action) {
+    case Action::kTrain: CompleteTrain(command); break;
+    case Action::kEval: CompleteEval(command); break;
+    case Action::kSnapshot: CompleteSnapshot(command); break;
+    case Action::kEnd: break;
+  }
+}
+
+void StepRun::CompleteTrain(const InFlight& command) {
+  absl::StatusOr<StepResult> result = CommitStep(command);
+  if (!result.ok()) {
+    GiveUp(result.status());
+    return;
+  }
+  const int64_t now_ns = deps_.loop->clock().NowNs();
+  timing_.Add(std::max(last_commit_ns_, command.sent_ns), now_ns, result->tokens);
+  last_commit_ns_ = now_ns;
+  state_.step = result->step + 1;
+  state_.tokens += result->tokens;
+  state_.applied_updates += result->applied;
+  state_.skipped.Add(result->step, !result->applied);
+  if (!result->applied) {
+    std::vector<int64_t> bins;
+    for (const auto& dealt : command.bins) bins.insert(bins.end(), dealt.begin(), dealt.end());
+    skipped_bins_.push_back(absl::StrCat("step ", result->step, ": ", absl::StrJoin(bins, " ")));
+  }
+  events_.on_step(*result, command);
+  if (state_.skipped.TooMany()) {
+    GiveUp(absl::FailedPreconditionError(absl::StrCat(
+        "too many steps with a non-finite gradient norm (", state_.skipped.in_a_row,
+        " in a row, ", state_.skipped.recent.size(),
+        " of the last 1000; allowed 3 and 10). Bins by step: ", absl::StrJoin(skipped_bins_, "; "),
+        ". Lower train.learning_rate, or look at these documents with cox data preview")));
+  }
+}
+
+void StepRun::CompleteEval(const InFlight& command) {
+  const absl::Status added = AddEval(command, &eval_sum_);
+  if (!added.ok()) {
+    GiveUp(added);
+    return;
+  }
+  if (!command.last_part) return;
+  const EvalSum sum = std::exchange(eval_sum_, EvalSum());
+  eval_outstanding_ = false;
+  last_commit_ns_ = deps_.loop->clock().NowNs();
+  const EvalPoint point{command.step,
+                        sum.targets > 0 ? sum.loss_sum / static_cast<double>(sum.targets) : 0.0};
+  state_.evals.push_back(point);
+  const bool is_best = state_.early_stop.Add(point);
+  events_.on_eval(point, is_best);
+  if (!args_.patience.has_value()) return;
+  if (is_best && point.step > 0) script_.RequestSnapshot();
+  if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(point.step);
+}
+
+void StepRun::CompleteSnapshot(const InFlight& command) {
+  events_.on_snapshot(command.step, command.sent_ns);
+}
+
+void StepRun::SaveFinished() {
+  saving_ = false;
+  last_progress_ns_ = deps_.loop->clock().NowNs();
+  Pump();
+}
+
+void StepRun::Drain(bool with_snapshot) {
+  if (with_snapshot) {
+    script_.EndAt(script_.step());
+  } else {
+    script_.EndNow();
+  }
+  Pump();
+}
+
+void StepRun::End() {
+  ended_ = true;
+  InFlight& stop = window_.Push(Action::kEnd, script_.step());
+  std::vector<v1::Command> messages(gang_->ranks.size());
+  for (v1::Command& message : messages) message.mutable_stop();
+  Broadcast(stop, messages);
+  for (auto& stream : streams_) stream->WritesDone();
+  events_.on_end();
+}
+
+void StepRun::RankFailed(int rank, const absl::Status& status) {
+  if (ended_ || rank_reported_[rank]) return;
+  rank_reported_[rank] = true;
+  AddError(MakeError(status, At(rank)));
+}
+
+void StepRun::GiveUp(const absl::Status& status) {
+  if (ended_) return;
+  errors_.push_back(MakeError(status, {.phase = PhaseOf(window_.oldest())}));
+  Conclude();
+}
+
+// The first error seen is often only the echo of another rank's: the verdict waits for the others.
+void StepRun::AddError(v1::Error error) {
+  if (ended_) return;
+  log::Warning("rank failed", {{"job", gang_->job},
+                               {"epoch", gang_->epoch},
+                               {"rank", error.rank()},
+                               {"error", Describe(error)}});
+  const bool first = errors_.empty();
+  const bool final = error.kind() == v1::ERROR_KIND_USER;
+  errors_.push_back(std::move(error));
+  const bool all = std::all_of(rank_reported_.begin(), rank_reported_.end(),
+                               [](bool reported) { return reported; });
+  if (final || all) {
+    Conclude();
+  } else if (first) {
+    deps_.loop->After(deps_.settings.verdict_window, lifetime_.Wrap([this] { Conclude(); }));
+  }
+}
+
+void StepRun::Conclude() {
+  if (ended_) return;
+  ended_ = true;
+  events_.on_failed(RootCause(errors_));
+}
+
+void StepRun::CheckHang() {
+  if (ended_) return;
+  const InFlight* oldest = window_.oldest();
+  if (oldest != nullptr) {
+    const bool is_train = oldest->action == Action::kTrain;
+    const std::chrono::milliseconds first = deps_.settings.first_step_timeout;
+    const std::chrono::milliseconds limit =
+        is_train ? timing_.HangLimit(first, deps_.settings.hang_floor) : first;
+    const int64_t silent_ns = deps_.loop->clock().NowNs() - last_progress_ns_;
+    if (silent_ns > std::chrono::nanoseconds(limit).count()) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < gang_->world_size(); ++rank) {
+        if (!oldest->results[rank]) missing.push_back(rank);
+      }
+      GiveUp(absl::DeadlineExceededError(absl::StrCat(
+          "no answer to command ", oldest->seq, " (", PhaseOf(oldest), " of step ", oldest->step,
+          ") from ranks ", absl::StrJoin(missing, ", "), " for ", silent_ns / 1000000,
+          " ms, limit ", limit.count(), " ms: taken for a hang")));
+      return;
+    }
+  }
+  deps_.loop->After(std::chrono::seconds(1), lifetime_.Wrap([this] { CheckHang(); }));
+}
+
+}  // namespace coxswain::driver

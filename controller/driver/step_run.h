@@ -1,0 +1,108 @@
+// RUNNING: one command stream per rank, a credit window, strict order, and what the answers mean.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_STEP_RUN_H_
+#define COXSWAIN_CONTROLLER_DRIVER_STEP_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/driver/command_window.h"
+#include "controller/driver/commit_step.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/deal_bins.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/errors.h"
+#include "controller/driver/gang.h"
+#include "controller/driver/run_state.h"
+#include "controller/driver/step_script.h"
+#include "controller/driver/step_timing.h"
+
+namespace coxswain::driver {
+
+struct StepRunArgs {
+  const Curriculum* curriculum = nullptr;  // outlives the run
+  ScriptRules rules;
+  RunState start;                          // of the checkpoint, default: from step 0
+  std::optional<int64_t> patience;         // early stopping; makes each evaluation a barrier
+  int64_t end_at = 0;                      // end after this many finished steps, 0: the whole job
+};
+
+// Called on the loop, in command order. After on_end or on_failed nothing more is called.
+struct StepRunEvents {
+  std::function<void(const StepResult&, const InFlight&)> on_step;
+  std::function<void(const EvalPoint&, bool is_best)> on_eval;
+  // Every rank holds the snapshot of `step` finished steps; answer with SaveFinished. `sent_ns`:
+  // when the command went out.
+  std::function<void(int64_t step, int64_t sent_ns)> on_snapshot;
+  std::function<void()> on_end;  // everything asked for is done; the streams are half-closed
+  std::function<void(const v1::Error&)> on_failed;
+};
+
+// Lives as long as its gang may answer; destroying it cancels the streams.
+class StepRun {
+ public:
+  StepRun(const Deps& deps, const Gang* gang, StepRunArgs args, StepRunEvents events);
+  void Start();
+
+  void Drain(bool with_snapshot);  // no new TRAIN from now on
+  void SaveFinished();             // the checkpoint of the last on_snapshot is committed
+  // A rank is gone although its stream has not said so.
+  void RankFailed(int rank, const absl::Status& status);
+  // Everything still outstanding is given up (drain deadline).
+  void GiveUp(const absl::Status& status);
+
+  const RunState& state() const { return state_; }
+  const StepTiming& timing() const { return timing_; }
+  bool quiet() const { return window_.empty(); }  // no command is outstanding
+
+ private:
+  void Pump();
+  bool MaySend(Action action) const;
+  void Send(Action action);
+  void SendTrain(InFlight& command);
+  void SendEvalPart(InFlight& command);
+  void SendSnapshot(InFlight& command);
+  void Broadcast(InFlight& command, std::vector<v1::Command>& per_rank);
+  void OnEvent(int rank, const v1::Event& event);
+  void Complete(const InFlight& command);
+  void CompleteTrain(const InFlight& command);
+  void CompleteEval(const InFlight& command);
+  void CompleteSnapshot(const InFlight& command);
+  void End();
+  void AddError(v1::Error error);
+  void Conclude();
+  void CheckHang();
+  Where At(int rank) const;
+
+  const Deps deps_;
+  const Gang* const gang_;
+  const StepRunArgs args_;
+  const StepRunEvents events_;
+  StepScript script_;
+  CommandWindow window_;
+  RunState state_;
+  StepTiming timing_;
+  std::vector<std::unique_ptr<Outgoing<v1::Command>>> streams_;
+
+  std::vector<BinSize> eval_bins_;
+  std::vector<BinRange> eval_parts_;   // bins of each EVAL command
+  size_t next_eval_part_ = 0;
+  bool eval_outstanding_ = false;
+  EvalSum eval_sum_;
+  bool saving_ = false;
+  std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
+
+  bool ended_ = false;
+  std::vector<v1::Error> errors_;
+  std::vector<bool> rank_reported_;
+  int64_t last_progress_ns_ = 0;
+  int64_t last_commit_ns_ = 0;
+  Lifetime lifetime_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_STEP_RUN_H_

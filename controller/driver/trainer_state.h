@@ -1,0 +1,27 @@
+// trainer_state.json of a checkpoint, as plotting tools of the Hugging Face Trainer read it.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINER_STATE_H_
+#define COXSWAIN_CONTROLLER_DRIVER_TRAINER_STATE_H_
+
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/run_state.h"
+#include "controller/store/store.h"
+
+namespace coxswain::driver {
+
+struct TrainerStateInput {
+  const config::JobSpec& spec;
+  const Curriculum& curriculum;
+  const RunState& run;                        // at the checkpoint
+  const std::vector<store::StepRow>& steps;   // lineage below run.step, by step
+};
+
+// Source: notes/ecosystem.md 2.6 (keys of transformers' TrainerState). `epoch` there counts passes.
+std::string TrainerStateJson(const TrainerStateInput& input);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_TRAINER_STATE_H_
