@@ -60,6 +60,18 @@ absl::StatusOr<std::string> DiskFiles::Read(const std::string& path) {
   return content;
 }
 
+absl::StatusOr<std::string> DiskFiles::ReadAt(const std::string& path, int64_t offset,
+                                              int64_t count) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Failure("read", path, errno);
+  std::string bytes(static_cast<size_t>(count), '\0');
+  in.seekg(offset);
+  in.read(bytes.data(), count);
+  if (in.bad()) return Failure("read", path, EIO);
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return bytes;
+}
+
 absl::StatusOr<std::vector<FileEntry>> DiskFiles::List(const std::string& directory) {
   std::error_code error;
   std::vector<FileEntry> entries;

@@ -26,6 +26,9 @@ class Files {
   // Replaces the file; its content is durable (fsync) when this returns OK.
   virtual absl::Status WriteDurably(const std::string& path, const std::string& content) = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
+  // At most `count` bytes from `offset`; empty at the end of the file.
+  virtual absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
+                                             int64_t count) = 0;
   virtual absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) = 0;  // by name
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Sha256Hex(const std::string& path) = 0;
@@ -41,6 +44,8 @@ class DiskFiles : public Files {
   absl::Status MakeDirs(const std::string& path) override;
   absl::Status WriteDurably(const std::string& path, const std::string& content) override;
   absl::StatusOr<std::string> Read(const std::string& path) override;
+  absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
+                                     int64_t count) override;
   absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;

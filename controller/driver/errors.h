@@ -16,8 +16,8 @@ v1::ErrorKind KindOf(absl::StatusCode code);
 
 struct Where {
   int rank = -1;       // -1: no rank
-  std::string host;
-  std::string phase;   // "prepare", "connect", "train", "eval", "snapshot", "save_shard", ...
+  std::string host = {};
+  std::string phase = {};  // "prepare", "connect", "train", "eval", "snapshot", "save_shard", ...
 };
 
 v1::Error MakeError(const absl::Status& status, const Where& where);

@@ -25,7 +25,7 @@ json RanksJson(const InFlight& command) {
                      {"loss_sum", done.loss_sum()},
                      {"targets", done.targets()},
                      {"tokens", done.tokens()},
-                     {"bins", command.bins[rank]},
+                     {"bin_ids", command.bins[rank]},
                      {"seconds",
                       {{"forward", done.seconds().forward()},
                        {"backward", done.seconds().backward()},
@@ -96,7 +96,7 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
       "StepDone",
       absl::StrFormat("step %d/%d loss %.4f grad norm %.4f", result.step + 1, total, result.loss,
                       result.grad_norm),
-      {{"step", result.step + 1},
+      {{"step", result.step},
        {"total_steps", total},
        {"epoch", gang_->epoch},
        {"loss", result.loss},
@@ -112,7 +112,7 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
     record_.AddEvent("StepSkipped",
                      absl::StrCat("step ", result.step + 1,
                                   " had a non-finite gradient norm: its update was skipped"),
-                     {{"step", result.step + 1}, {"ranks", RanksJson(command)}});
+                     {{"step", result.step}, {"ranks", RanksJson(command)}});
   }
   deps_.metrics->Step(job().id(), {.loss = result.loss,
                                    .grad_norm = result.grad_norm,
@@ -142,7 +142,7 @@ void JobDriver::CheckReplay(const StepResult& result) {
       result.step, gang_->epoch, result.loss, result.grad_norm, row.epoch,
       std::bit_cast<double>(row.loss_bits), std::bit_cast<double>(row.gnorm_bits));
   record_.AddEvent("ReplayDivergence", message,
-                   {{"step", result.step + 1}, {"epoch", gang_->epoch}, {"before", row.epoch}});
+                   {{"step", result.step}, {"epoch", gang_->epoch}, {"before", row.epoch}});
   if (!replay_divergence_.empty()) return;
   replay_divergence_ = message;
   deps_.loop->Post(lifetime_.Wrap([this] {

@@ -1,0 +1,46 @@
+// What the operations of the Jobs service work on. Loop thread only.
+#ifndef COXSWAIN_CONTROLLER_API_CONTEXT_H_
+#define COXSWAIN_CONTROLLER_API_CONTEXT_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/api/event_hub.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/job_table.h"
+#include "coxswain/v1/common.pb.h"
+#include "coxswain/v1/jobs_service.pb.h"
+
+namespace coxswain::api {
+
+struct Context {
+  driver::Deps deps;
+  driver::JobTable* jobs = nullptr;
+  EventHub* events = nullptr;
+  v1::BuildInfo build;
+  // What `cox plan` computes, on the pool.
+  std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&)> plan;
+};
+
+// Called once, from the loop, with the response or the error.
+template <typename Response>
+using Reply = std::function<void(absl::StatusOr<Response>)>;
+
+// The receiving end of a streaming call. Thread-safe.
+template <typename Response>
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void Send(const Response& response) = 0;
+  virtual void Finish(const absl::Status& status) = 0;  // after everything sent
+  virtual bool open() const = 0;                        // neither finished nor cancelled
+  virtual size_t pending() const = 0;                   // sent, not yet taken by the client
+  // Runs on the loop whenever pending() has become 0, and when the client went away.
+  virtual void OnRoom(std::function<void()> callback) = 0;
+};
+
+}  // namespace coxswain::api
+
+#endif  // COXSWAIN_CONTROLLER_API_CONTEXT_H_

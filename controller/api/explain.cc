@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "controller/api/operations.h"
+#include "controller/driver/errors.h"
+
+namespace coxswain::api {
+namespace {
+
+std::string DeviceOf(const driver::JobDriver& job) {
+  return job.spec().device == config::Device::kCuda ? "cuda" : "cpu";
+}
+
+std::string Count(int64_t n, const std::string& noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
+
+// "2 registered: host/0 is free, host/1 runs job x".
+std::string DescribeWorkers(Context& context, const std::string& device) {
+  std::vector<std::string> parts;
+  int64_t living = 0;
+  for (const scheduler::Worker& worker : context.deps.registry->All()) {
+    if (worker.hello.build().device() != device) continue;
+    const bool lost = worker.status.phase == state::WorkerPhase::kLost;
+    living += !lost;
+    std::string part = worker.target.id;
+    if (lost) {
+      absl::StrAppend(&part, " is lost");
+    } else if (!worker.job.empty()) {
+      absl::StrAppend(&part, " works for job ", worker.job);
+    } else if (worker.status.draining) {
+      absl::StrAppend(&part, " is leaving");
+    } else if (worker.status.suspect) {
+      absl::StrAppend(&part, " is late with its heartbeat");
+    } else if (worker.status.phase == state::WorkerPhase::kReady) {
+      absl::StrAppend(&part, " is free");
+    } else {
+      absl::StrAppend(&part, " is ", std::string(state::PhaseName(worker.status.phase)));
+    }
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return "none is registered";
+  return absl::StrCat(living, living == 1 ? " is registered: " : " are registered: ",
+                      absl::StrJoin(parts, ", "));
+}
+
+std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
+  const std::string device = DeviceOf(job);
+  const int64_t wait_ns = job.not_before_ns() - context.deps.loop->clock().NowNs();
+  if (wait_ns > 0) {
+    return absl::StrFormat("waits %.1f s before its next attempt, after %s",
+                           static_cast<double>(wait_ns) * 1e-9,
+                           Count(job.job().restarts(), "failed attempt"));
+  }
+  if (const driver::JobDriver* holder = context.jobs->OutputHeldBy(job)) {
+    return absl::StrCat("waits until job ", holder->job().id(), " has ended: it writes to the same ",
+                        "checkpoint.output_dir ", job.spec().output_dir);
+  }
+  const int64_t need = job.spec().workers;
+  std::string text = absl::StrCat("needs ", Count(need, "worker"), " of device ", device, "; ",
+                                  DescribeWorkers(context, device), ".");
+  if (context.deps.registry->Living(device) < need) {
+    absl::StrAppend(&text, " Start more workers, or lower resources.workers");
+    return text;
+  }
+  std::vector<std::string> ahead;
+  for (const scheduler::QueueEntry& entry : context.jobs->Queue()) {
+    if (entry.job == job.job().id()) break;
+    if (entry.device == device) ahead.push_back(entry.job);
+  }
+  if (!ahead.empty()) {
+    absl::StrAppend(&text, " Ahead of it in the queue: ", absl::StrJoin(ahead, ", "));
+  }
+  return text;
+}
+
+std::string Why(Context& context, const driver::JobDriver& job) {
+  const v1::Job& info = job.job();
+  const v1::Progress& progress = info.progress();
+  switch (info.state()) {
+    case v1::JOB_STATE_QUEUED:
+      return "is about to prepare its data";
+    case v1::JOB_STATE_PREPARING:
+      return absl::StrFormat("prepares its data: %.0f %% done", progress.prepare_fraction() * 100);
+    case v1::JOB_STATE_READY:
+    case v1::JOB_STATE_RECOVERING:
+      return ExplainWaiting(context, job);
+    case v1::JOB_STATE_ADMITTED:
+      return "has its workers and is being planned";
+    case v1::JOB_STATE_FORMING:
+      return absl::StrCat("forms gang ", info.epoch(), ": ranks load weights and connect");
+    case v1::JOB_STATE_RUNNING:
+      return absl::StrFormat("runs: step %d of %d, %.0f tokens/s, about %.0f s to go",
+                             progress.step(), progress.total_steps(), progress.tokens_per_second(),
+                             progress.eta_seconds());
+    case v1::JOB_STATE_DRAINING:
+      return "finishes its outstanding steps before it stops";
+    case v1::JOB_STATE_PAUSED:
+      return absl::StrCat("was paused at step ", progress.step(), "; cox resume ", info.id(),
+                          " lets it go on");
+    case v1::JOB_STATE_EXPORTING:
+      return "has trained all its steps and writes its artifacts";
+    case v1::JOB_STATE_SUCCEEDED:
+      return absl::StrCat("has succeeded; its artifacts are in ", info.artifact_dir());
+    case v1::JOB_STATE_CANCELLED:
+      return "was cancelled by a user";
+    case v1::JOB_STATE_FAILED:
+      return absl::StrCat("failed (",
+                          info.error().kind() == v1::ERROR_KIND_USER ? "job, data or model"
+                                                                     : "system",
+                          "): ", driver::Describe(info.error()));
+    default:
+      return "is in an unknown state";
+  }
+}
+
+}  // namespace
+
+void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::ExplainResponse> reply) {
+  absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
+  if (!job.ok()) {
+    reply(job.status());
+    return;
+  }
+  v1::ExplainResponse response;
+  response.set_text(absl::StrCat("Job ", (*job)->job().id(), " is ",
+                                 std::string(state::PhaseName((*job)->phase())), ": it ",
+                                 Why(context, **job)));
+  reply(std::move(response));
+}
+
+}  // namespace coxswain::api

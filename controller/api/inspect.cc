@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "controller/api/operations.h"
+
+namespace coxswain::api {
+namespace {
+
+constexpr std::chrono::milliseconds kAskTimeout{2000};
+constexpr int64_t kMinIntervalMs = 100;
+
+// One open call: asks every rank of the current gang, live, per refresh.
+class Inspector : public std::enable_shared_from_this<Inspector> {
+ public:
+  Inspector(Context* context, std::string job, int64_t interval_ms,
+            std::shared_ptr<Sink<v1::InspectResponse>> sink)
+      : context_(context), job_(std::move(job)), interval_ms_(interval_ms), sink_(std::move(sink)) {}
+
+  void Refresh() {
+    if (!sink_->open()) return;
+    absl::StatusOr<driver::JobDriver*> job = context_->jobs->Find(job_);
+    if (!job.ok()) {
+      sink_->Finish(job.status());
+      return;
+    }
+    response_ = v1::InspectResponse();
+    response_.set_job_state(std::string(state::PhaseName((*job)->phase())));
+    response_.set_last_step((*job)->last_step());
+    response_.set_loss((*job)->job().progress().loss());
+    response_.set_grad_norm((*job)->job().progress().grad_norm());
+    const driver::Gang* gang = (*job)->gang();
+    outstanding_ = gang == nullptr ? 0 : gang->world_size();
+    if (outstanding_ == 0) {
+      Deliver();
+      return;
+    }
+    for (int rank = 0; rank < gang->world_size(); ++rank) {
+      v1::RankStatus* status = response_.add_ranks();
+      status->set_rank(rank);
+      status->set_worker(gang->ranks[rank].target.id);
+      status->set_host(gang->ranks[rank].host);
+    }
+    for (int rank = 0; rank < gang->world_size(); ++rank) {
+      context_->deps.transport->Inspect(
+          gang->ranks[rank].target, kAskTimeout,
+          [self = shared_from_this(), rank](const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
+            self->Fill(rank, answer);
+          });
+    }
+  }
+
+ private:
+  void Fill(int rank, const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
+    v1::RankStatus* status = response_.mutable_ranks(rank);
+    if (answer.ok()) {
+      status->set_device_name(answer->device_name());
+      status->set_state(answer->state());
+      *status->mutable_memory() = answer->memory();
+      *status->mutable_build() = answer->build();
+      status->set_last_step(answer->last_step());
+      status->set_loss_sum(answer->last_loss_sum());
+      status->set_targets(answer->last_targets());
+      status->set_tokens(answer->last_tokens());
+      status->set_tokens_per_second(answer->tokens_per_second());
+      *status->mutable_seconds() = answer->seconds();
+      *status->mutable_bin_ids() = answer->last_bin_ids();
+    } else {
+      status->set_error(std::string(answer.status().message()));
+    }
+    if (--outstanding_ == 0) Deliver();
+  }
+
+  void Deliver() {
+    if (!sink_->open()) return;
+    sink_->Send(response_);
+    if (interval_ms_ <= 0) {
+      sink_->Finish(absl::OkStatus());
+      return;
+    }
+    context_->deps.loop->After(std::chrono::milliseconds(std::max(interval_ms_, kMinIntervalMs)),
+                               [self = shared_from_this()] { self->Refresh(); });
+  }
+
+  Context* const context_;
+  const std::string job_;
+  const int64_t interval_ms_;
+  const std::shared_ptr<Sink<v1::InspectResponse>> sink_;
+  v1::InspectResponse response_;
+  int outstanding_ = 0;
+};
+
+}  // namespace
+
+void Inspect(Context& context, const v1::InspectRequest& request,
+             std::shared_ptr<Sink<v1::InspectResponse>> sink) {
+  absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
+  if (!job.ok()) {
+    sink->Finish(job.status());
+    return;
+  }
+  std::make_shared<Inspector>(&context, (*job)->job().id(), request.interval_ms(), std::move(sink))
+      ->Refresh();
+}
+
+}  // namespace coxswain::api

@@ -1,0 +1,76 @@
+#include "controller/api/jobs_service.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "common/grpc_status.h"
+#include "controller/api/operations.h"
+#include "controller/api/queued_writer.h"
+
+namespace coxswain::api {
+namespace {
+
+// `request` and `response` live until the reactor is finished.
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* call,
+                                 const char* method, const Request* request, Response* response,
+                                 void (*operation)(Context&, const Request&, Reply<Response>)) {
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  const auto began = std::chrono::steady_clock::now();
+  Loop* loop = context->deps.loop;
+  loop->Post([=] {
+    if (!context->jobs->recovered()) {
+      reactor->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the controller is recovering"));
+      return;
+    }
+    operation(*context, *request, [=](absl::StatusOr<Response> result) {
+      const grpc::Status status = ToGrpc(result.status());
+      if (result.ok()) *response = *std::move(result);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+      context->deps.metrics->Rpc(
+          method,
+          absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),
+          took.count());
+      reactor->Finish(status);
+    });
+  });
+  return reactor;
+}
+
+template <typename Request, typename Response>
+grpc::ServerWriteReactor<Response>* StreamOnLoop(
+    Context* context, const Request* request,
+    void (*operation)(Context&, const Request&, std::shared_ptr<Sink<Response>>)) {
+  Loop* loop = context->deps.loop;
+  auto writer = std::make_shared<QueuedWriter<Response>>(loop);
+  writer->KeepAlive();
+  loop->Post([context, request = *request, writer, operation] {
+    if (!context->jobs->recovered()) {
+      writer->Finish(absl::UnavailableError("the controller is recovering"));
+      return;
+    }
+    operation(*context, request, writer);
+  });
+  return writer.get();
+}
+
+}  // namespace
+
+#define COXSWAIN_UNARY(Method, Request, Response)                                         \
+  grpc::ServerUnaryReactor* JobsService::Method(grpc::CallbackServerContext* call,            \
+                                                const v1::Request* request,                   \
+                                                v1::Response* response) {                     \
+    return OnLoop<v1::Request, v1::Response>(context_, call, #Method, request, response,      \
+                                             &api::Method);                                   \
+  }
+#define COXSWAIN_STREAM(Method, Request, Response)                                           \
+  grpc::ServerWriteReactor<v1::Response>* JobsService::Method(grpc::CallbackServerContext* call, \
+                                                              const v1::Request* request) {      \
+    return StreamOnLoop<v1::Request, v1::Response>(context_, request, &api::Method);             \
+  }
+#include "controller/api/jobs_methods.inc"
+#undef COXSWAIN_UNARY
+#undef COXSWAIN_STREAM
+
+}  // namespace coxswain::api

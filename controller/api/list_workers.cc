@@ -1,0 +1,28 @@
+#include "controller/api/operations.h"
+
+namespace coxswain::api {
+
+void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
+                 Reply<v1::ListWorkersResponse> reply) {
+  v1::ListWorkersResponse response;
+  for (const scheduler::Worker& worker : context.deps.registry->All()) {
+    v1::WorkerInfo* info = response.add_workers();
+    info->set_id(worker.target.id);
+    info->set_state(std::string(state::PhaseName(worker.status.phase)));
+    info->set_job(worker.job);
+    info->set_rank(worker.rank);
+    info->set_address(worker.target.address);
+    info->set_metrics_address(worker.hello.metrics_address());
+    info->set_host(worker.hello.host());
+    info->set_device_name(worker.hello.device_name());
+    info->set_memory_bytes(worker.hello.memory_bytes());
+    info->set_threads(worker.hello.threads());
+    *info->mutable_build() = worker.hello.build();
+    info->set_heartbeat_age_seconds(context.deps.registry->BeatAgeSeconds(worker));
+    info->set_incarnation(worker.target.incarnation);
+    info->set_pid(worker.hello.pid());
+  }
+  reply(std::move(response));
+}
+
+}  // namespace coxswain::api

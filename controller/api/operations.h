@@ -1,0 +1,44 @@
+// The operations of the Jobs service, one file each: validate -> decide -> persist -> apply -> reply.
+// All run on the loop; none waits.
+#ifndef COXSWAIN_CONTROLLER_API_OPERATIONS_H_
+#define COXSWAIN_CONTROLLER_API_OPERATIONS_H_
+
+#include <memory>
+
+#include "controller/api/context.h"
+
+namespace coxswain::api {
+
+void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply);
+void Validate(Context& context, const v1::ValidateRequest& request,
+              Reply<v1::ValidateResponse> reply);
+void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanResponse> reply);
+void Get(Context& context, const v1::GetRequest& request, Reply<v1::Job> reply);
+void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply);
+void Cancel(Context& context, const v1::CancelRequest& request, Reply<v1::Job> reply);
+void Pause(Context& context, const v1::PauseRequest& request, Reply<v1::Job> reply);
+void Resume(Context& context, const v1::ResumeRequest& request, Reply<v1::Job> reply);
+void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
+                 Reply<v1::ListWorkersResponse> reply);
+void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::ExplainResponse> reply);
+void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
+                   Reply<v1::ListArtifactsResponse> reply);
+void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpResponse> reply);
+void Delete(Context& context, const v1::DeleteRequest& request, Reply<v1::DeleteResponse> reply);
+void Version(Context& context, const v1::VersionRequest& request, Reply<v1::BuildInfo> reply);
+
+void Watch(Context& context, const v1::WatchRequest& request,
+           std::shared_ptr<Sink<v1::JobEvent>> sink);
+void Logs(Context& context, const v1::LogsRequest& request, std::shared_ptr<Sink<v1::LogLine>> sink);
+void Inspect(Context& context, const v1::InspectRequest& request,
+             std::shared_ptr<Sink<v1::InspectResponse>> sink);
+void Fetch(Context& context, const v1::FetchRequest& request,
+           std::shared_ptr<Sink<v1::FetchResponse>> sink);
+
+// The directory that relative paths of a job file are resolved against: that of `yaml_path` when it
+// is absolute, else the controller's working directory.
+std::string BaseDirectory(const std::string& yaml_path);
+
+}  // namespace coxswain::api
+
+#endif  // COXSWAIN_CONTROLLER_API_OPERATIONS_H_

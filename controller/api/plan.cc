@@ -1,0 +1,21 @@
+#include <memory>
+
+#include "common/config/job_parser.h"
+#include "controller/api/operations.h"
+
+namespace coxswain::api {
+
+void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanResponse> reply) {
+  const config::ParsedJob parsed =
+      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
+  if (!parsed.errors.empty()) {
+    reply(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, request.yaml_path())));
+    return;
+  }
+  auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
+  context.deps.loop->Offload(
+      [plan = context.plan, spec = parsed.spec, result] { *result = plan(spec); },
+      [reply, result] { reply(*result); });
+}
+
+}  // namespace coxswain::api

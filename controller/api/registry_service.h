@@ -1,0 +1,34 @@
+// The Registry service over gRPC: workers announce themselves and beat.
+#ifndef COXSWAIN_CONTROLLER_API_REGISTRY_SERVICE_H_
+#define COXSWAIN_CONTROLLER_API_REGISTRY_SERVICE_H_
+
+#include "absl/status/status.h"
+#include "controller/loop.h"
+#include "controller/scheduler/registry.h"
+#include "coxswain/v1/registry_service.grpc.pb.h"
+
+namespace coxswain::api {
+
+// FailedPrecondition naming both values when version, commit or protocol differ.
+absl::Status CheckBuild(const v1::BuildInfo& worker, const v1::BuildInfo& controller);
+
+class RegistryService final : public v1::Registry::CallbackService {
+ public:
+  RegistryService(Loop* loop, scheduler::Registry* registry, v1::BuildInfo build)
+      : loop_(loop), registry_(registry), build_(std::move(build)) {}
+
+  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* call,
+                                     const v1::RegisterRequest* request,
+                                     v1::RegisterResponse* response) override;
+  grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* Heartbeat(
+      grpc::CallbackServerContext* call) override;
+
+ private:
+  Loop* const loop_;
+  scheduler::Registry* const registry_;
+  const v1::BuildInfo build_;
+};
+
+}  // namespace coxswain::api
+
+#endif  // COXSWAIN_CONTROLLER_API_REGISTRY_SERVICE_H_
