@@ -53,6 +53,14 @@ struct LongWork {
 // cached below `cache_dir`.
 LongWork MakeLongWork(const std::string& cache_dir);
 
+struct PlanPage {
+  std::string text;
+  std::string json;
+};
+
+// What `cox plan` prints for a job, with no worker present.
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec);
+
 }  // namespace coxswain::driver
 
 #endif  // COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_

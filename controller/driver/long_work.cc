@@ -1,0 +1,81 @@
+#include "controller/driver/long_work.h"
+
+#include <utility>
+
+#include "common/plan/plan.h"
+#include "common/status_macros.h"
+#include "controller/driver/export_artifacts.h"
+#include "controller/driver/recipe_curriculum.h"
+#include "controller/planner/planner.h"
+
+namespace coxswain::driver {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
+                                                             const config::JobSpec& spec,
+                                                             const PrepareHooks& hooks) {
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path));
+  data::PrepareOptions options;
+  options.cache_dir = cache_dir;
+  options.progress = hooks.progress;
+  options.cancelled = hooks.cancelled;
+  ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
+  ASSIGN_OR_RETURN(planner::Recipe recipe, planner::Recipe::Make(spec, model, data));
+  return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));
+}
+
+absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
+  const auto& curriculum = static_cast<const RecipeCurriculum&>(*input.curriculum);
+  planner::WorkerResources resources;
+  resources.memory_bytes = input.memory_bytes;
+  ASSIGN_OR_RETURN(planner::PlannedJob planned,
+                   planner::MakePlan(input.job, *input.spec, curriculum.model(),
+                                     curriculum.recipe(), resources));
+  GangPlan plan;
+  plan.bytes = std::move(planned.bytes);
+  plan.hash = std::move(planned.hash);
+  plan.advice = std::move(planned.advice);
+  const planner::Estimate& estimate = planned.estimate;
+  plan.memory.set_weights(estimate.weights);
+  plan.memory.set_gradients(estimate.gradients);
+  plan.memory.set_optimizer(estimate.optimizer);
+  plan.memory.set_activations(estimate.activations);
+  plan.memory.set_workspace(estimate.workspace);
+  plan.memory.set_peak(estimate.total_bytes);
+  return plan;
+}
+
+absl::StatusOr<std::string> ExportJob(const ExportInput& input) {
+  ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
+  ASSIGN_OR_RETURN(const ExportResult result,
+                   ExportArtifacts({.job = input.spec,
+                                    .plan = std::move(plan),
+                                    .checkpoint_dir = input.checkpoint_dir}));
+  return result.directory;
+}
+
+}  // namespace
+
+LongWork MakeLongWork(const std::string& cache_dir) {
+  LongWork work;
+  work.prepare = [cache_dir](const config::JobSpec& spec, const PrepareHooks& hooks) {
+    return PrepareJob(cache_dir, spec, hooks);
+  };
+  work.plan = PlanGang;
+  work.export_artifacts = ExportJob;
+  return work;
+}
+
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Curriculum> prepared,
+                   PrepareJob(cache_dir, spec, PrepareHooks{}));
+  const auto& curriculum = static_cast<const RecipeCurriculum&>(*prepared);
+  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
+                   planner::MakePlan(spec.name, spec, curriculum.model(), curriculum.recipe(),
+                                     planner::WorkerResources{}));
+  return PlanPage{
+      planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
+      planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
+}
+
+}  // namespace coxswain::driver

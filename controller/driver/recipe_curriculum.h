@@ -1,0 +1,50 @@
+// The curriculum of a real job: its recipe over its token stores.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_RECIPE_CURRICULUM_H_
+#define COXSWAIN_CONTROLLER_DRIVER_RECIPE_CURRICULUM_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/model/model_config.h"
+#include "controller/data/prepare.h"
+#include "controller/driver/curriculum.h"
+#include "controller/planner/recipe.h"
+
+namespace coxswain::driver {
+
+class RecipeCurriculum : public Curriculum {
+ public:
+  RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe)
+      : model_(std::move(model)), data_(std::move(data)), recipe_(std::move(recipe)) {}
+
+  const model::ModelConfig& model() const { return model_; }
+  const planner::Recipe& recipe() const { return recipe_; }
+  const data::PreparedData& data() const { return data_; }
+
+  const std::string& recipe_hash() const override { return recipe_.hash(); }
+  int64_t total_steps() const override { return recipe_.total_steps(); }
+  int64_t pass_of_step(int64_t step) const override { return recipe_.pass_of_step(step); }
+  double passes_after(int64_t finished_steps) const override;
+  double learning_rate(int64_t step) const override { return recipe_.learning_rate(step); }
+  std::vector<BinSize> step_bins(int64_t step) const override;
+  std::vector<BinSize> eval_bins() const override;
+  void FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const override;
+  void FillEval(int64_t begin, int64_t end, v1::Bins* out) const override;
+  v1::DatasetSummary summary() const override;
+  std::vector<std::string> warnings() const override { return data_.warnings; }
+
+ private:
+  const model::ModelConfig model_;
+  const data::PreparedData data_;
+  const planner::Recipe recipe_;
+};
+
+// Appends whole documents of `store` to `out` as bin `id`: token ids, lengths and target bits.
+void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
+               v1::Bins* out);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_RECIPE_CURRICULUM_H_

@@ -1,0 +1,53 @@
+#include "controller/flags.h"
+
+#include <cstdlib>
+
+#include <CLI/CLI.hpp>
+
+#include "common/build_info.h"
+
+namespace coxswain {
+namespace {
+
+std::string DefaultStateDir() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state != '\0') return std::string(state) + "/coxswain/controller";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : ".") + "/.local/state/coxswain/controller";
+}
+
+}  // namespace
+
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
+  Flags flags;
+  flags.state_dir = DefaultStateDir();
+  CLI::App app("Owns the global plan of every job and calls each training step.",
+               "coxswain-controller");
+  app.add_option("--listen", flags.listen, "host:port of the gRPC services; port 0 takes a free one")
+      ->capture_default_str();
+  app.add_option("--metrics", flags.metrics, "host:port of /metrics; empty switches it off")
+      ->capture_default_str();
+  app.add_option("--state-dir", flags.state_dir, "database, lock and token cache")
+      ->capture_default_str();
+  app.add_option("--endpoint-file", flags.endpoint_file,
+                 "where to write {grpc, metrics, pid} as JSON once serving");
+  app.add_option("--log-file", flags.log_file, "also write log lines here");
+  app.add_option("--credits", flags.credits, "commands in flight per worker")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  app.add_option("--tls-cert", flags.tls.cert, "PEM certificate of this server");
+  app.add_option("--tls-key", flags.tls.key, "PEM key of --tls-cert");
+  app.add_option("--tls-ca", flags.tls.ca,
+                 "PEM authority that clients and workers must be signed by");
+  app.add_flag("--insecure", flags.insecure, "plaintext on loopback although certificates are given");
+  app.set_version_flag("--version", std::string(BuildVersion()) + " " + std::string(BuildCommit()));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  return flags;
+}
+
+}  // namespace coxswain

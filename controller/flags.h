@@ -1,0 +1,28 @@
+// Command line of coxswain-controller.
+#ifndef COXSWAIN_CONTROLLER_FLAGS_H_
+#define COXSWAIN_CONTROLLER_FLAGS_H_
+
+#include <optional>
+#include <string>
+
+#include "common/grpc_endpoint.h"
+
+namespace coxswain {
+
+struct Flags {
+  std::string listen = "127.0.0.1:7070";
+  std::string metrics = "127.0.0.1:7071";  // empty: no metrics endpoint
+  std::string state_dir;                   // default: $XDG_STATE_HOME/coxswain/controller
+  std::string endpoint_file;               // empty: none is written
+  std::string log_file;                    // empty: stderr only
+  int credits = 2;
+  TlsFiles tls;
+  bool insecure = false;
+};
+
+// nullopt: the process ends with *exit_code (help was printed, or a message about a wrong flag).
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_CONTROLLER_FLAGS_H_

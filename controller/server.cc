@@ -1,0 +1,196 @@
+#include "controller/server.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <nlohmann/json.hpp>
+#include <prometheus/registry.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/build_info.h"
+#include "common/durable_file.h"
+#include "common/logging.h"
+#include "common/metrics.h"
+#include "common/status_macros.h"
+#include "controller/api/context.h"
+#include "controller/api/jobs_service.h"
+#include "controller/api/registry_service.h"
+#include "controller/driver/job_table.h"
+#include "controller/driver/long_work.h"
+#include "controller/grpc_worker_transport.h"
+#include "controller/store/sqlite_store.h"
+
+namespace coxswain {
+namespace {
+
+constexpr int kPoolThreads = 4;
+constexpr std::chrono::seconds kShutdownGrace{2};
+constexpr std::chrono::seconds kHealthPeriod{5};
+constexpr char kJobsService[] = "coxswain.v1.Jobs";
+
+v1::BuildInfo ThisBuild() {
+  v1::BuildInfo build;
+  build.set_version(std::string(BuildVersion()));
+  build.set_commit(std::string(BuildCommit()));
+  build.set_protocol(kWireProtocol);
+  return build;
+}
+
+}  // namespace
+
+// Members in order of construction: what stands below uses what stands above.
+struct Server::Impl {
+  SystemClock clock;
+  DiskFiles files;
+  std::unique_ptr<store::SqliteStore> store;
+  std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
+  std::unique_ptr<driver::Metrics> metrics;
+  std::unique_ptr<MetricsServer> metrics_server;
+  std::unique_ptr<Loop> loop;
+  std::unique_ptr<GrpcWorkerTransport> transport;
+  std::unique_ptr<scheduler::Registry> registry;
+  std::unique_ptr<driver::Journal> journal;
+  driver::LongWork long_work;
+  std::unique_ptr<driver::JobTable> jobs;
+  api::EventHub events;
+  api::Context context;
+  std::unique_ptr<api::JobsService> jobs_service;
+  std::unique_ptr<api::RegistryService> registry_service;
+  std::thread loop_thread;
+  SocketAddress listen;
+  std::unique_ptr<grpc::Server> server;
+  std::string endpoint_file;
+
+  ~Impl();
+  absl::Status Build(const Flags& flags);
+  absl::Status Serve(const Flags& flags);
+  absl::Status WriteEndpointFile();
+  void CheckHealth();
+};
+
+absl::Status Server::Impl::Build(const Flags& flags) {
+  ASSIGN_OR_RETURN(store, store::SqliteStore::Open(flags.state_dir));
+  metrics = std::make_unique<driver::Metrics>(metrics_registry);
+  AddProcessMetrics("controller", metrics_registry.get());
+  loop = std::make_unique<Loop>(&clock, kPoolThreads);
+  transport = std::make_unique<GrpcWorkerTransport>(loop.get(), flags.tls, flags.insecure);
+  registry = std::make_unique<scheduler::Registry>(loop.get(), transport.get(),
+                                                   scheduler::LeaseTimes{});
+  journal = std::make_unique<driver::Journal>(loop.get(), store.get());
+  journal->OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });
+  journal->OnCommit([this](double seconds) { metrics->StoreCommit(seconds); });
+  const std::string cache_dir = flags.state_dir + "/token-cache";
+  RETURN_IF_ERROR(files.MakeDirs(cache_dir));
+  long_work = driver::MakeLongWork(cache_dir);
+  driver::Deps deps{.loop = loop.get(),
+                    .journal = journal.get(),
+                    .files = &files,
+                    .transport = transport.get(),
+                    .registry = registry.get(),
+                    .long_work = &long_work,
+                    .metrics = metrics.get(),
+                    .settings = {.credits = flags.credits}};
+  jobs = std::make_unique<driver::JobTable>(deps);
+  context.deps = deps;
+  context.jobs = jobs.get();
+  context.events = &events;
+  context.build = ThisBuild();
+  context.plan = [cache_dir](const config::JobSpec& spec) -> absl::StatusOr<v1::PlanResponse> {
+    ASSIGN_OR_RETURN(driver::PlanPage page, driver::MakePlanPage(cache_dir, spec));
+    v1::PlanResponse response;
+    response.set_text(std::move(page.text));
+    response.set_json(std::move(page.json));
+    return response;
+  };
+  jobs_service = std::make_unique<api::JobsService>(&context);
+  registry_service = std::make_unique<api::RegistryService>(loop.get(), registry.get(), ThisBuild());
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::Serve(const Flags& flags) {
+  ASSIGN_OR_RETURN(listen, ParseSocketAddress(flags.listen));
+  ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(listen, flags.tls, flags.insecure));
+  if (!flags.metrics.empty()) {
+    ASSIGN_OR_RETURN(metrics_server, MetricsServer::Start(flags.metrics, metrics_registry));
+  }
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  ConfigureServer(&builder);
+  builder.RegisterService(jobs_service.get());
+  builder.RegisterService(registry_service.get());
+  ASSIGN_OR_RETURN(server, StartServer(&builder, &listen, credentials));
+  server->GetHealthCheckService()->SetServingStatus(kJobsService, false);
+  RETURN_IF_ERROR(jobs->Recover());
+  loop->Post([this] { CheckHealth(); });
+  loop_thread = std::thread([this] { loop->Run(); });
+  endpoint_file = flags.endpoint_file;
+  return WriteEndpointFile();
+}
+
+absl::Status Server::Impl::WriteEndpointFile() {
+  log::Info("serving", {{"grpc", listen.text()},
+                        {"metrics", metrics_server ? metrics_server->address() : std::string()},
+                        {"pid", static_cast<int64_t>(getpid())}});
+  if (endpoint_file.empty()) return absl::OkStatus();
+  const nlohmann::json content = {
+      {"grpc", listen.text()},
+      {"metrics", metrics_server ? metrics_server->address() : std::string()},
+      {"pid", getpid()}};
+  return WriteFileDurably(endpoint_file, content.dump() + "\n");
+}
+
+// Jobs is SERVING while the store takes writes.
+void Server::Impl::CheckHealth() {
+  const absl::Status writable = store->CheckWritable();
+  if (!writable.ok()) {
+    log::Error("the store takes no writes", {{"error", std::string(writable.message())}});
+  }
+  server->GetHealthCheckService()->SetServingStatus(kJobsService, writable.ok());
+  loop->After(kHealthPeriod, [this] { CheckHealth(); });
+}
+
+Server::Impl::~Impl() {
+  if (server) {
+    server->GetHealthCheckService()->SetServingStatus(false);
+    // The loop still runs: calls that wait for it can end by themselves.
+    server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    server->Wait();
+  }
+  if (loop_thread.joinable()) {
+    std::promise<void> flushed;
+    loop->Post([this, &flushed] {
+      journal->Flush().IgnoreError();  // logged there
+      flushed.set_value();
+    });
+    flushed.get_future().wait();
+    loop->Stop();
+    loop_thread.join();
+  }
+  if (!endpoint_file.empty()) unlink(endpoint_file.c_str());
+  jobs.reset();
+  journal.reset();
+  registry.reset();
+  transport.reset();
+}
+
+Server::Server() : impl_(std::make_unique<Impl>()) {}
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Flags& flags) {
+  std::unique_ptr<Server> server(new Server());
+  RETURN_IF_ERROR(server->impl_->Build(flags));
+  RETURN_IF_ERROR(server->impl_->Serve(flags));
+  return server;
+}
+
+}  // namespace coxswain

@@ -1,0 +1,235 @@
+// The pure parts of a run: dealing bins, order of commands, window, commit, policies.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "controller/driver/command_window.h"
+#include "controller/driver/commit_step.h"
+#include "controller/driver/deal_bins.h"
+#include "controller/driver/errors.h"
+#include "controller/driver/run_state.h"
+#include "controller/driver/step_script.h"
+#include "controller/driver/step_timing.h"
+
+namespace coxswain::driver {
+namespace {
+
+std::vector<BinSize> Bins(const std::vector<int64_t>& tokens) {
+  std::vector<BinSize> bins;
+  for (const int64_t t : tokens) bins.push_back({.id = static_cast<int64_t>(bins.size()), .tokens = t});
+  return bins;
+}
+
+// Invariant driver-3: bins of the ranks are disjoint and cover the batch.
+TEST(DealBinsTest, CoversEveryBinOnceInOrderAndLeavesNoRankEmpty) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 500; ++round) {
+    const int ranks = 1 + static_cast<int>(random() % 8);
+    std::vector<int64_t> tokens(random() % 20);
+    for (int64_t& t : tokens) t = 1 + random() % 2048;
+    const auto ranges = DealBins(Bins(tokens), ranks);
+    ASSERT_EQ(ranges.size(), static_cast<size_t>(ranks));
+    int64_t at = 0;
+    for (const BinRange& range : ranges) {
+      EXPECT_EQ(range.begin, at);
+      EXPECT_GE(range.end, range.begin);
+      if (static_cast<int>(tokens.size()) >= ranks) EXPECT_GT(range.end, range.begin);
+      at = range.end;
+    }
+    EXPECT_EQ(at, static_cast<int64_t>(tokens.size()));
+  }
+}
+
+TEST(DealBinsTest, BalancesByTokensNotByCount) {
+  const auto ranges = DealBins(Bins({1000, 10, 10, 10, 10, 960}), 2);
+  EXPECT_EQ(ranges[0].end, 1);
+  const auto even = DealBins(Bins({512, 512, 512, 512}), 2);
+  EXPECT_EQ(even[0].end, 2);
+}
+
+std::string Play(StepScript script, int limit = 100) {
+  std::string out;
+  for (int i = 0; i < limit && script.next() != Action::kEnd; ++i) {
+    const char letter = script.next() == Action::kTrain  ? 't'
+                        : script.next() == Action::kEval ? 'e'
+                                                         : 's';
+    out += letter + std::to_string(script.step()) + " ";
+    script.Advance();
+  }
+  return out;
+}
+
+TEST(StepScriptTest, EvaluatesAtZeroEverySoManyStepsAndAtTheEnd) {
+  const ScriptRules rules{.total_steps = 5, .eval_steps = 2, .save_steps = 3, .has_eval = true};
+  EXPECT_EQ(Play(StepScript(rules, 0)), "e0 t0 t1 e2 t2 s3 t3 e4 t4 e5 s5 ");
+}
+
+TEST(StepScriptTest, AResumedRunRepeatsNothingOfItsCheckpoint) {
+  const ScriptRules rules{.total_steps = 5, .eval_steps = 2, .save_steps = 2, .has_eval = true};
+  EXPECT_EQ(Play(StepScript(rules, 2)), "t2 t3 e4 s4 t4 e5 s5 ");
+  EXPECT_EQ(Play(StepScript(rules, 5)), "");
+}
+
+TEST(StepScriptTest, EndsWhereAskedWithASnapshotAndNeverInThePast) {
+  const ScriptRules rules{.total_steps = 9, .eval_steps = 0, .save_steps = 0, .has_eval = true};
+  StepScript script(rules, 0);
+  script.EndAt(2);
+  EXPECT_EQ(Play(script), "e0 t0 t1 s2 ");
+  StepScript late(rules, 4);
+  late.Advance();
+  late.EndAt(1);
+  EXPECT_EQ(Play(late), "s5 ");
+  StepScript cut(rules, 4);
+  cut.Advance();
+  cut.EndNow();
+  EXPECT_EQ(Play(cut), "");
+}
+
+TEST(StepScriptTest, ARequestedSnapshotComesAtThisBoundary) {
+  StepScript script({.total_steps = 3, .eval_steps = 1, .save_steps = 0, .has_eval = true}, 0);
+  script.Advance();  // e0
+  script.Advance();  // t0
+  script.Advance();  // e1
+  script.RequestSnapshot();
+  EXPECT_EQ(Play(script), "s1 t1 e2 t2 e3 s3 ");
+}
+
+v1::Done Answer(double norm, double loss, std::vector<int64_t> bins, int64_t targets) {
+  v1::Done done;
+  done.set_grad_norm(norm);
+  done.set_global_loss_sum(loss);
+  done.set_applied(true);
+  done.set_targets(targets);
+  for (const int64_t bin : bins) done.add_bin_ids(bin);
+  return done;
+}
+
+TEST(CommandWindowTest, IsFullAtTheCreditsAndOpensWithTheSlowestRank) {
+  CommandWindow window(2, 2);
+  window.Push(Action::kTrain, 0);
+  EXPECT_FALSE(window.full());
+  window.Push(Action::kTrain, 1);
+  EXPECT_TRUE(window.full());
+  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_FALSE(window.PopComplete());
+  EXPECT_TRUE(window.full());
+  EXPECT_EQ(window.Receive(1, 1, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_EQ(window.PopComplete()->seq, 1u);
+  EXPECT_FALSE(window.full());
+}
+
+TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
+  CommandWindow window(1, 3);
+  window.Push(Action::kTrain, 0);
+  window.Push(Action::kTrain, 1);
+  EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kOutOfOrder);
+  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kDuplicate);
+  EXPECT_EQ(window.Receive(0, 3, {}), CommandWindow::Receipt::kOutOfOrder);
+  EXPECT_EQ(window.PopComplete()->step, 0);
+}
+
+class CommitStepTest : public testing::Test {
+ protected:
+  InFlight command_{.seq = 1, .step = 7, .loss_denominator = 10, .tokens = 50,
+                    .bins = {{1, 2}, {3}},
+                    .results = {Answer(0.5, 20.0, {1, 2}, 6), Answer(0.5, 20.0, {3}, 4)}};
+};
+
+TEST_F(CommitStepTest, DividesTheGlobalLossByTheTargetsOfTheBatch) {
+  const StepResult result = *CommitStep(command_);
+  EXPECT_EQ(result.loss, 2.0);
+  EXPECT_EQ(result.grad_norm, 0.5);
+  EXPECT_EQ(result.tokens, 50);
+  EXPECT_TRUE(result.applied);
+}
+
+TEST_F(CommitStepTest, NamesRanksThatDisagreeInTheLastBit) {
+  command_.results[1]->set_grad_norm(std::nextafter(0.5, 1.0));
+  const auto result = CommitStep(command_);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal);
+  EXPECT_NE(result.status().message().find("rank 1"), absl::string_view::npos);
+}
+
+TEST_F(CommitStepTest, RefusesOtherBinsTargetsLossOrUpdate) {
+  InFlight other = command_;
+  other.results[1]->set_bin_ids(0, 9);
+  EXPECT_FALSE(CommitStep(other).ok());
+  other = command_;
+  other.results[1]->set_targets(5);
+  EXPECT_FALSE(CommitStep(other).ok());
+  other = command_;
+  other.results[0]->set_global_loss_sum(21.0);
+  EXPECT_FALSE(CommitStep(other).ok());
+  other = command_;
+  other.results[1]->set_applied(false);
+  EXPECT_FALSE(CommitStep(other).ok());
+}
+
+TEST_F(CommitStepTest, EqualNansAreEqualBits) {
+  for (auto& done : command_.results) done->set_grad_norm(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(CommitStep(command_).ok());
+}
+
+TEST(RunStateTest, ThreeSkippedInARowAreAllowedFourAreNot) {
+  SkippedSteps skipped;
+  for (int64_t step = 0; step < 3; ++step) skipped.Add(step, true);
+  EXPECT_FALSE(skipped.TooMany());
+  skipped.Add(3, true);
+  EXPECT_TRUE(skipped.TooMany());
+  skipped.Add(4, false);
+  EXPECT_FALSE(skipped.TooMany());
+  EXPECT_EQ(skipped.total, 4);
+}
+
+TEST(RunStateTest, OnePercentOfAThousandStepsIsTheLimit) {
+  SkippedSteps skipped;
+  for (int64_t step = 0; step < 1000; ++step) skipped.Add(step, step % 100 == 0);
+  EXPECT_FALSE(skipped.TooMany());
+  skipped.Add(1000, false);
+  skipped.Add(1001, true);  // steps 100, 200 .. 900 and 1001: step 0 left the window
+  EXPECT_FALSE(skipped.TooMany());
+  skipped.Add(1002, false);
+  skipped.Add(1003, true);
+  EXPECT_TRUE(skipped.TooMany());
+}
+
+TEST(RunStateTest, PatienceCountsEvaluationsWithoutImprovement) {
+  EarlyStop stop;
+  EXPECT_TRUE(stop.Add({0, 2.0}));
+  EXPECT_FALSE(stop.Add({1, 2.0}));
+  EXPECT_FALSE(stop.Exhausted(2));
+  EXPECT_FALSE(stop.Add({2, 2.5}));
+  EXPECT_TRUE(stop.Exhausted(2));
+  EXPECT_FALSE(stop.Exhausted(std::nullopt));
+  EXPECT_TRUE(stop.Add({3, 1.0}));
+  EXPECT_EQ(stop.without_improvement, 0);
+}
+
+TEST(StepTimingTest, HangLimitFollowsTheMedianAfterWarmUp) {
+  using std::chrono::milliseconds;
+  StepTiming timing;
+  EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30)), milliseconds(300));
+  for (int i = 0; i < 3; ++i) timing.Add(0, 20'000'000'000, 100);
+  EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30000)), milliseconds(100000));
+  EXPECT_DOUBLE_EQ(timing.tokens_per_second(), 5.0);
+}
+
+TEST(ErrorsTest, TheRootCauseIsNotTheEchoOfAPeer) {
+  const v1::Error echo = MakeError(absl::UnavailableError("peer gone"), {.rank = 0});
+  const v1::Error cause = MakeError(absl::InternalError("segfault"), {.rank = 1});
+  const v1::Error user = MakeError(absl::FailedPreconditionError("frozen"), {.rank = 2});
+  EXPECT_EQ(RootCause({echo, cause}).rank(), 1);
+  EXPECT_EQ(RootCause({echo, cause, user}).rank(), 2);
+  EXPECT_EQ(RootCause({echo}).rank(), 0);
+  EXPECT_EQ(user.kind(), v1::ERROR_KIND_USER);
+  EXPECT_EQ(echo.kind(), v1::ERROR_KIND_SYSTEM);
+  EXPECT_EQ(ToStatus(user).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace coxswain::driver

@@ -1,0 +1,222 @@
+// Both stores keep one contract. Invariants store-1 to store-4 of controller/store/README.md.
+#include "controller/store/store.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "controller/store/memory_store.h"
+#include "controller/store/schema.h"
+#include "controller/store/sqlite_store.h"
+
+namespace coxswain::store {
+namespace {
+
+class Directory {
+ public:
+  Directory() {
+    std::string pattern = testing::TempDir() + "/coxswain_store_XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+JobRow Row(const std::string& id, int64_t order) {
+  JobRow row;
+  row.job.set_id(id);
+  row.job.set_yaml("kind: FineTuneJob");
+  row.base_dir = "/jobs";
+  row.order = order;
+  row.stop_at_step = 7;
+  return row;
+}
+
+v1::JobEvent EventOf(const std::string& job, const std::string& type) {
+  v1::JobEvent event;
+  event.set_job(job);
+  event.set_type(type);
+  return event;
+}
+
+StepRow StepOf(const std::string& job, int64_t step, uint64_t epoch, uint64_t bits) {
+  return {.job = job, .step = step, .epoch = epoch, .loss_bits = bits, .gnorm_bits = ~bits};
+}
+
+class StoreTest : public testing::TestWithParam<bool> {
+ protected:
+  StoreTest() {
+    if (GetParam()) {
+      store_ = *SqliteStore::Open(directory_.path());
+    } else {
+      store_ = std::make_unique<MemoryStore>();
+    }
+  }
+  Directory directory_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_P(StoreTest, GivesBackWhatWasCommitted) {
+  Batch batch;
+  batch.jobs = {Row("b", 2), Row("a", 1)};
+  batch.epochs = {{.job = "a", .epoch = 1, .term = 3, .plan_hash = std::string("\0h", 2),
+                   .fingerprint = "f", .world_size = 2, .start_step = 5}};
+  batch.plans = {{std::string("\0h", 2), std::string("pl\0an", 5)}};
+  batch.checkpoints = {{.job = "a", .step = 5, .directory = "/out/checkpoint-5", .bytes = 9}};
+  batch.keys = {{"key", "hash", "a"}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+
+  const auto jobs = *store_->Jobs();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].job.id(), "a");
+  EXPECT_EQ(jobs[0].base_dir, "/jobs");
+  EXPECT_EQ(jobs[0].stop_at_step, 7);
+  EXPECT_EQ(store_->Epochs("a")->at(0).plan_hash, std::string("\0h", 2));
+  EXPECT_EQ(store_->Epochs("a")->at(0).start_step, 5);
+  EXPECT_EQ(*store_->PlanBytes(std::string("\0h", 2)), std::string("pl\0an", 5));
+  EXPECT_EQ(store_->PlanBytes("other").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->Checkpoints("a")->at(0).directory, "/out/checkpoint-5");
+  EXPECT_EQ((*store_->FindKey("key"))->job, "a");
+  EXPECT_FALSE(store_->FindKey("none")->has_value());
+  EXPECT_TRUE(store_->CheckWritable().ok());
+}
+
+TEST_P(StoreTest, EventIdsRiseByOneAcrossJobsAndReadFromACursor) {
+  for (int i = 0; i < 3; ++i) {
+    Batch batch;
+    batch.events = {EventOf("a", "A"), EventOf("b", "B")};
+    ASSERT_TRUE(store_->Commit(batch).ok());
+  }
+  const auto all = *store_->Events("a", 0, 100);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].id(), 1);
+  EXPECT_EQ(all[1].id(), 3);
+  EXPECT_EQ(all[2].id(), 5);
+  const auto page = *store_->Events("a", 1, 1);
+  ASSERT_EQ(page.size(), 1u);
+  EXPECT_EQ(page[0].id(), 3);
+}
+
+TEST_P(StoreTest, AReplayedStepSupersedesOnlyItsOwnOlderRow) {
+  Batch first;
+  first.steps = {StepOf("a", 0, 1, 10), StepOf("a", 1, 1, 11), StepOf("a", 2, 1, 12),
+                 StepOf("b", 1, 1, 99)};
+  ASSERT_TRUE(store_->Commit(first).ok());
+  Batch replay;
+  replay.steps = {StepOf("a", 1, 2, 21)};
+  ASSERT_TRUE(store_->Commit(replay).ok());
+  const auto steps = *store_->Steps("a", 0);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].loss_bits, 10u);
+  EXPECT_EQ(steps[1].loss_bits, 21u);
+  EXPECT_EQ(steps[1].gnorm_bits, ~uint64_t{21});
+  EXPECT_EQ(steps[2].loss_bits, 12u);
+  EXPECT_EQ(store_->Steps("a", 2)->size(), 1u);
+  EXPECT_EQ(store_->Steps("b", 0)->size(), 1u);
+}
+
+TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
+  Batch batch;
+  batch.jobs = {Row("a", 1), Row("b", 2)};
+  batch.steps = {StepOf("a", 0, 1, 1)};
+  batch.events = {EventOf("a", "A"), EventOf("b", "B")};
+  batch.keys = {{"key", "hash", "a"}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  Batch remove;
+  remove.deleted_jobs = {"a"};
+  ASSERT_TRUE(store_->Commit(remove).ok());
+  EXPECT_EQ(store_->Jobs()->size(), 1u);
+  EXPECT_TRUE(store_->Steps("a", 0)->empty());
+  EXPECT_TRUE(store_->Events("a", 0, 9)->empty());
+  EXPECT_FALSE(store_->FindKey("key")->has_value());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Sqlite" : "Memory"; });
+
+TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
+  Directory directory;
+  for (uint64_t term = 1; term <= 3; ++term) {
+    auto store = SqliteStore::Open(directory.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(*(*store)->NextTerm(), term);
+  }
+}
+
+TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
+  Directory directory;
+  auto first = *SqliteStore::Open(directory.path());
+  const auto second = SqliteStore::Open(directory.path());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(second.status().message().find(std::to_string(getpid())), absl::string_view::npos);
+}
+
+TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
+  Directory directory;
+  { auto store = *SqliteStore::Open(directory.path()); }
+  {
+    auto db = *Database::Open(directory.path() + "/coxswain.db");
+    ASSERT_TRUE(db->Execute("UPDATE meta SET value=99 WHERE key='schema'").ok());
+  }
+  const auto again = SqliteStore::Open(directory.path());
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
+}
+
+TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
+  Directory directory;
+  {
+    std::FILE* file = std::fopen((directory.path() + "/coxswain.db").c_str(), "w");
+    for (int i = 0; i < 4096; ++i) std::fputs("not a database ", file);
+    std::fclose(file);
+  }
+  EXPECT_EQ(SqliteStore::Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Invariant store-2: a process killed at any moment leaves every commit that returned, and nothing
+// of one that did not. The child commits event i and then tells the parent i over a pipe.
+TEST(SqliteStoreTest, AKilledProcessLosesNoCommitThatReturned) {
+  Directory directory;
+  for (int round = 0; round < 6; ++round) {
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto store = *SqliteStore::Open(directory.path());
+      for (int32_t i = 0;; ++i) {
+        Batch batch;
+        batch.events = {EventOf("a", "first"), EventOf("a", "second")};
+        batch.steps = {StepOf("a", round * 100000 + i, 1, 1)};
+        if (!store->Commit(batch).ok() || write(fds[1], &i, sizeof(i)) != sizeof(i)) _exit(1);
+      }
+    }
+    close(fds[1]);
+    int32_t acknowledged = -1;
+    for (int n = 0; n < 5 + 3 * round; ++n) {
+      ASSERT_EQ(read(fds[0], &acknowledged, sizeof(acknowledged)),
+                static_cast<ssize_t>(sizeof(acknowledged)));
+    }
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    int32_t more = 0;
+    while (read(fds[0], &more, sizeof(more)) == sizeof(more)) acknowledged = more;
+    close(fds[0]);
+
+    auto store = *SqliteStore::Open(directory.path());
+    const auto steps = *store->Steps("a", round * 100000);
+    EXPECT_GE(static_cast<int32_t>(steps.size()), acknowledged + 1);
+    EXPECT_LE(static_cast<int32_t>(steps.size()), acknowledged + 2);  // one may be unacknowledged
+    EXPECT_EQ(store->Events("a", 0, 1 << 20)->size() % 2, 0u) << "half of a batch survived";
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::store

@@ -1,0 +1,490 @@
+#include "tests/sim/fake_workers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+
+namespace coxswain::sim {
+namespace {
+
+constexpr char kShard[] = "/rank-0.shard";
+
+uint64_t Mix(uint64_t state, uint64_t value) {
+  state ^= value + 0x9E3779B97F4A7C15u + (state << 6) + (state >> 2);
+  state *= 0xBF58476D1CE4E5B9u;
+  return state ^ (state >> 31);
+}
+
+double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+}  // namespace
+
+std::string FakeModel::Serialize() const {
+  std::ostringstream out;
+  out << parameters << ' ' << steps << ' ' << bins.size();
+  for (const int64_t bin : bins) out << ' ' << bin;
+  return out.str();
+}
+
+FakeModel FakeModel::Parse(const std::string& text) {
+  std::istringstream in(text);
+  FakeModel model;
+  size_t count = 0;
+  in >> model.parameters >> model.steps >> count;
+  model.bins.resize(count);
+  for (int64_t& bin : model.bins) in >> bin;
+  return model;
+}
+
+// The worker's end of a stream; `incoming` is the controller's.
+template <typename Message>
+struct FakeWorkers::Stream {
+  Incoming<Message> incoming;
+  bool open = true;      // false once closed from either side
+  uint64_t generation = 0;
+};
+
+namespace {
+
+template <typename Request>
+class FakeOutgoing : public Outgoing<Request> {
+ public:
+  FakeOutgoing(std::function<void(const Request&)> write, std::function<void()> drop)
+      : write_(std::move(write)), drop_(std::move(drop)) {}
+  ~FakeOutgoing() override { drop_(); }
+  void Write(const Request& request) override { write_(request); }
+  void WritesDone() override {}
+
+ private:
+  std::function<void(const Request&)> write_;
+  std::function<void()> drop_;
+};
+
+}  // namespace
+
+FakeWorkers::FakeWorkers(Agenda* agenda, MemoryFiles* files, uint64_t seed)
+    : agenda_(agenda), files_(files), random_(seed) {}
+
+void FakeWorkers::Connect(Loop* loop) {
+  loop_ = loop;
+  ++generation_;
+  for (auto& [slot, process] : processes_) {
+    process.run.reset();
+    process.connect.reset();
+  }
+}
+
+int64_t FakeWorkers::Delay() {
+  return network_.min_delay_ms +
+         static_cast<int64_t>(random_() % static_cast<uint64_t>(network_.max_delay_ms -
+                                                                network_.min_delay_ms + 1));
+}
+
+void FakeWorkers::ToController(int64_t delay_ms, std::function<void()> task) {
+  agenda_->After(delay_ms, [this, generation = generation_, task = std::move(task)] {
+    if (generation == generation_ && loop_ != nullptr) loop_->Post(task);
+  });
+}
+
+std::string FakeWorkers::Start(int slot) {
+  Process& process = processes_[slot];
+  process = Process();
+  process.slot = slot;
+  process.incarnation = absl::StrCat("incarnation-", ++next_incarnation_);
+  process.alive = true;
+  return process.incarnation;
+}
+
+bool FakeWorkers::alive(int slot) const { return processes_.at(slot).alive; }
+bool FakeWorkers::reachable(int slot) const {
+  return processes_.at(slot).alive && !processes_.at(slot).cut;
+}
+
+void FakeWorkers::BreakStreams(int slot) {
+  Process& process = processes_.at(slot);
+  const auto end = [this](auto& stream) {
+    if (!stream || !stream->open) return;
+    stream->open = false;
+    ToController(Delay(), [stream = stream] {
+      if (stream->incoming.on_closed) stream->incoming.on_closed(absl::UnavailableError("reset"));
+    });
+    stream.reset();
+  };
+  end(process.run);
+  end(process.connect);
+}
+
+void FakeWorkers::Kill(int slot) {
+  BreakStreams(slot);
+  processes_.at(slot).alive = false;
+}
+
+void FakeWorkers::Hang(int slot) { processes_.at(slot).hung = true; }
+void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
+
+v1::RegisterRequest FakeWorkers::Hello(int slot) const {
+  const Process& process = processes_.at(slot);
+  v1::RegisterRequest hello;
+  hello.set_incarnation(process.incarnation);
+  hello.set_address(absl::StrCat("sim:", slot));
+  hello.set_host("sim");
+  hello.set_slot(slot);
+  hello.mutable_build()->set_device("cpu");
+  if (!process.fence.job().empty()) *hello.mutable_current() = process.fence;
+  return hello;
+}
+
+v1::HeartbeatRequest FakeWorkers::Beat(int slot) const {
+  v1::HeartbeatRequest beat;
+  beat.set_incarnation(processes_.at(slot).incarnation);
+  *beat.mutable_current() = processes_.at(slot).fence;
+  return beat;
+}
+
+FakeWorkers::Process* FakeWorkers::Find(const WorkerTarget& worker) {
+  for (auto& [slot, process] : processes_) {
+    if (process.incarnation == worker.incarnation) {
+      return process.alive && !process.cut ? &process : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+// The request travels, is served, and the answer travels back; without a worker the call times out.
+template <typename Response>
+void FakeWorkers::Answer(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
+                         std::function<absl::StatusOr<Response>(Process&)> serve) {
+  agenda_->After(Delay(), [this, worker, timeout, done, serve, generation = generation_] {
+    if (generation != generation_) return;
+    Process* process = Find(worker);
+    if (process == nullptr) {
+      const bool dead = std::none_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+        return entry.second.incarnation == worker.incarnation && entry.second.alive;
+      });
+      const absl::Status status = dead ? absl::UnavailableError("connection refused")
+                                       : absl::DeadlineExceededError("no answer");
+      ToController(dead ? 1 : timeout.count(), [done, status] { done(status); });
+      return;
+    }
+    absl::StatusOr<Response> response = serve(*process);
+    ToController(Delay(), [done, response] { done(response); });
+  });
+}
+
+absl::Status FakeWorkers::CheckFence(Process& process, const v1::Fence& fence, bool starts_epoch) {
+  if (fence.worker_incarnation() != process.incarnation) {
+    return absl::AbortedError("another incarnation");
+  }
+  if (fence.term() < process.highest_term) return absl::AbortedError("a lower term");
+  process.highest_term = fence.term();
+  if (starts_epoch) {
+    if (fence.job() == process.fence.job() && fence.epoch() <= process.fence.epoch()) {
+      return absl::AbortedError("an epoch that is not newer");
+    }
+    return absl::OkStatus();
+  }
+  if (fence.job() != process.fence.job() || fence.epoch() != process.fence.epoch()) {
+    return absl::AbortedError("another epoch");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
+                                                              const v1::PrepareRequest& request) {
+  RETURN_IF_ERROR(CheckFence(process, request.fence(), /*starts_epoch=*/true));
+  if (store_ != nullptr) {
+    bool durable = false;
+    for (const store::EpochRow& row : *store_->Epochs(request.fence().job())) {
+      durable = durable || (row.epoch == request.fence().epoch() &&
+                            row.term == request.fence().term());
+    }
+    if (!durable) Violation("a Prepare carried an epoch that is not in the store");
+  }
+  if (*files_->Read(request.nonce_path()) != request.nonce()) {
+    return absl::FailedPreconditionError("the nonce differs");
+  }
+  DropEpoch(process);
+  process.fence = request.fence();
+  process.rank = request.rank();
+  process.world = request.world_size();
+  process.last_seq = 0;
+  process.model = FakeModel();
+  if (!request.checkpoint_dir().empty()) {
+    ASSIGN_OR_RETURN(const std::string shard, files_->Read(request.checkpoint_dir() + kShard));
+    process.model = FakeModel::Parse(shard);
+  }
+  v1::PrepareResponse response;
+  response.set_fingerprint("sim");
+  response.set_start_step(process.model.steps);
+  response.set_applied_updates(process.model.steps);
+  return response;
+}
+
+void FakeWorkers::Prepare(const WorkerTarget& worker, const v1::PrepareRequest& request,
+                          Timeout timeout, Done<v1::PrepareResponse> done) {
+  Answer<v1::PrepareResponse>(worker, timeout, std::move(done), [this, request](Process& process) {
+    return ServePrepare(process, request);
+  });
+}
+
+std::unique_ptr<Outgoing<v1::ConnectRequest>> FakeWorkers::Connect(
+    const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) {
+  auto stream = std::make_shared<Stream<v1::ConnectResponse>>();
+  stream->incoming = std::move(incoming);
+  agenda_->After(Delay(), [this, worker, stream] {
+    Process* process = Find(worker);
+    if (process == nullptr) {
+      ToController(1, [stream] {
+        if (stream->incoming.on_closed) {
+          stream->incoming.on_closed(absl::UnavailableError("connection refused"));
+        }
+      });
+      return;
+    }
+    process->connect = stream;
+    OnConnected(*process);
+  });
+  return std::make_unique<FakeOutgoing<v1::ConnectRequest>>([](const v1::ConnectRequest&) {},
+                                                            [stream] { stream->incoming = {}; });
+}
+
+// Done is sent to every rank when the last one of the epoch has connected.
+void FakeWorkers::OnConnected(Process& process) {
+  std::vector<Process*> peers;
+  for (auto& [slot, other] : processes_) {
+    if (other.alive && other.connect && other.fence.job() == process.fence.job() &&
+        other.fence.epoch() == process.fence.epoch()) {
+      peers.push_back(&other);
+    }
+  }
+  if (static_cast<int>(peers.size()) < process.world) return;
+  for (Process* peer : peers) {
+    ToController(Delay(), [stream = peer->connect] {
+      v1::ConnectResponse done;
+      done.mutable_done();
+      if (stream->incoming.on_message) stream->incoming.on_message(done);
+    });
+    peer->connect.reset();
+  }
+}
+
+std::unique_ptr<Outgoing<v1::Command>> FakeWorkers::Run(const WorkerTarget& worker,
+                                                        Incoming<v1::Event> incoming) {
+  auto stream = std::make_shared<Stream<v1::Event>>();
+  stream->incoming = std::move(incoming);
+  stream->generation = generation_;
+  const std::string incarnation = worker.incarnation;
+  Process* process = Find(worker);
+  if (process == nullptr) {
+    ToController(1, [stream] {
+      if (stream->incoming.on_closed) {
+        stream->incoming.on_closed(absl::UnavailableError("connection refused"));
+      }
+    });
+  } else {
+    process->run = stream;
+  }
+  return std::make_unique<FakeOutgoing<v1::Command>>(
+      [this, incarnation, stream](const v1::Command& command) {
+        if (stream->open) {  // commands of one stream never overtake each other
+          agenda_->After(network_.max_delay_ms,
+                         [this, incarnation, command] { OnCommand(incarnation, command); });
+        }
+      },
+      [stream] {
+        stream->incoming = {};
+        stream->open = false;
+      });
+}
+
+void FakeWorkers::OnCommand(const std::string& incarnation, const v1::Command& command) {
+  for (auto& [slot, process] : processes_) {
+    if (process.incarnation != incarnation || !process.alive || process.cut) continue;
+    if (!CheckFence(process, command.fence(), false).ok()) return;
+    if (command.seq() != process.last_seq + 1) return;
+    process.last_seq = command.seq();
+    Meet(process, command);
+    return;
+  }
+}
+
+void FakeWorkers::Meet(Process& process, const v1::Command& command) {
+  if (process.hung || command.has_stop()) return;
+  const std::string key = absl::StrCat(process.fence.job(), "/", process.fence.epoch(), "/",
+                                       command.seq());
+  Meeting& meeting = meetings_[key];
+  meeting.commands[process.rank] = command;
+  if (static_cast<int>(meeting.commands.size()) == process.world) {
+    agenda_->After(network_.step_ms, [this, key] { Finish(key); });
+  }
+}
+
+// All ranks execute the command together, as collectives force them to.
+void FakeWorkers::Finish(const std::string& key) {
+  const Meeting meeting = meetings_[key];
+  meetings_.erase(key);
+  const v1::Fence& fence = meeting.commands.begin()->second.fence();
+  std::vector<Process*> ranks;
+  for (auto& [slot, process] : processes_) {
+    if (process.alive && process.fence.job() == fence.job() &&
+        process.fence.epoch() == fence.epoch()) {
+      ranks.push_back(&process);
+    }
+  }
+  if (ranks.size() != meeting.commands.size()) return;  // one died: the others hang until aborted
+  const v1::Command& first = meeting.commands.begin()->second;
+  if (first.has_train()) finished_.insert({fence.job(), fence.epoch(), first.train().step()});
+  for (Process* process : ranks) {
+    const v1::Event event = Execute(*process, meeting);
+    const auto stream = process->run;
+    if (!stream || process->cut) continue;
+    const bool twice = Unit(random_()) < network_.duplicate_events;
+    for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
+      ToController(network_.max_delay_ms + copy, [stream, event] {
+        if (stream->incoming.on_message) stream->incoming.on_message(event);
+      });
+    }
+  }
+}
+
+v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
+  const v1::Command& mine = meeting.commands.at(process.rank);
+  v1::Event event;
+  *event.mutable_fence() = process.fence;
+  event.set_seq(mine.seq());
+  v1::Done& done = *event.mutable_done();
+  if (mine.has_snapshot()) {
+    if (mine.snapshot().step() != process.model.steps) Violation("a snapshot of another step");
+    process.snapshot = process.model;
+    return event;
+  }
+  const v1::Bins& bins = mine.has_train() ? mine.train().bins() : mine.eval().bins();
+  *done.mutable_bin_ids() = bins.bin_ids();
+  for (const int32_t length : bins.document_lengths()) done.set_targets(done.targets() + length);
+  done.set_tokens(done.targets() * 2);
+  if (mine.has_eval()) {
+    done.set_loss_sum(static_cast<double>(done.targets()) * Unit(process.model.parameters));
+    return event;
+  }
+  if (const auto failure = failures_.find(mine.train().step()); failure != failures_.end()) {
+    *event.mutable_failed() = failure->second;
+    return event;
+  }
+  if (mine.train().step() != process.model.steps) {
+    Violation(absl::StrCat("step ", mine.train().step(), " trained after ", process.model.steps,
+                           " steps"));
+  }
+  uint64_t& parameters = process.model.parameters;
+  for (const auto& [rank, command] : meeting.commands) {
+    for (const int64_t bin : command.train().bins().bin_ids()) {
+      parameters = Mix(parameters, static_cast<uint64_t>(bin));
+      process.model.bins.push_back(bin);
+    }
+  }
+  ++process.model.steps;
+  const bool finite = !nonfinite_.contains(mine.train().step());
+  done.set_global_loss_sum(Unit(parameters) * 100);
+  done.set_grad_norm(finite ? 0.5 + Unit(Mix(parameters, 7))
+                            : std::numeric_limits<double>::infinity());
+  done.set_applied(finite);
+  return event;
+}
+
+void FakeWorkers::SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request,
+                            Timeout timeout, Done<v1::SaveShardResponse> done) {
+  Answer<v1::SaveShardResponse>(
+      worker, timeout, std::move(done),
+      [this, request](Process& process) -> absl::StatusOr<v1::SaveShardResponse> {
+        RETURN_IF_ERROR(CheckFence(process, request.fence(), false));
+        if (!process.snapshot || process.snapshot->steps != request.step()) {
+          return absl::FailedPreconditionError("not the newest snapshot");
+        }
+        v1::SaveShardResponse response;
+        if (process.rank != 0) return response;
+        const std::string content = process.snapshot->Serialize();
+        RETURN_IF_ERROR(files_->WriteDurably(request.directory() + kShard, content));
+        v1::ShardFile* file = response.add_files();
+        file->set_name("rank-0.shard");
+        file->set_bytes(static_cast<int64_t>(content.size()));
+        file->set_sha256(ToHex(Sha256(content)));
+        return response;
+      });
+}
+
+std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> FakeWorkers::Logs(
+    const WorkerTarget& worker, const v1::WorkerLogsRequest& request,
+    Incoming<v1::LogLine> incoming) {
+  auto stream = std::make_shared<Stream<v1::LogLine>>();
+  stream->incoming = std::move(incoming);
+  ToController(Delay(), [stream, worker, follow = request.follow()] {
+    v1::LogLine line;
+    line.set_level("info");
+    line.set_json(absl::StrCat("{\"worker\":\"", worker.id, "\"}"));
+    if (stream->incoming.on_message) stream->incoming.on_message(line);
+    if (!follow && stream->incoming.on_closed) stream->incoming.on_closed(absl::OkStatus());
+  });
+  return std::make_unique<FakeOutgoing<v1::WorkerLogsRequest>>(
+      [](const v1::WorkerLogsRequest&) {}, [stream] { stream->incoming = {}; });
+}
+
+void FakeWorkers::Inspect(const WorkerTarget& worker, Timeout timeout,
+                          Done<v1::WorkerInspectResponse> done) {
+  Answer<v1::WorkerInspectResponse>(
+      worker, timeout, std::move(done),
+      [](Process& process) -> absl::StatusOr<v1::WorkerInspectResponse> {
+        v1::WorkerInspectResponse response;
+        *response.mutable_fence() = process.fence;
+        response.set_rank(process.rank);
+        response.set_state("RUNNING");
+        response.set_last_step(process.model.steps - 1);
+        return response;
+      });
+}
+
+void FakeWorkers::Dump(const WorkerTarget& worker, Timeout timeout,
+                       Done<v1::WorkerDumpResponse> done) {
+  Answer<v1::WorkerDumpResponse>(worker, timeout, std::move(done),
+                                 [](Process&) -> absl::StatusOr<v1::WorkerDumpResponse> {
+                                   v1::WorkerDumpResponse response;
+                                   response.set_json("{}");
+                                   return response;
+                                 });
+}
+
+void FakeWorkers::DropEpoch(Process& process) {
+  process.fence.Clear();
+  process.snapshot.reset();
+  process.hung = false;
+  process.run.reset();
+  process.connect.reset();
+}
+
+void FakeWorkers::Abort(const WorkerTarget& worker, const v1::AbortRequest& request,
+                        Timeout timeout, Done<v1::AbortResponse> done) {
+  Answer<v1::AbortResponse>(worker, timeout, std::move(done),
+                            [this, request](Process& process) -> absl::StatusOr<v1::AbortResponse> {
+                              if (process.fence.job().empty()) return v1::AbortResponse();
+                              RETURN_IF_ERROR(CheckFence(process, request.fence(), false));
+                              DropEpoch(process);
+                              return v1::AbortResponse();
+                            });
+}
+
+void FakeWorkers::Release(const WorkerTarget& worker, const v1::ReleaseRequest& request,
+                          Timeout timeout, Done<v1::ReleaseResponse> done) {
+  Answer<v1::ReleaseResponse>(
+      worker, timeout, std::move(done),
+      [this, request](Process& process) -> absl::StatusOr<v1::ReleaseResponse> {
+        RETURN_IF_ERROR(CheckFence(process, request.fence(), false));
+        DropEpoch(process);
+        return v1::ReleaseResponse();
+      });
+}
+
+}  // namespace coxswain::sim

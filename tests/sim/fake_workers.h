@@ -1,0 +1,157 @@
+// Worker processes in virtual time, behind the controller's transport. They keep the rules of
+// design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed: a
+// rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss.
+#ifndef COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
+#define COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/loop.h"
+#include "controller/store/store.h"
+#include "controller/worker_transport.h"
+#include "coxswain/v1/registry_service.pb.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/memory_files.h"
+
+namespace coxswain::sim {
+
+// What a rank would keep on its device.
+struct FakeModel {
+  uint64_t parameters = 1;
+  int64_t steps = 0;
+  std::vector<int64_t> bins;  // every bin trained, in order, over all ranks
+
+  std::string Serialize() const;
+  static FakeModel Parse(const std::string& text);
+};
+
+struct Network {
+  int64_t min_delay_ms = 0;
+  int64_t max_delay_ms = 3;
+  int64_t step_ms = 40;           // of one command
+  double duplicate_events = 0;    // probability
+};
+
+class FakeWorkers : public WorkerTransport {
+ public:
+  FakeWorkers(Agenda* agenda, MemoryFiles* files, uint64_t seed);
+
+  // The controller that callbacks go to; null while it is down. Everything in flight to an earlier
+  // one is lost.
+  void Connect(Loop* loop);
+  void set_network(Network network) { network_ = network; }
+
+  // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
+  std::string Start(int slot);
+  void Kill(int slot);                       // as SIGKILL: streams break, nothing is answered
+  void Hang(int slot);                       // it lives, beats and never answers a command again
+  void BreakStreams(int slot);               // its streams end, the process lives
+  void Partition(int slot, bool cut);        // unary calls time out, heartbeats do not arrive
+  void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
+  void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
+
+  bool alive(int slot) const;
+  bool reachable(int slot) const;            // alive and not cut off
+  v1::RegisterRequest Hello(int slot) const;
+  v1::HeartbeatRequest Beat(int slot) const;
+  int slots() const { return static_cast<int>(processes_.size()); }
+
+  // Violations of the rules that workers can see, in words; empty is good.
+  const std::vector<std::string>& violations() const { return violations_; }
+  // Looks into the store at every Prepare: numbers must be durable before use.
+  void set_store(store::Store* store) { store_ = store; }
+  // Steps that all ranks of (job, epoch) finished.
+  bool AllRanksDid(const std::string& job, uint64_t epoch, int64_t step) const {
+    return finished_.contains({job, epoch, step});
+  }
+
+  // WorkerTransport.
+  void Prepare(const WorkerTarget& worker, const v1::PrepareRequest& request, Timeout timeout,
+               Done<v1::PrepareResponse> done) override;
+  std::unique_ptr<Outgoing<v1::ConnectRequest>> Connect(
+      const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) override;
+  std::unique_ptr<Outgoing<v1::Command>> Run(const WorkerTarget& worker,
+                                             Incoming<v1::Event> incoming) override;
+  void SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request, Timeout timeout,
+                 Done<v1::SaveShardResponse> done) override;
+  std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> Logs(const WorkerTarget& worker,
+                                                        const v1::WorkerLogsRequest& request,
+                                                        Incoming<v1::LogLine> incoming) override;
+  void Inspect(const WorkerTarget& worker, Timeout timeout,
+               Done<v1::WorkerInspectResponse> done) override;
+  void Dump(const WorkerTarget& worker, Timeout timeout,
+            Done<v1::WorkerDumpResponse> done) override;
+  void Abort(const WorkerTarget& worker, const v1::AbortRequest& request, Timeout timeout,
+             Done<v1::AbortResponse> done) override;
+  void Release(const WorkerTarget& worker, const v1::ReleaseRequest& request, Timeout timeout,
+               Done<v1::ReleaseResponse> done) override;
+
+ private:
+  template <typename Message>
+  struct Stream;
+  struct Process {
+    int slot = 0;
+    std::string incarnation;
+    bool alive = false;
+    bool hung = false;
+    bool cut = false;
+    uint64_t highest_term = 0;
+    v1::Fence fence;          // of the current epoch; empty job when idle
+    int rank = 0;
+    int world = 0;
+    uint64_t last_seq = 0;
+    FakeModel model;
+    std::optional<FakeModel> snapshot;
+    std::vector<v1::Command> queue;  // accepted, not executed
+    std::shared_ptr<Stream<v1::Event>> run;
+    std::shared_ptr<Stream<v1::ConnectResponse>> connect;
+  };
+  // Where the ranks of one command meet.
+  struct Meeting {
+    std::map<int, v1::Command> commands;  // by rank
+  };
+
+  Process* Find(const WorkerTarget& worker);  // alive, reachable and of that incarnation; else null
+  int64_t Delay();
+  void ToController(int64_t delay_ms, std::function<void()> task);
+  template <typename Response>
+  void Answer(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
+              std::function<absl::StatusOr<Response>(Process&)> serve);
+  absl::Status CheckFence(Process& process, const v1::Fence& fence, bool starts_epoch);
+  absl::StatusOr<v1::PrepareResponse> ServePrepare(Process& process,
+                                                   const v1::PrepareRequest& request);
+  void OnConnected(Process& process);
+  void OnCommand(const std::string& incarnation, const v1::Command& command);
+  void Meet(Process& process, const v1::Command& command);
+  void Finish(const std::string& key);
+  v1::Event Execute(Process& process, const Meeting& meeting);
+  void DropEpoch(Process& process);
+  void Violation(const std::string& text) { violations_.push_back(text); }
+
+  Agenda* const agenda_;
+  MemoryFiles* const files_;
+  std::mt19937_64 random_;
+  Network network_;
+  Loop* loop_ = nullptr;
+  uint64_t generation_ = 0;  // of the controller
+  store::Store* store_ = nullptr;
+  std::map<int, Process> processes_;  // by slot
+  int next_incarnation_ = 0;
+  std::map<std::string, Meeting> meetings_;  // by job/epoch/seq
+  std::set<std::tuple<std::string, uint64_t, int64_t>> finished_;
+  std::set<int64_t> nonfinite_;
+  std::map<int64_t, v1::Error> failures_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace coxswain::sim
+
+#endif  // COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_

@@ -1,0 +1,44 @@
+// Shared storage in memory: survives controllers and workers.
+#ifndef COXSWAIN_TESTS_SIM_MEMORY_FILES_H_
+#define COXSWAIN_TESTS_SIM_MEMORY_FILES_H_
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "controller/files.h"
+
+namespace coxswain::sim {
+
+class MemoryFiles : public Files {
+ public:
+  absl::Status MakeDirs(const std::string& path) override;
+  absl::Status WriteDurably(const std::string& path, const std::string& content) override;
+  absl::StatusOr<std::string> Read(const std::string& path) override;
+  absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
+                                     int64_t count) override;
+  absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;
+  absl::StatusOr<int64_t> Size(const std::string& path) override;
+  absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
+  bool Exists(const std::string& path) override;
+  absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
+  absl::Status RemoveAll(const std::string& path) override;
+
+  // Writes below `prefix` fail with this until it is OK again.
+  void FailWrites(std::string prefix, absl::Status error);
+
+ private:
+  absl::Status Writable(const std::string& path) const;  // mu_ held
+
+  mutable std::mutex mu_;
+  std::map<std::string, std::string> files_;
+  std::set<std::string> directories_;
+  std::string failing_prefix_;
+  absl::Status write_error_;
+};
+
+}  // namespace coxswain::sim
+
+#endif  // COXSWAIN_TESTS_SIM_MEMORY_FILES_H_
