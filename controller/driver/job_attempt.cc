@@ -1,5 +1,5 @@
-// ADMITTED, FORMING, RECOVERING: one attempt to run, from reserved workers to the first command, and
-// what happens when it fails.
+// ADMITTED, FORMING, RECOVERING: one attempt to run, from reserved workers to the first command,
+// and what happens when it fails.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -72,8 +72,10 @@ void JobDriver::DraftAttempt(uint64_t memory_bytes) {
           return;
         }
         draft.resume = *std::move(resume);
-        absl::StatusOr<GangPlan> plan = work->plan(
-            {.job = id, .spec = &spec, .curriculum = curriculum.get(), .memory_bytes = memory_bytes});
+        absl::StatusOr<GangPlan> plan = work->plan({.job = id,
+                                                    .spec = &spec,
+                                                    .curriculum = curriculum.get(),
+                                                    .memory_bytes = memory_bytes});
         if (!plan.ok()) {
           *result = plan.status();
           return;
@@ -108,8 +110,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   const std::string directory = draft->resume ? draft->resume->directory : "";
   const absl::Status persisted = PersistEpoch(draft->plan, start_state_.step);
   if (!persisted.ok()) {
-    AttemptFailed(MakeError(absl::UnavailableError(std::string(persisted.message())),
-                            {.phase = "store"}));
+    AttemptFailed(
+        MakeError(absl::UnavailableError(std::string(persisted.message())), {.phase = "store"}));
     return;
   }
   if (draft->resume) {
@@ -193,16 +195,14 @@ void JobDriver::LoadRecordedSteps() {
   recorded_.clear();
   store::Store* store = deps_.journal->store();
   absl::StatusOr<std::vector<store::EpochRow>> epochs = store->Epochs(job().id());
-  absl::StatusOr<std::vector<store::StepRow>> steps =
-      store->Steps(job().id(), gang_->start_step);
+  absl::StatusOr<std::vector<store::StepRow>> steps = store->Steps(job().id(), gang_->start_step);
   if (!epochs.ok() || !steps.ok()) return;
   bool differs = false;
   for (const store::StepRow& row : *steps) {
     const auto epoch = std::find_if(epochs->begin(), epochs->end(), [&](const auto& candidate) {
       return candidate.epoch == row.epoch;
     });
-    const bool comparable = epoch != epochs->end() &&
-                            epoch->fingerprint == gang_->fingerprint &&
+    const bool comparable = epoch != epochs->end() && epoch->fingerprint == gang_->fingerprint &&
                             epoch->world_size == gang_->world_size();
     if (comparable) recorded_[row.step] = row;
     differs = differs || !comparable;
@@ -227,13 +227,15 @@ void JobDriver::StartRun() {
   args.patience = spec_.early_stopping_patience;
   args.end_at = row().stop_at_step;
   StepRunEvents events;
-  events.on_step = [this](const StepResult& result, const InFlight& command) {
-    OnStep(result, command);
-  };
-  events.on_eval = [this](const EvalPoint& point, bool is_best) { OnEval(point, is_best); };
-  events.on_snapshot = [this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); };
-  events.on_end = [this] { OnEnd(); };
-  events.on_failed = [this](const v1::Error& error) { AttemptFailed(error); };
+  // Cut by TearDown and ReleaseGang: an ended run may still hear from its ranks.
+  events.on_step = lifetime_.Wrap(
+      [this](const StepResult& result, const InFlight& command) { OnStep(result, command); });
+  events.on_eval =
+      lifetime_.Wrap([this](const EvalPoint& point, bool is_best) { OnEval(point, is_best); });
+  events.on_snapshot =
+      lifetime_.Wrap([this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); });
+  events.on_end = lifetime_.Wrap([this] { OnEnd(); });
+  events.on_failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
   run_ = std::make_shared<StepRun>(deps_, gang_.get(), std::move(args), std::move(events));
   run_->Start();
 }
@@ -300,7 +302,8 @@ void JobDriver::TearDown(const std::string& reason) {
         deps_.registry->AbortAndFree(incarnation, gang_->FenceOf(rank), reason);
       }
     }
-    if (auto next = state::Transition(gang_->status, state::GangEvent::kAbortRequested); next.ok()) {
+    if (auto next = state::Transition(gang_->status, state::GangEvent::kAbortRequested);
+        next.ok()) {
       gang_->status = *next;
     }
   }

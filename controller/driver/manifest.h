@@ -16,23 +16,24 @@ namespace coxswain::driver {
 inline constexpr char kManifestName[] = "manifest.json";
 
 struct ManifestFile {
-  std::string name;    // inside the directory
+  std::string name;  // inside the directory
   int64_t bytes = 0;
   std::string sha256;  // lower-case hex
   bool operator==(const ManifestFile&) const = default;
 };
 
 struct Manifest {
-  std::string job;
+  std::string job = {};
   uint64_t term = 0;
   uint64_t epoch = 0;
-  std::string recipe_hash;   // lower-case hex; the directory belongs to jobs of this recipe
-  std::string plan_hash;     // lower-case hex
-  std::string fingerprint;   // of the ranks; another one may resume but is not compared bit by bit
+  std::string recipe_hash = {};  // lower-case hex; the directory belongs to jobs of this recipe
+  std::string plan_hash = {};    // lower-case hex
+  std::string fingerprint =
+      {};  // of the ranks; another one may resume but is not compared bit by bit
   int32_t world_size = 0;
-  double pass = 0;           // passes over the data finished, e.g. 1.5
-  RunState run;
-  std::vector<ManifestFile> files;
+  double pass = 0;  // passes over the data finished, e.g. 1.5
+  RunState run = {};
+  std::vector<ManifestFile> files = {};
 
   int64_t total_bytes() const;
   bool operator==(const Manifest&) const = default;

@@ -46,7 +46,7 @@ FakeModel FakeModel::Parse(const std::string& text) {
 template <typename Message>
 struct FakeWorkers::Stream {
   Incoming<Message> incoming;
-  bool open = true;      // false once closed from either side
+  bool open = true;  // false once closed from either side
   uint64_t generation = 0;
 };
 
@@ -82,8 +82,8 @@ void FakeWorkers::Connect(Loop* loop) {
 
 int64_t FakeWorkers::Delay() {
   return network_.min_delay_ms +
-         static_cast<int64_t>(random_() % static_cast<uint64_t>(network_.max_delay_ms -
-                                                                network_.min_delay_ms + 1));
+         static_cast<int64_t>(
+             random_() % static_cast<uint64_t>(network_.max_delay_ms - network_.min_delay_ms + 1));
 }
 
 void FakeWorkers::ToController(int64_t delay_ms, std::function<void()> task) {
@@ -200,9 +200,10 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   RETURN_IF_ERROR(CheckFence(process, request.fence(), /*starts_epoch=*/true));
   if (store_ != nullptr) {
     bool durable = false;
-    for (const store::EpochRow& row : *store_->Epochs(request.fence().job())) {
-      durable = durable || (row.epoch == request.fence().epoch() &&
-                            row.term == request.fence().term());
+    const auto epochs = *store_->Epochs(request.fence().job());
+    for (const store::EpochRow& row : epochs) {
+      durable =
+          durable || (row.epoch == request.fence().epoch() && row.term == request.fence().term());
     }
     if (!durable) Violation("a Prepare carried an epoch that is not in the store");
   }
@@ -316,8 +317,8 @@ void FakeWorkers::OnCommand(const std::string& incarnation, const v1::Command& c
 
 void FakeWorkers::Meet(Process& process, const v1::Command& command) {
   if (process.hung || command.has_stop()) return;
-  const std::string key = absl::StrCat(process.fence.job(), "/", process.fence.epoch(), "/",
-                                       command.seq());
+  const std::string key =
+      absl::StrCat(process.fence.job(), "/", process.fence.epoch(), "/", command.seq());
   Meeting& meeting = meetings_[key];
   meeting.commands[process.rank] = command;
   if (static_cast<int>(meeting.commands.size()) == process.world) {
@@ -429,8 +430,8 @@ std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> FakeWorkers::Logs(
     if (stream->incoming.on_message) stream->incoming.on_message(line);
     if (!follow && stream->incoming.on_closed) stream->incoming.on_closed(absl::OkStatus());
   });
-  return std::make_unique<FakeOutgoing<v1::WorkerLogsRequest>>(
-      [](const v1::WorkerLogsRequest&) {}, [stream] { stream->incoming = {}; });
+  return std::make_unique<FakeOutgoing<v1::WorkerLogsRequest>>([](const v1::WorkerLogsRequest&) {},
+                                                               [stream] { stream->incoming = {}; });
 }
 
 void FakeWorkers::Inspect(const WorkerTarget& worker, Timeout timeout,

@@ -253,7 +253,8 @@ void Simulation::InjectFault() {
 
 std::vector<std::string> Simulation::Violations() {
   std::vector<std::string> out = workers_.violations();
-  for (const store::JobRow& row : *store_.Jobs()) {
+  const auto rows = *store_.Jobs();
+  for (const store::JobRow& row : rows) {
     CheckSteps(row.job, &out);
     CheckCheckpoints(row.job, &out);
     CheckEvents(row.job, &out);
@@ -279,7 +280,8 @@ void Simulation::CheckSteps(const v1::Job& job, std::vector<std::string>* out) {
 
 // Rule 4: what the store calls committed is there and verifies.
 void Simulation::CheckCheckpoints(const v1::Job& job, std::vector<std::string>* out) {
-  for (const store::CheckpointRow& row : *store_.Checkpoints(job.id())) {
+  const auto rows = *store_.Checkpoints(job.id());
+  for (const store::CheckpointRow& row : rows) {
     if (row.deleted) continue;
     const auto manifest = driver::VerifyCheckpoint(&files_, row.directory);
     if (!manifest.ok()) out->push_back(std::string(manifest.status().message()));
@@ -305,7 +307,8 @@ void Simulation::CheckLineage(const v1::Job& job, std::vector<std::string>* out)
 // Rule 1: epochs of committed steps never fall. Event ids rise.
 void Simulation::CheckEvents(const v1::Job& job, std::vector<std::string>* out) {
   int64_t last_id = 0;
-  for (const v1::JobEvent& event : *store_.Events(job.id(), 0, 1 << 30)) {
+  const auto events = *store_.Events(job.id(), 0, 1 << 30);
+  for (const v1::JobEvent& event : events) {
     if (event.id() <= last_id) out->push_back(job.id() + ": event ids do not rise");
     last_id = event.id();
     if (event.type() == "ReplayDivergence") out->push_back(job.id() + ": " + event.message());

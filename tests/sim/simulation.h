@@ -1,5 +1,5 @@
-// A whole cluster in one thread and virtual time: the real controller code over fake workers, storage
-// in memory, and a schedule of faults drawn from a seed.
+// A whole cluster in one thread and virtual time: the real controller code over fake workers,
+// storage in memory, and a schedule of faults drawn from a seed.
 #ifndef COXSWAIN_TESTS_SIM_SIMULATION_H_
 #define COXSWAIN_TESTS_SIM_SIMULATION_H_
 
@@ -31,9 +31,9 @@ struct JobShape {
   int64_t save_total_limit = 2;
   int max_restarts = 1000;
   int priority = 0;
-  std::string extra_eval;  // e.g. ", early_stopping_patience: 2"
+  std::string extra_eval = {};  // e.g. ", early_stopping_patience: 2"
   std::string resume = "auto";
-  std::string output_dir;  // empty: /out/<name>
+  std::string output_dir = {};  // empty: /out/<name>
 };
 
 std::string JobYaml(const JobShape& shape);
@@ -62,7 +62,9 @@ class Simulation {
   store::MemoryStore& store() { return store_; }
   MemoryFiles& files() { return files_; }
   const VirtualClock& clock() const { return clock_; }
-  void At(int64_t delay_ms, std::function<void()> task) { agenda_.After(delay_ms, std::move(task)); }
+  void At(int64_t delay_ms, std::function<void()> task) {
+    agenda_.After(delay_ms, std::move(task));
+  }
 
   // Kills the process of a slot and starts a new one after `down_ms`.
   void RestartWorker(int slot, int64_t down_ms);

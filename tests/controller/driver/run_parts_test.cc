@@ -19,7 +19,8 @@ namespace {
 
 std::vector<BinSize> Bins(const std::vector<int64_t>& tokens) {
   std::vector<BinSize> bins;
-  for (const int64_t t : tokens) bins.push_back({.id = static_cast<int64_t>(bins.size()), .tokens = t});
+  for (const int64_t t : tokens)
+    bins.push_back({.id = static_cast<int64_t>(bins.size()), .tokens = t});
   return bins;
 }
 
@@ -36,7 +37,9 @@ TEST(DealBinsTest, CoversEveryBinOnceInOrderAndLeavesNoRankEmpty) {
     for (const BinRange& range : ranges) {
       EXPECT_EQ(range.begin, at);
       EXPECT_GE(range.end, range.begin);
-      if (static_cast<int>(tokens.size()) >= ranks) EXPECT_GT(range.end, range.begin);
+      if (static_cast<int>(tokens.size()) >= ranks) {
+        EXPECT_GT(range.end, range.begin);
+      }
       at = range.end;
     }
     EXPECT_EQ(at, static_cast<int64_t>(tokens.size()));
@@ -135,7 +138,10 @@ TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
 
 class CommitStepTest : public testing::Test {
  protected:
-  InFlight command_{.seq = 1, .step = 7, .loss_denominator = 10, .tokens = 50,
+  InFlight command_{.seq = 1,
+                    .step = 7,
+                    .loss_denominator = 10,
+                    .tokens = 50,
                     .bins = {{1, 2}, {3}},
                     .results = {Answer(0.5, 20.0, {1, 2}, 6), Answer(0.5, 20.0, {3}, 4)}};
 };

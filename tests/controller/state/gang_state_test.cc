@@ -44,7 +44,9 @@ TEST(GangStateTest, EveryPhaseTimesEveryEventIsAsTheTableSays) {
       const auto next = Transition({.phase = key.first}, key.second);
       ASSERT_EQ(next.ok(), expected != Table().end())
           << PhaseName(key.first) << " + " << EventName(key.second);
-      if (next.ok()) EXPECT_EQ(next->phase, expected->second);
+      if (next.ok()) {
+        EXPECT_EQ(next->phase, expected->second);
+      }
     }
   }
 }

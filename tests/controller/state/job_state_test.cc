@@ -24,7 +24,8 @@ constexpr auto kSucceeded = v1::JOB_STATE_SUCCEEDED;
 constexpr auto kFailed = v1::JOB_STATE_FAILED;
 constexpr auto kCancelled = v1::JOB_STATE_CANCELLED;
 
-// Every allowed (state, event) pair; what is absent must be refused. DRAINING here drains to PAUSED.
+// Every allowed (state, event) pair; what is absent must be refused. DRAINING here drains to
+// PAUSED.
 const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
   static const auto* table = new std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>{
       {{kQueued, E::kPrepareStarted}, kPreparing},
@@ -126,8 +127,10 @@ TEST(JobStateTest, OnlyFormingTakesAnEpochAndOnlyARetryCounts) {
 
 TEST(JobStateTest, DrainRemembersWhereItEnds) {
   const JobStatus running = At(kRunning);
-  for (const auto& [event, goal] : std::map<JobEvent, v1::JobState>{
-           {E::kPauseRequested, kPaused}, {E::kPreempted, kQueued}, {E::kCancelRequested, kCancelled}}) {
+  for (const auto& [event, goal] :
+       std::map<JobEvent, v1::JobState>{{E::kPauseRequested, kPaused},
+                                        {E::kPreempted, kQueued},
+                                        {E::kCancelRequested, kCancelled}}) {
     const JobStatus draining = *Transition(running, event);
     EXPECT_EQ(draining.drain_goal, goal);
     for (const JobEvent end : {E::kDrained, E::kAttemptFailed, E::kControllerRestarted}) {
@@ -146,8 +149,8 @@ TEST(JobStateTest, CancelWinsOverPause) {
 }
 
 // Rules of a job's life, whatever happens to it:
-//  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING only;
-//  4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING.
+//  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING
+//  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING.
 TEST(JobStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(7);
   for (int walk = 0; walk < 2000; ++walk) {
@@ -156,13 +159,18 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
       const auto event = static_cast<JobEvent>(random() % kNumJobEvents);
       const auto next = Transition(status, event);
       if (!next.ok()) continue;
-      if (IsTerminal(status.phase)) EXPECT_EQ(*next, status) << "rule 1";
+      if (IsTerminal(status.phase)) {
+        EXPECT_EQ(*next, status) << "rule 1";
+      }
       EXPECT_GE(next->epoch, status.epoch) << "rule 2";
-      if (next->phase == kRunning && status.phase != kRunning) EXPECT_EQ(status.phase, kForming);
+      if (next->phase == kRunning && status.phase != kRunning) {
+        EXPECT_EQ(status.phase, kForming);
+      }
       if (next->phase == kSucceeded && status.phase != kSucceeded) {
         EXPECT_EQ(status.phase, kExporting) << "rule 4";
       }
-      EXPECT_EQ(next->phase == kDraining, next->drain_goal != v1::JOB_STATE_UNSPECIFIED) << "rule 5";
+      EXPECT_EQ(next->phase == kDraining, next->drain_goal != v1::JOB_STATE_UNSPECIFIED)
+          << "rule 5";
       status = *next;
     }
   }

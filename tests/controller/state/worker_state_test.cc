@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <array>
+#include <map>
 #include <random>
 
 namespace coxswain::state {
@@ -16,11 +16,11 @@ using P = WorkerPhase;
 const std::map<E, std::array<int, kNumWorkerPhases>>& Table() {
   constexpr int c = 0, r = 1, j = 2, u = 3, a = 4, l = 5, x = -1;
   static const auto* table = new std::map<E, std::array<int, kNumWorkerPhases>>{
-      {E::kRegistered, {c, c, j, u, a, c}},    {E::kBeat, {r, r, j, u, a, x}},
-      {E::kBeatLate, {c, r, j, u, a, x}},      {E::kLeaseExpired, {l, l, l, l, l, x}},
-      {E::kStreamReset, {l, l, l, l, l, x}},   {E::kReserved, {x, j, x, x, x, x}},
-      {E::kStepsStarted, {x, x, u, x, x, x}},  {E::kReleased, {x, x, r, r, x, x}},
-      {E::kAbortSent, {a, a, a, a, a, x}},     {E::kAborted, {x, x, x, x, r, x}},
+      {E::kRegistered, {c, c, j, u, a, c}},     {E::kBeat, {r, r, j, u, a, x}},
+      {E::kBeatLate, {c, r, j, u, a, x}},       {E::kLeaseExpired, {l, l, l, l, l, x}},
+      {E::kStreamReset, {l, l, l, l, l, x}},    {E::kReserved, {x, j, x, x, x, x}},
+      {E::kStepsStarted, {x, x, u, x, x, x}},   {E::kReleased, {x, x, r, r, x, x}},
+      {E::kAbortSent, {a, a, a, a, a, x}},      {E::kAborted, {x, x, x, x, r, x}},
       {E::kDrainRequested, {c, r, j, u, a, x}},
   };
   return *table;
@@ -31,9 +31,11 @@ TEST(WorkerStateTest, EveryPhaseTimesEveryEventIsAsTheTableSays) {
   for (const auto& [event, row] : Table()) {
     for (int phase = 0; phase < kNumWorkerPhases; ++phase) {
       const auto next = Transition({.phase = static_cast<P>(phase)}, event);
-      ASSERT_EQ(next.ok(), row[phase] >= 0) << PhaseName(static_cast<P>(phase)) << " + "
-                                            << EventName(event);
-      if (next.ok()) EXPECT_EQ(static_cast<int>(next->phase), row[phase]) << EventName(event);
+      ASSERT_EQ(next.ok(), row[phase] >= 0)
+          << PhaseName(static_cast<P>(phase)) << " + " << EventName(event);
+      if (next.ok()) {
+        EXPECT_EQ(static_cast<int>(next->phase), row[phase]) << EventName(event);
+      }
     }
   }
 }
@@ -59,9 +61,15 @@ TEST(WorkerStateTest, RandomWalksKeepTheRules) {
       if (next->phase == P::kJoined && status.phase != P::kJoined) {
         EXPECT_EQ(status.phase, P::kReady) << "rule 1";
       }
-      if (status.phase == P::kLost) EXPECT_EQ(event, E::kRegistered) << "rule 2";
-      if (status.phase == P::kAborting && next->phase == P::kReady) EXPECT_EQ(event, E::kAborted);
-      if (status.draining && !next->draining) EXPECT_EQ(event, E::kRegistered) << "rule 4";
+      if (status.phase == P::kLost) {
+        EXPECT_EQ(event, E::kRegistered) << "rule 2";
+      }
+      if (status.phase == P::kAborting && next->phase == P::kReady) {
+        EXPECT_EQ(event, E::kAborted);
+      }
+      if (status.draining && !next->draining) {
+        EXPECT_EQ(event, E::kRegistered) << "rule 4";
+      }
       status = *next;
     }
   }

@@ -1,0 +1,390 @@
+// Every operation of the Jobs service, without gRPC, over a simulated cluster.
+#include "controller/api/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/logging.h"
+#include "controller/api/registry_service.h"
+#include "tests/sim/simulation.h"
+
+namespace coxswain::api {
+namespace {
+
+template <typename Response>
+class RecordingSink : public Sink<Response> {
+ public:
+  void Send(const Response& response) override {
+    if (open()) received.push_back(response);
+  }
+  void Finish(const absl::Status& end) override {
+    if (!status) status = end;
+  }
+  bool open() const override { return !status.has_value() && !cancelled; }
+  size_t pending() const override { return 0; }
+  void OnRoom(std::function<void()> callback) override { room = std::move(callback); }
+
+  std::vector<Response> received;
+  std::optional<absl::Status> status;
+  bool cancelled = false;
+  std::function<void()> room;
+};
+
+class OperationsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
+
+  OperationsTest() : sim_(Options()) { Wire(); }
+  static sim::Simulation::Options Options() {
+    sim::Simulation::Options options;
+    options.network.step_ms = 500;
+    return options;
+  }
+  void Wire() {
+    context_.deps = sim_.deps();
+    context_.jobs = &sim_.jobs();
+    context_.events = &events_;
+    context_.build.set_version("1.2.3");
+    context_.plan = [](const config::JobSpec& spec) -> absl::StatusOr<v1::PlanResponse> {
+      v1::PlanResponse response;
+      response.set_text("plan of " + spec.name);
+      return response;
+    };
+    sim_.deps().journal->OnEvents(
+        [this](const std::set<std::string>& jobs) { events_.Notify(jobs); });
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(void (*operation)(Context&, const Request&, Reply<Response>),
+                                const Request& request) {
+    std::optional<absl::StatusOr<Response>> result;
+    operation(context_, request,
+              [&](absl::StatusOr<Response> response) { result = std::move(response); });
+    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
+    return result.value_or(absl::InternalError("no reply"));
+  }
+  template <typename Request, typename Response>
+  std::shared_ptr<RecordingSink<Response>> Open(void (*operation)(Context&, const Request&,
+                                                                  std::shared_ptr<Sink<Response>>),
+                                                const Request& request) {
+    auto sink = std::make_shared<RecordingSink<Response>>();
+    operation(context_, request, sink);
+    return sink;
+  }
+  v1::SubmitRequest SubmitOf(const std::string& name, const std::string& key = "") {
+    v1::SubmitRequest request;
+    request.set_yaml(sim::JobYaml({.name = name}));
+    request.set_yaml_path("/jobs/job.yaml");
+    request.set_idempotency_key(key);
+    return request;
+  }
+  template <typename Request>
+  Request Named(const std::string& job) {
+    Request request;
+    request.set_job(job);
+    return request;
+  }
+
+  sim::Simulation sim_;
+  EventHub events_;
+  Context context_;
+};
+
+// Invariant api-1.
+TEST_F(OperationsTest, SubmitIsDurableAndIdempotent) {
+  const v1::Job first = *Call(Submit, SubmitOf("a", "key"));
+  EXPECT_EQ(sim_.store().Jobs()->size(), 1u);
+  EXPECT_EQ(first.name(), "a");
+  EXPECT_TRUE(first.id().starts_with("a-"));
+  EXPECT_EQ(Call(Submit, SubmitOf("a", "key"))->id(), first.id());
+  EXPECT_EQ(Call(Submit, SubmitOf("b", "key")).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_NE(Call(Submit, SubmitOf("a"))->id(), first.id());
+  EXPECT_EQ(sim_.store().Jobs()->size(), 2u);
+}
+
+TEST_F(OperationsTest, SubmitTheSameKeyAfterARestartStillAnswersTheJob) {
+  const std::string id = Call(Submit, SubmitOf("a", "key"))->id();
+  sim_.CrashController();
+  sim_.StartController();
+  Wire();
+  EXPECT_EQ(Call(Submit, SubmitOf("a", "key"))->id(), id);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+}
+
+TEST_F(OperationsTest, SubmitNamesEverySchemaErrorWithItsLine) {
+  v1::SubmitRequest request = SubmitOf("a");
+  request.set_yaml(request.yaml() + "  lerning: 1\n  recompute: sometimes\n");
+  const absl::Status status = Call(Submit, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("lerning"), absl::string_view::npos);
+  EXPECT_NE(status.message().find("recompute"), absl::string_view::npos);
+  EXPECT_NE(status.message().find("/jobs/job.yaml:"), absl::string_view::npos);
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+}
+
+TEST_F(OperationsTest, SubmitThatCannotBeStoredIsNotAccepted) {
+  sim_.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  EXPECT_EQ(Call(Submit, SubmitOf("a", "key")).status().code(), absl::StatusCode::kUnavailable);
+  sim_.store().set_write_error(absl::OkStatus());
+  sim_.RunFor(3000);
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+  EXPECT_TRUE(Call(Submit, SubmitOf("a", "key")).ok());
+}
+
+TEST_F(OperationsTest, ValidateListsErrorsAndStoresNothing) {
+  v1::ValidateRequest request;
+  request.set_yaml("kind: Wrong\n");
+  EXPECT_FALSE(Call(Validate, request)->errors().empty());
+  request.set_yaml(sim::JobYaml({}));
+  EXPECT_TRUE(Call(Validate, request)->errors().empty());
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+}
+
+TEST_F(OperationsTest, PlanRunsOffTheLoopAndRefusesABadFile) {
+  v1::PlanRequest request;
+  request.set_yaml(sim::JobYaml({.name = "x"}));
+  EXPECT_EQ(Call(Plan, request)->text(), "plan of x");
+  request.set_yaml("[]");
+  EXPECT_EQ(Call(Plan, request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OperationsTest, GetFindsByIdPrefixAndNewestName) {
+  const std::string a = Call(Submit, SubmitOf("same"))->id();
+  const std::string b = Call(Submit, SubmitOf("same"))->id();
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>(a))->id(), a);
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("same"))->id(), b);
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>(a.substr(0, a.size() - 1)))->id(), a);
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("sam")).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("none")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(OperationsTest, ListIsNewestFirstAndFiltersByLabels) {
+  v1::SubmitRequest labelled = SubmitOf("a");
+  const std::string metadata = "metadata: {name: a}";
+  std::string yaml = labelled.yaml();
+  yaml.replace(yaml.find(metadata), metadata.size(), "metadata: {name: a, labels: {team: x}}");
+  labelled.set_yaml(yaml);
+  ASSERT_TRUE(Call(Submit, labelled).ok());
+  ASSERT_TRUE(Call(Submit, SubmitOf("b")).ok());
+  v1::ListRequest request;
+  EXPECT_EQ(Call(List, request)->jobs(0).name(), "b");
+  request.add_labels("team=x");
+  ASSERT_EQ(Call(List, request)->jobs_size(), 1);
+  request.add_labels("bad");
+  EXPECT_EQ(Call(List, request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OperationsTest, PauseResumeAndCancelAnswerTheJobOrSayWhyNot) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(Call(Pause, Named<v1::PauseRequest>(id))->state(), v1::JOB_STATE_DRAINING);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_PAUSED));
+  EXPECT_TRUE(Call(Resume, Named<v1::ResumeRequest>(id)).ok());
+  EXPECT_EQ(Call(Resume, Named<v1::ResumeRequest>(id)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Call(Cancel, Named<v1::CancelRequest>(id)).ok());
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  const absl::Status again = Call(Cancel, Named<v1::CancelRequest>(id)).status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(again.message().find("CANCELLED"), absl::string_view::npos);
+}
+
+// Invariant api-2.
+TEST_F(OperationsTest, WatchResumesFromAnyEventWithoutGapOrDuplicate) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  v1::WatchRequest request = Named<v1::WatchRequest>(id);
+  request.set_follow(true);
+  auto live = Open(Watch, request);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  sim_.RunFor(1000);
+  ASSERT_TRUE(live->status.has_value() && live->status->ok());
+  const auto all = sim_.Events(id);
+  ASSERT_EQ(live->received.size(), all.size());
+  for (const v1::JobEvent& from : all) {
+    request.set_after_event_id(from.id());
+    auto rest = Open(Watch, request);
+    ASSERT_TRUE(rest->status.has_value());
+    const size_t index = static_cast<size_t>(&from - all.data());
+    ASSERT_EQ(rest->received.size(), all.size() - index - 1);
+    if (!rest->received.empty()) {
+      EXPECT_EQ(rest->received[0].id(), all[index + 1].id());
+    }
+  }
+}
+
+TEST_F(OperationsTest, WatchWithoutFollowEndsAtOnce) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  auto sink = Open(Watch, Named<v1::WatchRequest>(id));
+  EXPECT_TRUE(sink->status.has_value());
+  EXPECT_FALSE(sink->received.empty());
+  EXPECT_EQ(Open(Watch, Named<v1::WatchRequest>("none"))->status->code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(OperationsTest, InspectAsksEveryRankAndSaysWhoDidNotAnswer) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntil([&] { return sim_.Job(id).progress().step() == 2; }, 60'000));
+  auto sink = Open(Inspect, Named<v1::InspectRequest>(id));
+  ASSERT_TRUE(sim_.RunUntil([&] { return sink->status.has_value(); }, 10'000));
+  ASSERT_EQ(sink->received.size(), 1u);
+  ASSERT_EQ(sink->received[0].ranks_size(), 2);
+  EXPECT_EQ(sink->received[0].ranks(1).state(), "RUNNING");
+  EXPECT_GE(sink->received[0].ranks(1).last_step(), 1);
+  sim_.workers().Partition(1, true);
+  auto cut = Open(Inspect, Named<v1::InspectRequest>(id));
+  ASSERT_TRUE(sim_.RunUntil([&] { return cut->status.has_value(); }, 10'000));
+  EXPECT_FALSE(cut->received[0].ranks(1).error().empty());
+  EXPECT_TRUE(cut->received[0].ranks(0).error().empty());
+}
+
+TEST_F(OperationsTest, InspectRefreshesUntilTheClientLeaves) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  v1::InspectRequest request = Named<v1::InspectRequest>(id);
+  request.set_interval_ms(200);
+  auto sink = Open(Inspect, request);
+  sim_.RunFor(2000);
+  EXPECT_GE(sink->received.size(), 5u);
+  sink->cancelled = true;
+  const size_t before = sink->received.size();
+  sim_.RunFor(2000);
+  EXPECT_EQ(sink->received.size(), before);
+}
+
+TEST_F(OperationsTest, ExplainSaysWhatAWaitingJobNeeds) {
+  v1::SubmitRequest big = SubmitOf("big");
+  big.set_yaml(sim::JobYaml({.name = "big", .workers = 3}));
+  sim_.RunFor(2000);
+  const std::string id = Call(Submit, big)->id();
+  sim_.RunFor(1000);
+  const std::string text = Call(Explain, Named<v1::ExplainRequest>(id))->text();
+  EXPECT_NE(text.find("needs 3 workers of device cpu; 2 are registered: sim/0 is free"),
+            std::string::npos)
+      << text;
+  const std::string running = Call(Submit, SubmitOf("small"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(running, v1::JOB_STATE_RUNNING));
+  const std::string later = Call(Explain, Named<v1::ExplainRequest>(id))->text();
+  EXPECT_NE(later.find("works for job " + running), std::string::npos) << later;
+}
+
+TEST_F(OperationsTest, ExplainHasASentenceForEveryTurn) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  std::set<std::string> texts;
+  sim_.RunUntil(
+      [&] {
+        texts.insert(Call(Explain, Named<v1::ExplainRequest>(id))->text().substr(0, 40));
+        return sim_.Job(id).state() == v1::JOB_STATE_SUCCEEDED;
+      },
+      60'000);
+  EXPECT_GE(texts.size(), 3u);
+  for (const std::string& text : texts) EXPECT_EQ(text.find("unknown"), std::string::npos) << text;
+}
+
+TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto listed = *Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id));
+  EXPECT_EQ(listed.directory(), "/out/a/adapter");
+  ASSERT_EQ(listed.artifacts_size(), 1);
+  EXPECT_EQ(listed.artifacts(0).name(), "model");
+  for (const char* name : {"../checkpoint-12/manifest.json", "/etc/passwd", "", "."}) {
+    v1::FetchRequest outside = Named<v1::FetchRequest>(id);
+    outside.set_name(name);
+    auto sink = Open(Fetch, outside);
+    ASSERT_TRUE(sim_.RunUntil([&] { return sink->status.has_value(); }, 1000));
+    EXPECT_EQ(sink->status->code(), absl::StatusCode::kNotFound) << name;
+  }
+}
+
+TEST_F(OperationsTest, FetchSendsTheFileInChunks) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const std::string content(2'500'000, 'x');
+  ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/big", content).ok());
+  v1::FetchRequest request = Named<v1::FetchRequest>(id);
+  request.set_name("big");
+  auto sink = Open(Fetch, request);
+  for (int i = 0; i < 10 && !sink->status; ++i) {
+    sim_.RunFor(10);
+    if (sink->room) sink->room();
+  }
+  ASSERT_TRUE(sink->status.has_value() && sink->status->ok());
+  std::string received;
+  for (const auto& chunk : sink->received) {
+    EXPECT_LE(chunk.data().size(), size_t{1} << 20);
+    received += chunk.data();
+  }
+  EXPECT_EQ(received, content);
+}
+
+TEST_F(OperationsTest, LogsRelayTheLinesOfTheRanks) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  v1::LogsRequest request = Named<v1::LogsRequest>(id);
+  request.set_rank(1);
+  request.set_tail(10);
+  auto sink = Open(Logs, request);
+  ASSERT_TRUE(sim_.RunUntil([&] { return sink->status.has_value(); }, 10'000));
+  ASSERT_EQ(sink->received.size(), 1u);
+  EXPECT_EQ(sink->received[0].rank(), 1);
+  request.set_rank(7);
+  EXPECT_EQ(Open(Logs, request)->status->code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OperationsTest, DumpCollectsTheJobAndItsRanks) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  const auto dump = nlohmann::json::parse(Call(Dump, Named<v1::DumpRequest>(id))->json());
+  EXPECT_EQ(dump.at("ranks").size(), 2u);
+  EXPECT_EQ(dump.at("epochs").size(), 1u);
+  EXPECT_FALSE(dump.at("events").empty());
+}
+
+TEST_F(OperationsTest, DeleteTakesTerminalJobsOnly) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  EXPECT_EQ(Call(Delete, Named<v1::DeleteRequest>(id)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_TRUE(Call(Delete, Named<v1::DeleteRequest>(id)).ok());
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>(id)).status().code(), absl::StatusCode::kNotFound);
+  sim_.RunFor(1000);
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+}
+
+TEST_F(OperationsTest, ListWorkersShowsStateJobAndRank) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  const auto workers = *Call(ListWorkers, v1::ListWorkersRequest());
+  ASSERT_EQ(workers.workers_size(), 2);
+  EXPECT_EQ(workers.workers(1).id(), "sim/1");
+  EXPECT_EQ(workers.workers(1).state(), "RUNNING");
+  EXPECT_EQ(workers.workers(1).job(), id);
+  EXPECT_EQ(workers.workers(1).rank(), 1);
+  EXPECT_EQ(Call(Version, v1::VersionRequest())->version(), "1.2.3");
+}
+
+// Invariant api-4.
+TEST(CheckBuildTest, NamesBothValuesOfWhatDiffers) {
+  v1::BuildInfo ours;
+  ours.set_version("1.0");
+  ours.set_commit("abc");
+  ours.set_protocol(1);
+  EXPECT_TRUE(CheckBuild(ours, ours).ok());
+  v1::BuildInfo theirs = ours;
+  theirs.set_protocol(2);
+  EXPECT_NE(CheckBuild(theirs, ours).message().find("protocol 2, the controller 1"),
+            absl::string_view::npos);
+  theirs = ours;
+  theirs.set_version("2.0");
+  EXPECT_NE(CheckBuild(theirs, ours).message().find("version 2.0, the controller 1.0"),
+            absl::string_view::npos);
+  theirs = ours;
+  theirs.set_commit("def");
+  EXPECT_EQ(CheckBuild(theirs, ours).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace coxswain::api

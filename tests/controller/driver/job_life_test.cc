@@ -1,0 +1,322 @@
+// The life of a job, each turn of it, over fake workers in virtual time.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/logging.h"
+#include "controller/driver/checkpoint_files.h"
+#include "tests/sim/simulation.h"
+
+namespace coxswain::sim {
+namespace {
+
+class JobLifeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
+
+  static Simulation::Options SlowSteps() {
+    Simulation::Options options;
+    options.network.step_ms = 500;
+    return options;
+  }
+  void ExpectClean(Simulation& sim) {
+    for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
+  }
+  int CountOf(Simulation& sim, const std::string& id, const std::string& type) {
+    return static_cast<int>(sim.Events(id, type).size());
+  }
+};
+
+TEST_F(JobLifeTest, RunsFromSubmitToArtifacts) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  const v1::Job& job = sim.Job(id);
+  EXPECT_EQ(job.epoch(), 1u);
+  EXPECT_EQ(job.progress().step(), 12);
+  EXPECT_EQ(job.artifact_dir(), "/out/job/adapter");
+  EXPECT_TRUE(job.progress().has_eval());
+  EXPECT_EQ(CountOf(sim, id, "StepDone"), 12);
+  EXPECT_EQ(CountOf(sim, id, "EvalDone"), 4);  // 0, 4, 8, 12
+  EXPECT_EQ(CountOf(sim, id, "CheckpointCommitted"), 4);
+  EXPECT_EQ(job.checkpoints_size(), 2);  // save_total_limit
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, StepEventsCarryWhatClientsPrint) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto data = nlohmann::json::parse(sim.Events(id, "StepDone").front().data_json());
+  EXPECT_EQ(data.at("step"), 0);
+  EXPECT_GT(data.at("grad_norm").get<double>(), 0);
+  ASSERT_EQ(data.at("ranks").size(), 2u);
+  EXPECT_FALSE(data.at("ranks")[0].at("bin_ids").empty());
+  EXPECT_NE(data.at("ranks")[0].at("bin_ids"), data.at("ranks")[1].at("bin_ids"));
+}
+
+TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.Job(id).restarts(), 1);
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
+  EXPECT_EQ(nlohmann::json::parse(sim.Events(id, "GangFormed")[1].data_json()).at("start_step"), 3);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+    sim.RestartWorker(0, 100);
+    sim.RunFor(50);
+  }
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
+  EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_SYSTEM);
+  EXPECT_NE(sim.Job(id).error().message().find("gave up after 1"), std::string::npos);
+}
+
+TEST_F(JobLifeTest, AUsersErrorFailsAtOnceAndFreesTheWorkers) {
+  Simulation sim({});
+  v1::Error error;
+  error.set_code("FAILED_PRECONDITION");
+  error.set_message("group lora_b did not move");
+  error.set_kind(v1::ERROR_KIND_USER);
+  sim.workers().FailCommand(2, error);
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  EXPECT_EQ(sim.Job(id).error().message(), "group lora_b did not move");
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 10'000));
+}
+
+TEST_F(JobLifeTest, PauseSavesAndResumeLosesNoStep) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Pause().ok());
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_DRAINING);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED));
+  const int64_t paused_at = sim.Job(id).progress().step();
+  EXPECT_LE(paused_at, 4 + 2);  // at most the outstanding credits
+  EXPECT_EQ(sim.Job(id).checkpoints(0).step(), paused_at);
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 10'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, id, "StepDone"), 12);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, ResumeWithStepsRunsExactlySoManyAndPausesAgain) {
+  Simulation sim({});
+  const std::string id = sim.Submit({.save_steps = 100}, /*paused=*/true);
+  sim.RunFor(5000);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_PAUSED);
+  for (int64_t expected : {3, 6}) {
+    ASSERT_TRUE((*sim.jobs().Find(id))->Resume(3).ok());
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED));
+    EXPECT_EQ(sim.Job(id).progress().step(), expected);
+    EXPECT_EQ(CountOf(sim, id, "StepDone"), expected);
+  }
+  EXPECT_EQ((*sim.jobs().Find(id))->Resume(-1).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, CancelFinishesOutstandingStepsAndNoMore) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Cancel().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  EXPECT_LE(sim.Job(id).progress().step(), 6);
+  EXPECT_FALSE((*sim.jobs().Find(id))->Resume(0).ok());
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 10'000));
+}
+
+TEST_F(JobLifeTest, ADrainThatDoesNotEndIsEndedByForce) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  sim.workers().Hang(1);
+  ASSERT_TRUE((*sim.jobs().Find(id))->Cancel().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED, 45'000));
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
+}
+
+TEST_F(JobLifeTest, AHangIsFoundAndRetried) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  sim.workers().Hang(1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ASSERT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
+  EXPECT_NE(sim.Events(id, "AttemptFailed")[0].message().find("taken for a hang"),
+            std::string::npos);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, AKilledControllerGoesOnUnderAHigherTermAndEpoch) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
+  sim.CrashController();
+  sim.RunFor(2000);
+  sim.StartController();
+  EXPECT_EQ(sim.registry().term(), 2u);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, ACrashWhileExportingExportsAgain) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
+  sim.CrashController();
+  sim.StartController();
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+  EXPECT_EQ(sim.Job(id).epoch(), 1u);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, EarlyStoppingExportsTheBestCheckpoint) {
+  Simulation sim({});
+  const std::string id =
+      sim.Submit({.eval_steps = 1, .extra_eval = ", early_stopping_patience: 2"});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  const v1::Progress& progress = sim.Job(id).progress();
+  EXPECT_LT(progress.step(), 12);
+  EXPECT_EQ(CountOf(sim, id, "EarlyStopped"), 1);
+  EXPECT_EQ(progress.step() - progress.best_step(), 2);
+  const auto exported = nlohmann::json::parse(sim.Events(id, "Exported")[0].data_json());
+  if (progress.best_step() > 0) {
+    EXPECT_EQ(exported.at("step"), progress.best_step());
+  }
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, SkippedStepsAreCountedAndTooManyFailTheJobByBins) {
+  {
+    Simulation sim({});
+    sim.workers().set_nonfinite_steps({2, 3, 4});
+    const std::string id = sim.Submit({});
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+    EXPECT_EQ(sim.Job(id).progress().skipped_steps(), 3);
+    EXPECT_EQ(CountOf(sim, id, "StepSkipped"), 3);
+  }
+  Simulation sim({});
+  sim.workers().set_nonfinite_steps({2, 3, 4, 5});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  EXPECT_NE(sim.Job(id).error().message().find("step 5: 20 21 22 23"), std::string::npos)
+      << sim.Job(id).error().message();
+}
+
+TEST_F(JobLifeTest, DuplicatedEventsAreDroppedAndCounted) {
+  Simulation::Options options;
+  options.network.duplicate_events = 1.0;
+  Simulation sim(options);
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, id, "StepDone"), 12);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, AnUnwritableOutputFailsTheJobWithThePath) {
+  Simulation sim({});
+  sim.files().FailWrites("/out", absl::PermissionDeniedError("cannot write /out/job: read-only"));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
+  EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_USER);
+  EXPECT_NE(sim.Job(id).error().message().find("/out/job"), std::string::npos);
+}
+
+TEST_F(JobLifeTest, AFullDiskFailsTheJobAndKeepsTheCheckpointsBefore) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).checkpoints_size() == 1; }, 60'000));
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("cannot write: no space left"));
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
+  EXPECT_NE(sim.Job(id).error().message().find("no space left"), std::string::npos);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, ResumeAutoContinuesAnotherJobsCheckpointOfTheSameRecipe) {
+  Simulation sim(SlowSteps());
+  const std::string first = sim.Submit({.name = "a", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(first).checkpoints_size() == 1; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(first))->Cancel().ok());
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_CANCELLED));
+  const std::string second = sim.Submit({.name = "b", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, second, "Resuming"), 1);
+  EXPECT_LT(CountOf(sim, second, "StepDone"), 12);
+  const std::string third =
+      sim.Submit({.name = "c", .resume = "never", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(third, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, third, "StepDone"), 12);
+}
+
+TEST_F(JobLifeTest, TheSamePlaceForOutputMakesJobsTakeTurns) {
+  Simulation::Options options = SlowSteps();
+  options.workers = 4;
+  Simulation sim(options);
+  const std::string first = sim.Submit({.name = "a", .output_dir = "/out/shared"});
+  const std::string second = sim.Submit({.name = "b", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(sim.Job(second).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(first).state(), v1::JOB_STATE_SUCCEEDED);
+}
+
+TEST_F(JobLifeTest, PriorityThenOrderDecidesWhoRunsNext) {
+  Simulation sim(SlowSteps());
+  const std::string first = sim.Submit({.name = "first"});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_RUNNING));
+  const std::string low = sim.Submit({.name = "low"});
+  const std::string high = sim.Submit({.name = "high", .priority = 5});
+  ASSERT_TRUE(sim.RunUntilState(high, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(sim.Job(low).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntilState(low, v1::JOB_STATE_SUCCEEDED));
+}
+
+TEST_F(JobLifeTest, ALeavingWorkerDrainsItsJobBackIntoTheQueue) {
+  Simulation::Options options = SlowSteps();
+  options.workers = 3;
+  Simulation sim(options);
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  v1::HeartbeatRequest leaving = sim.workers().Beat(0);
+  leaving.set_draining(true);
+  sim.registry().Beat(leaving, 0);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(CountOf(sim, id, "StepDone"), 12);
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, AStoreThatCannotWriteStopsAnEpochBeforeItBegins) {
+  Simulation sim({});
+  sim.RunFor(2000);
+  const std::string id = sim.Submit({});
+  sim.RunFor(0);
+  sim.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  sim.RunFor(20'000);
+  EXPECT_NE(sim.Job(id).state(), v1::JOB_STATE_RUNNING);
+  sim.store().set_write_error(absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+}  // namespace
+}  // namespace coxswain::sim

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include "controller/scheduler/admission.h"
+#include "controller/scheduler/registry.h"
+#include "tests/sim/simulation.h"
+
+namespace coxswain::scheduler {
+namespace {
+
+QueueEntry Entry(const std::string& job, int64_t workers, int64_t order, int64_t priority = 0,
+                 const std::string& device = "cpu") {
+  return {.job = job, .priority = priority, .order = order, .device = device, .workers = workers};
+}
+using Jobs = std::vector<std::string>;
+
+// Invariant scheduler-1.
+TEST(AdmissionTest, AllOrNothing) {
+  EXPECT_EQ(Admit({Entry("a", 3, 1)}, {{"cpu", 2, 3}}), Jobs{});
+  EXPECT_EQ(Admit({Entry("a", 3, 1)}, {{"cpu", 3, 3}}), Jobs{"a"});
+}
+
+// Invariant scheduler-2.
+TEST(AdmissionTest, PriorityThenOrder) {
+  EXPECT_EQ(
+      Admit({Entry("late", 1, 2), Entry("early", 1, 1), Entry("urgent", 1, 3, 9)}, {{"cpu", 2, 2}}),
+      (Jobs{"urgent", "early"}));
+}
+
+TEST(AdmissionTest, AWaitingJobIsNotOvertakenByASmallerOne) {
+  EXPECT_EQ(Admit({Entry("big", 2, 1), Entry("small", 1, 2)}, {{"cpu", 1, 2}}), Jobs{});
+}
+
+TEST(AdmissionTest, AJobThatCannotRunAtAllHoldsNobodyUp) {
+  EXPECT_EQ(Admit({Entry("huge", 8, 1), Entry("small", 1, 2)}, {{"cpu", 1, 2}}), Jobs{"small"});
+}
+
+TEST(AdmissionTest, KindsOfDevicesDoNotWaitForEachOther) {
+  EXPECT_EQ(
+      Admit({Entry("gpu", 1, 1, 0, "cuda"), Entry("cpu", 1, 2)}, {{"cpu", 1, 1}, {"cuda", 0, 1}}),
+      Jobs{"cpu"});
+  EXPECT_EQ(Admit({Entry("x", 1, 1, 0, "tpu")}, {{"cpu", 1, 1}}), Jobs{});
+}
+
+class RegistryTest : public testing::Test {
+ protected:
+  RegistryTest()
+      : workers_(&agenda_, &files_, 1), loop_(&clock_, 0), registry_(&loop_, &workers_, {}) {
+    workers_.Connect(&loop_);
+    registry_.SetListener({.on_free = [this] { ++freed_; },
+                           .on_lost = [this](const Worker& worker,
+                                             const std::string&) { lost_.push_back(worker.job); },
+                           .on_draining = [](const Worker&) {}});
+  }
+  std::string Join(int slot) {
+    const std::string incarnation = workers_.Start(slot);
+    registry_.Register(workers_.Hello(slot));
+    stream_ = registry_.OpenBeatStream();
+    registry_.Beat(workers_.Beat(slot), stream_);
+    return incarnation;
+  }
+  void Run(int64_t ms) {
+    const int64_t end = clock_.NowNs() + ms * 1'000'000;
+    while (true) {
+      while (loop_.RunReady()) {
+      }
+      const int64_t next = std::min(agenda_.NextNs(), loop_.NextTimerNs());
+      if (next > end) break;
+      clock_.AdvanceTo(next);
+      agenda_.RunDue();
+    }
+    clock_.AdvanceTo(end);
+  }
+  state::WorkerPhase PhaseOf(const std::string& incarnation) {
+    return registry_.Find(incarnation)->status.phase;
+  }
+
+  sim::VirtualClock clock_;
+  sim::Agenda agenda_{&clock_};
+  sim::MemoryFiles files_;
+  sim::FakeWorkers workers_;
+  Loop loop_;
+  Registry registry_;
+  uint64_t stream_ = 0;
+  int freed_ = 0;
+  Jobs lost_;
+};
+
+TEST_F(RegistryTest, ASilentWorkerIsSuspectAfterThreeSecondsAndLostAfterFive) {
+  const std::string worker = Join(0);
+  Run(2500);
+  EXPECT_EQ(registry_.Free("cpu").size(), 1u);
+  Run(1600);
+  EXPECT_EQ(registry_.Free("cpu").size(), 0u);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kReady);
+  Run(2000);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kLost);
+  EXPECT_FALSE(registry_.Beat(workers_.Beat(0), stream_)) << "must register again";
+  registry_.Register(workers_.Hello(0));
+  EXPECT_TRUE(registry_.Beat(workers_.Beat(0), registry_.OpenBeatStream()));
+  EXPECT_EQ(registry_.Free("cpu").size(), 1u);
+}
+
+// Invariant scheduler-4.
+TEST_F(RegistryTest, TheEndOfTheHeartbeatStreamIsTheEndOfTheWorkerUnlessANewerOneOpened) {
+  const std::string worker = Join(0);
+  const uint64_t older = stream_;
+  stream_ = registry_.OpenBeatStream();
+  registry_.Beat(workers_.Beat(0), stream_);
+  registry_.BeatStreamEnded(worker, older);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kReady);
+  registry_.BeatStreamEnded(worker, stream_);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kLost);
+}
+
+// Invariant scheduler-5.
+TEST_F(RegistryTest, ANewProcessInASlotReplacesTheOldOneAndItsJobHears) {
+  const std::string old = Join(0);
+  ASSERT_TRUE(registry_.Reserve({old}, "job").ok());
+  const std::string fresh = Join(0);
+  EXPECT_EQ(PhaseOf(old), state::WorkerPhase::kLost);
+  EXPECT_EQ(PhaseOf(fresh), state::WorkerPhase::kReady);
+  EXPECT_EQ(lost_, Jobs{"job"});
+}
+
+TEST_F(RegistryTest, ReservesAllOrNone) {
+  const std::string a = Join(0), b = Join(1);
+  ASSERT_TRUE(registry_.Reserve({b}, "first").ok());
+  EXPECT_EQ(registry_.Reserve({a, b}, "second").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PhaseOf(a), state::WorkerPhase::kReady);
+  EXPECT_EQ(registry_.Find(b)->job, "first");
+}
+
+// Invariant scheduler-3: the abort is sent again until the worker answers.
+TEST_F(RegistryTest, AnAbortedWorkerIsFreeOnlyWhenItSaysSo) {
+  const std::string worker = Join(0);
+  ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
+  workers_.Partition(0, true);
+  v1::Fence fence;
+  fence.set_job("job");
+  registry_.AbortAndFree(worker, fence, "test");
+  for (int second = 0; second < 12; ++second) {
+    registry_.Beat(workers_.Beat(0), stream_);
+    Run(1000);
+    EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kAborting);
+  }
+  workers_.Partition(0, false);
+  for (int second = 0; second < 8; ++second) {
+    registry_.Beat(workers_.Beat(0), stream_);
+    Run(1000);
+  }
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kReady);
+  EXPECT_GE(freed_, 1);
+}
+
+}  // namespace
+}  // namespace coxswain::scheduler
