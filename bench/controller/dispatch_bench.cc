@@ -82,7 +82,10 @@ void Dispatch(benchmark::State& state) {
   driver::Gang gang;
   gang.job = "bench";
   gang.ranks.resize(static_cast<size_t>(workers));
-  driver::Deps deps{.loop = &loop, .transport = &transport, .metrics = &metrics};
+  driver::Deps deps;
+  deps.loop = &loop;
+  deps.transport = &transport;
+  deps.metrics = &metrics;
   for (auto _ : state) {
     bool ended = false;
     driver::StepRunArgs args;

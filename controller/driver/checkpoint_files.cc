@@ -20,8 +20,8 @@ absl::Status MoveAside(Files* files, const std::string& target, const Manifest& 
                        const std::string& aside) {
   if (!files->Exists(target)) return absl::OkStatus();
   const absl::StatusOr<Manifest> there = VerifyCheckpoint(files, target);
-  if (there.ok() && std::make_pair(there->term, there->epoch) >=
-                        std::make_pair(ours.term, ours.epoch)) {
+  if (there.ok() && there->job == ours.job &&
+      std::make_pair(there->term, there->epoch) >= std::make_pair(ours.term, ours.epoch)) {
     return absl::AlreadyExistsError(absl::StrCat(
         target, ": is a valid checkpoint of job ", there->job, ", term ", there->term, " epoch ",
         there->epoch, "; job ", ours.job, " has term ", ours.term, " epoch ", ours.epoch));
@@ -93,8 +93,7 @@ absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request) {
   manifest.files.push_back({"trainer_state.json",
                             static_cast<int64_t>(request.trainer_state.size()),
                             ToHex(Sha256(request.trainer_state))});
-  RETURN_IF_ERROR(
-      files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
+  RETURN_IF_ERROR(files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
   ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));
   const std::string aside = staging + ".replaced";
   RETURN_IF_ERROR(MoveAside(files, target, manifest, aside));
@@ -118,8 +117,7 @@ absl::Status SweepStaging(Files* files, const std::string& output_dir, uint64_t 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files,
-                                                           const ResumeQuery& query) {
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query) {
   ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, NewestFirst(files, query.output_dir));
   std::vector<std::string> warnings;
   absl::Status other_recipe;
@@ -133,8 +131,8 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files,
     }
     if (manifest.ok()) manifest = VerifyCheckpoint(files, candidate.directory);
     if (!manifest.ok()) {
-      warnings.push_back(absl::StrCat("checkpoint passed over: ",
-                                      std::string(manifest.status().message())));
+      warnings.push_back(
+          absl::StrCat("checkpoint passed over: ", std::string(manifest.status().message())));
       continue;
     }
     return std::optional<ResumePoint>(

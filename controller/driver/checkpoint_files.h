@@ -21,14 +21,15 @@ int64_t CheckpointStep(const std::string& name);
 
 struct CommitRequest {
   std::string output_dir;
-  Manifest manifest;           // files: the shards, as the ranks reported them
-  std::string trainer_state;   // trainer_state.json, added to the files
+  Manifest manifest;          // files: the shards, as the ranks reported them
+  std::string trainer_state;  // trainer_state.json, added to the files
 };
 
 // Phase two: writes trainer_state.json and manifest.json into the staging directory, fsynced, and
-// renames it to checkpoint-N. A checkpoint-N that is there already is replaced when it is invalid or
-// was written under a lower (term, epoch); otherwise AlreadyExists. Afterwards the new directory is
-// read back once: DataLoss when a shard is not what its rank reported.
+// renames it to checkpoint-N, after reading it back once: DataLoss when a shard is not what its
+// rank reported. A checkpoint-N that is there already is replaced (it is invalid, or of an earlier
+// run in this directory), but for one of the same job with this (term, epoch) or a later:
+// AlreadyExists.
 absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request);
 
 // Removes staging directories of epochs below `epoch`.
@@ -49,12 +50,12 @@ struct ResumePoint {
 };
 
 // The newest checkpoint to start from, verified; nullopt: start fresh. FailedPrecondition when
-// output_dir holds checkpoints of other recipes only, or explicit_dir has another recipe (both hashes
-// named); an explicit_dir that does not verify gives its error.
+// output_dir holds checkpoints of other recipes only, or explicit_dir has another recipe (both
+// hashes named); an explicit_dir that does not verify gives its error.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query);
 
-// Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at least
-// 2) and `best_step` (-1: none).
+// Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at
+// least 2) and `best_step` (-1: none).
 std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step);
 
 }  // namespace coxswain::driver

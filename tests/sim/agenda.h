@@ -20,6 +20,7 @@ class Agenda {
     tasks_.emplace(std::make_pair(clock_->NowNs() + delay_ms * 1'000'000, next_++),
                    std::move(task));
   }
+  int64_t now_ms() const { return clock_->NowNs() / 1'000'000; }
   int64_t NextNs() const {
     return tasks_.empty() ? std::numeric_limits<int64_t>::max() : tasks_.begin()->first.first;
   }

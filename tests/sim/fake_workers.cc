@@ -322,7 +322,11 @@ void FakeWorkers::Meet(Process& process, const v1::Command& command) {
   Meeting& meeting = meetings_[key];
   meeting.commands[process.rank] = command;
   if (static_cast<int>(meeting.commands.size()) == process.world) {
-    agenda_->After(network_.step_ms, [this, key] { Finish(key); });
+    // Commands of an epoch take their time one after another.
+    int64_t& busy_until_ms = busy_until_ms_[process.fence.job()];
+    const int64_t now_ms = agenda_->now_ms();
+    busy_until_ms = std::max(busy_until_ms, now_ms) + network_.step_ms;
+    agenda_->After(busy_until_ms - now_ms, [this, key] { Finish(key); });
   }
 }
 

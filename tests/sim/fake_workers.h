@@ -1,6 +1,6 @@
 // Worker processes in virtual time, behind the controller's transport. They keep the rules of
-// design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed: a
-// rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss.
+// design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed:
+// a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss.
 #ifndef COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 #define COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 
@@ -36,8 +36,8 @@ struct FakeModel {
 struct Network {
   int64_t min_delay_ms = 0;
   int64_t max_delay_ms = 3;
-  int64_t step_ms = 40;           // of one command
-  double duplicate_events = 0;    // probability
+  int64_t step_ms = 40;         // of one command
+  double duplicate_events = 0;  // probability
 };
 
 class FakeWorkers : public WorkerTransport {
@@ -51,15 +51,15 @@ class FakeWorkers : public WorkerTransport {
 
   // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
   std::string Start(int slot);
-  void Kill(int slot);                       // as SIGKILL: streams break, nothing is answered
-  void Hang(int slot);                       // it lives, beats and never answers a command again
-  void BreakStreams(int slot);               // its streams end, the process lives
-  void Partition(int slot, bool cut);        // unary calls time out, heartbeats do not arrive
+  void Kill(int slot);                 // as SIGKILL: streams break, nothing is answered
+  void Hang(int slot);                 // it lives, beats and never answers a command again
+  void BreakStreams(int slot);         // its streams end, the process lives
+  void Partition(int slot, bool cut);  // unary calls time out, heartbeats do not arrive
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
   bool alive(int slot) const;
-  bool reachable(int slot) const;            // alive and not cut off
+  bool reachable(int slot) const;  // alive and not cut off
   v1::RegisterRequest Hello(int slot) const;
   v1::HeartbeatRequest Beat(int slot) const;
   int slots() const { return static_cast<int>(processes_.size()); }
@@ -104,7 +104,7 @@ class FakeWorkers : public WorkerTransport {
     bool hung = false;
     bool cut = false;
     uint64_t highest_term = 0;
-    v1::Fence fence;          // of the current epoch; empty job when idle
+    v1::Fence fence;  // of the current epoch; empty job when idle
     int rank = 0;
     int world = 0;
     uint64_t last_seq = 0;
@@ -145,7 +145,8 @@ class FakeWorkers : public WorkerTransport {
   store::Store* store_ = nullptr;
   std::map<int, Process> processes_;  // by slot
   int next_incarnation_ = 0;
-  std::map<std::string, Meeting> meetings_;  // by job/epoch/seq
+  std::map<std::string, Meeting> meetings_;       // by job/epoch/seq
+  std::map<std::string, int64_t> busy_until_ms_;  // by job
   std::set<std::tuple<std::string, uint64_t, int64_t>> finished_;
   std::set<int64_t> nonfinite_;
   std::map<int64_t, v1::Error> failures_;

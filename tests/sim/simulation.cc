@@ -1,7 +1,8 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <set>
 #include <utility>
@@ -38,6 +39,7 @@ std::string JobYaml(const JobShape& shape) {
   return absl::StrCat(
       "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: ", shape.name,
       "}\nspec:\n  base_model: /model\n  adapter: lora\n  datasets: [{path: /data.jsonl}]\n",
+      "  val_set_size: 3\n",
       "  train: {max_steps: 12, global_batch_size: 4}\n  eval: {eval_steps: ", shape.eval_steps,
       shape.extra_eval, "}\n  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
@@ -142,7 +144,10 @@ std::string Simulation::Submit(const JobShape& shape, bool paused) {
   store::JobRow row;
   const std::string yaml = JobYaml(shape);
   config::ParsedJob parsed = config::ParseJob(yaml, "/");
-  if (!parsed.errors.empty()) history_ += config::FormatErrors(parsed.errors, "sim.yaml");
+  if (!parsed.errors.empty()) {
+    std::fputs(config::FormatErrors(parsed.errors, "sim.yaml").c_str(), stderr);
+    std::abort();
+  }
   row.job.set_id(absl::StrCat(shape.name, "-", ++submitted_));
   row.job.set_name(shape.name);
   row.job.set_yaml(yaml);
@@ -168,10 +173,9 @@ std::vector<v1::JobEvent> Simulation::Events(const std::string& id, const std::s
   return events;
 }
 
-// Everything that happens at the present moment, then one step of time.
+// One round of what happens at the present moment, else one step of time.
 void Simulation::Pump() {
-  while (up() && controller_->loop.RunReady()) {
-  }
+  if (up() && controller_->loop.RunReady()) return;
   int64_t next = agenda_.NextNs();
   if (up()) next = std::min(next, controller_->loop.NextTimerNs());
   if (next == std::numeric_limits<int64_t>::max()) return;

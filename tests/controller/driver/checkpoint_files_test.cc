@@ -21,8 +21,8 @@ class CheckpointFilesTest : public testing::Test {
     manifest.run.evals = {{0, 2.5}, {step, 1.5}};
     manifest.run.early_stop = {.best = EvalPoint{step, 1.5}, .without_improvement = 1};
     manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
-    manifest.files = {{"rank-0.safetensors", static_cast<int64_t>(shard.size()),
-                       ToHex(Sha256(shard))}};
+    manifest.files = {
+        {"rank-0.safetensors", static_cast<int64_t>(shard.size()), ToHex(Sha256(shard))}};
     return CommitCheckpoint(&files_, {"/out", manifest, "{}"});
   }
   absl::StatusOr<std::optional<ResumePoint>> Find(bool own_only = false,
@@ -96,12 +96,18 @@ TEST_F(CheckpointFilesTest, AnExplicitStartMustVerifyAndHaveTheRecipe) {
   EXPECT_EQ(Find(true, "/elsewhere").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(CheckpointFilesTest, OnlyALaterTermAndEpochReplacesAValidCheckpoint) {
+TEST_F(CheckpointFilesTest, OnlyALaterTermAndEpochReplacesAJobsOwnCheckpoint) {
+  ASSERT_TRUE(Save(10, "job", 3, 4).ok());
+  EXPECT_EQ(Save(10, "job", 3, 4).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Save(10, "job", 2, 9).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->epoch, 4u);
+  ASSERT_TRUE(Save(10, "job", 3, 5).ok());
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->epoch, 5u);
+}
+
+TEST_F(CheckpointFilesTest, ACheckpointOfAnEarlierRunIsReplaced) {
   ASSERT_TRUE(Save(10, "old", 3, 4).ok());
-  EXPECT_EQ(Save(10, "new", 3, 4).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(Save(10, "new", 2, 9).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "old");
-  ASSERT_TRUE(Save(10, "new", 3, 5).ok());
+  ASSERT_TRUE(Save(10, "new", 1, 1).ok());
   EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "new");
 }
 

@@ -71,11 +71,11 @@ TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
 TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
-    sim.RestartWorker(0, 100);
-    sim.RunFor(50);
-  }
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  sim.RestartWorker(0, 100);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING));
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  sim.RestartWorker(0, 100);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
   EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_SYSTEM);
   EXPECT_NE(sim.Job(id).error().message().find("gave up after 1"), std::string::npos);
@@ -262,7 +262,7 @@ TEST_F(JobLifeTest, ResumeAutoContinuesAnotherJobsCheckpointOfTheSameRecipe) {
   EXPECT_LT(CountOf(sim, second, "StepDone"), 12);
   const std::string third =
       sim.Submit({.name = "c", .resume = "never", .output_dir = "/out/shared"});
-  ASSERT_TRUE(sim.RunUntilState(third, v1::JOB_STATE_SUCCEEDED));
+  ASSERT_TRUE(sim.RunUntilState(third, v1::JOB_STATE_SUCCEEDED)) << sim.Job(third).DebugString();
   EXPECT_EQ(CountOf(sim, third, "StepDone"), 12);
 }
 
