@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -23,7 +24,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 constexpr std::chrono::seconds kStartPatience{60};
-constexpr std::chrono::seconds kStopGrace{30};
+// Above the 30 s that the supervisor gives its workers: killed itself, it could not stop them.
+constexpr std::chrono::seconds kStopGrace{45};
 
 std::string Path(const std::string& directory, const char* name) {
   return absl::StrCat(directory, "/", name);
@@ -73,6 +75,11 @@ absl::Status WaitFor(const Process& process, const std::string& log_path, const 
   }
 }
 
+std::string AddressOr(const std::string& address) {
+  return address.empty() ? "127.0.0.1:0" : address;
+}
+
+// On the addresses of cluster->endpoint where it has some: workers that run already dial those.
 absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
   const std::string endpoint_path = Path(args.directory, "endpoint.json");
   const std::string log_path = Path(args.directory, "controller.log");
@@ -82,7 +89,8 @@ absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
   ASSIGN_OR_RETURN(
       cluster->controller,
       Spawn({.binary = binary,
-             .args = {"--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--state-dir",
+             .args = {"--listen", AddressOr(cluster->endpoint.grpc), "--metrics",
+                      AddressOr(cluster->endpoint.metrics), "--state-dir",
                       Path(args.directory, "controller"), "--endpoint-file", endpoint_path},
              .log_path = log_path,
              .die_with_parent = args.die_with_parent}));
@@ -94,8 +102,7 @@ absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
       });
 }
 
-absl::Status StartWorkers(const ClusterArgs& args, Cluster* cluster) {
-  const std::string log_path = Path(args.directory, "supervisor.log");
+absl::Status StartSupervisor(const ClusterArgs& args, Cluster* cluster) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-supervisor"));
   ASSIGN_OR_RETURN(
       cluster->supervisor,
@@ -104,27 +111,38 @@ absl::Status StartWorkers(const ClusterArgs& args, Cluster* cluster) {
                       std::to_string(args.workers), "--threads", std::to_string(args.threads),
                       "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--state-dir",
                       Path(args.directory, "workers")},
-             .log_path = log_path,
+             .log_path = Path(args.directory, "supervisor.log"),
              .die_with_parent = args.die_with_parent}));
-  Client client(cluster->endpoint.grpc, TlsFiles(), /*insecure=*/false);
-  return WaitFor(cluster->supervisor, log_path,
-                 absl::StrCat("registering ", args.workers, " workers"),
-                 [&]() -> absl::StatusOr<bool> {
-                   const auto workers = client.ListWorkers(std::chrono::seconds(5));
-                   if (!workers.ok()) return false;
-                   int ready = 0;
-                   for (const v1::WorkerInfo& worker : workers->workers())
-                     ready += worker.state() == "READY" ? 1 : 0;
-                   // Workers of a job that goes on after a restart are busy at once.
-                   for (const v1::WorkerInfo& worker : workers->workers())
-                     ready += worker.job().empty() ? 0 : 1;
-                   return ready >= args.workers;
-                 });
+  return absl::OkStatus();
+}
+
+// Free, or at work for a job that went on after a restart.
+bool IsRegistered(const v1::WorkerInfo& worker) {
+  return worker.state() == "READY" || !worker.job().empty();
+}
+
+absl::Status WaitForWorkers(const ClusterArgs& args, const Cluster& cluster) {
+  Client client(cluster.endpoint.grpc, TlsFiles(), /*insecure=*/false);
+  return WaitFor(
+      cluster.supervisor, Path(args.directory, "supervisor.log"),
+      absl::StrCat("registering ", args.workers, " workers"), [&]() -> absl::StatusOr<bool> {
+        const auto workers = client.ListWorkers(std::chrono::seconds(5));
+        return workers.ok() && std::count_if(workers->workers().begin(), workers->workers().end(),
+                                             IsRegistered) >= args.workers;
+      });
+}
+
+absl::Status StartMissing(const ClusterArgs& args, Cluster* cluster) {
+  if (!IsRunning(cluster->controller)) RETURN_IF_ERROR(StartController(args, cluster));
+  if (!IsRunning(cluster->supervisor)) RETURN_IF_ERROR(StartSupervisor(args, cluster));
+  RETURN_IF_ERROR(WaitForWorkers(args, *cluster));
+  return WriteClusterFile(*cluster);
 }
 
 }  // namespace
 
-absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args) {
+absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
+                                     const std::optional<Cluster>& survivors) {
   for (const char* name : {"controller", "workers"}) {
     std::error_code error;
     fs::create_directories(Path(args.directory, name), error);
@@ -132,12 +150,10 @@ absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args) {
       return absl::FailedPreconditionError(
           absl::StrCat(Path(args.directory, name), ": ", error.message()));
   }
-  Cluster cluster;
+  Cluster cluster = survivors.value_or(Cluster());
   cluster.directory = args.directory;
   cluster.workers = args.workers;
-  absl::Status status = StartController(args, &cluster);
-  if (status.ok()) status = StartWorkers(args, &cluster);
-  if (status.ok()) status = WriteClusterFile(cluster);
+  const absl::Status status = StartMissing(args, &cluster);
   if (status.ok()) return cluster;
   StopCluster(cluster);
   return status;

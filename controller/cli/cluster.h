@@ -28,9 +28,11 @@ struct ClusterArgs {
 };
 
 // Starts both processes on ephemeral loopback ports and waits until every worker is registered.
-// When anything fails, what was started is stopped again and the message ends with the newest log
-// lines.
-absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args);
+// When anything fails, what runs is stopped again and the message ends with the newest log lines.
+// Of `survivors` (a cluster with the same number of workers) only what no longer runs is started, a
+// controller on its old address.
+absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
+                                     const std::optional<Cluster>& survivors = {});
 
 // The cluster whose processes run out of `directory`; nothing when neither runs.
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);

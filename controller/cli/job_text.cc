@@ -40,7 +40,8 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
       fmt::format("{:.0f}%", 100 * ProgressFraction(job)),
       p.total_steps() > 0 ? fmt::format("{}/{}", p.step(), p.total_steps()) : "",
       p.step() > 0 ? Number(p.loss()) : "",
-      p.eta_seconds() > 0 ? FormatDuration(p.eta_seconds()) : "",
+      p.eta_seconds() > 0 && job.state() == v1::JOB_STATE_RUNNING ? FormatDuration(p.eta_seconds())
+                                                                  : "",
       std::to_string(job.restarts()),
       Age(job.created_unix_ms(), now_unix_ms)};
   if (wide) {
@@ -57,6 +58,20 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
 std::string OnOneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+// Only an ended run was evaluated after its last step.
+std::string HeldOutText(const v1::Job& job) {
+  const v1::Progress& p = job.progress();
+  const bool ended = job.state() == v1::JOB_STATE_SUCCEEDED;
+  std::string text = fmt::format("held-out loss: {:.4f} before, {:.4f} {}", p.first_eval_loss(),
+                                 p.eval_loss(), ended ? "after" : "at the last evaluation");
+  if (ended && p.first_eval_loss() > 0) {
+    text += fmt::format(" ({:+.1f} %)", 100 * (p.eval_loss() / p.first_eval_loss() - 1));
+  }
+  if (job.data().eval_documents() > 0)
+    text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
+  return text + "\n";
 }
 
 }  // namespace
@@ -124,7 +139,7 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   std::string text = fmt::format("state {}", ranks.job_state());
   if (ranks.last_step() >= 0) {
-    text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step(),
+    text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step() + 1,
                         ranks.loss(), ranks.grad_norm());
   }
   std::vector<std::string> header = {"RANK",      "WORKER",   "HOST",    "DEVICE",   "BUILD",
@@ -148,7 +163,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
         Build(r.build()),
         r.state(),
         FormatBytes(r.memory().peak()),
-        of_step(std::to_string(r.last_step())),
+        of_step(std::to_string(r.last_step() + 1)),
         of_step(fmt::format("{:.4f}", r.loss_sum())),
         of_step(FormatCount(r.targets())),
         of_step(FormatCount(r.tokens())),
@@ -184,13 +199,7 @@ std::string Summary(const v1::Job& job) {
                             : "");
   }
   if (p.has_eval()) {
-    text += fmt::format("held-out loss: {:.4f} before, {:.4f} after", p.first_eval_loss(),
-                        p.eval_loss());
-    if (p.first_eval_loss() > 0)
-      text += fmt::format(" ({:+.1f} %)", 100 * (p.eval_loss() / p.first_eval_loss() - 1));
-    if (job.data().eval_documents() > 0)
-      text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
-    text += "\n";
+    text += HeldOutText(job);
   } else if (p.step() > 0) {
     text += fmt::format("training loss: {:.4f} at the last step (no evaluation set)\n", p.loss());
   }

@@ -26,7 +26,8 @@ std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_uni
 // WORKER STATE JOB RANK DEVICE MEMORY THREADS HEARTBEAT; wide adds ADDRESS, METRICS, BUILD and PID.
 std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide);
 
-// Every rank with host, device, memory, build, last step and its numbers; a line on the job above.
+// Every rank with host, device, memory, build, last step (from 1) and its numbers; a line on the
+// job above.
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide);
 
 // What became of a job that was followed: loss before and after, artifact, and what to type next.

@@ -35,10 +35,14 @@ void Print(Cox* cox, const Args& args, const Cluster& cluster) {
   cox->out() << std::flush;
 }
 
+bool BothRun(const Cluster& cluster) {
+  return IsRunning(cluster.controller) && IsRunning(cluster.supervisor);
+}
+
 // Until an interrupt, or until one of the two processes ends.
 int StayInForeground(Cox* cox, const Cluster& cluster) {
   while (!WaitForInterrupt(200)) {
-    if (!IsRunning(cluster.controller) || !IsRunning(cluster.supervisor)) {
+    if (!BothRun(cluster)) {
       cox->err() << "cox: " << (IsRunning(cluster.controller) ? "the supervisor" : "the controller")
                  << " ended by itself; its log is in " << cluster.directory << "\n";
       StopCluster(cluster);
@@ -56,7 +60,8 @@ int Run(Cox* cox, const Args& args) {
   if (!lock.ok()) return cox->Fail(lock.status());
   const auto running = FindCluster(directory);
   if (!running.ok()) return cox->Fail(running.status());
-  if (running->has_value()) {
+  if (running->has_value() &&
+      ((*running)->workers != args.workers || args.foreground || BothRun(**running))) {
     if ((*running)->workers == args.workers && !args.foreground) {
       cox->err() << "already up\n";
       Print(cox, args, **running);
@@ -69,7 +74,8 @@ int Run(Cox* cox, const Args& args) {
   const auto cluster = StartCluster({.directory = directory,
                                      .workers = static_cast<int>(args.workers),
                                      .threads = static_cast<int>(args.threads),
-                                     .die_with_parent = args.foreground});
+                                     .die_with_parent = args.foreground},
+                                    *running);
   if (!cluster.ok()) return cox->Fail(cluster.status());
   Print(cox, args, *cluster);
   return args.foreground ? StayInForeground(cox, *cluster) : static_cast<int>(kOk);

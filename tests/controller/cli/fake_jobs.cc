@@ -86,7 +86,8 @@ Status FakeJobs::Find(const std::string& word, v1::Job** job) {
     if (jobs_[id].name() == word) matches = {id};  // the newest of that name
   }
   if (matches.size() != 1) {
-    return Status(StatusCode::NOT_FOUND, fmt::format("no job \"{}\" ({} match)", word, matches.size()));
+    return Status(StatusCode::NOT_FOUND,
+                  fmt::format("no job \"{}\" ({} match)", word, matches.size()));
   }
   *job = &jobs_[matches[0]];
   return Status::OK;
@@ -123,9 +124,12 @@ void FakeJobs::Step(v1::Job* job) {
   p->set_learning_rate(1e-4);
   static constexpr const char* kRank =
       R"({{"rank": {}, "loss_sum": {}, "targets": 100, "tokens": 1024, "bin_ids": [{}], "seconds": {{"forward": 0.01, "backward": 0.02, "comm": 0.001, "optimizer": 0.002, "step": 0.04}}}})";
-  AppendEvent(*job, "StepDone", fmt::format("step {}", step + 1),
-              fmt::format(R"({{"step": {}, "loss": {}, "grad_norm": 1.25, "learning_rate": 0.0001, "tokens": 2048, "tokens_per_second": 51200.0, "ranks": [{}, {}]}})",
-                          step, loss, fmt::format(fmt::runtime(kRank), 0, 100 * loss, 2 * step), fmt::format(fmt::runtime(kRank), 1, 100 * loss, 2 * step + 1)));
+  AppendEvent(
+      *job, "StepDone", fmt::format("step {}", step + 1),
+      fmt::format(
+          R"({{"step": {}, "loss": {}, "grad_norm": 1.25, "learning_rate": 0.0001, "tokens": 2048, "tokens_per_second": 51200.0, "ranks": [{}, {}]}})",
+          step, loss, fmt::format(fmt::runtime(kRank), 0, 100 * loss, 2 * step),
+          fmt::format(fmt::runtime(kRank), 1, 100 * loss, 2 * step + 1)));
 }
 
 void FakeJobs::RunStepsLocked(v1::Job* job, int64_t steps) {
@@ -138,17 +142,21 @@ void FakeJobs::RunStepsLocked(v1::Job* job, int64_t steps) {
 Status FakeJobs::Submit(grpc::ServerContext*, const v1::SubmitRequest* request, v1::Job* out) {
   const std::string base_dir = std::filesystem::path(request->yaml_path()).parent_path().string();
   const config::ParsedJob parsed = config::ParseJob(request->yaml(), base_dir);
-  if (!parsed.errors.empty()) return Status(StatusCode::INVALID_ARGUMENT, config::FormatErrors(parsed.errors, request->yaml_path()));
+  if (!parsed.errors.empty())
+    return Status(StatusCode::INVALID_ARGUMENT,
+                  config::FormatErrors(parsed.errors, request->yaml_path()));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = keys_.find(request->idempotency_key());
     if (!request->idempotency_key().empty() && known != keys_.end()) {
-      if (known->second.first != request->yaml()) return Status(StatusCode::ALREADY_EXISTS, "the key belongs to another job");
+      if (known->second.first != request->yaml())
+        return Status(StatusCode::ALREADY_EXISTS, "the key belongs to another job");
       *out = jobs_[known->second.second];
       return Status::OK;
     }
   }
-  const std::string id = AddJob(parsed.spec.name, request->start_paused() ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
+  const std::string id = AddJob(
+      parsed.spec.name, request->start_paused() ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
   const std::lock_guard<std::mutex> lock(mutex_);
   v1::Job& job = jobs_[id];
   job.set_yaml(request->yaml());
@@ -170,11 +178,12 @@ Status FakeJobs::List(grpc::ServerContext*, const v1::ListRequest* request, v1::
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
     const v1::Job& job = jobs_[*id];
-    const bool matches = std::all_of(request->labels().begin(), request->labels().end(), [&](const std::string& label) {
-      const size_t equals = label.find('=');
-      const auto value = job.labels().find(label.substr(0, equals));
-      return value != job.labels().end() && value->second == label.substr(equals + 1);
-    });
+    const bool matches = std::all_of(
+        request->labels().begin(), request->labels().end(), [&](const std::string& label) {
+          const size_t equals = label.find('=');
+          const auto value = job.labels().find(label.substr(0, equals));
+          return value != job.labels().end() && value->second == label.substr(equals + 1);
+        });
     if (matches) *out->add_jobs() = job;
   }
   return Status::OK;
@@ -192,7 +201,8 @@ Status FakeJobs::Watch(grpc::ServerContext* context, const v1::WatchRequest* req
     for (; next < events_.size(); ++next) {
       if (events_[next].job() == job->id() && !writer->Write(events_[next])) break;
     }
-    if (!request->follow() || IsTerminal(job->state()) || stopping_ || context->IsCancelled()) break;
+    if (!request->follow() || IsTerminal(job->state()) || stopping_ || context->IsCancelled())
+      break;
     changed_.wait_for(lock, std::chrono::milliseconds(20));
   }
   --watchers_;
@@ -212,7 +222,8 @@ Status FakeJobs::Logs(grpc::ServerContext* context, const v1::LogsRequest* reque
     for (; next < lines.size(); ++next) {
       if (request->rank() < 0 || lines[next].rank() == request->rank()) writer->Write(lines[next]);
     }
-    if (!request->follow() || IsTerminal(job->state()) || stopping_ || context->IsCancelled()) break;
+    if (!request->follow() || IsTerminal(job->state()) || stopping_ || context->IsCancelled())
+      break;
     changed_.wait_for(lock, std::chrono::milliseconds(20));
   }
   --watchers_;
@@ -224,7 +235,8 @@ Status FakeJobs::Cancel(grpc::ServerContext*, const v1::CancelRequest* request, 
   v1::Job* job = nullptr;
   const Status found = Find(request->job(), &job);
   if (!found.ok()) return found;
-  if (IsTerminal(job->state())) return Status(StatusCode::FAILED_PRECONDITION, "the job ended already");
+  if (IsTerminal(job->state()))
+    return Status(StatusCode::FAILED_PRECONDITION, "the job ended already");
   SetState(job, v1::JOB_STATE_CANCELLED);
   *out = *job;
   return Status::OK;
@@ -247,7 +259,8 @@ Status FakeJobs::Resume(grpc::ServerContext*, const v1::ResumeRequest* request, 
   const Status found = Find(request->job(), &job);
   if (!found.ok()) return found;
   if (job->state() != v1::JOB_STATE_PAUSED) {
-    return Status(StatusCode::FAILED_PRECONDITION, fmt::format("job {} is {}, not PAUSED", job->id(), StateName(job->state())));
+    return Status(StatusCode::FAILED_PRECONDITION,
+                  fmt::format("job {} is {}, not PAUSED", job->id(), StateName(job->state())));
   }
   SetState(job, v1::JOB_STATE_READY);
   *out = *job;
@@ -255,7 +268,8 @@ Status FakeJobs::Resume(grpc::ServerContext*, const v1::ResumeRequest* request, 
   return Status::OK;
 }
 
-Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersResponse* out) {
+Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                             v1::ListWorkersResponse* out) {
   for (int slot = 0; slot < 2; ++slot) {
     v1::WorkerInfo* worker = out->add_workers();
     worker->set_id(fmt::format("boat/{}", slot));
@@ -318,7 +332,8 @@ Status FakeJobs::Inspect(grpc::ServerContext* context, const v1::InspectRequest*
   return Status::OK;
 }
 
-Status FakeJobs::Explain(grpc::ServerContext*, const v1::ExplainRequest* request, v1::ExplainResponse* out) {
+Status FakeJobs::Explain(grpc::ServerContext*, const v1::ExplainRequest* request,
+                         v1::ExplainResponse* out) {
   const std::lock_guard<std::mutex> lock(mutex_);
   v1::Job* job = nullptr;
   const Status found = Find(request->job(), &job);
@@ -353,12 +368,14 @@ Status FakeJobs::Fetch(grpc::ServerContext*, const v1::FetchRequest* request,
   return Status::OK;
 }
 
-Status FakeJobs::Delete(grpc::ServerContext*, const v1::DeleteRequest* request, v1::DeleteResponse*) {
+Status FakeJobs::Delete(grpc::ServerContext*, const v1::DeleteRequest* request,
+                        v1::DeleteResponse*) {
   const std::lock_guard<std::mutex> lock(mutex_);
   v1::Job* job = nullptr;
   const Status found = Find(request->job(), &job);
   if (!found.ok()) return found;
-  if (!IsTerminal(job->state())) return Status(StatusCode::FAILED_PRECONDITION, "the job has not ended");
+  if (!IsTerminal(job->state()))
+    return Status(StatusCode::FAILED_PRECONDITION, "the job has not ended");
   const std::string id = job->id();
   order_.erase(std::find(order_.begin(), order_.end(), id));
   jobs_.erase(id);

@@ -1,5 +1,5 @@
-// A Jobs service in memory that behaves as the controller promises: ids, prefixes and names, idempotent
-// submission, streams that wait, and jobs whose steps really advance. Time stands still.
+// A Jobs service in memory that behaves as the controller promises: ids, prefixes and names,
+// idempotent submission, streams that wait, and jobs whose steps really advance. Time stands still.
 #ifndef COXSWAIN_TESTS_CONTROLLER_CLI_FAKE_JOBS_H_
 #define COXSWAIN_TESTS_CONTROLLER_CLI_FAKE_JOBS_H_
 
@@ -48,18 +48,23 @@ class FakeJobs final : public v1::Jobs::Service {
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::Job*) override;
   grpc::Status Get(grpc::ServerContext*, const v1::GetRequest*, v1::Job*) override;
   grpc::Status List(grpc::ServerContext*, const v1::ListRequest*, v1::ListResponse*) override;
-  grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*, grpc::ServerWriter<v1::JobEvent>*) override;
-  grpc::Status Logs(grpc::ServerContext*, const v1::LogsRequest*, grpc::ServerWriter<v1::LogLine>*) override;
+  grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*,
+                     grpc::ServerWriter<v1::JobEvent>*) override;
+  grpc::Status Logs(grpc::ServerContext*, const v1::LogsRequest*,
+                    grpc::ServerWriter<v1::LogLine>*) override;
   grpc::Status Cancel(grpc::ServerContext*, const v1::CancelRequest*, v1::Job*) override;
   grpc::Status Pause(grpc::ServerContext*, const v1::PauseRequest*, v1::Job*) override;
   grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::Job*) override;
-  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersResponse*) override;
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse*) override;
   grpc::Status Inspect(grpc::ServerContext*, const v1::InspectRequest*,
                        grpc::ServerWriter<v1::InspectResponse>*) override;
-  grpc::Status Explain(grpc::ServerContext*, const v1::ExplainRequest*, v1::ExplainResponse*) override;
+  grpc::Status Explain(grpc::ServerContext*, const v1::ExplainRequest*,
+                       v1::ExplainResponse*) override;
   grpc::Status ListArtifacts(grpc::ServerContext*, const v1::ListArtifactsRequest*,
                              v1::ListArtifactsResponse*) override;
-  grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest*, grpc::ServerWriter<v1::FetchResponse>*) override;
+  grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest*,
+                     grpc::ServerWriter<v1::FetchResponse>*) override;
   grpc::Status Delete(grpc::ServerContext*, const v1::DeleteRequest*, v1::DeleteResponse*) override;
   grpc::Status Version(grpc::ServerContext*, const v1::VersionRequest*, v1::BuildInfo*) override;
 
@@ -79,7 +84,7 @@ class FakeJobs final : public v1::Jobs::Service {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, v1::Job> jobs_;
-  std::vector<std::string> order_;  // of submission
+  std::vector<std::string> order_;                                   // of submission
   std::map<std::string, std::pair<std::string, std::string>> keys_;  // key -> yaml, job
   std::vector<v1::JobEvent> events_;
   std::map<std::string, std::vector<v1::LogLine>> logs_;

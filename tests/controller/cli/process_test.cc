@@ -15,6 +15,7 @@
 #include "controller/cli/cluster.h"
 #include "controller/cli/processes.h"
 #include "tests/controller/cli/fake_jobs.h"
+#include "tests/controller/cli/temp_dir.h"
 
 namespace coxswain::cli {
 namespace {
@@ -37,7 +38,7 @@ std::string ReadFile(const std::string& path) {
 
 // The real binary with both streams in one file.
 struct RealCox {
-  explicit RealCox(std::vector<std::string> args) : log(testing::TempDir() + "/cox.log") {
+  explicit RealCox(std::vector<std::string> args) : log(TempDir() + "/cox.log") {
     std::filesystem::remove(log);
     args.insert(args.begin(), COX_BINARY);
     std::vector<char*> argv;
@@ -63,7 +64,9 @@ struct RealCox {
 
 // Invariant cli-3.
 TEST(SignalTest, InterruptDetachesAndLeavesTheJob) {
-  for (const std::vector<std::string>& verb : {std::vector<std::string>{"watch", "tiny"}, {"logs", "tiny", "-f"}, {"events", "tiny", "-f"}}) {
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"watch", "tiny"},
+                                               {"logs", "tiny", "-f"},
+                                               {"events", "tiny", "-f"}}) {
     FakeJobs fake;
     const std::string id = fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
     std::vector<std::string> args = verb;
@@ -84,45 +87,53 @@ TEST(SignalTest, WatchSurvivesAJobThatGoesOn) {
   ASSERT_TRUE(Eventually([&] { return fake.HasWatcher(); }));
   fake.RunSteps(id, FakeJobs::kTotalSteps);
   EXPECT_EQ(cox.Wait(), 0);
-  EXPECT_NE(ReadFile(cox.log).find("tiny-000001 SUCCEEDED at step 4/4"), std::string::npos) << ReadFile(cox.log);
+  EXPECT_NE(ReadFile(cox.log).find("tiny-000001 SUCCEEDED at step 4/4"), std::string::npos)
+      << ReadFile(cox.log);
 }
 
 TEST(CompletionTest, ScriptRunsInBash) {
   const std::string script =
-      "source <(" COX_BINARY " completion bash); COMP_WORDS=(cox su); COMP_CWORD=1; _cox; echo ${COMPREPLY[@]};"
+      "source <(" COX_BINARY
+      " completion bash); COMP_WORDS=(cox su); COMP_CWORD=1; _cox; echo ${COMPREPLY[@]};"
       "COMP_WORDS=(cox submit --id); COMP_CWORD=2; _cox; echo ${COMPREPLY[@]}";
-  const std::string path = testing::TempDir() + "/completion.out";
+  const std::string path = TempDir() + "/completion.out";
   ASSERT_EQ(std::system(("bash -c '" + script + "' > " + path).c_str()), 0);
   EXPECT_EQ(ReadFile(path), "submit\n--idempotency-key\n");
 }
 
 TEST(ProcessesTest, SpawnReportsWhatCannotStart) {
-  const auto process = Spawn({.binary = "/nowhere/program", .args = {}, .log_path = testing::TempDir() + "/spawn.log"});
+  const auto process =
+      Spawn({.binary = "/nowhere/program", .args = {}, .log_path = TempDir() + "/spawn.log"});
   ASSERT_FALSE(process.ok());
-  EXPECT_NE(std::string(process.status().message()).find("/nowhere/program: No such file"), std::string::npos);
+  EXPECT_NE(std::string(process.status().message()).find("/nowhere/program: No such file"),
+            std::string::npos);
 }
 
 TEST(ProcessesTest, TerminateStopsAndKills) {
-  const std::string log = testing::TempDir() + "/terminate.log";
+  const std::string log = TempDir() + "/terminate.log";
   const auto polite = Spawn({.binary = "/bin/sleep", .args = {"100"}, .log_path = log});
   ASSERT_TRUE(polite.ok()) << polite.status();
   EXPECT_TRUE(IsRunning(*polite));
   EXPECT_TRUE(Terminate(*polite, std::chrono::seconds(10)));
   EXPECT_FALSE(IsRunning(*polite));
-  const auto stubborn = Spawn({.binary = "/bin/sh", .args = {"-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"}, .log_path = log});
+  const auto stubborn =
+      Spawn({.binary = "/bin/sh",
+             .args = {"-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"},
+             .log_path = log});
   ASSERT_TRUE(stubborn.ok());
   ASSERT_TRUE(Eventually([&] { return ReadFile(log) == "ready\n"; }));
   EXPECT_FALSE(Terminate(*stubborn, milliseconds(100)));
   EXPECT_FALSE(IsRunning(*stubborn));
 }
 
+// Invariant cli-6.
 TEST(ProcessesTest, AReusedNumberIsAnotherProcess) {
   EXPECT_FALSE(IsRunning({.pid = getpid(), .start_ticks = 1}));
   EXPECT_FALSE(IsRunning({.pid = 0, .start_ticks = 0}));
 }
 
 TEST(ClusterTest, LockIsExclusive) {
-  const std::string dir = testing::TempDir() + "/lock_dir";
+  const std::string dir = TempDir() + "/lock_dir";
   {
     const auto first = ClusterLock::Take(dir);
     ASSERT_TRUE(first.ok()) << first.status();
@@ -132,7 +143,7 @@ TEST(ClusterTest, LockIsExclusive) {
 }
 
 TEST(ClusterTest, NothingIsUpInAnEmptyDirectory) {
-  const auto cluster = FindCluster(testing::TempDir() + "/nothing_here");
+  const auto cluster = FindCluster(TempDir() + "/nothing_here");
   ASSERT_TRUE(cluster.ok());
   EXPECT_FALSE(cluster->has_value());
 }

@@ -92,7 +92,8 @@ v1::Job RunningJob() {
 TEST(ProgressLineTest, FitsAnyWidth) {
   const std::vector<double> losses = {4, 3};
   EXPECT_EQ(ProgressLine(RunningJob(), losses, 120),
-            "tiny-1 RUNNING [###########           ] 50% 5/10 loss 3.1234 █▁ eval 3.2000 1,234 tok/s ETA 12s");
+            "tiny-1 RUNNING [###########           ] 50% 5/10 loss 3.1234 █▁ eval 3.2000 1,234 "
+            "tok/s ETA 12s");
   for (int columns = 0; columns < 130; ++columns) {
     EXPECT_LE(DisplayWidth(ProgressLine(RunningJob(), losses, columns)), columns) << columns;
   }
@@ -115,14 +116,16 @@ TEST(ProgressModeTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseProgressMode("none", true), ProgressMode::kNone);
 }
 
+// Invariant cli-4.
 TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
   v1::JobEvent event;
   event.set_id(7);
   event.set_time_unix_ms(1767323045678);
   event.set_data_json(R"({"step": 3})");
   event.set_state(v1::JOB_STATE_RUNNING);
-  EXPECT_EQ(MessageJson(event).dump(),
-            R"({"id":7,"job":"","time":"2026-01-02T03:04:05.678Z","type":"","message":"","data":{"step":3},"state":"RUNNING"})");
+  EXPECT_EQ(
+      MessageJson(event).dump(),
+      R"({"id":7,"job":"","time":"2026-01-02T03:04:05.678Z","type":"","message":"","data":{"step":3},"state":"RUNNING"})");
   v1::Job job;
   job.set_recipe_hash("\x01\xab");
   (*job.mutable_labels())["b"] = "2";
@@ -138,14 +141,15 @@ TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
 }
 
 TEST(OutputTest, YamlParsesBackToTheSameScalars) {
-  const nlohmann::ordered_json value = {{"name", "yes"},
-                                        {"text", "a: b\n#c \"q\""},
-                                        {"number", 1.5},
-                                        {"digits", "15"},
-                                        {"none", nullptr},
-                                        {"empty_list", nlohmann::ordered_json::array()},
-                                        {"list", {1, {{"k", "v"}, {"l", {2, 3}}}, nlohmann::ordered_json::array({4, 5})}},
-                                        {"map", {{"inner", true}}}};
+  const nlohmann::ordered_json value = {
+      {"name", "yes"},
+      {"text", "a: b\n#c \"q\""},
+      {"number", 1.5},
+      {"digits", "15"},
+      {"none", nullptr},
+      {"empty_list", nlohmann::ordered_json::array()},
+      {"list", {1, {{"k", "v"}, {"l", {2, 3}}}, nlohmann::ordered_json::array({4, 5})}},
+      {"map", {{"inner", true}}}};
   const config::YamlTree tree = config::ParseYaml(ToYaml(value));
   ASSERT_TRUE(tree.problems.empty()) << ToYaml(value) << tree.problems[0].message;
   const auto& entries = tree.root.entries;
@@ -166,7 +170,8 @@ TEST(LogTextTest, ShowsFieldsAndOddLines) {
   line.set_rank(1);
   line.set_level("info");
   line.set_json(R"({"ts":"x","level":"info","msg":"step done","step":3,"job":"j","worker":"w/1"})");
-  EXPECT_EQ(LogText(line), "2026-01-02T03:04:05.678Z  rank 1      info     step done  step=3  worker=w/1");
+  EXPECT_EQ(LogText(line),
+            "2026-01-02T03:04:05.678Z  rank 1      info     step done  step=3  worker=w/1");
   line.set_json("not json");
   line.set_rank(-1);
   EXPECT_EQ(LogText(line), "2026-01-02T03:04:05.678Z  controller  info     not json");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/controller/cli/run_cox.h"
+#include "tests/controller/cli/temp_dir.h"
 
 namespace coxswain::cli {
 namespace {
@@ -13,17 +14,25 @@ namespace {
 using Json = nlohmann::json;
 
 std::string WriteJob(const std::string& extra = "") {
-  const std::string path = testing::TempDir() + "/job.yaml";
-  std::ofstream(path) << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n"
-                         "  base_model: ./model\n  datasets: [{path: ./train.jsonl}]\n"
-                      << extra;
+  const std::string path = TempDir() + "/job.yaml";
+  std::ofstream(path)
+      << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n"
+         "  base_model: ./model\n  datasets: [{path: ./train.jsonl}]\n"
+      << extra;
   return path;
 }
 
+// Invariant cli-2.
 TEST(UsageTest, MistakesAreCodeTwo) {
-  for (const std::vector<std::string>& args :
-       {std::vector<std::string>{}, {"bogus"}, {"get", "--bogus"}, {"describe"}, {"get", "-o", "xml"},
-        {"step", "a", "-n", "0"}, {"completion", "tcsh"}, {"data"}, {"download", "a"}}) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{},
+                                               {"bogus"},
+                                               {"get", "--bogus"},
+                                               {"describe"},
+                                               {"get", "-o", "xml"},
+                                               {"step", "a", "-n", "0"},
+                                               {"completion", "tcsh"},
+                                               {"data"},
+                                               {"download", "a"}}) {
     const Ran ran = RunInProcess(args);
     EXPECT_EQ(ran.code, 2) << testing::PrintToString(args);
     EXPECT_EQ(ran.out, "");
@@ -31,6 +40,7 @@ TEST(UsageTest, MistakesAreCodeTwo) {
   }
 }
 
+// Invariant cli-1.
 TEST(UsageTest, HelpIsData) {
   const Ran ran = RunInProcess({"--help"});
   EXPECT_EQ(ran.code, 0);
@@ -39,12 +49,14 @@ TEST(UsageTest, HelpIsData) {
 }
 
 TEST(ServerTest, UnreachableIsCodeFive) {
-  for (const std::vector<std::string>& args : {std::vector<std::string>{"get"}, {"describe", "a"}, {"watch", "a"}, {"logs", "a"}}) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"get"}, {"describe", "a"}, {"watch", "a"}, {"logs", "a"}}) {
     std::vector<std::string> with_server = args;
     with_server.insert(with_server.end(), {"--server", "127.0.0.1:1"});
     const Ran ran = RunInProcess(with_server);
     EXPECT_EQ(ran.code, 5) << args[0];
-    EXPECT_NE(ran.err.find("cannot reach the controller at 127.0.0.1:1"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("cannot reach the controller at 127.0.0.1:1"), std::string::npos)
+        << ran.err;
     EXPECT_NE(ran.err.find("cox up"), std::string::npos);
   }
 }
@@ -58,7 +70,8 @@ TEST(ServerTest, AddressesThatCannotBeUsed) {
 
 TEST(ServerTest, UnknownJobIsCodeFour) {
   FakeJobs fake;
-  for (const char* verb : {"describe", "watch", "events", "logs", "cancel", "pause", "resume", "inspect", "step", "explain", "delete"}) {
+  for (const char* verb : {"describe", "watch", "events", "logs", "cancel", "pause", "resume",
+                           "inspect", "step", "explain", "delete"}) {
     const Ran ran = RunAt(fake, {verb, "nobody"});
     EXPECT_EQ(ran.code, 4) << verb << ran.err;
     EXPECT_NE(ran.err.find("no job \"nobody\""), std::string::npos) << verb;
@@ -69,8 +82,10 @@ TEST(ServerTest, UnknownJobIsCodeFour) {
 TEST(SubmitTest, PrintsIdAndIsIdempotentByKey) {
   FakeJobs fake;
   const std::string job = WriteJob();
-  EXPECT_EQ(RunAt(fake, {"submit", job, "--idempotency-key", "k"}).out, "job tiny-000001 submitted (QUEUED)\n");
-  EXPECT_EQ(RunAt(fake, {"submit", "-f", job, "--idempotency-key", "k", "-o", "name"}).out, "tiny-000001\n");
+  EXPECT_EQ(RunAt(fake, {"submit", job, "--idempotency-key", "k"}).out,
+            "job tiny-000001 submitted (QUEUED)\n");
+  EXPECT_EQ(RunAt(fake, {"submit", "-f", job, "--idempotency-key", "k", "-o", "name"}).out,
+            "tiny-000001\n");
   EXPECT_EQ(RunAt(fake, {"submit", job, "-o", "name"}).out, "tiny-000002\n");
   const Ran other = RunAt(fake, {"submit", job, "--set", "train.seed=1", "--idempotency-key", "k"});
   EXPECT_EQ(other.code, 1);
@@ -78,7 +93,8 @@ TEST(SubmitTest, PrintsIdAndIsIdempotentByKey) {
 
 TEST(SubmitTest, OverridesReachTheController) {
   FakeJobs fake;
-  const Ran ran = RunAt(fake, {"submit", WriteJob(), "--set", "train.max_steps=4", "--set", "lora.r=8", "-o", "json", "--paused"});
+  const Ran ran = RunAt(fake, {"submit", WriteJob(), "--set", "train.max_steps=4", "--set",
+                               "lora.r=8", "-o", "json", "--paused"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json job = Json::parse(ran.out);
   EXPECT_EQ(job["state"], "PAUSED");
@@ -92,7 +108,11 @@ TEST(SubmitTest, InvalidJobIsCodeTwoWithEveryError) {
   const std::string path = WriteJob("  adapter: lorra\n  bogus: 1\n");
   const Ran ran = RunAt(fake, {"submit", path});
   EXPECT_EQ(ran.code, 2);
-  EXPECT_NE(ran.err.find(path + ":7: spec.adapter: expected one of none, lora, got \"lorra\"; did you mean lora?"), std::string::npos) << ran.err;
+  EXPECT_NE(
+      ran.err.find(
+          path + ":7: spec.adapter: expected one of none, lora, got \"lorra\"; did you mean lora?"),
+      std::string::npos)
+      << ran.err;
   EXPECT_NE(ran.err.find(path + ":8: spec.bogus: unknown key"), std::string::npos);
   EXPECT_EQ(RunAt(fake, {"submit", "/nowhere.yaml"}).code, 4);
   EXPECT_EQ(RunAt(fake, {"submit", WriteJob(), "--set", "novalue"}).code, 2);
@@ -113,7 +133,8 @@ TEST(ValidateTest, NeedsNoController) {
   WriteJob("  sequence_len: 0\n");
   const Ran invalid = RunInProcess({"validate", path});
   EXPECT_EQ(invalid.code, 2);
-  EXPECT_EQ(invalid.err, path + ":7: spec.sequence_len: 0 is out of range; allowed: 2 <= x <= 1048576\n");
+  EXPECT_EQ(invalid.err,
+            path + ":7: spec.sequence_len: 0 is out of range; allowed: 2 <= x <= 1048576\n");
   const Json report = Json::parse(RunInProcess({"validate", path, "-o", "json"}).out);
   EXPECT_EQ(report["valid"], false);
   EXPECT_EQ(report["errors"][0]["line"], 7);
@@ -126,19 +147,25 @@ TEST(GetTest, Table) {
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
   fake.RunSteps(id, 2);
   fake.Edit(id, [](v1::Job* job) {
+    job->set_state(v1::JOB_STATE_RUNNING);
     job->mutable_progress()->set_eta_seconds(75);
     (*job->mutable_labels())["team"] = "math";
   });
-  EXPECT_EQ(RunAt(fake, {"get", "jobs"}).out,
-            "NAME           STATE    METHOD   MODEL   WORKERS   PROGRESS   STEP   LOSS     ETA     RESTARTS   AGE\n"
-            "tiny-000002    PAUSED   lora     tiny    2         50%        2/4    3.5000   1m15s   0          3m12s\n"
-            "first-000001   QUEUED   lora     tiny    2         0%         0/4    -        -       0          3m12s\n");
+  EXPECT_EQ(
+      RunAt(fake, {"get", "jobs"}).out,
+      "NAME           STATE     METHOD   MODEL   WORKERS   PROGRESS   STEP   LOSS     ETA     "
+      "RESTARTS   AGE\n"
+      "tiny-000002    RUNNING   lora     tiny    2         50%        2/4    3.5000   1m15s   "
+      "0          3m12s\n"
+      "first-000001   QUEUED    lora     tiny    2         0%         0/4    -        -       "
+      "0          3m12s\n");
   EXPECT_EQ(RunAt(fake, {"get", "-o", "name", "-l", "team=math"}).out, "tiny-000002\n");
   EXPECT_EQ(RunAt(fake, {"get", "fir", "-o", "name"}).out, "first-000001\n");
   EXPECT_EQ(Json::parse(RunAt(fake, {"get", "-o", "json"}).out)["jobs"].size(), 2u);
   EXPECT_EQ(Json::parse(RunAt(fake, {"get", "tiny", "-o", "json"}).out)["progress"]["step"], 2);
   EXPECT_NE(RunAt(fake, {"get", "-o", "wide"}).out.find("BASE-MODEL"), std::string::npos);
-  EXPECT_NE(RunAt(fake, {"get", "-o", "yaml"}).out.find("jobs:\n- id: tiny-000002\n"), std::string::npos);
+  EXPECT_NE(RunAt(fake, {"get", "-o", "yaml"}).out.find("jobs:\n- id: tiny-000002\n"),
+            std::string::npos);
 }
 
 TEST(DescribeTest, Text) {
@@ -193,7 +220,9 @@ TEST(EventsTest, TableJsonAndFollow) {
   FakeJobs fake;
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
   fake.RunSteps(id, 4);
-  EXPECT_NE(RunAt(fake, {"events", id}).out.find("7    1m00s   StateChanged   SUCCEEDED   SUCCEEDED\n"), std::string::npos);
+  EXPECT_NE(
+      RunAt(fake, {"events", id}).out.find("7    1m00s   StateChanged   SUCCEEDED   SUCCEEDED\n"),
+      std::string::npos);
   const Json events = Json::parse(RunAt(fake, {"events", id, "-o", "json"}).out)["events"];
   EXPECT_EQ(events.size(), 7u);
   EXPECT_EQ(events[2]["data"]["ranks"][1]["bin_ids"][0], 1);
@@ -257,12 +286,14 @@ TEST(StepTest, PrintsEachStepRankByRankAndPausesAgain) {
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
   const Ran ran = RunAt(fake, {"step", "tiny", "-n", "1"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(ran.out,
-            "step 1   loss 4.000000   grad norm 1.250000   learning rate 0.0001\n"
-            "  RANK   LOSS-SUM   TARGETS   TOKENS   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL    BINS\n"
-            "  0      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   0\n"
-            "  1      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   1\n"
-            "job tiny-000001 PAUSED at step 1/4\n");
+  EXPECT_EQ(
+      ran.out,
+      "step 1   loss 4.000000   grad norm 1.250000   learning rate 0.0001\n"
+      "  RANK   LOSS-SUM   TARGETS   TOKENS   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL    "
+      "BINS\n"
+      "  0      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   0\n"
+      "  1      400.0000   100       1,024    10.0ms    20.0ms     1.0ms   2.0ms       40.0ms   1\n"
+      "job tiny-000001 PAUSED at step 1/4\n");
   const Json two = Json::parse(RunAt(fake, {"step", "tiny", "-n", "2", "-o", "json"}).out);
   EXPECT_EQ(two["steps"].size(), 2u);
   EXPECT_EQ(two["steps"][1]["step"], 2);
@@ -279,12 +310,18 @@ TEST(InspectTest, EveryRank) {
   fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
   const Ran ran = RunAt(fake, {"inspect", "tiny"});
   EXPECT_EQ(ran.out,
-            "state RUNNING   step 7   loss 3.500000   grad norm 1.250000\n"
-            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     MEMORY     STEP   LOSS-SUM   TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
-            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   7      350.0000   100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms\n"
-            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   -      -          -         -        -          -         -          -       -           -\n"
+            "state RUNNING   step 8   loss 3.500000   grad norm 1.250000\n"
+            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     MEMORY     STEP   LOSS-SUM   "
+            "TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
+            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   8      350.0000   "
+            "100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms\n"
+            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   -      -          -  "
+            "       -        -          -         -          -       -           -\n"
             "rank 1: no answer within 2 s\n");
-  EXPECT_EQ(Json::parse(RunAt(fake, {"inspect", "tiny", "-o", "json"}).out)["ranks"][0]["seconds"]["forward"], 0.01);
+  EXPECT_EQ(
+      Json::parse(
+          RunAt(fake, {"inspect", "tiny", "-o", "json"}).out)["ranks"][0]["seconds"]["forward"],
+      0.01);
 }
 
 TEST(WorkersTest, Table) {
@@ -304,7 +341,9 @@ TEST(LogsTest, RanksAndTail) {
   fake.AddLog(id, 1, R"({"msg":"c"})");
   EXPECT_EQ(RunAt(fake, {"logs", id, "--rank", "0", "-o", "json"}).out, "{\"msg\":\"b\"}\n");
   EXPECT_EQ(RunAt(fake, {"logs", id, "-f", "--tail", "1", "-o", "json"}).out, "{\"msg\":\"c\"}\n");
-  EXPECT_EQ(RunAt(fake, {"logs", id, "--tail", "3"}).out.find("2026-01-02T03:04:05.678Z  controller  info     a\n"), 0u);
+  EXPECT_EQ(RunAt(fake, {"logs", id, "--tail", "3"})
+                .out.find("2026-01-02T03:04:05.678Z  controller  info     a\n"),
+            0u);
 }
 
 TEST(ExplainTest, Text) {
@@ -319,7 +358,7 @@ TEST(DownloadTest, WritesEveryFileWhole) {
   const std::string weights(2500, 'w');
   fake.AddArtifact("adapter_model.safetensors", weights, 2500);
   fake.AddArtifact("sub/empty", "", 0);
-  const std::string dir = testing::TempDir() + "/download";
+  const std::string dir = TempDir() + "/download";
   std::filesystem::remove_all(dir);
   const Ran ran = RunAt(fake, {"download", "tiny", "-o", dir});
   ASSERT_EQ(ran.code, 0) << ran.err;
@@ -329,11 +368,12 @@ TEST(DownloadTest, WritesEveryFileWhole) {
   EXPECT_TRUE(std::filesystem::exists(dir + "/sub/empty"));
 }
 
+// Invariant cli-5.
 TEST(DownloadTest, RefusesShortFilesAndNamesThatLeaveTheDirectory) {
   FakeJobs fake;
   fake.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
   fake.AddArtifact("short", "abc", 4);
-  const std::string dir = testing::TempDir() + "/refused";
+  const std::string dir = TempDir() + "/refused";
   std::filesystem::remove_all(dir);
   const Ran cut = RunAt(fake, {"download", "tiny", "-o", dir});
   EXPECT_EQ(cut.code, 1);
@@ -349,7 +389,8 @@ TEST(DownloadTest, RefusesShortFilesAndNamesThatLeaveTheDirectory) {
 
 TEST(VersionTest, WithAndWithoutController) {
   FakeJobs fake;
-  EXPECT_NE(RunAt(fake, {"version"}).out.find("controller 0.1.0 (abc) at 127.0.0.1:"), std::string::npos);
+  EXPECT_NE(RunAt(fake, {"version"}).out.find("controller 0.1.0 (abc) at 127.0.0.1:"),
+            std::string::npos);
   const Ran alone = RunInProcess({"version", "--server", "127.0.0.1:1", "-o", "json"});
   EXPECT_EQ(alone.code, 0);
   EXPECT_TRUE(Json::parse(alone.out)["controller"].is_null());
@@ -359,8 +400,10 @@ TEST(CompletionTest, NamesEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = RunInProcess({"completion", shell}).out;
     for (const char* verb :
-         {"submit", "validate", "plan", "get", "describe", "logs", "watch", "events", "cancel", "pause", "resume", "workers", "inspect",
-          "step", "explain", "download", "data", "tokenize", "completion", "version", "up", "down", "train", "delete", "dump"}) {
+         {"submit",  "validate", "plan",   "get",      "describe",   "logs",    "watch",
+          "events",  "cancel",   "pause",  "resume",   "workers",    "inspect", "step",
+          "explain", "download", "data",   "tokenize", "completion", "version", "up",
+          "down",    "train",    "delete", "dump"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

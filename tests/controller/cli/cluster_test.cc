@@ -1,0 +1,136 @@
+// cox up, train and down with the real controller, supervisor and workers.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/controller/cli/run_cox.h"
+#include "tests/controller/cli/temp_dir.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Shell {
+  int code = -1;
+  std::string out;
+};
+
+Shell Run(const std::string& command) {
+  Shell shell;
+  FILE* pipe = popen(command.c_str(), "r");
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) shell.out.append(buffer, n);
+  const int status = pclose(pipe);
+  shell.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return shell;
+}
+
+// The real binary, which looks for its companions beside itself; both streams, or stdout as JSON.
+Shell Cox(const std::string& args) { return Run(std::string(COX_BINARY " ") + args + " 2>&1"); }
+Json CoxJson(const std::string& args) {
+  const Shell shell = Run(std::string(COX_BINARY " ") + args + " -o json 2>/dev/null");
+  EXPECT_EQ(shell.code, 0) << args << shell.out;
+  return Json::parse(shell.out, nullptr, /*allow_exceptions=*/false);
+}
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+bool IsAlive(const Json& pid) { return kill(pid.get<pid_t>(), 0) == 0; }
+
+class ClusterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("XDG_STATE_HOME", (TempDir() + "/state").c_str(), 1);
+    setenv("XDG_CACHE_HOME", (TempDir() + "/cache").c_str(), 1);
+    unsetenv("COXSWAIN_SERVER");
+  }
+  void TearDown() override { Cox("down"); }
+
+  // Arguments of a short run of the quickstart whose output stays in the test's directory.
+  static std::string Job(int steps) {
+    return "deploy/quickstart/job.yaml --set train.max_steps=" + std::to_string(steps) +
+           " --set eval.eval_steps=0 --set checkpoint.output_dir=" + TempDir() + "/out";
+  }
+};
+
+TEST_F(ClusterTest, UpStartsDownStops) {
+  const Json cluster = CoxJson("up --workers 2");
+  EXPECT_EQ(CoxJson("workers")["workers"].size(), 2u);
+  const Shell again = Cox("up --workers 2");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.out.find("already up"), std::string::npos);
+  EXPECT_EQ(Cox("up --workers 1").code, 1);
+  const Shell down = Cox("down");
+  EXPECT_EQ(down.code, 0) << down.out;
+  EXPECT_FALSE(IsAlive(cluster["controller_pid"]));
+  EXPECT_FALSE(IsAlive(cluster["supervisor_pid"]));
+  EXPECT_EQ(Cox("down").out, "nothing is up\n");
+  EXPECT_EQ(Cox("get").code, 5);
+}
+
+TEST_F(ClusterTest, StepsOfAPausedJobRankByRank) {
+  ASSERT_EQ(Cox("up --workers 2").code, 0);
+  const Shell submitted = Cox("submit " + Job(4) + " --paused -o name");
+  ASSERT_EQ(submitted.code, 0) << submitted.out;
+  const Json result = CoxJson("step quickstart -n 2");
+  ASSERT_EQ(result["steps"].size(), 2u);
+  EXPECT_EQ(result["steps"][0]["ranks"].size(), 2u);
+  EXPECT_EQ(result["job"]["state"], "PAUSED");
+  EXPECT_EQ(result["job"]["progress"]["step"], 2);
+  EXPECT_EQ(Cox("resume quickstart").code, 0);
+  const Shell watched = Cox("watch quickstart");
+  EXPECT_EQ(watched.code, 0) << watched.out;
+  EXPECT_NE(watched.out.find("SUCCEEDED at step 4/4"), std::string::npos) << watched.out;
+  EXPECT_EQ(Cox("download quickstart -o " + TempDir() + "/adapter").code, 0);
+  EXPECT_TRUE(std::filesystem::exists(TempDir() + "/adapter/adapter_model.safetensors"));
+}
+
+TEST_F(ClusterTest, UpRestartsAKilledControllerAndTheJobGoesOn) {
+  const Json cluster = CoxJson("up --workers 2");
+  ASSERT_EQ(Cox("submit " + Job(30)).code, 0);
+  kill(cluster["controller_pid"].get<pid_t>(), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !IsAlive(cluster["controller_pid"]); }));
+  const Json up = CoxJson("up --workers 2");
+  EXPECT_EQ(up["grpc"], cluster["grpc"]);
+  EXPECT_EQ(up["supervisor_pid"], cluster["supervisor_pid"]);
+  const Shell watched = Cox("watch quickstart");
+  EXPECT_EQ(watched.code, 0) << watched.out;
+}
+
+// Invariant cli-3: train owns its processes.
+TEST_F(ClusterTest, InterruptedTrainCancelsAndStopsEverything) {
+  const std::string log = TempDir() + "/train.log";
+  const Shell train =
+      Run(std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
+          "for i in $(seq 600); do grep -q 'step 1/' " + log + " && break; sleep 0.1; done\n" +
+          "kill -INT $pid; wait $pid; echo code $?");
+  std::ifstream in(log);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_NE(train.out.find("code 130"), std::string::npos) << train.out << text;
+  EXPECT_NE(text.find(": CANCELLED"), std::string::npos) << train.out << text;
+  EXPECT_NE(text.find("controller and workers stopped"), std::string::npos) << train.out << text;
+  for (const auto& entry : std::filesystem::directory_iterator(TempDir() + "/state/coxswain")) {
+    EXPECT_EQ(entry.path().filename().string().rfind("train-", 0), std::string::npos)
+        << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::cli
