@@ -25,7 +25,7 @@ struct Shell {
   std::string out;
 };
 
-Shell Run(const std::string& command) {
+Shell RunShell(const std::string& command) {
   Shell shell;
   FILE* pipe = popen(command.c_str(), "r");
   char buffer[4096];
@@ -36,9 +36,11 @@ Shell Run(const std::string& command) {
 }
 
 // The real binary, which looks for its companions beside itself; both streams, or stdout as JSON.
-Shell Cox(const std::string& args) { return Run(std::string(COX_BINARY " ") + args + " 2>&1"); }
+Shell Cox(const std::string& args) {
+  return RunShell(std::string(COX_BINARY " ") + args + " 2>&1");
+}
 Json CoxJson(const std::string& args) {
-  const Shell shell = Run(std::string(COX_BINARY " ") + args + " -o json 2>/dev/null");
+  const Shell shell = RunShell(std::string(COX_BINARY " ") + args + " -o json 2>/dev/null");
   EXPECT_EQ(shell.code, 0) << args << shell.out;
   return Json::parse(shell.out, nullptr, /*allow_exceptions=*/false);
 }
@@ -118,9 +120,9 @@ TEST_F(ClusterTest, UpRestartsAKilledControllerAndTheJobGoesOn) {
 TEST_F(ClusterTest, InterruptedTrainCancelsAndStopsEverything) {
   const std::string log = TempDir() + "/train.log";
   const Shell train =
-      Run(std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
-          "for i in $(seq 600); do grep -q 'step 1/' " + log + " && break; sleep 0.1; done\n" +
-          "kill -INT $pid; wait $pid; echo code $?");
+      RunShell(std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
+               "for i in $(seq 600); do grep -q 'step 1/' " + log + " && break; sleep 0.1; done\n" +
+               "kill -INT $pid; wait $pid; echo code $?");
   std::ifstream in(log);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   EXPECT_NE(train.out.find("code 130"), std::string::npos) << train.out << text;
