@@ -91,6 +91,7 @@ void Simulation::StartController() {
   workers_.Connect(&controller_->loop);
   const absl::Status recovered = controller_->jobs->Recover();
   if (!recovered.ok()) history_ += std::string(recovered.message());
+  ++terms_;
 }
 
 void Simulation::CrashController() {

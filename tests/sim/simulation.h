@@ -84,6 +84,7 @@ class Simulation {
   // The rules of the control plane that must hold whatever happened; in words, empty is good.
   std::vector<std::string> Violations();
   std::string history() const { return history_; }  // faults injected, for a failing seed
+  uint64_t terms() const { return terms_; }         // starts of the controller
 
  private:
   struct Controller;
@@ -110,6 +111,7 @@ class Simulation {
   std::map<int, uint64_t> beat_streams_;
   std::string history_;
   int submitted_ = 0;
+  uint64_t terms_ = 0;
 };
 
 }  // namespace coxswain::sim

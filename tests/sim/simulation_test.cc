@@ -1,9 +1,10 @@
-// Seeded schedules of faults against the real driver. On failure the seed and the faults are printed:
-// rerun one with COXSWAIN_SIM_SEED=n. Rules: tests/sim/README.md.
+// Seeded schedules of faults against the real driver. On failure the seed and the faults are
+// printed: rerun one with COXSWAIN_SIM_SEED=n. Rules: tests/sim/README.md.
 #include "tests/sim/simulation.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "absl/strings/str_join.h"
@@ -17,7 +18,12 @@ class SimulationTest : public testing::Test {
   static void SetUpTestSuite() { log::Init("sim", log::Level::kError); }
 };
 
-void RunSchedule(uint64_t seed) {
+struct Tally {
+  uint64_t epochs = 0;
+  uint64_t terms = 0;
+};
+
+void RunSchedule(uint64_t seed, Tally* tally) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Simulation::Options options;
   options.seed = seed;
@@ -47,16 +53,26 @@ void RunSchedule(uint64_t seed) {
     }
   }
   EXPECT_TRUE(ended) << "rule 5: a job neither ended nor progressed\n" << states << sim.history();
+  tally->terms += sim.terms();
+  for (const std::string& id : ids) tally->epochs += sim.up() ? sim.Job(id).epoch() : 0;
   const std::vector<std::string> violations = sim.Violations();
   EXPECT_TRUE(violations.empty()) << absl::StrJoin(violations, "\n") << "\n" << sim.history();
 }
 
 TEST_F(SimulationTest, EveryScheduleOfFaultsKeepsTheRules) {
   if (const char* seed = std::getenv("COXSWAIN_SIM_SEED")) {
-    RunSchedule(std::strtoull(seed, nullptr, 10));
+    Tally one;
+    RunSchedule(std::strtoull(seed, nullptr, 10), &one);
     return;
   }
-  for (uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) RunSchedule(seed);
+  constexpr uint64_t kSchedules = 400;
+  Tally tally;
+  for (uint64_t seed = 1; seed <= kSchedules && !HasFailure(); ++seed) RunSchedule(seed, &tally);
+  // The faults did hit: on average every job formed more than one gang.
+  EXPECT_GT(tally.epochs, 2 * kSchedules * 5 / 4);
+  EXPECT_GT(tally.terms, kSchedules * 5 / 4);
+  std::printf("%lu schedules: %lu gangs of %lu jobs, %lu controller starts\n", kSchedules,
+              tally.epochs, 2 * kSchedules, tally.terms);
 }
 
 }  // namespace

@@ -28,9 +28,7 @@ class SyntheticCurriculum : public driver::Curriculum {
   double passes_after(int64_t finished_steps) const override {
     return static_cast<double>(finished_steps) / static_cast<double>(shape_.steps);
   }
-  double learning_rate(int64_t step) const override {
-    return 1e-3 / static_cast<double>(step + 1);
-  }
+  double learning_rate(int64_t step) const override { return 1e-3 / static_cast<double>(step + 1); }
   std::vector<driver::BinSize> step_bins(int64_t step) const override {
     std::vector<driver::BinSize> bins;
     for (int64_t i = 0; i < shape_.bins_per_step; ++i) {

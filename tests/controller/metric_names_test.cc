@@ -1,0 +1,77 @@
+// Invariant common-3: every name the controller exports is in the table of common/README.md, and
+// every name of its table is exported.
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "common/metrics.h"
+#include "controller/driver/metrics.h"
+
+namespace coxswain {
+namespace {
+
+std::set<std::string> NamesOfTable(const std::string& heading) {
+  std::ifstream in("common/README.md");
+  std::set<std::string> names;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("### ")) inside = line.find(heading) != std::string::npos;
+    if (!inside || !line.starts_with("| `coxswain_")) continue;
+    const size_t begin = line.find('`') + 1;
+    names.insert(line.substr(begin, line.find_first_of("{`", begin) - begin));
+  }
+  return names;
+}
+
+TEST(MetricNamesTest, TableAndControllerAgree) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  driver::Metrics metrics(registry);
+  metrics.JobSubmitted();
+  metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
+  metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
+  metrics.Step("j", {});
+  metrics.Progress("j", 1, 2);
+  metrics.Eval("j", 1);
+  metrics.Epoch("j", 1);
+  metrics.Restart("j", "train");
+  metrics.Checkpoint("j", 1, 1, 1);
+  metrics.Packing("j", 1);
+  metrics.Goodput("j", 1);
+  metrics.Credits("j", 1);
+  metrics.Jobs({{"RUNNING", 1}});
+  metrics.Workers({{"READY", 1}});
+  metrics.HeartbeatAge({{"h/0", 1.0}});
+  metrics.Rpc("Get", "OK", 0.1);
+  std::set<std::string> exported;
+  for (const auto& family : registry->Collect()) exported.insert(family.name);
+  EXPECT_EQ(exported, NamesOfTable("Controller"));
+}
+
+TEST(MetricNamesTest, DroppingAJobRemovesItsSeriesAndOnlyThose) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  driver::Metrics metrics(registry);
+  for (const char* job : {"a", "b"}) {
+    metrics.JobStateIs(job, v1::JOB_STATE_RUNNING);
+    metrics.Step(job, {});
+    metrics.Restart(job, "train");
+    metrics.Checkpoint(job, 1, 1, 1);
+  }
+  metrics.DropJob("a");
+  int of_b = 0;
+  for (const auto& family : registry->Collect()) {
+    for (const auto& row : family.metric) {
+      for (const auto& label : row.label) {
+        if (label.name != "job") continue;
+        EXPECT_EQ(label.value, "b") << family.name;
+        ++of_b;
+      }
+    }
+  }
+  EXPECT_GT(of_b, 10);
+}
+
+}  // namespace
+}  // namespace coxswain

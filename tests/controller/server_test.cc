@@ -1,0 +1,221 @@
+// The controller as clients and operators meet it: over gRPC, and as a process.
+#include "controller/server.h"
+
+#include <fcntl.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/build_info.h"
+#include "coxswain/v1/jobs_service.grpc.pb.h"
+#include "coxswain/v1/registry_service.grpc.pb.h"
+
+namespace coxswain {
+namespace {
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() {
+    std::string pattern = testing::TempDir() + "/coxswain_server_XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    flags_.listen = "127.0.0.1:0";
+    flags_.metrics = "";
+    flags_.state_dir = directory_ + "/state";
+    flags_.endpoint_file = directory_ + "/endpoint.json";
+  }
+  ~ServerTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string Endpoint() {
+    std::ifstream in(flags_.endpoint_file);
+    return nlohmann::json::parse(in).at("grpc");
+  }
+  std::shared_ptr<grpc::Channel> Dial() {
+    return grpc::CreateChannel(Endpoint(), grpc::InsecureChannelCredentials());
+  }
+  static std::string Yaml() {
+    return "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: j}\nspec:\n"
+           "  base_model: /none\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
+           "  train: {max_steps: 2}\n  checkpoint: {output_dir: /none/out}\n";
+  }
+  // Starts the real binary; stdout and stderr go to `log`.
+  pid_t Spawn(const std::vector<std::string>& extra, const std::string& log) {
+    std::vector<std::string> args = {
+        COXSWAIN_CONTROLLER, "--listen",       flags_.listen,     "--metrics",         "",
+        "--state-dir",       flags_.state_dir, "--endpoint-file", flags_.endpoint_file};
+    args.insert(args.end(), extra.begin(), extra.end());
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      dup2(fd, 1);
+      dup2(fd, 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    return pid;
+  }
+  bool WaitForEndpoint() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!std::filesystem::exists(flags_.endpoint_file)) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  static int ExitCode(pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string directory_;
+  Flags flags_;
+};
+
+// The check that grpc.health.v1 clients make, without generated code: a string in, an enum out.
+int Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  std::string bytes;
+  if (!service.empty()) bytes = std::string("\x0a") + static_cast<char>(service.size()) + service;
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, &call);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return -1;
+  std::vector<grpc::Slice> slices;
+  response.Dump(&slices);
+  std::string out;
+  for (const grpc::Slice& part : slices) {
+    out.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  }
+  return out.size() >= 2 ? out[1] : 0;
+}
+
+TEST_F(ServerTest, ServesJobsOverGrpcAndSaysThatItIsHealthy) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto channel = Dial();
+  auto stub = v1::Jobs::NewStub(channel);
+  v1::SubmitRequest submit;
+  submit.set_yaml(Yaml());
+  v1::Job job;
+  grpc::ClientContext submit_context;
+  ASSERT_TRUE(stub->Submit(&submit_context, submit, &job).ok());
+
+  v1::WatchRequest watch;
+  watch.set_job(job.id());
+  watch.set_follow(true);
+  grpc::ClientContext watch_context;
+  auto reader = stub->Watch(&watch_context, watch);
+  v1::JobEvent event;
+  v1::JobState last = v1::JOB_STATE_UNSPECIFIED;
+  while (reader->Read(&event)) last = event.state();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(last, v1::JOB_STATE_FAILED);  // /none has no model
+
+  v1::GetRequest get;
+  get.set_job("j");
+  grpc::ClientContext get_context;
+  ASSERT_TRUE(stub->Get(&get_context, get, &job).ok());
+  EXPECT_EQ(job.error().kind(), v1::ERROR_KIND_USER);
+  EXPECT_NE(job.error().message().find("/none"), std::string::npos);
+
+  EXPECT_EQ(Health(channel, ""), 1);
+  EXPECT_EQ(Health(channel, "coxswain.v1.Jobs"), 1);
+}
+
+TEST_F(ServerTest, RefusesAWorkerOfAnotherBuildWithBothValues) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok());
+  auto stub = v1::Registry::NewStub(Dial());
+  v1::RegisterRequest hello;
+  hello.set_incarnation("i");
+  hello.set_address("127.0.0.1:1");
+  hello.set_host("h");
+  hello.mutable_build()->set_device("cpu");
+  hello.mutable_build()->set_protocol(kWireProtocol + 1);
+  v1::RegisterResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Register(&context, hello, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(status.error_message().find("protocol 2, the controller 1"), std::string::npos);
+}
+
+TEST_F(ServerTest, AnAddressBeyondLoopbackWithoutCertificatesIsRefusedByFlagNames) {
+  flags_.listen = "0.0.0.0:0";
+  const auto server = Server::Start(flags_);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(server.status().message().find("--tls-cert"), absl::string_view::npos);
+}
+
+TEST_F(ServerTest, APortInUseIsAnErrorThatNamesIt) {
+  auto first = Server::Start(flags_);
+  ASSERT_TRUE(first.ok());
+  Flags second = flags_;
+  second.listen = Endpoint();
+  second.state_dir = directory_ + "/other";
+  second.endpoint_file = "";
+  const auto server = Server::Start(second);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(server.status().message().find(second.listen), absl::string_view::npos);
+}
+
+TEST_F(ServerTest, SigtermEndsTheProcessInGoodOrderAndSigkillLosesNoJob) {
+  const std::string log = directory_ + "/log";
+  pid_t pid = Spawn({}, log);
+  ASSERT_TRUE(WaitForEndpoint());
+  {
+    auto stub = v1::Jobs::NewStub(Dial());
+    v1::SubmitRequest submit;
+    submit.set_yaml(Yaml());
+    submit.set_start_paused(true);
+    v1::Job job;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->Submit(&context, submit, &job).ok());
+  }
+  kill(pid, SIGKILL);
+  EXPECT_EQ(ExitCode(pid), -SIGKILL);
+  std::filesystem::remove(flags_.endpoint_file);
+
+  pid = Spawn({}, log);
+  ASSERT_TRUE(WaitForEndpoint());
+  {
+    auto stub = v1::Jobs::NewStub(Dial());
+    v1::ListResponse list;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->List(&context, v1::ListRequest(), &list).ok());
+    ASSERT_EQ(list.jobs_size(), 1);
+    EXPECT_EQ(list.jobs(0).state(), v1::JOB_STATE_PAUSED);
+  }
+  kill(pid, SIGTERM);
+  EXPECT_EQ(ExitCode(pid), 0);
+  EXPECT_FALSE(std::filesystem::exists(flags_.endpoint_file));
+}
+
+TEST_F(ServerTest, WrongFlagsExitWithUsage) {
+  EXPECT_EQ(ExitCode(Spawn({"--credits", "99"}, directory_ + "/log")), 2);
+  EXPECT_EQ(ExitCode(Spawn({"--bogus"}, directory_ + "/log")), 2);
+  EXPECT_EQ(ExitCode(Spawn({"--tls-cert", "/none.pem"}, directory_ + "/log")), 1);
+}
+
+}  // namespace
+}  // namespace coxswain
