@@ -35,6 +35,11 @@ def value(page, name, **labels):
     return found[0] if found else None
 
 
+def data_of(event):
+    """The typed fields of a JobEvent, which its JSON form carries as data_json or, expanded, as data."""
+    return event['data'] if 'data' in event else json.loads(event['data_json'])
+
+
 class Cluster(unittest.TestCase):
     """A controller and a supervisor with workers, each started and stopped by the test."""
 
@@ -120,6 +125,11 @@ class Cluster(unittest.TestCase):
 
     def step_events(self, job):
         """[(step, loss, grad_norm)] of the job's StepDone events, in order."""
-        events = self.cox_json('events', job)
-        done = [json.loads(e['data_json']) for e in events if e['type'] == 'StepDone']
-        return [(e['step'], e['loss'], e['grad_norm']) for e in done]
+        return [(e['step'], e['loss'], e['grad_norm']) for e in self.events(job, 'StepDone')]
+
+    def events(self, job, type_):
+        """Typed fields of the job's events of one type, in order."""
+        return [data_of(e) for e in self.cox_json('events', job)['events'] if e['type'] == type_]
+
+    def submit(self, path, *args):
+        return self.cox('submit', path, '-o', 'name', *args).stdout.strip()

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Processes die; the job does not. Real processes, SIGKILL, one machine."""
+import os, signal, subprocess, sys, time, unittest
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import Cluster, wait_for
+
+SHORT = {'max_steps: 40': 'max_steps: 12', 'save_steps: 20': 'save_steps: 4', 'eval_steps: 20': 'eval_steps: 6'}
+
+
+class RecoveryTest(Cluster):
+    def worker_pids(self):
+        return [int(w['pid']) for w in self.cox_json('workers')['workers'] if w['state'] != 'LOST']
+
+    def undisturbed(self):
+        """Step events of the short job when nothing dies."""
+        job = self.submit(self.job_file('undisturbed.yaml', replace=SHORT))
+        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        return self.step_events(job)
+
+    def lineage(self, job):
+        """The last event of each step: what survived."""
+        return [e for _, e in sorted({e[0]: e for e in self.step_events(job)}.items())]
+
+    def test_controller_killed_after_submit(self):
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+        self.start_controller(listen=listen)
+        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected)
+
+    def test_controller_killed_while_training(self):
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+        self.start_controller(listen=listen)
+        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
+
+    def test_worker_killed_while_training(self):
+        self.start_controller()
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        os.kill(self.worker_pids()[1], signal.SIGKILL)
+        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
+        final = self.cox_json('get', job)
+        self.assertEqual(final['restarts'], 1)
+
+    def test_pause_step_resume_and_cancel(self):
+        self.start_controller()
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
+        self.cox('pause', job)
+        self.wait_state(job, 'JOB_STATE_PAUSED', 60)
+        before = len(self.lineage(job))
+        text = self.cox('step', job, '-n', '3').stdout
+        print(text)
+        self.assertEqual(self.state(job), 'JOB_STATE_PAUSED')
+        self.assertEqual(len(self.lineage(job)), before + 3)
+        for rank in ('0', '1'):
+            self.assertIn(rank, text)
+        self.cox('resume', job)
+        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected)
+        other = self.submit(self.job_file('other.yaml', replace={'max_steps: 40': 'max_steps: 400'}))
+        wait_for('a step', lambda: self.step_events(other), 120)
+        self.cox('cancel', other)
+        self.wait_state(other, 'JOB_STATE_CANCELLED', 60)
+        self.cox('submit', self.job_file('waits.yaml', replace={'workers: 2': 'workers: 3'}), '-o', 'name')
+        wait_for('explanation', lambda: '3' in self.cox('explain', 'quickstart').stdout, 60)
+        print(self.cox('explain', 'quickstart').stdout)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
