@@ -57,12 +57,13 @@ def main():
         print(f'model: loads, logits differ from the base by {change:.3f} relative')
     if args.merged:
         merged_model = AutoModelForCausalLM.from_pretrained(args.merged).eval()
-        eps = torch.finfo(merged_model.dtype).eps
+        dtype = merged_model.dtype
+        eps = torch.finfo(dtype).eps
         merged = logits(merged_model.float(), ids)
         error = ((merged - expected).norm() / expected.norm()).item()
         # Each weight is rounded once to the stored dtype; errors of the layers add up to a few eps.
         assert error < 4 * eps + 1e-5, f'merged model differs by {error:.1e}'
-        print(f'merged: logits equal base + adapter within {error:.1e} (dtype {merged_model.dtype})')
+        print(f'merged: logits equal base + adapter within {error:.1e} (stored as {dtype})')
     return 0
 
 
