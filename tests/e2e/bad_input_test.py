@@ -51,7 +51,7 @@ class BadInputTest(Cluster):
             path = os.path.join(d, 'model.safetensors')
             os.truncate(path, os.path.getsize(path) - 1000)
         job = self.submit(self.job_file('bad.yaml', replace=self.model_with(truncate)))
-        wait_for('failure', lambda: self.state(job) == 'JOB_STATE_FAILED', 60)
+        wait_for('failure', lambda: self.state(job) == 'FAILED', 60)
         text = self.cox('describe', job).stdout
         self.assertIn('model.safetensors', text)
         self.assertEqual(self.cox_json('get', job)['restarts'], 0, 'a user error is not retried')
@@ -71,7 +71,7 @@ class BadInputTest(Cluster):
         self.start_workers(2)
         open(os.path.join(self.dir, 'file'), 'w').write('x')
         job = self.submit(self.job_file('job.yaml', replace={f'{self.dir}/out-job.yaml': f'{self.dir}/file/out'}))
-        wait_for('failure', lambda: self.state(job) == 'JOB_STATE_FAILED', 60)
+        wait_for('failure', lambda: self.state(job) == 'FAILED', 60)
         self.assertIn('file/out', self.cox('describe', job).stdout)
 
     def test_submit_twice_with_one_key_is_one_job(self):
@@ -112,4 +112,4 @@ class BadInputTest(Cluster):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, warnings='ignore')

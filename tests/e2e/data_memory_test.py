@@ -26,7 +26,7 @@ class DataMemoryTest(Cluster):
         self.generate(data)
         started = time.monotonic()
         job = self.submit(self.job_file(replace={os.path.join(QUICKSTART, 'train.jsonl'): data}))
-        self.wait_state(job, 'JOB_STATE_READY', 1500)
+        self.wait_state(job, 'READY', 1500)
         seconds = time.monotonic() - started
         peak = int(re.search(r'VmHWM:\s+(\d+) kB', open(f'/proc/{controller.pid}/status').read())[1]) / 1000
         summary = self.cox_json('get', job)['data']
@@ -37,4 +37,4 @@ class DataMemoryTest(Cluster):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, warnings='ignore')

@@ -118,7 +118,7 @@ class Cluster(unittest.TestCase):
     def wait_state(self, job, state, seconds=120):
         def reached():
             current = self.state(job)
-            if current != state and current in ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLED', 'JOB_STATE_SUCCEEDED'):
+            if current != state and current in ('FAILED', 'CANCELLED', 'SUCCEEDED'):
                 raise AssertionError(f'{job} is {current}, not {state}:\n{self.cox("events", job).stdout[-3000:]}')
             return current == state
         wait_for(f'{job} {state}', reached, seconds)

@@ -73,7 +73,7 @@ class QuickstartTest(Cluster):
         watcher = Watcher(lambda: [self.endpoint['metrics'], *workers])
         watcher.start()
         job = self.submit(self.job_file(replace={'max_steps: 40': 'max_steps: 16', 'eval_steps: 20': 'eval_steps: 8'}))
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         last = self.events(job, 'StepDone')[-1]
         page = metrics(self.endpoint['metrics'])
         watcher.done.set()
@@ -98,7 +98,7 @@ class QuickstartTest(Cluster):
         jobs = {'lora': self.submit(self.job_file('lora.yaml', 'job-lora.yaml')),
                 'full': self.submit(self.job_file('full.yaml', 'job-full.yaml'))}
         for method, job in jobs.items():
-            self.wait_state(job, 'JOB_STATE_SUCCEEDED', 400)
+            self.wait_state(job, 'SUCCEEDED', 400)
             progress = self.cox_json('get', job)['progress']
             self.assert_falls_like_reference(method, progress['first_eval_loss'], progress['eval_loss'])
         model = self.cox_json('get', jobs['full'])['artifact_dir']
@@ -108,11 +108,11 @@ class QuickstartTest(Cluster):
         adapter = self.cox_json('get', jobs['lora'])['artifact_dir']
         again = self.submit(self.job_file('again.yaml', 'job-lora.yaml', replace={
             'loraplus_lr_ratio: 1': f'loraplus_lr_ratio: 1, init_from: {adapter}', 'max_steps: 40': 'max_steps: 4'}))
-        self.wait_state(again, 'JOB_STATE_SUCCEEDED', 200)
+        self.wait_state(again, 'SUCCEEDED', 200)
         first = self.cox_json('get', again)['progress']['first_eval_loss']
         after = self.cox_json('get', jobs['lora'])['progress']['eval_loss']
         self.assertAlmostEqual(first, after, delta=1e-5 * after)
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, warnings='ignore')

@@ -14,7 +14,7 @@ class RecoveryTest(Cluster):
     def undisturbed(self):
         """Step events of the short job when nothing dies."""
         job = self.submit(self.job_file('undisturbed.yaml', replace=SHORT))
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         return self.step_events(job)
 
     def lineage(self, job):
@@ -30,7 +30,7 @@ class RecoveryTest(Cluster):
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
         self.start_controller(listen=listen)
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected)
 
     def test_controller_killed_while_training(self):
@@ -43,7 +43,7 @@ class RecoveryTest(Cluster):
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
         self.start_controller(listen=listen)
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
 
     def test_worker_killed_while_training(self):
@@ -53,7 +53,7 @@ class RecoveryTest(Cluster):
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         os.kill(self.worker_pids()[1], signal.SIGKILL)
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
         final = self.cox_json('get', job)
         self.assertEqual(final['restarts'], 1)
@@ -65,25 +65,25 @@ class RecoveryTest(Cluster):
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
         self.cox('pause', job)
-        self.wait_state(job, 'JOB_STATE_PAUSED', 60)
+        self.wait_state(job, 'PAUSED', 60)
         before = len(self.lineage(job))
         text = self.cox('step', job, '-n', '3').stdout
         print(text)
-        self.assertEqual(self.state(job), 'JOB_STATE_PAUSED')
+        self.assertEqual(self.state(job), 'PAUSED')
         self.assertEqual(len(self.lineage(job)), before + 3)
         for rank in ('0', '1'):
             self.assertIn(rank, text)
         self.cox('resume', job)
-        self.wait_state(job, 'JOB_STATE_SUCCEEDED', 240)
+        self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected)
         other = self.submit(self.job_file('other.yaml', replace={'max_steps: 40': 'max_steps: 400'}))
         wait_for('a step', lambda: self.step_events(other), 120)
         self.cox('cancel', other)
-        self.wait_state(other, 'JOB_STATE_CANCELLED', 60)
+        self.wait_state(other, 'CANCELLED', 60)
         self.cox('submit', self.job_file('waits.yaml', replace={'workers: 2': 'workers: 3'}), '-o', 'name')
         wait_for('explanation', lambda: '3' in self.cox('explain', 'quickstart').stdout, 60)
         print(self.cox('explain', 'quickstart').stdout)
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, warnings='ignore')
