@@ -8,6 +8,7 @@ int ExitOf(const absl::Status& status) {
       return kOk;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
       return kUsage;
     case absl::StatusCode::kNotFound:
       return kNotFound;

@@ -138,9 +138,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
                                   {"rank", epoch->rank},
                                   {"error", built.status().ToString()}});
     CloseEpoch(std::string(built.status().message()), "ABORTED");
-    return absl::Status(built.status().code(),
-                        absl::StrCat("rank ", epoch->rank, " on ", options_.host,
-                                     ", prepare: ", built.status().message()));
+    return built.status();
   }
   epoch->engine = std::move(*built);
   memory_ = epoch->engine->memory();

@@ -246,11 +246,7 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     }
     if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));
     const auto files = engine->SaveShard(request.directory(), request.step());
-    if (!files.ok()) {
-      return done(absl::Status(files.status().code(),
-                               absl::StrCat("rank ", epoch->rank, " on ", options_.host,
-                                            ", save_shard: ", files.status().message())));
-    }
+    if (!files.ok()) return done(files.status());
     v1::SaveShardResponse response;
     for (const engine::ShardFile& file : *files) {
       v1::ShardFile* out = response.add_files();
