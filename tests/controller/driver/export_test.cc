@@ -19,9 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Shared() {
+std::string Fixtures() {
+  const char* fixtures = std::getenv("COXSWAIN_FIXTURES");
+  if (fixtures != nullptr) return fixtures;
   const char* shared = std::getenv("COXSWAIN_SHARED");
-  return shared != nullptr ? shared : "../shared";
+  return std::string(shared != nullptr ? shared : "../shared") + "/fixtures";
 }
 
 std::string ReadText(const std::string& path) {
@@ -111,9 +113,13 @@ class ExportGoldenTest : public ExportTest,
 // package).
 TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
   const auto [name, rank, rslora] = GetParam();
-  const std::string fixture = Shared() + "/fixtures/" + name;
-  if (!fs::exists(fixture)) GTEST_SKIP() << "needs ../shared/fixtures/" << name;
+  const std::string fixture = Fixtures() + "/" + name;
   const char* python = std::getenv("COXSWAIN_PYTHON");
+  if (std::getenv("COXSWAIN_FIXTURES") != nullptr) {  // then a missing case is a failure
+    ASSERT_TRUE(fs::exists(fixture)) << fixture;
+    ASSERT_NE(python, nullptr) << "COXSWAIN_PYTHON names no Python (tests/run.sh sets it)";
+  }
+  if (!fs::exists(fixture)) GTEST_SKIP() << "needs ../shared/fixtures/" << name;
   if (python == nullptr)
     GTEST_SKIP() << "needs ../shared and COXSWAIN_PYTHON (tests/run.sh sets it)";
   UseModel(fixture);
