@@ -33,6 +33,10 @@ void JobDriver::TakeUp(bool after_restart) {
   if (phase() == v1::JOB_STATE_EXPORTING) Export();
 }
 
+void JobDriver::Refuse(const absl::Status& status) {
+  if (!state::IsTerminal(phase())) Fail(MakeError(status, {.phase = "recover"}));
+}
+
 absl::Status JobDriver::Pause() {
   const v1::JobState before = phase();
   RETURN_IF_ERROR(record_.Apply(state::JobEvent::kPauseRequested, "pause requested"));

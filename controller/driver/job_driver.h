@@ -39,6 +39,8 @@ class JobDriver {
 
   // Takes up a job that was just submitted or found in the store at start.
   void TakeUp(bool after_restart);
+  // Fails a job found in the store that this release cannot read.
+  void Refuse(const absl::Status& status);
 
   // What users ask. FailedPrecondition names the state when it does not allow that.
   absl::Status Pause();

@@ -54,9 +54,8 @@ JobTable::JobTable(const Deps& deps) : deps_(deps) {
 
 JobHooks JobTable::Hooks() {
   return {.reschedule = [this] { Reschedule(); },
-          .resolve_checkpoint = [this](const std::string& resume) {
-            return ResolveCheckpoint(resume);
-          }};
+          .resolve_checkpoint =
+              [this](const std::string& resume) { return ResolveCheckpoint(resume); }};
 }
 
 absl::Status JobTable::Recover() {
@@ -68,9 +67,14 @@ absl::Status JobTable::Recover() {
     last_order_ = std::max(last_order_, row.order);
     config::ParsedJob parsed = config::ParseJob(row.job.yaml(), row.base_dir);
     const std::string id = row.job.id();
-    auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
+    auto driver =
+        std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
     JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
-    if (parsed.errors.empty() || state::IsTerminal(job->phase())) job->TakeUp(/*after_restart=*/true);
+    if (parsed.errors.empty()) {
+      job->TakeUp(/*after_restart=*/true);
+    } else {
+      job->Refuse(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, "job.yaml")));
+    }
   }
   recovered_ = true;
   Reschedule();
@@ -190,8 +194,8 @@ void JobTable::AdmitJob(JobDriver* job) {
   }
   const absl::Status reserved = deps_.registry->Reserve(incarnations, job->job().id());
   if (!reserved.ok()) {
-    log::Error("admission failed", {{"job", job->job().id()},
-                                    {"error", std::string(reserved.message())}});
+    log::Error("admission failed",
+               {{"job", job->job().id()}, {"error", std::string(reserved.message())}});
     return;
   }
   job->Admit(workers);
