@@ -54,7 +54,12 @@ bool Eventually(const std::function<bool()>& holds) {
   return true;
 }
 
-bool IsAlive(const Json& pid) { return kill(pid.get<pid_t>(), 0) == 0; }
+// A process that ended and was not reaped yet has no program any more.
+bool IsAlive(const Json& pid) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/" + pid.dump() + "/exe", error);
+  return !error && !program.empty();
+}
 
 class ClusterTest : public testing::Test {
  protected:

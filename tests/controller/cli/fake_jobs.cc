@@ -196,10 +196,15 @@ Status FakeJobs::Watch(grpc::ServerContext* context, const v1::WatchRequest* req
   const Status found = Find(request->job(), &job);
   if (!found.ok()) return found;
   ++watchers_;
+  const int breaks = breaks_;
   auto next = static_cast<size_t>(request->after_event_id());
   for (;;) {
     for (; next < events_.size(); ++next) {
       if (events_[next].job() == job->id() && !writer->Write(events_[next])) break;
+    }
+    if (breaks_ != breaks) {
+      --watchers_;
+      return Status(StatusCode::UNAVAILABLE, "going away");
     }
     if (!request->follow() || IsTerminal(job->state()) || stopping_ || context->IsCancelled())
       break;

@@ -43,6 +43,12 @@ class FakeJobs final : public v1::Jobs::Service {
   void AddArtifact(const std::string& name, const std::string& bytes, int64_t announced);
   // Runs `steps` steps: StepDone events, then PAUSED or, after the last step, SUCCEEDED.
   void RunSteps(const std::string& id, int64_t steps);
+  // Breaks every open Watch and Logs stream, as a controller that goes away does.
+  void BreakStreams() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++breaks_;
+    changed_.notify_all();
+  }
   bool HasWatcher() const { return watchers_ > 0; }
 
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::Job*) override;
@@ -90,6 +96,7 @@ class FakeJobs final : public v1::Jobs::Service {
   std::map<std::string, std::vector<v1::LogLine>> logs_;
   std::map<std::string, Artifact> artifacts_;
   std::atomic<int> watchers_{0};
+  int breaks_ = 0;
   bool stopping_ = false;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -89,6 +90,26 @@ TEST(SignalTest, WatchSurvivesAJobThatGoesOn) {
   EXPECT_EQ(cox.Wait(), 0);
   EXPECT_NE(ReadFile(cox.log).find("tiny-000001 SUCCEEDED at step 4/4"), std::string::npos)
       << ReadFile(cox.log);
+}
+
+TEST(FollowTest, EachEventOnceOverBrokenStreams) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  const RealCox cox({"events", "tiny", "-f", "-o", "json", "--server", fake.address()});
+  for (int step = 1; step <= FakeJobs::kTotalSteps; ++step) {
+    ASSERT_TRUE(Eventually([&] { return fake.HasWatcher(); }));
+    fake.RunSteps(id, 1);
+    const std::string seen = "\"step " + std::to_string(step) + "\"";
+    ASSERT_TRUE(Eventually([&] { return ReadFile(cox.log).find(seen) != std::string::npos; }));
+    if (step == 2) fake.BreakStreams();
+  }
+  EXPECT_EQ(cox.Wait(), 0);
+  std::istringstream lines(ReadFile(cox.log));
+  int64_t last = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line.rfind("{\"id\":" + std::to_string(++last) + ",", 0), 0u) << line;
+  }
+  EXPECT_EQ(last, 1 + 3 * FakeJobs::kTotalSteps);
 }
 
 TEST(CompletionTest, ScriptRunsInBash) {
