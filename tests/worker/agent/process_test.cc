@@ -98,7 +98,8 @@ TEST_F(ProcessTest, IdleWorkerExits0OnSigtermAndOnSigint) {
     StartServing();
     const auto endpoint = nlohmann::json::parse(std::ifstream(Endpoint()));
     EXPECT_EQ(endpoint["pid"], pid_);
-    EXPECT_EQ(endpoint["address"], registry_.registrations().back().address());
+    ASSERT_TRUE(Eventually(
+        [&] { return registry_.registrations().back().address() == endpoint["address"]; }));
     EXPECT_EQ(registry_.registrations().back().threads(), 1);
     kill(pid_, signal);
     EXPECT_EQ(Wait(), 0);
