@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The controller's memory stays flat while it prepares a data set far larger than it may hold.
+"""The controller's memory stays flat while it prepares a data set far larger than it may hold (invariant data-12).
 
   data_memory_test.py [MEGABYTES]      default 2000; the file is generated and removed again
 """
