@@ -7,10 +7,27 @@
 namespace coxswain::state {
 namespace {
 
+// Why `event` cannot happen, and what to do, in a user's words.
+std::string WhyNot(const JobStatus& status, JobEvent event) {
+  if (event == JobEvent::kResumed) {
+    return IsTerminal(status.phase) ? "it has ended; submit it again"
+                                    : "only a PAUSED job can be resumed";
+  }
+  if (event == JobEvent::kPauseRequested || event == JobEvent::kCancelRequested) {
+    const char* verb = event == JobEvent::kPauseRequested ? "pause" : "cancel";
+    if (IsTerminal(status.phase)) {
+      return absl::StrCat("it has ended; there is nothing to ", verb);
+    }
+    return absl::StrCat("there is no step left to ", verb,
+                        status.phase == v1::JOB_STATE_DRAINING ? ", it is being cancelled" : "");
+  }
+  return absl::StrCat(std::string(EventName(event)), " cannot happen there");
+}
+
+// The subject, "job <id>", is the caller's.
 absl::Status Refuse(const JobStatus& status, JobEvent event) {
-  return absl::FailedPreconditionError(absl::StrCat("a job in state ",
-                                                    std::string(PhaseName(status.phase)),
-                                                    " cannot take ", std::string(EventName(event))));
+  return absl::FailedPreconditionError(
+      absl::StrCat("is ", std::string(PhaseName(status.phase)), ": ", WhyNot(status, event)));
 }
 
 JobStatus To(JobStatus status, v1::JobState phase) {
@@ -158,21 +175,36 @@ std::string_view PhaseName(v1::JobState phase) {
 
 std::string_view EventName(JobEvent event) {
   switch (event) {
-    case JobEvent::kPrepareStarted: return "PrepareStarted";
-    case JobEvent::kPrepared: return "Prepared";
-    case JobEvent::kAdmitted: return "Admitted";
-    case JobEvent::kFormingStarted: return "FormingStarted";
-    case JobEvent::kFormed: return "Formed";
-    case JobEvent::kAttemptFailed: return "AttemptFailed";
-    case JobEvent::kPauseRequested: return "PauseRequested";
-    case JobEvent::kPreempted: return "Preempted";
-    case JobEvent::kCancelRequested: return "CancelRequested";
-    case JobEvent::kDrained: return "Drained";
-    case JobEvent::kResumed: return "Resumed";
-    case JobEvent::kStepsFinished: return "StepsFinished";
-    case JobEvent::kExported: return "Exported";
-    case JobEvent::kFailed: return "Failed";
-    case JobEvent::kControllerRestarted: return "ControllerRestarted";
+    case JobEvent::kPrepareStarted:
+      return "PrepareStarted";
+    case JobEvent::kPrepared:
+      return "Prepared";
+    case JobEvent::kAdmitted:
+      return "Admitted";
+    case JobEvent::kFormingStarted:
+      return "FormingStarted";
+    case JobEvent::kFormed:
+      return "Formed";
+    case JobEvent::kAttemptFailed:
+      return "AttemptFailed";
+    case JobEvent::kPauseRequested:
+      return "PauseRequested";
+    case JobEvent::kPreempted:
+      return "Preempted";
+    case JobEvent::kCancelRequested:
+      return "CancelRequested";
+    case JobEvent::kDrained:
+      return "Drained";
+    case JobEvent::kResumed:
+      return "Resumed";
+    case JobEvent::kStepsFinished:
+      return "StepsFinished";
+    case JobEvent::kExported:
+      return "Exported";
+    case JobEvent::kFailed:
+      return "Failed";
+    case JobEvent::kControllerRestarted:
+      return "ControllerRestarted";
   }
   return "?";
 }

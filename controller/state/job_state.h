@@ -40,7 +40,8 @@ enum class JobEvent {
 };
 inline constexpr int kNumJobEvents = 15;
 
-// FailedPrecondition names state and event when the event cannot happen there.
+// FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the subject
+// is the caller's.
 absl::StatusOr<JobStatus> Transition(const JobStatus& status, JobEvent event);
 
 bool IsTerminal(v1::JobState phase);          // SUCCEEDED, FAILED, CANCELLED

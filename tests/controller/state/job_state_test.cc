@@ -116,6 +116,18 @@ TEST(JobStateTest, EveryStateTimesEveryEventIsAsTheTableSays) {
   }
 }
 
+TEST(JobStateTest, ARefusalSaysWhyInPlainWords) {
+  const auto why = [](v1::JobState phase, E event) {
+    return std::string(Transition(At(phase), event).status().message());
+  };
+  EXPECT_EQ(why(kCancelled, E::kResumed), "is CANCELLED: it has ended; submit it again");
+  EXPECT_EQ(why(kSucceeded, E::kPauseRequested),
+            "is SUCCEEDED: it has ended; there is nothing to pause");
+  EXPECT_EQ(why(kFailed, E::kCancelRequested), "is FAILED: it has ended; there is nothing to cancel");
+  EXPECT_EQ(why(kRunning, E::kResumed), "is RUNNING: only a PAUSED job can be resumed");
+  EXPECT_EQ(why(kExporting, E::kPauseRequested), "is EXPORTING: there is no step left to pause");
+}
+
 TEST(JobStateTest, OnlyFormingTakesAnEpochAndOnlyARetryCounts) {
   for (const auto& [key, to] : Table()) {
     const JobStatus before = At(key.first);
