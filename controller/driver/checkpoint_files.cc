@@ -126,7 +126,9 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
     if (absl::IsNotFound(manifest.status())) continue;  // written by another program
     if (manifest.ok() && query.own_only && manifest->job != query.job) continue;
     if (manifest.ok() && manifest->recipe_hash != query.recipe_hash) {
-      other_recipe = OtherRecipe(candidate.directory, manifest->recipe_hash, query.recipe_hash);
+      if (other_recipe.ok()) {  // the newest is named
+        other_recipe = OtherRecipe(candidate.directory, manifest->recipe_hash, query.recipe_hash);
+      }
       continue;
     }
     if (manifest.ok()) manifest = VerifyCheckpoint(files, candidate.directory);
