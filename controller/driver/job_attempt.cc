@@ -39,9 +39,10 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
     const uint64_t bytes = worker.hello.memory_bytes();
     if (bytes > 0) memory = memory == 0 ? bytes : std::min(memory, bytes);
   }
-  record_.Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"))
+  record_
+      .Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"),
+             {{"workers", ids}})
       .IgnoreError();  // WantsWorkers held
-  record_.AddEvent("Admitted", "workers reserved", {{"workers", ids}});
   DraftAttempt(memory);
 }
 
@@ -178,7 +179,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     deps_.registry->StepsStarted(rank.target.incarnation);
   }
   record_.AddEvent("GangFormed",
-                   absl::StrCat("epoch ", gang_->epoch, " of ", ids.size(), " ranks, from step ",
+                   absl::StrCat("gang ", gang_->epoch, ": ", ids.size(), " ranks, from step ",
                                 gang_->start_step),
                    {{"epoch", gang_->epoch},
                     {"workers", ids},
@@ -249,22 +250,24 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
                     {"host", error.host()},
                     {"phase", error.phase()}});
   const bool draining = phase() == v1::JOB_STATE_DRAINING;
+  const int32_t restarts = record_.status().restarts;
+  const std::string ended = restarts == 0 ? std::string("failed")
+                                          : absl::StrCat("failed after ", restarts, " restarts");
   if (error.kind() == v1::ERROR_KIND_USER && !draining) {
-    Fail(error);
+    Fail(error, ended);
     return;
   }
-  if (!draining && record_.status().restarts >= spec_.max_restarts) {
+  if (!draining && restarts >= spec_.max_restarts) {
     v1::Error last = error;
     last.set_message(absl::StrCat(error.message(), " (gave up after ", spec_.max_restarts,
                                   " restarts, resources.max_restarts)"));
-    Fail(last);
+    Fail(last, ended);
     return;
   }
   TearDown(Describe(error));
   const absl::Status status = record_.Apply(
       state::JobEvent::kAttemptFailed,
-      draining ? absl::StrCat("drained by force: ", Describe(error))
-               : absl::StrCat("to be tried again from the last checkpoint: ", Describe(error)));
+      draining ? "drained by force" : "to be tried again from the last checkpoint");
   if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
     deps_.metrics->Restart(job().id(), error.phase());
     const int64_t wait = BackoffNs(record_.status().restarts);
@@ -278,10 +281,13 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
 }
 
 void JobDriver::Fail(const v1::Error& error) {
+  Fail(error, absl::StrCat("failed: ", Describe(error)));
+}
+
+void JobDriver::Fail(const v1::Error& error, const std::string& reason) {
   TearDown(Describe(error));
   *record_.edit().mutable_error() = error;
-  record_.Apply(state::JobEvent::kFailed, absl::StrCat("failed: ", Describe(error)))
-      .IgnoreError();  // every non-terminal state takes it
+  record_.Apply(state::JobEvent::kFailed, reason).IgnoreError();  // non-terminal states take it
   lifetime_.Reset();
   SayFlush();
   hooks_.reschedule();

@@ -62,6 +62,7 @@ class JobDriver {
   // job_prepare.cc
   void Prepare();
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
+  void SayPrepared();
 
   // job_attempt.cc
   struct Draft;  // what the pool finds out before a gang forms
@@ -73,6 +74,7 @@ class JobDriver {
   void StartRun();
   void AttemptFailed(const v1::Error& error);
   void Fail(const v1::Error& error);
+  void Fail(const v1::Error& error, const std::string& reason);  // of StateChanged
   void TearDown(const std::string& reason);
 
   // job_results.cc

@@ -18,13 +18,16 @@ void JobDriver::OnEnd() {
   deps_.loop->CancelTimer(drain_timer_);
   const bool complete = run_->state().step >= curriculum_->total_steps() ||
                         run_->state().early_stop.Exhausted(spec_.early_stopping_patience);
+  const bool stepped = run_->state().step > start_state_.step;
   ReleaseGang();
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drained();
     return;
   }
   if (complete) {
-    record_.Apply(state::JobEvent::kStepsFinished, "all steps are done").IgnoreError();  // RUNNING
+    record_.Apply(state::JobEvent::kStepsFinished,
+                  stepped ? "all steps are done" : "no step was left")
+        .IgnoreError();  // RUNNING
     SayFlush();
     Export();
   } else {

@@ -57,6 +57,7 @@ void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum
     Fail(MakeError(result.status(), {.phase = "prepare_data"}));
     return;
   }
+  const bool known = curriculum_ != nullptr;
   curriculum_ = *result;
   v1::Job& job = record_.edit();
   *job.mutable_data() = curriculum_->summary();
@@ -65,16 +66,21 @@ void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum
   job.mutable_progress()->set_prepare_fraction(1.0);
   deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
   deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
-  record_.AddEvent("DataPrepared",
-                   absl::StrCat(job.data().documents(), " documents, ", job.data().tokens(),
-                                " tokens, ", curriculum_->total_steps(), " steps"),
-                   SummaryJson(job.data(), curriculum_->total_steps()));
-  for (const std::string& warning : curriculum_->warnings()) {
-    record_.AddEvent("Warning", warning, nlohmann::json::object());
-  }
+  if (!known) SayPrepared();
   record_.Apply(state::JobEvent::kPrepared, "waiting for workers").IgnoreError();  // PREPARING here
   SayFlush();
   hooks_.reschedule();
+}
+
+void JobDriver::SayPrepared() {
+  const v1::DatasetSummary& data = job().data();
+  record_.AddEvent("DataPrepared",
+                   absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
+                                curriculum_->total_steps(), " steps"),
+                   SummaryJson(data, curriculum_->total_steps()));
+  for (const std::string& warning : curriculum_->warnings()) {
+    record_.AddEvent("Warning", warning, nlohmann::json::object());
+  }
 }
 
 }  // namespace coxswain::driver

@@ -19,10 +19,15 @@ JobRecord::JobRecord(Loop* loop, Journal* journal, Metrics* metrics, store::JobR
 }
 
 absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason) {
+  return Apply(event, reason, nlohmann::json::object());
+}
+
+absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
+                              const nlohmann::json& data) {
   absl::StatusOr<state::JobStatus> next = state::Transition(status_, event);
   if (!next.ok()) {
     return absl::Status(next.status().code(),
-                        absl::StrCat("job ", id(), ": ", std::string(next.status().message())));
+                        absl::StrCat("job ", id(), " ", std::string(next.status().message())));
   }
   const v1::JobState before = status_.phase;
   if (*next == status_) return absl::OkStatus();
@@ -41,11 +46,17 @@ absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason) 
     metrics_->JobEnded(id(), status_.phase);
   }
   metrics_->JobStateIs(id(), status_.phase);
+  if (before == v1::JOB_STATE_RUNNING) job.mutable_progress()->set_eta_seconds(0);
+  const bool stepped = before == v1::JOB_STATE_RUNNING || before == v1::JOB_STATE_DRAINING;
+  if (stepped && status_.phase != v1::JOB_STATE_DRAINING) metrics_->StepsEnded(id());
   const std::string from(state::PhaseName(before));
   const std::string to(state::PhaseName(status_.phase));
-  AddEvent("StateChanged", reason.empty() ? absl::StrCat(from, " -> ", to) : reason,
-           {{"from", from}, {"to", to}, {"event", std::string(state::EventName(event))},
-            {"epoch", status_.epoch}});
+  nlohmann::json change = {{"from", from},
+                           {"to", to},
+                           {"event", std::string(state::EventName(event))},
+                           {"epoch", status_.epoch}};
+  change.update(data);
+  AddEvent("StateChanged", reason.empty() ? absl::StrCat(from, " -> ", to) : reason, change);
   return absl::OkStatus();
 }
 

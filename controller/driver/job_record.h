@@ -27,6 +27,8 @@ class JobRecord {
   // Moves the job by state::Transition, with a StateChanged event. FailedPrecondition when that
   // cannot happen; nothing is changed then.
   absl::Status Apply(state::JobEvent event, const std::string& reason);
+  // As above; `data` joins that of the event.
+  absl::Status Apply(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
   // The job's visible fields; call Changed afterwards.
   v1::Job& edit() { return row_.job; }
   void SetStopAt(int64_t step) { row_.stop_at_step = step; }

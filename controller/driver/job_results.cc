@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/hash.h"
+#include "common/logging.h"
 #include "controller/driver/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/trainer_state.h"
@@ -51,6 +52,9 @@ void JobDriver::UpdateProgress(const RunState& run) {
   v1::Progress& progress = *record_.edit().mutable_progress();
   progress.set_step(run.step);
   progress.set_tokens(run.tokens);
+  progress.set_loss(run.loss);
+  progress.set_grad_norm(run.grad_norm);
+  progress.set_learning_rate(run.step > 0 ? curriculum_->learning_rate(run.step - 1) : 0);
   progress.set_skipped_steps(run.skipped.total);
   progress.set_pass(run.step < progress.total_steps() ? curriculum_->pass_of_step(run.step)
                                                       : progress.pass());
@@ -73,12 +77,11 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
   const double lr = curriculum_->learning_rate(result.step);
   const int64_t total = curriculum_->total_steps();
   v1::Progress& progress = *record_.edit().mutable_progress();
-  progress.set_loss(result.loss);
-  progress.set_grad_norm(result.grad_norm);
-  progress.set_learning_rate(lr);
   progress.set_tokens_per_second(rate);
-  progress.set_eta_seconds(static_cast<double>(total - result.step - 1) *
-                           timing.seconds_per_step());
+  progress.set_eta_seconds(phase() == v1::JOB_STATE_RUNNING
+                               ? static_cast<double>(total - result.step - 1) *
+                                     timing.seconds_per_step()
+                               : 0);
   for (const auto& done : command.results) {
     KeepHighest(done->memory(), record_.edit().mutable_measured_memory());
   }
@@ -91,6 +94,16 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
                                           .gnorm_bits = result.gnorm_bits,
                                           .tokens = result.tokens,
                                           .learning_rate = lr});
+  if ((result.step + 1) % std::max<int64_t>(spec_.logging_steps, 1) == 0) {
+    log::Info(absl::StrCat("step ", result.step + 1, "/", total),
+              {{"job", job().id()},
+               {"epoch", gang_->epoch},
+               {"step", result.step},
+               {"loss", result.loss},
+               {"grad_norm", result.grad_norm},
+               {"learning_rate", lr},
+               {"tokens_per_second", rate}});
+  }
   const double seconds = timing.last_seconds();
   record_.AddEvent(
       "StepDone",

@@ -1,5 +1,6 @@
 #include "controller/driver/manifest.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,8 @@ json RunJson(const RunState& run) {
   json out = {{"step", run.step},
               {"applied_updates", run.applied_updates},
               {"tokens", run.tokens},
+              {"loss", run.loss},
+              {"grad_norm", run.grad_norm},
               {"evals", std::move(evals)},
               {"early_stop", {{"without_improvement", run.early_stop.without_improvement}}},
               {"skipped",
@@ -32,11 +35,18 @@ json RunJson(const RunState& run) {
   return out;
 }
 
+// JSON has no NaN: it is written as null.
+double NumberOrNan(const json& in) {
+  return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
+}
+
 RunState RunFromJson(const json& in) {
   RunState run;
   run.step = in.at("step");
   run.applied_updates = in.at("applied_updates");
   run.tokens = in.at("tokens");
+  run.loss = NumberOrNan(in.at("loss"));
+  run.grad_norm = NumberOrNan(in.at("grad_norm"));
   for (const json& point : in.at("evals")) run.evals.push_back({point.at("step"), point.at("loss")});
   run.early_stop.without_improvement = in.at("early_stop").at("without_improvement");
   if (in.contains("best")) {

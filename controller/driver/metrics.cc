@@ -130,6 +130,11 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
   JobHistogram(step_seconds_, job, kStepBuckets).Observe(step.seconds);
 }
 
+void Metrics::StepsEnded(const std::string& job) {
+  std::lock_guard lock(mu_);
+  for (auto* metric : {&eta_, &tokens_per_second_, &credits_}) JobGauge(*metric, job).Set(0);
+}
+
 void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t total_steps) {
   std::lock_guard lock(mu_);
   JobGauge(step_, job).Set(static_cast<double>(finished_steps));

@@ -40,6 +40,7 @@ class Metrics {
   void JobEnded(const std::string& job, v1::JobState result);
   void JobStateIs(const std::string& job, v1::JobState state);
   void Step(const std::string& job, const StepMetrics& step);
+  void StepsEnded(const std::string& job);  // rates and commands in flight are 0 from here on
   void Progress(const std::string& job, int64_t finished_steps, int64_t total_steps);
   void Eval(const std::string& job, double loss);
   void Epoch(const std::string& job, uint64_t epoch);

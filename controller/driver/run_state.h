@@ -50,6 +50,8 @@ struct RunState {
   int64_t step = 0;             // finished steps
   int64_t applied_updates = 0;
   int64_t tokens = 0;           // trained in the surviving lineage
+  double loss = 0;              // of the last finished step, 0 before the first
+  double grad_norm = 0;
   EarlyStop early_stop;
   SkippedSteps skipped;
   std::vector<EvalPoint> evals;

@@ -230,6 +230,8 @@ void StepRun::CompleteTrain(const InFlight& command) {
   last_commit_ns_ = now_ns;
   state_.step = result->step + 1;
   state_.tokens += result->tokens;
+  state_.loss = result->loss;
+  state_.grad_norm = result->grad_norm;
   state_.applied_updates += result->applied;
   state_.skipped.Add(result->step, !result->applied);
   if (!result->applied) {

@@ -62,6 +62,7 @@ class Simulation {
   store::MemoryStore& store() { return store_; }
   MemoryFiles& files() { return files_; }
   const VirtualClock& clock() const { return clock_; }
+  prometheus::Registry& metrics() { return *metrics_registry_; }
   void At(int64_t delay_ms, std::function<void()> task) {
     agenda_.After(delay_ms, std::move(task));
   }

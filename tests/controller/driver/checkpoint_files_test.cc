@@ -18,6 +18,8 @@ class CheckpointFilesTest : public testing::Test {
     EXPECT_TRUE(files_.WriteDurably(staging + "/rank-0.safetensors", shard).ok());
     Manifest manifest{.job = job, .term = term, .epoch = epoch, .recipe_hash = recipe};
     manifest.run.step = step;
+    manifest.run.loss = 1.25;
+    manifest.run.grad_norm = 0.5;
     manifest.run.evals = {{0, 2.5}, {step, 1.5}};
     manifest.run.early_stop = {.best = EvalPoint{step, 1.5}, .without_improvement = 1};
     manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
@@ -77,7 +79,9 @@ TEST_F(CheckpointFilesTest, DirectoriesOfOtherProgramsAreNoCheckpoints) {
 
 TEST_F(CheckpointFilesTest, AnotherRecipeInTheSameDirectoryIsAnError) {
   ASSERT_TRUE(Save(10, "other", 1, 1, "another recipe").ok());
+  ASSERT_TRUE(Save(20, "other", 1, 1, "another recipe").ok());
   EXPECT_EQ(Find().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(Find().status().message().find("/out/checkpoint-20:"), absl::string_view::npos);
   EXPECT_FALSE(Find(/*own_only=*/true)->has_value());  // resume: never
 }
 

@@ -1,0 +1,143 @@
+// What a job shows of itself: progress, gauges, log lines and the wording of its history.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/logging.h"
+#include "tests/sim/simulation.h"
+
+namespace coxswain::sim {
+namespace {
+
+class JobReportTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
+
+  static Simulation::Options SlowSteps() {
+    Simulation::Options options;
+    options.network.step_ms = 500;
+    return options;
+  }
+  // NaN: the job has no such series.
+  static double Gauge(Simulation& sim, const std::string& name, const std::string& job) {
+    for (const auto& family : sim.metrics().Collect()) {
+      if (family.name != name) continue;
+      for (const auto& metric : family.metric) {
+        const bool mine = std::any_of(metric.label.begin(), metric.label.end(), [&](const auto& l) {
+          return l.name == "job" && l.value == job;
+        });
+        if (mine) return metric.gauge.value;
+      }
+    }
+    return std::nan("");
+  }
+  static std::vector<std::string> Messages(Simulation& sim, const std::string& id,
+                                           const std::string& type) {
+    std::vector<std::string> out;
+    for (const v1::JobEvent& event : sim.Events(id, type)) out.push_back(event.message());
+    return out;
+  }
+  static void ExpectIdle(Simulation& sim, const std::string& id) {
+    EXPECT_EQ(sim.Job(id).progress().eta_seconds(), 0);
+    EXPECT_EQ(Gauge(sim, "coxswain_eta_seconds", id), 0);
+    EXPECT_EQ(Gauge(sim, "coxswain_dispatch_credits", id), 0);
+    EXPECT_EQ(Gauge(sim, "coxswain_tokens_per_second", id), 0);
+  }
+};
+
+TEST_F(JobReportTest, AJobWithNoStepLeftShowsTheNumbersOfTheCheckpoint) {
+  Simulation sim({});
+  const std::string first = sim.Submit({.name = "a", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  const std::string second = sim.Submit({.name = "b", .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_TRUE(sim.Events(second, "StepDone").empty());
+  const v1::Progress& before = sim.Job(first).progress();
+  const v1::Progress& after = sim.Job(second).progress();
+  EXPECT_GT(before.loss(), 0);
+  EXPECT_EQ(after.step(), 12);
+  EXPECT_EQ(after.loss(), before.loss());
+  EXPECT_EQ(after.grad_norm(), before.grad_norm());
+  EXPECT_EQ(after.learning_rate(), before.learning_rate());
+  EXPECT_EQ(after.tokens(), before.tokens());
+  EXPECT_EQ(after.eval_loss(), before.eval_loss());
+  const auto changes = Messages(sim, second, "StateChanged");
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), "no step was left"), 1);
+}
+
+TEST_F(JobReportTest, NothingIsPredictedOnceAJobStopsRunning) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  EXPECT_GT(sim.Job(id).progress().eta_seconds(), 0);
+  EXPECT_GT(Gauge(sim, "coxswain_eta_seconds", id), 0);
+  EXPECT_GT(Gauge(sim, "coxswain_dispatch_credits", id), 0);
+  ASSERT_TRUE((*sim.jobs().Find(id))->Pause().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED));
+  ExpectIdle(sim, id);
+  ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 8; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Cancel().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  ExpectIdle(sim, id);
+
+  const std::string whole = sim.Submit({.name = "whole"});
+  ASSERT_TRUE(sim.RunUntilState(whole, v1::JOB_STATE_SUCCEEDED));
+  ExpectIdle(sim, whole);
+
+  const std::string bad = sim.Submit({.name = "bad", .save_steps = 100, .max_restarts = 0});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(bad).progress().step() == 4; }, 60'000));
+  sim.RestartWorker(0, 100);
+  ASSERT_TRUE(sim.RunUntilState(bad, v1::JOB_STATE_FAILED));
+  ExpectIdle(sim, bad);
+}
+
+TEST_F(JobReportTest, TheLogHasALineOfEveryLoggedStep) {
+  log::Init("test", log::Level::kInfo);
+  Simulation sim({});
+  const std::string id = sim.Submit({.name = "logged"});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  log::Init("test", log::Level::kError);
+  std::vector<int64_t> steps;
+  for (const log::Line& line : log::Lines(0)) {
+    const auto fields = nlohmann::json::parse(line.json);
+    if (fields.value("job", "") != id || !fields.contains("loss")) continue;
+    steps.push_back(fields.at("step"));
+    EXPECT_EQ(fields.at("level"), "info");
+    EXPECT_EQ(fields.at("epoch"), 1);
+    for (const char* name : {"loss", "grad_norm", "learning_rate", "tokens_per_second"}) {
+      EXPECT_GT(fields.at(name).get<double>(), 0) << name;
+    }
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
+TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Pause().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  for (const v1::JobState next : {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_FAILED}) {
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+    sim.RestartWorker(0, 100);
+    ASSERT_TRUE(sim.RunUntilState(id, next));
+  }
+  EXPECT_EQ(sim.Events(id, "DataPrepared").size(), 1u);
+  EXPECT_EQ(Messages(sim, id, "GangFormed").front(), "gang 1: 2 ranks, from step 0");
+  std::vector<std::string> all = Messages(sim, id, "");
+  EXPECT_EQ(std::count(all.begin(), all.end(), "2 workers reserved"), 3);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "workers reserved"), 0);
+  const std::string sentence = sim.Job(id).error().message().substr(0, 30);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                          [&](const auto& text) { return text.find(sentence) != text.npos; }),
+            2);  // AttemptFailed, once per attempt
+  EXPECT_EQ(Messages(sim, id, "StateChanged").back(), "failed after 1 restarts");
+  EXPECT_NE(sim.Job(id).error().message().find("worker lost"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coxswain::sim
