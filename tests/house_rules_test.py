@@ -11,8 +11,11 @@ FOLDERS = ['common', 'common/config', 'common/model', 'controller', 'controller/
            'controller/data/tokenizer', 'controller/driver', 'controller/planner', 'controller/scheduler', 'controller/state',
            'controller/store', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
            'proto', 'deploy', 'tests', 'bench']
-# The only places below which code throws, and so may catch (notes of each in its README).
-MAY_CATCH = re.compile(r'^(worker/engine/executor\.cc|tests/|bench/)')
+# Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
+NO_CATCH = ('kernels/', 'worker/engine/', 'worker/comm/')
+MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc'}
+# "Invariant" or "Invariants", then ids with commas or "and" between them, each perhaps with a remark in brackets.
+CITATION = re.compile(r'[Ii]nvariants?((?:[\s,/#:]|and|\([^)]*\)|[a-z]+-\d+)+)')
 SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
 
@@ -55,8 +58,29 @@ def file_rules(path, text):
             yield 'arrow against the house: includes worker or kernels'
         if not path.startswith(('controller/', 'tests/', 'bench/')) and re.search(r'#include "controller/', text):
             yield 'arrow against the house: includes controller'
-        if path.startswith('worker/engine/') and re.search(r'\bcatch *\(', text) and not MAY_CATCH.match(path):
-            yield 'catch outside worker/engine/executor.cc'
+        if path.startswith(NO_CATCH) and re.search(r'\bcatch *\(', text) and path not in MAY_CATCH:
+            yield f'catch outside {" and ".join(sorted(MAY_CATCH))}'
+
+
+def declared_invariants(path, text):
+    """Items of a README's list of invariants: `3. data-3: ...`, `- **cli-3** ...`, or `3. ...` in the room's name."""
+    section = re.search(r'^(?:## )?Invariants\b.*\n((?:(?!## ).*\n?)*)', text, re.M)
+    for number, name in re.findall(r'^(?:(\d+)\.|- \*\*)[ ]?([a-z]+-\d+)?', section[1] if section else '', re.M):
+        yield name or f'{os.path.basename(os.path.dirname(path))}-{number}'
+
+
+def invariant_rules(files):
+    declared, cited = {}, {}
+    for path in files:
+        if os.path.basename(path) == 'README.md':
+            declared.update({name: path for name in declared_invariants(path, read(path))})
+        elif path.startswith(('tests/', 'bench/')):
+            for names in CITATION.findall(read(path)):
+                cited.update({name: path for name in re.findall(r'[a-z]+-\d+', re.sub(r'\([^)]*\)', '', names))})
+    for name in sorted(declared.keys() - cited.keys()):
+        yield f'{declared[name]}: no test cites {name}'
+    for name in sorted(cited.keys() - declared.keys()):
+        yield f'{cited[name]}: cites {name}, which no README declares'
 
 
 def main():
@@ -65,6 +89,7 @@ def main():
     for path in files:
         if path.endswith(SOURCE) or os.path.basename(path) == 'CMakeLists.txt':
             bad += [f'{path}: {message}' for message in file_rules(path, read(path))]
+    bad += invariant_rules(files)
     for folder in FOLDERS:
         readme = f'{folder}/README.md'
         if readme not in files:

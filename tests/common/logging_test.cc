@@ -16,6 +16,7 @@ uint64_t Last() {
   return lines.empty() ? 0 : lines.back().number;
 }
 
+// Invariant common-1.
 TEST(LoggingTest, LineIsOneJsonObjectWithItsFields) {
   Init("worker", Level::kInfo);
   const uint64_t before = Last();
@@ -42,6 +43,7 @@ TEST(LoggingTest, LineIsOneJsonObjectWithItsFields) {
   EXPECT_EQ(ts[23], 'Z');
 }
 
+// Invariant common-1: whatever bytes the message holds.
 TEST(LoggingTest, BrokenUtf8AndNonFiniteNumbersStayJson) {
   const uint64_t before = Last();
   Error("bad \xff byte", {{"norm", std::nan("")}, {"loss", HUGE_VAL}});
@@ -81,6 +83,7 @@ TEST(LoggingTest, WaitReturnsWhenALineComes) {
   EXPECT_TRUE(WaitForLines(lines.back().number, 1).empty());
 }
 
+// Invariant common-2.
 TEST(LoggingTest, FileGetsTheSameLines) {
   const std::string file = std::filesystem::path(testing::TempDir()) / "coxswain_log_test.jsonl";
   std::filesystem::remove(file);

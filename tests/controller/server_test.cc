@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +142,28 @@ TEST_F(ServerTest, ServesJobsOverGrpcAndSaysThatItIsHealthy) {
 
   EXPECT_EQ(Health(channel, ""), 1);
   EXPECT_EQ(Health(channel, "coxswain.v1.Jobs"), 1);
+}
+
+// Invariant api-5. Another connection holds the write lock: the probe fails until it lets go.
+TEST_F(ServerTest, JobsIsServingOnlyWhileTheStoreTakesWrites) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto channel = Dial();
+  const auto health_becomes = [&](int expected) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (Health(channel, "coxswain.v1.Jobs") != expected) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
+  ASSERT_TRUE(health_becomes(1));
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open((flags_.state_dir + "/coxswain.db").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_TRUE(health_becomes(2));
+  sqlite3_close(other);
+  EXPECT_TRUE(health_becomes(1));
 }
 
 TEST_F(ServerTest, RefusesAWorkerOfAnotherBuildWithBothValues) {

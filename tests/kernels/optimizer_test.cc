@@ -29,6 +29,7 @@ NormSums ComputeNorm(const std::vector<Floats>& tensors) {
   return sums;
 }
 
+// Invariant kernels-9.
 TEST(GlobalNormTest, AddsSquaresOfAllTensorsInDouble) {
   std::vector<Floats> tensors;
   double want = 0;

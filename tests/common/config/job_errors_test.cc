@@ -141,6 +141,7 @@ TEST(JobErrorsTest, UnknownWordsGetASuggestion) {
   });
 }
 
+// Invariant config-4.
 TEST(JobErrorsTest, KnownButLater) {
   ExpectErrors({
       {"  method: dpo\n", "spec.method", 7, "dpo is not supported yet"},

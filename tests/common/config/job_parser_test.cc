@@ -38,6 +38,7 @@ TEST(JobParserTest, FillsDefaultsOfSmallestJob) {
   EXPECT_EQ(job.lora.target_modules, std::vector<std::string>{"all-linear"});
 }
 
+// Invariant config-4.
 TEST(JobParserTest, ReadsEveryKey) {
   const JobSpec job = Parse(kFullJob);
   EXPECT_EQ(job.labels.at("team"), "math");

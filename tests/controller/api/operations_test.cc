@@ -281,6 +281,7 @@ TEST_F(OperationsTest, ExplainHasASentenceForEveryTurn) {
   for (const std::string& text : texts) EXPECT_EQ(text.find("unknown"), std::string::npos) << text;
 }
 
+// Invariant api-3.
 TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
   const std::string id = Call(Submit, SubmitOf("a"))->id();
   EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id)).status().code(),

@@ -39,6 +39,7 @@ class CheckpointFilesTest : public testing::Test {
   sim::MemoryFiles files_;
 };
 
+// Invariant driver-7: renamed into place whole.
 TEST_F(CheckpointFilesTest, CommitMovesStagingToItsNameAndVerifies) {
   const Manifest saved = *Save(40);
   EXPECT_EQ(CheckpointDirectory("/out", 40), "/out/checkpoint-40");
@@ -59,6 +60,7 @@ TEST_F(CheckpointFilesTest, AShardThatIsNotWhatItsRankReportedIsRefused) {
   EXPECT_FALSE(files_.Exists("/out/checkpoint-5"));
 }
 
+// Invariant driver-7: what does not verify is no checkpoint.
 TEST_F(CheckpointFilesTest, ResumesFromTheNewestThatVerifies) {
   ASSERT_TRUE(Save(10).ok());
   ASSERT_TRUE(Save(20).ok());
@@ -123,6 +125,7 @@ TEST_F(CheckpointFilesTest, SweepsStagingOfEarlierEpochsOnly) {
   EXPECT_TRUE(files_.Exists(StagingDirectory("/out", 12, 3)));
 }
 
+// Invariant driver-7: the best stays.
 TEST(SupersededTest, KeepsTheNewestAtLeastTwoAndTheBest) {
   EXPECT_EQ(Superseded({10, 20, 30, 40}, 2, -1), (std::vector<int64_t>{20, 10}));
   EXPECT_EQ(Superseded({10, 20, 30, 40}, 2, 10), (std::vector<int64_t>{20}));

@@ -55,6 +55,7 @@ TEST_F(JobLifeTest, StepEventsCarryWhatClientsPrint) {
   EXPECT_NE(data.at("ranks")[0].at("bin_ids"), data.at("ranks")[1].at("bin_ids"));
 }
 
+// Invariants driver-5 and driver-6.
 TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
@@ -68,6 +69,7 @@ TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
   ExpectClean(sim);
 }
 
+// Invariant driver-8: retried so many times.
 TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
@@ -81,6 +83,7 @@ TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
   EXPECT_NE(sim.Job(id).error().message().find("gave up after 1"), std::string::npos);
 }
 
+// Invariant driver-8: no retry.
 TEST_F(JobLifeTest, AUsersErrorFailsAtOnceAndFreesTheWorkers) {
   Simulation sim({});
   v1::Error error;
@@ -150,6 +153,7 @@ TEST_F(JobLifeTest, ADrainThatDoesNotEndIsEndedByForce) {
   EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
 }
 
+// Invariant controller-2: the loop goes on while a worker does not answer.
 TEST_F(JobLifeTest, AHangIsFoundAndRetried) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
@@ -187,6 +191,7 @@ TEST_F(JobLifeTest, ACrashWhileExportingExportsAgain) {
   ExpectClean(sim);
 }
 
+// Invariants driver-7 (the best stays) and driver-9 (no step is run past the evaluation that ends it).
 TEST_F(JobLifeTest, EarlyStoppingExportsTheBestCheckpoint) {
   Simulation sim({});
   const std::string id =
@@ -221,6 +226,7 @@ TEST_F(JobLifeTest, SkippedStepsAreCountedAndTooManyFailTheJobByBins) {
       << sim.Job(id).error().message();
 }
 
+// Invariant driver-2.
 TEST_F(JobLifeTest, DuplicatedEventsAreDroppedAndCounted) {
   Simulation::Options options;
   options.network.duplicate_events = 1.0;
@@ -266,6 +272,7 @@ TEST_F(JobLifeTest, ResumeAutoContinuesAnotherJobsCheckpointOfTheSameRecipe) {
   EXPECT_EQ(CountOf(sim, third, "StepDone"), 12);
 }
 
+// Invariant driver-10.
 TEST_F(JobLifeTest, TheSamePlaceForOutputMakesJobsTakeTurns) {
   Simulation::Options options = SlowSteps();
   options.workers = 4;
@@ -305,6 +312,7 @@ TEST_F(JobLifeTest, ALeavingWorkerDrainsItsJobBackIntoTheQueue) {
   ExpectClean(sim);
 }
 
+// Invariant driver-1.
 TEST_F(JobLifeTest, AStoreThatCannotWriteStopsAnEpochBeforeItBegins) {
   Simulation sim({});
   sim.RunFor(2000);

@@ -125,6 +125,7 @@ TEST(CommandWindowTest, IsFullAtTheCreditsAndOpensWithTheSlowestRank) {
   EXPECT_FALSE(window.full());
 }
 
+// Invariant driver-2.
 TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
   CommandWindow window(1, 3);
   window.Push(Action::kTrain, 0);
@@ -154,6 +155,7 @@ TEST_F(CommitStepTest, DividesTheGlobalLossByTheTargetsOfTheBatch) {
   EXPECT_TRUE(result.applied);
 }
 
+// Invariant driver-4.
 TEST_F(CommitStepTest, NamesRanksThatDisagreeInTheLastBit) {
   command_.results[1]->set_grad_norm(std::nextafter(0.5, 1.0));
   const auto result = CommitStep(command_);

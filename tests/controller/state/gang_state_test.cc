@@ -36,6 +36,7 @@ const std::map<std::pair<P, E>, P>& Table() {
   return *table;
 }
 
+// Invariant state-1.
 TEST(GangStateTest, EveryPhaseTimesEveryEventIsAsTheTableSays) {
   for (int phase = 0; phase < kNumGangPhases; ++phase) {
     for (int event = 0; event < kNumGangEvents; ++event) {

@@ -95,6 +95,7 @@ JobStatus At(v1::JobState phase) {
   return status;
 }
 
+// Invariant state-1.
 TEST(JobStateTest, EveryStateTimesEveryEventIsAsTheTableSays) {
   for (int phase = kQueued; phase <= kCancelled; ++phase) {
     for (int number = 0; number < kNumJobEvents; ++number) {
@@ -128,6 +129,7 @@ TEST(JobStateTest, ARefusalSaysWhyInPlainWords) {
   EXPECT_EQ(why(kExporting, E::kPauseRequested), "is EXPORTING: there is no step left to pause");
 }
 
+// Invariant state-3.
 TEST(JobStateTest, OnlyFormingTakesAnEpochAndOnlyARetryCounts) {
   for (const auto& [key, to] : Table()) {
     const JobStatus before = At(key.first);
@@ -160,7 +162,7 @@ TEST(JobStateTest, CancelWinsOverPause) {
   EXPECT_EQ(Transition(pausing, E::kCancelRequested)->drain_goal, kCancelled);
 }
 
-// Rules of a job's life, whatever happens to it:
+// Invariants state-2 and state-3. Rules of a job's life, whatever happens to it:
 //  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING
 //  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING.
 TEST(JobStateTest, RandomWalksKeepTheRules) {

@@ -26,6 +26,7 @@ const std::map<E, std::array<int, kNumWorkerPhases>>& Table() {
   return *table;
 }
 
+// Invariant state-1.
 TEST(WorkerStateTest, EveryPhaseTimesEveryEventIsAsTheTableSays) {
   ASSERT_EQ(Table().size(), static_cast<size_t>(kNumWorkerEvents));
   for (const auto& [event, row] : Table()) {
@@ -40,6 +41,7 @@ TEST(WorkerStateTest, EveryPhaseTimesEveryEventIsAsTheTableSays) {
   }
 }
 
+// Invariant state-4.
 TEST(WorkerStateTest, SuspectAndDrainingWorkersAreNotReserved) {
   EXPECT_FALSE(Transition({.phase = P::kReady, .suspect = true}, E::kReserved).ok());
   EXPECT_FALSE(Transition({.phase = P::kReady, .draining = true}, E::kReserved).ok());
@@ -48,7 +50,7 @@ TEST(WorkerStateTest, SuspectAndDrainingWorkersAreNotReserved) {
   EXPECT_FALSE(Transition(late, E::kBeat)->suspect);
 }
 
-// Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering only; 3 a worker that
+// Invariant state-5. Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering only; 3 a worker that
 // aborts is READY only after it said so; 4 a draining worker stays so until it registers anew.
 TEST(WorkerStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(11);

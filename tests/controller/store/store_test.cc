@@ -1,4 +1,4 @@
-// Both stores keep one contract. Invariants store-1 to store-4 of controller/store/README.md.
+// Both stores keep one contract: the invariants of controller/store/README.md.
 #include "controller/store/store.h"
 
 #include <gtest/gtest.h>
@@ -88,6 +88,7 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   EXPECT_TRUE(store_->CheckWritable().ok());
 }
 
+// Invariant store-3.
 TEST_P(StoreTest, EventIdsRiseByOneAcrossJobsAndReadFromACursor) {
   for (int i = 0; i < 3; ++i) {
     Batch batch;
@@ -104,6 +105,7 @@ TEST_P(StoreTest, EventIdsRiseByOneAcrossJobsAndReadFromACursor) {
   EXPECT_EQ(page[0].id(), 3);
 }
 
+// Invariant store-5.
 TEST_P(StoreTest, AReplayedStepSupersedesOnlyItsOwnOlderRow) {
   Batch first;
   first.steps = {StepOf("a", 0, 1, 10), StepOf("a", 1, 1, 11), StepOf("a", 2, 1, 12),
@@ -141,6 +143,7 @@ TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
 INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Sqlite" : "Memory"; });
 
+// Invariant store-4.
 TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
   Directory directory;
   for (uint64_t term = 1; term <= 3; ++term) {
@@ -180,7 +183,7 @@ TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
   EXPECT_EQ(SqliteStore::Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// Invariant store-2: a process killed at any moment leaves every commit that returned, and nothing
+// Invariants store-1 and store-2: a process killed at any moment leaves every commit that returned, and nothing
 // of one that did not. The child commits event i and then tells the parent i over a pipe.
 TEST(SqliteStoreTest, AKilledProcessLosesNoCommitThatReturned) {
   Directory directory;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/worker/comm/in_process_rendezvous.h"
+#include "tests/worker/comm/largest_allocation.h"
 #include "worker/comm/collectives.h"
 
 namespace coxswain::comm {
@@ -104,6 +105,19 @@ TEST(GlooTest, ManyCallsOfOneGroupStayInStep) {
   });
 }
 
+// Invariant comm-5. A call moves 4 MiB through scratch that is there already.
+TEST(GlooTest, ACallAllocatesNoScratch) {
+  WithRanks(2, [](Collectives& group) {
+    std::vector<float> data(1 << 20, 1.0f);
+    ASSERT_TRUE(group.Barrier().ok());  // both ranks are formed and have their data
+    TakeLargestAllocation();
+    ASSERT_TRUE(group.AllReduceSum(data.data(), static_cast<int64_t>(data.size())).ok());
+    EXPECT_LT(TakeLargestAllocation(), size_t{16} << 10);
+    EXPECT_EQ(data.front(), 2.0f);
+    ASSERT_TRUE(group.Barrier().ok());
+  });
+}
+
 TEST(GlooTest, NonFiniteValuesReachEveryRank) {
   WithRanks(2, [](Collectives& group) {
     std::vector<float> data(5000, 1.0f);
@@ -195,6 +209,7 @@ TEST(GlooTest, LatePeerGivesUnavailableAfterTheTimeout) {
       milliseconds(1000));
 }
 
+// Invariant comm-4: no group without all ranks.
 TEST(GlooTest, MissingRankFailsFormationAfterTheTimeout) {
   InProcessRendezvous rendezvous;
   GroupConfig config;

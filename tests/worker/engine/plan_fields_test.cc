@@ -197,6 +197,7 @@ TEST(PlanFieldsTest, ModelPathAndGroupNameMatter) {
   EXPECT_NE(Outcome(plan, 3), named);
 }
 
+// Invariant engine-9.
 TEST(PlanFieldsTest, MemoryIsThatOfTheTable) {
   const plan::Plan plan = BasePlan();
   const auto engine = Engine::Prepare(plan, 0, "");
