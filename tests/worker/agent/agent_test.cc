@@ -174,7 +174,7 @@ TEST_F(AgentTest, GapInTheSequenceIsRefusedNamingBothValues) {
   EXPECT_EQ(status.error_message(), "command sequence number 2, expected 1");
 }
 
-// Invariant agent-1.
+// Invariants agent-1 and proto-2.
 TEST_F(AgentTest, StaleFencesAreRefusedNamingBothValues) {
   rank_->fence.set_term(5);
   rank_->fence.set_epoch(3);
@@ -234,11 +234,26 @@ TEST_F(AgentTest, NewerEpochSupersedesOlder) {
   EXPECT_NE(busy.message().find("job-1"), std::string::npos);
 }
 
+// Invariant proto-3.
 TEST_F(AgentTest, PrepareRefusesAPlanOfAnotherHash) {
   rank_->fence.set_plan_hash(std::string(32, 'x'));
   const absl::Status status = rank_->Prepare().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find(ToHex(std::string(32, 'x'))), std::string::npos) << status;
+  EXPECT_EQ(rank_->Inspect().state(), "IDLE");
+}
+
+TEST_F(AgentTest, PrepareRefusesAPlanOfAnotherJob) {
+  plan::Plan plan = TestPlan(1);
+  plan.job = "job-9";
+  v1::PrepareRequest request = rank_->PrepareRequest();
+  request.set_plan(plan::SerializePlan(plan));
+  request.mutable_fence()->set_plan_hash(plan::PlanHash(request.plan()));
+  grpc::ClientContext context;
+  v1::PrepareResponse response;
+  const absl::Status status = FromGrpc(rank_->stub()->Prepare(&context, request, &response));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "the plan is of job job-9, the fence of job job-1");
   EXPECT_EQ(rank_->Inspect().state(), "IDLE");
 }
 
