@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/driver/artifact_files.h"
@@ -56,9 +58,26 @@ absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory
   return files;
 }
 
+// The model card that PEFT puts beside an adapter: front matter for hubs, then what was trained.
+// JSON strings are YAML strings, so that a path may hold any character.
+std::string AdapterCard(const ExportRequest& request) {
+  const plan::Lora& lora = request.plan.lora;
+  const std::string method = absl::StrCat(request.job.lora.use_rslora ? "rsLoRA" : "LoRA",
+                                          request.job.lora.loraplus_lr_ratio != 1.0 ? "+" : "");
+  return absl::StrCat(
+      "---\nbase_model: ", nlohmann::json(request.plan.model_path).dump(),
+      "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method, " adapter of `",
+      request.plan.model_path, "` (", request.plan.model.architecture,
+      "), trained by Coxswain.\n\n| setting | value |\n|---|---|\n| r | ", lora.rank,
+      " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ", lora.dropout,
+      " |\n| sequence length | ", request.plan.sequence_len, " |\n| checkpoint | ",
+      fs::path(request.checkpoint_dir).filename().string(), " |\n");
+}
+
 absl::Status ExportAdapter(const ExportRequest& request, const CheckpointTensors& checkpoint) {
   ASSIGN_OR_RETURN(const std::string staging, EmptyStaging(request.job.output_dir, "adapter"));
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/README.md"), AdapterCard(request)));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
   return ReplaceDirectory(staging, absl::StrCat(request.job.output_dir, "/adapter"));
 }

@@ -30,9 +30,10 @@ struct ExportResult {
   std::vector<ExportedFile> files;
 };
 
-// LoRA: <output_dir>/adapter (fp32), and with export.merge also <output_dir>/model, the base with
-// the adapter folded in. Full fine-tuning: <output_dir>/model. An earlier export there is replaced.
-// NotFound names a tensor the checkpoint lacks; ResourceExhausted names the path of a full disk.
+// LoRA: <output_dir>/adapter (fp32, with a model card README.md), and with export.merge also
+// <output_dir>/model, the base with the adapter folded in. Full fine-tuning: <output_dir>/model. An
+// earlier export there is replaced. NotFound names a tensor the checkpoint lacks; ResourceExhausted
+// names the path of a full disk.
 absl::StatusOr<ExportResult> ExportArtifacts(const ExportRequest& request);
 
 }  // namespace coxswain::driver

@@ -207,6 +207,27 @@ TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
   }
 }
 
+TEST_F(ExportTest, AdapterHasAModelCard) {
+  const std::string model = directory_ + "/a \"model\": 1";
+  fs::copy("deploy/quickstart/model", model, fs::copy_options::recursive);
+  UseModel(model);
+  AddLora(4, 8, false);
+  TrainGroup(IsAdapter);
+  WriteCheckpoint(
+      [](const plan::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
+  request_.job.name = "card";
+  const auto result = ExportArtifacts(request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::string card = ReadText(result->directory + "/README.md");
+  const std::string front = "---\nbase_model: \"" + directory_ +
+                            "/a \\\"model\\\": 1\"\nlibrary_name: peft\n---\n\n# card\n";
+  EXPECT_EQ(card.substr(0, front.size()), front);
+  for (const char* line :
+       {"LoRA+ adapter of", "| r | 4 |", "| alpha | 8 |", "| checkpoint | checkpoint |"}) {
+    EXPECT_NE(card.find(line), std::string::npos) << line << "\n" << card;
+  }
+}
+
 TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {
   UseModel("deploy/quickstart/model");
   AddLora(4, 8, false);
