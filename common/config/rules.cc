@@ -62,6 +62,24 @@ void CheckEvaluation(Validated* job) {
   }
 }
 
+// Pretraining has no prompt: every token of a text is a target.
+void CheckPretrain(Validated* job) {
+  if (At(job->effective, "spec.method") != "pretrain") return;
+  for (const char* list : {"datasets", "test_datasets"}) {
+    const std::string path = absl::StrCat("spec.", list);
+    const Json& sources = At(job->effective, path);
+    for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
+      const Json& format = At(sources[i], "format");
+      if (format.is_null() || format == "completion") continue;
+      const std::string key = absl::StrCat(path, "[", i, "].format");
+      const int line = LineOf(*job, key) > 0 ? LineOf(*job, key) : LineOf(*job, path);
+      job->errors.push_back({key, line,
+                             absl::StrCat("method pretrain reads format: completion, got ",
+                                          format.get<std::string>())});
+    }
+  }
+}
+
 void ResolveDefaults(Json* effective) {
   Json& spec = (*effective)["spec"];
   Json& train = spec["train"];
@@ -80,6 +98,7 @@ void ResolveDefaults(Json* effective) {
 void ApplyRules(Validated* job) {
   CheckExclusive(job);
   CheckEvaluation(job);
+  CheckPretrain(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }
 

@@ -158,6 +158,8 @@ TEST(JobErrorsTest, KnownButLater) {
       {"  resources: {device: cuda}\n", "spec.resources.device", 7, "cuda is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
        "not supported yet; leave the key out or give 0"},
+      {"  lora: {loraplus_lr_embedding: 1e-5}\n", "spec.lora.loraplus_lr_embedding", 7,
+       "not supported yet; leave the key out or give 1.0e-6"},
       {"  lora: {use_dora: true}\n", "spec.lora.use_dora", 7, "not supported yet"},
       {"  lora: {modules_to_save: [lm_head]}\n", "spec.lora.modules_to_save", 7,
        "not supported yet"},
@@ -191,6 +193,15 @@ TEST(JobErrorsTest, RulesBetweenKeys) {
       {"  eval: {early_stopping_patience: 2}\n", "spec.eval.early_stopping_patience", 7,
        "needs an evaluation set"},
   });
+}
+
+TEST(JobErrorsTest, PretrainReadsCompletionOnly) {
+  ExpectOneError(WithSpec("  method: pretrain\n"),
+                 {"", "spec.datasets[0].format", 6, "reads format: completion, got alpaca"});
+  std::string yaml =
+      WithSpec("  method: pretrain\n  test_datasets:\n    - {path: ./a, format: chat}\n");
+  yaml.insert(yaml.find("train.jsonl") + 11, ", format: completion");
+  ExpectOneError(yaml, {"", "spec.test_datasets[0].format", 9, "got chat"});
 }
 
 TEST(JobErrorsTest, PathsAreLocal) {

@@ -183,7 +183,7 @@ TEST(JobParserTest, EffectiveJobParsesToItself) {
 
 TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
-      {"method", {"sft", "pretrain"}},
+      {"method", {"sft"}},
       {"adapter", {"none", "lora"}},
       {"chat_template", {"chatml", "llama3", "mistral", "gemma", "alpaca"}},
       {"on_bad_record", {"error", "skip"}},
