@@ -1,8 +1,18 @@
 #include "controller/loop.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <limits>
 
 namespace coxswain {
+namespace {
+
+// Long work takes every core it gets; decisions and gRPC threads go before it. Threads that the
+// work starts inherit this.
+constexpr int kPoolNiceness = 10;
+
+}  // namespace
 
 Loop::Loop(const Clock* clock, int pool_threads) : clock_(clock) {
   for (int i = 0; i < pool_threads; ++i) pool_.emplace_back([this] { PoolThread(); });
@@ -41,6 +51,7 @@ void Loop::Offload(Task work, Task done) {
 }
 
 void Loop::PoolThread() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kPoolNiceness);
   std::unique_lock lock(pool_mu_);
   while (true) {
     pool_wake_.wait(lock, [this] { return pool_stopped_ || !pool_work_.empty(); });
