@@ -191,7 +191,7 @@ TEST_F(JobLifeTest, ACrashWhileExportingExportsAgain) {
   ExpectClean(sim);
 }
 
-// Invariants driver-7 (the best stays) and driver-9 (no step is run past the evaluation that ends it).
+// Invariants driver-7 (the best stays) and driver-9 (no step runs past the deciding evaluation).
 TEST_F(JobLifeTest, EarlyStoppingExportsTheBestCheckpoint) {
   Simulation sim({});
   const std::string id =
