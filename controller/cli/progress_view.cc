@@ -54,7 +54,8 @@ std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, 
     tail += fmt::format(" {} tok/s", FormatCount(static_cast<int64_t>(p.tokens_per_second())));
   if (p.eta_seconds() > 0) tail += fmt::format(" ETA {}", FormatDuration(p.eta_seconds()));
   int room = columns - DisplayWidth(head) - DisplayWidth(count) - DisplayWidth(tail);
-  const std::string bar = ProgressBar(ProgressFraction(job), std::min(room, 24));
+  const int bar_width = losses.empty() ? 24 : std::clamp(room - 17, 10, 24);
+  const std::string bar = ProgressBar(ProgressFraction(job), std::min(room, bar_width));
   room -= DisplayWidth(bar) + 1;
   const std::string spark = Sparkline(losses, std::clamp(room, 0, 16));
   return CutTo(head + bar + count + (spark.empty() ? "" : " " + spark) + tail, columns);

@@ -94,6 +94,8 @@ TEST(ProgressLineTest, FitsAnyWidth) {
   EXPECT_EQ(ProgressLine(RunningJob(), losses, 120),
             "tiny-1 RUNNING [###########           ] 50% 5/10 loss 3.1234 █▁ eval 3.2000 1,234 "
             "tok/s ETA 12s");
+  const std::vector<double> many = {8, 7, 6, 5, 4, 3, 2, 1};
+  EXPECT_NE(ProgressLine(RunningJob(), many, 99).find("█▇▆▅▄▃▂▁"), std::string::npos);
   for (int columns = 0; columns < 130; ++columns) {
     EXPECT_LE(DisplayWidth(ProgressLine(RunningJob(), losses, columns)), columns) << columns;
   }
