@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "controller/driver/export_artifacts.h"
 #include "controller/driver/recipe_curriculum.h"
+#include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::driver {
@@ -15,6 +16,7 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
                                                              const config::JobSpec& spec,
                                                              const PrepareHooks& hooks) {
   ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path));
+  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
   data::PrepareOptions options;
   options.cache_dir = cache_dir;
   options.progress = hooks.progress;
@@ -47,10 +49,10 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
 
 absl::StatusOr<std::string> ExportJob(const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
-  ASSIGN_OR_RETURN(const ExportResult result,
-                   ExportArtifacts({.job = input.spec,
-                                    .plan = std::move(plan),
-                                    .checkpoint_dir = input.checkpoint_dir}));
+  ASSIGN_OR_RETURN(
+      const ExportResult result,
+      ExportArtifacts(
+          {.job = input.spec, .plan = std::move(plan), .checkpoint_dir = input.checkpoint_dir}));
   return result.directory;
 }
 
@@ -73,9 +75,8 @@ absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config
   ASSIGN_OR_RETURN(const planner::PlannedJob planned,
                    planner::MakePlan(spec.name, spec, curriculum.model(), curriculum.recipe(),
                                      planner::WorkerResources{}));
-  return PlanPage{
-      planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
-      planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
+  return PlanPage{planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
+                  planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
 }
 
 }  // namespace coxswain::driver

@@ -1,0 +1,57 @@
+#include "controller/planner/base_weights.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/model/parameter_table.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+
+namespace coxswain::planner {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// The file of `directory` that holds `tensor`; the directory itself when none can be named.
+std::string FileOf(const std::string& directory, const std::string& tensor) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto file = SafetensorsFile::Open(entry.path().string());
+    if (file.ok() && (*file)->Find(tensor) != nullptr) return entry.path().string();
+  }
+  return directory;
+}
+
+}  // namespace
+
+absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
+  if (job.init == "random") return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files, WeightFiles::Open(job.model_path));
+  for (const plan::Parameter& parameter : model::BaseParameterTable(model)) {
+    std::vector<int64_t> wanted = {parameter.rows};
+    if (parameter.cols != 1) wanted.push_back(parameter.cols);
+    const TensorInfo* tensor = files->Find(parameter.name);
+    if (tensor == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(job.model_path, ": tensor \"", parameter.name,
+                                                     "\" is missing; config.json asks for ",
+                                                     ShapeText(wanted)));
+    }
+    if (tensor->shape != wanted) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" has shape ",
+          ShapeText(tensor->shape), ", config.json asks for ", ShapeText(wanted)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::planner

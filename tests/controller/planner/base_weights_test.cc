@@ -1,0 +1,70 @@
+#include "controller/planner/base_weights.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/model/parameter_table.h"
+#include "common/safetensors.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+class BaseWeightsTest : public testing::Test {
+ protected:
+  BaseWeightsTest() {
+    job_.init = "pretrained";
+    job_.model_path = TestFolder();
+    for (const plan::Parameter& parameter : model::BaseParameterTable(model_)) {
+      std::vector<int64_t> shape = {parameter.rows};
+      if (parameter.cols != 1) shape.push_back(parameter.cols);
+      const auto bytes = static_cast<size_t>(parameter.elements() * 4);
+      tensors_.push_back({parameter.name, DType::kF32, shape, [bytes](uint8_t* out) {
+                            std::fill_n(out, bytes, uint8_t{0});
+                            return absl::OkStatus();
+                          }});
+    }
+  }
+  std::string File() const { return job_.model_path + "/model.safetensors"; }
+  std::string Refusal() {
+    EXPECT_TRUE(WriteSafetensors(File(), tensors_).ok());
+    return std::string(CheckBaseWeights(job_, model_).message());
+  }
+
+  config::JobSpec job_ = SmallJob();
+  model::ModelConfig model_ = SmallModel();
+  std::vector<TensorSource> tensors_;
+};
+
+TEST_F(BaseWeightsTest, AcceptsTheModelAndNamesATensorOfAnotherShape) {
+  EXPECT_EQ(Refusal(), "");
+  model_.intermediate_size = 48;
+  EXPECT_EQ(Refusal(), File() +
+                           ": tensor \"model.layers.0.mlp.gate_proj.weight\" has shape [40, 16], "
+                           "config.json asks for [48, 16]");
+  job_.init = "random";
+  EXPECT_EQ(Refusal(), "");
+}
+
+TEST_F(BaseWeightsTest, NamesAMissingTensor) {
+  std::erase_if(tensors_, [](const TensorSource& tensor) {
+    return tensor.name == "model.layers.2.self_attn.k_proj.bias";
+  });
+  EXPECT_EQ(Refusal(), job_.model_path +
+                           ": tensor \"model.layers.2.self_attn.k_proj.bias\" is missing; "
+                           "config.json asks for [8]");
+}
+
+TEST_F(BaseWeightsTest, RefusesAFileCutShort) {
+  EXPECT_EQ(Refusal(), "");
+  std::filesystem::resize_file(File(), std::filesystem::file_size(File()) - 1);
+  const absl::Status status = CheckBaseWeights(job_, model_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("model.safetensors"), absl::string_view::npos) << status;
+  std::filesystem::remove(File());
+  EXPECT_EQ(CheckBaseWeights(job_, model_).code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace coxswain::planner
