@@ -10,6 +10,7 @@
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 #include "controller/data/prepare.h"
+#include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct Args {
   JobFileArgs file;
   double memory_gib = 0;  // 0: nothing is refused for memory
+  int64_t threads = 1;
   std::string output = "table";
 };
 
@@ -27,6 +29,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseJobFile(file));
   ASSIGN_OR_RETURN(const model::ModelConfig model, model::ReadModelConfig(job.spec.model_path));
+  RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
@@ -36,6 +39,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
   ASSIGN_OR_RETURN(const planner::Recipe recipe, planner::Recipe::Make(job.spec, model, data));
   planner::WorkerResources resources;
   resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
+  resources.threads = args.threads;
   ASSIGN_OR_RETURN(const planner::PlannedJob planned,
                    planner::MakePlan(job.spec.name, job.spec, model, recipe, resources));
   return IsStructured(args.output) ? planner::PlanJson(job.spec, recipe, planned, data)
@@ -60,6 +64,7 @@ void AddPlan(CLI::App* app, Cox* cox) {
   Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
+      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return Run(cox, *args); });
 }

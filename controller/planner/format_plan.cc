@@ -40,6 +40,12 @@ std::string FormatFlops(double flops) {
   return absl::StrFormat("%.3g %sFLOP", flops, units[unit]);
 }
 
+// "1 bin", "2,000 bins".
+std::string Count(int64_t count, const std::string& noun) {
+  const bool pass = noun == "pass";
+  return absl::StrCat(Grouped(count), " ", noun, count == 1 ? "" : pass ? "es" : "s");
+}
+
 class Page {
  public:
   void Row(const char* label, const std::string& text) {
@@ -62,44 +68,42 @@ void AddModel(const config::JobSpec& job, const PlannedJob& planned, Page& page)
                                static_cast<double>(e.total_parameters)));
   for (const plan::ParameterGroup& group : plan.groups) {
     page.Row("  group",
-             absl::StrFormat("%s: %s elements, learning rate %g, weight decay %g", group.name,
-                             Grouped(group.expected_elements),
+             absl::StrFormat("%s: %s, learning rate %g, weight decay %g", group.name,
+                             Count(group.expected_elements, "element"),
                              job.train.learning_rate * group.lr_scale, group.weight_decay));
   }
 }
 
 void AddData(const Recipe& recipe, const data::PreparedData& data, Page& page) {
   const data::DatasetStats& s = data.train_stats;
-  page.Row("Data", absl::StrFormat("%s documents of %s records, %s tokens, %s targets",
-                                   Grouped(s.documents), Grouped(s.records_read), Grouped(s.tokens),
-                                   Grouped(s.targets)));
+  page.Row("Data", absl::StrFormat("%s of %s, %s, %s", Count(s.documents, "document"),
+                                   Count(s.records_read, "record"), Count(s.tokens, "token"),
+                                   Count(s.targets, "target")));
   page.Row("  left out", absl::StrFormat("%s too long, %s without target, %s bad; %s truncated",
                                          Grouped(s.dropped_too_long), Grouped(s.no_target),
                                          Grouped(s.bad_records), Grouped(s.truncated)));
-  page.Row("  packing",
-           absl::StrFormat("%s bins in the first pass, %.1f %% of slots filled",
-                           Grouped(recipe.bins_per_pass(0)), 100 * recipe.packing_efficiency()));
+  page.Row("  packing", absl::StrFormat("%s in the first pass, %.1f %% of slots filled",
+                                        Count(recipe.bins_per_pass(0), "bin"),
+                                        100 * recipe.packing_efficiency()));
   if (recipe.eval_bins().size() > 0) {
-    page.Row(
-        "  evaluation",
-        absl::StrFormat("%s documents, %s tokens, %s targets", Grouped(data.eval_stats.documents),
-                        Grouped(recipe.eval_tokens()), Grouped(data.eval_stats.targets)));
+    page.Row("  evaluation",
+             absl::StrFormat("%s, %s, %s", Count(data.eval_stats.documents, "document"),
+                             Count(recipe.eval_tokens(), "token"),
+                             Count(data.eval_stats.targets, "target")));
   }
 }
 
 void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
-  page.Row("Steps", absl::StrFormat("%s (%s passes, %s of warm-up), %s tokens",
-                                    Grouped(recipe.total_steps()), Grouped(recipe.passes()),
-                                    Grouped(recipe.schedule().warmup_steps),
-                                    Grouped(recipe.train_tokens())));
-  page.Row("Global batch",
-           absl::StrFormat("%s bins of %s tokens", Grouped(recipe.global_batch_bins()),
-                           Grouped(plan.sequence_len)));
+  page.Row("Steps",
+           absl::StrFormat("%s (%s, %s of warm-up), %s", Grouped(recipe.total_steps()),
+                           Count(recipe.passes(), "pass"), Grouped(recipe.schedule().warmup_steps),
+                           Count(recipe.train_tokens(), "token")));
+  page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
+                                           Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrFormat("replicate %d x shard %d", plan.replicate, plan.shard));
-  page.Row("Micro-batch",
-           absl::StrFormat("%d bins, recompute %s, LM head in chunks of %d tokens, %s",
-                           plan.micro_batch_bins, plan.recompute, plan.lm_head_chunk_tokens,
-                           plan.compute_dtype));
+  page.Row("Micro-batch", absl::StrFormat("%s, recompute %s, LM head in chunks of %d tokens, %s",
+                                          Count(plan.micro_batch_bins, "bin"), plan.recompute,
+                                          plan.lm_head_chunk_tokens, plan.compute_dtype));
 }
 
 void AddEstimate(const Estimate& e, Page& page) {
@@ -112,8 +116,9 @@ void AddEstimate(const Estimate& e, Page& page) {
   for (const auto& [label, bytes] : classes) page.Row(label, FormatBytes(bytes));
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
   page.Row("Predicted",
-           absl::StrFormat("%s tokens/s, %s in all", Grouped(std::llround(e.tokens_per_second)),
-                           FormatSeconds(e.seconds)));
+           absl::StrFormat("%s tokens/s, %s in all, assuming %s/s per worker thread, %s each",
+                           Grouped(std::llround(e.tokens_per_second)), FormatSeconds(e.seconds),
+                           FormatFlops(kFlopsPerSecondPerThread), Count(e.threads, "thread")));
 }
 
 }  // namespace

@@ -70,12 +70,14 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   estimate.workspace = memory.workspace;
   estimate.total_bytes = memory.total();
 
-  estimate.flops_per_token =
-      model::TrainingFlops(plan.model, plan.parameters, plan.sequence_len).total();
-  const double forward =
-      model::ForwardFlopsPerToken(plan.model, plan.parameters, plan.sequence_len);
+  // Documents of a bin do not see each other, so attention spans a document, not the bin.
+  const int64_t span = recipe.attention_span();
+  estimate.flops_per_token = model::TrainingFlops(plan.model, plan.parameters, span).total();
+  const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, span);
   const double executed = estimate.flops_per_token + (plan.recompute == "block" ? forward : 0);
-  const double rate = static_cast<double>(plan.world_size()) * resources.flops_per_second;
+  estimate.threads = resources.threads;
+  const double rate =
+      static_cast<double>(plan.world_size() * resources.threads) * kFlopsPerSecondPerThread;
   estimate.tokens_per_second = rate / executed;
   const double evaluated =
       static_cast<double>(Evaluations(job, recipe)) * static_cast<double>(recipe.eval_tokens());

@@ -14,9 +14,14 @@
 
 namespace coxswain::planner {
 
+// Sustained float32 rate of a whole training step, by FlopsPerToken, on one thread of a worker.
+// Source: two workers of one thread on AVX-512 cores held 45-60 GFLOP/s over jobs of the quickstart
+// (a large sgemm alone: 90-100); the lower end.
+inline constexpr double kFlopsPerSecondPerThread = 45e9;
+
 struct WorkerResources {
-  uint64_t memory_bytes = 0;       // per worker; 0: unknown, nothing is refused for memory
-  double flops_per_second = 20e9;  // sustained, for the predicted time
+  uint64_t memory_bytes = 0;  // per worker; 0: unknown, nothing is refused for memory
+  int64_t threads = 1;        // per worker, for the predicted time
 };
 
 struct Estimate {
@@ -25,7 +30,8 @@ struct Estimate {
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
            workspace = 0;  // bytes per rank
   uint64_t total_bytes = 0;
-  double flops_per_token = 0;    // forward + backward; see common/model/flops.h
+  double flops_per_token = 0;    // forward + backward, attention over the mean document
+  int64_t threads = 1;           // per worker, assumed by the two below
   double tokens_per_second = 0;  // all ranks
   double seconds = 0;            // whole job
 };

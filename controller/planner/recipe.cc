@@ -117,6 +117,12 @@ void Recipe::CountTokens(std::span<const int32_t> lengths, int64_t sequence_len)
   for (int64_t step = 0; step < total_steps(); ++step) {
     for (const BinRef bin : step_bins(step)) train_tokens_ += tokens(bin);
   }
+  double squares = 0, sum = 0;
+  for (const int32_t length : lengths) {
+    squares += static_cast<double>(length) * static_cast<double>(length);
+    sum += static_cast<double>(length);
+  }
+  attention_span_ = std::llround(squares / sum);
   int64_t filled = 0;
   for (int64_t bin = 0; bin < bins_per_pass(0); ++bin) filled += tokens({.pass = 0, .index = bin});
   packing_efficiency_ =

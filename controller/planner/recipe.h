@@ -51,8 +51,10 @@ class Recipe {
   const LearningRate& schedule() const { return learning_rate_; }
   // Bins of the evaluation set, packed once in file order; empty when there is none.
   const data::Bins& eval_bins() const { return eval_bins_; }
-  int64_t train_tokens() const { return train_tokens_; }             // of all steps together
-  int64_t eval_tokens() const { return eval_tokens_; }               // of one evaluation
+  int64_t train_tokens() const { return train_tokens_; }  // of all steps together
+  int64_t eval_tokens() const { return eval_tokens_; }    // of one evaluation
+  // Length of the document that a training token lies in, averaged over the tokens.
+  int64_t attention_span() const { return attention_span_; }
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
   const std::string& hash() const { return hash_; }                  // 32 bytes
 
@@ -66,7 +68,7 @@ class Recipe {
   std::vector<int64_t> first_step_of_pass_ = {0};  // one more than passes: the end
   data::Bins eval_bins_;
   LearningRate learning_rate_;
-  int64_t train_tokens_ = 0, eval_tokens_ = 0;
+  int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;
   double packing_efficiency_ = 0.0;
   std::string hash_;
 };

@@ -175,23 +175,29 @@ TEST_F(PlannerTest, EstimateIsTheBufferTable) {
 TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
   job_.eval_steps = 3;
   const auto recipe = Recipe::Make(job_, model_, data_);
-  const WorkerResources resources{.flops_per_second = 1e9};
+  const WorkerResources resources{.threads = 3};
+  const double rate = 2 * 3 * kFlopsPerSecondPerThread;
+  double squares = 0, sum = 0;  // documents of 5 to 44 tokens in bins of 64
+  for (const int32_t length : Lengths(101)) {
+    squares += static_cast<double>(length) * length;
+    sum += length;
+  }
+  const int64_t span = std::llround(squares / sum);
+  EXPECT_EQ(recipe->attention_span(), span);
   const PlannedJob planned = MustPlan(resources);
-  const double flops =
-      model::TrainingFlops(model_, planned.plan.parameters, job_.sequence_len).total();
-  const double forward =
-      model::ForwardFlopsPerToken(model_, planned.plan.parameters, job_.sequence_len);
+  const double flops = model::TrainingFlops(model_, planned.plan.parameters, span).total();
+  const double forward = model::ForwardFlopsPerToken(model_, planned.plan.parameters, span);
   EXPECT_DOUBLE_EQ(planned.estimate.flops_per_token, flops);
-  EXPECT_DOUBLE_EQ(planned.estimate.tokens_per_second, 2e9 / flops);
+  EXPECT_DOUBLE_EQ(planned.estimate.tokens_per_second, rate / flops);
   const int64_t steps = recipe->total_steps();
   const int64_t evaluations = 1 + steps / 3 + (steps % 3 != 0 ? 1 : 0);
   EXPECT_NEAR(planned.estimate.seconds,
               (static_cast<double>(recipe->train_tokens()) * flops +
                static_cast<double>(evaluations * recipe->eval_tokens()) * forward) /
-                  2e9,
+                  rate,
               1e-9);
   job_.recompute = config::Recompute::kBlock;
-  EXPECT_DOUBLE_EQ(MustPlan(resources).estimate.tokens_per_second, 2e9 / (flops + forward));
+  EXPECT_DOUBLE_EQ(MustPlan(resources).estimate.tokens_per_second, rate / (flops + forward));
 }
 
 TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {
