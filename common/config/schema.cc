@@ -208,7 +208,7 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "What early stopping compares."},
       {.path = "spec.checkpoint", .doc = "Where and how often state is saved."},
       {.path = "spec.checkpoint.output_dir", .type = Type::kPath, .def = "./out",
-       .doc = "Checkpoints and the exported artifact; one per job."},
+       .doc = "Checkpoints and the exported artifact; one per job.", .written = true},
       {.path = "spec.checkpoint.save_steps", .type = Type::kInt, .def = "100", .range = kAtLeastOne,
        .doc = "Steps between checkpoints."},
       {.path = "spec.checkpoint.save_total_limit", .type = Type::kInt, .def = "3",

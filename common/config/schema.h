@@ -46,6 +46,7 @@ struct Key {
   std::string_view doc = {};
   bool nullable = false;      // null is a value of its own, else only absence means the default
   bool only_default = false;  // known key, but any value except the default is not supported yet
+  bool written = false;       // a path that the job writes to
   bool later_map = false;     // a map as value is known but not supported yet
   std::string_view shorthand = {};    // a scalar in place of this map means {shorthand: scalar}
   std::string_view children_of = {};  // list whose item keys are these rows instead of its own

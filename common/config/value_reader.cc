@@ -259,6 +259,11 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
       return ReadSize(key, node);
     case Type::kPath: {
       if (!IsString(node)) return ExpectedString("a path", node);
+      if (key.written && node.text.find("://") != std::string::npos) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", node.text, "\" is a URL; ", std::string(KeyName(key)),
+                         " must be a local path; upload the export afterwards"));
+      }
       ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(node.text, base_dir));
       return Json(std::move(path));
     }

@@ -209,6 +209,49 @@ std::string Quote(const std::string& text) {
   return out + "\"";
 }
 
+std::string ScalarText(const Node& node) {
+  return !node.quoted && IsPlain(node.text) ? node.text : Quote(node.text);
+}
+
+bool IsBlock(const Node& node) { return !node.items.empty() || !node.entries.empty(); }
+
+std::string InlineText(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return "null";
+    case Node::Kind::kScalar:
+      return ScalarText(node);
+    case Node::Kind::kList:
+      return "[]";
+    case Node::Kind::kMap:
+      return "{}";
+  }
+  return "";
+}
+
+// Lines of a list or map that is not empty, each behind `indent` spaces.
+std::string BlockText(const Node& node, size_t indent) {
+  const std::string margin(indent, ' ');
+  std::string text;
+  for (const Entry& entry : node.entries) {
+    text.append(margin).append(IsPlain(entry.key) ? entry.key : Quote(entry.key));
+    if (IsBlock(entry.value)) {
+      text.append(":\n").append(BlockText(entry.value, indent + 2));
+    } else {
+      text.append(": ").append(InlineText(entry.value)).append("\n");
+    }
+  }
+  for (const Node& item : node.items) {
+    text.append(margin).append("- ");
+    if (IsBlock(item)) {
+      text.append(BlockText(item, indent + 2), indent + 2);
+    } else {
+      text.append(InlineText(item)).append("\n");
+    }
+  }
+  return text;
+}
+
 class Emitter {
  public:
   void Emit(const Node& node) {
@@ -218,7 +261,7 @@ class Emitter {
         out_ += "null";
         break;
       case Node::Kind::kScalar:
-        out_ += !node.quoted && IsPlain(node.text) ? node.text : Quote(node.text);
+        out_ += ScalarText(node);
         break;
       case Node::Kind::kList:
         out_ += "[";
@@ -280,6 +323,10 @@ YamlTree ParseYaml(const std::string& text) {
     tree.problems.push_back({e.mark.line + 1, "not YAML: " + e.msg});
   }
   return tree;
+}
+
+std::string EmitBlockYaml(const Node& root) {
+  return IsBlock(root) ? BlockText(root, 0) : InlineText(root).append("\n");
 }
 
 std::string EmitYaml(const Node& root) {

@@ -45,6 +45,9 @@ YamlTree ParseYaml(const std::string& text);
 // that messages about the text still point into the file it was read from.
 std::string EmitYaml(const Node& root);
 
+// YAML text in block style that parses to the same values: what people read.
+std::string EmitBlockYaml(const Node& root);
+
 }  // namespace coxswain::config
 
 #endif  // COXSWAIN_COMMON_CONFIG_YAML_TREE_H_

@@ -13,6 +13,29 @@
 #include "common/status_macros.h"
 
 namespace coxswain::cli {
+namespace {
+
+// The parts of "spec.datasets[0].weight" or "datasets.0.weight", dot behind each, without "spec.".
+std::string Parts(const std::string& path) {
+  std::string parts;
+  for (const char c : path) {
+    if (c == '[') parts += '.';
+    if (c != '[' && c != ']') parts += c;
+  }
+  return (parts.compare(0, 5, "spec.") == 0 ? parts.substr(5) : parts) + ".";
+}
+
+// The last override that set the value at `path` or one around it; null: none.
+const std::string* OverrideOf(const JobFile& file, const std::string& path) {
+  const std::string parts = Parts(path);
+  for (auto it = file.overrides.rbegin(); it != file.overrides.rend(); ++it) {
+    const std::string key = Parts(it->substr(0, it->find('=')));
+    if (parts.compare(0, key.size(), key) == 0) return &*it;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 void AddJobFileArgs(Verb* verb, JobFileArgs* args) {
   verb->RequiredText("job.yaml,-f,--file", &args->path, "Job file, - for standard input")
@@ -41,8 +64,21 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     file.path = absolute.string();
     file.base_dir = absolute.parent_path().string();
   }
+  file.overrides = args.overrides;
   ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text.str(), args.overrides));
   return file;
+}
+
+std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors) {
+  std::string text;
+  for (const config::ConfigError& error : errors) {
+    if (const std::string* setting = OverrideOf(file, error.path)) {
+      absl::StrAppend(&text, "--set ", *setting, ": ", error.message, "\n");
+    } else {
+      text += config::FormatErrors({error}, file.shown);
+    }
+  }
+  return text;
 }
 
 absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file) {
@@ -50,7 +86,7 @@ absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file) {
   if (job.errors.empty()) return job;
   return absl::InvalidArgumentError(
       absl::StrCat(job.errors.size(), job.errors.size() == 1 ? " error" : " errors", " in ",
-                   file.shown, "\n", config::FormatErrors(job.errors, file.shown)));
+                   file.shown, "\n", ErrorLines(file, job.errors)));
 }
 
 }  // namespace coxswain::cli

@@ -22,11 +22,16 @@ struct JobFile {
   std::string shown;     // as the user named it, for messages
   std::string path;      // absolute, below base_dir
   std::string base_dir;  // of relative paths
-  std::string yaml;      // overrides applied
+  std::string yaml;      // overrides applied, every other key on its line
+  std::vector<std::string> overrides;
 };
 
 // NotFound names the file; InvalidArgument a wrong --set.
 absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
+
+// "job.yaml:12: spec.train.seed: ..." per error; for a key of an override "--set train.seed=x:
+// ...".
+std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors);
 
 // InvalidArgument holds every error with file and line, one per line.
 absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file);

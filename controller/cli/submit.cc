@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "common/config/job_parser.h"
+#include "common/config/yaml_tree.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
 
@@ -14,7 +15,9 @@ absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFileArgs& args, const Submi
   if (!cox->Server().IsLoopback()) checked.base_dir.clear();
   RETURN_IF_ERROR(ParseJobFile(checked).status());
   v1::SubmitRequest request;
-  request.set_yaml(file.yaml);
+  request.set_yaml(file.overrides.empty()
+                       ? file.yaml
+                       : config::EmitBlockYaml(config::ParseYaml(file.yaml).root));
   request.set_yaml_path(file.path);
   request.set_idempotency_key(options.idempotency_key.empty() ? NewUuid()
                                                               : options.idempotency_key);

@@ -207,7 +207,7 @@ TEST(JobErrorsTest, PretrainReadsCompletionOnly) {
 TEST(JobErrorsTest, PathsAreLocal) {
   ExpectErrors({
       {"  checkpoint: {output_dir: \"s3://bucket/x\"}\n", "spec.checkpoint.output_dir", 7,
-       "download first"},
+       "output_dir must be a local path; upload the export afterwards"},
       {"  test_datasets: [{path: \"https://x/y.jsonl\"}]\n", "spec.test_datasets[0].path", 7,
        "download first"},
       {"  test_datasets: [{path: tatsu-lab/alpaca}]\n", "spec.test_datasets[0].path", 7,

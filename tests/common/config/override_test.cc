@@ -64,6 +64,13 @@ TEST(YamlTreeTest, EmittedTextParsesToTheSameTree) {
   const std::string once = EmitYaml(ParseYaml(yaml).root);
   EXPECT_EQ(EmitYaml(ParseYaml(once).root), once);
   EXPECT_NE(once.find("\"1\""), std::string::npos) << once;
+  const std::string block = EmitBlockYaml(ParseYaml(yaml).root);
+  EXPECT_EQ(block,
+            "a: \"1\"\nb:\n  - \"x y\"\n  - \"q\\\"uo\\\\te\"\n  - -5\n  - \"\"\nc:\n  d: null\n"
+            "  \"e f\": {}\ng: \"line\\ntwo\\n\"\n");
+  EXPECT_EQ(EmitBlockYaml(ParseYaml(block).root), block);
+  const std::string maps = "a:\n  - b: 1\n    c:\n      - - 2\n        - []\n  - d: x\n";
+  EXPECT_EQ(EmitBlockYaml(ParseYaml(maps).root), maps);
 }
 
 }  // namespace
