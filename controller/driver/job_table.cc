@@ -94,13 +94,18 @@ absl::StatusOr<JobDriver*> JobTable::Find(const std::string& reference) {
   if (reference.empty()) return absl::InvalidArgumentError("job: a name or id is needed");
   if (const auto exact = jobs_.find(reference); exact != jobs_.end()) return exact->second.get();
   JobDriver* named = nullptr;
-  std::vector<std::string> prefixed;
+  std::vector<std::string> live, prefixed;
   for (const auto& [id, job] : jobs_) {
-    if (job->job().name() == reference &&
-        (named == nullptr || job->row().order > named->row().order)) {
-      named = job.get();
-    }
     if (id.starts_with(reference)) prefixed.push_back(id);
+    if (job->job().name() != reference) continue;
+    if (!state::IsTerminal(job->phase())) live.push_back(id);
+    if (named == nullptr || job->row().order > named->row().order) named = job.get();
+  }
+  if (live.size() == 1) return jobs_.at(live.front()).get();
+  if (live.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", reference, "' names ", live.size(),
+                     " jobs that have not ended; give the id: ", absl::StrJoin(live, ", ")));
   }
   if (named != nullptr) return named;
   if (prefixed.size() == 1) return jobs_.at(prefixed.front()).get();

@@ -27,8 +27,8 @@ class JobTable {
   // Adds a durable job and takes it up.
   void Add(store::JobRow row, config::JobSpec spec);
   int64_t NextOrder() const { return last_order_ + 1; }
-  // By id, unique id prefix, or name (the newest job of that name). NotFound, or InvalidArgument
-  // listing the ids that a prefix matches.
+  // By id, unique id prefix, or name: the one job of that name that has not ended, else the newest.
+  // NotFound, or InvalidArgument listing the ids that a prefix or several jobs of the name have.
   absl::StatusOr<JobDriver*> Find(const std::string& reference);
   std::vector<JobDriver*> NewestFirst();
   // A terminal job's records. FailedPrecondition for another state.

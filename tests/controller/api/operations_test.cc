@@ -149,11 +149,20 @@ TEST_F(OperationsTest, PlanRunsOffTheLoopAndRefusesABadFile) {
   EXPECT_EQ(Call(Plan, request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(OperationsTest, GetFindsByIdPrefixAndNewestName) {
+TEST_F(OperationsTest, GetFindsByIdPrefixAndName) {
   const std::string a = Call(Submit, SubmitOf("same"))->id();
   const std::string b = Call(Submit, SubmitOf("same"))->id();
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>(a))->id(), a);
-  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("same"))->id(), b);
+  const absl::Status both = Call(Get, Named<v1::GetRequest>("same")).status();
+  EXPECT_EQ(both.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(both.message().find(a), absl::string_view::npos) << both;
+  EXPECT_NE(both.message().find(b), absl::string_view::npos) << both;
+  ASSERT_TRUE(Call(Cancel, Named<v1::CancelRequest>(b)).ok());
+  ASSERT_TRUE(sim_.RunUntilState(b, v1::JOB_STATE_CANCELLED));
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("same"))->id(), a);  // older, but has not ended
+  ASSERT_TRUE(Call(Cancel, Named<v1::CancelRequest>(a)).ok());
+  ASSERT_TRUE(sim_.RunUntilState(a, v1::JOB_STATE_CANCELLED));
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>("same"))->id(), b);  // the newest of the ended
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>(a.substr(0, a.size() - 1)))->id(), a);
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>("sam")).status().code(),
             absl::StatusCode::kInvalidArgument);
