@@ -22,6 +22,10 @@ std::string Time(int64_t unix_ms, int64_t now_unix_ms) {
                      FormatDuration(static_cast<double>(now_unix_ms - unix_ms) / 1000));
 }
 
+std::string Known(bool known, const char* format, double value) {
+  return known ? fmt::format(fmt::runtime(format), value) : "-";
+}
+
 double Percent(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
@@ -61,18 +65,20 @@ std::string ProgressText(const v1::Job& job) {
     return text + fmt::format("  data {:.0f} % prepared\n", 100 * p.prepare_fraction());
   text += fmt::format("  step {}/{} ({:.1f} %), pass {}\n", p.step(), p.total_steps(),
                       Percent(p.step(), p.total_steps()), p.pass());
-  if (p.step() > 0) {
-    text += fmt::format("  loss {:.6f}, grad norm {:.6f}, learning rate {:.3g}, skipped steps {}\n",
-                        p.loss(), p.grad_norm(), p.learning_rate(), p.skipped_steps());
-  }
+  const bool stepped = p.step() > 0;
+  text += fmt::format("  loss {}, grad norm {}, learning rate {}, skipped steps {}\n",
+                      Known(stepped, "{:.6f}", p.loss()), Known(stepped, "{:.6f}", p.grad_norm()),
+                      Known(stepped, "{:.3g}", p.learning_rate()), p.skipped_steps());
+  text += fmt::format("  evaluation loss {}", Known(p.has_eval(), "{:.6f}", p.eval_loss()));
   if (p.has_eval()) {
-    text +=
-        fmt::format("  evaluation loss {:.6f} (before training {:.6f}, best {:.6f} at step {})\n",
-                    p.eval_loss(), p.first_eval_loss(), p.best_eval_loss(), p.best_step());
+    text += fmt::format(" (before training {:.6f}, best {:.6f} at step {})", p.first_eval_loss(),
+                        p.best_eval_loss(), p.best_step());
   }
-  text += fmt::format("  {} tokens, {} tokens/s", FormatCount(p.tokens()),
-                      FormatCount(static_cast<int64_t>(p.tokens_per_second())));
-  if (p.eta_seconds() > 0) text += ", ETA " + FormatDuration(p.eta_seconds());
+  text += fmt::format(
+      "\n  {} tokens, {} tokens/s", FormatCount(p.tokens()),
+      p.tokens_per_second() > 0 ? FormatCount(static_cast<int64_t>(p.tokens_per_second())) : "-");
+  if (job.state() == v1::JOB_STATE_RUNNING && p.eta_seconds() > 0)
+    text += ", ETA " + FormatDuration(p.eta_seconds());
   return text + "\n";
 }
 
@@ -90,15 +96,20 @@ std::string DataText(const v1::DatasetSummary& d) {
 }
 
 std::string MemoryText(const v1::Job& job) {
-  Table table({"", "WEIGHTS", "GRADIENTS", "OPTIMIZER", "ACTIVATIONS", "WORKSPACE", "PEAK"});
+  Table table({"", "WEIGHTS", "GRADIENTS", "OPTIMIZER", "ACTIVATIONS", "WORKSPACE", "TOTAL"});
   const auto add = [&](const char* name, const v1::MemoryBytes& m) {
     table.Add({name, FormatBytes(m.weights()), FormatBytes(m.gradients()),
                FormatBytes(m.optimizer()), FormatBytes(m.activations()), FormatBytes(m.workspace()),
-               FormatBytes(m.peak())});
+               FormatBytes(Allocated(m))});
   };
   if (job.has_planned_memory()) add("planned", job.planned_memory());
-  if (job.has_measured_memory()) add("measured", job.measured_memory());
-  return "\nMemory per rank\n" + table.Text(2);
+  std::string resident;
+  if (job.has_measured_memory()) {
+    add("allocated", job.measured_memory());
+    resident = fmt::format("  process resident (with libraries): {}\n",
+                           FormatBytes(job.measured_memory().peak()));
+  }
+  return "\nMemory per rank\n" + table.Text(2) + resident;
 }
 
 std::string CheckpointsText(const v1::Job& job, int64_t now) {

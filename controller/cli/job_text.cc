@@ -76,6 +76,11 @@ std::string HeldOutText(const v1::Job& job) {
 
 }  // namespace
 
+uint64_t Allocated(const v1::MemoryBytes& memory) {
+  return memory.weights() + memory.gradients() + memory.optimizer() + memory.activations() +
+         memory.workspace();
+}
+
 std::string StateName(v1::JobState state) {
   const std::string name = v1::JobState_Name(state);
   const std::string prefix = "JOB_STATE_";
@@ -142,10 +147,10 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
     text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step() + 1,
                         ranks.loss(), ranks.grad_norm());
   }
-  std::vector<std::string> header = {"RANK",      "WORKER",   "HOST",    "DEVICE",   "BUILD",
-                                     "STATE",     "MEMORY",   "STEP",    "LOSS-SUM", "TARGETS",
-                                     "TOKENS",    "TOKENS/S", "FORWARD", "BACKWARD", "COMM",
-                                     "OPTIMIZER", "TOTAL"};
+  std::vector<std::string> header = {"RANK",    "WORKER",    "HOST",     "DEVICE",  "BUILD",
+                                     "STATE",   "ALLOCATED", "RESIDENT", "STEP",    "LOSS-SUM",
+                                     "TARGETS", "TOKENS",    "TOKENS/S", "FORWARD", "BACKWARD",
+                                     "COMM",    "OPTIMIZER", "TOTAL"};
   if (wide) header.push_back("BINS");
   Table table(header);
   std::string errors;
@@ -162,6 +167,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
         r.device_name(),
         Build(r.build()),
         r.state(),
+        FormatBytes(Allocated(r.memory())),
         FormatBytes(r.memory().peak()),
         of_step(std::to_string(r.last_step() + 1)),
         of_step(fmt::format("{:.4f}", r.loss_sum())),
@@ -180,7 +186,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
     table.Add(row);
   }
   if (ranks.ranks().empty()) return text + "\nno ranks: the job has no gang now\n";
-  return text + "\n" + table.Text() + errors;
+  return text + "\n" + table.Text() + "RESIDENT: process resident (with libraries)\n" + errors;
 }
 
 std::string Summary(const v1::Job& job) {

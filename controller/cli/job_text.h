@@ -2,16 +2,21 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "controller/cli/terminal.h"
+#include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
 namespace coxswain::cli {
 
 std::string StateName(v1::JobState state);  // "RUNNING"
+
+// Sum of the classes of the buffer table.
+uint64_t Allocated(const v1::MemoryBytes& memory);
 
 // 0..1: of the steps, or of data preparation while that runs.
 double ProgressFraction(const v1::Job& job);

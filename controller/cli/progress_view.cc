@@ -52,7 +52,8 @@ std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, 
   if (p.has_eval()) tail += fmt::format(" eval {:.4f}", p.eval_loss());
   if (p.tokens_per_second() > 0)
     tail += fmt::format(" {} tok/s", FormatCount(static_cast<int64_t>(p.tokens_per_second())));
-  if (p.eta_seconds() > 0) tail += fmt::format(" ETA {}", FormatDuration(p.eta_seconds()));
+  if (job.state() == v1::JOB_STATE_RUNNING && p.eta_seconds() > 0)
+    tail += fmt::format(" ETA {}", FormatDuration(p.eta_seconds()));
   int room = columns - DisplayWidth(head) - DisplayWidth(count) - DisplayWidth(tail);
   const int bar_width = losses.empty() ? 24 : std::clamp(room - 17, 10, 24);
   const std::string bar = ProgressBar(ProgressFraction(job), std::min(room, bar_width));

@@ -133,8 +133,9 @@ absl::Status Tokenize(const TokenizeArgs& args, std::ostream& out) {
 int RunTokenize(const TokenizeArgs& args, std::ostream& out, std::ostream& err) {
   const absl::Status status = Tokenize(args, out);
   if (status.ok()) return 0;
-  err << "error: " << status.message() << "\n";
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+  err << "cox: " << status.message() << "\n";
+  if (absl::IsNotFound(status)) return 4;
+  return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
 }  // namespace coxswain::cli

@@ -17,9 +17,9 @@ struct TokenizeArgs {
 
 // Prints one JSON value for each line of the file, in order: the array of the line's ids, or its
 // text. A line ends at its line feed, which does not belong to it (a carriage return does); an
-// empty line gives [] (decode: ""). The file streams. Returns the exit code: 0; 2 for a tokenizer,
-// file or line that cannot be used, with one sentence on `err` (path:line for a line); 1 when work
-// or output fails.
+// empty line gives [] (decode: ""). The file streams. Returns the exit code: 0; 4 for a tokenizer
+// or file that is not there and 2 for one, or a line, that cannot be used, with one sentence on
+// `err` (path:line for a line); 1 when work or output fails.
 int RunTokenize(const TokenizeArgs& args, std::ostream& out, std::ostream& err);
 
 }  // namespace coxswain::cli

@@ -1,5 +1,6 @@
 #include "controller/cli/verb.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,10 @@ namespace {
 
 void OneOf(CLI::Option* option, std::initializer_list<std::string> words) {
   option->check(CLI::IsMember(std::vector<std::string>(words)));
+}
+
+bool Has(std::initializer_list<std::string> words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 }  // namespace
@@ -27,7 +32,11 @@ Verb& Verb::Output(std::string* format, std::initializer_list<std::string> forma
                    const char* doc) {
   const std::string text =
       absl::StrCat(absl::StrJoin(formats, ", "), *doc == '\0' ? "" : ": ", doc);
-  OneOf(app_->add_option("-o,--output", *format, text), formats);
+  CLI::Option* option = app_->add_option("-o,--output", *format, text);
+  if (Has(formats, "table") && !Has(formats, "wide")) {
+    option->transform([](const std::string& word) { return word == "wide" ? "table" : word; });
+  }
+  OneOf(option, formats);
   return *this;
 }
 

@@ -20,6 +20,7 @@ class Verb {
   Verb(CLI::App* parent, const char* name, const char* doc);
 
   Verb& Job(std::string* job);  // the required positional argument "job"
+  // -o. Where "table" is a format and "wide" is not, "wide" is read as "table".
   Verb& Output(std::string* format, std::initializer_list<std::string> formats,
                const char* doc = "");
   Verb& Progress(std::string* mode);  // --progress=auto|plain|none

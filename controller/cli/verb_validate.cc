@@ -36,9 +36,9 @@ int Run(Cox* cox, const Args& args) {
   if (IsStructured(args.output)) {
     PrintStructured(ReportJson(*file, job), args.output, cox->out());
   } else if (job.errors.empty()) {
-    cox->out() << file->shown << ": valid\n";
+    cox->out() << file->shown << ": schema valid; cox plan also checks model and data\n";
   } else {
-    cox->err() << config::FormatErrors(job.errors, file->shown);
+    cox->err() << ErrorLines(*file, job.errors);
   }
   return job.errors.empty() ? kOk : kUsage;
 }

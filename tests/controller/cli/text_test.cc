@@ -106,6 +106,7 @@ TEST(ProgressLineTest, BeforeTheFirstStep) {
   job.set_id("tiny-1");
   job.set_state(v1::JOB_STATE_PREPARING);
   job.mutable_progress()->set_prepare_fraction(0.25);
+  job.mutable_progress()->set_eta_seconds(12);  // of an earlier attempt
   EXPECT_EQ(ProgressLine(job, {}, 80), "tiny-1 PREPARING [#####                 ] 25%");
   job.set_state(v1::JOB_STATE_QUEUED);
   EXPECT_EQ(ProgressLine(job, {}, 80), "tiny-1 QUEUED [                      ] 0%");

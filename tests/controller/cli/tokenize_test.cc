@@ -96,14 +96,14 @@ TEST_F(TokenizeTest, BadLinesAreNamed) {
   }
 }
 
-TEST_F(TokenizeTest, BadArgumentsExitWithTwo) {
+TEST_F(TokenizeTest, BadArgumentsHaveTheirCodes) {
   TokenizeArgs args;
   args.tokenizer = "/nowhere";
   args.file = "-";
-  EXPECT_EQ(RunCommand(args).code, 2);
+  EXPECT_EQ(RunCommand(args).code, 4);
   args.tokenizer = std::string(data::kTokenizerFixtures) + "base.json.gz";
   args.file = "/nowhere";
-  EXPECT_EQ(RunCommand(args).code, 2);
+  EXPECT_EQ(RunCommand(args).code, 4);
   TokenizeArgs both = JsonLines();
   both.decode = true;
   EXPECT_EQ(Run("", both).code, 2);

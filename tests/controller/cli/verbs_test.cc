@@ -114,6 +114,13 @@ TEST(SubmitTest, InvalidJobIsCodeTwoWithEveryError) {
       std::string::npos)
       << ran.err;
   EXPECT_NE(ran.err.find(path + ":8: spec.bogus: unknown key"), std::string::npos);
+  const Ran set = RunAt(
+      fake, {"submit", WriteJob(), "--set", "spec.precision.compute=int8", "--set", "train.sed=1"});
+  EXPECT_EQ(set.code, 2);
+  EXPECT_NE(set.err.find("\n--set spec.precision.compute=int8: expected one of"), std::string::npos)
+      << set.err;
+  EXPECT_NE(set.err.find("\n--set train.sed=1: unknown key; did you mean seed?"), std::string::npos)
+      << set.err;
   EXPECT_EQ(RunAt(fake, {"submit", "/nowhere.yaml"}).code, 4);
   EXPECT_EQ(RunAt(fake, {"submit", WriteJob(), "--set", "novalue"}).code, 2);
 }
@@ -129,7 +136,7 @@ TEST(ValidateTest, NeedsNoController) {
   const std::string path = WriteJob();
   const Ran valid = RunInProcess({"validate", path});
   EXPECT_EQ(valid.code, 0);
-  EXPECT_EQ(valid.out, path + ": valid\n");
+  EXPECT_EQ(valid.out, path + ": schema valid; cox plan also checks model and data\n");
   WriteJob("  sequence_len: 0\n");
   const Ran invalid = RunInProcess({"validate", path});
   EXPECT_EQ(invalid.code, 2);
@@ -173,7 +180,11 @@ TEST(DescribeTest, Text) {
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
   fake.RunSteps(id, 1);
   fake.Edit(id, [](v1::Job* job) {
-    job->mutable_planned_memory()->set_peak(64 << 20);
+    job->mutable_progress()->set_eta_seconds(75);
+    job->mutable_planned_memory()->set_weights(40 << 20);
+    job->mutable_planned_memory()->set_workspace(24 << 20);
+    *job->mutable_measured_memory() = job->planned_memory();
+    job->mutable_measured_memory()->set_peak(700 << 20);
     v1::CheckpointInfo* checkpoint = job->add_checkpoints();
     checkpoint->set_step(1);
     checkpoint->set_bytes(2048);
@@ -192,11 +203,14 @@ Created:       2026-01-02T03:00:53.678Z (3m12s ago)
 Progress
   step 1/4 (25.0 %), pass 0
   loss 4.000000, grad norm 1.250000, learning rate 0.0001, skipped steps 0
-  0 tokens, 0 tokens/s
+  evaluation loss -
+  0 tokens, - tokens/s
 
 Memory per rank
-            WEIGHTS   GRADIENTS   OPTIMIZER   ACTIVATIONS   WORKSPACE   PEAK
-  planned   0 B       0 B         0 B         0 B           0 B         64.0 MiB
+              WEIGHTS    GRADIENTS   OPTIMIZER   ACTIVATIONS   WORKSPACE   TOTAL
+  planned     40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
+  allocated   40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
+  process resident (with libraries): 700.0 MiB
 
 Checkpoints
   STEP   SIZE      EVAL-LOSS   AGE   DIRECTORY
@@ -213,6 +227,9 @@ Next
   cox resume tiny-000001
   cox step tiny-000001 -n 1
 )");
+  EXPECT_EQ(RunAt(fake, {"describe", "tiny", "-o", "wide"}).out,
+            RunAt(fake, {"describe", "tiny"}).out);
+  EXPECT_EQ(RunAt(fake, {"describe", "tiny", "-o", "name"}).code, 2);
   EXPECT_EQ(Json::parse(RunAt(fake, {"describe", "tiny", "-o", "json"}).out)["events"].size(), 4u);
 }
 
@@ -311,12 +328,16 @@ TEST(InspectTest, EveryRank) {
   const Ran ran = RunAt(fake, {"inspect", "tiny"});
   EXPECT_EQ(ran.out,
             "state RUNNING   step 8   loss 3.500000   grad norm 1.250000\n"
-            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     MEMORY     STEP   LOSS-SUM   "
+            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     ALLOCATED   RESIDENT   STEP   "
+            "LOSS-SUM   "
             "TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
-            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   8      350.0000   "
+            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   8      "
+            "350.0000   "
             "100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms\n"
-            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   64.0 MiB   -      -          -  "
+            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   -      - "
+            "         -  "
             "       -        -          -         -          -       -           -\n"
+            "RESIDENT: process resident (with libraries)\n"
             "rank 1: no answer within 2 s\n");
   EXPECT_EQ(
       Json::parse(
