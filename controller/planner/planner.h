@@ -15,9 +15,9 @@
 namespace coxswain::planner {
 
 // Sustained float32 rate of a whole training step, by FlopsPerToken, on one thread of a worker.
-// Source: two workers of one thread on AVX-512 cores held 45-60 GFLOP/s over jobs of the quickstart
-// (a large sgemm alone: 90-100); the lower end.
-inline constexpr double kFlopsPerSecondPerThread = 45e9;
+// Source: the quickstart on two workers of one AVX-512 thread, 7,600-8,000 tokens/s of 22.7 MFLOP:
+// 86-91 GFLOP/s each; two thirds of it, as a prediction should rather be too long.
+inline constexpr double kFlopsPerSecondPerThread = 60e9;
 
 struct WorkerResources {
   uint64_t memory_bytes = 0;  // per worker; 0: unknown, nothing is refused for memory

@@ -44,7 +44,7 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
         std::string("slots filled"), std::string("Global batch"),
         std::string("replicate 2 x shard 1"), std::string("recompute none"),
         std::string("  activations"), std::string("FLOP per token"), std::string("tokens/s"),
-        std::string("assuming 45 GFLOP/s per worker thread, 1 thread each"),
+        std::string("assuming 60 GFLOP/s per worker thread, 1 thread each"),
         std::string("(1 pass, "), std::string("Warning        something odd"),
         ToHex(planned_.hash).substr(0, 16)}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
