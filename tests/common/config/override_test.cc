@@ -67,7 +67,7 @@ TEST(YamlTreeTest, EmittedTextParsesToTheSameTree) {
   const std::string block = EmitBlockYaml(ParseYaml(yaml).root);
   EXPECT_EQ(block,
             "a: \"1\"\nb:\n  - \"x y\"\n  - \"q\\\"uo\\\\te\"\n  - -5\n  - \"\"\nc:\n  d: null\n"
-            "  \"e f\": {}\ng: \"line\\ntwo\\n\"\n");
+            "  \"e f\": {}\ng: \"line\\ntwo\"\n");
   EXPECT_EQ(EmitBlockYaml(ParseYaml(block).root), block);
   const std::string maps = "a:\n  - b: 1\n    c:\n      - - 2\n        - []\n  - d: x\n";
   EXPECT_EQ(EmitBlockYaml(ParseYaml(maps).root), maps);
