@@ -1,7 +1,10 @@
 #include "common/grpc_endpoint.h"
 
+#include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
+
+#include <atomic>
 
 #include "common/grpc_status.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
@@ -61,6 +64,49 @@ TEST(GrpcEndpointTest, PortInUseNamesTheAddressAndTheReason) {
   EXPECT_NE(refused.status().message().find(first.text()), std::string::npos);
   EXPECT_NE(refused.status().message().find("Address already in use"), std::string::npos)
       << refused.status();
+}
+
+class EchoService : public v1::Registry::CallbackService {
+  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* call,
+                                     const v1::RegisterRequest* request,
+                                     v1::RegisterResponse*) override {
+    bytes = request->ByteSizeLong();
+    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+ public:
+  std::atomic<size_t> bytes{0};
+};
+
+TEST(GrpcEndpointTest, MessagesAboveTheDefaultOfGrpcPassAndAboveOursAreRefused) {
+  SocketAddress address{"127.0.0.1", 0};
+  EchoService service;
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  auto server = StartServer(&builder, &address, grpc::InsecureServerCredentials());
+  ASSERT_TRUE(server.ok()) << server.status();
+  // The second channel has no limit of its own: the server must refuse.
+  grpc::ChannelArguments unlimited;
+  unlimited.SetMaxSendMessageSize(-1);
+  for (const auto& channel :
+       {NewChannel(address.text(), grpc::InsecureChannelCredentials()),
+        grpc::CreateCustomChannel(address.text(), grpc::InsecureChannelCredentials(), unlimited)}) {
+    auto stub = v1::Registry::NewStub(channel);
+    v1::RegisterRequest request;
+    v1::RegisterResponse response;
+    request.set_host(std::string(5 << 20, 'x'));
+    grpc::ClientContext large;
+    const grpc::Status passed = stub->Register(&large, request, &response);
+    EXPECT_TRUE(passed.ok()) << passed.error_message();
+    EXPECT_EQ(service.bytes, request.ByteSizeLong());
+    request.set_host(std::string(kMaxMessageBytes, 'x'));  // and its tag and length
+    grpc::ClientContext above;
+    EXPECT_EQ(stub->Register(&above, request, &response).error_code(),
+              grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_LT(service.bytes, size_t{kMaxMessageBytes});
+  }
 }
 
 TEST(GrpcStatusTest, CodesAndMessagesSurviveBothWays) {
