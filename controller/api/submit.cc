@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -43,29 +44,52 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
   return row;
 }
 
-absl::StatusOr<v1::Job> Decide(Context& context, const v1::SubmitRequest& request) {
-  const std::string body_hash = BodyHash(request);
-  if (!request.idempotency_key().empty()) {
-    ASSIGN_OR_RETURN(const std::optional<store::KeyRow> known,
-                     context.deps.journal->store()->FindKey(request.idempotency_key()));
-    if (known.has_value()) {
-      if (known->body_hash != body_hash) {
-        return absl::AlreadyExistsError(
-            absl::StrCat("idempotency key '", request.idempotency_key(),
-                         "' was used with another body, for job ", known->job));
-      }
-      ASSIGN_OR_RETURN(driver::JobDriver * job, context.jobs->Find(known->job));
-      return job->job();
-    }
+// The job that an earlier request with this idempotency key made; null: none.
+absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitRequest& request) {
+  if (request.idempotency_key().empty()) return nullptr;
+  ASSIGN_OR_RETURN(const std::optional<store::KeyRow> known,
+                   context.deps.journal->store()->FindKey(request.idempotency_key()));
+  if (!known.has_value()) return nullptr;
+  if (known->body_hash != BodyHash(request)) {
+    return absl::AlreadyExistsError(absl::StrCat("idempotency key '", request.idempotency_key(),
+                                                 "' was used with another body, for job ",
+                                                 known->job));
   }
-  const config::ParsedJob parsed =
-      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
-  if (!parsed.errors.empty()) {
-    std::string errors = config::FormatErrors(
-        parsed.errors, request.yaml_path().empty() ? "job.yaml" : request.yaml_path());
-    absl::StripTrailingAsciiWhitespace(&errors);
-    return absl::InvalidArgumentError(errors);
+  return context.jobs->Find(known->job);
+}
+
+// Existence only: what the files hold is read when the job is prepared. Runs on the pool.
+absl::Status CheckModel(Files* files, const std::string& model) {
+  const std::string what_to_do = ": spec.base_model must be a model's directory on the controller";
+  if (!files->Exists(model + "/config.json")) {
+    return absl::NotFoundError(absl::StrCat("no file ", model, "/config.json", what_to_do));
   }
+  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(model));
+  for (const FileEntry& entry : entries) {
+    if (entry.name.ends_with(".safetensors")) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("no *.safetensors file in ", model, what_to_do));
+}
+
+// Two jobs that have not ended never share an output directory.
+absl::Status CheckOutput(Context& context, const std::string& output_dir) {
+  for (driver::JobDriver* job : context.jobs->NewestFirst()) {
+    if (state::IsTerminal(job->phase()) || job->spec().output_dir != output_dir) continue;
+    const std::string& id = job->job().id();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint.output_dir ", output_dir, " belongs to job ", id, ", which is ",
+        std::string(state::PhaseName(job->phase())), ": wait until it has ended, cancel it (cox ",
+        "cancel ", id, "), or give another checkpoint.output_dir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& request,
+                               const config::ParsedJob& parsed) {
+  // Asked again: another request may have been accepted while the model was looked at.
+  ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request));
+  if (known != nullptr) return known->job();
+  RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir));
   store::JobRow row = NewRow(context, request, parsed);
   v1::JobEvent event;
   event.set_job(row.job.id());
@@ -81,7 +105,7 @@ absl::StatusOr<v1::Job> Decide(Context& context, const v1::SubmitRequest& reques
   mine.jobs.push_back(row);
   mine.events.push_back(std::move(event));
   if (!request.idempotency_key().empty()) {
-    mine.keys.push_back({request.idempotency_key(), body_hash, row.job.id()});
+    mine.keys.push_back({request.idempotency_key(), BodyHash(request), row.job.id()});
   }
   batch = std::move(mine);
   if (absl::Status status = context.deps.journal->Flush(); !status.ok()) {
@@ -105,7 +129,28 @@ std::string BaseDirectory(const std::string& yaml_path) {
 }
 
 void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply) {
-  reply(Decide(context, request));
+  const absl::StatusOr<driver::JobDriver*> known = FindKnown(context, request);
+  if (!known.ok() || *known != nullptr) {
+    reply(known.ok() ? absl::StatusOr<v1::Job>((*known)->job()) : known.status());
+    return;
+  }
+  const config::ParsedJob parsed =
+      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
+  if (!parsed.errors.empty()) {
+    std::string errors = config::FormatErrors(
+        parsed.errors, request.yaml_path().empty() ? "job.yaml" : request.yaml_path());
+    absl::StripTrailingAsciiWhitespace(&errors);
+    reply(absl::InvalidArgumentError(errors));
+    return;
+  }
+  auto checked = std::make_shared<absl::Status>();
+  context.deps.loop->Offload(
+      [files = context.deps.files, model = parsed.spec.model_path, checked] {
+        *checked = CheckModel(files, model);
+      },
+      [&context, request, reply, parsed, checked] {
+        reply(checked->ok() ? Accept(context, request, parsed) : *checked);
+      });
 }
 
 }  // namespace coxswain::api

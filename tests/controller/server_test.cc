@@ -42,9 +42,14 @@ class ServerTest : public testing::Test {
   std::shared_ptr<grpc::Channel> Dial() {
     return grpc::CreateChannel(Endpoint(), grpc::InsecureChannelCredentials());
   }
-  static std::string Yaml() {
+  // Its model has the files that Submit asks for, and nothing in them.
+  std::string Yaml() const {
+    const std::string model = directory_ + "/model";
+    std::filesystem::create_directories(model);
+    std::ofstream(model + "/config.json") << "{}";
+    std::ofstream(model + "/model.safetensors") << "";
     return "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: j}\nspec:\n"
-           "  base_model: /none\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
+           "  base_model: " + model + "\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
            "  train: {max_steps: 2}\n  checkpoint: {output_dir: /none/out}\n";
   }
   // Starts the real binary; stdout and stderr go to `log`.
@@ -111,6 +116,42 @@ int Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& ser
   return out.size() >= 2 ? out[1] : 0;
 }
 
+// The answer to list_services of grpc.reflection.v1alpha, as bytes: names are readable in it.
+std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
+  const grpc::Slice slice(std::string("\x3a\x01*"));  // field 7, list_services: "*"
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareCall(
+      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(&call);
+  queue.Next(&tag, &ok);
+  call->WriteLast(request, grpc::WriteOptions(), &call);
+  queue.Next(&tag, &ok);
+  call->Read(&response, &call);
+  queue.Next(&tag, &ok);
+  grpc::Status status;
+  call->Finish(&status, &call);
+  queue.Next(&tag, &ok);
+  grpc::Slice whole;
+  if (!response.Valid() || !response.DumpToSingleSlice(&whole).ok()) return status.error_message();
+  return std::string(reinterpret_cast<const char*>(whole.begin()), whole.size());
+}
+
+TEST_F(ServerTest, ReflectionListsTheServices) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string services = ListServices(Dial());
+  for (const char* name : {"coxswain.v1.Jobs", "coxswain.v1.Registry", "grpc.health.v1.Health"}) {
+    EXPECT_NE(services.find(name), std::string::npos) << name << " in " << services;
+  }
+}
+
 TEST_F(ServerTest, ServesJobsOverGrpcAndSaysThatItIsHealthy) {
   auto server = Server::Start(flags_);
   ASSERT_TRUE(server.ok()) << server.status();
@@ -131,14 +172,15 @@ TEST_F(ServerTest, ServesJobsOverGrpcAndSaysThatItIsHealthy) {
   v1::JobState last = v1::JOB_STATE_UNSPECIFIED;
   while (reader->Read(&event)) last = event.state();
   EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(last, v1::JOB_STATE_FAILED);  // /none has no model
+  EXPECT_EQ(last, v1::JOB_STATE_FAILED);  // config.json is empty
 
   v1::GetRequest get;
   get.set_job("j");
   grpc::ClientContext get_context;
   ASSERT_TRUE(stub->Get(&get_context, get, &job).ok());
   EXPECT_EQ(job.error().kind(), v1::ERROR_KIND_USER);
-  EXPECT_NE(job.error().message().find("/none"), std::string::npos);
+  EXPECT_NE(job.error().message().find("config.json"), std::string::npos)
+      << job.error().message();
 
   EXPECT_EQ(Health(channel, ""), 1);
   EXPECT_EQ(Health(channel, "coxswain.v1.Jobs"), 1);
@@ -181,6 +223,17 @@ TEST_F(ServerTest, RefusesAWorkerOfAnotherBuildWithBothValues) {
   const grpc::Status status = stub->Register(&context, hello, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_NE(status.error_message().find("protocol 2, the controller 1"), std::string::npos);
+
+  hello.mutable_build()->set_protocol(kWireProtocol);
+  hello.mutable_build()->set_version(std::string(BuildVersion()));
+  hello.mutable_build()->set_commit("another");
+  grpc::ClientContext again;
+  const grpc::Status commit = stub->Register(&again, hello, &response);
+  EXPECT_EQ(commit.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(commit.error_message().find("commit another, the controller " +
+                                        std::string(BuildCommit())),
+            std::string::npos)
+      << commit.error_message();
 }
 
 TEST_F(ServerTest, AnAddressBeyondLoopbackWithoutCertificatesIsRefusedByFlagNames) {

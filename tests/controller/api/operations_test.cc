@@ -35,7 +35,12 @@ class OperationsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
 
-  OperationsTest() : sim_(Options()) { Wire(); }
+  OperationsTest() : sim_(Options()) {
+    EXPECT_TRUE(sim_.files().MakeDirs("/model").ok());
+    EXPECT_TRUE(sim_.files().WriteDurably("/model/config.json", "{}").ok());
+    EXPECT_TRUE(sim_.files().WriteDurably("/model/model.safetensors", "").ok());
+    Wire();
+  }
   static sim::Simulation::Options Options() {
     sim::Simulation::Options options;
     options.network.step_ms = 500;
@@ -99,7 +104,7 @@ TEST_F(OperationsTest, SubmitIsDurableAndIdempotent) {
   EXPECT_TRUE(first.id().starts_with("a-"));
   EXPECT_EQ(Call(Submit, SubmitOf("a", "key"))->id(), first.id());
   EXPECT_EQ(Call(Submit, SubmitOf("b", "key")).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_NE(Call(Submit, SubmitOf("a"))->id(), first.id());
+  EXPECT_NE(Call(Submit, SubmitOf("b"))->id(), first.id());
   EXPECT_EQ(sim_.store().Jobs()->size(), 2u);
 }
 
@@ -132,6 +137,33 @@ TEST_F(OperationsTest, SubmitThatCannotBeStoredIsNotAccepted) {
   EXPECT_TRUE(Call(Submit, SubmitOf("a", "key")).ok());
 }
 
+TEST_F(OperationsTest, SubmitOfAModelThatIsNotThereIsRefusedBeforeItQueues) {
+  ASSERT_TRUE(sim_.files().RemoveAll("/model/model.safetensors").ok());
+  absl::Status status = Call(Submit, SubmitOf("a")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("no *.safetensors file in /model"), absl::string_view::npos);
+  ASSERT_TRUE(sim_.files().RemoveAll("/model").ok());
+  status = Call(Submit, SubmitOf("a")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("/model/config.json"), absl::string_view::npos);
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+}
+
+TEST_F(OperationsTest, SubmitIntoTheOutputOfAJobThatHasNotEndedIsRefused) {
+  const std::string id = Call(Submit, SubmitOf("a", "key"))->id();
+  const absl::Status status = Call(Submit, SubmitOf("a")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("/out/a belongs to job " + id), absl::string_view::npos);
+  EXPECT_NE(status.message().find("cox cancel " + id), absl::string_view::npos);
+  EXPECT_EQ(Call(Submit, SubmitOf("a", "key"))->id(), id);
+  EXPECT_EQ(sim_.store().Jobs()->size(), 1u);
+  ASSERT_TRUE(Call(Cancel, Named<v1::CancelRequest>(id)).ok());
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  const absl::Status ended = Call(Resume, Named<v1::ResumeRequest>(id)).status();
+  EXPECT_EQ(ended.message(), "job " + id + " is CANCELLED: it has ended; submit it again");
+  EXPECT_TRUE(Call(Submit, SubmitOf("a")).ok());
+}
+
 TEST_F(OperationsTest, ValidateListsErrorsAndStoresNothing) {
   v1::ValidateRequest request;
   request.set_yaml("kind: Wrong\n");
@@ -151,7 +183,9 @@ TEST_F(OperationsTest, PlanRunsOffTheLoopAndRefusesABadFile) {
 
 TEST_F(OperationsTest, GetFindsByIdPrefixAndName) {
   const std::string a = Call(Submit, SubmitOf("same"))->id();
-  const std::string b = Call(Submit, SubmitOf("same"))->id();
+  v1::SubmitRequest elsewhere = SubmitOf("same");
+  elsewhere.set_yaml(sim::JobYaml({.name = "same", .output_dir = "/out/elsewhere"}));
+  const std::string b = Call(Submit, elsewhere)->id();
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>(a))->id(), a);
   const absl::Status both = Call(Get, Named<v1::GetRequest>("same")).status();
   EXPECT_EQ(both.code(), absl::StatusCode::kInvalidArgument);
