@@ -24,6 +24,8 @@ struct Gang {
   uint64_t epoch = 0;
   std::string plan_hash;   // 32 bytes
   std::string plan_bytes;
+  double flops_per_token = 0;    // of the plan
+  int64_t micro_batch_bins = 1;
   std::vector<Rank> ranks;
   state::GangStatus status;
   std::string fingerprint;  // equal on all ranks, empty until prepared

@@ -96,6 +96,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   start_state_ = draft->resume ? draft->resume->manifest.run : RunState();
   gang_->plan_bytes = draft->plan.bytes;
   gang_->plan_hash = draft->plan.hash;
+  gang_->flops_per_token = draft->plan.flops_per_token;
+  gang_->micro_batch_bins = draft->plan.micro_batch_bins;
   if (draft->resume) {
     for (const std::string& warning : draft->resume->warnings) {
       record_.AddEvent("Warning", warning, nlohmann::json::object());

@@ -201,6 +201,8 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   request.trainer_state = TrainerStateJson({.spec = spec_,
                                             .curriculum = *curriculum_,
                                             .run = manifest.run,
+                                            .flops_per_token = gang_->flops_per_token,
+                                            .micro_batch_bins = gang_->micro_batch_bins,
                                             .steps = steps.ok() ? *steps
                                                                 : std::vector<store::StepRow>()});
   CheckpointSaver::Done done;

@@ -38,6 +38,8 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   plan.hash = std::move(planned.hash);
   plan.advice = std::move(planned.advice);
   const planner::Estimate& estimate = planned.estimate;
+  plan.flops_per_token = estimate.flops_per_token;
+  plan.micro_batch_bins = planned.plan.micro_batch_bins;
   plan.memory.set_weights(estimate.weights);
   plan.memory.set_gradients(estimate.gradients);
   plan.memory.set_optimizer(estimate.optimizer);

@@ -25,6 +25,8 @@ struct GangPlan {
   std::string hash;         // SHA-256 of bytes, 32 bytes
   v1::MemoryBytes memory;   // per rank
   std::vector<std::string> advice;
+  double flops_per_token = 0;      // forward and backward
+  int64_t micro_batch_bins = 1;
 };
 
 struct PlanInput {

@@ -16,13 +16,14 @@ constexpr char kFormat[] = "coxswain-checkpoint/1";
 json RunJson(const RunState& run) {
   json evals = json::array();
   for (const EvalPoint& point : run.evals) {
-    evals.push_back({{"step", point.step}, {"loss", point.loss}});
+    evals.push_back({{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}});
   }
   json out = {{"step", run.step},
               {"applied_updates", run.applied_updates},
               {"tokens", run.tokens},
               {"loss", run.loss},
               {"grad_norm", run.grad_norm},
+              {"seconds", run.seconds},
               {"evals", std::move(evals)},
               {"early_stop", {{"without_improvement", run.early_stop.without_improvement}}},
               {"skipped",
@@ -30,7 +31,8 @@ json RunJson(const RunState& run) {
                 {"in_a_row", run.skipped.in_a_row},
                 {"recent", run.skipped.recent}}}};
   if (run.early_stop.best) {
-    out["best"] = {{"step", run.early_stop.best->step}, {"loss", run.early_stop.best->loss}};
+    const EvalPoint& best = *run.early_stop.best;
+    out["best"] = {{"step", best.step}, {"loss", best.loss}, {"seconds", best.seconds}};
   }
   return out;
 }
@@ -47,10 +49,14 @@ RunState RunFromJson(const json& in) {
   run.tokens = in.at("tokens");
   run.loss = NumberOrNan(in.at("loss"));
   run.grad_norm = NumberOrNan(in.at("grad_norm"));
-  for (const json& point : in.at("evals")) run.evals.push_back({point.at("step"), point.at("loss")});
+  run.seconds = in.at("seconds");
+  for (const json& point : in.at("evals")) {
+    run.evals.push_back({point.at("step"), point.at("loss"), point.at("seconds")});
+  }
   run.early_stop.without_improvement = in.at("early_stop").at("without_improvement");
   if (in.contains("best")) {
-    run.early_stop.best = EvalPoint{in.at("best").at("step"), in.at("best").at("loss")};
+    const json& best = in.at("best");
+    run.early_stop.best = EvalPoint{best.at("step"), best.at("loss"), best.at("seconds")};
   }
   const json& skipped = in.at("skipped");
   run.skipped.total = skipped.at("total");

@@ -13,6 +13,7 @@ namespace coxswain::driver {
 struct EvalPoint {
   int64_t step = 0;  // finished steps
   double loss = 0;   // mean over the targets of the evaluation set
+  double seconds = 0;
   bool operator==(const EvalPoint&) const = default;
 };
 
@@ -52,6 +53,7 @@ struct RunState {
   int64_t tokens = 0;           // trained in the surviving lineage
   double loss = 0;              // of the last finished step, 0 before the first
   double grad_norm = 0;
+  double seconds = 0;           // of all steps and evaluations of the lineage
   EarlyStop early_stop;
   SkippedSteps skipped;
   std::vector<EvalPoint> evals;

@@ -232,6 +232,7 @@ void StepRun::CompleteTrain(const InFlight& command) {
   state_.tokens += result->tokens;
   state_.loss = result->loss;
   state_.grad_norm = result->grad_norm;
+  state_.seconds += timing_.last_seconds();
   state_.applied_updates += result->applied;
   state_.skipped.Add(result->step, !result->applied);
   if (!result->applied) {
@@ -255,12 +256,17 @@ void StepRun::CompleteEval(const InFlight& command) {
     GiveUp(added);
     return;
   }
+  if (eval_began_ns_ < 0) eval_began_ns_ = std::max(last_commit_ns_, command.sent_ns);
   if (!command.last_part) return;
   const EvalSum sum = std::exchange(eval_sum_, EvalSum());
   eval_outstanding_ = false;
   last_commit_ns_ = deps_.loop->clock().NowNs();
+  const double seconds =
+      static_cast<double>(last_commit_ns_ - std::exchange(eval_began_ns_, -1)) * 1e-9;
   const EvalPoint point{command.step,
-                        sum.targets > 0 ? sum.loss_sum / static_cast<double>(sum.targets) : 0.0};
+                        sum.targets > 0 ? sum.loss_sum / static_cast<double>(sum.targets) : 0.0,
+                        seconds};
+  state_.seconds += seconds;
   state_.evals.push_back(point);
   const bool is_best = state_.early_stop.Add(point);
   events_.on_eval(point, is_best);

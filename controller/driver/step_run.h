@@ -92,6 +92,7 @@ class StepRun {
   size_t next_eval_part_ = 0;
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
+  int64_t eval_began_ns_ = -1;  // of the evaluation in progress, -1: none
   bool saving_ = false;
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
 

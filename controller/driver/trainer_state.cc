@@ -1,6 +1,7 @@
 #include "controller/driver/trainer_state.h"
 
 #include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "controller/driver/checkpoint_files.h"
@@ -13,14 +14,55 @@ using nlohmann::json;
 // A number JSON can carry: null for NaN and infinity.
 json Number(uint64_t bits) { return json(std::bit_cast<double>(bits)); }
 
+double Rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+double TotalFlops(const TrainerStateInput& in) {
+  return in.flops_per_token * static_cast<double>(in.run.tokens);
+}
+
+json EvalEntry(const TrainerStateInput& in, const EvalPoint& eval, int64_t eval_bins,
+               int64_t eval_documents) {
+  return {{"epoch", in.curriculum.passes_after(eval.step)},
+          {"eval_loss", eval.loss},
+          {"eval_runtime", eval.seconds},
+          {"eval_samples_per_second", Rate(static_cast<double>(eval_documents), eval.seconds)},
+          {"eval_steps_per_second", Rate(static_cast<double>(eval_bins), eval.seconds)},
+          {"step", eval.step}};
+}
+
+json Summary(const TrainerStateInput& in) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const store::StepRow& row : in.steps) {
+    const double loss = std::bit_cast<double>(row.loss_bits);
+    if (row.step >= in.run.step || !std::isfinite(loss)) continue;
+    sum += loss;
+    ++count;
+  }
+  const double passes = in.curriculum.passes_after(in.run.step);
+  const double documents = static_cast<double>(in.curriculum.summary().documents()) * passes;
+  return {{"epoch", passes},
+          {"step", in.run.step},
+          {"total_flos", TotalFlops(in)},
+          {"train_loss", count > 0 ? json(sum / static_cast<double>(count)) : json()},
+          {"train_runtime", in.run.seconds},
+          {"train_samples_per_second", Rate(documents, in.run.seconds)},
+          {"train_steps_per_second", Rate(static_cast<double>(in.run.step), in.run.seconds)}};
+}
+
+bool IsComplete(const TrainerStateInput& in) {
+  return in.run.step >= in.curriculum.total_steps() ||
+         in.run.early_stop.Exhausted(in.spec.early_stopping_patience);
+}
+
 json LogHistory(const TrainerStateInput& in) {
   json history = json::array();
+  const int64_t eval_bins = static_cast<int64_t>(in.curriculum.eval_bins().size());
+  const int64_t eval_documents = in.curriculum.summary().eval_documents();
   auto eval = in.run.evals.begin();
   const auto add_evals_up_to = [&](int64_t step) {
     for (; eval != in.run.evals.end() && eval->step <= step; ++eval) {
-      history.push_back({{"epoch", in.curriculum.passes_after(eval->step)},
-                         {"eval_loss", eval->loss},
-                         {"step", eval->step}});
+      history.push_back(EvalEntry(in, *eval, eval_bins, eval_documents));
     }
   };
   add_evals_up_to(0);
@@ -36,6 +78,7 @@ json LogHistory(const TrainerStateInput& in) {
     }
     add_evals_up_to(finished);
   }
+  if (IsComplete(in)) history.push_back(Summary(in));
   return history;
 }
 
@@ -47,7 +90,7 @@ json Callbacks(const TrainerStateInput& in) {
           {"should_evaluate", false},
           {"should_log", false},
           {"should_save", true},
-          {"should_training_stop", in.run.step >= in.curriculum.total_steps()}}},
+          {"should_training_stop", IsComplete(in)}}},
         {"attributes", json::object()}}}};
   if (in.spec.early_stopping_patience) {
     callbacks["EarlyStoppingCallback"] = {
@@ -83,8 +126,8 @@ std::string TrainerStateJson(const TrainerStateInput& in) {
       {"num_train_epochs", total > 0 ? in.curriculum.pass_of_step(total - 1) + 1 : 0},
       {"save_steps", in.spec.save_steps},
       {"stateful_callbacks", Callbacks(in)},
-      {"total_flos", 0.0},
-      {"train_batch_size", in.spec.train.micro_batch_size.value_or(1)},
+      {"total_flos", TotalFlops(in)},
+      {"train_batch_size", in.micro_batch_bins},
       {"trial_name", nullptr},
       {"trial_params", nullptr}};
   return out.dump(2) + "\n";

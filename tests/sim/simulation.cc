@@ -64,7 +64,8 @@ Simulation::Simulation(Options options)
   };
   long_work_.plan = [](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
     const std::string bytes = "plan of " + input.job;
-    return driver::GangPlan{.bytes = bytes, .hash = Sha256(bytes), .memory = {}, .advice = {}};
+    return driver::GangPlan{.bytes = bytes, .hash = Sha256(bytes), .memory = {}, .advice = {},
+                            .flops_per_token = 1000, .micro_batch_bins = 2};
   };
   long_work_.export_artifacts =
       [this](const driver::ExportInput& input) -> absl::StatusOr<std::string> {

@@ -53,6 +53,7 @@ class SyntheticCurriculum : public driver::Curriculum {
   v1::DatasetSummary summary() const override {
     v1::DatasetSummary summary;
     summary.set_documents(shape_.steps * shape_.bins_per_step);
+    summary.set_eval_documents(2 * shape_.eval_bins);
     return summary;
   }
   std::vector<std::string> warnings() const override { return {}; }

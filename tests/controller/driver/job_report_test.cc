@@ -5,7 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "common/logging.h"
+#include "controller/driver/checkpoint_files.h"
 #include "tests/sim/simulation.h"
 
 namespace coxswain::sim {
@@ -112,6 +114,43 @@ TEST_F(JobReportTest, TheLogHasALineOfEveryLoggedStep) {
     }
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
+// Source: notes/ecosystem.md 2.6.
+TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto read = [&](int64_t step) {
+    return nlohmann::json::parse(*sim.files().Read(absl::StrCat(
+        driver::CheckpointDirectory("/out/job", step), "/trainer_state.json")));
+  };
+  const auto state = read(12);
+  const double tokens = state.at("num_input_tokens_seen");
+  EXPECT_EQ(tokens, static_cast<double>(sim.Job(id).progress().tokens()));
+  EXPECT_EQ(state.at("total_flos"), 1000 * tokens);
+  EXPECT_EQ(state.at("train_batch_size"), 2);
+  double sum = 0, steps = 0, evaluations = 0, eval_seconds = 0;
+  for (const auto& entry : state.at("log_history")) {
+    if (entry.contains("loss")) sum += entry.at("loss").get<double>(), ++steps;
+    if (!entry.contains("eval_loss")) continue;
+    ++evaluations;
+    const double seconds = entry.at("eval_runtime");
+    EXPECT_GT(seconds, 0);
+    eval_seconds += seconds;
+    EXPECT_DOUBLE_EQ(entry.at("eval_steps_per_second"), 3 / seconds);
+    EXPECT_DOUBLE_EQ(entry.at("eval_samples_per_second"), 6 / seconds);
+  }
+  EXPECT_EQ(steps, 12);
+  EXPECT_EQ(evaluations, 4);
+  const auto& last = state.at("log_history").back();
+  const double runtime = last.at("train_runtime");
+  EXPECT_GT(runtime, eval_seconds);
+  EXPECT_DOUBLE_EQ(last.at("train_steps_per_second"), 12 / runtime);
+  EXPECT_DOUBLE_EQ(last.at("train_samples_per_second"), 48 / runtime);
+  EXPECT_DOUBLE_EQ(last.at("train_loss"), sum / 12);
+  EXPECT_EQ(last.at("total_flos"), state.at("total_flos"));
+  EXPECT_FALSE(read(9).at("log_history").back().contains("train_runtime"));
 }
 
 TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
