@@ -3,8 +3,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <string>
 
 #include "common/grpc_status.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
@@ -107,6 +112,26 @@ TEST(GrpcEndpointTest, MessagesAboveTheDefaultOfGrpcPassAndAboveOursAreRefused) 
               grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_LT(service.bytes, size_t{kMaxMessageBytes});
   }
+}
+
+// A peer whose kernel accepted the connection but whose process has not spoken yet is waited for.
+TEST(GrpcEndpointTest, SlowPeerIsNotGivenUpWithinASecond) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 4), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const auto channel = NewChannel("127.0.0.1:" + std::to_string(ntohs(address.sin_port)),
+                                  grpc::InsecureChannelCredentials(), /*own_connection=*/true);
+  ASSERT_EQ(channel->GetState(/*try_to_connect=*/true), GRPC_CHANNEL_IDLE);
+  const auto soon = std::chrono::system_clock::now() + std::chrono::seconds(1);
+  channel->WaitForStateChange(GRPC_CHANNEL_IDLE, soon);
+  channel->WaitForStateChange(GRPC_CHANNEL_CONNECTING, soon);
+  EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_CONNECTING);
+  ::close(listener);
 }
 
 TEST(GrpcStatusTest, CodesAndMessagesSurviveBothWays) {

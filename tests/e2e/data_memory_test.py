@@ -20,14 +20,6 @@ class DataMemoryTest(Cluster):
                 f.write(records.replace(b'"instruction": "', b'"instruction": "%d. ' % copy))
                 copy += 1
 
-    def state(self, job):
-        """A host busy with gigabytes of dirty pages may keep one call waiting past its deadline: ask again."""
-        result = self.cox('get', job, '-o', 'json', check=None)
-        if result.returncode == 5:
-            print('the controller did not answer in time once')
-            return 'PREPARING'
-        return json.loads(result.stdout)['state']
-
     def test_controller_memory_is_flat(self):
         controller = self.start_controller()
         data = os.path.join(self.dir, 'large.jsonl')
