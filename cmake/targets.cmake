@@ -5,7 +5,7 @@ set(COXSWAIN_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wno-unused-parameter)
 
 function(_coxswain_common target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE ${COXSWAIN_WARNINGS})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${COXSWAIN_WARNINGS}>)
 endfunction()
 
 # coxswain_library(NAME x SRCS ... HDRS ... DEPS ...) makes coxswain_x and the alias coxswain::x.

@@ -10,6 +10,7 @@
 #define COXSWAIN_KERNELS_ATTENTION_H_
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
@@ -18,25 +19,40 @@ namespace coxswain::kernels {
 
 struct AttentionSpec {
   DType dtype = DType::kFloat32;
-  int64_t num_heads = 0;     // nq, a multiple of nkv
-  int64_t num_kv_heads = 0;  // nkv
-  int64_t head_dim = 0;      // hd
-  int64_t window = 0;        // last positions visible, itself included; 0: all before
-  float scale = 0.0f;        // usually 1/sqrt(hd)
+  int64_t num_heads = 0;      // nq, a multiple of nkv
+  int64_t num_kv_heads = 0;   // nkv
+  int64_t head_dim = 0;       // hd
+  int64_t window = 0;         // last positions visible, itself included; 0: all before
+  float scale = 0.0f;         // usually 1/sqrt(hd)
+  float softcap = 0.0f;       // c > 0: S = c tanh(S / c) before the softmax; 0: none
+  bool deterministic = true;  // false: the backward may differ in its last bits between runs
 };
 bool AttentionSupports(const AttentionSpec& spec);
 
-// Extents that Prepare knows: at most so many tokens, and no document longer than that.
-int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
-                                       int64_t max_document_length);
-int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
-                                        int64_t max_document_length);
+// Extents that Prepare knows: at most so many tokens and documents, none longer than max_length.
+struct AttentionExtents {
+  int64_t tokens = 0;
+  int64_t documents = 0;
+  int64_t max_length = 0;
+  bool dense = false;            // see Documents
+  int64_t workspace_budget = 0;  // bytes; 0: no bound. An algorithm that needs more is not chosen
+};
+// Chooses the algorithms of a spec (CUDA: builds plans, a second each, remembered), so that no
+// launch with these extents builds anything. Returns a line for the log: what was chosen and why.
+// Throws std::invalid_argument naming need and budget when nothing fits.
+std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
+                             Stream* stream);
+int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents);
+int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents);
 
 // The documents of a micro-batch, back to back.
 struct Documents {
   int64_t count = 0;                    // n
   const int32_t* cu_seqlens = nullptr;  // [n + 1], 0 = cu[0] <= ... <= cu[n] = T; length 0 allowed
   int64_t max_length = 0;               // bound on every document's length
+  // Promise: document i is rows [i max_length, (i + 1) max_length), so T = n max_length, and what
+  // cu_seqlens says is the same. Lets CUDA take a plan for equal lengths.
+  bool dense = false;
 };
 
 struct AttentionForwardArgs {
@@ -45,7 +61,7 @@ struct AttentionForwardArgs {
   Documents documents = {};
   const void* qkv = nullptr;  // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
   void* out = nullptr;        // [T, nq hd]
-  float* lse = nullptr;       // [nq, T], saved for backward
+  float* lse = nullptr;       // nq T floats, saved for backward; their order is the algorithm's
   Workspace workspace = {};
 };
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
@@ -56,7 +72,7 @@ struct AttentionBackwardArgs {
   Documents documents = {};
   const void* qkv = nullptr;   // [T, (nq + 2 nkv) hd], as forward read it
   const void* out = nullptr;   // [T, nq hd]
-  const float* lse = nullptr;  // [nq, T]
+  const float* lse = nullptr;  // as forward with the same spec and documents wrote it
   const void* dout = nullptr;  // [T, nq hd]
   void* dqkv = nullptr;        // [T, (nq + 2 nkv) hd], overwritten; not qkv
   Workspace workspace = {};

@@ -2,6 +2,7 @@
 // lse = log sum exp z, smoothing e, z-loss weight c and target y:
 //   nll = lse - z_y;  loss = (1 - e) nll + e mean_v(lse - z_v) + c lse^2
 //   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale; p_y - 1 is formed in float32.
+// With softcap k: z = k tanh(logit/k), and the gradient of the logit is dz (1 - (z/k)^2).
 // An ignored row has loss 0, nll 0 and gradient 0, whatever its logits.
 // Source: torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
 #ifndef COXSWAIN_KERNELS_CROSS_ENTROPY_H_
@@ -21,6 +22,7 @@ struct CrossEntropySpec {
   int64_t vocab = 0;              // V
   float label_smoothing = 0.0f;   // e, in [0, 1)
   float z_loss = 0.0f;            // c, >= 0
+  float softcap = 0.0f;           // k > 0: z = k tanh(logit / k); 0: none
 };
 bool CrossEntropySupports(const CrossEntropySpec& spec);
 

@@ -5,6 +5,7 @@
 #define COXSWAIN_KERNELS_GEMM_H_
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
@@ -18,6 +19,20 @@ struct GemmSpec {
   bool transpose_b = false;
 };
 bool GemmSupports(const GemmSpec& spec);
+
+// Scratch that makes every algorithm available; less is allowed and narrows the choice.
+int64_t GemmWorkspaceBytes();
+
+// CUDA: while tuning is on, the first launch of each shape times the candidates on its own operands
+// (C may be left with any value) and the fastest is used from then on; while it is off, a shape not
+// seen before takes the heuristic's first choice. Nothing on the CPU.
+void SetGemmTuning(bool on);
+// The choices made so far as JSON {"device": ..., "library": ..., "gemms": [...]}; "" on the CPU.
+// Same table, device and library: same bits.
+std::string GemmTable();
+// Makes the choices of a table that GemmTable wrote; shapes in it are not tuned again. Ignores one
+// of another device or library and returns false.
+bool LoadGemmTable(const std::string& table);
 
 // Row-major. An extent of 0 is allowed: k = 0 leaves beta C (+ bias). With beta 0, C is not read.
 struct GemmArgs {

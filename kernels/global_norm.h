@@ -13,7 +13,10 @@ namespace coxswain::kernels {
 struct NormTensor {
   const void* data = nullptr;
   int64_t elements = 0;
+  int64_t first_chunk = 0;  // TensorChunks of all tensors before it in the list (adamw.h)
+  DType dtype = DType::kFloat32;
 };
+static_assert(sizeof(NormTensor) == 32);
 
 struct NormSums {
   double sum_squares = 0.0;  // non-finite elements propagate
@@ -21,19 +24,15 @@ struct NormSums {
                              // numbers travel in one all-reduce
 };
 
-struct GlobalNormSpec {
-  DType dtype = DType::kFloat32;  // of every tensor
-};
-bool GlobalNormSupports(const GlobalNormSpec& spec);
+bool GlobalNormSupports(DType dtype);
 
-int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t tensors,
-                                 int64_t total_elements);
+int64_t GlobalNormWorkspaceBytes(int64_t chunks);
 
 // Squares are added in double, in fixed blocks in table order: the bits depend on the list only.
 struct GlobalNormArgs {
-  GlobalNormSpec spec = {};
-  const NormTensor* tensors = nullptr;  // [count], device memory
+  const NormTensor* tensors = nullptr;  // [count] of a list in device memory, not always its start
   int64_t count = 0;
+  int64_t chunks = 0;        // of these tensors
   NormSums* sums = nullptr;  // overwritten, device memory
   Workspace workspace = {};
 };

@@ -41,7 +41,10 @@ struct LoraLinearForwardArgs {
   const void* a = nullptr;                                       // [g r, K]: A_0, A_1, ...
   const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r]
   void* h = nullptr;                                             // [T, g r], saved for backward
-  void* y = nullptr;                                             // [T, ldy], slices accumulated
+  // [T, ldy], slices accumulated. With accumulate_y false they are overwritten: the members then
+  // cover every column of y and the product with W comes second, with beta 1.
+  void* y = nullptr;
+  bool accumulate_y = true;
   Workspace workspace = {};
 };
 void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream);
@@ -57,7 +60,8 @@ struct LoraLinearBackwardArgs {
   const void* dy = nullptr;                                 // [T, ldy]
   void* da = nullptr;                                       // [g r, K], accumulated
   void* db[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r], accumulated
-  void* dx = nullptr;  // [T, K], accumulated; null: x needs no gradient
+  void* dx = nullptr;         // [T, K], accumulated; null: x needs no gradient
+  bool accumulate_dx = true;  // false: overwritten
   Workspace workspace = {};
 };
 void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream);

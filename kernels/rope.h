@@ -1,4 +1,5 @@
-// Rotary position embedding, half-split layout: (a, b) = (x[:hd/2], x[hd/2:]) of each head,
+// Rotary position embedding. Half-split layout: (a, b) = (x[:hd/2], x[hd/2:]) of each head;
+// interleaved: (a, b) = (x[0::2], x[1::2]);
 //   a' = a cos - b sin;  b' = b cos + a sin;  the backward turns by the opposite angle.
 // Source: Su et al., "RoFormer", 2021; transformers rotate_half and modeling_rope_utils.
 #ifndef COXSWAIN_KERNELS_ROPE_H_
@@ -39,6 +40,7 @@ struct RopeSpec {
   int64_t num_heads = 0;          // nq
   int64_t num_kv_heads = 0;       // nkv
   int64_t head_dim = 0;           // hd, even
+  bool interleaved = false;
 };
 bool RopeSupports(const RopeSpec& spec);
 

@@ -237,8 +237,9 @@ void BenchAttention(const Model& m, Table* table) {
                             .max_length = m.document};
   auto qkv = Values(m.tokens * m.row()), dqkv = qkv;
   auto out = Values(m.tokens * m.heads * m.head_dim), dout = out, lse = Values(m.tokens * m.heads);
-  std::vector<char> scratch(
-      static_cast<size_t>(AttentionBackwardWorkspaceBytes(spec, m.tokens, m.document)) + 64);
+  std::vector<char> scratch(static_cast<size_t>(AttentionBackwardWorkspaceBytes(
+                                spec, {.tokens = m.tokens, .max_length = m.document})) +
+                            64);
   const Workspace workspace{scratch.data(), static_cast<int64_t>(scratch.size())};
   const double product = 2 * scores * static_cast<double>(m.head_dim);
   table->Add(m, "attention forward", 0, 2 * product, [&] {
@@ -406,14 +407,17 @@ void BenchOptimizer(const Model& m, Table* table) {
   std::vector<float> v(static_cast<size_t>(n), 1.0f);
   const AdamWTensor tensor{.p = p.data(), .g = g.data(), .m = moment.data(), .v = v.data(), .n = n};
   OptimizerScalars scalars{.lr = 1e-6};
-  table->Add(m, "adamw 4M", 28.0 * static_cast<double>(n), 0,
-             [&] { AdamW({.tensors = &tensor, .count = 1, .scalars = &scalars}, nullptr); });
+  table->Add(m, "adamw 4M", 28.0 * static_cast<double>(n), 0, [&] {
+    AdamW({.tensors = &tensor, .count = 1, .chunks = TensorChunks(n), .scalars = &scalars},
+          nullptr);
+  });
   const NormTensor norm{.data = g.data(), .elements = n};
-  std::vector<char> scratch(static_cast<size_t>(GlobalNormWorkspaceBytes({}, 1, n)));
+  std::vector<char> scratch(static_cast<size_t>(GlobalNormWorkspaceBytes(TensorChunks(n))));
   NormSums sums;
   table->Add(m, "global_norm 4M", 4.0 * static_cast<double>(n), 0, [&] {
     GlobalNorm({.tensors = &norm,
                 .count = 1,
+                .chunks = TensorChunks(n),
                 .sums = &sums,
                 .workspace = {scratch.data(), static_cast<int64_t>(scratch.size())}},
                nullptr);

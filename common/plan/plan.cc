@@ -186,6 +186,18 @@ std::string SerializeDeterministic(const v1::Plan& message) {
 
 }  // namespace
 
+bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter) {
+  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
+  const bool tied = parameter.role == Role::kEmbedding && plan.model.tie_embeddings;
+  return plan.gradient_dtype == "bfloat16" && parameter.cols > 1 && !adapter && !tied;
+}
+
+bool HasMaster(const Plan& plan, const Parameter& parameter) {
+  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
+  return plan.compute_dtype == "bfloat16" && parameter.trainable() &&
+         (adapter || plan.master_dtype == "float32");
+}
+
 std::string SerializePlan(const Plan& plan) {
   v1::Plan message;
   ScalarsToProto(plan, &message);

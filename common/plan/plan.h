@@ -83,6 +83,7 @@ struct Lora {
 
 enum class MemoryClass : uint32_t {
   kWeights = 1, kGradients = 2, kOptimizer = 3, kActivations = 4, kWorkspace = 5,
+  kHost = 6,  // of the host, pageable; not device memory
 };
 
 // One allocation of the worker. The engine allocates each once at Prepare and nothing after.
@@ -110,17 +111,36 @@ struct Plan {
   int64_t sequence_len = 0;         // bin capacity, tokens
   int64_t micro_batch_bins = 1;     // bins of one micro-step
   int64_t max_documents_per_bin = 32;
-  std::string recompute = "none";   // "none" | "block"
+  // What backward computes again instead of keeping: "none"; "norm_swiglu": both norms' outputs and
+  // the gated product; "ffn": these and gate and up; "block": a whole segment of
+  // recompute_every blocks from its first input.
+  std::string recompute = "none";
+  int64_t recompute_every = 1;      // "block" only, 1 .. layers
   int64_t lm_head_chunk_tokens = 0; // rows of the logits buffer, > 0
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;       // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
-  std::string compute_dtype = "float32";
+  std::string device = "cpu";       // "cpu" | "cuda": whose worker runs it; decides buffer layout
+  std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
+  // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
+  // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep
+  // a float32 master always).
+  std::string master_dtype = "float32";
+  // "float32" | "bfloat16": of the gradients of matrices of the base model. Vectors, a tied
+  // embedding and adapters accumulate in float32 always (GradientDtype below).
+  std::string gradient_dtype = "float32";
+  bool attention_deterministic = true;
+  int64_t attention_workspace_bytes = int64_t{4} << 30;  // an algorithm that needs more is not taken
   std::vector<Buffer> buffers;
 
   int32_t world_size() const { return replicate * shard; }
   bool operator==(const Plan&) const = default;
 };
+
+// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master beside
+// its bfloat16 weights.
+bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter);
+bool HasMaster(const Plan& plan, const Parameter& parameter);
 
 // Deterministic serialised form and its inverse. Parse: InvalidArgument on garbage, an unknown
 // field, or a value outside its range.

@@ -15,7 +15,7 @@ using plan::MemoryClass;
 constexpr int64_t kFloat = 4;
 // Sizes of records that the kernels read from device memory (kernels/adamw.h,
 // kernels/global_norm.h).
-constexpr int64_t kAdamWTensorBytes = 56, kNormTensorBytes = 16, kScalarsBytes = 256;
+constexpr int64_t kAdamWTensorBytes = 80, kNormTensorBytes = 32, kScalarsBytes = 256;
 
 // Names as in the table's legend.
 struct Extents {

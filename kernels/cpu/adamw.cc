@@ -50,15 +50,16 @@ Coefficients MakeCoefficients(const OptimizerScalars& s, const AdamWTensor& tens
 
 }  // namespace
 
-bool AdamWSupports(const AdamWSpec& spec) {
-  return spec.dtype == DType::kFloat32 && spec.grad_dtype == DType::kFloat32;
+bool AdamWSupports(DType p_dtype, DType g_dtype, bool master) {
+  return p_dtype == DType::kFloat32 && g_dtype == DType::kFloat32 && !master;
 }
 
 void AdamW(const AdamWArgs& args, Stream* stream) {
-  cpu::RequireSupported(AdamWSupports(args.spec), "AdamW");
   if (args.scalars->skip != 0) return;
   for (int64_t i = 0; i < args.count; ++i) {
     const AdamWTensor& tensor = args.tensors[i];
+    cpu::RequireSupported(AdamWSupports(tensor.p_dtype, tensor.g_dtype, tensor.master != nullptr),
+                          "AdamW");
     const Coefficients coefficients = MakeCoefficients(*args.scalars, tensor);
     float* p = static_cast<float*>(tensor.p);
     const float* g = static_cast<const float*>(tensor.g);

@@ -107,6 +107,10 @@ COXSWAIN_VECTORIZE void ScoreGradients(const AttentionShape& shape, const Attent
   }
 }
 
+AttentionExtents Extents(const Documents& documents, int64_t tokens) {
+  return {.tokens = tokens, .documents = documents.count, .max_length = documents.max_length};
+}
+
 void RequireDocuments(const Documents& documents, int64_t tokens) {
   const int32_t* cu = documents.cu_seqlens;
   if (tokens == 0 && documents.count == 0) return;
@@ -252,23 +256,27 @@ void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionSha
 bool AttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.num_kv_heads > 0 && spec.num_heads > 0 &&
          spec.num_heads % spec.num_kv_heads == 0 && spec.head_dim > 0 && spec.window >= 0 &&
-         std::isfinite(spec.scale);
+         std::isfinite(spec.scale) && spec.softcap == 0.0f;
 }
 
-int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
-                                       int64_t max_document_length) {
+std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
+                             Stream* stream) {
+  return "blocks of queries on BLAS";
+}
+
+int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents) {
   const AttentionShape shape(spec);
   const int64_t rows = shape.block_rows();
   return 2 * cpu::AlignedFloatBytes(rows * shape.dim) +
-         cpu::AlignedFloatBytes(rows * shape.MaxKeys(max_document_length));
+         cpu::AlignedFloatBytes(rows * shape.MaxKeys(extents.max_length));
 }
 
-int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t max_tokens,
-                                        int64_t max_document_length) {
+int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec,
+                                        const AttentionExtents& extents) {
   const AttentionShape shape(spec);
   const int64_t rows = shape.block_rows();
   return 4 * cpu::AlignedFloatBytes(rows * shape.dim) +
-         2 * cpu::AlignedFloatBytes(rows * shape.MaxKeys(max_document_length));
+         2 * cpu::AlignedFloatBytes(rows * shape.MaxKeys(extents.max_length));
 }
 
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
@@ -276,7 +284,8 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   RequireDocuments(args.documents, args.tokens);
   const int64_t longest = args.documents.max_length;
   cpu::RequireWorkspace(
-      args.workspace, AttentionForwardWorkspaceBytes(args.spec, args.tokens, longest), "Attention");
+      args.workspace,
+      AttentionForwardWorkspaceBytes(args.spec, Extents(args.documents, args.tokens)), "Attention");
   const AttentionShape shape(args.spec);
   Scratch pieces(args.workspace);
   ForwardScratch scratch;
@@ -295,9 +304,10 @@ void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
   cpu::RequireSupported(AttentionSupports(args.spec), "Attention");
   RequireDocuments(args.documents, args.tokens);
   const int64_t longest = args.documents.max_length;
-  cpu::RequireWorkspace(args.workspace,
-                        AttentionBackwardWorkspaceBytes(args.spec, args.tokens, longest),
-                        "Attention");
+  cpu::RequireWorkspace(
+      args.workspace,
+      AttentionBackwardWorkspaceBytes(args.spec, Extents(args.documents, args.tokens)),
+      "Attention");
   const AttentionShape shape(args.spec);
   const int64_t row_floats = shape.block_rows() * shape.dim;
   const int64_t score_floats = shape.block_rows() * shape.MaxKeys(longest);

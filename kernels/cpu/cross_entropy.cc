@@ -124,7 +124,7 @@ void RequireTargets(const CrossEntropyArgs& args) {
 
 bool CrossEntropySupports(const CrossEntropySpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.vocab > 0 && spec.label_smoothing >= 0.0f &&
-         spec.label_smoothing < 1.0f && spec.z_loss >= 0.0f;
+         spec.label_smoothing < 1.0f && spec.z_loss >= 0.0f && spec.softcap == 0.0f;
 }
 
 void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {

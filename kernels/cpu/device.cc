@@ -3,10 +3,12 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace coxswain::kernels {
 namespace {
@@ -35,6 +37,24 @@ const char* VectorUnits() {
 
 class Stream {};
 
+class Event {
+ public:
+  std::chrono::steady_clock::time_point time;
+};
+
+class Graph {
+ public:
+  std::function<void()> launches;
+};
+
+DeviceDescription SelectDevice(int index) {
+  if (index != 0) {
+    throw DeviceError("device " + std::to_string(index) + ": the CPU is device 0 and the only one",
+                      false);
+  }
+  return {.kind = "cpu"};
+}
+
 Stream* CreateStream() { return new Stream; }
 void DestroyStream(Stream* stream) { delete stream; }
 void Synchronize(Stream* stream) {}
@@ -49,6 +69,9 @@ void* AllocateMemory(int64_t bytes) {
 }
 
 void FreeMemory(void* data) { std::free(data); }
+void* AllocatePinnedMemory(int64_t bytes) { return AllocateMemory(bytes); }
+void FreePinnedMemory(void* data) { FreeMemory(data); }
+int64_t UsedMemoryBytes() { return 0; }
 
 void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
   if (bytes > 0) std::memset(data, byte_value, static_cast<size_t>(bytes));
@@ -57,6 +80,23 @@ void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
 void CopyMemory(void* destination, const void* source, int64_t bytes, Stream* stream) {
   if (bytes > 0) std::memcpy(destination, source, static_cast<size_t>(bytes));
 }
+
+Event* CreateEvent() { return new Event; }
+void DestroyEvent(Event* event) { delete event; }
+void RecordEvent(Event* event, Stream* stream) { event->time = std::chrono::steady_clock::now(); }
+bool EventReached(const Event* event) { return true; }
+double SecondsBetween(const Event* begin, const Event* end) {
+  return std::chrono::duration<double>(end->time - begin->time).count();
+}
+
+Graph* CaptureGraph(std::function<void()> launches, Stream* stream) {
+  return new Graph{std::move(launches)};
+}
+void LaunchGraph(Graph* graph, Stream* stream) { graph->launches(); }
+void DestroyGraph(Graph* graph) { delete graph; }
+
+void PushRange(const char* name) {}
+void PopRange() {}
 
 void SetNumThreads(int count) {
   if (count < 1) {

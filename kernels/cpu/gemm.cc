@@ -37,6 +37,11 @@ bool GemmSupports(const GemmSpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.output_dtype == DType::kFloat32;
 }
 
+int64_t GemmWorkspaceBytes() { return 0; }
+void SetGemmTuning(bool on) {}
+std::string GemmTable() { return ""; }
+bool LoadGemmTable(const std::string& table) { return false; }
+
 void Gemm(const GemmArgs& args, Stream* stream) {
   cpu::RequireSupported(GemmSupports(args.spec), "Gemm");
   if (args.bias != nullptr && args.m > 0 && args.n > 0) FillWithBias(args);

@@ -13,9 +13,7 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr int64_t kBlock = 16384;
-
-int64_t Blocks(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
+constexpr int64_t kBlock = kTensorChunk;
 
 COXSWAIN_VECTORIZE double SumSquares(const float* x, int64_t n) {
   double lanes[cpu::kLanes] = {};
@@ -40,24 +38,20 @@ double CountNonfinite(const float* x, int64_t n) {
 
 }  // namespace
 
-bool GlobalNormSupports(const GlobalNormSpec& spec) { return spec.dtype == DType::kFloat32; }
+bool GlobalNormSupports(DType dtype) { return dtype == DType::kFloat32; }
 
-int64_t GlobalNormWorkspaceBytes(const GlobalNormSpec& spec, int64_t tensors,
-                                 int64_t total_elements) {
-  return (Blocks(total_elements) + tensors) * static_cast<int64_t>(sizeof(double));
+int64_t GlobalNormWorkspaceBytes(int64_t chunks) {
+  return chunks * static_cast<int64_t>(sizeof(double));
 }
 
 void GlobalNorm(const GlobalNormArgs& args, Stream* stream) {
-  cpu::RequireSupported(GlobalNormSupports(args.spec), "GlobalNorm");
-  int64_t total = 0;
-  for (int64_t i = 0; i < args.count; ++i) total += args.tensors[i].elements;
-  cpu::RequireWorkspace(args.workspace, GlobalNormWorkspaceBytes(args.spec, args.count, total),
-                        "GlobalNorm");
+  cpu::RequireWorkspace(args.workspace, GlobalNormWorkspaceBytes(args.chunks), "GlobalNorm");
   double* partial = static_cast<double*>(args.workspace.data);
   NormSums sums;
   for (int64_t i = 0; i < args.count; ++i) {
+    cpu::RequireSupported(GlobalNormSupports(args.tensors[i].dtype), "GlobalNorm");
     const float* data = static_cast<const float*>(args.tensors[i].data);
-    const int64_t elements = args.tensors[i].elements, blocks = Blocks(elements);
+    const int64_t elements = args.tensors[i].elements, blocks = TensorChunks(elements);
     cpu::ParallelFor(blocks, kBlock, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         partial[b] = SumSquares(data + b * kBlock, std::min(kBlock, elements - b * kBlock));

@@ -138,7 +138,7 @@ void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
                 .alpha = spec.scale,
                 .a = {h + j * spec.rank, stacked},
                 .b = {static_cast<const float*>(args.b[j]), spec.rank, true},
-                .beta = 1.0f,
+                .beta = args.accumulate_y ? 1.0f : 0.0f,
                 .c = static_cast<float*>(args.y) + spec.column_offset[j],
                 .stride_c = spec.ldy});
   }
@@ -176,10 +176,10 @@ void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
                 .alpha = 1.0f,
                 .a = {g_rows, stacked},
                 .b = {a, in},
-                .beta = dropped ? 0.0f : 1.0f,
+                .beta = dropped || !args.accumulate_dx ? 0.0f : 1.0f,
                 .c = dropped ? scratch : dx_rows,
                 .stride_c = in});
-    if (dropped) Drop({spec, args.mask, block, true}, scratch, dx_rows, stream);
+    if (dropped) Drop({spec, args.mask, block, args.accumulate_dx}, scratch, dx_rows, stream);
   });
 }
 

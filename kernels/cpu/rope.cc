@@ -89,7 +89,7 @@ RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions) 
 
 bool RopeSupports(const RopeSpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.num_heads > 0 && spec.num_kv_heads > 0 &&
-         spec.head_dim > 0 && spec.head_dim % 2 == 0;
+         spec.head_dim > 0 && spec.head_dim % 2 == 0 && !spec.interleaved;
 }
 
 void RopeForward(const RopeArgs& args, Stream* stream) { Rotate(args, 1.0f); }

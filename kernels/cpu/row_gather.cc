@@ -1,5 +1,6 @@
 #include "kernels/row_gather.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/add_scaled.h"
@@ -18,8 +19,13 @@ void GatherRows(const RowGatherArgs& args, Stream* stream) {
   const int64_t columns = args.spec.columns;
   cpu::ParallelFor(args.rows, columns, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      std::memcpy(out + i * columns, in + args.index[i] * columns,
-                  static_cast<size_t>(columns) * sizeof(float));
+      float* row = out + i * columns;
+      if (args.index[i] < 0) {
+        std::fill_n(row, columns, 0.0f);
+      } else {
+        std::memcpy(row, in + args.index[i] * columns,
+                    static_cast<size_t>(columns) * sizeof(float));
+      }
     }
   });
 }
@@ -31,6 +37,7 @@ void ScatterAddRows(const RowGatherArgs& args, Stream* stream) {
   const int64_t columns = args.spec.columns;
   cpu::ParallelFor(args.rows, columns, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
+      if (args.index[i] < 0) continue;
       cpu::AddScaled(1.0f, in + i * columns, out + args.index[i] * columns, columns);
     }
   });

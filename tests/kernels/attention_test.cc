@@ -51,8 +51,10 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Result r{Floats(Size(tokens * p.out_row()), nan), Floats(Size(tokens * p.spec.num_heads), nan),
            Floats(qkv.size(), nan)};
-  Scratch forward(AttentionForwardWorkspaceBytes(p.spec, tokens, p.longest()));
-  Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, tokens, p.longest()));
+  Scratch forward(
+      AttentionForwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
+  Scratch backward(
+      AttentionBackwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
   const ExpectNoAllocation launches;
   AttentionForward({.spec = p.spec,
                     .tokens = tokens,
@@ -236,15 +238,17 @@ TEST(AttentionTest, ThousandsOfDocuments) {
 
 TEST(AttentionTest, WorkspaceIsBoundedByTheWindow) {
   const Problem full = Make(8, 2, 64, 0, {}), window = Make(8, 2, 64, 128, {});
-  EXPECT_LE(AttentionBackwardWorkspaceBytes(full.spec, 1 << 20, 2048), 3 << 20);
-  EXPECT_LE(AttentionBackwardWorkspaceBytes(window.spec, 1 << 20, 131072), 1 << 20);
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(full.spec, {.tokens = 1 << 20, .max_length = 2048}),
+            3 << 20);
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(window.spec, {.tokens = 1 << 20, .max_length = 131072}),
+            1 << 20);
 }
 
 TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
   const Problem p = Make(2, 1, 8, 0, {4, 4});
   const Floats qkv = RandomQkv(p);
   Floats out(Size(8 * p.out_row())), lse(16);
-  Scratch scratch(AttentionForwardWorkspaceBytes(p.spec, 8, 4));
+  Scratch scratch(AttentionForwardWorkspaceBytes(p.spec, {.tokens = 8, .max_length = 4}));
   const auto run = [&](std::vector<int32_t> cu, int64_t max_length) {
     AttentionForward({.spec = p.spec,
                       .tokens = 8,

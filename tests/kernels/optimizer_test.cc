@@ -12,17 +12,17 @@ namespace {
 
 NormSums ComputeNorm(const std::vector<Floats>& tensors) {
   std::vector<NormTensor> list;
-  int64_t total = 0;
+  int64_t chunks = 0;
   for (const Floats& t : tensors) {
-    list.push_back({t.data(), static_cast<int64_t>(t.size())});
-    total += static_cast<int64_t>(t.size());
+    list.push_back({t.data(), static_cast<int64_t>(t.size()), chunks});
+    chunks += TensorChunks(static_cast<int64_t>(t.size()));
   }
   const int64_t count = static_cast<int64_t>(list.size());
-  Scratch scratch(GlobalNormWorkspaceBytes({}, count, total));
+  Scratch scratch(GlobalNormWorkspaceBytes(chunks));
   NormSums sums{-1.0, -1.0};
-  GlobalNorm({.spec = {},
-              .tensors = list.data(),
+  GlobalNorm({.tensors = list.data(),
               .count = count,
+              .chunks = chunks,
               .sums = &sums,
               .workspace = scratch.view()},
              nullptr);
@@ -107,14 +107,20 @@ TEST(AdamWTest, Follows20UpdatesOfTwoGroups) {
     Floats gradients[2];
     for (int g = 0; g < 2; ++g) {
       gradients[g] = Normal(sizes[g], static_cast<unsigned>(100 * update + g));
-      list.push_back({states[g].p.data(), gradients[g].data(), states[g].m.data(),
-                      states[g].v.data(), sizes[g], lr_scale[g], decay[g]});
+      list.push_back({.p = states[g].p.data(),
+                      .g = gradients[g].data(),
+                      .m = states[g].m.data(),
+                      .v = states[g].v.data(),
+                      .n = sizes[g],
+                      .first_chunk = g,
+                      .lr_scale = lr_scale[g],
+                      .weight_decay = decay[g]});
       const reference::AdamWOptions<double> o{1e-3 * lr_scale[g], 0.9, 0.98, 1e-8, decay[g]};
       for (size_t i = 0; i < want[g].size(); ++i) {
         reference::AdamWUpdate<double>(o, 0.5 * gradients[g][i], update, &want[g][i]);
       }
     }
-    AdamW({.spec = {}, .tensors = list.data(), .count = 2, .scalars = &scalars}, nullptr);
+    AdamW({.tensors = list.data(), .count = 2, .chunks = 2, .scalars = &scalars}, nullptr);
     ASSERT_EQ(scalars.applied_updates, update);
   }
   for (int g = 0; g < 2; ++g) {
@@ -133,10 +139,15 @@ TEST(AdamWTest, DecayAloneMovesByLrTimesDecay) {
   // 1 - lr wd = 1 - 1e-7 rounds to 1 - 1.19e-7 in float32: the decay itself must not be rounded so.
   State s{Floats(1, 1.0f), Floats(1, 0.0f), Floats(1, 0.0f)};
   const Floats zero(1, 0.0f);
-  const AdamWTensor t{s.p.data(), zero.data(), s.m.data(), s.v.data(), 1, 1.0, 0.01};
+  const AdamWTensor t{.p = s.p.data(),
+                      .g = zero.data(),
+                      .m = s.m.data(),
+                      .v = s.v.data(),
+                      .n = 1,
+                      .weight_decay = 0.01};
   OptimizerScalars scalars{.lr = 1e-3};
   for (int i = 0; i < 1000; ++i) {
-    AdamW({.spec = {}, .tensors = &t, .count = 1, .scalars = &scalars}, nullptr);
+    AdamW({.tensors = &t, .count = 1, .chunks = 1, .scalars = &scalars}, nullptr);
   }
   EXPECT_NEAR(s.p[0], std::exp(-0.01), 1000 * kUnit);
 }
@@ -147,9 +158,14 @@ TEST(AdamWTest, SkipLeavesEverything) {
   s.m = Normal(50, 2);
   const State before = s;
   const Floats nan(50, std::numeric_limits<float>::quiet_NaN());
-  const AdamWTensor t{s.p.data(), nan.data(), s.m.data(), s.v.data(), 50, 1.0, 0.1};
+  const AdamWTensor t{.p = s.p.data(),
+                      .g = nan.data(),
+                      .m = s.m.data(),
+                      .v = s.v.data(),
+                      .n = 50,
+                      .weight_decay = 0.1};
   OptimizerScalars scalars{.lr = 1e-3, .applied_updates = 7, .skip = 1};
-  AdamW({.spec = {}, .tensors = &t, .count = 1, .scalars = &scalars}, nullptr);
+  AdamW({.tensors = &t, .count = 1, .chunks = 1, .scalars = &scalars}, nullptr);
   EXPECT_TRUE(SameBits(s.p, before.p) && SameBits(s.m, before.m) && SameBits(s.v, before.v));
   EXPECT_EQ(scalars.applied_updates, 7);
 }

@@ -116,6 +116,7 @@ Extents::Extents(const plan::Plan& plan)
     if (parameter.trainable()) {
       trainable += parameter.elements();
       ++trainable_tensors;
+      trainable_chunks += kernels::TensorChunks(parameter.elements());
     }
     const bool lora_a =
         (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;

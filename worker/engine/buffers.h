@@ -28,6 +28,7 @@ struct Extents {
   int64_t elements = 0;      // of all parameters
   int64_t trainable = 0;     // of parameters with a group
   int64_t trainable_tensors = 0;
+  int64_t trainable_chunks = 0;
   std::vector<int64_t> lora_linears;  // adapted linears of each layer
 };
 

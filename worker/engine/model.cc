@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/adamw.h"
 
 namespace coxswain::engine {
 namespace {
@@ -218,6 +219,7 @@ ParameterLayout::ParameterLayout(const std::vector<plan::Parameter>& parameters)
     if (!parameter.trainable()) continue;
     trainable += parameter.elements();
     ++trainable_tensors;
+    trainable_chunks += kernels::TensorChunks(parameter.elements());
   }
 }
 

@@ -64,6 +64,7 @@ struct ParameterLayout {
   int64_t elements = 0;
   int64_t trainable = 0;  // elements
   int64_t trainable_tensors = 0;
+  int64_t trainable_chunks = 0;  // of kernels/adamw.h
 };
 
 // InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape

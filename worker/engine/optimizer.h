@@ -12,18 +12,23 @@
 
 namespace coxswain::engine {
 
+// Tensors [first, first + count) of a list and the chunks they are walked in (kernels/adamw.h).
+struct TensorRange {
+  int64_t first = 0, count = 0, chunks = 0;
+};
+
 // Writes Buffers::adamw_tensors (table order) and norm_tensors (order of `parts`) to the device.
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<Part>& parts, const Buffers& buffers,
                      kernels::Stream* stream);
 
-// Sum of squares and non-finite count of norm_tensors [first, first + count) into `sums`.
-void NormOf(const Buffers& buffers, int64_t first, int64_t count, kernels::NormSums* sums,
+// Sum of squares and non-finite count of a range of norm_tensors into `sums`.
+void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream);
 
 // From scalars->norm_sums: norm, clip factor, skip flag, then one update of all trainable tensors
 // that clips, skips or applies as the flag on the device says.
-void UpdateParameters(const Buffers& buffers, int64_t tensors, double max_grad_norm,
+void UpdateParameters(const Buffers& buffers, const TensorRange& all, double max_grad_norm,
                       kernels::Stream* stream);
 
 }  // namespace coxswain::engine

@@ -145,8 +145,10 @@ int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
   for (const Block& block : model.blocks) {
     const kernels::AttentionSpec spec = BlockAttentionSpec(c, block.window);
-    need(kernels::AttentionForwardWorkspaceBytes(spec, n.tokens, plan.sequence_len));
-    need(kernels::AttentionBackwardWorkspaceBytes(spec, n.tokens, plan.sequence_len));
+    const kernels::AttentionExtents extents{
+        .tokens = n.tokens, .documents = n.documents, .max_length = plan.sequence_len};
+    need(kernels::AttentionForwardWorkspaceBytes(spec, extents));
+    need(kernels::AttentionBackwardWorkspaceBytes(spec, extents));
   }
   for (const Linear* linear : Linears(model)) {
     if (linear->bias.gradient != nullptr) {
@@ -159,7 +161,7 @@ int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
   }
   need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(c), n.tokens));
   if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(c), n.tokens));
-  need(kernels::GlobalNormWorkspaceBytes({}, n.trainable_tensors, n.trainable));
+  need(kernels::GlobalNormWorkspaceBytes(n.trainable_chunks));
   kernels::EmbeddingSpec embedding;
   embedding.vocab = c.vocab_size;
   embedding.hidden = c.hidden_size;

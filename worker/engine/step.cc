@@ -74,18 +74,21 @@ absl::Status VerifyGradients(State& state) {
   std::vector<double> sum_squares;
   int64_t first = 0;
   for (const Part& part : state.parts) {
-    const int64_t count = static_cast<int64_t>(part.parameters.size());
-    NormOf(state.buffers, first, count, &state.buffers.scalars->part_sums, state.stream);
+    TensorRange range{first, static_cast<int64_t>(part.parameters.size()), 0};
+    for (size_t i : part.parameters) {
+      range.chunks += kernels::TensorChunks(state.plan.parameters[i].elements());
+    }
+    NormOf(state.buffers, range, &state.buffers.scalars->part_sums, state.stream);
     sum_squares.push_back(ReadScalars(state).part_sums.sum_squares);
-    first += count;
+    first += range.count;
   }
   return state.verification->CheckGradients(sum_squares);
 }
 
 // Norm, verification, update; fills the stats that depend on them.
 absl::Status Optimize(State& state, const TrainStep& step, StepStats* stats) {
-  const int64_t tensors = state.layout.trainable_tensors;
-  NormOf(state.buffers, 0, tensors, &state.buffers.scalars->norm_sums, state.stream);
+  const TensorRange all{0, state.layout.trainable_tensors, state.layout.trainable_chunks};
+  NormOf(state.buffers, all, &state.buffers.scalars->norm_sums, state.stream);
   const kernels::NormSums sums = ReadScalars(state).norm_sums;
   stats->nonfinite = static_cast<int64_t>(sums.nonfinite);
   const bool finite = std::isfinite(sums.sum_squares);
@@ -96,7 +99,7 @@ absl::Status Optimize(State& state, const TrainStep& step, StepStats* stats) {
   }
   const bool verify = finite && step.learning_rate > 0 && !state.verification->finished();
   if (verify) RETURN_IF_ERROR(VerifyGradients(state));
-  UpdateParameters(state.buffers, tensors, state.plan.max_grad_norm, state.stream);
+  UpdateParameters(state.buffers, all, state.plan.max_grad_norm, state.stream);
   const Scalars after = ReadScalars(state);
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;

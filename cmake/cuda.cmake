@@ -1,0 +1,26 @@
+# The CUDA build: language, architectures, libraries of the toolkit.   -DCOXSWAIN_CUDA=ON
+set(COXSWAIN_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities of the kernels, at least 80")
+
+# CMake 3.25 does not know how nvcc 13 is asked for C++20.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA_ARCHITECTURES "")
+foreach(architecture ${COXSWAIN_CUDA_ARCHITECTURES})
+  list(APPEND CMAKE_CUDA_ARCHITECTURES "${architecture}-real")
+endforeach()
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+if(COXSWAIN_CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${COXSWAIN_CCACHE})
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+
+find_package(CUDAToolkit 13 REQUIRED)
+find_library(COXSWAIN_CUDNN cudnn REQUIRED HINTS ${CUDAToolkit_LIBRARY_DIR})
+
+set(COXSWAIN_CUDNN_FRONTEND ${CMAKE_SOURCE_DIR}/.deps/cudnn-frontend-1.12.0/include)
+if(NOT EXISTS ${COXSWAIN_CUDNN_FRONTEND}/cudnn_frontend.h)
+  message(FATAL_ERROR "${COXSWAIN_CUDNN_FRONTEND} is missing: run deploy/fetch-cudnn-frontend.sh")
+endif()

@@ -1,0 +1,289 @@
+#include "kernels/device.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <chrono>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "kernels/cuda/stream.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int kOldestCapability = 80;
+
+// Errors after which every further call fails: the context is lost with all it holds.
+bool IsSticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string Version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+namespace cuda {
+
+void CheckCuda(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  if (result == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw std::bad_alloc();
+  }
+  throw DeviceError(
+      std::string(call) + ": " + cudaGetErrorName(result) + ": " + cudaGetErrorString(result),
+      IsSticky(result));
+}
+
+void CheckCublas(cublasStatus_t result, const char* call) {
+  if (result == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(std::string(call) + ": " + cublasLtGetStatusName(result),
+                    result == CUBLAS_STATUS_EXECUTION_FAILED);
+}
+
+void CheckCudnn(cudnnStatus_t result, const char* call) {
+  if (result == CUDNN_STATUS_SUCCESS) return;
+  throw DeviceError(std::string(call) + ": " + cudnnGetErrorString(result), false);
+}
+
+int Multiprocessors() {
+  static const int count = [] {
+    int device = 0, multiprocessors = 0;
+    CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+    CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+              "cudaDeviceGetAttribute");
+    return multiprocessors;
+  }();
+  return count;
+}
+
+}  // namespace cuda
+
+Stream::Stream() {
+  cuda::CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  cuda::CheckCublas(cublasLtCreate(&cublaslt_), "cublasLtCreate");
+}
+
+Stream::~Stream() {
+  if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
+  cublasLtDestroy(cublaslt_);
+  cudaStreamDestroy(stream_);
+}
+
+cudnnHandle_t Stream::cudnn() {
+  if (cudnn_ == nullptr) {
+    cuda::CheckCudnn(cudnnCreate(&cudnn_), "cudnnCreate");
+    cuda::CheckCudnn(cudnnSetStream(cudnn_, stream_), "cudnnSetStream");
+  }
+  return cudnn_;
+}
+
+class Event {
+ public:
+  cudaEvent_t event = nullptr;
+};
+
+class Graph {
+ public:
+  cudaGraphExec_t graph = nullptr;
+};
+
+DeviceDescription SelectDevice(int index) {
+  int count = 0, driver = 0, runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) {
+    throw DeviceError("no NVIDIA driver is loaded on this host: install one for CUDA " +
+                          Version(runtime) + " or use the CPU worker",
+                      false);
+  }
+  if (driver / 1000 < runtime / 1000) {
+    throw DeviceError("the NVIDIA driver supports CUDA " + Version(driver) + ", this build needs " +
+                          Version(runtime) + ": update the driver",
+                      false);
+  }
+  if (const cudaError_t result = cudaGetDeviceCount(&count); result != cudaSuccess) {
+    throw DeviceError(
+        std::string("the CUDA driver finds no usable GPU: ") + cudaGetErrorString(result), false);
+  }
+  if (index < 0 || index >= count) {
+    throw DeviceError("GPU " + std::to_string(index) + " does not exist: this host shows " +
+                          std::to_string(count) + " (see CUDA_VISIBLE_DEVICES)",
+                      false);
+  }
+  cuda::CheckCuda(cudaSetDevice(index), "cudaSetDevice");
+  cudaDeviceProp properties{};
+  cuda::CheckCuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  DeviceDescription device;
+  device.kind = "cuda";
+  device.name = properties.name;
+  device.capability = properties.major * 10 + properties.minor;
+  device.multiprocessors = properties.multiProcessorCount;
+  if (device.capability < kOldestCapability) {
+    throw DeviceError(device.name + " has compute capability " + std::to_string(properties.major) +
+                          "." + std::to_string(properties.minor) + ", at least 8.0 is needed",
+                      false);
+  }
+  size_t free_bytes = 0, total_bytes = 0;
+  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  device.free_bytes = static_cast<int64_t>(free_bytes);
+  device.total_bytes = static_cast<int64_t>(total_bytes);
+  return device;
+}
+
+Stream* CreateStream() { return new Stream; }
+void DestroyStream(Stream* stream) { delete stream; }
+
+void Synchronize(Stream* stream) {
+  Event* event = CreateEvent();
+  RecordEvent(event, stream);
+  while (!EventReached(event)) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  DestroyEvent(event);
+}
+
+void* AllocateMemory(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes < 0) throw std::bad_alloc();
+  void* data = nullptr;
+  cuda::CheckCuda(cudaMalloc(&data, static_cast<size_t>(bytes)), "cudaMalloc");
+  return data;
+}
+
+// At exit the context may be gone before the last owner: nothing is left to do about it.
+void FreeMemory(void* data) { (void)cudaFree(data); }
+
+void* AllocatePinnedMemory(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* data = nullptr;
+  cuda::CheckCuda(cudaMallocHost(&data, static_cast<size_t>(bytes)), "cudaMallocHost");
+  return data;
+}
+
+void FreePinnedMemory(void* data) { (void)cudaFreeHost(data); }
+
+int64_t UsedMemoryBytes() {
+  size_t free_bytes = 0, total_bytes = 0;
+  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return static_cast<int64_t>(total_bytes - free_bytes);
+}
+
+void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
+  if (bytes <= 0) return;
+  cuda::CheckCuda(
+      cudaMemsetAsync(data, byte_value, static_cast<size_t>(bytes), cuda::Handle(stream)),
+      "cudaMemsetAsync");
+  if (stream == nullptr) Synchronize(nullptr);
+}
+
+void CopyMemory(void* destination, const void* source, int64_t bytes, Stream* stream) {
+  if (bytes <= 0) return;
+  cuda::CheckCuda(cudaMemcpyAsync(destination, source, static_cast<size_t>(bytes),
+                                  cudaMemcpyDefault, cuda::Handle(stream)),
+                  "cudaMemcpyAsync");
+  if (stream == nullptr) Synchronize(nullptr);
+}
+
+Event* CreateEvent() {
+  auto* event = new Event;
+  cuda::CheckCuda(cudaEventCreate(&event->event), "cudaEventCreate");
+  return event;
+}
+
+void DestroyEvent(Event* event) {
+  if (event == nullptr) return;
+  (void)cudaEventDestroy(event->event);
+  delete event;
+}
+
+void RecordEvent(Event* event, Stream* stream) {
+  cuda::CheckCuda(cudaEventRecord(event->event, cuda::Handle(stream)), "cudaEventRecord");
+}
+
+bool EventReached(const Event* event) {
+  const cudaError_t result = cudaEventQuery(event->event);
+  if (result == cudaErrorNotReady) return false;
+  cuda::CheckCuda(result, "waiting for the device");
+  return true;
+}
+
+double SecondsBetween(const Event* begin, const Event* end) {
+  float milliseconds = 0;
+  cuda::CheckCuda(cudaEventElapsedTime(&milliseconds, begin->event, end->event),
+                  "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+Graph* CaptureGraph(std::function<void()> launches, Stream* stream) {
+  const cudaStream_t handle = cuda::Handle(stream);
+  cudaGraph_t recorded = nullptr;
+  cuda::CheckCuda(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal),
+                  "cudaStreamBeginCapture");
+  try {
+    launches();
+  } catch (...) {
+    (void)cudaStreamEndCapture(handle, &recorded);
+    if (recorded != nullptr) (void)cudaGraphDestroy(recorded);
+    throw;
+  }
+  cuda::CheckCuda(cudaStreamEndCapture(handle, &recorded), "cudaStreamEndCapture");
+  auto* graph = new Graph;
+  const cudaError_t result = cudaGraphInstantiate(&graph->graph, recorded, 0);
+  (void)cudaGraphDestroy(recorded);
+  cuda::CheckCuda(result, "cudaGraphInstantiate");
+  return graph;
+}
+
+void LaunchGraph(Graph* graph, Stream* stream) {
+  cuda::CheckCuda(cudaGraphLaunch(graph->graph, cuda::Handle(stream)), "cudaGraphLaunch");
+}
+
+void DestroyGraph(Graph* graph) {
+  if (graph == nullptr) return;
+  (void)cudaGraphExecDestroy(graph->graph);
+  delete graph;
+}
+
+void PushRange(const char* name) { nvtxRangePushA(name); }
+void PopRange() { nvtxRangePop(); }
+
+void SetNumThreads(int count) {
+  if (count < 1) {
+    throw std::invalid_argument("threads: " + std::to_string(count) + ", must be at least 1");
+  }
+}
+
+int NumThreads() { return 1; }
+
+std::string DeviceFingerprint() {
+  int device = 0;
+  cuda::CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  cudaDeviceProp properties{};
+  cuda::CheckCuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return std::string("device=cuda name=") + properties.name +
+         " sm=" + std::to_string(properties.major * 10 + properties.minor) +
+         " multiprocessors=" + std::to_string(properties.multiProcessorCount) +
+         " cublaslt=" + std::to_string(cublasLtGetVersion()) +
+         " cudnn=" + std::to_string(cudnnGetVersion());
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,77 @@
+// What a Stream is in the CUDA library, and the checks of its calls.
+#ifndef COXSWAIN_KERNELS_CUDA_STREAM_H_
+#define COXSWAIN_KERNELS_CUDA_STREAM_H_
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t cuda() const { return stream_; }
+  cublasLtHandle_t cublaslt() const { return cublaslt_; }
+  // Made on first use: the attention plans alone need it.
+  cudnnHandle_t cudnn();
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cublasLtHandle_t cublaslt_ = nullptr;
+  cudnnHandle_t cudnn_ = nullptr;
+};
+
+namespace cuda {
+
+// The runtime's stream of a possibly null handle.
+inline cudaStream_t Handle(const Stream* stream) {
+  return stream == nullptr ? nullptr : stream->cuda();
+}
+
+// Throw DeviceError (std::bad_alloc when memory is short) naming the call.
+void CheckCuda(cudaError_t result, const char* call);
+void CheckCublas(cublasStatus_t result, const char* call);
+void CheckCudnn(cudnnStatus_t result, const char* call);
+// After a launch: reports a wrong configuration now, a fault of an earlier kernel when it is known.
+inline void CheckLaunch(const char* op) { CheckCuda(cudaGetLastError(), op); }
+
+// Contract checks of the launchers: std::invalid_argument naming the op and the values.
+inline void RequireSupported(bool supported, const char* op) {
+  if (!supported) throw std::invalid_argument(std::string(op) + ": this spec is not supported");
+}
+inline void RequireExtent(int64_t extent, const char* op, const char* name) {
+  if (extent < 0) {
+    throw std::invalid_argument(std::string(op) + ": " + name + " is " + std::to_string(extent) +
+                                ", must not be negative");
+  }
+}
+inline void RequireWorkspace(const Workspace& workspace, int64_t bytes, const char* op) {
+  if (workspace.bytes < bytes || (bytes > 0 && workspace.data == nullptr)) {
+    throw std::invalid_argument(std::string(op) + ": workspace of " +
+                                std::to_string(workspace.bytes) + " bytes, needs " +
+                                std::to_string(bytes));
+  }
+}
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Rounds up so that what follows in a workspace stays aligned.
+inline int64_t AlignUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+int Multiprocessors();
+
+}  // namespace cuda
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_CUDA_STREAM_H_
