@@ -140,7 +140,13 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_max_grad_norm(plan.max_grad_norm);
   out->set_label_smoothing(plan.label_smoothing);
   out->set_z_loss(plan.z_loss);
+  out->set_recompute_every(plan.recompute_every);
+  out->set_device(plan.device);
   out->set_compute_dtype(plan.compute_dtype);
+  out->set_master_dtype(plan.master_dtype);
+  out->set_gradient_dtype(plan.gradient_dtype);
+  out->set_attention_deterministic(plan.attention_deterministic);
+  out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
 }
 
 Plan FromProto(const v1::Plan& in) {
@@ -169,7 +175,13 @@ Plan FromProto(const v1::Plan& in) {
   plan.max_grad_norm = in.max_grad_norm();
   plan.label_smoothing = in.label_smoothing();
   plan.z_loss = in.z_loss();
+  plan.recompute_every = in.recompute_every();
+  plan.device = in.device();
   plan.compute_dtype = in.compute_dtype();
+  plan.master_dtype = in.master_dtype();
+  plan.gradient_dtype = in.gradient_dtype();
+  plan.attention_deterministic = in.attention_deterministic();
+  plan.attention_workspace_bytes = in.attention_workspace_bytes();
   TablesFromProto(in, &plan);
   return plan;
 }

@@ -146,7 +146,7 @@ absl::Status CheckBuffers(const Plan& plan) {
     }
     RETURN_IF_ERROR(Within(field + "memory_class", static_cast<int64_t>(buffer.memory_class),
                            static_cast<int64_t>(MemoryClass::kWeights),
-                           static_cast<int64_t>(MemoryClass::kWorkspace)));
+                           static_cast<int64_t>(MemoryClass::kHost)));
     if (buffer.alias_of.empty()) {
       RETURN_IF_ERROR(Within(field + "bytes", buffer.bytes, 1, kMaxBytes));
       continue;
@@ -169,8 +169,14 @@ absl::Status CheckScalars(const Plan& plan) {
     return OutOfRange("model_path", absl::StrCat("\"", plan.model_path, "\""), "an absolute path");
   }
   RETURN_IF_ERROR(OneOf("init", plan.init, {"pretrained", "random"}));
-  RETURN_IF_ERROR(OneOf("recompute", plan.recompute, {"none", "block"}));
+  RETURN_IF_ERROR(OneOf("recompute", plan.recompute, {"none", "norm_swiglu", "ffn", "block"}));
+  RETURN_IF_ERROR(Within("recompute_every", plan.recompute_every, 1, plan.model.num_layers));
+  RETURN_IF_ERROR(OneOf("device", plan.device, {"cpu", "cuda"}));
   RETURN_IF_ERROR(OneOf("compute_dtype", plan.compute_dtype, {"float32", "bfloat16"}));
+  RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));
+  RETURN_IF_ERROR(OneOf("gradient_dtype", plan.gradient_dtype, {"float32", "bfloat16"}));
+  RETURN_IF_ERROR(
+      Within("attention_workspace_bytes", plan.attention_workspace_bytes, 1, kMaxBytes));
   RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));
   RETURN_IF_ERROR(Within("shard", plan.shard, 1, 1 << 12));
   RETURN_IF_ERROR(Within("sequence_len", plan.sequence_len, 1, 1 << 24));
@@ -188,8 +194,8 @@ absl::Status CheckScalars(const Plan& plan) {
 }  // namespace
 
 absl::Status CheckPlan(const Plan& plan) {
-  RETURN_IF_ERROR(CheckScalars(plan));
   RETURN_IF_ERROR(CheckModel(plan.model));
+  RETURN_IF_ERROR(CheckScalars(plan));
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));
   RETURN_IF_ERROR(CheckParameters(plan));

@@ -1,11 +1,13 @@
 #include "controller/planner/buffer_table.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/planner/buffer_extents.h"
+#include "controller/planner/buffer_table_cpu.h"
 
 namespace coxswain::planner {
 namespace {
@@ -13,38 +15,9 @@ namespace {
 using plan::MemoryClass;
 
 constexpr int64_t kFloat = 4;
-// Sizes of records that the kernels read from device memory (kernels/adamw.h,
-// kernels/global_norm.h).
-constexpr int64_t kAdamWTensorBytes = 80, kNormTensorBytes = 32, kScalarsBytes = 256;
-
-// Names as in the table's legend.
-struct Extents {
-  explicit Extents(const plan::Plan& plan) {
-    const model::ModelConfig& model = plan.model;
-    tokens = plan.micro_batch_bins * plan.sequence_len;
-    documents = plan.micro_batch_bins * plan.max_documents_per_bin;
-    hidden = model.hidden_size;
-    query = model.num_heads * model.head_dim;
-    key = model.num_kv_heads * model.head_dim;
-    packed = query + 2 * key;
-    intermediate = model.intermediate_size;
-    lora_linears.resize(static_cast<size_t>(model.num_layers));
-    for (const plan::Parameter& parameter : plan.parameters) {
-      elements += parameter.elements();
-      if (parameter.trainable()) {
-        trainable += parameter.elements();
-        ++trainable_tensors;
-      }
-      const bool lora_a =
-          (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
-      if (lora_a) ++lora_linears[static_cast<size_t>(parameter.layer)];
-    }
-  }
-
-  int64_t tokens = 0, documents = 0, hidden = 0, query = 0, key = 0, packed = 0, intermediate = 0;
-  int64_t elements = 0, trainable = 0, trainable_tensors = 0;
-  std::vector<int64_t> lora_linears;  // adapted linears of each layer
-};
+// Sizes of records in device memory: kernels/adamw.h, kernels/global_norm.h, worker/engine.
+constexpr int64_t kAdamWTensorBytes = 80, kNormTensorBytes = 32, kScalarsBytes = 512,
+                  kVerificationBytes = 16384;
 
 class Table {
  public:
@@ -62,40 +35,65 @@ class Table {
   std::vector<plan::Buffer> rows_;
 };
 
-void AddLayer(const plan::Plan& plan, const Extents& n, int64_t layer, Table* table) {
-  const int64_t heads = plan.model.num_heads, kv_heads = plan.model.num_kv_heads;
-  const bool shared = plan.recompute == "block" && layer > 0;
-  const auto row = [&](const char* name, int64_t floats_per_token) {
-    std::string full = absl::StrCat("layer", layer, ".", name);
-    if (shared) {
-      table->Alias(std::move(full), absl::StrCat("layer0.", name));
-    } else {
-      table->Row(std::move(full), kFloat * n.tokens * floats_per_token);
-    }
-  };
-  table->Row(absl::StrCat("layer", layer, ".residual_in"), kFloat * n.tokens * n.hidden);
-  row("rstd1", 1);
-  row("ln1", n.hidden);
-  row("qkv", n.packed);
-  if (plan.model.qk_norm) {
-    row("qk_raw", n.query + n.key);
-    row("qk_rstd", heads + kv_heads);
+// The layer whose memory a row of `layer` uses: its own, or one that backward fills again.
+int64_t OwnerLayer(const plan::Plan& plan, int64_t layer, std::string_view row) {
+  if (plan.recompute == "block") {
+    const int64_t place = layer % plan.recompute_every;
+    return row == "residual_in" && place == 0 ? layer : place;
   }
-  row("att", n.query);
-  row("lse", heads);
-  row("residual_mid", n.hidden);
-  row("rstd2", 1);
-  row("ln2", n.hidden);
-  row("gate_up", 2 * n.intermediate);
-  row("swiglu", n.intermediate);
-  const int64_t linears = n.lora_linears[static_cast<size_t>(layer)];
-  if (linears > 0) row("lora_h", plan.lora.rank * linears);
+  const bool cheap = row == "ln1" || row == "ln2" || row == "swiglu";
+  if (plan.recompute == "norm_swiglu") return cheap ? 0 : layer;
+  if (plan.recompute == "ffn") return cheap || row == "gate_up" ? 0 : layer;
+  return layer;
 }
 
-void AddBatch(const plan::Plan& plan, const Extents& n, Table* table) {
-  for (const char* name : {"batch.tokens", "batch.positions", "batch.labels", "batch.rows"}) {
-    table->Row(name, 4 * n.tokens);
+void AddLayer(const plan::Plan& plan, const BufferExtents& n, int64_t layer, Table* table) {
+  const int64_t heads = plan.model.num_heads, kv_heads = plan.model.num_kv_heads;
+  const auto row = [&](const char* name, int64_t bytes_per_token) {
+    std::string full = absl::StrCat("layer", layer, ".", name);
+    const int64_t owner = OwnerLayer(plan, layer, name);
+    if (owner != layer) {
+      table->Alias(std::move(full), absl::StrCat("layer", owner, ".", name));
+    } else {
+      table->Row(std::move(full), n.tokens * bytes_per_token);
+    }
+  };
+  row("residual_in", n.element * n.hidden);
+  row("rstd1", kFloat);
+  row("ln1", n.element * n.hidden);
+  row("qkv", n.element * n.packed);
+  if (plan.model.qk_norm) {
+    row("qk_raw", n.element * (n.query + n.key));
+    row("qk_rstd", kFloat * (heads + kv_heads));
   }
+  row("att", n.element * n.query);
+  row("lse", kFloat * heads);
+  row("residual_mid", n.element * n.hidden);
+  row("rstd2", kFloat);
+  row("ln2", n.element * n.hidden);
+  row("gate_up", n.element * 2 * n.intermediate);
+  row("swiglu", n.element * n.intermediate);
+  const int64_t linears = n.lora_linears[static_cast<size_t>(layer)];
+  if (linears > 0) row("lora_h", n.element * plan.lora.rank * linears);
+}
+
+void AddStates(const plan::Plan& plan, const BufferExtents& n, Table* table) {
+  table->Row("weights", n.element * n.elements);
+  if (n.masters > 0) table->Row("master", kFloat * n.masters);
+  table->Class(MemoryClass::kGradients);
+  table->Row("gradients", kFloat * (n.trainable - n.bfloat16_gradients));
+  if (n.bfloat16_gradients > 0) table->Row("gradients.bf16", 2 * n.bfloat16_gradients);
+  table->Class(MemoryClass::kOptimizer);
+  table->Row("adam.m", kFloat * n.trainable);
+  table->Row("adam.v", kFloat * n.trainable);
+  if (plan.device == "cuda") table->Class(MemoryClass::kHost);
+  const int64_t float_masters = n.trainable - n.bfloat16_masters;
+  table->Row("snapshot", 8 * n.trainable + kFloat * float_masters + 2 * n.bfloat16_masters);
+}
+
+void AddBatch(const plan::Plan& plan, const BufferExtents& n, Table* table) {
+  for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
+  for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.head_rows);
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
     table->Row("batch.bins", 4 * n.tokens);
     table->Row("batch.bin_positions", 4 * n.tokens);
@@ -106,55 +104,38 @@ void AddBatch(const plan::Plan& plan, const Extents& n, Table* table) {
   table->Row("rope.sin", rope);
 }
 
-// Upper bound of the scratch memory of every CPU kernel.
-int64_t ScratchBytes(const plan::Plan& plan, const Extents& n) {
-  const int64_t dim = plan.model.head_dim;
-  const int64_t block_rows =
-      std::max<int64_t>(128, 16 * (plan.model.num_heads / plan.model.num_kv_heads));
-  const int64_t attention = 2 * block_rows * (2 * dim + plan.sequence_len);
-  const int64_t adapters =
-      3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
-  const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
-  const int64_t norm = 2 * (n.trainable / 16384 + 1 + n.trainable_tensors);
-  return 4096 + kFloat * std::max({attention, adapters, columns, norm});
-}
-
-void AddWorkspace(const plan::Plan& plan, const Extents& n, Table* table) {
+void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   for (const char* name : {"branch", "dres", "dnorm"}) {
-    table->Row(name, kFloat * n.tokens * n.hidden);
+    table->Row(name, n.element * n.tokens * n.hidden);
   }
-  table->Row("dqkv", kFloat * n.tokens * n.packed);
-  table->Row("datt", kFloat * n.tokens * n.query);
-  table->Row("dswiglu", kFloat * n.tokens * n.intermediate);
-  table->Row("head.logits", kFloat * chunk * plan.model.vocab_size);
-  table->Row("head.x", kFloat * chunk * n.hidden);
-  table->Row("head.dx", kFloat * chunk * n.hidden);
+  table->Row("dqkv", n.element * n.tokens * n.packed);
+  table->Row("datt", n.element * n.tokens * n.query);
+  table->Row("dswiglu", n.element * n.tokens * n.intermediate);
+  table->Row("head.logits", n.element * chunk * plan.model.vocab_size);
+  table->Row("head.x", n.element * chunk * n.hidden);
+  table->Row("head.dx", n.element * chunk * n.hidden);
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * chunk);
   AddBatch(plan, n, table);
   table->Row("scalars", kScalarsBytes);
   table->Row("optimizer.tensors", kAdamWTensorBytes * n.trainable_tensors);
   table->Row("norm.tensors", kNormTensorBytes * n.trainable_tensors);
+  table->Row("verification", kVerificationBytes);
   table->Row("scratch", ScratchBytes(plan, n));
 }
 
 }  // namespace
 
 std::vector<plan::Buffer> BufferTable(const plan::Plan& plan) {
-  const Extents n(plan);
+  if (plan.device != "cuda") return CpuBufferTable(plan);
+  const BufferExtents n(plan);
   Table table;
-  table.Row("weights", kFloat * n.elements);
-  table.Class(MemoryClass::kGradients);
-  table.Row("gradients", kFloat * n.trainable);
-  table.Class(MemoryClass::kOptimizer);
-  table.Row("adam.m", kFloat * n.trainable);
-  table.Row("adam.v", kFloat * n.trainable);
-  table.Row("snapshot", 3 * kFloat * n.trainable);
+  AddStates(plan, n, &table);
   table.Class(MemoryClass::kActivations);
   for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) AddLayer(plan, n, layer, &table);
-  table.Row("final.residual", kFloat * n.tokens * n.hidden);
-  table.Row("final.norm", kFloat * n.tokens * n.hidden);
+  table.Row("final.residual", n.element * n.tokens * n.hidden);
+  table.Row("final.norm", n.element * n.tokens * n.hidden);
   table.Row("final.rstd", kFloat * n.tokens);
   table.Class(MemoryClass::kWorkspace);
   AddWorkspace(plan, n, &table);

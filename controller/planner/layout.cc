@@ -135,6 +135,9 @@ MemoryByClass SumByClass(const std::vector<plan::Buffer>& buffers) {
       case plan::MemoryClass::kWorkspace:
         sum.workspace += bytes;
         break;
+      case plan::MemoryClass::kHost:
+        sum.host += bytes;
+        break;
     }
   }
   return sum;

@@ -15,6 +15,7 @@ namespace coxswain::planner {
 // Bytes that buffers own, by class.
 struct MemoryByClass {
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
+  uint64_t host = 0;  // not in the total: it is not the device's
   uint64_t total() const { return weights + gradients + optimizer + activations + workspace; }
 };
 

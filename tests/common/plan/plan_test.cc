@@ -74,7 +74,13 @@ Plan Full() {
   plan.max_grad_norm = 0.5;
   plan.label_smoothing = 0.1;
   plan.z_loss = 1e-4;
+  plan.recompute_every = 2;
+  plan.device = "cuda";
   plan.compute_dtype = "bfloat16";
+  plan.master_dtype = "bfloat16";
+  plan.gradient_dtype = "bfloat16";
+  plan.attention_deterministic = false;
+  plan.attention_workspace_bytes = 1 << 20;
   plan.buffers = {
       {.name = "w", .memory_class = MemoryClass::kWeights, .bytes = 128, .alias_of = {}},
       {.name = "x", .memory_class = MemoryClass::kActivations, .alias_of = "w"}};
@@ -154,7 +160,13 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.max_grad_norm = 0; },
       [](Plan& p) { p.label_smoothing = 0; },
       [](Plan& p) { p.z_loss = 0; },
+      [](Plan& p) { --p.recompute_every; },
+      [](Plan& p) { p.device = "cpu"; },
       [](Plan& p) { p.compute_dtype = "float32"; },
+      [](Plan& p) { p.master_dtype = "float32"; },
+      [](Plan& p) { p.gradient_dtype = "float32"; },
+      [](Plan& p) { p.attention_deterministic = true; },
+      [](Plan& p) { ++p.attention_workspace_bytes; },
       [](Plan& p) { p.buffers[0].name = "v"; },
       [](Plan& p) { p.buffers[0].memory_class = MemoryClass::kWorkspace; },
       [](Plan& p) { ++p.buffers[0].bytes; },
@@ -196,6 +208,12 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.label_smoothing = 1; }, "label_smoothing");
   ExpectRefused([](Plan& p) { p.z_loss = -1; }, "z_loss");
   ExpectRefused([](Plan& p) { p.compute_dtype = "int8"; }, "compute_dtype");
+  ExpectRefused([](Plan& p) { p.recompute_every = 0; }, "recompute_every");
+  ExpectRefused([](Plan& p) { p.recompute_every = 3; }, "recompute_every");
+  ExpectRefused([](Plan& p) { p.device = "tpu"; }, "device");
+  ExpectRefused([](Plan& p) { p.master_dtype = "float16"; }, "master_dtype");
+  ExpectRefused([](Plan& p) { p.gradient_dtype = ""; }, "gradient_dtype");
+  ExpectRefused([](Plan& p) { p.attention_workspace_bytes = 0; }, "attention_workspace_bytes");
   ExpectRefused([](Plan& p) { p.lora.rank = -1; }, "lora.rank");
   ExpectRefused([&](Plan& p) { p.lora.scale = nan; }, "lora.scale");
   ExpectRefused([](Plan& p) { p.lora.dropout = 1; }, "lora.dropout");
@@ -238,7 +256,7 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.groups[0].weight_decay = -1; }, "weight_decay");
   ExpectRefused([](Plan& p) { p.groups[0].expected_elements = 0; }, "expected_elements");
   ExpectRefused([](Plan& p) { p.groups.push_back(p.groups[0]); }, "group name");
-  ExpectRefused([](Plan& p) { p.buffers[0].memory_class = static_cast<MemoryClass>(6); }, "class");
+  ExpectRefused([](Plan& p) { p.buffers[0].memory_class = static_cast<MemoryClass>(7); }, "class");
   ExpectRefused([](Plan& p) { p.buffers[0].bytes = 0; }, "bytes");
   ExpectRefused([](Plan& p) { p.buffers.clear(); }, "buffers");
   ExpectRefused([](Plan& p) { p.buffers[1].bytes = 1; }, "bytes of an alias");

@@ -1,0 +1,86 @@
+#include "controller/planner/buffer_extents.h"
+
+#include <algorithm>
+
+namespace coxswain::planner {
+namespace {
+
+constexpr int64_t kChunkElements = 16384;  // kTensorChunk of kernels/adamw.h
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t Align(int64_t bytes) { return CeilDiv(bytes, 256) * 256; }
+
+int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
+  const int64_t dim = plan.model.head_dim;
+  const int64_t block_rows =
+      std::max<int64_t>(128, 16 * (plan.model.num_heads / plan.model.num_kv_heads));
+  const int64_t attention = 2 * block_rows * (2 * dim + plan.sequence_len);
+  const int64_t adapters =
+      3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
+  const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
+  const int64_t norm = 2 * (n.trainable / kChunkElements + 1 + n.trainable_tensors);
+  return 4096 + 4 * std::max({attention, adapters, columns, norm});
+}
+
+// The deterministic backward keeps a partial dQ per block of keys.
+int64_t CudaAttentionBytes(const plan::Plan& plan, const BufferExtents& n) {
+  const int64_t block_keys = plan.model.head_dim <= 64 ? 128 : 256;
+  const int64_t partials = 4 * CeilDiv(plan.sequence_len, block_keys) + 4;
+  const int64_t per_query = plan.attention_deterministic ? partials : 8;
+  const int64_t bytes =
+      n.tokens * n.query * per_query + 16 * n.tokens * plan.model.num_heads + (int64_t{4} << 20);
+  return std::min(bytes, plan.attention_workspace_bytes);
+}
+
+int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
+  const bool dropout = plan.lora.rank > 0 && plan.lora.dropout > 0;
+  const int64_t widest = std::max({n.hidden, n.query, n.intermediate});
+  const int64_t gemm = (int64_t{64} << 20) + Align(n.element * n.tokens * 3 * plan.lora.rank) +
+                       (dropout ? n.element * n.tokens * widest : 0);
+  const int64_t columns = 4 * 1024 * std::max({n.packed, 2 * n.intermediate, n.hidden});
+  const int64_t embedding = 128 * n.tokens + 4 * n.hidden * (n.tokens / 64 + 1);
+  const int64_t norm = 16 * n.trainable_chunks;
+  return (int64_t{1} << 20) +
+         std::max({gemm, CudaAttentionBytes(plan, n), columns, embedding, norm});
+}
+
+}  // namespace
+
+BufferExtents::BufferExtents(const plan::Plan& plan) {
+  const model::ModelConfig& model = plan.model;
+  element = plan.compute_dtype == "bfloat16" ? 2 : 4;
+  tokens = plan.micro_batch_bins * plan.sequence_len;
+  // On cuda the padded tail of a bin is one more document.
+  documents =
+      plan.micro_batch_bins * (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0));
+  hidden = model.hidden_size;
+  query = model.num_heads * model.head_dim;
+  key = model.num_kv_heads * model.head_dim;
+  packed = query + 2 * key;
+  intermediate = model.intermediate_size;
+  head_rows = CeilDiv(tokens, plan.lm_head_chunk_tokens) * plan.lm_head_chunk_tokens;
+  lora_linears.resize(static_cast<size_t>(model.num_layers));
+  for (const plan::Parameter& parameter : plan.parameters) {
+    elements += parameter.elements();
+    const bool lora_a =
+        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
+    if (lora_a) ++lora_linears[static_cast<size_t>(parameter.layer)];
+    if (!parameter.trainable()) continue;
+    trainable += parameter.elements();
+    ++trainable_tensors;
+    trainable_chunks += CeilDiv(parameter.elements(), kChunkElements);
+    if (plan::HasBfloat16Gradient(plan, parameter)) bfloat16_gradients += parameter.elements();
+    if (plan::HasMaster(plan, parameter)) {
+      masters += parameter.elements();
+    } else if (plan.compute_dtype == "bfloat16") {
+      bfloat16_masters += parameter.elements();
+    }
+  }
+}
+
+int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
+  return plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
+}
+
+}  // namespace coxswain::planner

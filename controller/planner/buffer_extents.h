@@ -1,0 +1,29 @@
+// Sizes that the rows of a buffer table are products of. Legend: worker/engine/README.md.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
+#define COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::planner {
+
+struct BufferExtents {
+  explicit BufferExtents(const plan::Plan& plan);
+
+  int64_t element = 0;  // bytes of the compute dtype
+  int64_t tokens = 0, documents = 0, hidden = 0, query = 0, key = 0, packed = 0, intermediate = 0;
+  int64_t head_rows = 0;  // tokens rounded up to whole LM-head chunks
+  int64_t elements = 0, trainable = 0, trainable_tensors = 0;
+  int64_t trainable_chunks = 0;                                       // kernels/adamw.h
+  int64_t bfloat16_gradients = 0, masters = 0, bfloat16_masters = 0;  // trainable elements
+  std::vector<int64_t> lora_linears;                                  // adapted linears of a layer
+};
+
+// Upper bound of the scratch memory that any kernel of the plan's device asks for, bytes.
+int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_

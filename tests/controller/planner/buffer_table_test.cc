@@ -1,0 +1,185 @@
+#include "controller/planner/buffer_table.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "controller/planner/parameter_groups.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+// T = 128 tokens, D = 2 x (32 + 1), C = 48, so R = 144. H 16, I 40, Q 16, K 8, P 32, V 128, hd 4.
+class CudaTableTest : public testing::Test {
+ protected:
+  CudaTableTest() {
+    job_.adapter = config::Adapter::kNone;
+    plan_.model = SmallModel();
+    plan_.device = "cuda";
+    plan_.compute_dtype = "bfloat16";
+    plan_.sequence_len = 64;
+    plan_.micro_batch_bins = 2;
+    plan_.lm_head_chunk_tokens = 48;
+  }
+
+  void Make() {
+    EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
+    rows_.clear();
+    for (const plan::Buffer& buffer : BufferTable(plan_)) rows_[buffer.name] = buffer;
+  }
+
+  int64_t Bytes(const std::string& name) { return At(name).bytes; }
+  std::string Owner(const std::string& name) { return At(name).alias_of; }
+  plan::Buffer At(const std::string& name) {
+    const auto found = rows_.find(name);
+    if (found != rows_.end()) return found->second;
+    ADD_FAILURE() << "no row " << name;
+    return {};
+  }
+  int64_t Elements(bool trainable_only) const {
+    int64_t sum = 0;
+    for (const plan::Parameter& p : plan_.parameters) {
+      if (p.trainable() || !trainable_only) sum += p.elements();
+    }
+    return sum;
+  }
+
+  config::JobSpec job_ = SmallJob();
+  plan::Plan plan_;
+  std::map<std::string, plan::Buffer> rows_;
+};
+
+TEST_F(CudaTableTest, StatesOfFullTrainingWithFloatMasters) {
+  Make();
+  const int64_t g = Elements(true);
+  EXPECT_EQ(Bytes("weights"), 2 * Elements(false));
+  EXPECT_EQ(Bytes("master"), 4 * g);
+  EXPECT_EQ(Bytes("gradients"), 4 * g);
+  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
+  EXPECT_EQ(Bytes("adam.m"), 4 * g);
+  EXPECT_EQ(Bytes("snapshot"), 12 * g);
+  EXPECT_EQ(At("snapshot").memory_class, plan::MemoryClass::kHost);
+}
+
+TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
+  plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
+  Make();
+  int64_t matrices = 0;  // the tied embedding, vectors: float32
+  for (const plan::Parameter& p : plan_.parameters) {
+    if (p.cols > 1 && p.role != plan::Role::kEmbedding) matrices += p.elements();
+  }
+  const int64_t g = Elements(true);
+  EXPECT_EQ(rows_.count("master"), 0u);
+  EXPECT_EQ(Bytes("gradients"), 4 * (g - matrices));
+  EXPECT_EQ(Bytes("gradients.bf16"), 2 * matrices);
+  EXPECT_EQ(Bytes("snapshot"), 10 * g);
+}
+
+TEST_F(CudaTableTest, AdaptersKeepFloatMastersAndGradients) {
+  job_.adapter = config::Adapter::kLora;
+  plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
+  Make();
+  const int64_t g = Elements(true);
+  EXPECT_EQ(Bytes("weights"), 2 * Elements(false));
+  EXPECT_EQ(Bytes("master"), 4 * g);
+  EXPECT_EQ(Bytes("gradients"), 4 * g);
+  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
+  EXPECT_EQ(Bytes("snapshot"), 12 * g);
+  EXPECT_EQ(Bytes("layer1.lora_h"), 2 * 128 * job_.lora.r * 7);
+}
+
+TEST_F(CudaTableTest, Float32ComputeHasNoMasterBesideTheWeights) {
+  plan_.compute_dtype = "float32";
+  Make();
+  EXPECT_EQ(Bytes("weights"), 4 * Elements(false));
+  EXPECT_EQ(rows_.count("master"), 0u);
+  EXPECT_EQ(Bytes("snapshot"), 12 * Elements(true));
+  EXPECT_EQ(Bytes("layer0.qkv"), 4 * 128 * 32);
+}
+
+TEST_F(CudaTableTest, ActivationsAreOfTheComputeTypeAndStatisticsFloat) {
+  plan_.model.qk_norm = true;
+  Make();
+  EXPECT_EQ(Bytes("layer1.residual_in"), 2 * 128 * 16);
+  EXPECT_EQ(Bytes("layer1.qkv"), 2 * 128 * 32);
+  EXPECT_EQ(Bytes("layer1.qk_raw"), 2 * 128 * (16 + 8));
+  EXPECT_EQ(Bytes("layer1.qk_rstd"), 4 * 128 * (4 + 2));
+  EXPECT_EQ(Bytes("layer1.rstd1"), 4 * 128);
+  EXPECT_EQ(Bytes("layer1.lse"), 4 * 128 * 4);
+  EXPECT_EQ(Bytes("layer1.gate_up"), 2 * 128 * 80);
+  EXPECT_EQ(Bytes("final.norm"), 2 * 128 * 16);
+  EXPECT_EQ(Bytes("final.rstd"), 4 * 128);
+}
+
+TEST_F(CudaTableTest, WorkspaceRows) {
+  Make();
+  EXPECT_EQ(Bytes("head.logits"), 2 * 48 * 128);
+  EXPECT_EQ(Bytes("head.loss"), 4 * 48);
+  EXPECT_EQ(Bytes("batch.tokens"), 4 * 128);
+  EXPECT_EQ(Bytes("batch.labels"), 4 * 144);
+  EXPECT_EQ(Bytes("batch.rows"), 4 * 144);
+  EXPECT_EQ(Bytes("batch.cu_seqlens"), 4 * (2 * 33 + 1));
+  EXPECT_EQ(Bytes("rope.cos"), 2 * 64 * 4);
+  EXPECT_EQ(Bytes("scalars"), 512);
+  EXPECT_EQ(Bytes("verification"), 16384);
+  EXPECT_EQ(Bytes("scratch"), int64_t{65} << 20);  // the GEMM's
+}
+
+TEST_F(CudaTableTest, AttentionScratchStaysWithinItsBudget) {
+  plan_.sequence_len = 65536;
+  Make();
+  // T = 2 x 65536; T Q (4 x 65536/128 + 4) is 4.0 GiB and 8 MiB, above the budget.
+  EXPECT_EQ(Bytes("scratch"), (int64_t{4} << 30) + (1 << 20));
+  plan_.attention_deterministic = false;
+  Make();
+  EXPECT_EQ(Bytes("scratch"), (int64_t{1} << 20) + (int64_t{64} << 20));
+}
+
+// Rows of layers 0 .. 2 that do not own their memory, with whose they use.
+std::vector<std::string> Aliases(const std::vector<plan::Buffer>& rows) {
+  std::vector<std::string> aliases;
+  for (const plan::Buffer& row : rows) {
+    if (row.alias_of.empty()) continue;
+    EXPECT_EQ(row.bytes, 0);
+    aliases.push_back(row.name + "=" + row.alias_of);
+  }
+  return aliases;
+}
+
+TEST_F(CudaTableTest, RecomputeOfNormsAndProducts) {
+  plan_.recompute = "norm_swiglu";
+  Make();
+  EXPECT_EQ(Aliases(BufferTable(plan_)),
+            (std::vector<std::string>{"layer1.ln1=layer0.ln1", "layer1.ln2=layer0.ln2",
+                                      "layer1.swiglu=layer0.swiglu", "layer2.ln1=layer0.ln1",
+                                      "layer2.ln2=layer0.ln2", "layer2.swiglu=layer0.swiglu"}));
+  plan_.recompute = "ffn";
+  Make();
+  EXPECT_EQ(Owner("layer2.gate_up"), "layer0.gate_up");
+  EXPECT_EQ(Owner("layer2.swiglu"), "layer0.swiglu");
+  EXPECT_EQ(Owner("layer2.qkv"), "");
+}
+
+TEST_F(CudaTableTest, RecomputeOfSegments) {
+  plan_.recompute = "block";
+  Make();
+  EXPECT_EQ(Owner("layer1.residual_in"), "");
+  EXPECT_EQ(Owner("layer2.residual_in"), "");
+  EXPECT_EQ(Owner("layer2.rstd1"), "layer0.rstd1");
+  plan_.recompute_every = 2;
+  Make();
+  EXPECT_EQ(Owner("layer1.residual_in"), "");
+  EXPECT_EQ(Owner("layer1.qkv"), "");
+  EXPECT_EQ(Owner("layer2.residual_in"), "");  // first of its segment
+  EXPECT_EQ(Owner("layer2.qkv"), "layer0.qkv");
+  plan_.model.num_layers = 4;
+  plan_.model.layer_windows = {0, 0, 0, 0};
+  Make();
+  EXPECT_EQ(Owner("layer3.residual_in"), "layer1.residual_in");
+  EXPECT_EQ(Owner("layer3.lse"), "layer1.lse");
+}
+
+}  // namespace
+}  // namespace coxswain::planner
