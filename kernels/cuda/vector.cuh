@@ -30,32 +30,60 @@ __device__ __forceinline__ bf16 FromFloat<bf16>(float x) {
 template <typename T>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
-// kVector<T> elements as floats. `p` is 16-byte aligned.
-template <typename T>
+template <int kBytes>
+struct RawBytes;
+template <>
+struct RawBytes<16> {
+  using Type = uint4;
+};
+template <>
+struct RawBytes<8> {
+  using Type = uint2;
+};
+template <>
+struct RawBytes<4> {
+  using Type = unsigned int;
+};
+template <>
+struct RawBytes<2> {
+  using Type = unsigned short;
+};
+
+// N elements as floats. `p` is aligned to all of them. Vector<T, 1> is the scalar path of a kernel
+// written over vectors.
+template <typename T, int N = kVector<T>>
 struct Vector {
-  static constexpr int kSize = kVector<T>;
-  float value[kSize];
+  using Element = T;
+  // The bytes of the elements: several are fetched before the first is unpacked, so that their
+  // loads are in flight together.
+  using Raw = typename RawBytes<N* static_cast<int>(sizeof(T))>::Type;
+  static constexpr int kSize = N;
+  float value[N];
 
-  __device__ __forceinline__ void Load(const T* p) { Unpack(*reinterpret_cast<const uint4*>(p)); }
+  static __device__ __forceinline__ Raw Fetch(const T* p) {
+    return *reinterpret_cast<const Raw*>(p);
+  }
   // For data that is read once: does not displace what the cache holds.
-  __device__ __forceinline__ void LoadStreaming(const T* p) {
-    Unpack(__ldcs(reinterpret_cast<const uint4*>(p)));
+  static __device__ __forceinline__ Raw FetchStreaming(const T* p) {
+    return __ldcs(reinterpret_cast<const Raw*>(p));
   }
-  __device__ __forceinline__ void Store(T* p) const { *reinterpret_cast<uint4*>(p) = Pack(); }
+  __device__ __forceinline__ void Load(const T* p) { Unpack(Fetch(p)); }
+  __device__ __forceinline__ void LoadStreaming(const T* p) { Unpack(FetchStreaming(p)); }
+  __device__ __forceinline__ void Store(T* p) const { *reinterpret_cast<Raw*>(p) = Pack(); }
   __device__ __forceinline__ void StoreStreaming(T* p) const {
-    __stcs(reinterpret_cast<uint4*>(p), Pack());
+    __stcs(reinterpret_cast<Raw*>(p), Pack());
   }
 
-  __device__ __forceinline__ void Unpack(const uint4& raw) {
+  __device__ __forceinline__ void Unpack(const Raw& raw) {
     const T* elements = reinterpret_cast<const T*>(&raw);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) value[i] = ToFloat(elements[i]);
+    for (int i = 0; i < N; ++i) value[i] = ToFloat(elements[i]);
   }
-  __device__ __forceinline__ uint4 Pack() const {
-    uint4 raw;
+  __device__ __forceinline__ Raw Pack() const {
+    Raw raw;
     T* elements = reinterpret_cast<T*>(&raw);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) elements[i] = FromFloat<T>(value[i]);
+    for (int i = 0; i < N; ++i) elements[i] = FromFloat<T>(value[i]);
     return raw;
   }
 };
@@ -73,6 +101,16 @@ inline void ForDType(DType dtype, const Fn& fn) {
     fn(float{});
   } else {
     fn(bf16{});
+  }
+}
+
+// Calls fn with a Vector<T>, or with a Vector<T, 1> where the data is not aligned.
+template <typename T, typename Fn>
+inline void ForVector(bool aligned, const Fn& fn) {
+  if (aligned) {
+    fn(Vector<T>{});
+  } else {
+    fn(Vector<T, 1>{});
   }
 }
 
