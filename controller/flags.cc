@@ -1,29 +1,19 @@
 #include "controller/flags.h"
 
-#include <cstdlib>
-
 #include <CLI/CLI.hpp>
 
 #include "common/build_info.h"
+#include "common/xdg.h"
 
 namespace coxswain {
-namespace {
-
-std::string DefaultStateDir() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state != '\0') return std::string(state) + "/coxswain/controller";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : ".") + "/.local/state/coxswain/controller";
-}
-
-}  // namespace
 
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   Flags flags;
-  flags.state_dir = DefaultStateDir();
+  flags.state_dir = StateDir() + "/controller";
   CLI::App app("Owns the global plan of every job and calls each training step.",
                "coxswain-controller");
-  app.add_option("--listen", flags.listen, "host:port of the gRPC services; port 0 takes a free one")
+  app.add_option("--listen", flags.listen,
+                 "host:port of the gRPC services; port 0 takes a free one")
       ->capture_default_str();
   app.add_option("--metrics", flags.metrics, "host:port of /metrics; empty switches it off")
       ->capture_default_str();
@@ -39,7 +29,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--tls-key", flags.tls.key, "PEM key of --tls-cert");
   app.add_option("--tls-ca", flags.tls.ca,
                  "PEM authority that clients and workers must be signed by");
-  app.add_flag("--insecure", flags.insecure, "plaintext on loopback although certificates are given");
+  app.add_flag("--insecure", flags.insecure,
+               "plaintext on loopback although certificates are given");
   app.set_version_flag("--version", std::string(BuildVersion()) + " " + std::string(BuildCommit()));
   try {
     app.parse(argc, argv);

@@ -31,6 +31,8 @@ struct DeviceDescription {
   int32_t capability = 0;  // CUDA compute capability x 10 (90: sm_90); 0 on the CPU
   int32_t multiprocessors = 0;
 };
+// Devices that SelectDevice can choose among; 1 on the CPU. Throws DeviceError as it does.
+int DeviceCount();
 // Chooses the device of this process; 0 on the CPU. Before anything else of this library. Throws
 // DeviceError in one sentence: no driver, a driver too old, no such device, too old a device.
 DeviceDescription SelectDevice(int index);

@@ -1,12 +1,15 @@
-// coxswain-worker-cpu: one worker process.
+// coxswain-worker-cpu and, with COXSWAIN_WORKER_CUDA, coxswain-worker-cuda: one worker process.
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -15,17 +18,50 @@
 #include "common/build_info.h"
 #include "common/durable_file.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
+#include "common/xdg.h"
 #include "worker/agent/host_info.h"
 #include "worker/agent/worker_node.h"
+#include "worker/engine/device.h"
 
 namespace coxswain {
 namespace {
+
+#ifdef COXSWAIN_WORKER_CUDA
+constexpr bool kCuda = true;
+#else
+constexpr bool kCuda = false;
+#endif
+constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // of a GPU's free memory, left unplanned
 
 struct Flags {
   agent::WorkerOptions worker;
   std::string log_file;
   std::string endpoint_file;
+  int gpu = 0;
+  std::string gemm_table;
 };
+
+// --count-gpus: a whole use of the program.
+[[noreturn]] void PrintDeviceCount() {
+  const absl::StatusOr<int> count = engine::CountDevices();
+  if (!count.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(count.status().message()).c_str());
+    throw CLI::RuntimeError(agent::kExitBadConfig);
+  }
+  std::printf("%d\n", *count);
+  throw CLI::Success();
+}
+
+void AddCudaFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--gpu", flags.gpu, "0-based number of the GPU to use (default: --slot)")
+      ->check(CLI::Range(0, 1023));
+  app.add_flag_callback("--count-gpus", PrintDeviceCount,
+                        "print how many GPUs --gpu can name, and end");
+  app.add_option("--gemm-table", flags.gemm_table,
+                 "keep measured GEMM choices in this file (default: "
+                 "$XDG_CACHE_HOME/coxswain/gemm-DEVICE.json)");
+}
 
 void AddFlags(CLI::App& app, Flags& flags) {
   agent::WorkerOptions& worker = flags.worker;
@@ -41,7 +77,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", worker.threads, "CPU threads of compute (default: all)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--memory-bytes", worker.memory_bytes,
-                 "memory a plan may use (default: 80 % of what this process may have)")
+                 kCuda ? "device memory a plan may use (default: what is free, less 1 GiB)"
+                       : "memory a plan may use (default: 80 % of what this process may have)")
       ->check(CLI::PositiveNumber);
   app.add_option("--tls-cert", worker.tls.cert, "PEM certificate of this worker");
   app.add_option("--tls-key", worker.tls.key, "PEM key of this worker");
@@ -51,6 +88,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--log-file", flags.log_file, "write the log to this file too");
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "write the addresses served as JSON to this file");
+  if (kCuda) AddCudaFlags(app, flags);
 }
 
 void FillDefaults(const CLI::App& app, agent::WorkerOptions& worker) {
@@ -59,7 +97,47 @@ void FillDefaults(const CLI::App& app, agent::WorkerOptions& worker) {
     worker.metrics = "127.0.0.1:" + std::to_string(7180 + worker.slot);
   }
   if (app.count("--threads") == 0) worker.threads = agent::UsableCpus();
-  if (app.count("--memory-bytes") == 0) worker.memory_bytes = agent::PlannableBytes(1);
+}
+
+// Chooses the device and fills in what the worker tells of it.
+absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
+  agent::WorkerOptions& worker = flags.worker;
+  if (kCuda && app.count("--gpu") == 0) flags.gpu = worker.slot;
+  ASSIGN_OR_RETURN(const kernels::DeviceDescription device, engine::OpenDevice(flags.gpu));
+  worker.device = device.kind;
+  worker.device_name = kCuda ? device.name : agent::CpuModel();
+  if (app.count("--memory-bytes") > 0) return absl::OkStatus();
+  const auto free_bytes = static_cast<uint64_t>(device.free_bytes);
+  worker.memory_bytes =
+      kCuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : agent::PlannableBytes(1);
+  return absl::OkStatus();
+}
+
+// "NVIDIA H200" -> gemm-nvidia-h200.json in the cache directory.
+std::string GemmTablePath(const std::string& device_name) {
+  std::string name = device_name;
+  for (char& c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    c = std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '-';
+  }
+  return CacheDir() + "/gemm-" + name + ".json";
+}
+
+// Uses the choices of earlier workers, and keeps those that the next Prepare makes. A table that
+// cannot be read or written costs time, not the worker.
+void KeepGemmTable(Flags& flags) {
+  if (!kCuda) return;
+  if (flags.gemm_table.empty()) flags.gemm_table = GemmTablePath(flags.worker.device_name);
+  auto file = std::make_shared<engine::GemmTableFile>(flags.gemm_table);
+  const auto tell = [path = flags.gemm_table](const char* what, const absl::StatusOr<bool>& done) {
+    if (!done.ok()) {
+      log::Warning("GEMM table not used", {{"error", done.status().ToString()}});
+    } else if (*done) {
+      log::Info(what, {{"file", path}});
+    }
+  };
+  tell("GEMM table loaded", file->Load());
+  flags.worker.on_prepared = [file, tell] { tell("GEMM table written", file->Save()); };
 }
 
 // OpenMP and OpenBLAS read their thread counts when they are loaded, before main: the process
@@ -113,7 +191,7 @@ int Run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : agent::kExitBadConfig;
   }
   FillDefaults(app, flags.worker);
-  PinThreads(flags.worker.threads, argv);
+  if (!kCuda) PinThreads(flags.worker.threads, argv);
 
   sigset_t signals;
   sigemptyset(&signals);
@@ -123,6 +201,11 @@ int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
 
   log::Init("worker", log::Level::kInfo, flags.log_file);
+  if (const absl::Status status = OpenDevice(app, flags); !status.ok()) {
+    log::Error(std::string(status.message()));
+    return agent::kExitBadConfig;
+  }
+  KeepGemmTable(flags);
   flags.worker.exit = [](int code, const std::string& why) {
     log::Error("the worker ends", {{"exit_code", code}, {"error", why}});
     std::_Exit(code);
@@ -141,6 +224,7 @@ int Run(int argc, char** argv) {
   log::Info("serving", {{"address", (*node)->address()},
                         {"metrics", (*node)->metrics_address()},
                         {"slot", flags.worker.slot},
+                        {"device", flags.worker.device_name},
                         {"threads", flags.worker.threads},
                         {"memory_bytes", flags.worker.memory_bytes}});
   WaitForEnd(signals, **node);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/xdg.h"
 
 namespace coxswain::cli {
 namespace {
@@ -16,17 +17,7 @@ std::string Env(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string XdgDir(const char* variable, const char* below_home) {
-  const std::string base = Env(variable);
-  if (!base.empty() && base[0] == '/') return absl::StrCat(base, "/coxswain");
-  const std::string home = Env("HOME");
-  return absl::StrCat(home.empty() ? "/tmp" : home, "/", below_home, "/coxswain");
-}
-
 }  // namespace
-
-std::string StateDir() { return XdgDir("XDG_STATE_HOME", ".local/state"); }
-std::string CacheDir() { return XdgDir("XDG_CACHE_HOME", ".cache"); }
 
 absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path) {
   std::ifstream in(path);

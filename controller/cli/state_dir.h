@@ -1,4 +1,4 @@
-// Where `cox up` keeps what it must remember: $XDG_STATE_HOME/coxswain.
+// Which controller a command talks to: what `cox up` wrote into the state directory.
 #ifndef COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
 #define COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
 
@@ -8,12 +8,6 @@
 #include "absl/status/statusor.h"
 
 namespace coxswain::cli {
-
-// $XDG_STATE_HOME/coxswain, else ~/.local/state/coxswain.
-std::string StateDir();
-
-// $XDG_CACHE_HOME/coxswain, else ~/.cache/coxswain: token stores of plan and data preview.
-std::string CacheDir();
 
 struct Endpoint {
   std::string grpc;     // host:port

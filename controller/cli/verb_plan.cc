@@ -2,6 +2,7 @@
 
 #include "common/model/model_config.h"
 #include "common/status_macros.h"
+#include "common/xdg.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"

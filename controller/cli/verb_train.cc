@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/ids.h"
+#include "common/xdg.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "common/xdg.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"

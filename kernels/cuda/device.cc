@@ -108,7 +108,7 @@ class Graph {
   cudaGraphExec_t graph = nullptr;
 };
 
-DeviceDescription SelectDevice(int index) {
+int DeviceCount() {
   int count = 0, driver = 0, runtime = 0;
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
@@ -126,6 +126,11 @@ DeviceDescription SelectDevice(int index) {
     throw DeviceError(
         std::string("the CUDA driver finds no usable GPU: ") + cudaGetErrorString(result), false);
   }
+  return count;
+}
+
+DeviceDescription SelectDevice(int index) {
+  const int count = DeviceCount();
   if (index < 0 || index >= count) {
     throw DeviceError("GPU " + std::to_string(index) + " does not exist: this host shows " +
                           std::to_string(count) + " (see CUDA_VISIBLE_DEVICES)",

@@ -85,6 +85,12 @@ v1::Error Agent::ErrorOf(const absl::Status& status, const Epoch& epoch,
   return error;
 }
 
+void Agent::EndIfDeviceLost(const absl::Status& status) const {
+  if (status.GetPayload(engine::kDeviceLost).has_value()) {
+    options_.on_device_lost(std::string(status.message()));
+  }
+}
+
 void Agent::Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done) {
   control_.Post([this, request, done = std::move(done)] { BeginEpoch(request, done); });
 }
@@ -131,6 +137,8 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
                                                        const plan::Plan& plan,
                                                        const EpochPtr& epoch) {
   auto built = engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir());
+  EndIfDeviceLost(built.status());
+  if (built.ok() && options_.on_prepared) options_.on_prepared();
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
   if (!built.ok()) {

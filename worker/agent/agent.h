@@ -40,6 +40,10 @@ struct AgentOptions {
   std::chrono::milliseconds abort_deadline{5000};
   // The engine did not come back from an abort: ends the process, and with it what hangs.
   std::function<void(const std::string& why)> on_abort_deadline;
+  // The device does nothing more for this process: ends it before the controller hears of the
+  // failure, which then counts as a lost worker.
+  std::function<void(const std::string& why)> on_device_lost;
+  std::function<void()> on_prepared;  // an engine was built; may be empty
 };
 
 class Agent {
@@ -115,6 +119,7 @@ class Agent {
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
   absl::Status FormGroup(const EpochPtr& epoch);
+  void EndIfDeviceLost(const absl::Status& status) const;
   EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
   void EndEpoch(const std::string& reason);                           // control thread
   v1::Error ErrorOf(const absl::Status& status, const Epoch& epoch, const std::string& phase) const;

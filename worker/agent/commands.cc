@@ -150,6 +150,7 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
   }
   const auto start = std::chrono::steady_clock::now();
   auto done = work.ok() ? RunOn(*engine, *work) : work.status();
+  EndIfDeviceLost(done.status());
   engine = nullptr;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
 
@@ -246,6 +247,7 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     }
     if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));
     const auto files = engine->SaveShard(request.directory(), request.step());
+    EndIfDeviceLost(files.status());
     if (!files.ok()) return done(files.status());
     v1::SaveShardResponse response;
     for (const engine::ShardFile& file : *files) {

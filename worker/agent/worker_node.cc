@@ -41,7 +41,7 @@ absl::Status WorkerNode::StartServers() {
   hello_.mutable_build()->set_commit(std::string(BuildCommit()));
   hello_.mutable_build()->set_device(options_.device);
   hello_.mutable_build()->set_protocol(kWireProtocol);
-  hello_.set_device_name(CpuModel());
+  hello_.set_device_name(options_.device_name);
   hello_.set_memory_bytes(options_.memory_bytes);
   hello_.set_threads(options_.threads);
   SocketAddress reachable = listen;
@@ -62,6 +62,10 @@ absl::Status WorkerNode::StartServers() {
   agent.on_abort_deadline = [exit = options_.exit](const std::string& why) {
     exit(kExitAbortDeadline, why);
   };
+  agent.on_device_lost = [exit = options_.exit](const std::string& why) {
+    exit(kExitDeviceLost, why);
+  };
+  agent.on_prepared = options_.on_prepared;
   agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
   service_ = std::make_unique<Service>(agent_.get());
 

@@ -25,6 +25,7 @@ namespace coxswain::agent {
 inline constexpr int kExitDrained = 0;
 inline constexpr int kExitBadConfig = 64;      // never restarted
 inline constexpr int kExitAbortDeadline = 70;  // the engine did not stop: restarted
+inline constexpr int kExitDeviceLost = 71;     // only a new process can use the GPU: restarted
 inline constexpr int kExitRefused = 77;        // another build, or fenced: never restarted
 
 struct WorkerOptions {
@@ -33,7 +34,8 @@ struct WorkerOptions {
   std::string listen = "127.0.0.1:0";   // of the Worker service
   std::string advertise;                // host others reach this one by; empty: that of `listen`
   std::string metrics = "127.0.0.1:0";  // empty: off
-  std::string device = "cpu";
+  std::string device = "cpu";           // "cpu" | "cuda"
+  std::string device_name;              // model of CPU or GPU
   int threads = 1;
   uint64_t memory_bytes = 0;  // a plan may use this much
   TlsFiles tls;
@@ -41,6 +43,7 @@ struct WorkerOptions {
   std::chrono::milliseconds controller_grace{60000};
   std::chrono::milliseconds abort_deadline{5000};
   std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
+  std::function<void()> on_prepared;             // an engine was built; may be empty
   // The process must end with this code. Called on an inner thread.
   std::function<void(int exit_code, const std::string& why)> exit;
 };

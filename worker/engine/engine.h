@@ -63,6 +63,9 @@ struct ShardFile {
   std::string sha256;  // lower-case hex
 };
 
+// Payload of a status after which the device does nothing more for this process: it must end.
+inline constexpr char kDeviceLost[] = "coxswain.engine/device-lost";
+
 class Engine {
  public:
   // Checks that every op of the plan is supported, allocates its buffers, loads base weights and

@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/device.h"
+#include "worker/engine/engine.h"
 
 namespace coxswain::engine {
 
@@ -15,6 +17,10 @@ absl::Status RunGuarded(const std::string* doing, const std::function<absl::Stat
     return absl::ResourceExhaustedError(absl::StrCat(*doing, ": out of memory"));
   } catch (const std::invalid_argument& error) {
     return absl::InvalidArgumentError(absl::StrCat(*doing, ": ", error.what()));
+  } catch (const kernels::DeviceError& error) {
+    absl::Status status = absl::InternalError(absl::StrCat(*doing, ": ", error.what()));
+    if (error.sticky()) status.SetPayload(kDeviceLost, absl::Cord());
+    return status;
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(*doing, ": ", error.what()));
   }

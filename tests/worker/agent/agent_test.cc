@@ -389,6 +389,30 @@ TEST_F(AgentTest, AbortInTheMiddleOfACommandDropsTheEngine) {
   EXPECT_TRUE(rank_->Abort().ok());  // idempotent
 }
 
+TEST_F(AgentTest, LostDeviceEndsTheProcess) {
+  std::promise<std::pair<int, std::string>> exited;
+  fake_engine::SetHooks({.prepare = {},
+                         .train =
+                             [](int, int64_t, const std::function<bool()>&) {
+                               absl::Status lost = absl::InternalError("step 0: illegal address");
+                               lost.SetPayload(engine::kDeviceLost, absl::Cord());
+                               return lost;
+                             },
+                         .evaluate = {},
+                         .snapshot = {}});
+  WorkerOptions options = TestOptions(registry_, 1);
+  options.exit = [&](int code, const std::string& why) { exited.set_value({code, why}); };
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  auto run = rank.Run();
+  run->Send(rank.Train(1, 0, bins_, 3));
+  const auto [code, why] = exited.get_future().get();
+  EXPECT_EQ(code, kExitDeviceLost);
+  EXPECT_EQ(why, "step 0: illegal address");
+}
+
 TEST_F(AgentTest, AbortDeadlineEndsTheProcess) {
   std::promise<int> exited;
   std::atomic<bool> hang{true};

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
+#include "worker/engine/device.h"
 
 namespace coxswain {
 namespace fake_engine {
@@ -173,6 +174,13 @@ MemoryBytes Engine::memory() const {
   return memory;
 }
 std::string Engine::fingerprint() const { return "fake"; }
+
+absl::StatusOr<int> CountDevices() { return 1; }
+absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
+  return kernels::DeviceDescription{.kind = "cpu"};
+}
+absl::StatusOr<bool> GemmTableFile::Load() { return false; }
+absl::StatusOr<bool> GemmTableFile::Save() { return false; }
 
 }  // namespace engine
 }  // namespace coxswain

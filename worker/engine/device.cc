@@ -1,0 +1,73 @@
+#include "worker/engine/device.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/durable_file.h"
+#include "common/status_macros.h"
+#include "kernels/gemm.h"
+#include "worker/engine/executor.h"
+
+namespace coxswain::engine {
+namespace {
+
+// What keeps a device from being chosen is not the device's fault: the sentence alone is told.
+absl::Status Choosing(const std::function<void()>& choose) {
+  const std::string doing = "device";
+  const absl::Status status = RunGuarded(&doing, [&] {
+    choose();
+    return absl::OkStatus();
+  });
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(status.message().substr(doing.size() + 2));
+}
+
+}  // namespace
+
+absl::StatusOr<int> CountDevices() {
+  int count = 0;
+  RETURN_IF_ERROR(Choosing([&] { count = kernels::DeviceCount(); }));
+  return count;
+}
+
+absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
+  kernels::DeviceDescription device;
+  RETURN_IF_ERROR(Choosing([&] { device = kernels::SelectDevice(index); }));
+  return device;
+}
+
+absl::StatusOr<bool> GemmTableFile::Load() {
+  std::error_code error;
+  if (!std::filesystem::exists(path_, error)) return false;
+  std::ifstream in(path_, std::ios::binary);
+  const std::string table((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
+  const std::string doing = absl::StrCat("GEMM table ", path_);
+  bool taken = false;
+  RETURN_IF_ERROR(RunGuarded(&doing, [&] {
+    taken = kernels::LoadGemmTable(table);
+    return absl::OkStatus();
+  }));
+  if (taken) seen_ = table;
+  return taken;
+}
+
+absl::StatusOr<bool> GemmTableFile::Save() {
+  std::string table;
+  const std::string doing = absl::StrCat("GEMM table ", path_);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&] {
+    table = kernels::GemmTable();
+    return absl::OkStatus();
+  }));
+  if (table.empty() || table == seen_) return false;
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
+  RETURN_IF_ERROR(WriteFileDurably(path_, table));
+  seen_ = std::move(table);
+  return true;
+}
+
+}  // namespace coxswain::engine

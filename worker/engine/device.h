@@ -1,0 +1,39 @@
+// The device of this process, as the linked kernels see it, and what outlives the process about it.
+#ifndef COXSWAIN_WORKER_ENGINE_DEVICE_H_
+#define COXSWAIN_WORKER_ENGINE_DEVICE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device.h"
+
+namespace coxswain::engine {
+
+// Devices that OpenDevice can choose among; 1 on the CPU. FailedPrecondition as OpenDevice.
+absl::StatusOr<int> CountDevices();
+
+// Chooses the device of this process, before any Engine. FailedPrecondition in one sentence: no
+// driver, a driver too old, no such device, too old a device.
+absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index);
+
+// The GEMM choices of earlier processes: kept in a file so that they are measured once per device.
+class GemmTableFile {
+ public:
+  explicit GemmTableFile(std::string path) : path_(std::move(path)) {}
+
+  // True when the file's choices are used from now on; false when it is absent or of another device
+  // or library. Errors name the file.
+  absl::StatusOr<bool> Load();
+  // Writes the choices when they are not what the file was seen to hold; true when written. Makes
+  // the directory. Nothing on the CPU.
+  absl::StatusOr<bool> Save();
+
+ private:
+  const std::string path_;
+  std::string seen_;  // the file's content, as far as known
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_DEVICE_H_
