@@ -46,8 +46,9 @@ struct GemmArgs {
   float beta = 0.0f;
   void* c = nullptr;  // [m, n], overlaps neither A nor B
   int64_t ldc = 0;
-  const void* bias = nullptr;  // [n], added to every row; null: none
-  Workspace workspace = {};    // GEMM scratch of the plan; the CPU library needs none
+  // [n], added to every row; null: none. Needs output_dtype == dtype.
+  const void* bias = nullptr;
+  Workspace workspace = {};  // GEMM scratch of the plan; the CPU library needs none
 };
 void Gemm(const GemmArgs& args, Stream* stream);
 

@@ -1,0 +1,187 @@
+// JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
+// the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
+// "microseconds", "tflops" (the last two 0 where not measured)}, ...]}, sorted by key.
+#include "kernels/cuda/gemm_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cuda/stream.h"
+
+namespace coxswain::kernels::cuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* TypeName(DType dtype) { return dtype == DType::kFloat32 ? "float32" : "bfloat16"; }
+DType TypeNamed(const std::string& name) {
+  return name == "float32" ? DType::kFloat32 : DType::kBFloat16;
+}
+
+std::string Hexadecimal(const cublasLtMatmulAlgo_t& algo) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  unsigned char bytes[sizeof(algo)];
+  std::memcpy(bytes, &algo, sizeof(algo));
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+bool ParseHexadecimal(const std::string& text, cublasLtMatmulAlgo_t* algo) {
+  unsigned char bytes[sizeof(*algo)];
+  if (text.size() != 2 * sizeof(bytes)) return false;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (size_t i = 0; i < sizeof(bytes); ++i) {
+    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<unsigned char>(high << 4 | low);
+  }
+  std::memcpy(algo, bytes, sizeof(bytes));
+  return true;
+}
+
+Json Describe(const GemmKey& key, const GemmChoice& choice) {
+  const double operations =
+      2.0 * static_cast<double>(key.m) * static_cast<double>(key.n) * static_cast<double>(key.k);
+  return {{"m", key.m},
+          {"n", key.n},
+          {"k", key.k},
+          {"lda", key.lda},
+          {"ldb", key.ldb},
+          {"ldc", key.ldc},
+          {"workspace", key.workspace},
+          {"dtype", TypeName(key.spec.dtype)},
+          {"output_dtype", TypeName(key.spec.output_dtype)},
+          {"transpose_a", key.spec.transpose_a},
+          {"transpose_b", key.spec.transpose_b},
+          {"accumulate", key.accumulate},
+          {"bias", key.bias},
+          {"alignment", key.alignment},
+          {"algo", Hexadecimal(choice.algo)},
+          {"workspace_bytes", choice.workspace_bytes},
+          {"bias_first", choice.bias_first},
+          {"microseconds", choice.microseconds},
+          {"tflops", choice.microseconds > 0 ? operations / choice.microseconds * 1e-6 : 0.0}};
+}
+
+// False if a field is missing or of another type.
+template <typename T>
+bool Read(const Json& from, const char* name, T* value) {
+  const auto field = from.find(name);
+  if (field == from.end()) return false;
+  if constexpr (std::is_same_v<T, bool>) {
+    if (!field->is_boolean()) return false;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!field->is_string()) return false;
+  } else {
+    if (!field->is_number()) return false;
+  }
+  *value = field->template get<T>();
+  return true;
+}
+
+bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
+  std::string dtype, output_dtype, algo;
+  if (!from.is_object() || !Read(from, "m", &key->m) || !Read(from, "n", &key->n) ||
+      !Read(from, "k", &key->k) || !Read(from, "lda", &key->lda) || !Read(from, "ldb", &key->ldb) ||
+      !Read(from, "ldc", &key->ldc) || !Read(from, "workspace", &key->workspace) ||
+      !Read(from, "dtype", &dtype) || !Read(from, "output_dtype", &output_dtype) ||
+      !Read(from, "transpose_a", &key->spec.transpose_a) ||
+      !Read(from, "transpose_b", &key->spec.transpose_b) ||
+      !Read(from, "accumulate", &key->accumulate) || !Read(from, "bias", &key->bias) ||
+      !Read(from, "algo", &algo) || !Read(from, "workspace_bytes", &choice->workspace_bytes) ||
+      !Read(from, "bias_first", &choice->bias_first) ||
+      !Read(from, "microseconds", &choice->microseconds)) {
+    return false;
+  }
+  key->spec.dtype = TypeNamed(dtype);
+  key->spec.output_dtype = TypeNamed(output_dtype);
+  const auto alignment = from.find("alignment");
+  if (alignment == from.end() || !alignment->is_array() || alignment->size() != 4) return false;
+  for (size_t i = 0; i < 4; ++i) {
+    if (!(*alignment)[i].is_number_integer()) return false;
+    key->alignment[i] = (*alignment)[i].get<int32_t>();
+  }
+  return ParseHexadecimal(algo, &choice->algo);
+}
+
+std::string DeviceName() {
+  int device = 0;
+  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  cudaDeviceProp properties{};
+  CheckCuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return properties.name;
+}
+
+}  // namespace
+
+GemmChoices::GemmChoices()
+    : device_(DeviceName()), library_(static_cast<int64_t>(cublasLtGetVersion())) {}
+
+GemmChoices& GemmChoices::Instance() {
+  static GemmChoices choices;
+  return choices;
+}
+
+std::optional<GemmEntry> GemmChoices::Find(const GemmKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return std::nullopt;
+  return found->second;
+}
+
+GemmChoice GemmChoices::Remember(const GemmKey& key, const GemmEntry& entry) {
+  const std::lock_guard lock(mutex_);
+  GemmEntry& kept = entries_[key];
+  if (!kept.settled || !kept.checked) kept = entry;
+  return kept.choice;
+}
+
+std::string GemmChoices::ToJson() {
+  std::vector<std::pair<std::string, Json>> sorted;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, entry] : entries_) {
+      Json described = Describe(key, entry.choice);
+      std::string order = described.dump();
+      sorted.emplace_back(std::move(order), std::move(described));
+    }
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json gemms = Json::array();
+  for (auto& [order, described] : sorted) gemms.push_back(std::move(described));
+  return Json{{"device", device_}, {"library", library_}, {"gemms", std::move(gemms)}}.dump(1);
+}
+
+bool GemmChoices::Load(const std::string& table) {
+  const Json json = Json::parse(table, nullptr, /*allow_exceptions=*/false);
+  std::string device;
+  int64_t library = 0;
+  if (!json.is_object() || !Read(json, "device", &device) || !Read(json, "library", &library) ||
+      device != device_ || library != library_) {
+    return false;
+  }
+  const auto gemms = json.find("gemms");
+  if (gemms == json.end() || !gemms->is_array()) return false;
+  std::vector<std::pair<GemmKey, GemmChoice>> parsed(gemms->size());
+  for (size_t i = 0; i < parsed.size(); ++i) {
+    if (!ParseEntry((*gemms)[i], &parsed[i].first, &parsed[i].second)) return false;
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, choice] : parsed) {
+    entries_[key] = {.choice = choice, .settled = true, .checked = false};
+  }
+  return true;
+}
+
+}  // namespace coxswain::kernels::cuda

@@ -1,0 +1,300 @@
+#include "kernels/gemm.h"
+
+#include <limits>
+
+#include "tests/kernels/cuda/gpu_testing.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Case {
+  GemmSpec spec;
+  int64_t m, n, k;
+  float alpha = 1.0f, beta = 0.0f;
+  bool bias = false;
+  int64_t gap = 0;     // elements between rows that belong to others
+  int64_t offset = 0;  // elements before the first
+  int64_t step = 1;    // every step-th row is compared
+};
+
+// A matrix of `rows` x `columns` as a view of a larger buffer whose other elements are NaN.
+struct View {
+  int64_t offset, stride;
+  Floats values;
+
+  View(const Case& c, int64_t rows, int64_t columns, unsigned seed, DType dtype)
+      : offset(c.offset), stride(columns + c.gap), values(Size(offset + rows * stride), kNaN) {
+    const Floats inner = Normal(rows * columns, seed, dtype);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) at(i, j) = inner[Size(i * columns + j)];
+    }
+  }
+  float& at(int64_t i, int64_t j) { return values[Size(offset + i * stride + j)]; }
+  double at(int64_t i, int64_t j, bool transposed) const {
+    return values[Size(offset + (transposed ? j * stride + i : i * stride + j))];
+  }
+};
+
+struct Problem {
+  Case c;
+  View a, b, before;
+  Floats bias;
+  DeviceTensor device_a, device_b, device_bias;
+  Scratch scratch{GemmWorkspaceBytes()};
+
+  explicit Problem(const Case& in)
+      : c(in),
+        a(c, c.spec.transpose_a ? c.k : c.m, c.spec.transpose_a ? c.m : c.k, 1, c.spec.dtype),
+        b(c, c.spec.transpose_b ? c.n : c.k, c.spec.transpose_b ? c.k : c.n, 2, c.spec.dtype),
+        before(c, c.m, c.n, 3, c.spec.output_dtype),
+        bias(Normal(c.n, 4, c.spec.dtype)),
+        device_a(c.spec.dtype, a.values),
+        device_b(c.spec.dtype, b.values),
+        device_bias(c.spec.dtype, bias) {
+    if (c.beta == 0.0f) std::fill(before.values.begin(), before.values.end(), kNaN);
+  }
+  static void* At(const DeviceTensor& tensor, int64_t offset) {
+    return static_cast<char*>(tensor.data()) + offset * DTypeBytes(tensor.dtype());
+  }
+  Floats Compute() const {
+    const DeviceTensor out(c.spec.output_dtype, before.values);
+    const GemmArgs args{.spec = c.spec,
+                        .m = c.m,
+                        .n = c.n,
+                        .k = c.k,
+                        .alpha = c.alpha,
+                        .a = At(device_a, a.offset),
+                        .lda = a.stride,
+                        .b = At(device_b, b.offset),
+                        .ldb = b.stride,
+                        .beta = c.beta,
+                        .c = At(out, before.offset),
+                        .ldc = before.stride,
+                        .bias = c.bias ? device_bias.data() : nullptr,
+                        .workspace = scratch.workspace()};
+    Gemm(args, TestStream());
+    Synchronize(TestStream());
+    return out.Read();
+  }
+};
+
+std::string Describe(const Case& c) {
+  return std::string(Name(c.spec.dtype)) + " to " + Name(c.spec.output_dtype) + " m " +
+         std::to_string(c.m) + " n " + std::to_string(c.n) + " k " + std::to_string(c.k) +
+         (c.spec.transpose_a ? " ta" : "") + (c.spec.transpose_b ? " tb" : "") +
+         (c.bias ? " bias" : "") + " beta " + std::to_string(c.beta) + " gap " +
+         std::to_string(c.gap) + " offset " + std::to_string(c.offset);
+}
+
+// Products of bfloat16 are exact in float32. A sum of k terms in any order is within k u of the sum
+// of their sizes; tensor cores cut where float32 rounds, which doubles u. Then alpha, beta and bias
+// in float32 and one rounding to the output; a bias that is added first is rounded once more.
+void Expect(const Problem& p, const Floats& out) {
+  const Case& c = p.c;
+  ASSERT_EQ(out.size(), p.before.values.size());
+  const double unit = kUnit(DType::kFloat32), k = static_cast<double>(c.k);
+  for (int64_t i = 0; i < c.m; i += c.step) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t l = 0; l < c.k; ++l) {
+        const double term = p.a.at(i, l, c.spec.transpose_a) * p.b.at(l, j, c.spec.transpose_b);
+        sum += term;
+        size += std::abs(term);
+      }
+      const double old = c.beta == 0.0f ? 0.0 : c.beta * p.before.at(i, j, false);
+      const double bias = c.bias ? p.bias[Size(j)] : 0.0;
+      const double want = c.alpha * sum + old + bias;
+      const double rest = std::abs(old) + std::abs(bias);
+      const double bound = 2 * (k + 4) * unit * (std::abs(c.alpha) * size + rest) +
+                           kUnit(c.spec.output_dtype) * (std::abs(want) + rest);
+      const double got = out[Size(p.before.offset + i * p.before.stride + j)];
+      ASSERT_LE(std::abs(got - want), bound)
+          << Describe(c) << " at " << i << ", " << j << ": " << got << ", expected " << want;
+    }
+  }
+}
+
+// Elements that belong to others keep their NaN.
+void ExpectGapsUntouched(const Problem& p, const Floats& out) {
+  const Case& c = p.c;
+  for (int64_t at = 0; at < static_cast<int64_t>(out.size()); ++at) {
+    const int64_t column = at < c.offset ? c.n : (at - c.offset) % p.before.stride;
+    ASSERT_TRUE(column < c.n || std::isnan(out[Size(at)])) << Describe(c) << " gap at " << at;
+  }
+}
+
+void Check(const Case& c) {
+  const Problem p(c);
+  const Floats out = p.Compute();
+  Expect(p, out);
+  ExpectGapsUntouched(p, out);
+  EXPECT_TRUE(SameBits(out, p.Compute())) << Describe(c) << ": same bits twice";
+}
+
+GemmSpec Spec(DType in, DType out, int transposes = 0) {
+  return {.dtype = in,
+          .output_dtype = out,
+          .transpose_a = (transposes & 1) != 0,
+          .transpose_b = (transposes & 2) != 0};
+}
+
+class GemmGpuTest : public testing::TestWithParam<std::pair<DType, DType>> {
+ protected:
+  GemmSpec spec(int transposes = 0) const {
+    return Spec(GetParam().first, GetParam().second, transposes);
+  }
+  bool TakesBias() const { return GetParam().first == GetParam().second; }
+};
+
+TEST_P(GemmGpuTest, MatchesReferenceForEveryTransposeAndOddSize) {
+  for (int transposes = 0; transposes < 4; ++transposes) {
+    for (const int64_t k : {1, 7, 63, 129}) {
+      Check({.spec = spec(transposes), .m = 1, .n = 1, .k = k});
+      Check({.spec = spec(transposes), .m = 7, .n = 63, .k = k, .beta = 1.0f});
+      Check({.spec = spec(transposes), .m = 129, .n = 7, .k = k, .bias = TakesBias()});
+      Check({.spec = spec(transposes), .m = 63, .n = 129, .k = k, .alpha = -2.0f, .beta = 0.25f});
+    }
+  }
+}
+
+TEST_P(GemmGpuTest, ReadsAndWritesViewsOfPackedBuffers) {
+  for (int transposes = 0; transposes < 4; ++transposes) {
+    for (const int64_t gap : {1, 8, 40}) {
+      Check({.spec = spec(transposes), .m = 64, .n = 48, .k = 96, .gap = gap, .offset = gap});
+      Check({.spec = spec(transposes),
+             .m = 65,
+             .n = 24,
+             .k = 40,
+             .beta = 1.0f,
+             .gap = gap,
+             .offset = 8});
+    }
+  }
+}
+
+TEST_P(GemmGpuTest, AddsTheBiasToEveryRow) {
+  if (!TakesBias()) {
+    EXPECT_THROW(Problem({.spec = spec(), .m = 8, .n = 8, .k = 8, .bias = true}).Compute(),
+                 std::invalid_argument);
+    return;
+  }
+  for (const int64_t n : {1, 2, 8, 127, 1152}) {
+    for (const int64_t m : {1, 5, 64}) {
+      Check({.spec = spec(2), .m = m, .n = n, .k = 64, .bias = true});
+      Check({.spec = spec(2), .m = m, .n = n, .k = 64, .beta = 1.0f, .bias = true});
+    }
+  }
+}
+
+// Invariant kernels-2.
+TEST_P(GemmGpuTest, EmptyExtents) {
+  Check({.spec = spec(), .m = 0, .n = 3, .k = 4, .bias = TakesBias()});
+  Check({.spec = spec(2), .m = 3, .n = 0, .k = 4, .beta = 1.0f});
+  Check({.spec = spec(), .m = 3, .n = 5, .k = 0, .gap = 3});
+  Check({.spec = spec(), .m = 3, .n = 5, .k = 0, .beta = 1.0f});
+  Check({.spec = spec(3), .m = 300, .n = 5, .k = 0, .beta = 0.5f, .bias = TakesBias()});
+  Check({.spec = spec(3), .m = 3, .n = 5, .k = 0, .bias = TakesBias()});
+}
+
+TEST_P(GemmGpuTest, MatchesReferenceAtModelShapes) {
+  const int64_t step = 61;
+  for (const bool bias : {false, TakesBias()}) {
+    Check({.spec = spec(2), .m = 512, .n = 1152, .k = 896, .bias = bias, .step = step});
+  }
+  Check({.spec = spec(), .m = 512, .n = 896, .k = 4864, .beta = 1.0f, .step = step});
+  Check({.spec = spec(1), .m = 896, .n = 896, .k = 2048, .beta = 1.0f, .step = step});
+}
+
+// Every candidate sums in float32: tuned and untuned hold the same bound.
+TEST_P(GemmGpuTest, TunedHoldsTheSameBound) {
+  const Problem p({.spec = spec(2), .m = 520, .n = 264, .k = 1096});
+  const Floats untuned = p.Compute();
+  SetGemmTuning(true);
+  const Floats tuned = p.Compute();
+  SetGemmTuning(false);
+  Expect(p, untuned);
+  Expect(p, tuned);
+  EXPECT_TRUE(SameBits(tuned, p.Compute())) << "the choice stays";
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, GemmGpuTest,
+                         testing::Values(std::pair{DType::kFloat32, DType::kFloat32},
+                                         std::pair{DType::kBFloat16, DType::kBFloat16},
+                                         std::pair{DType::kBFloat16, DType::kFloat32}),
+                         [](const auto& info) {
+                           return std::string(Name(info.param.first)) + "_to_" +
+                                  Name(info.param.second);
+                         });
+
+TEST(GemmTableGpuTest, RoundTripGivesTheSameBits) {
+  const Problem p({.spec = Spec(DType::kBFloat16, DType::kFloat32, 1),
+                   .m = 896,
+                   .n = 328,
+                   .k = 4104,
+                   .beta = 1.0f});
+  const Floats untuned = p.Compute();
+  const std::string before = GemmTable();
+  SetGemmTuning(true);
+  (void)p.Compute();  // adds to C many times
+  const Floats tuned = p.Compute();
+  const std::string after = GemmTable();
+  EXPECT_NE(before, after) << "the times are new";
+
+  EXPECT_TRUE(LoadGemmTable(before));
+  EXPECT_TRUE(SameBits(p.Compute(), untuned)) << "what is loaded is not tuned again";
+  EXPECT_EQ(GemmTable(), before);
+  EXPECT_TRUE(LoadGemmTable(after));
+  EXPECT_TRUE(SameBits(p.Compute(), tuned));
+  EXPECT_EQ(GemmTable(), after);
+  SetGemmTuning(false);
+}
+
+TEST(GemmTableGpuTest, IgnoresTablesOfOthers) {
+  EXPECT_FALSE(LoadGemmTable(""));
+  EXPECT_FALSE(LoadGemmTable("{"));
+  EXPECT_FALSE(LoadGemmTable("[]"));
+  EXPECT_FALSE(LoadGemmTable(R"({"device": "other", "library": 1, "gemms": []})"));
+  std::string table = GemmTable();
+  table.replace(table.find("\"library\": "), 11, "\"library\": 9");
+  EXPECT_FALSE(LoadGemmTable(table));
+}
+
+TEST(GemmTableGpuTest, CapturesWhileTuningIsOn) {
+  const Problem p({.spec = Spec(DType::kBFloat16, DType::kBFloat16), .m = 72, .n = 88, .k = 104});
+  const DeviceTensor out(DType::kBFloat16, 72 * 88);
+  SetGemmTuning(true);
+  Graph* graph = CaptureGraph(
+      [&] {
+        Gemm({.spec = p.c.spec,
+              .m = 72,
+              .n = 88,
+              .k = 104,
+              .a = p.device_a.data(),
+              .lda = 104,
+              .b = p.device_b.data(),
+              .ldb = 88,
+              .c = out.data(),
+              .ldc = 88,
+              .workspace = p.scratch.workspace()},
+             TestStream());
+      },
+      TestStream());
+  SetGemmTuning(false);
+  for (int i = 0; i < 2; ++i) {
+    LaunchGraph(graph, TestStream());
+    Expect(p, out.Read());
+  }
+  DestroyGraph(graph);
+}
+
+TEST(GemmTableGpuTest, RefusesWhatItCannotDo) {
+  EXPECT_FALSE(GemmSupports({.dtype = DType::kFloat32, .output_dtype = DType::kBFloat16}));
+  EXPECT_THROW(Gemm({.m = 2, .n = 2, .k = 4, .lda = 3, .ldb = 2, .ldc = 2}, TestStream()),
+               std::invalid_argument);
+  EXPECT_THROW(Gemm({.m = -1}, TestStream()), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
