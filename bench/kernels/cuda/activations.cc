@@ -1,0 +1,52 @@
+// SwiGLU and GeGLU on packed gate and up. The backward runs in place, so its operands shrink from
+// launch to launch: its time does not depend on them.
+#include "bench/kernels/cuda/harness.h"
+#include "kernels/geglu.h"
+#include "kernels/swiglu.h"
+
+namespace coxswain::kernels::bench {
+namespace {
+
+constexpr DType kBF16 = DType::kBFloat16;
+
+template <typename Spec, typename ForwardArgs, typename BackwardArgs>
+void BenchGated(Bench* bench, const Shape& m, const std::string& name, const Spec& spec,
+                void (*forward)(const ForwardArgs&, Stream*),
+                void (*backward)(const BackwardArgs&, Stream*)) {
+  const int64_t n = m.tokens * m.intermediate;
+  bench->Time({.name = name + " forward",
+               .extents = Extents(m.tokens, m.intermediate),
+               .bytes = 6.0 * static_cast<double>(n),
+               .make = [=](Memory* memory) -> Launch {
+                 const ForwardArgs args{.spec = spec,
+                                        .rows = m.tokens,
+                                        .gate_up = memory->BFloat16(2 * n),
+                                        .y = memory->BFloat16(n)};
+                 return [=](Stream* s) { forward(args, s); };
+               }});
+  bench->Time({.name = name + " backward",
+               .extents = Extents(m.tokens, m.intermediate),
+               .bytes = 10.0 * static_cast<double>(n),
+               .make = [=](Memory* memory) -> Launch {
+                 const BackwardArgs args{.spec = spec,
+                                         .rows = m.tokens,
+                                         .dy = memory->BFloat16(n),
+                                         .gate_up = memory->BFloat16(2 * n)};
+                 return [=](Stream* s) { backward(args, s); };
+               }});
+}
+
+}  // namespace
+
+void BenchActivations(Bench* bench) {
+  for (const Shape& m : kShapes) {
+    const SwigluSpec swiglu{.dtype = kBF16, .intermediate = m.intermediate};
+    BenchGated(bench, m, "swiglu", swiglu, SwigluForward, SwigluBackward);
+    for (const bool tanh : {true, false}) {
+      const GegluSpec geglu{.dtype = kBF16, .intermediate = m.intermediate, .tanh = tanh};
+      BenchGated(bench, m, tanh ? "geglu tanh" : "geglu erf", geglu, GegluForward, GegluBackward);
+    }
+  }
+}
+
+}  // namespace coxswain::kernels::bench

@@ -1,0 +1,178 @@
+// Attention forward and backward by layout and algorithm. FLOPs are those of the causal half:
+// 4 heads head_dim per pair of positions that see each other, 10 in the backward.
+#include <algorithm>
+#include <random>
+
+#include "bench/kernels/cuda/harness.h"
+#include "kernels/attention.h"
+
+namespace coxswain::kernels::bench {
+namespace {
+
+constexpr int64_t kBudget = int64_t{4} << 30;  // the plan's default
+
+struct Layout {
+  std::string name;
+  int64_t heads, kv_heads, head_dim;
+  std::vector<int32_t> lengths;  // of real documents, sum = tokens
+  int64_t documents;             // of the plan; the rest have length 0
+  int64_t max_length;
+  bool dense;
+};
+
+Layout Equal(const Shape& m, int64_t documents, int32_t length, bool dense) {
+  return {.name = std::string(dense ? "dense " : "packed ") + Extents(documents, length),
+          .heads = m.heads,
+          .kv_heads = m.kv_heads,
+          .head_dim = m.head_dim,
+          .lengths = std::vector<int32_t>(static_cast<size_t>(documents), length),
+          .documents = documents,
+          .max_length = length,
+          .dense = dense};
+}
+
+// 131 documents of lognormal length, mean 250, at most 1,201, that fill 32,768 tokens. `bound`:
+// as a plan of 16 bins of 2,048 with 32 documents each and padding must prepare for them.
+Layout Mix(const Shape& m, bool bound) {
+  constexpr int64_t kTokens = 32768, kDocuments = 131;
+  constexpr double kSigma = 0.7;
+  std::mt19937 random(7);
+  std::lognormal_distribution<double> length(std::log(250.0) - kSigma * kSigma / 2, kSigma);
+  std::vector<int32_t> lengths;
+  int64_t sum = 0;
+  for (int64_t i = 0; i < kDocuments; ++i) {
+    lengths.push_back(std::clamp(static_cast<int32_t>(length(random)), 20, 1200));
+    sum += lengths.back();
+  }
+  lengths[0] = 1201;
+  sum = 0;
+  for (const int32_t n : lengths) sum += n;
+  // The rest is spread one token at a time over documents that may still change.
+  for (size_t i = 1; sum != kTokens; i = i % (lengths.size() - 1) + 1) {
+    const int32_t step = sum < kTokens ? 1 : -1;
+    if (lengths[i] + step < 1 || lengths[i] + step > 1200) continue;
+    lengths[i] += step;
+    sum += step;
+  }
+  return {.name = bound ? "mix 131 of at most 528" : "mix 131",
+          .heads = m.heads,
+          .kv_heads = m.kv_heads,
+          .head_dim = m.head_dim,
+          .lengths = lengths,
+          .documents = bound ? 16 * 33 : kDocuments,
+          .max_length = bound ? 2048 : 1201,
+          .dense = false};
+}
+
+double Flops(const Layout& layout, double per_pair) {
+  double pairs = 0;
+  for (const int32_t n : layout.lengths) pairs += 0.5 * n * (n + 1.0);
+  return per_pair * pairs * static_cast<double>(layout.heads * layout.head_dim);
+}
+
+struct Operands {
+  AttentionForwardArgs forward;
+  AttentionBackwardArgs backward;
+};
+
+Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
+                      const AttentionExtents& extents, Memory* memory) {
+  std::vector<int32_t> boundaries = {0};
+  for (const int32_t n : layout.lengths) boundaries.push_back(boundaries.back() + n);
+  boundaries.resize(static_cast<size_t>(layout.documents) + 1, boundaries.back());
+  const int64_t tokens = extents.tokens, query = layout.heads * layout.head_dim;
+  const int64_t packed = query + 2 * layout.kv_heads * layout.head_dim;
+  const Documents documents{.count = layout.documents,
+                            .cu_seqlens = memory->Upload(boundaries),
+                            .max_length = layout.max_length,
+                            .dense = layout.dense};
+  Operands operands;
+  operands.forward = {.spec = spec,
+                      .tokens = tokens,
+                      .documents = documents,
+                      .qkv = memory->BFloat16(tokens * packed),
+                      .out = memory->BFloat16(tokens * query),
+                      .lse = memory->Floats(tokens * layout.heads),
+                      .workspace = memory->Scratch(AttentionForwardWorkspaceBytes(spec, extents))};
+  operands.backward = {
+      .spec = spec,
+      .tokens = tokens,
+      .documents = documents,
+      .qkv = operands.forward.qkv,
+      .out = operands.forward.out,
+      .lse = operands.forward.lse,
+      .dout = memory->BFloat16(tokens * query),
+      .dqkv = memory->BFloat16(tokens * packed),
+      .workspace = memory->Scratch(AttentionBackwardWorkspaceBytes(spec, extents))};
+  return operands;
+}
+
+void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
+  int64_t tokens = 0;
+  for (const int32_t n : layout.lengths) tokens += n;
+  const AttentionSpec spec{.dtype = DType::kBFloat16,
+                           .num_heads = layout.heads,
+                           .num_kv_heads = layout.kv_heads,
+                           .head_dim = layout.head_dim,
+                           .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
+                           .deterministic = deterministic};
+  const AttentionExtents extents{.tokens = tokens,
+                                 .documents = layout.documents,
+                                 .max_length = layout.max_length,
+                                 .dense = layout.dense,
+                                 .workspace_budget = kBudget};
+  const std::string suffix = layout.name + (deterministic ? " deterministic" : " fast");
+  if (!bench->Wanted("attention forward " + suffix) &&
+      !bench->Wanted("attention backward " + suffix)) {
+    return;
+  }
+  std::string chosen;
+  try {
+    chosen = PrepareAttention(spec, extents, bench->stream());
+  } catch (const std::invalid_argument& nothing_fits) {
+    bench->AddLine("attention " + suffix, nothing_fits.what(), {{"error", nothing_fits.what()}});
+    return;
+  }
+  const std::string heads = std::to_string(layout.heads) + "/" + std::to_string(layout.kv_heads) +
+                            " x " + std::to_string(layout.head_dim);
+  bench->Time({.name = "attention forward " + suffix,
+               .extents = heads,
+               .flops = Flops(layout, 4),
+               .make = [&](Memory* memory) -> Launch {
+                 const auto args = MakeOperands(layout, spec, extents, memory).forward;
+                 return [=](Stream* s) { AttentionForward(args, s); };
+               },
+               .note = chosen});
+  bench->Time({.name = "attention backward " + suffix,
+               .extents = heads,
+               .flops = Flops(layout, 10),
+               .make = [&](Memory* memory) -> Launch {
+                 const Operands operands = MakeOperands(layout, spec, extents, memory);
+                 AttentionForward(operands.forward, bench->stream());
+                 const auto args = operands.backward;
+                 return [=](Stream* s) { AttentionBackward(args, s); };
+               },
+               .note = std::to_string(AttentionBackwardWorkspaceBytes(spec, extents) >> 20) +
+                       " MiB workspace"});
+}
+
+}  // namespace
+
+void BenchAttention(Bench* bench) {
+  std::vector<Layout> layouts;
+  for (const bool dense : {true, false}) {
+    layouts.push_back(Equal(kShapes[0], 32, 1024, dense));
+    layouts.push_back(Equal(kShapes[0], 16, 2048, dense));
+    layouts.push_back(Equal(kShapes[1], 4, 1024, dense));
+    layouts.push_back(Equal(kShapes[1], 8, 1024, dense));
+  }
+  for (const Shape& m : kShapes) {
+    layouts.push_back(Mix(m, /*bound=*/false));
+    layouts.push_back(Mix(m, /*bound=*/true));
+  }
+  for (const Layout& layout : layouts) {
+    for (const bool deterministic : {true, false}) BenchLayout(bench, layout, deterministic);
+  }
+}
+
+}  // namespace coxswain::kernels::bench

@@ -1,0 +1,109 @@
+// LoRA of each projection of a block, rank 16: what the adapters cost beside the base products.
+#include "bench/kernels/cuda/harness.h"
+#include "kernels/lora_linear.h"
+
+namespace coxswain::kernels::bench {
+namespace {
+
+constexpr DType kBF16 = DType::kBFloat16;
+constexpr int64_t kRank = 16;
+
+struct Projection {
+  const char* name;
+  int64_t in_features;
+  std::vector<int64_t> out_features;
+};
+
+std::vector<Projection> Projections(const Shape& m) {
+  return {{"qkv", m.hidden, {m.query(), m.key(), m.key()}},
+          {"o", m.query(), {m.hidden}},
+          {"gate_up", m.hidden, {m.intermediate, m.intermediate}},
+          {"down", m.intermediate, {m.hidden}}};
+}
+
+LoraLinearSpec Spec(const Projection& p) {
+  LoraLinearSpec spec{.dtype = kBF16,
+                      .in_features = p.in_features,
+                      .rank = kRank,
+                      .members = static_cast<int64_t>(p.out_features.size()),
+                      .scale = 2.0f};
+  for (size_t j = 0; j < p.out_features.size(); ++j) {
+    spec.out_features[j] = p.out_features[j];
+    spec.column_offset[j] = spec.ldy;
+    spec.ldy += p.out_features[j];
+  }
+  return spec;
+}
+
+// Bytes of x, h and `y_passes` reads or writes of y, `x_passes` of x.
+double Bytes(const LoraLinearSpec& spec, int64_t rows, double x_passes, double y_passes) {
+  return 2.0 * static_cast<double>(rows) *
+         (x_passes * static_cast<double>(spec.in_features) +
+          static_cast<double>(spec.members * kRank) + y_passes * static_cast<double>(spec.ldy));
+}
+
+void BenchForward(Bench* bench, const Shape& m, const Projection& p, bool accumulate) {
+  const LoraLinearSpec spec = Spec(p);
+  const int64_t g = spec.members;
+  bench->Time(
+      {.name = std::string("lora forward ") + p.name + (accumulate ? "" : " overwriting y"),
+       .extents = Extents(m.tokens, p.in_features) + " -> " + std::to_string(spec.ldy),
+       .bytes = Bytes(spec, m.tokens, 1, accumulate ? 2 : 1),
+       .flops = 2.0 * static_cast<double>(m.tokens * kRank * (g * spec.in_features + spec.ldy)),
+       .make = [=](Memory* memory) -> Launch {
+         LoraLinearForwardArgs args{
+             .spec = spec,
+             .rows = m.tokens,
+             .x = memory->BFloat16(m.tokens * spec.in_features),
+             .a = memory->BFloat16(g * kRank * spec.in_features),
+             .h = memory->BFloat16(m.tokens * g * kRank),
+             .y = memory->BFloat16(m.tokens * spec.ldy),
+             .accumulate_y = accumulate,
+             .workspace = memory->Scratch(LoraLinearForwardWorkspaceBytes(spec, m.tokens))};
+         for (int64_t j = 0; j < g; ++j) {
+           args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
+         }
+         return [=](Stream* s) { LoraLinearForward(args, s); };
+       }});
+}
+
+void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
+  const LoraLinearSpec spec = Spec(p);
+  const int64_t g = spec.members;
+  bench->Time(
+      {.name = std::string("lora backward ") + p.name,
+       .extents = Extents(m.tokens, p.in_features) + " <- " + std::to_string(spec.ldy),
+       .bytes = Bytes(spec, m.tokens, 3, 1),
+       .flops = 4.0 * static_cast<double>(m.tokens * kRank * (g * spec.in_features + spec.ldy)),
+       .make = [=](Memory* memory) -> Launch {
+         LoraLinearBackwardArgs args{
+             .spec = spec,
+             .rows = m.tokens,
+             .x = memory->BFloat16(m.tokens * spec.in_features),
+             .a = memory->BFloat16(g * kRank * spec.in_features),
+             .h = memory->BFloat16(m.tokens * g * kRank),
+             .dy = memory->BFloat16(m.tokens * spec.ldy),
+             .da = memory->Floats(g * kRank * spec.in_features),
+             .dx = memory->BFloat16(m.tokens * spec.in_features),
+             .workspace = memory->Scratch(LoraLinearBackwardWorkspaceBytes(spec, m.tokens))};
+         for (int64_t j = 0; j < g; ++j) {
+           args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
+           args.db[j] = memory->Floats(spec.out_features[j] * kRank);
+         }
+         return [=](Stream* s) { LoraLinearBackward(args, s); };
+       }});
+}
+
+}  // namespace
+
+void BenchLora(Bench* bench) {
+  for (const Shape& m : kShapes) {
+    for (const Projection& p : Projections(m)) {
+      BenchForward(bench, m, p, /*accumulate=*/true);
+      BenchForward(bench, m, p, /*accumulate=*/false);
+      BenchBackward(bench, m, p);
+    }
+  }
+}
+
+}  // namespace coxswain::kernels::bench
