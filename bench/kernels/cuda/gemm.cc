@@ -90,16 +90,15 @@ Launch MakeGemm(GemmArgs args, bool bias, Memory* memory) {
   return [=](Stream* s) { Gemm(args, s); };
 }
 
-// Seconds of all products of a micro-step but the wgrad kept in the other type; 0 when one is
-// missing.
-double BenchModel(Bench* bench, const Shape& m, const char* choice, Pass other_wgrad,
-                  const std::vector<std::vector<double>>& seconds) {
+// The time of all products of a micro-step but the wgrad in the other type, unless one is missing.
+void AddFloor(Bench* bench, const Shape& m, const char* choice, Pass other_wgrad,
+              const std::vector<std::vector<double>>& seconds) {
   double sum = 0;
   const std::vector<Linear> linears = Linears(m);
   for (size_t l = 0; l < linears.size(); ++l) {
     for (size_t p = 0; p < std::size(kPasses); ++p) {
       if (kPasses[p] == other_wgrad) continue;
-      if (seconds[l][p] == 0) return 0;
+      if (seconds[l][p] == 0) return;
       sum += seconds[l][p] * linears[l].count;
     }
   }
@@ -114,7 +113,6 @@ double BenchModel(Bench* bench, const Shape& m, const char* choice, Pass other_w
                   {"wgrad", wgrad},
                   {"ms", sum * 1e3},
                   {"tokens_per_second", rate}});
-  return sum;
 }
 
 void BenchChoice(Bench* bench, const Shape& m, const char* choice) {
@@ -136,8 +134,8 @@ void BenchChoice(Bench* bench, const Shape& m, const char* choice) {
       seconds.back().push_back(timing.has_value() ? timing->median : 0);
     }
   }
-  BenchModel(bench, m, choice, Pass::kWgradBFloat16, seconds);
-  BenchModel(bench, m, choice, Pass::kWgradFloat32, seconds);
+  AddFloor(bench, m, choice, Pass::kWgradBFloat16, seconds);
+  AddFloor(bench, m, choice, Pass::kWgradFloat32, seconds);
 }
 
 }  // namespace
@@ -157,7 +155,7 @@ void BenchGemmPeak(Bench* bench) {
   if (timing.has_value()) bench->SetGemmPeak(2.0 * kSide * kSide * kSide / timing->median);
 }
 
-// The heuristic's choices come first: a shape that was tuned stays so.
+// The heuristic's choices come first: a tuned shape stays tuned.
 void BenchGemm(Bench* bench) {
   for (const bool tuned : {false, true}) {
     SetGemmTuning(tuned);

@@ -28,7 +28,10 @@ nlohmann::json Versions() {
   return {{"cuda_driver", Version(driver)}, {"cuda_runtime", Version(runtime)}};
 }
 
-void BenchAll(Bench* bench) { bench->MeasureCopy(); }
+void BenchAll(Bench* bench) {
+  bench->MeasureCopy();
+  for (auto* family : {BenchGemmPeak, BenchGemm}) family(bench);
+}
 
 int Main(int argc, char** argv) {
   std::string only, json_path;
