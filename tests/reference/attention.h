@@ -14,6 +14,7 @@ template <typename T>
 struct AttentionShape {
   int64_t length, num_heads, num_kv_heads, head_dim, window;
   T scale;
+  T softcap = 0;
 
   int64_t row() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
   int64_t q(int64_t t, int64_t h) const { return t * row() + h * head_dim; }
@@ -27,6 +28,19 @@ struct AttentionShape {
   }
 };
 
+template <typename T>
+struct Score {
+  T value, slope;  // slope: derivative by the scaled dot product
+};
+template <typename T>
+Score<T> MakeScore(const AttentionShape<T>& s, const T* qkv, int64_t h, int64_t i, int64_t j) {
+  T dot = 0;
+  for (int64_t c = 0; c < s.head_dim; ++c) dot += qkv[s.q(i, h) + c] * qkv[s.k(j, h) + c];
+  if (s.softcap == 0) return {dot * s.scale, 1};
+  const T t = std::tanh(dot * s.scale / s.softcap);
+  return {s.softcap * t, 1 - t * t};
+}
+
 // Probabilities of query i of head h over keys 0 .. i (0 before the window), and log sum exp.
 template <typename T>
 std::vector<T> Probabilities(const AttentionShape<T>& s, const T* qkv, int64_t h, int64_t i,
@@ -34,10 +48,9 @@ std::vector<T> Probabilities(const AttentionShape<T>& s, const T* qkv, int64_t h
   std::vector<T> p(static_cast<size_t>(i + 1), 0);
   T maximum = 0;
   for (int64_t j = s.first_key(i); j <= i; ++j) {
-    T dot = 0;
-    for (int64_t c = 0; c < s.head_dim; ++c) dot += qkv[s.q(i, h) + c] * qkv[s.k(j, h) + c];
-    p[static_cast<size_t>(j)] = dot * s.scale;
-    maximum = j == s.first_key(i) ? dot * s.scale : std::max(maximum, dot * s.scale);
+    const T score = MakeScore(s, qkv, h, i, j).value;
+    p[static_cast<size_t>(j)] = score;
+    maximum = j == s.first_key(i) ? score : std::max(maximum, score);
   }
   T sum = 0;
   for (int64_t j = s.first_key(i); j <= i; ++j) {
@@ -82,7 +95,9 @@ void AttentionBackward(const AttentionShape<T>& s, const T* qkv, const T* dout, 
         mean += p[static_cast<size_t>(j)] * dp[static_cast<size_t>(j)];
       }
       for (int64_t j = 0; j <= i; ++j) {
-        const T ds = p[static_cast<size_t>(j)] * (dp[static_cast<size_t>(j)] - mean) * s.scale;
+        const T slope = s.softcap == 0 ? T{1} : MakeScore(s, qkv, h, i, j).slope;
+        const T ds =
+            p[static_cast<size_t>(j)] * (dp[static_cast<size_t>(j)] - mean) * slope * s.scale;
         for (int64_t c = 0; c < s.head_dim; ++c) {
           dqkv[s.q(i, h) + c] += ds * qkv[s.k(j, h) + c];
           dqkv[s.k(j, h) + c] += ds * qkv[s.q(i, h) + c];

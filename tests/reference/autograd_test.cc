@@ -80,8 +80,9 @@ void CheckAttention(const AttentionShape<double>& s) {
   const Tensor i = at::arange(s.length).unsqueeze(1), j = at::arange(s.length).unsqueeze(0);
   Tensor hidden = j > i;
   if (s.window > 0) hidden = hidden.logical_or(j <= i - s.window);
-  const Tensor scores = (at::matmul(q, k.transpose(1, 2)) * s.scale)
-                            .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  Tensor scores = at::matmul(q, k.transpose(1, 2)) * s.scale;
+  if (s.softcap > 0) scores = s.softcap * at::tanh(scores / s.softcap);
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   const Tensor out = at::matmul(scores.softmax(-1), v).permute({1, 0, 2});
   (out * dout).sum().backward();
   std::vector<double> got(static_cast<size_t>(out.numel())), dqkv(static_cast<size_t>(qkv.numel()));
@@ -96,6 +97,7 @@ void CheckAttention(const AttentionShape<double>& s) {
 TEST_F(AutogradTest, AttentionGroupedCausal) { CheckAttention({9, 6, 2, 4, 0, 0.5}); }
 TEST_F(AutogradTest, AttentionWindow) { CheckAttention({11, 2, 1, 3, 4, 0.7}); }
 TEST_F(AutogradTest, AttentionWindowOfOne) { CheckAttention({5, 2, 2, 3, 1, 0.7}); }
+TEST_F(AutogradTest, AttentionSoftcap) { CheckAttention({9, 4, 2, 4, 3, 0.7, 1.5}); }
 TEST_F(AutogradTest, AttentionOneToken) { CheckAttention({1, 4, 2, 5, 0, 0.3}); }
 
 TEST_F(AutogradTest, Swiglu) {
