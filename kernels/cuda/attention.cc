@@ -1,0 +1,129 @@
+// Which algorithm runs the attention of kernels/attention.h. What was prepared as dense runs on
+// cuDNN's plan, bfloat16 otherwise on the flash kernels, the rest on the plain ones. The choice
+// follows from spec, shape and what PrepareAttention has built, so that forward and backward of the
+// same documents agree.
+#include "kernels/attention.h"
+
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/flash_attention.h"
+#include "kernels/cuda/plain_attention.h"
+#include "kernels/cuda/stream.h"
+
+namespace coxswain::kernels {
+namespace {
+
+void RequireDocuments(const Documents& documents, int64_t tokens) {
+  cuda::RequireExtent(tokens, "Attention", "tokens");
+  cuda::RequireExtent(documents.count, "Attention", "documents.count");
+  const bool fits = documents.dense ? documents.count * documents.max_length == tokens
+                                    : documents.count > 0 || tokens == 0;
+  if (!fits || tokens > INT32_MAX) {
+    throw std::invalid_argument("Attention: " + std::to_string(tokens) + " tokens in " +
+                                std::to_string(documents.count) +
+                                (documents.dense ? " documents of " : " documents of at most ") +
+                                std::to_string(documents.max_length));
+  }
+}
+
+// The plan that serves these documents; null when they run on our own kernels.
+const cuda::CudnnAttention* Plan(const AttentionSpec& spec, const Documents& documents) {
+  if (!documents.dense) return nullptr;
+  return cuda::FindCudnnAttention(spec, documents.count, documents.max_length);
+}
+
+Documents DocumentsOf(const AttentionExtents& extents) {
+  return {.count = extents.documents, .max_length = extents.max_length, .dense = extents.dense};
+}
+
+int64_t ForwardBytes(const AttentionSpec& spec, const Documents& documents) {
+  const cuda::CudnnAttention* plan = Plan(spec, documents);
+  return plan == nullptr ? 0 : cuda::CudnnAttentionForwardWorkspaceBytes(*plan);
+}
+
+int64_t BackwardBytes(const AttentionSpec& spec, const Documents& documents, int64_t tokens) {
+  const cuda::CudnnAttention* plan = Plan(spec, documents);
+  if (plan != nullptr) return cuda::CudnnAttentionBackwardWorkspaceBytes(*plan);
+  return cuda::FlashAttentionSupports(spec)
+             ? cuda::FlashAttentionBackwardWorkspaceBytes(spec, tokens)
+             : cuda::PlainAttentionBackwardWorkspaceBytes(spec, tokens);
+}
+
+// What our own kernels say for themselves, and whether their workspace fits.
+std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extents) {
+  const int64_t need = BackwardBytes(spec, {}, extents.tokens);
+  if (extents.workspace_budget > 0 && need > extents.workspace_budget) {
+    throw std::invalid_argument("Attention: needs a workspace of " + std::to_string(need) +
+                                " bytes, " + std::to_string(extents.workspace_budget) +
+                                " are allowed");
+  }
+  if (cuda::FlashAttentionSupports(spec)) return "flash kernels over packed documents";
+  return spec.dtype == DType::kFloat32 ? "plain kernels for float32"
+                                       : "plain kernels: " + std::to_string(spec.head_dim) +
+                                             "-wide heads have no faster ones";
+}
+
+}  // namespace
+
+bool AttentionSupports(const AttentionSpec& spec) {
+  return spec.num_kv_heads > 0 && spec.num_heads > 0 && spec.num_heads % spec.num_kv_heads == 0 &&
+         spec.head_dim > 0 && spec.head_dim <= cuda::kPlainLargestHeadDim && spec.window >= 0 &&
+         std::isfinite(spec.scale) && std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
+}
+
+std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
+                             Stream* stream) {
+  cuda::RequireSupported(AttentionSupports(spec), "Attention");
+  if (!extents.dense || stream == nullptr || extents.tokens == 0 ||
+      !cuda::CudnnAttentionSupports(spec)) {
+    return PrepareOwn(spec, extents);
+  }
+  std::string line;
+  const cuda::CudnnAttention* plan = cuda::PrepareCudnnAttention(
+      spec, extents.documents, extents.max_length, extents.workspace_budget, stream, &line);
+  return plan != nullptr ? line : PrepareOwn(spec, extents) + "; " + line;
+}
+
+int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents) {
+  return ForwardBytes(spec, DocumentsOf(extents));
+}
+
+int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec,
+                                        const AttentionExtents& extents) {
+  return BackwardBytes(spec, DocumentsOf(extents), extents.tokens);
+}
+
+void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
+  cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireDocuments(args.documents, args.tokens);
+  cuda::RequireWorkspace(args.workspace, ForwardBytes(args.spec, args.documents), "Attention");
+  if (args.tokens == 0) return;
+  if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
+    cuda::CudnnAttentionForward(*plan, args, stream);
+  } else if (cuda::FlashAttentionSupports(args.spec)) {
+    cuda::FlashAttentionForward(args, stream);
+  } else {
+    cuda::PlainAttentionForward(args, stream);
+  }
+}
+
+void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
+  cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireDocuments(args.documents, args.tokens);
+  cuda::RequireWorkspace(args.workspace, BackwardBytes(args.spec, args.documents, args.tokens),
+                         "Attention");
+  if (args.tokens == 0) return;
+  if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
+    cuda::CudnnAttentionBackward(*plan, args, stream);
+  } else if (cuda::FlashAttentionSupports(args.spec)) {
+    cuda::FlashAttentionBackward(args, stream);
+  } else {
+    cuda::PlainAttentionBackward(args, stream);
+  }
+}
+
+}  // namespace coxswain::kernels

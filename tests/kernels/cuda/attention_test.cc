@@ -1,0 +1,433 @@
+// Three algorithms against the fp64 formulas: plain (float32, and bfloat16 where it stands in),
+// flash (packed bfloat16) and cuDNN (dense bfloat16). Where a case is too large for fp64 on the
+// CPU, plain is the reference of the other two.
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "kernels/cuda/flash_attention.h"
+#include "kernels/cuda/plain_attention.h"
+#include "tests/kernels/cuda/gpu_testing.h"
+#include "tests/reference/attention.h"
+
+namespace coxswain::kernels {
+namespace {
+
+enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn };
+
+constexpr Algorithm kPacked[] = {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
+                                 Algorithm::kFlash};
+
+const char* Name(Algorithm algorithm) {
+  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash", "cudnn"};
+  return kNames[static_cast<size_t>(algorithm)];
+}
+
+struct Problem {
+  Algorithm algorithm;
+  AttentionSpec spec;
+  std::vector<int32_t> lengths;
+
+  int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
+  int64_t out_row() const { return spec.num_heads * spec.head_dim; }
+  bool dense() const { return algorithm == Algorithm::kCudnn; }
+  std::vector<int32_t> cu_seqlens() const {
+    std::vector<int32_t> cu = {0};
+    for (int32_t length : lengths) cu.push_back(cu.back() + length);
+    return cu;
+  }
+  int64_t longest() const {
+    return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  }
+  AttentionExtents extents() const {
+    return {.tokens = tokens(),
+            .documents = static_cast<int64_t>(lengths.size()),
+            .max_length = longest(),
+            .dense = dense()};
+  }
+};
+
+struct HeadShape {
+  int64_t heads, kv_heads, dim;
+};
+
+Problem Make(Algorithm algorithm, const HeadShape& shape, std::vector<int32_t> lengths) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.dim));
+  return {
+      .algorithm = algorithm,
+      .spec = {.dtype = algorithm == Algorithm::kPlainFloat32 ? DType::kFloat32 : DType::kBFloat16,
+               .num_heads = shape.heads,
+               .num_kv_heads = shape.kv_heads,
+               .head_dim = shape.dim,
+               .scale = scale},
+      .lengths = std::move(lengths)};
+}
+
+struct Result {
+  Floats out, lse, dqkv;
+};
+
+bool operator==(const Result& a, const Result& b) {
+  return SameBits(a.out, b.out) && SameBits(a.lse, b.lse) && SameBits(a.dqkv, b.dqkv);
+}
+
+void Forward(const Problem& p, const AttentionForwardArgs& args) {
+  if (p.algorithm == Algorithm::kPlainBFloat16)
+    return cuda::PlainAttentionForward(args, TestStream());
+  AttentionForward(args, TestStream());
+}
+void Backward(const Problem& p, const AttentionBackwardArgs& args) {
+  if (p.algorithm == Algorithm::kPlainBFloat16) {
+    return cuda::PlainAttentionBackward(args, TestStream());
+  }
+  AttentionBackward(args, TestStream());
+}
+
+// Runs `launch` by way of a captured graph, or directly.
+void Run(bool captured, const std::function<void()>& launch) {
+  if (!captured) return launch();
+  Graph* graph = CaptureGraph(launch, TestStream());
+  LaunchGraph(graph, TestStream());
+  Synchronize(TestStream());
+  DestroyGraph(graph);
+}
+
+Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool captured = false) {
+  const std::string line = PrepareAttention(p.spec, p.extents(), TestStream());
+  EXPECT_EQ(line.starts_with("cuDNN"), p.dense()) << line;
+  const DType dtype = p.spec.dtype;
+  const DeviceValues<int32_t> cu(p.cu_seqlens());
+  const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
+                            .cu_seqlens = cu.data(),
+                            .max_length = p.longest(),
+                            .dense = p.dense()};
+  const DeviceTensor x(dtype, qkv), dy(dtype, dout), out(dtype, p.tokens() * p.out_row());
+  const DeviceTensor lse(DType::kFloat32, p.tokens() * p.spec.num_heads), dx(dtype, x.count());
+  const Scratch forward(AttentionForwardWorkspaceBytes(p.spec, p.extents()));
+  const Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, p.extents()));
+  Run(captured, [&] {
+    Forward(p, {.spec = p.spec,
+                .tokens = p.tokens(),
+                .documents = documents,
+                .qkv = x.data(),
+                .out = out.data(),
+                .lse = lse.floats(),
+                .workspace = forward.workspace()});
+    Backward(p, {.spec = p.spec,
+                 .tokens = p.tokens(),
+                 .documents = documents,
+                 .qkv = x.data(),
+                 .out = out.data(),
+                 .lse = lse.floats(),
+                 .dout = dy.data(),
+                 .dqkv = dx.data(),
+                 .workspace = backward.workspace()});
+  });
+  return {out.Read(), lse.Read(), dx.Read()};
+}
+
+Floats RandomQkv(const Problem& p) { return Normal(p.tokens() * p.row(), 1, p.spec.dtype); }
+Floats RandomDout(const Problem& p) { return Normal(p.tokens() * p.out_row(), 2, p.spec.dtype); }
+
+// bfloat16: P (or dS) and the result are each rounded once, which the L2 norm of independent
+// roundings of at most kUnit bounds by kUnit each; D is made of a rounded O, one kUnit more.
+// float32: the sums of hd and n terms and twice the score's error in a probability, as derived for
+// the CPU kernels in tests/kernels/attention_test.cc.
+double Bound(const Problem& p, int roundings) {
+  if (p.spec.dtype == DType::kBFloat16) return roundings * kUnit(DType::kBFloat16);
+  const double dim = static_cast<double>(p.spec.head_dim), n = static_cast<double>(p.longest());
+  const double score = (dim + 2) * 5 * dim * p.spec.scale;
+  return 4 * (2 * std::sqrt(dim) / dim * score + 8 + n) * kUnit(DType::kFloat32);
+}
+
+struct Expected {
+  Doubles out, lse, dqkv;
+};
+
+Expected Reference(const Problem& p, const Floats& qkv, const Floats& dout) {
+  const Doubles x = Double(qkv), dy = Double(dout);
+  Expected e{Doubles(dy.size()), Doubles(Size(p.tokens() * p.spec.num_heads)), Doubles(x.size())};
+  int64_t start = 0;
+  for (const int64_t length : p.lengths) {
+    if (length == 0) continue;
+    const reference::AttentionShape<double> shape{
+        length,        p.spec.num_heads, p.spec.num_kv_heads, p.spec.head_dim,
+        p.spec.window, p.spec.scale,     p.spec.softcap};
+    Doubles lse(Size(length * p.spec.num_heads));
+    reference::Attention(shape, &x[Size(start * p.row())], &e.out[Size(start * p.out_row())],
+                         lse.data());
+    reference::AttentionBackward(shape, &x[Size(start * p.row())], &dy[Size(start * p.out_row())],
+                                 &e.dqkv[Size(start * p.row())]);
+    for (int64_t h = 0; h < p.spec.num_heads; ++h) {
+      const int64_t at =
+          p.dense() ? (start / length * p.spec.num_heads + h) * length : h * p.tokens() + start;
+      std::copy_n(lse.begin() + h * length, length, e.lse.begin() + at);
+    }
+    start += length;
+  }
+  return e;
+}
+
+void CheckAgainstReference(const Problem& p) {
+  SCOPED_TRACE(testing::Message() << Name(p.algorithm) << " " << p.spec.num_heads << "/"
+                                  << p.spec.num_kv_heads << " x " << p.spec.head_dim << " window "
+                                  << p.spec.window << " softcap " << p.spec.softcap);
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result got = Compute(p, qkv, dout);
+  const Expected want = Reference(p, qkv, dout);
+  ExpectRelativeError(got.out, want.out, Bound(p, 2), "out");
+  // Scores and their sum stay in float32 whatever the dtype.
+  ExpectRelativeError(got.lse, want.lse, 1e-4, "lse");
+  ExpectRelativeError(got.dqkv, want.dqkv, Bound(p, 3), "dqkv");
+}
+
+const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
+
+TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
+  for (const Algorithm algorithm : kPacked) {
+    for (const HeadShape& shape : {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{2, 2, 16},
+                                   HeadShape{4, 2, 32}, HeadShape{2, 1, 96}}) {
+      CheckAgainstReference(Make(algorithm, shape, kOddLengths));
+    }
+  }
+}
+
+TEST(AttentionGpuTest, HeadSizesBetweenTheTiles) {
+  for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120}) {
+    CheckAgainstReference(Make(Algorithm::kFlash, {4, 2, dim}, {65, 1, 70}));
+  }
+}
+
+TEST(AttentionGpuTest, PlainTakesEveryHeadSize) {
+  for (const int64_t dim : {1, 5, 31, 33, 65, 129, 255, 256}) {
+    CheckAgainstReference(Make(Algorithm::kPlainFloat32, {3, 1, dim}, {33, 0, 4, 1}));
+    CheckAgainstReference(Make(Algorithm::kPlainBFloat16, {2, 2, dim}, {33, 0, 4, 1}));
+  }
+}
+
+TEST(AttentionGpuTest, WindowsOfEverySizeAroundTheTile) {
+  for (const Algorithm algorithm : kPacked) {
+    for (const int64_t window : {1, 2, 33, 63, 64, 65, 128, 199, 200, 1000}) {
+      Problem p = Make(algorithm, {4, 2, 64}, {200, 1, 66, 64});
+      p.spec.window = window;
+      CheckAgainstReference(p);
+    }
+  }
+}
+
+TEST(AttentionGpuTest, Softcap) {
+  for (const Algorithm algorithm : kPacked) {
+    for (const float softcap : {0.5f, 3.0f, 50.0f}) {
+      Problem p = Make(algorithm, {4, 2, 64}, {100, 33, 70});
+      p.spec.softcap = softcap;
+      p.spec.window = softcap > 1 ? 0 : 40;
+      CheckAgainstReference(p);
+    }
+  }
+}
+
+TEST(AttentionGpuTest, Dense) {
+  for (const HeadShape& shape :
+       {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 64}, HeadShape{4, 2, 80}}) {
+    CheckAgainstReference(Make(Algorithm::kCudnn, shape, {128, 128, 128}));
+    CheckAgainstReference(Make(Algorithm::kCudnn, shape, {200, 200}));
+  }
+}
+
+TEST(AttentionGpuTest, DenseWindow) {
+  for (const int64_t window : {1, 64, 100, 256, 1000}) {
+    Problem p = Make(Algorithm::kCudnn, {4, 2, 64}, {256, 256});
+    p.spec.window = window;
+    CheckAgainstReference(p);
+  }
+}
+
+TEST(AttentionGpuTest, DenseWithSoftcapRunsOnOurKernels) {
+  Problem p = Make(Algorithm::kCudnn, {4, 2, 64}, {64, 64});
+  p.spec.softcap = 20.0f;
+  EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("flash"));
+}
+
+TEST(AttentionGpuTest, EmptyDocumentsAndNoTokens) {
+  for (const Algorithm algorithm : kPacked) {
+    CheckAgainstReference(Make(algorithm, {4, 2, 64}, {0, 5, 0, 0, 9, 0}));
+  }
+  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kFlash}) {
+    EXPECT_TRUE(Compute(Make(algorithm, {4, 2, 64}, {}), {}, {}).out.empty());
+    EXPECT_TRUE(Compute(Make(algorithm, {4, 2, 64}, {0, 0}), {}, {}).out.empty());
+  }
+}
+
+// Against plain, which holds the reference above.
+void CheckAgainstPlain(Problem p) {
+  SCOPED_TRACE(Name(p.algorithm));
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result got = Compute(p, qkv, dout);
+  p.algorithm = Algorithm::kPlainBFloat16;
+  const Result want = Compute(p, qkv, dout);
+  ExpectRelativeError(got.out, Double(want.out), 3 * kUnit(DType::kBFloat16), "out");
+  ExpectRelativeError(got.dqkv, Double(want.dqkv), 4 * kUnit(DType::kBFloat16), "dqkv");
+}
+
+// Lengths of a lognormal with mean 250, cut at 1,201.
+std::vector<int32_t> MixedLengths(int64_t documents) {
+  std::mt19937 random(5);
+  std::lognormal_distribution<double> length(5.3, 0.7);
+  std::vector<int32_t> lengths;
+  for (int64_t i = 0; i < documents; ++i) {
+    lengths.push_back(static_cast<int32_t>(std::min(length(random), 1201.0)));
+  }
+  return lengths;
+}
+
+TEST(AttentionGpuTest, ModelShapes) {
+  CheckAgainstPlain(Make(Algorithm::kFlash, {14, 2, 64}, MixedLengths(60)));
+  CheckAgainstPlain(Make(Algorithm::kFlash, {28, 4, 128}, MixedLengths(20)));
+  CheckAgainstPlain(Make(Algorithm::kCudnn, {14, 2, 64}, std::vector<int32_t>(8, 1024)));
+  CheckAgainstPlain(Make(Algorithm::kCudnn, {28, 4, 128}, std::vector<int32_t>(4, 1024)));
+}
+
+TEST(AttentionGpuTest, LongDocument) {
+  CheckAgainstPlain(Make(Algorithm::kFlash, {2, 1, 64}, {3, 5000}));
+  Problem p = Make(Algorithm::kFlash, {2, 1, 128}, {3000, 7});
+  p.spec.window = 300;
+  CheckAgainstPlain(p);
+}
+
+// More documents than tiles of rows, most of them empty.
+TEST(AttentionGpuTest, ThousandsOfDocuments) {
+  std::vector<int32_t> lengths(3000, 1);
+  lengths.resize(9000, 0);
+  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kFlash}) {
+    const Problem p = Make(algorithm, {2, 1, 16}, lengths);
+    const Floats qkv = RandomQkv(p);
+    const Result r = Compute(p, qkv, RandomDout(p));
+    for (int64_t t = 0; t < 3000; ++t) {  // a lone token attends to itself: out = v
+      for (int64_t c = 0; c < 32; ++c) {
+        ASSERT_EQ(r.out[Size(t * 32 + c)], qkv[Size(t * p.row() + 48 + c % 16)]);
+      }
+    }
+  }
+}
+
+Floats Rows(const Floats& values, int64_t row, int64_t first, int64_t last) {
+  return Floats(values.begin() + first * row, values.begin() + last * row);
+}
+
+// Invariant kernels-5.
+TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
+  for (const Algorithm algorithm : kPacked) {
+    const Problem packed = Make(algorithm, {4, 2, 64}, {3, 70, 1, 129, 20, 64});
+    const Floats qkv = RandomQkv(packed), dout = RandomDout(packed);
+    const Result all = Compute(packed, qkv, dout);
+    int64_t start = 0;
+    for (const int32_t length : packed.lengths) {
+      const Problem one = Make(algorithm, {4, 2, 64}, {length});
+      const int64_t end = start + length;
+      const Result alone =
+          Compute(one, Rows(qkv, one.row(), start, end), Rows(dout, one.out_row(), start, end));
+      EXPECT_TRUE(SameBits(alone.out, Rows(all.out, one.out_row(), start, end)));
+      EXPECT_TRUE(SameBits(alone.dqkv, Rows(all.dqkv, one.row(), start, end)));
+      start = end;
+    }
+  }
+}
+
+// Invariant kernels-5.
+TEST(AttentionGpuTest, NanInOneDocumentLeavesTheOthersBitEqual) {
+  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
+                                    Algorithm::kFlash, Algorithm::kCudnn}) {
+    SCOPED_TRACE(Name(algorithm));
+    const Problem p = Make(algorithm, {4, 2, 64}, {100, 100, 100});
+    const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+    Floats broken = qkv;
+    for (int64_t i = 100 * p.row(); i < 200 * p.row(); ++i) {
+      broken[Size(i)] = i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN() : 7.0f;
+    }
+    const Result clean = Compute(p, qkv, dout), got = Compute(p, broken, dout);
+    for (const auto& [first, last] : {std::pair{0, 100}, std::pair{200, 300}}) {
+      EXPECT_TRUE(SameBits(Rows(got.out, p.out_row(), first, last),
+                           Rows(clean.out, p.out_row(), first, last)));
+      EXPECT_TRUE(
+          SameBits(Rows(got.dqkv, p.row(), first, last), Rows(clean.dqkv, p.row(), first, last)));
+    }
+    EXPECT_TRUE(std::isnan(got.out[Size(199 * p.out_row())]));
+  }
+}
+
+TEST(AttentionGpuTest, LaterTokensDoNotReachEarlierOnes) {
+  for (const Algorithm algorithm : kPacked) {
+    const Problem p = Make(algorithm, {2, 1, 64}, {150});
+    Floats qkv = RandomQkv(p);
+    const Floats dout = RandomDout(p);
+    const Floats before = Compute(p, qkv, dout).out;
+    for (int64_t i = 100 * p.row(); i < 150 * p.row(); ++i) qkv[Size(i)] = 1.5f;
+    const Floats after = Compute(p, qkv, dout).out;
+    EXPECT_TRUE(SameBits(Rows(after, p.out_row(), 0, 100), Rows(before, p.out_row(), 0, 100)));
+    EXPECT_NE(after[Size(100 * p.out_row())], before[Size(100 * p.out_row())]);
+  }
+}
+
+TEST(AttentionGpuTest, LargeScoresStayFinite) {
+  for (const Algorithm algorithm : kPacked) {
+    const Problem p = Make(algorithm, {2, 1, 64}, {40, 80});
+    Floats qkv = RandomQkv(p);
+    for (float& value : qkv) value *= 64.0f;  // scores up to 1e5
+    const Result r = Compute(p, qkv, RandomDout(p));
+    for (const Floats* v : {&r.out, &r.lse, &r.dqkv}) {
+      EXPECT_TRUE(std::all_of(v->begin(), v->end(), [](float x) { return std::isfinite(x); }));
+    }
+  }
+}
+
+// Invariant kernels-3, and that launches can be captured.
+TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
+  std::vector<Problem> problems = {Make(Algorithm::kCudnn, {14, 2, 64}, {512, 512, 512, 512})};
+  for (const Algorithm algorithm : kPacked) {
+    problems.push_back(Make(algorithm, {6, 2, 64}, {1, 2, 7, 64, 65, 131, 1, 343}));
+    problems.push_back(Make(algorithm, {4, 1, 128}, {200, 65, 300}));
+  }
+  for (const Problem& p : problems) {
+    SCOPED_TRACE(Name(p.algorithm));
+    const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+    const Result once = Compute(p, qkv, dout);
+    EXPECT_TRUE(once == Compute(p, qkv, dout));
+    EXPECT_TRUE(once == Compute(p, qkv, dout, true));
+  }
+}
+
+TEST(AttentionGpuTest, BackwardThatNeedNotRepeatIsAsExact) {
+  Problem p = Make(Algorithm::kCudnn, {14, 2, 64}, {256, 256});
+  p.spec.deterministic = false;
+  CheckAgainstReference(p);
+}
+
+TEST(AttentionGpuTest, TakesOurKernelsWhenThePlanExceedsTheBudget) {
+  const Problem p = Make(Algorithm::kCudnn, {2, 1, 64}, std::vector<int32_t>(4, 192));
+  AttentionExtents extents = p.extents();
+  extents.workspace_budget = 4 * 2 * extents.tokens;
+  EXPECT_TRUE(PrepareAttention(p.spec, extents, TestStream()).starts_with("flash"));
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(p.spec, extents), extents.workspace_budget);
+  extents.workspace_budget = 1;
+  EXPECT_THROW(PrepareAttention(p.spec, extents, TestStream()), std::invalid_argument);
+}
+
+TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
+  EXPECT_FALSE(AttentionSupports({.num_heads = 3, .num_kv_heads = 2, .head_dim = 8}));
+  EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 257}));
+  EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
+  const Problem p = Make(Algorithm::kPlainFloat32, {2, 1, 8}, {4, 4});
+  AttentionBackwardArgs args{
+      .spec = p.spec, .tokens = 8, .documents = {.count = 2, .max_length = 4}};
+  EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);  // no workspace
+  args.documents.count = 0;
+  EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
