@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/dtype.h"
 
@@ -81,9 +82,15 @@ struct Vector {
   }
   __device__ __forceinline__ Raw Pack() const {
     Raw raw;
-    T* elements = reinterpret_cast<T*>(&raw);
+    if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) {  // one instruction rounds a pair
+      __nv_bfloat162* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
 #pragma unroll
-    for (int i = 0; i < N; ++i) elements[i] = FromFloat<T>(value[i]);
+      for (int i = 0; i < N; i += 2) pairs[i / 2] = __floats2bfloat162_rn(value[i], value[i + 1]);
+    } else {
+      T* elements = reinterpret_cast<T*>(&raw);
+#pragma unroll
+      for (int i = 0; i < N; ++i) elements[i] = FromFloat<T>(value[i]);
+    }
     return raw;
   }
 };

@@ -1,0 +1,131 @@
+// Rows of a normalisation held in registers: which threads own a row and which of its 16-byte
+// vectors each of them holds. Shared by rms_norm.cu and layer_norm.cu.
+#ifndef COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
+#define COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/vector.cuh"
+
+namespace coxswain::kernels::cuda {
+
+// Threads of a block whose warps have a row each.
+inline constexpr int kForwardThreads = 128;
+inline constexpr int kBackwardThreads = 256;
+
+// Every thread holds up to `vectors_per_thread` vectors of a row. kWarpPerRow: each warp of the
+// block has a row of its own; otherwise the block has one row.
+template <int vectors_per_thread, bool warp_per_row>
+struct RowOwner {
+  static constexpr int kVectors = vectors_per_thread;
+  static constexpr bool kWarpPerRow = warp_per_row;
+  // Backward: threads that a multiprocessor holds at once, by registers (128 or 80 each), and of a
+  // block at most.
+  static constexpr int kResidentThreads = kVectors > 2 ? 512 : 768;
+  static constexpr int kMaxThreads =
+      kWarpPerRow ? kBackwardThreads : (kVectors > 2 ? kResidentThreads : kResidentThreads / 2);
+  // Vectors of the longest row.
+  static constexpr int64_t kMaxVectors = int64_t{kVectors} * (kWarpPerRow ? kWarp : kMaxThreads);
+
+  // Index in the row of this thread's vector i.
+  static __device__ __forceinline__ int Index(int i) {
+    return kWarpPerRow ? static_cast<int>(threadIdx.x) % kWarp + i * kWarp
+                       : static_cast<int>(threadIdx.x) + i * static_cast<int>(blockDim.x);
+  }
+  static __device__ __forceinline__ int64_t FirstRow() {
+    return kWarpPerRow ? int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp
+                       : int64_t{blockIdx.x};
+  }
+  // Rows that the whole grid owns at once.
+  static __device__ __forceinline__ int64_t RowStep() {
+    return kWarpPerRow ? int64_t{gridDim.x} * (blockDim.x / kWarp) : int64_t{gridDim.x};
+  }
+  // Over the row, the same in each of its threads. `shared` holds 32 floats.
+  static __device__ __forceinline__ float Sum(float x, float* shared) {
+    return kWarpPerRow ? WarpSum(x) : BlockSum(x, shared);
+  }
+
+  // Threads of a block; `warp_threads` where its warps have a row each.
+  static int Threads(int64_t vectors, int warp_threads) {
+    if (kWarpPerRow) return warp_threads;
+    return static_cast<int>(CeilDiv(CeilDiv(vectors, kVectors), kWarp)) * kWarp;
+  }
+};
+
+// This thread's part of a row of `vectors` vectors, zero past the end. The row is read once.
+template <class Owner, typename T>
+__device__ __forceinline__ void LoadRow(const T* row, int vectors, uint4 (&raw)[Owner::kVectors]) {
+#pragma unroll
+  for (int i = 0; i < Owner::kVectors; ++i) {
+    const int v = Owner::Index(i);
+    raw[i] = v < vectors ? __ldcs(reinterpret_cast<const uint4*>(row) + v) : uint4{0, 0, 0, 0};
+  }
+}
+
+// The same for a vector that every row uses.
+template <class Owner, typename T>
+__device__ __forceinline__ void LoadWeight(const T* weight, int vectors,
+                                           uint4 (&raw)[Owner::kVectors]) {
+#pragma unroll
+  for (int i = 0; i < Owner::kVectors; ++i) {
+    const int v = Owner::Index(i);
+    raw[i] = v < vectors ? __ldg(reinterpret_cast<const uint4*>(weight) + v) : uint4{0, 0, 0, 0};
+  }
+}
+
+// Keeps the compiler from holding unpacked copies of `raw` in registers from before the call to
+// after it: unpacking again is cheaper than the lost occupancy.
+template <int kCount>
+__device__ __forceinline__ void UnpackAgain(uint4 (&raw)[kCount]) {
+#pragma unroll
+  for (uint4& r : raw) asm("" : "+r"(r.x), "+r"(r.y), "+r"(r.z), "+r"(r.w));
+}
+
+// Writes the block's sums over its rows to out [vectors x kVector<T>]: the sums of its warps, added
+// in their order.
+template <class Owner, typename T>
+__device__ __forceinline__ void StoreBlockSums(const float (&sums)[Owner::kVectors][kVector<T>],
+                                               int vectors, float* out) {
+  if constexpr (Owner::kWarpPerRow) {
+    // One line of lanes per (i, e), 4 floats apart so that reading by column meets every bank.
+    constexpr int kLine = kWarp + 4;
+    constexpr int kWarps = kBackwardThreads / kWarp;
+    __shared__ float shared[kWarps][Owner::kVectors * kVector<T> * kLine];
+    const int lane = threadIdx.x % kWarp;
+    __syncthreads();  // an earlier call may still be reading
+#pragma unroll
+    for (int i = 0; i < Owner::kVectors; ++i) {
+#pragma unroll
+      for (int e = 0; e < kVector<T>; ++e) {
+        shared[threadIdx.x / kWarp][(i * kVector<T> + e) * kLine + lane] = sums[i][e];
+      }
+    }
+    __syncthreads();
+    for (int column = threadIdx.x; column < vectors * kVector<T>; column += kBackwardThreads) {
+      const int v = column / kVector<T>, e = column % kVector<T>;
+      const int at = (v / kWarp * kVector<T> + e) * kLine + v % kWarp;
+      float sum = shared[0][at];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) sum += shared[w][at];
+      out[column] = sum;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < Owner::kVectors; ++i) {
+      const int v = Owner::Index(i);
+      if (v >= vectors) continue;
+#pragma unroll
+      for (int e = 0; e < kVector<T>; e += 4) {
+        *reinterpret_cast<float4*>(out + int64_t{v} * kVector<T> + e) =
+            float4{sums[i][e], sums[i][e + 1], sums[i][e + 2], sums[i][e + 3]};
+      }
+    }
+  }
+}
+
+}  // namespace coxswain::kernels::cuda
+
+#endif  // COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
