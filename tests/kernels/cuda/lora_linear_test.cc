@@ -1,0 +1,343 @@
+#include "kernels/lora_linear.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "common/philox.h"
+#include "kernels/gemm.h"
+#include "tests/kernels/cuda/gpu_testing.h"
+#include "tests/reference/linear.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr uint32_t kStep = 4;
+
+struct Case {
+  DType dtype, grad_dtype;
+  int64_t rows, in, rank;
+  std::vector<int64_t> out;
+  int64_t gap = 0;  // columns of y before, between and behind the members
+  float rate = 0.0f;
+  bool accumulate = true;  // y and dx
+  bool want_dx = true;
+};
+
+LoraLinearSpec SpecOf(const Case& c) {
+  LoraLinearSpec spec{.dtype = c.dtype,
+                      .grad_dtype = c.grad_dtype,
+                      .in_features = c.in,
+                      .rank = c.rank,
+                      .members = static_cast<int64_t>(c.out.size()),
+                      .scale = 1.5f,
+                      .dropout_rate = c.rate};
+  int64_t column = c.gap;
+  for (size_t j = 0; j < c.out.size(); ++j) {
+    spec.out_features[j] = c.out[j];
+    spec.column_offset[j] = column;
+    column += c.out[j] + c.gap;
+  }
+  spec.ldy = column;
+  return spec;
+}
+
+std::string Describe(const Case& c) {
+  return std::string(Name(c.dtype)) + " gradients " + Name(c.grad_dtype) + " rows " +
+         std::to_string(c.rows) + " in " + std::to_string(c.in) + " rank " +
+         std::to_string(c.rank) + " members " + std::to_string(c.out.size()) + " gap " +
+         std::to_string(c.gap) + " rate " + std::to_string(c.rate) +
+         (c.accumulate ? "" : " overwritten") + (c.want_dx ? "" : " no dx");
+}
+
+struct Result {
+  Floats h, y, da, dx;
+  std::vector<Floats> db;
+};
+
+struct Problem {
+  Case c;
+  LoraLinearSpec spec;
+  int64_t stacked;
+  std::vector<uint32_t> bins, positions;
+  Floats x, a, dy, y, da, dx;
+  std::vector<Floats> b, db;
+
+  explicit Problem(const Case& in) : c(in), spec(SpecOf(in)), stacked(spec.members * c.rank) {
+    x = Normal(c.rows * c.in, 1, c.dtype);
+    a = Normal(stacked * c.in, 2, c.dtype, 1.0f / std::sqrt(static_cast<float>(c.in)));
+    dy = Normal(c.rows * spec.ldy, 3, c.dtype);
+    y = c.accumulate ? Normal(c.rows * spec.ldy, 4, c.dtype) : Floats(dy.size(), kNaN);
+    da = Normal(stacked * c.in, 5, c.grad_dtype);
+    dx = c.accumulate ? Normal(c.rows * c.in, 6, c.dtype) : Floats(x.size(), kNaN);
+    for (size_t j = 0; j < c.out.size(); ++j) {
+      const unsigned seed = 10 + static_cast<unsigned>(j);
+      b.push_back(Normal(c.out[j] * c.rank, seed, c.dtype));
+      db.push_back(Normal(c.out[j] * c.rank, seed + 10, c.grad_dtype));
+    }
+    for (int64_t t = 0; t < c.rows; ++t) {
+      bins.push_back(static_cast<uint32_t>(t / 50));
+      positions.push_back(static_cast<uint32_t>(t % 50));
+    }
+  }
+
+  Doubles Multipliers() const {
+    Doubles m(x.size(), 1.0);
+    if (c.rate == 0.0f) return m;
+    for (size_t i = 0; i < m.size(); ++i) {
+      const size_t t = i / Size(c.in);
+      const uint32_t column = static_cast<uint32_t>(i % Size(c.in));
+      const auto words =
+          Philox4x32({kStep, (3u << 16) | (column / 4), bins[t], positions[t]}, {1, 2});
+      m[i] = PhiloxUniform(words[column % 4]) >= c.rate ? 1.0 / (1.0 - c.rate) : 0.0;
+    }
+    return m;
+  }
+
+  Result Compute() const {
+    const DeviceValues<uint32_t> device_step({kStep}), device_bins(bins),
+        device_positions(positions);
+    const DropoutMask mask{.key = {1, 2},
+                           .site = 3,
+                           .step = device_step.data(),
+                           .bins = device_bins.data(),
+                           .positions = device_positions.data()};
+    const DeviceTensor device_x(c.dtype, x), device_a(c.dtype, a), device_dy(c.dtype, dy);
+    const DeviceTensor device_h(c.dtype, c.rows * stacked), device_y(c.dtype, y);
+    const DeviceTensor device_da(c.grad_dtype, da), device_dx(c.dtype, dx);
+    std::vector<std::unique_ptr<DeviceTensor>> device_b, device_db;
+    LoraLinearForwardArgs forward{.spec = spec,
+                                  .mask = mask,
+                                  .rows = c.rows,
+                                  .x = device_x.data(),
+                                  .a = device_a.data(),
+                                  .h = device_h.data(),
+                                  .y = device_y.data(),
+                                  .accumulate_y = c.accumulate,
+                                  .workspace = {}};
+    LoraLinearBackwardArgs backward{.spec = spec,
+                                    .mask = mask,
+                                    .rows = c.rows,
+                                    .x = device_x.data(),
+                                    .a = device_a.data(),
+                                    .h = device_h.data(),
+                                    .dy = device_dy.data(),
+                                    .da = device_da.data(),
+                                    .dx = c.want_dx ? device_dx.data() : nullptr,
+                                    .accumulate_dx = c.accumulate,
+                                    .workspace = {}};
+    for (size_t j = 0; j < b.size(); ++j) {
+      device_b.push_back(std::make_unique<DeviceTensor>(c.dtype, b[j]));
+      device_db.push_back(std::make_unique<DeviceTensor>(c.grad_dtype, db[j]));
+      forward.b[j] = backward.b[j] = device_b[j]->data();
+      backward.db[j] = device_db[j]->data();
+    }
+    const Scratch forward_scratch(LoraLinearForwardWorkspaceBytes(spec, c.rows));
+    const Scratch backward_scratch(LoraLinearBackwardWorkspaceBytes(spec, c.rows));
+    forward.workspace = forward_scratch.workspace();
+    backward.workspace = backward_scratch.workspace();
+    LoraLinearForward(forward, TestStream());
+    LoraLinearBackward(backward, TestStream());
+    Result result{device_h.Read(), device_y.Read(), device_da.Read(), device_dx.Read(), {}};
+    for (const auto& tensor : device_db) result.db.push_back(tensor->Read());
+    return result;
+  }
+};
+
+// The exact results, in double.
+struct Expected {
+  Doubles h, y, da, dx;
+  std::vector<Doubles> db;
+};
+
+Expected Reference(const Problem& p) {
+  const Case& c = p.c;
+  const Doubles x = Double(p.x), mask = p.Multipliers();
+  Doubles dropped = x;
+  for (size_t i = 0; i < x.size(); ++i) dropped[i] *= mask[i];
+  const Doubles all_a = Double(p.a);
+  Expected e{Doubles(Size(c.rows * p.stacked), 0.0), Double(p.y), Double(p.da), Double(p.dx), {}};
+  if (!c.accumulate) {
+    e.y.assign(e.y.size(), 0.0);
+    e.dx.assign(e.dx.size(), 0.0);
+  }
+  reference::AddProduct<double>({c.rows, p.stacked, c.in}, 1, {dropped.data(), c.in},
+                                {all_a.data(), c.in, true}, e.h.data(), p.stacked);
+  for (size_t j = 0; j < c.out.size(); ++j) {
+    const int64_t out = c.out[j], offset = p.spec.column_offset[j];
+    const int64_t block = static_cast<int64_t>(j) * c.rank * c.in;
+    const Doubles a(all_a.begin() + block, all_a.begin() + block + c.rank * c.in);
+    const Doubles b = Double(p.b[j]);
+    const reference::LoraProblem<double> one{c.rows,   c.in,        c.rank,   out,     p.spec.scale,
+                                             x.data(), mask.data(), a.data(), b.data()};
+    Doubles slice(Size(c.rows * out), 0.0), dy(slice);
+    e.db.push_back(Double(p.db[j]));
+    reference::LoraForward(one, slice.data());
+    for (int64_t t = 0; t < c.rows; ++t) {
+      for (int64_t n = 0; n < out; ++n) {
+        e.y[Size(t * p.spec.ldy + offset + n)] += slice[Size(t * out + n)];
+        dy[Size(t * out + n)] = p.dy[Size(t * p.spec.ldy + offset + n)];
+      }
+    }
+    reference::LoraBackward(one, dy.data(), &e.da[Size(block)], e.db[j].data(), e.dx.data());
+  }
+  return e;
+}
+
+// Roundings to the type: dropped x, then h or g, the undropped g A, and the result. Each adds one
+// unit to the relative norm of the error, for its error does not depend on the other factor. A sum
+// of k normal products in float32 is within k u of the sum of their sizes, which is sqrt(k) times
+// the norm of the sum; twice that where tensor cores cut instead of rounding.
+double Bound(const Case& c, DType out, int64_t terms) {
+  const double k = static_cast<double>(terms + c.rank);
+  return 3 * kUnit(c.dtype) + kUnit(out) + 2 * k * std::sqrt(k) * kUnit(DType::kFloat32);
+}
+
+int64_t Widest(const Case& c) { return *std::max_element(c.out.begin(), c.out.end()); }
+
+void CheckAgainstReference(const Case& c) {
+  const Problem p(c);
+  const Result got = p.Compute(), again = p.Compute();
+  const Expected want = Reference(p);
+  const std::string name = Describe(c);
+  ExpectRelativeError(got.h, want.h, Bound(c, c.dtype, c.in), name + " h");
+  ExpectRelativeError(got.y, want.y, Bound(c, c.dtype, c.in), name + " y");
+  ExpectRelativeError(got.da, want.da, Bound(c, c.grad_dtype, c.rows + Widest(c)), name + " da");
+  for (size_t j = 0; j < want.db.size(); ++j) {
+    ExpectRelativeError(got.db[j], want.db[j], Bound(c, c.grad_dtype, c.rows + c.in), name + " db");
+    EXPECT_TRUE(SameBits(got.db[j], again.db[j])) << name << ": db, same bits twice";
+  }
+  if (c.want_dx) {
+    ExpectRelativeError(got.dx, want.dx, Bound(c, c.dtype, Widest(c)), name + " dx");
+  } else {
+    EXPECT_TRUE(SameBits(got.dx, p.dx)) << name << ": dx is not touched";
+  }
+  EXPECT_TRUE(SameBits(got.h, again.h) && SameBits(got.y, again.y) && SameBits(got.da, again.da) &&
+              SameBits(got.dx, again.dx))
+      << name << ": same bits twice";
+}
+
+struct Types {
+  DType dtype, grad_dtype;
+};
+
+class LoraLinearGpuTest : public testing::TestWithParam<Types> {
+ protected:
+  Case Make(int64_t rows, int64_t in, int64_t rank, std::vector<int64_t> out) const {
+    return {GetParam().dtype, GetParam().grad_dtype, rows, in, rank, std::move(out)};
+  }
+};
+
+TEST_P(LoraLinearGpuTest, MatchesReferenceForOddSizes) {
+  for (const int64_t rows : {1, 2, 127, 129, 300}) {
+    for (const float rate : {0.0f, 0.4f}) {
+      for (const std::vector<int64_t>& out :
+           {std::vector<int64_t>{11}, {11, 4}, std::vector<int64_t>{11, 4, 7}}) {
+        Case c = Make(rows, 23, 5, out);
+        c.gap = 2;
+        c.rate = rate;
+        CheckAgainstReference(c);
+      }
+    }
+  }
+}
+
+TEST_P(LoraLinearGpuTest, MatchesReferenceForEveryRank) {
+  for (const int64_t rank : {1, 8, 16, 24, 32, 64, 72}) {
+    for (const int64_t rows : {1, 63, 301}) {
+      CheckAgainstReference(Make(rows, 192, rank, {136, 64, 72}));
+      CheckAgainstReference(Make(rows, 136, rank, {200}));
+    }
+  }
+}
+
+TEST_P(LoraLinearGpuTest, AlignedMembersWithGapsAndDropout) {
+  for (const int64_t rank : {8, 16, 64}) {
+    for (const int64_t gap : {8, 1}) {
+      Case c = Make(77, 200, rank, {64, 72, 80});
+      c.gap = gap;
+      c.rate = 0.1f;
+      CheckAgainstReference(c);
+      c.want_dx = false;
+      CheckAgainstReference(c);
+    }
+  }
+}
+
+TEST_P(LoraLinearGpuTest, OverwritesWhenTold) {
+  for (const float rate : {0.0f, 0.2f}) {
+    Case c = Make(65, 64, 16, {32, 48});
+    c.rate = rate;
+    c.accumulate = false;
+    CheckAgainstReference(c);
+  }
+}
+
+TEST_P(LoraLinearGpuTest, MatchesReferenceAtModelShapes) {
+  CheckAgainstReference(Make(257, 896, 16, {896, 128, 128}));
+  CheckAgainstReference(Make(129, 896, 8, {4864, 4864}));
+  CheckAgainstReference(Make(130, 4864, 16, {896}));
+  CheckAgainstReference(Make(4111, 128, 16, {264}));
+}
+
+TEST_P(LoraLinearGpuTest, ColumnsOutsideTheMembersStay) {
+  Case c = Make(33, 64, 8, {16, 24});
+  c.gap = 8;
+  const Problem p(c);
+  const Result got = p.Compute();
+  for (int64_t t = 0; t < c.rows; ++t) {
+    for (int64_t n = 0; n < p.spec.ldy; ++n) {
+      if ((n >= 8 && n < 24) || (n >= 32 && n < 56)) continue;
+      const size_t at = Size(t * p.spec.ldy + n);
+      ASSERT_EQ(got.y[at], p.y[at]) << "row " << t << " column " << n;
+    }
+  }
+}
+
+TEST_P(LoraLinearGpuTest, ZeroBGivesZeroGradientOfAAndOfX) {
+  Problem p(Make(150, 64, 16, {48, 32}));
+  for (Floats& b : p.b) std::fill(b.begin(), b.end(), 0.0f);
+  const Result got = p.Compute();
+  EXPECT_EQ(got.y, p.y);
+  EXPECT_EQ(got.da, p.da);
+  EXPECT_EQ(got.dx, p.dx);
+  EXPECT_NE(got.db[0], p.db[0]);
+}
+
+// Invariant kernels-2.
+TEST_P(LoraLinearGpuTest, NoRowsChangeNothing) {
+  const Problem p(Make(0, 64, 16, {48, 32}));
+  const Result got = p.Compute();
+  EXPECT_EQ(got.da, p.da);
+  EXPECT_EQ(got.db[1], p.db[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, LoraLinearGpuTest,
+                         testing::Values(Types{DType::kFloat32, DType::kFloat32},
+                                         Types{DType::kBFloat16, DType::kFloat32},
+                                         Types{DType::kBFloat16, DType::kBFloat16}),
+                         [](const auto& info) {
+                           return std::string(Name(info.param.dtype)) + "_gradients_" +
+                                  Name(info.param.grad_dtype);
+                         });
+
+// Invariant kernels-1.
+TEST(LoraLinearContractGpuTest, RefusesWhatItCannotDo) {
+  const LoraLinearSpec spec =
+      SpecOf({DType::kBFloat16, DType::kFloat32, 8, 16, 8, {16, 16}, 0, 0.1f});
+  EXPECT_TRUE(LoraLinearSupports(spec));
+  LoraLinearSpec wrong = spec;
+  wrong.ldy = 31;
+  EXPECT_FALSE(LoraLinearSupports(wrong));
+  wrong = spec;
+  wrong.dtype = DType::kFloat32;
+  wrong.grad_dtype = DType::kBFloat16;
+  EXPECT_FALSE(LoraLinearSupports(wrong));
+  EXPECT_GE(LoraLinearForwardWorkspaceBytes(spec, 8), GemmWorkspaceBytes() + 8 * 16 * 2);
+  EXPECT_THROW(LoraLinearForward({.spec = spec, .rows = 8, .workspace = {}}, TestStream()),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
