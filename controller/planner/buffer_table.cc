@@ -2,12 +2,11 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/activation_owner.h"
 #include "controller/planner/buffer_extents.h"
-#include "controller/planner/buffer_table_cpu.h"
 
 namespace coxswain::planner {
 namespace {
@@ -35,23 +34,11 @@ class Table {
   std::vector<plan::Buffer> rows_;
 };
 
-// The layer whose memory a row of `layer` uses: its own, or one that backward fills again.
-int64_t OwnerLayer(const plan::Plan& plan, int64_t layer, std::string_view row) {
-  if (plan.recompute == "block") {
-    const int64_t place = layer % plan.recompute_every;
-    return row == "residual_in" && place == 0 ? layer : place;
-  }
-  const bool cheap = row == "ln1" || row == "ln2" || row == "swiglu";
-  if (plan.recompute == "norm_swiglu") return cheap ? 0 : layer;
-  if (plan.recompute == "ffn") return cheap || row == "gate_up" ? 0 : layer;
-  return layer;
-}
-
 void AddLayer(const plan::Plan& plan, const BufferExtents& n, int64_t layer, Table* table) {
   const int64_t heads = plan.model.num_heads, kv_heads = plan.model.num_kv_heads;
   const auto row = [&](const char* name, int64_t bytes_per_token) {
     std::string full = absl::StrCat("layer", layer, ".", name);
-    const int64_t owner = OwnerLayer(plan, layer, name);
+    const int64_t owner = plan::ActivationOwner(plan, layer, name);
     if (owner != layer) {
       table->Alias(std::move(full), absl::StrCat("layer", owner, ".", name));
     } else {
@@ -128,7 +115,6 @@ void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) 
 }  // namespace
 
 std::vector<plan::Buffer> BufferTable(const plan::Plan& plan) {
-  if (plan.device != "cuda") return CpuBufferTable(plan);
   const BufferExtents n(plan);
   Table table;
   AddStates(plan, n, &table);

@@ -1,12 +1,27 @@
 #include "worker/engine/arena.h"
 
+#include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device.h"
 
 namespace coxswain::engine {
-void Arena::Free::operator()(void* memory) const { kernels::FreeMemory(memory); }
+void Arena::FreeDevice::operator()(void* memory) const { kernels::FreeMemory(memory); }
+void Arena::FreeHost::operator()(void* memory) const { std::free(memory); }
+
+void* Arena::Own(const plan::Buffer& buffer) {
+  if (buffer.memory_class == plan::MemoryClass::kHost) {
+    // Pages become real when they are written first.
+    host_.emplace_back(std::calloc(static_cast<size_t>(buffer.bytes), 1));
+    if (host_.back() == nullptr) throw std::bad_alloc();
+    return host_.back().get();
+  }
+  device_.emplace_back(kernels::AllocateMemory(buffer.bytes));
+  kernels::SetMemory(device_.back().get(), 0, buffer.bytes, nullptr);
+  return device_.back().get();
+}
 
 Arena Arena::Allocate(const std::vector<plan::Buffer>& buffers, std::string* current) {
   Arena arena;
@@ -15,9 +30,7 @@ Arena Arena::Allocate(const std::vector<plan::Buffer>& buffers, std::string* cur
     if (buffer.alias_of.empty()) {
       *current = absl::StrCat("buffer \"", buffer.name, "\" of ", buffer.bytes, " bytes, after ",
                               arena.total_bytes(), " bytes of other buffers");
-      arena.owned_.emplace_back(kernels::AllocateMemory(buffer.bytes));
-      slot.memory = arena.owned_.back().get();
-      kernels::SetMemory(slot.memory, 0, buffer.bytes, nullptr);
+      slot.memory = arena.Own(buffer);
     }
     arena.slots_.emplace(buffer.name, std::move(slot));
   }

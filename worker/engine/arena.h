@@ -33,9 +33,14 @@ class Arena {
   uint64_t total_bytes() const;
 
  private:
-  struct Free {
+  struct FreeDevice {
     void operator()(void* memory) const;
   };
+  struct FreeHost {
+    void operator()(void* memory) const;
+  };
+  void* Own(const plan::Buffer& buffer);
+
   struct Slot {
     plan::Buffer buffer;
     void* memory = nullptr;
@@ -43,7 +48,8 @@ class Arena {
     bool bound = false;
   };
 
-  std::vector<std::unique_ptr<void, Free>> owned_;
+  std::vector<std::unique_ptr<void, FreeDevice>> device_;
+  std::vector<std::unique_ptr<void, FreeHost>> host_;
   std::map<std::string, Slot> slots_;
 };
 

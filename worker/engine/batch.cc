@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/cross_entropy.h"
 
 namespace coxswain::engine {
 namespace {
@@ -53,12 +54,6 @@ absl::Status CheckTokens(const plan::Plan& plan, const BinBatch& bins) {
   return absl::OkStatus();
 }
 
-template <typename T>
-void Copy(T* device, const std::vector<T>& host, kernels::Stream* stream) {
-  if (host.empty()) return;
-  kernels::CopyMemory(device, host.data(), static_cast<int64_t>(host.size() * sizeof(T)), stream);
-}
-
 }  // namespace
 
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins) {
@@ -77,66 +72,131 @@ absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins) {
   return CheckTokens(plan, bins);
 }
 
+BatchStager::Slot::Slot(const plan::Plan& plan)
+    : tokens(Extents(plan).tokens),
+      positions(Extents(plan).tokens),
+      rows(Extents(plan).target_rows),
+      labels(Extents(plan).target_rows),
+      cu_seqlens(Extents(plan).documents + 1),
+      bins(Extents(plan).tokens),
+      bin_positions(Extents(plan).tokens) {}
+
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
-      dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0) {
-  const Extents n(plan);
-  for (std::vector<int32_t>* array : {&tokens_, &positions_, &rows_, &labels_}) {
-    array->reserve(static_cast<size_t>(n.tokens));
+      sequence_len_(plan.sequence_len),
+      chunk_(plan.lm_head_chunk_tokens),
+      documents_(Extents(plan).documents),
+      dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
+      padded_(plan.device == "cuda") {
+  for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
+}
+
+void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin,
+                                 int32_t length) {
+  max_length_ = std::max<int64_t>(max_length_, length);
+  for (int32_t position = 0; position < length; ++position, ++cursor->token) {
+    if (bins.targets[cursor->token] != 0) {
+      slot_->rows.push_back(static_cast<int32_t>(slot_->tokens.size()));
+      slot_->labels.push_back(bins.token_ids[cursor->token + 1]);
+    }
+    slot_->tokens.push_back(bins.token_ids[cursor->token]);
+    slot_->positions.push_back(position);
+    if (dropout_) {
+      slot_->bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
+      slot_->bin_positions.push_back(position_in_bin_++);
+    }
   }
-  cu_seqlens_.reserve(static_cast<size_t>(n.documents) + 1);
-  if (dropout_) {
-    bins_.reserve(static_cast<size_t>(n.tokens));
-    bin_positions_.reserve(static_cast<size_t>(n.tokens));
+}
+
+// Rows that nothing is learnt from; they continue the document before, or are one of their own.
+void BatchStager::AppendPadding(int64_t rows, int32_t first_position) {
+  for (int64_t i = 0; i < rows; ++i) {
+    slot_->tokens.push_back(0);
+    slot_->positions.push_back(first_position + static_cast<int32_t>(i));
+    if (dropout_) {
+      slot_->bins.push_back(0);
+      slot_->bin_positions.push_back(position_in_bin_++);
+    }
   }
 }
 
 void BatchStager::AppendBin(const BinBatch& bins, BinCursor* cursor) {
-  uint32_t position_in_bin = 0;
-  for (int32_t i = 0; i < bins.documents_per_bin[cursor->bin]; ++i) {
-    const int32_t length = bins.document_lengths[cursor->document++];
-    max_length_ = std::max<int64_t>(max_length_, length);
-    for (int32_t position = 0; position < length; ++position, ++cursor->token) {
-      if (bins.targets[cursor->token] != 0) {
-        rows_.push_back(static_cast<int32_t>(tokens_.size()));
-        labels_.push_back(bins.token_ids[cursor->token + 1]);
-      }
-      tokens_.push_back(bins.token_ids[cursor->token]);
-      positions_.push_back(position);
-      if (dropout_) {
-        bins_.push_back(static_cast<uint32_t>(bins.bin_ids[cursor->bin]));
-        bin_positions_.push_back(position_in_bin++);
-      }
-    }
-    cu_seqlens_.push_back(static_cast<int32_t>(tokens_.size()));
+  const int64_t first = slot_->tokens.size();
+  const auto end_document = [this] {
+    slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
+  };
+  position_in_bin_ = 0;
+  int32_t length = 0;
+  const bool present = cursor->bin < bins.bin_ids.size();
+  const int32_t documents = present ? bins.documents_per_bin[cursor->bin] : 0;
+  for (int32_t i = 0; i < documents; ++i) {
+    if (i > 0) end_document();
+    length = bins.document_lengths[cursor->document++];
+    AppendDocument(bins, cursor, static_cast<int64_t>(cursor->bin), length);
   }
-  ++cursor->bin;
+  if (present) ++cursor->bin;
+  const int64_t missing = padded_ ? sequence_len_ - (slot_->tokens.size() - first) : 0;
+  if (dense_) {
+    AppendPadding(missing, length);
+  } else if (missing > 0) {
+    if (documents > 0) end_document();
+    AppendPadding(missing, 0);
+  }
+  end_document();
+}
+
+void BatchStager::PadLists() {
+  while (slot_->rows.size() % chunk_ != 0) {
+    slot_->rows.push_back(-1);
+    slot_->labels.push_back(kernels::kIgnoreTarget);
+  }
+  if (dense_) return;
+  while (slot_->cu_seqlens.size() < documents_ + 1) {
+    slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
+  }
+}
+
+// Every bin of the next micro-step is one document.
+bool BatchStager::NextIsDense(const BinBatch& bins, const BinCursor& cursor) const {
+  const size_t end =
+      std::min(cursor.bin + static_cast<size_t>(micro_batch_bins_), bins.documents_per_bin.size());
+  return std::all_of(bins.documents_per_bin.begin() + static_cast<ptrdiff_t>(cursor.bin),
+                     bins.documents_per_bin.begin() + static_cast<ptrdiff_t>(end),
+                     [](int32_t documents) { return documents == 1; });
 }
 
 MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
                                   kernels::Stream* stream, BinCursor* cursor) {
-  for (std::vector<int32_t>* array : {&tokens_, &positions_, &rows_, &labels_, &cu_seqlens_}) {
+  slot_ = slots_[next_slot_].get();
+  next_slot_ = 1 - next_slot_;
+  slot_->uploaded.Wait();  // what was staged here two micro-steps ago
+  for (PinnedArray<int32_t>* array :
+       {&slot_->tokens, &slot_->positions, &slot_->rows, &slot_->labels, &slot_->cu_seqlens}) {
     array->clear();
   }
-  bins_.clear();
-  bin_positions_.clear();
-  cu_seqlens_.push_back(0);
-  max_length_ = 0;
-  for (int64_t i = 0; i < micro_batch_bins_ && cursor->bin < bins.bin_ids.size(); ++i) {
-    AppendBin(bins, cursor);
+  slot_->bins.clear();
+  slot_->bin_positions.clear();
+  slot_->cu_seqlens.push_back(0);
+  max_length_ = padded_ ? sequence_len_ : 0;
+  dense_ = padded_ && NextIsDense(bins, *cursor);
+  for (int64_t i = 0; i < micro_batch_bins_; ++i) {
+    if (padded_ || cursor->bin < bins.bin_ids.size()) AppendBin(bins, cursor);
   }
-  Copy(buffers.tokens, tokens_, stream);
-  Copy(buffers.positions, positions_, stream);
-  Copy(buffers.rows, rows_, stream);
-  Copy(buffers.labels, labels_, stream);
-  Copy(buffers.cu_seqlens, cu_seqlens_, stream);
-  Copy(buffers.bins, bins_, stream);
-  Copy(buffers.bin_positions, bin_positions_, stream);
+  if (padded_) PadLists();
+  slot_->tokens.CopyTo(buffers.tokens, stream);
+  slot_->positions.CopyTo(buffers.positions, stream);
+  slot_->rows.CopyTo(buffers.rows, stream);
+  slot_->labels.CopyTo(buffers.labels, stream);
+  slot_->cu_seqlens.CopyTo(buffers.cu_seqlens, stream);
+  slot_->bins.CopyTo(buffers.bins, stream);
+  slot_->bin_positions.CopyTo(buffers.bin_positions, stream);
+  slot_->uploaded.Record(stream);
   MicroBatch batch;
-  batch.tokens = static_cast<int64_t>(tokens_.size());
-  batch.documents = static_cast<int64_t>(cu_seqlens_.size()) - 1;
+  batch.tokens = slot_->tokens.size();
+  batch.documents = slot_->cu_seqlens.size() - 1;
   batch.max_length = max_length_;
-  batch.target_rows = static_cast<int64_t>(rows_.size());
+  batch.dense = dense_;
+  batch.target_rows = slot_->rows.size();
   return batch;
 }
 

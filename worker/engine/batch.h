@@ -2,13 +2,16 @@
 #ifndef COXSWAIN_WORKER_ENGINE_BATCH_H_
 #define COXSWAIN_WORKER_ENGINE_BATCH_H_
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/plan/plan.h"
 #include "kernels/device.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/device_handles.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {
@@ -23,7 +26,8 @@ struct MicroBatch {
   int64_t tokens = 0;  // T
   int64_t documents = 0;
   int64_t max_length = 0;   // of its documents
-  int64_t target_rows = 0;  // tokens with a target
+  bool dense = false;       // kernels::Documents
+  int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
   bool train = false;       // dropout only then
 };
 
@@ -32,7 +36,12 @@ struct BinCursor {
   size_t bin = 0, document = 0, token = 0;
 };
 
-// Host staging of micro-steps. Reserves all its memory when made.
+// Host staging of micro-steps: pinned, two of them, so that one is written while the other is on
+// its way. All memory is reserved when made.
+//
+// On a GPU every micro-step has the same shape, so that one captured graph serves all: a bin takes
+// sequence_len rows, missing bins and tails are documents of token 0 without targets, the lists of
+// documents and of rows with a target are filled up with empty documents and row -1.
 class BatchStager {
  public:
   explicit BatchStager(const plan::Plan& plan);
@@ -44,12 +53,27 @@ class BatchStager {
 
  private:
   void AppendBin(const BinBatch& bins, BinCursor* cursor);
+  void AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin, int32_t length);
+  void AppendPadding(int64_t rows, int32_t first_position);
+  void PadLists();
+  bool NextIsDense(const BinBatch& bins, const BinCursor& cursor) const;
 
-  int64_t micro_batch_bins_ = 0;
-  bool dropout_ = false;
-  std::vector<int32_t> tokens_, positions_, rows_, labels_, cu_seqlens_;
-  std::vector<uint32_t> bins_, bin_positions_;
+  const int64_t micro_batch_bins_, sequence_len_, chunk_;
+  const int64_t documents_;  // room of the list of documents
+  const bool dropout_, padded_;
+  bool dense_ = false;  // of the micro-step being staged
   int64_t max_length_ = 0;
+  uint32_t position_in_bin_ = 0;
+
+  struct Slot {
+    explicit Slot(const plan::Plan& plan);
+    PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
+    PinnedArray<uint32_t> bins, bin_positions;
+    EventHandle uploaded;
+  };
+  std::array<std::unique_ptr<Slot>, 2> slots_;
+  Slot* slot_ = nullptr;  // being staged
+  size_t next_slot_ = 0;
 };
 
 }  // namespace coxswain::engine

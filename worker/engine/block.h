@@ -19,7 +19,8 @@ namespace coxswain::engine {
 // becomes residual_in. Out: residual_mid, Buffers::branch (output of the down projection).
 void BlockForward(const Pass& pass, int64_t layer);
 
-// Fills the layer's buffers again from its residual_in, bit for bit as BlockForward did.
+// Fills again, bit for bit, what the backward of `layer` reads and the recompute level shares
+// between layers. Called before every BlockBackward, from the last layer down.
 void BlockRecompute(const Pass& pass, int64_t layer);
 
 struct BlockBackwardArgs {
@@ -30,13 +31,14 @@ struct BlockBackwardArgs {
 // gradients accumulate. Overwrites the layer's gate_up.
 void BlockBackward(const Pass& pass, const BlockBackwardArgs& args);
 
-kernels::RmsNormSpec NormSpec(const model::ModelConfig& config);
-kernels::QkNormSpec QkSpec(const model::ModelConfig& config);
-kernels::RopeSpec RotarySpec(const model::ModelConfig& config);
-kernels::AttentionSpec BlockAttentionSpec(const model::ModelConfig& config, int64_t window);
+// Gradients of norm weights are float32.
+kernels::RmsNormSpec NormSpec(const Model& model);
+kernels::QkNormSpec QkSpec(const Model& model);
+kernels::RopeSpec RotarySpec(const Model& model);
+kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
 
 // In place on the q and k heads of `qkv` [T, P].
-kernels::RopeArgs BlockRope(const Pass& pass, float* qkv);
+kernels::RopeArgs BlockRope(const Pass& pass, void* qkv);
 
 }  // namespace coxswain::engine
 

@@ -6,7 +6,7 @@ namespace coxswain::engine {
 namespace {
 
 struct NormBackwardArgs {
-  const float* x = nullptr;  // what was normalised
+  const void* x = nullptr;  // what was normalised
   const float* rstd = nullptr;
   const Tensor* weight = nullptr;
 };
@@ -14,7 +14,7 @@ struct NormBackwardArgs {
 // dres += gradient of the norm's input, from dnorm.
 void NormBackward(const Pass& pass, const NormBackwardArgs& args) {
   kernels::RmsNormBackwardArgs norm;
-  norm.spec = NormSpec(pass.model.config);
+  norm.spec = NormSpec(pass.model);
   norm.rows = pass.batch.tokens;
   norm.dy = pass.buffers.dnorm;
   norm.x = args.x;
@@ -32,6 +32,7 @@ void MlpBackward(const Pass& pass, int64_t layer) {
   LinearBackward(pass,
                  {&block.down, own.swiglu, own.lora_h, pass.buffers.dres, pass.buffers.dswiglu});
   kernels::SwigluBackwardArgs swiglu;
+  swiglu.spec.dtype = pass.model.dtype;
   swiglu.spec.intermediate = pass.model.config.intermediate_size;
   swiglu.rows = pass.batch.tokens;
   swiglu.dy = pass.buffers.dswiglu;
@@ -47,9 +48,10 @@ void AttentionBackward(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
   LinearBackward(pass, {&block.o, own.att, own.lora_h, pass.buffers.dres, pass.buffers.datt});
   kernels::AttentionBackwardArgs attention;
-  attention.spec = BlockAttentionSpec(config, block.window);
+  attention.spec = BlockAttentionSpec(pass.model, block.window);
   attention.tokens = pass.batch.tokens;
-  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length};
+  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length,
+                         pass.batch.dense};
   attention.qkv = own.qkv;
   attention.out = own.att;
   attention.lse = own.lse;
@@ -60,7 +62,7 @@ void AttentionBackward(const Pass& pass, int64_t layer) {
   kernels::RopeBackward(BlockRope(pass, pass.buffers.dqkv), pass.stream);
   if (!config.qk_norm) return;
   kernels::QkNormBackwardArgs norm;
-  norm.spec = QkSpec(config);
+  norm.spec = QkSpec(pass.model);
   norm.tokens = pass.batch.tokens;
   norm.dqkv = pass.buffers.dqkv;
   norm.saved_qk = own.qk_raw;

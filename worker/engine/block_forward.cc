@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/swiglu.h"
 #include "worker/engine/block.h"
 #include "worker/engine/linear.h"
@@ -6,17 +8,17 @@ namespace coxswain::engine {
 namespace {
 
 struct AddNormArgs {
-  const float* x = nullptr;         // branch output
-  const float* residual = nullptr;  // stream before it
+  const void* x = nullptr;         // branch output
+  const void* residual = nullptr;  // stream before it
   const Tensor* weight = nullptr;
-  float* sum = nullptr;
-  float* y = nullptr;
+  void* sum = nullptr;
+  void* y = nullptr;
   float* rstd = nullptr;
 };
 
 void AddNorm(const Pass& pass, const AddNormArgs& args) {
   kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model.config);
+  norm.spec = NormSpec(pass.model);
   norm.rows = pass.batch.tokens;
   norm.x = args.x;
   norm.residual = args.residual;
@@ -27,16 +29,27 @@ void AddNorm(const Pass& pass, const AddNormArgs& args) {
   kernels::AddRmsNormForward(norm, pass.stream);
 }
 
-void InputNorm(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
+struct NormArgs {
+  const void* x = nullptr;
+  const Tensor* weight = nullptr;
+  void* y = nullptr;
+  float* rstd = nullptr;
+};
+
+void Norm(const Pass& pass, const NormArgs& args) {
   kernels::RmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model.config);
+  norm.spec = NormSpec(pass.model);
   norm.rows = pass.batch.tokens;
-  norm.x = own.residual_in;
-  norm.weight = pass.model.blocks[layer].input_norm.value;
-  norm.y = own.ln1;
-  norm.rstd = own.rstd1;
+  norm.x = args.x;
+  norm.weight = args.weight->value;
+  norm.y = args.y;
+  norm.rstd = args.rstd;
   kernels::RmsNormForward(norm, pass.stream);
+}
+
+NormArgs InputNorm(const Pass& pass, int64_t layer) {
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  return {own.residual_in, &pass.model.blocks[layer].input_norm, own.ln1, own.rstd1};
 }
 
 void Attention(const Pass& pass, int64_t layer) {
@@ -46,7 +59,7 @@ void Attention(const Pass& pass, int64_t layer) {
   LinearForward(pass, {&block.qkv, own.ln1, own.lora_h, own.qkv});
   if (config.qk_norm) {
     kernels::QkNormForwardArgs norm;
-    norm.spec = QkSpec(config);
+    norm.spec = QkSpec(pass.model);
     norm.tokens = pass.batch.tokens;
     norm.qkv = own.qkv;
     norm.q_weight = block.q_norm.value;
@@ -57,9 +70,10 @@ void Attention(const Pass& pass, int64_t layer) {
   }
   kernels::RopeForward(BlockRope(pass, own.qkv), pass.stream);
   kernels::AttentionForwardArgs attention;
-  attention.spec = BlockAttentionSpec(config, block.window);
+  attention.spec = BlockAttentionSpec(pass.model, block.window);
   attention.tokens = pass.batch.tokens;
-  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length};
+  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length,
+                         pass.batch.dense};
   attention.qkv = own.qkv;
   attention.out = own.att;
   attention.lse = own.lse;
@@ -68,14 +82,15 @@ void Attention(const Pass& pass, int64_t layer) {
   LinearForward(pass, {&block.o, own.att, own.lora_h, pass.buffers.branch});
 }
 
-// Up to the input of the down projection.
 void GatedUp(const Pass& pass, int64_t layer) {
-  const Block& block = pass.model.blocks[layer];
   const LayerBuffers& own = pass.buffers.layers[layer];
-  AddNorm(pass, {pass.buffers.branch, own.residual_in, &block.post_norm, own.residual_mid, own.ln2,
-                 own.rstd2});
-  LinearForward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up});
+  LinearForward(pass, {&pass.model.blocks[layer].gate_up, own.ln2, own.lora_h, own.gate_up});
+}
+
+void Swiglu(const Pass& pass, int64_t layer) {
+  const LayerBuffers& own = pass.buffers.layers[layer];
   kernels::SwigluForwardArgs swiglu;
+  swiglu.spec.dtype = pass.model.dtype;
   swiglu.spec.intermediate = pass.model.config.intermediate_size;
   swiglu.rows = pass.batch.tokens;
   swiglu.gate_up = own.gate_up;
@@ -83,32 +98,72 @@ void GatedUp(const Pass& pass, int64_t layer) {
   kernels::SwigluForward(swiglu, pass.stream);
 }
 
-}  // namespace
-
-void BlockForward(const Pass& pass, int64_t layer) {
+void Down(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
-  if (layer == 0) {
-    InputNorm(pass, layer);
-  } else {
-    AddNorm(pass, {pass.buffers.branch, pass.buffers.layers[layer - 1].residual_mid,
-                   &pass.model.blocks[layer].input_norm, own.residual_in, own.ln1, own.rstd1});
-  }
-  Attention(pass, layer);
-  GatedUp(pass, layer);
   LinearForward(pass,
                 {&pass.model.blocks[layer].down, own.swiglu, own.lora_h, pass.buffers.branch});
 }
 
-void BlockRecompute(const Pass& pass, int64_t layer) {
+// From ln1 to the input of the down projection.
+void Inside(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
-  InputNorm(pass, layer);
   Attention(pass, layer);
+  AddNorm(pass, {pass.buffers.branch, own.residual_in, &pass.model.blocks[layer].post_norm,
+                 own.residual_mid, own.ln2, own.rstd2});
   GatedUp(pass, layer);
-  if (pass.model.blocks[layer].down.adapters.members > 0) {
-    // Also fills lora_h of the down projection.
-    LinearForward(pass,
-                  {&pass.model.blocks[layer].down, own.swiglu, own.lora_h, pass.buffers.branch});
+  Swiglu(pass, layer);
+}
+
+// Adds the branch of the block before to the stream.
+void AddInput(const Pass& pass, int64_t layer) {
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  AddNorm(pass, {pass.buffers.branch, pass.buffers.layers[layer - 1].residual_mid,
+                 &pass.model.blocks[layer].input_norm, own.residual_in, own.ln1, own.rstd1});
+}
+
+// The blocks of one segment from the residual_in of its first.
+void RecomputeSegment(const Pass& pass, int64_t begin, int64_t end) {
+  for (int64_t layer = begin; layer < end; ++layer) {
+    if (layer == begin) {
+      Norm(pass, InputNorm(pass, layer));
+    } else {
+      AddInput(pass, layer);
+    }
+    Inside(pass, layer);
+    // The last block's output is not wanted, but lora_h of its down projection is.
+    const bool adapted = pass.model.blocks[layer].down.adapters.members > 0;
+    if (layer + 1 < end || adapted) Down(pass, layer);
   }
+}
+
+}  // namespace
+
+void BlockForward(const Pass& pass, int64_t layer) {
+  if (layer == 0) {
+    Norm(pass, InputNorm(pass, layer));
+  } else {
+    AddInput(pass, layer);
+  }
+  Inside(pass, layer);
+  Down(pass, layer);
+}
+
+void BlockRecompute(const Pass& pass, int64_t layer) {
+  const Model& model = pass.model;
+  const int64_t layers = model.config.num_layers;
+  if (model.recompute == Recompute::kNone || layer == layers - 1) return;
+  if (model.recompute == Recompute::kBlock) {
+    const int64_t begin = layer / model.recompute_every * model.recompute_every;
+    const int64_t end = std::min(begin + model.recompute_every, layers);
+    // The last segment is still there, and a segment is filled before its last block's backward.
+    if (end < layers && layer == end - 1) RecomputeSegment(pass, begin, end);
+    return;
+  }
+  Norm(pass, InputNorm(pass, layer));
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  Norm(pass, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
+  if (model.recompute == Recompute::kFfn) GatedUp(pass, layer);
+  Swiglu(pass, layer);
 }
 
 }  // namespace coxswain::engine

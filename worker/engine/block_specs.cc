@@ -4,15 +4,19 @@
 
 namespace coxswain::engine {
 
-kernels::RmsNormSpec NormSpec(const model::ModelConfig& config) {
+kernels::RmsNormSpec NormSpec(const Model& model) {
+  const model::ModelConfig& config = model.config;
   kernels::RmsNormSpec spec;
+  spec.dtype = model.dtype;
   spec.hidden = config.hidden_size;
   spec.eps = static_cast<float>(config.rms_norm_eps);
   return spec;
 }
 
-kernels::QkNormSpec QkSpec(const model::ModelConfig& config) {
+kernels::QkNormSpec QkSpec(const Model& model) {
+  const model::ModelConfig& config = model.config;
   kernels::QkNormSpec spec;
+  spec.dtype = model.dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;
@@ -20,27 +24,32 @@ kernels::QkNormSpec QkSpec(const model::ModelConfig& config) {
   return spec;
 }
 
-kernels::RopeSpec RotarySpec(const model::ModelConfig& config) {
+kernels::RopeSpec RotarySpec(const Model& model) {
+  const model::ModelConfig& config = model.config;
   kernels::RopeSpec spec;
+  spec.dtype = model.dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;
   return spec;
 }
 
-kernels::AttentionSpec BlockAttentionSpec(const model::ModelConfig& config, int64_t window) {
+kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
+  const model::ModelConfig& config = model.config;
   kernels::AttentionSpec spec;
+  spec.dtype = model.dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;
   spec.window = window;
+  spec.deterministic = model.attention_deterministic;
   spec.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
   return spec;
 }
 
-kernels::RopeArgs BlockRope(const Pass& pass, float* qkv) {
+kernels::RopeArgs BlockRope(const Pass& pass, void* qkv) {
   kernels::RopeArgs args;
-  args.spec = RotarySpec(pass.model.config);
+  args.spec = RotarySpec(pass.model);
   args.tokens = pass.batch.tokens;
   args.qkv = qkv;
   args.cos = pass.buffers.rope_cos;

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/activation_owner.h"
 #include "common/status_macros.h"
+#include "worker/engine/snapshot.h"
 
 namespace coxswain::engine {
 namespace {
@@ -18,16 +20,22 @@ class Binder {
 
   void Class(MemoryClass memory_class) { class_ = memory_class; }
 
-  template <typename T>
-  void Row(const std::string& name, int64_t elements, T*& out, const std::string& alias_of = "") {
+  void Bytes(const std::string& name, int64_t bytes, void** out, const std::string& alias_of = "") {
     if (!status_.ok()) return;
-    absl::StatusOr<void*> memory =
-        arena_.Bind({name, class_, elements * static_cast<int64_t>(sizeof(T)), alias_of});
+    absl::StatusOr<void*> memory = arena_.Bind({name, class_, bytes, alias_of});
     if (memory.ok()) {
-      out = static_cast<T*>(*memory);
+      *out = *memory;
     } else {
       status_ = memory.status();
     }
+  }
+
+  // `elements` of T.
+  template <typename T>
+  void Row(const std::string& name, int64_t elements, T*& out, const std::string& alias_of = "") {
+    void* memory = nullptr;
+    Bytes(name, elements * static_cast<int64_t>(sizeof(T)), &memory, alias_of);
+    out = static_cast<T*>(memory);
   }
 
   const absl::Status& status() const { return status_; }
@@ -38,49 +46,94 @@ class Binder {
   absl::Status status_;
 };
 
+// The rows of one layer, shared with another layer's where the recompute level says so.
+class LayerBinder {
+ public:
+  LayerBinder(const plan::Plan& plan, int64_t layer, Binder& binder)
+      : plan_(plan),
+        layer_(layer),
+        bytes_(kernels::DTypeBytes(ComputeDType(plan))),
+        binder_(binder) {}
+
+  void Compute(const char* row, int64_t elements, void*& out) {
+    binder_.Bytes(Name(layer_, row), elements * bytes_, &out, Owner(row));
+  }
+  void Float(const char* row, int64_t elements, float*& out) {
+    binder_.Row(Name(layer_, row), elements, out, Owner(row));
+  }
+
+ private:
+  static std::string Name(int64_t layer, const char* row) {
+    return absl::StrCat("layer", layer, ".", row);
+  }
+  std::string Owner(const char* row) const {
+    const int64_t owner = plan::ActivationOwner(plan_, layer_, row);
+    return owner == layer_ ? std::string() : Name(owner, row);
+  }
+
+  const plan::Plan& plan_;
+  const int64_t layer_;
+  const int64_t bytes_;
+  Binder& binder_;
+};
+
 void BindLayer(const plan::Plan& plan, const Extents& n, int64_t layer, Binder& binder,
                LayerBuffers& out) {
-  const auto name = [layer](const char* row) { return absl::StrCat("layer", layer, ".", row); };
-  const bool shared = plan.recompute == "block" && layer > 0;
-  const auto row = [&](const char* row_name, int64_t elements, float*& memory) {
-    binder.Row(name(row_name), elements, memory,
-               shared ? absl::StrCat("layer0.", row_name) : std::string());
-  };
+  LayerBinder row(plan, layer, binder);
   const int64_t heads = plan.model.num_heads, kv_heads = plan.model.num_kv_heads;
-  binder.Row(name("residual_in"), n.tokens * n.hidden, out.residual_in);
-  row("rstd1", n.tokens, out.rstd1);
-  row("ln1", n.tokens * n.hidden, out.ln1);
-  row("qkv", n.tokens * n.packed, out.qkv);
+  row.Compute("residual_in", n.tokens * n.hidden, out.residual_in);
+  row.Float("rstd1", n.tokens, out.rstd1);
+  row.Compute("ln1", n.tokens * n.hidden, out.ln1);
+  row.Compute("qkv", n.tokens * n.packed, out.qkv);
   if (plan.model.qk_norm) {
-    row("qk_raw", n.tokens * (n.query + n.key), out.qk_raw);
-    row("qk_rstd", n.tokens * (heads + kv_heads), out.qk_rstd);
+    row.Compute("qk_raw", n.tokens * (n.query + n.key), out.qk_raw);
+    row.Float("qk_rstd", n.tokens * (heads + kv_heads), out.qk_rstd);
   }
-  row("att", n.tokens * n.query, out.att);
-  row("lse", n.tokens * heads, out.lse);
-  row("residual_mid", n.tokens * n.hidden, out.residual_mid);
-  row("rstd2", n.tokens, out.rstd2);
-  row("ln2", n.tokens * n.hidden, out.ln2);
-  row("gate_up", n.tokens * 2 * n.intermediate, out.gate_up);
-  row("swiglu", n.tokens * n.intermediate, out.swiglu);
+  row.Compute("att", n.tokens * n.query, out.att);
+  row.Float("lse", n.tokens * heads, out.lse);
+  row.Compute("residual_mid", n.tokens * n.hidden, out.residual_mid);
+  row.Float("rstd2", n.tokens, out.rstd2);
+  row.Compute("ln2", n.tokens * n.hidden, out.ln2);
+  row.Compute("gate_up", n.tokens * 2 * n.intermediate, out.gate_up);
+  row.Compute("swiglu", n.tokens * n.intermediate, out.swiglu);
   if (n.lora_linears[layer] > 0) {
-    row("lora_h", n.tokens * plan.lora.rank * n.lora_linears[layer], out.lora_h);
+    row.Compute("lora_h", n.tokens * plan.lora.rank * n.lora_linears[layer], out.lora_h);
   }
 }
 
-void BindBackward(const Extents& n, Binder& binder, Buffers& out) {
-  binder.Row("branch", n.tokens * n.hidden, out.branch);
-  binder.Row("dres", n.tokens * n.hidden, out.dres);
-  binder.Row("dnorm", n.tokens * n.hidden, out.dnorm);
-  binder.Row("dqkv", n.tokens * n.packed, out.dqkv);
-  binder.Row("datt", n.tokens * n.query, out.datt);
-  binder.Row("dswiglu", n.tokens * n.intermediate, out.dswiglu);
+void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binder& binder,
+                    Buffers& out) {
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
+  binder.Bytes("weights", layout.elements * bytes, &out.parameters.weights);
+  if (layout.masters > 0) binder.Row("master", layout.masters, out.master);
+  binder.Class(MemoryClass::kGradients);
+  binder.Row("gradients", layout.gradients, out.parameters.gradients);
+  if (layout.bf16_gradients > 0) {
+    binder.Row("gradients.bf16", layout.bf16_gradients, out.parameters.bf16_gradients);
+  }
+  binder.Class(MemoryClass::kOptimizer);
+  binder.Row("adam.m", layout.trainable, out.adam_m);
+  binder.Row("adam.v", layout.trainable, out.adam_v);
+  if (plan.device == "cuda") binder.Class(MemoryClass::kHost);
+  binder.Row("snapshot", SnapshotBytes(plan, layout), out.snapshot);
+}
+
+void BindBackward(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan)) * n.tokens;
+  binder.Bytes("branch", bytes * n.hidden, &out.branch);
+  binder.Bytes("dres", bytes * n.hidden, &out.dres);
+  binder.Bytes("dnorm", bytes * n.hidden, &out.dnorm);
+  binder.Bytes("dqkv", bytes * n.packed, &out.dqkv);
+  binder.Bytes("datt", bytes * n.query, &out.datt);
+  binder.Bytes("dswiglu", bytes * n.intermediate, &out.dswiglu);
 }
 
 void BindHead(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
-  binder.Row("head.logits", chunk * plan.model.vocab_size, out.logits);
-  binder.Row("head.x", chunk * n.hidden, out.head_x);
-  binder.Row("head.dx", chunk * n.hidden, out.head_dx);
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan)) * chunk;
+  binder.Bytes("head.logits", bytes * plan.model.vocab_size, &out.logits);
+  binder.Bytes("head.x", bytes * n.hidden, &out.head_x);
+  binder.Bytes("head.dx", bytes * n.hidden, &out.head_dx);
   binder.Row("head.loss", chunk, out.head_loss);
   binder.Row("head.nll", chunk, out.head_nll);
 }
@@ -88,8 +141,8 @@ void BindHead(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers&
 void BindBatch(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
   binder.Row("batch.tokens", n.tokens, out.tokens);
   binder.Row("batch.positions", n.tokens, out.positions);
-  binder.Row("batch.labels", n.tokens, out.labels);
-  binder.Row("batch.rows", n.tokens, out.rows);
+  binder.Row("batch.labels", n.target_rows, out.labels);
+  binder.Row("batch.rows", n.target_rows, out.rows);
   binder.Row("batch.cu_seqlens", n.documents + 1, out.cu_seqlens);
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
     binder.Row("batch.bins", n.tokens, out.bins);
@@ -100,24 +153,31 @@ void BindBatch(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers
   binder.Row("rope.sin", table, out.rope_sin);
 }
 
+void BindScalars(const ParameterLayout& layout, Binder& binder, Buffers& out) {
+  char* memory = nullptr;
+  binder.Row("scalars", kScalarsBytes, memory);
+  out.scalars = reinterpret_cast<Scalars*>(memory);
+  binder.Row("verification", kVerificationBytes, memory);
+  out.verification = reinterpret_cast<PartNumbers*>(memory);
+  binder.Row("optimizer.tensors", layout.trainable_tensors, out.adamw_tensors);
+  binder.Row("norm.tensors", layout.trainable_tensors, out.norm_tensors);
+}
+
 }  // namespace
 
 Extents::Extents(const plan::Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
-      documents(plan.micro_batch_bins * plan.max_documents_per_bin),
+      documents(plan.micro_batch_bins *
+                (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
       hidden(plan.model.hidden_size),
       query(plan.model.num_heads * plan.model.head_dim),
       key(plan.model.num_kv_heads * plan.model.head_dim),
       packed(query + 2 * key),
       intermediate(plan.model.intermediate_size),
       lora_linears(static_cast<size_t>(plan.model.num_layers)) {
+  const int64_t chunk = plan.lm_head_chunk_tokens;
+  target_rows = (tokens + chunk - 1) / chunk * chunk;
   for (const plan::Parameter& parameter : plan.parameters) {
-    elements += parameter.elements();
-    if (parameter.trainable()) {
-      trainable += parameter.elements();
-      ++trainable_tensors;
-      trainable_chunks += kernels::TensorChunks(parameter.elements());
-    }
     const bool lora_a =
         (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
     if (lora_a && parameter.layer >= 0 && parameter.layer < plan.model.num_layers) {
@@ -126,34 +186,26 @@ Extents::Extents(const plan::Plan& plan)
   }
 }
 
-absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, Arena& arena) {
+absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayout& layout,
+                                    Arena& arena) {
   const Extents n(plan);
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan)) * n.tokens;
   Buffers out;
   Binder binder(arena);
-  binder.Row("weights", n.elements, out.weights);
-  binder.Class(MemoryClass::kGradients);
-  binder.Row("gradients", n.trainable, out.gradients);
-  binder.Class(MemoryClass::kOptimizer);
-  binder.Row("adam.m", n.trainable, out.adam_m);
-  binder.Row("adam.v", n.trainable, out.adam_v);
-  binder.Row("snapshot", 3 * n.trainable, out.snapshot);
+  BindParameters(plan, layout, binder, out);
   binder.Class(MemoryClass::kActivations);
   out.layers.resize(static_cast<size_t>(plan.model.num_layers));
   for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
     BindLayer(plan, n, layer, binder, out.layers[layer]);
   }
-  binder.Row("final.residual", n.tokens * n.hidden, out.final_residual);
-  binder.Row("final.norm", n.tokens * n.hidden, out.final_norm);
+  binder.Bytes("final.residual", bytes * n.hidden, &out.final_residual);
+  binder.Bytes("final.norm", bytes * n.hidden, &out.final_norm);
   binder.Row("final.rstd", n.tokens, out.final_rstd);
   binder.Class(MemoryClass::kWorkspace);
-  BindBackward(n, binder, out);
+  BindBackward(plan, n, binder, out);
   BindHead(plan, n, binder, out);
   BindBatch(plan, n, binder, out);
-  char* scalars = nullptr;
-  binder.Row("scalars", kScalarsBytes, scalars);
-  out.scalars = reinterpret_cast<Scalars*>(scalars);
-  binder.Row("optimizer.tensors", n.trainable_tensors, out.adamw_tensors);
-  binder.Row("norm.tensors", n.trainable_tensors, out.norm_tensors);
+  BindScalars(layout, binder, out);
   RETURN_IF_ERROR(binder.status());
   return out;
 }

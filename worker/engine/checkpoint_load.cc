@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
+#include "worker/engine/parameter_store.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/weights.h"
 
@@ -117,22 +118,25 @@ class ShardSet {
     return absl::OkStatus();
   }
 
-  absl::Status Take(const std::string& name, const plan::Parameter& parameter, float* device) {
+  // The tensor `name`, which has the shape of `parameter`.
+  absl::StatusOr<const TensorInfo*> Take(const std::string& name,
+                                         const plan::Parameter& parameter) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("checkpoint: no shard holds tensor \"", name, "\""));
     }
     const auto& [tensor, path] = found->second;
-    if (tensor->dtype != DType::kF32 || tensor->shape != FileShape(parameter)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor \"", name, "\" is ",
-                                                     std::string(DTypeName(tensor->dtype)), " of ",
-                                                     tensor->elements(), " elements, wanted F32 [",
-                                                     parameter.rows, ", ", parameter.cols, "]"));
+    const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
+    if (!readable || tensor->shape != FileShape(parameter)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor \"", name, "\" is ", std::string(DTypeName(tensor->dtype)),
+                       " of ", tensor->elements(), " elements, wanted F32 or BF16 [",
+                       parameter.rows, ", ", parameter.cols, "]"));
     }
-    kernels::CopyMemory(device, tensor->data, tensor->bytes, nullptr);
+    const TensorInfo* taken = tensor;
     tensors_.erase(found);
-    return absl::OkStatus();
+    return taken;
   }
 
   absl::Status CheckEmpty() const {
@@ -155,15 +159,24 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, shards));
   ShardSet set;
   RETURN_IF_ERROR(set.Index(shards));
+  const ParameterStore store(plan, layout, buffers);
+  std::vector<float> staging;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
-    const int64_t offset = layout.gradient_offset[i];
-    RETURN_IF_ERROR(set.Take(parameter.name, parameter, buffers.weights + layout.weight_offset[i]));
-    RETURN_IF_ERROR(
-        set.Take(absl::StrCat(parameter.name, ".m"), parameter, buffers.adam_m + offset));
-    RETURN_IF_ERROR(
-        set.Take(absl::StrCat(parameter.name, ".v"), parameter, buffers.adam_v + offset));
+    staging.resize(static_cast<size_t>(parameter.elements()));
+    const auto read = [&](const char* suffix) -> absl::Status {
+      ASSIGN_OR_RETURN(const TensorInfo* tensor,
+                       set.Take(absl::StrCat(parameter.name, suffix), parameter));
+      return CopyAsFloat(*tensor, staging.data());
+    };
+    const int64_t offset = layout.state_offset[i], bytes = 4 * parameter.elements();
+    RETURN_IF_ERROR(read(""));
+    store.Upload(i, staging.data());
+    RETURN_IF_ERROR(read(".m"));
+    kernels::CopyMemory(buffers.adam_m + offset, staging.data(), bytes, nullptr);
+    RETURN_IF_ERROR(read(".v"));
+    kernels::CopyMemory(buffers.adam_v + offset, staging.data(), bytes, nullptr);
   }
   RETURN_IF_ERROR(set.CheckEmpty());
   return header.counters;

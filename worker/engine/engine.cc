@@ -116,11 +116,18 @@ MemoryBytes Engine::memory() const {
   memory.optimizer = arena.bytes(plan::MemoryClass::kOptimizer);
   memory.activations = arena.bytes(plan::MemoryClass::kActivations);
   memory.workspace = arena.bytes(plan::MemoryClass::kWorkspace);
+  memory.host = arena.bytes(plan::MemoryClass::kHost);
+  if (impl_->state->plan.device == "cuda") {
+    memory.peak = static_cast<uint64_t>(kernels::UsedMemoryBytes());
+    return memory;
+  }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   memory.peak = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   return memory;
 }
+
+std::string Engine::choices() const { return absl::StrCat("attention: ", impl_->state->choices); }
 
 std::string Engine::fingerprint() const {
   return absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());

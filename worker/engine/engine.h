@@ -36,7 +36,9 @@ struct PhaseSeconds {
 };
 
 struct MemoryBytes {
-  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0, peak = 0;
+  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
+  uint64_t host = 0;  // of the host, beside what a GPU worker has on the device
+  uint64_t peak = 0;  // in use now: of the device, on the CPU the process's largest resident set
 };
 
 struct StepStats {
@@ -96,6 +98,7 @@ class Engine {
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
+  std::string choices() const;      // of algorithms, for the log: attention, GEMM table
   std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on
 
  private:

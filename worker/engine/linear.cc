@@ -4,8 +4,8 @@
 
 #include "common/philox.h"
 #include "kernels/bias.h"
-#include "kernels/gemm.h"
 #include "kernels/lora_linear.h"
+#include "worker/engine/dense.h"
 
 namespace coxswain::engine {
 namespace {
@@ -22,11 +22,21 @@ kernels::DropoutMask Mask(const Pass& pass, const Linear& linear) {
   return mask;
 }
 
-int64_t AdapterOffset(const Pass& pass, const Linear& linear) {
-  return linear.adapters.slot * pass.batch.tokens * pass.model.lora_rank;
+// Of the linear's x A^T inside lora_h of its layer.
+int64_t AdapterOffsetBytes(const Pass& pass, const Linear& linear) {
+  return linear.adapters.slot * pass.batch.tokens * pass.model.lora_rank *
+         kernels::DTypeBytes(pass.model.dtype);
 }
 
-void AdaptersForward(const Pass& pass, const LinearForwardArgs& args) {
+// Every column of y has an adapter: then the low-rank product is written first and the product with
+// W added to it, which saves a pass over y.
+bool AdaptersCover(const Linear& linear) {
+  int64_t columns = 0;
+  for (int64_t j = 0; j < linear.adapters.members; ++j) columns += linear.adapters.out[j];
+  return columns == linear.out;
+}
+
+void AdaptersForward(const Pass& pass, const LinearForwardArgs& args, bool accumulate) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearForwardArgs lora;
   lora.spec = LoraSpec(pass.model, linear, pass.batch.train);
@@ -35,12 +45,14 @@ void AdaptersForward(const Pass& pass, const LinearForwardArgs& args) {
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
   for (int64_t j = 0; j < linear.adapters.members; ++j) lora.b[j] = linear.adapters.b[j].value;
-  lora.h = args.lora_h + AdapterOffset(pass, linear);
+  lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(pass, linear);
   lora.y = args.y;
+  lora.accumulate_y = accumulate;
   lora.workspace = pass.buffers.scratch;
   kernels::LoraLinearForward(lora, pass.stream);
 }
 
+// Overwrites dx: the product with W is added to it.
 void AdaptersBackward(const Pass& pass, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearBackwardArgs lora;
@@ -54,17 +66,33 @@ void AdaptersBackward(const Pass& pass, const LinearBackwardArgs& args) {
     lora.b[j] = linear.adapters.b[j].value;
     lora.db[j] = linear.adapters.b[j].gradient;
   }
-  lora.h = args.lora_h + AdapterOffset(pass, linear);
+  lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(pass, linear);
   lora.dy = args.dy;
   lora.dx = args.dx;
+  lora.accumulate_dx = false;
   lora.workspace = pass.buffers.scratch;
   kernels::LoraLinearBackward(lora, pass.stream);
+}
+
+void BiasGradient(const Pass& pass, const LinearBackwardArgs& args) {
+  const Linear& linear = *args.linear;
+  kernels::BiasBackwardArgs bias;
+  bias.spec.dtype = pass.model.dtype;
+  bias.spec.grad_dtype = linear.bias.gradient_dtype;
+  bias.rows = pass.batch.tokens;
+  bias.columns = linear.out;
+  bias.dy = args.dy;
+  bias.ldy = linear.out;
+  bias.dbias = linear.bias.gradient;
+  bias.workspace = pass.buffers.scratch;
+  kernels::BiasBackward(bias, pass.stream);
 }
 
 }  // namespace
 
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train) {
   kernels::LoraLinearSpec spec;
+  spec.dtype = model.dtype;
   spec.in_features = linear.in;
   spec.rank = model.lora_rank;
   spec.members = linear.adapters.members;
@@ -78,66 +106,21 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
 
 void LinearForward(const Pass& pass, const LinearForwardArgs& args) {
   const Linear& linear = *args.linear;
-  kernels::GemmArgs gemm;
-  gemm.spec.transpose_b = true;
-  gemm.m = pass.batch.tokens;
-  gemm.n = linear.out;
-  gemm.k = linear.in;
-  gemm.a = args.x;
-  gemm.lda = linear.in;
-  gemm.b = linear.weight.value;
-  gemm.ldb = linear.in;
-  gemm.c = args.y;
-  gemm.ldc = linear.out;
-  gemm.bias = linear.bias.value;
-  gemm.workspace = pass.buffers.scratch;
-  kernels::Gemm(gemm, pass.stream);
-  if (linear.adapters.members > 0) AdaptersForward(pass, args);
+  const Dense dense{&linear.weight, pass.batch.tokens, linear.in, linear.out};
+  const bool first = AdaptersCover(linear);
+  if (first) AdaptersForward(pass, args, /*accumulate=*/false);
+  DenseForward(pass, dense, {args.x, linear.bias.value, args.y, first});
+  if (linear.adapters.members > 0 && !first) AdaptersForward(pass, args, /*accumulate=*/true);
 }
 
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
-  if (linear.weight.gradient != nullptr) {  // dW += dy^T x
-    kernels::GemmArgs wgrad;
-    wgrad.spec.transpose_a = true;
-    wgrad.m = linear.out;
-    wgrad.n = linear.in;
-    wgrad.k = pass.batch.tokens;
-    wgrad.a = args.dy;
-    wgrad.lda = linear.out;
-    wgrad.b = args.x;
-    wgrad.ldb = linear.in;
-    wgrad.beta = 1.0f;
-    wgrad.c = linear.weight.gradient;
-    wgrad.ldc = linear.in;
-    wgrad.workspace = pass.buffers.scratch;
-    kernels::Gemm(wgrad, pass.stream);
-  }
-  if (linear.bias.gradient != nullptr) {
-    kernels::BiasBackwardArgs bias;
-    bias.rows = pass.batch.tokens;
-    bias.columns = linear.out;
-    bias.dy = args.dy;
-    bias.ldy = linear.out;
-    bias.dbias = linear.bias.gradient;
-    bias.workspace = pass.buffers.scratch;
-    kernels::BiasBackward(bias, pass.stream);
-  }
-  if (args.dx != nullptr) {  // dx = dy W
-    kernels::GemmArgs dgrad;
-    dgrad.m = pass.batch.tokens;
-    dgrad.n = linear.in;
-    dgrad.k = linear.out;
-    dgrad.a = args.dy;
-    dgrad.lda = linear.out;
-    dgrad.b = linear.weight.value;
-    dgrad.ldb = linear.in;
-    dgrad.c = args.dx;
-    dgrad.ldc = linear.in;
-    dgrad.workspace = pass.buffers.scratch;
-    kernels::Gemm(dgrad, pass.stream);
-  }
-  if (linear.adapters.members > 0) AdaptersBackward(pass, args);
+  const Dense dense{&linear.weight, pass.batch.tokens, linear.in, linear.out};
+  if (linear.weight.gradient != nullptr) DenseWeightGradient(pass, dense, {args.dy, args.x});
+  if (linear.bias.gradient != nullptr) BiasGradient(pass, args);
+  const bool adapted = linear.adapters.members > 0;
+  if (adapted) AdaptersBackward(pass, args);
+  if (args.dx != nullptr) DenseInputGradient(pass, dense, {args.dy, args.dx, adapted});
 }
 
 }  // namespace coxswain::engine

@@ -1,4 +1,4 @@
-// One packed linear layer with its adapters: the GEMMs of the engine.
+// One packed linear layer with its adapters.
 #ifndef COXSWAIN_WORKER_ENGINE_LINEAR_H_
 #define COXSWAIN_WORKER_ENGINE_LINEAR_H_
 
@@ -9,18 +9,18 @@ namespace coxswain::engine {
 
 struct LinearForwardArgs {
   const Linear* linear = nullptr;
-  const float* x = nullptr;  // [T, in]
-  float* lora_h = nullptr;   // lora_h of the layer; null without adapters
-  float* y = nullptr;        // [T, out], overwritten
+  const void* x = nullptr;  // [T, in]
+  void* lora_h = nullptr;   // lora_h of the layer; null without adapters
+  void* y = nullptr;        // [T, out], overwritten
 };
 void LinearForward(const Pass& pass, const LinearForwardArgs& args);
 
 struct LinearBackwardArgs {
   const Linear* linear = nullptr;
-  const float* x = nullptr;       // [T, in], as forward read it
-  const float* lora_h = nullptr;  // as forward wrote it
-  const float* dy = nullptr;      // [T, out]
-  float* dx = nullptr;            // [T, in], overwritten; null: x needs no gradient
+  const void* x = nullptr;       // [T, in], as forward read it
+  const void* lora_h = nullptr;  // as forward wrote it
+  const void* dy = nullptr;      // [T, out]
+  void* dx = nullptr;            // [T, in], overwritten; null: x needs no gradient
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);

@@ -34,16 +34,9 @@ Lowest LowestTrained(const Model& model) {
   return {layers, false};
 }
 
-kernels::EmbeddingSpec Spec(const model::ModelConfig& config) {
-  kernels::EmbeddingSpec spec;
-  spec.vocab = config.vocab_size;
-  spec.hidden = config.hidden_size;
-  return spec;
-}
-
 void FinalNormBackward(const Pass& pass) {
   kernels::RmsNormBackwardArgs norm;
-  norm.spec = NormSpec(pass.model.config);
+  norm.spec = NormSpec(pass.model);
   norm.rows = pass.batch.tokens;
   norm.dy = pass.buffers.dnorm;
   norm.x = pass.buffers.final_residual;
@@ -58,10 +51,19 @@ void FinalNormBackward(const Pass& pass) {
 
 }  // namespace
 
+kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
+  kernels::EmbeddingSpec spec;
+  spec.dtype = model.dtype;
+  spec.grad_dtype = model.embedding.gradient_dtype;
+  spec.vocab = model.config.vocab_size;
+  spec.hidden = model.config.hidden_size;
+  return spec;
+}
+
 void ForwardToFinalNorm(const Pass& pass) {
   const Buffers& buffers = pass.buffers;
   kernels::EmbeddingForwardArgs embedding;
-  embedding.spec = Spec(pass.model.config);
+  embedding.spec = TokenEmbeddingSpec(pass.model);
   embedding.tokens = pass.batch.tokens;
   embedding.ids = buffers.tokens;
   embedding.weight = pass.model.embedding.value;
@@ -69,7 +71,7 @@ void ForwardToFinalNorm(const Pass& pass) {
   kernels::EmbeddingForward(embedding, pass.stream);
   for (int64_t layer = 0; layer < pass.model.config.num_layers; ++layer) BlockForward(pass, layer);
   kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model.config);
+  norm.spec = NormSpec(pass.model);
   norm.rows = pass.batch.tokens;
   norm.x = buffers.branch;
   norm.residual = buffers.layers.back().residual_mid;
@@ -80,18 +82,17 @@ void ForwardToFinalNorm(const Pass& pass) {
   kernels::AddRmsNormForward(norm, pass.stream);
 }
 
-void BackwardFromFinalNorm(const Pass& pass, bool recompute) {
+void BackwardFromFinalNorm(const Pass& pass) {
   const Lowest lowest = LowestTrained(pass.model);
   FinalNormBackward(pass);
   const int64_t last = pass.model.config.num_layers - 1;
   for (int64_t layer = last; layer >= lowest.layer; --layer) {
-    // The shared buffers still hold the last layer.
-    if (recompute && layer != last) BlockRecompute(pass, layer);
+    BlockRecompute(pass, layer);
     BlockBackward(pass, {layer, layer > lowest.layer || lowest.input_gradient});
   }
   if (pass.model.embedding.gradient == nullptr) return;
   kernels::EmbeddingBackwardArgs embedding;
-  embedding.spec = Spec(pass.model.config);
+  embedding.spec = TokenEmbeddingSpec(pass.model);
   embedding.tokens = pass.batch.tokens;
   embedding.ids = pass.buffers.tokens;
   embedding.dout = pass.buffers.dres;

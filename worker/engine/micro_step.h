@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
 #define COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
 
+#include "kernels/embedding.h"
 #include "worker/engine/pass.h"
 
 namespace coxswain::engine {
@@ -10,7 +11,9 @@ namespace coxswain::engine {
 void ForwardToFinalNorm(const Pass& pass);
 
 // From dnorm, the gradient of final_norm, down to the lowest trained tensor.
-void BackwardFromFinalNorm(const Pass& pass, bool recompute);
+void BackwardFromFinalNorm(const Pass& pass);
+
+kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model);
 
 }  // namespace coxswain::engine
 

@@ -31,8 +31,11 @@ std::string Where(Role role, int32_t layer) {
 // Takes tensors out of the table one by one, so that what is left at the end is an error.
 class Table {
  public:
-  Table(const plan::Plan& plan, const ParameterLayout& layout, float* weights, float* gradients)
-      : plan_(plan), layout_(layout), weights_(weights), gradients_(gradients) {}
+  Table(const plan::Plan& plan, const ParameterLayout& layout, const ParameterBuffers& buffers)
+      : plan_(plan),
+        layout_(layout),
+        buffers_(buffers),
+        bytes_(kernels::DTypeBytes(ComputeDType(plan))) {}
 
   absl::Status Index() {
     for (size_t i = 0; i < plan_.parameters.size(); ++i) {
@@ -64,8 +67,7 @@ class Table {
           parameter.unit, ", the model has [", shape.rows, ", ", shape.cols, "] in unit ", unit));
     }
     index_.erase(found);
-    return Tensor{weights_ + layout_.weight_offset[i],
-                  parameter.trainable() ? gradients_ + layout_.gradient_offset[i] : nullptr};
+    return View(i);
   }
 
   // Takes the parts one after another and checks that they form one matrix (or vector).
@@ -78,8 +80,10 @@ class Table {
       if (elements == 0) first = part;
       const bool trained_alike = (part.gradient == nullptr) == (first.gradient == nullptr);
       const bool adjacent =
-          part.value == first.value + elements &&
-          (part.gradient == nullptr || part.gradient == first.gradient + elements);
+          part.value == After(first.value, elements * bytes_) &&
+          (part.gradient == nullptr ||
+           part.gradient ==
+               After(first.gradient, elements * kernels::DTypeBytes(first.gradient_dtype)));
       if (!trained_alike || !adjacent) {
         return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " must follow role ",
                                                        static_cast<uint32_t>(parts.front().first),
@@ -99,10 +103,25 @@ class Table {
   }
 
  private:
+  static void* After(void* data, int64_t bytes) { return static_cast<char*>(data) + bytes; }
+
+  Tensor View(size_t i) const {
+    Tensor tensor;
+    tensor.value = After(buffers_.weights, layout_.weight_offset[i] * bytes_);
+    if (!plan_.parameters[i].trainable()) return tensor;
+    if (layout_.bf16_gradient[i]) {
+      tensor.gradient = buffers_.bf16_gradients + layout_.gradient_offset[i];
+      tensor.gradient_dtype = kernels::DType::kBFloat16;
+    } else {
+      tensor.gradient = buffers_.gradients + layout_.gradient_offset[i];
+    }
+    return tensor;
+  }
+
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
-  float* weights_;
-  float* gradients_;
+  const ParameterBuffers buffers_;
+  const int64_t bytes_;  // of a weight
   std::map<std::pair<Role, int32_t>, size_t> index_;
 };
 
@@ -209,30 +228,53 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
   return block;
 }
 
+Recompute RecomputeOf(const plan::Plan& plan) {
+  if (plan.recompute == "norm_swiglu") return Recompute::kNormSwiglu;
+  if (plan.recompute == "ffn") return Recompute::kFfn;
+  if (plan.recompute == "block") return Recompute::kBlock;
+  return Recompute::kNone;
+}
+
 }  // namespace
 
-ParameterLayout::ParameterLayout(const std::vector<plan::Parameter>& parameters) {
-  for (const plan::Parameter& parameter : parameters) {
+ParameterLayout::ParameterLayout(const plan::Plan& plan) {
+  for (const plan::Parameter& parameter : plan.parameters) {
+    const bool trained = parameter.trainable(), master = plan::HasMaster(plan, parameter);
+    const bool bf16 = trained && plan::HasBfloat16Gradient(plan, parameter);
+    int64_t& in_gradients = bf16 ? bf16_gradients : gradients;
     weight_offset.push_back(elements);
-    gradient_offset.push_back(parameter.trainable() ? trainable : -1);
+    state_offset.push_back(trained ? trainable : -1);
+    gradient_offset.push_back(trained ? in_gradients : -1);
+    master_offset.push_back(master ? masters : -1);
+    bf16_gradient.push_back(bf16);
     elements += parameter.elements();
-    if (!parameter.trainable()) continue;
+    if (master) masters += parameter.elements();
+    if (!trained) continue;
+    in_gradients += parameter.elements();
     trainable += parameter.elements();
     ++trainable_tensors;
     trainable_chunks += kernels::TensorChunks(parameter.elements());
   }
 }
 
+kernels::DType ComputeDType(const plan::Plan& plan) {
+  return plan.compute_dtype == "bfloat16" ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+}
+
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
-                                 float* weights, float* gradients) {
+                                 const ParameterBuffers& buffers) {
   const model::ModelConfig& c = plan.model;
   Model model;
   model.config = c;
+  model.dtype = ComputeDType(plan);
+  model.attention_deterministic = plan.attention_deterministic;
+  model.recompute = RecomputeOf(plan);
+  model.recompute_every = plan.recompute_every;
   model.lora_scale = plan.lora.scale;
   model.lora_dropout = plan.lora.dropout;
   model.lora_rank = plan.lora.rank;
   model.seed = plan.seed;
-  Table table(plan, layout, weights, gradients);
+  Table table(plan, layout, buffers);
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,
                    table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));

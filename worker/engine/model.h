@@ -8,14 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "kernels/dtype.h"
 #include "kernels/lora_linear.h"
 
 namespace coxswain::engine {
 
-// One tensor: its values and, when it is trained, where its gradient accumulates.
+// One tensor: its values in the model's dtype and, when it is trained, where its gradient
+// accumulates.
 struct Tensor {
-  float* value = nullptr;     // null: the model has no such tensor
-  float* gradient = nullptr;  // null: frozen
+  void* value = nullptr;     // null: the model has no such tensor
+  void* gradient = nullptr;  // null: frozen
+  kernels::DType gradient_dtype = kernels::DType::kFloat32;
 };
 
 // The adapters of a packed linear: y[:, column_j .. column_j + out_j) += scale (x A_j^T) B_j^T.
@@ -44,33 +47,56 @@ struct Block {
   int64_t window = 0;  // last positions visible, 0: all
 };
 
+// What backward computes again; plan::Plan::recompute.
+enum class Recompute { kNone, kNormSwiglu, kFfn, kBlock };
+
 struct Model {
   model::ModelConfig config;
-  Tensor embedding;  // [V, H]
+  kernels::DType dtype = kernels::DType::kFloat32;  // of weights and activations
+  Tensor embedding;                                 // [V, H]
   std::vector<Block> blocks;
   Tensor final_norm;  // [H]
   Tensor head;        // [V, H]; the embedding itself when tied
+  bool attention_deterministic = true;
+  Recompute recompute = Recompute::kNone;
+  int64_t recompute_every = 1;  // blocks of a segment, kBlock only
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   uint64_t seed = 0;  // of dropout
 };
 
-// Where each parameter lies: element offsets into "weights" and, for trainable ones, into
-// "gradients", "adam.m" and "adam.v" (-1 when frozen). Table order, no gaps.
+// Where each parameter lies: element offsets into the buffers of the plan, -1 where it is not in
+// one. Table order, no gaps.
 struct ParameterLayout {
-  explicit ParameterLayout(const std::vector<plan::Parameter>& parameters);
-  std::vector<int64_t> weight_offset;
-  std::vector<int64_t> gradient_offset;
+  explicit ParameterLayout(const plan::Plan& plan);
+  std::vector<int64_t> weight_offset;  // into "weights"
+  std::vector<int64_t> state_offset;   // into "adam.m" and "adam.v"
+  std::vector<int64_t>
+      gradient_offset;                 // into "gradients", or "gradients.bf16" where that holds it
+  std::vector<int64_t> master_offset;  // into "master"
+  std::vector<bool> bf16_gradient;
   int64_t elements = 0;
-  int64_t trainable = 0;  // elements
+  int64_t trainable = 0;       // elements
+  int64_t masters = 0;         // elements of "master"
+  int64_t gradients = 0;       // elements of "gradients"
+  int64_t bf16_gradients = 0;  // elements of "gradients.bf16"
   int64_t trainable_tensors = 0;
   int64_t trainable_chunks = 0;  // of kernels/adamw.h
 };
 
+// The buffers that hold parameters and gradients; null where the plan has no such buffer.
+struct ParameterBuffers {
+  void* weights = nullptr;
+  float* gradients = nullptr;
+  uint16_t* bf16_gradients = nullptr;
+};
+
+kernels::DType ComputeDType(const plan::Plan& plan);
+
 // InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape
 // than the config says, or trained unlike the tensors it is packed with.
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
-                                 float* weights, float* gradients);
+                                 const ParameterBuffers& buffers);
 
 }  // namespace coxswain::engine
 

@@ -1,31 +1,53 @@
 #include "worker/engine/optimizer.h"
 
+#include <array>
+
+#include "common/philox.h"
 #include "kernels/adamw.h"
 #include "kernels/global_norm.h"
+#include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
 
+namespace {
+
+// Where the gradient of parameter i accumulates.
+const void* Gradient(const ParameterLayout& layout, const Buffers& buffers, size_t i) {
+  const int64_t offset = layout.gradient_offset[i];
+  if (layout.bf16_gradient[i]) return buffers.parameters.bf16_gradients + offset;
+  return buffers.parameters.gradients + offset;
+}
+
+kernels::DType GradientDType(const ParameterLayout& layout, size_t i) {
+  return layout.bf16_gradient[i] ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+}
+
+}  // namespace
+
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<Part>& parts, const Buffers& buffers,
-                     kernels::Stream* stream) {
+                     const std::vector<Part>& parts, const Buffers& buffers) {
+  const ParameterStore store(plan, layout, buffers);
   std::vector<kernels::AdamWTensor> updates;
   int64_t chunks = 0;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
     const plan::ParameterGroup& group = plan.groups[static_cast<size_t>(parameter.group)];
-    const int64_t offset = layout.gradient_offset[i];
+    const Values weights = store.Compute(i);
     kernels::AdamWTensor tensor;
-    tensor.p = buffers.weights + layout.weight_offset[i];
-    tensor.g = buffers.gradients + offset;
-    tensor.m = buffers.adam_m + offset;
-    tensor.v = buffers.adam_v + offset;
+    tensor.p = weights.data;
+    if (layout.master_offset[i] >= 0) tensor.master = buffers.master + layout.master_offset[i];
+    tensor.g = Gradient(layout, buffers, i);
+    tensor.m = buffers.adam_m + layout.state_offset[i];
+    tensor.v = buffers.adam_v + layout.state_offset[i];
     tensor.n = parameter.elements();
     tensor.first_chunk = chunks;
-    tensor.index = static_cast<uint32_t>(i);
-    chunks += kernels::TensorChunks(tensor.n);
     tensor.lr_scale = group.lr_scale;
     tensor.weight_decay = group.weight_decay;
+    tensor.p_dtype = weights.dtype;
+    tensor.g_dtype = GradientDType(layout, i);
+    tensor.index = static_cast<uint32_t>(i);
+    chunks += kernels::TensorChunks(tensor.n);
     updates.push_back(tensor);
   }
   std::vector<kernels::NormTensor> norms;
@@ -33,14 +55,19 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
   for (const Part& part : parts) {
     for (size_t i : part.parameters) {
       const int64_t elements = plan.parameters[i].elements();
-      norms.push_back({buffers.gradients + layout.gradient_offset[i], elements, chunks});
+      norms.push_back({Gradient(layout, buffers, i), elements, chunks, GradientDType(layout, i)});
       chunks += kernels::TensorChunks(elements);
     }
   }
   kernels::CopyMemory(buffers.adamw_tensors, updates.data(),
-                      static_cast<int64_t>(updates.size() * sizeof(updates[0])), stream);
+                      static_cast<int64_t>(updates.size() * sizeof(updates[0])), nullptr);
   kernels::CopyMemory(buffers.norm_tensors, norms.data(),
-                      static_cast<int64_t>(norms.size() * sizeof(norms[0])), stream);
+                      static_cast<int64_t>(norms.size() * sizeof(norms[0])), nullptr);
+}
+
+void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream) {
+  kernels::SetMemory(buffers.parameters.gradients, 0, layout.gradients * 4, stream);
+  kernels::SetMemory(buffers.parameters.bf16_gradients, 0, layout.bf16_gradients * 2, stream);
 }
 
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
@@ -54,20 +81,23 @@ void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums*
   kernels::GlobalNorm(norm, stream);
 }
 
-void UpdateParameters(const Buffers& buffers, const TensorRange& all, double max_grad_norm,
-                      kernels::Stream* stream) {
+void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream) {
   Scalars* scalars = buffers.scalars;
   kernels::DecideUpdateArgs decide;
   decide.sums = &scalars->norm_sums;
-  decide.max_norm = max_grad_norm;
+  decide.max_norm = args.max_grad_norm;
   decide.scalars = &scalars->optimizer;
   decide.norm = &scalars->norm;
   kernels::DecideUpdate(decide, stream);
+  const std::array<uint32_t, 2> key = PhiloxKey(args.seed, RandomPurpose::kStochasticRounding);
   kernels::AdamWArgs adamw;
   adamw.tensors = buffers.adamw_tensors;
-  adamw.count = all.count;
-  adamw.chunks = all.chunks;
+  adamw.count = args.all.count;
+  adamw.chunks = args.all.chunks;
   adamw.scalars = &scalars->optimizer;
+  adamw.key[0] = key[0];
+  adamw.key[1] = key[1];
+  adamw.step = &scalars->step;
   kernels::AdamW(adamw, stream);
 }
 

@@ -19,17 +19,22 @@ struct TensorRange {
 
 // Writes Buffers::adamw_tensors (table order) and norm_tensors (order of `parts`) to the device.
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<Part>& parts, const Buffers& buffers,
-                     kernels::Stream* stream);
+                     const std::vector<Part>& parts, const Buffers& buffers);
+
+void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream);
 
 // Sum of squares and non-finite count of a range of norm_tensors into `sums`.
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream);
 
+struct UpdateArgs {
+  TensorRange all;
+  double max_grad_norm = 0.0;
+  uint64_t seed = 0;  // of stochastic rounding
+};
 // From scalars->norm_sums: norm, clip factor, skip flag, then one update of all trainable tensors
 // that clips, skips or applies as the flag on the device says.
-void UpdateParameters(const Buffers& buffers, const TensorRange& all, double max_grad_norm,
-                      kernels::Stream* stream);
+void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream);
 
 }  // namespace coxswain::engine
 

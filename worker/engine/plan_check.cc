@@ -20,6 +20,7 @@
 #include "worker/engine/block.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/linear.h"
+#include "worker/engine/micro_step.h"
 
 namespace coxswain::engine {
 namespace {
@@ -54,7 +55,8 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
            kArchitectures.end(),
        absl::StrCat("architecture \"", architecture, "\""),
        "Qwen2, Qwen3, Llama or MistralForCausalLM"},
-      {plan.compute_dtype == "float32", absl::StrCat("compute_dtype \"", plan.compute_dtype, "\""),
+      {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
+       absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),
        "\"float32\""},
       {plan.shard == 1, absl::StrCat("shard ", plan.shard), "1: this engine replicates"},
       {rank >= 0 && rank < plan.world_size(),
@@ -97,6 +99,7 @@ std::vector<const Linear*> Linears(const Model& model) {
 
 kernels::CrossEntropySpec LossSpec(const plan::Plan& plan) {
   kernels::CrossEntropySpec spec;
+  spec.dtype = ComputeDType(plan);
   spec.vocab = plan.model.vocab_size;
   spec.label_smoothing = static_cast<float>(plan.label_smoothing);
   spec.z_loss = static_cast<float>(plan.z_loss);
@@ -121,52 +124,68 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
     }
   }
   for (const Block& block : model.blocks) {
-    if (kernels::AttentionSupports(BlockAttentionSpec(c, block.window))) continue;
+    if (kernels::AttentionSupports(BlockAttentionSpec(model, block.window))) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("this build has no attention with ", c.num_heads, " heads, ", c.num_kv_heads,
                      " kv heads, head_dim ", c.head_dim, ", window ", block.window));
   }
+  const kernels::DType dtype = model.dtype;
+  const std::string name = absl::StrCat(" of ", plan.compute_dtype);
   return CheckRules({
-      {kernels::GemmSupports({}), "the GEMM of float32 is not in this build", "it"},
-      {kernels::RmsNormSupports(NormSpec(c)), absl::StrCat("RMSNorm over ", c.hidden_size),
+      {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
+      {kernels::RmsNormSupports(NormSpec(model)),
+       absl::StrCat("RMSNorm", name, " over ", c.hidden_size), "another"},
+      {!c.qk_norm || kernels::QkNormSupports(QkSpec(model)),
+       absl::StrCat("QK-norm", name, " over ", c.head_dim), "another"},
+      {kernels::RopeSupports(RotarySpec(model)), absl::StrCat("RoPE", name, " over ", c.head_dim),
        "another"},
-      {!c.qk_norm || kernels::QkNormSupports(QkSpec(c)), absl::StrCat("QK-norm over ", c.head_dim),
-       "another"},
-      {kernels::RopeSupports(RotarySpec(c)), absl::StrCat("RoPE over ", c.head_dim), "another"},
       {kernels::CrossEntropySupports(LossSpec(plan)),
-       absl::StrCat("cross-entropy over ", c.vocab_size, " classes"), "another"},
+       absl::StrCat("cross-entropy", name, " over ", c.vocab_size, " classes"), "another"},
   });
 }
 
-int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
+std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
+  const Extents n(plan);
+  kernels::AttentionExtents packed{.tokens = n.tokens,
+                                   .documents = n.documents,
+                                   .max_length = plan.sequence_len,
+                                   .dense = false,
+                                   .workspace_budget = plan.attention_workspace_bytes};
+  std::vector<kernels::AttentionExtents> shapes = {packed};
+  if (plan.device != "cuda") return shapes;
+  packed.documents = plan.micro_batch_bins;
+  packed.dense = true;
+  shapes.push_back(packed);
+  return shapes;
+}
+
+int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, const Model& model) {
   const model::ModelConfig& c = plan.model;
   const Extents n(plan);
-  int64_t bytes = 64;
+  int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
   for (const Block& block : model.blocks) {
-    const kernels::AttentionSpec spec = BlockAttentionSpec(c, block.window);
-    const kernels::AttentionExtents extents{
-        .tokens = n.tokens, .documents = n.documents, .max_length = plan.sequence_len};
-    need(kernels::AttentionForwardWorkspaceBytes(spec, extents));
-    need(kernels::AttentionBackwardWorkspaceBytes(spec, extents));
+    const kernels::AttentionSpec spec = BlockAttentionSpec(model, block.window);
+    for (const kernels::AttentionExtents& extents : AttentionShapes(plan)) {
+      need(kernels::AttentionForwardWorkspaceBytes(spec, extents));
+      need(kernels::AttentionBackwardWorkspaceBytes(spec, extents));
+    }
   }
   for (const Linear* linear : Linears(model)) {
     if (linear->bias.gradient != nullptr) {
-      need(kernels::BiasBackwardWorkspaceBytes({}, n.tokens, linear->out));
+      need(kernels::BiasBackwardWorkspaceBytes({model.dtype, linear->bias.gradient_dtype}, n.tokens,
+                                               linear->out));
     }
     if (linear->adapters.members == 0) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
     need(kernels::LoraLinearForwardWorkspaceBytes(spec, n.tokens));
     need(kernels::LoraLinearBackwardWorkspaceBytes(spec, n.tokens));
   }
-  need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(c), n.tokens));
-  if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(c), n.tokens));
-  need(kernels::GlobalNormWorkspaceBytes(n.trainable_chunks));
-  kernels::EmbeddingSpec embedding;
-  embedding.vocab = c.vocab_size;
-  embedding.hidden = c.hidden_size;
+  need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
+  if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model), n.tokens));
+  need(kernels::GlobalNormWorkspaceBytes(layout.trainable_chunks));
   if (model.embedding.gradient != nullptr) {
-    need(kernels::EmbeddingBackwardWorkspaceBytes(embedding, n.tokens));
+    need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model), n.tokens));
   }
   return bytes;
 }

@@ -3,9 +3,11 @@
 #define COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/plan/plan.h"
+#include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
 #include "worker/engine/model.h"
 
@@ -21,8 +23,12 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model);
 
 kernels::CrossEntropySpec LossSpec(const plan::Plan& plan);
 
-// The largest workspace that any op of the plan asks for.
-int64_t ScratchBytes(const plan::Plan& plan, const Model& model);
+// The kinds of micro-steps that attention meets: packed documents and, on a GPU, one document a
+// bin.
+std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan);
+
+// The largest workspace that any op of the plan asks for. After PrepareAttention.
+int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, const Model& model);
 
 }  // namespace coxswain::engine
 

@@ -1,10 +1,16 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/rope.h"
+#include "worker/engine/block.h"
 #include "worker/engine/optimizer.h"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/part_numbers.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
+#include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
@@ -28,17 +34,64 @@ void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Str
   kernels::Synchronize(stream);
 }
 
+absl::StatusOr<std::unique_ptr<SelfVerification>> MakeVerification(State& state) {
+  if (static_cast<int64_t>(state.parts.size()) > kMaxParts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", state.parts.size(), " parts of groups, at most ", kMaxParts));
+  }
+  const ParameterStore store(state.plan, state.layout, state.buffers);
+  LaunchPartValues(store, state.parts, state.buffers, nullptr);
+  std::vector<PartNumbers> loaded(state.parts.size());
+  kernels::CopyMemory(loaded.data(), state.buffers.verification,
+                      static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
+  return std::make_unique<SelfVerification>(state.parts, std::move(loaded));
+}
+
+// Extents of the two kinds of micro-steps, and one line on the choice for each.
+std::string PrepareAttentions(const State& state) {
+  std::string choices;
+  int64_t last_window = -1;
+  for (const Block& block : state.model.blocks) {
+    if (block.window == last_window) continue;
+    last_window = block.window;
+    for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
+      absl::StrAppend(&choices, choices.empty() ? "" : "; ",
+                      kernels::PrepareAttention(BlockAttentionSpec(state.model, block.window),
+                                                extents, state.stream));
+    }
+  }
+  return choices;
+}
+
+absl::Status LoadParameters(State& state, std::string* doing) {
+  const plan::Plan& plan = state.plan;
+  const ParameterStore store(plan, state.layout, state.buffers);
+  *doing = absl::StrCat("load weights of ", plan.model_path);
+  RETURN_IF_ERROR(LoadBaseWeights(plan, store));
+  *doing = "initialise the adapter";
+  return LoadAdapter(plan, store);
+}
+
+absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {
+  if (directory.empty()) return absl::OkStatus();
+  *doing = absl::StrCat("load checkpoint ", directory);
+  ASSIGN_OR_RETURN(const SnapshotCounters counters,
+                   LoadShards(state.plan, state.layout, directory, state.buffers));
+  state.start_step = counters.finished_steps;
+  state.applied_updates = counters.applied_updates;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 State::State(const plan::Plan& plan_in, int rank_in)
     : plan(plan_in),
       rank(rank_in),
-      layout(plan.parameters),
+      layout(plan),
       parts(MakeParts(plan)),
-      stream(kernels::CreateStream()),
+      owned_stream(kernels::CreateStream()),
+      stream(owned_stream.get()),
       stager(plan) {}
-
-State::~State() { kernels::DestroyStream(stream); }
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
@@ -47,29 +100,28 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   auto state = std::make_unique<State>(plan, rank);
   state->arena = Arena::Allocate(plan.buffers, doing);
   *doing = "prepare";
-  ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->arena));
+  ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->layout, state->arena));
   Buffers& buffers = state->buffers;
-  ASSIGN_OR_RETURN(state->model,
-                   BuildModel(plan, state->layout, buffers.weights, buffers.gradients));
+  ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.parameters));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
-  ASSIGN_OR_RETURN(buffers.scratch, BindScratch(ScratchBytes(plan, state->model), state->arena));
+  state->choices = PrepareAttentions(*state);
+  ASSIGN_OR_RETURN(buffers.scratch,
+                   BindScratch(ScratchBytes(plan, state->layout, state->model), state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
-  FillTensorLists(plan, state->layout, state->parts, buffers, state->stream);
-  *doing = absl::StrCat("load weights of ", plan.model_path);
-  RETURN_IF_ERROR(LoadBaseWeights(plan, state->layout, buffers.weights));
-  if (checkpoint_dir.empty()) {
-    *doing = "initialise the adapter";
-    RETURN_IF_ERROR(LoadAdapter(plan, state->layout, buffers.weights));
-  } else {
-    *doing = absl::StrCat("load checkpoint ", checkpoint_dir);
-    ASSIGN_OR_RETURN(const SnapshotCounters counters,
-                     LoadShards(plan, state->layout, checkpoint_dir, buffers));
-    state->start_step = counters.finished_steps;
-    state->applied_updates = counters.applied_updates;
+  FillTensorLists(plan, state->layout, state->parts, buffers);
+  RETURN_IF_ERROR(LoadParameters(*state, doing));
+  *doing = "verify";
+  ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
+  if (plan.device == "cuda") {
+    *doing = "warm up";
+    WarmUp(*state);
+    ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
   }
-  state->verification =
-      std::make_unique<SelfVerification>(state->plan, state->layout, state->parts, buffers.weights);
+  RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, doing));
+  if (!checkpoint_dir.empty()) {
+    ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
+  }
   return state;
 }
 

@@ -4,15 +4,15 @@
 #define COXSWAIN_WORKER_ENGINE_RANDOM_INIT_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "common/plan/plan.h"
+#include "kernels/random_fill.h"
 
 namespace coxswain::engine {
 
 // Norm weights 1, biases and LoRA B 0, LoRA A uniform in +-1/sqrt(cols), matrices normal(0, 0.02).
 // Source: transformers _init_weights; peft reset_lora_parameters (Kaiming uniform, a = sqrt 5).
-void RandomInit(uint64_t seed, const plan::Parameter& parameter, std::vector<float>* values);
+kernels::RandomFillArgs RandomInit(uint64_t seed, const plan::Parameter& parameter);
 
 }  // namespace coxswain::engine
 

@@ -1,6 +1,5 @@
 #include "worker/engine/step.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -8,31 +7,28 @@
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
+#include "worker/engine/part_numbers.h"
 #include "worker/engine/plan_check.h"
 
 namespace coxswain::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// A range of a profiler's timeline.
+class Range {
+ public:
+  explicit Range(const char* name) { kernels::PushRange(name); }
+  ~Range() { kernels::PopRange(); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+};
 
-// Adds the time since `*since` to `*seconds` and restarts it. Waits for the stream first.
-void Lap(kernels::Stream* stream, Clock::time_point* since, double* seconds) {
-  kernels::Synchronize(stream);
-  const Clock::time_point now = Clock::now();
-  *seconds += std::chrono::duration<double>(now - *since).count();
-  *since = now;
+void SendScalars(State& state, const Scalars& scalars) {
+  state.sent[0] = scalars;
+  kernels::CopyMemory(state.buffers.scalars, state.sent.data(), sizeof(Scalars), state.stream);
 }
 
-Scalars ReadScalars(const State& state) {
-  Scalars host;
-  kernels::CopyMemory(&host, state.buffers.scalars, sizeof(host), state.stream);
-  kernels::Synchronize(state.stream);
-  return host;
-}
-
-void WriteScalars(const State& state, const Scalars& host) {
-  kernels::CopyMemory(state.buffers.scalars, &host, sizeof(host), state.stream);
-  kernels::Synchronize(state.stream);
+void ReceiveScalars(State& state) {
+  kernels::CopyMemory(state.received.data(), state.buffers.scalars, sizeof(Scalars), state.stream);
 }
 
 Scalars ScalarsOf(const State& state, const TrainStep& step) {
@@ -62,113 +58,142 @@ absl::Status CheckStep(const State& state, const TrainStep& step) {
   return CheckBins(state.plan, step.bins);
 }
 
-// Sums gradients and loss over the ranks.
-absl::Status Reduce(State& state, StepStats* stats) {
-  stats->global_loss_sum = stats->loss_sum;
-  if (state.group == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(state.group->AllReduceSum(state.buffers.gradients, state.layout.trainable));
-  return state.group->AllReduceSum(&stats->global_loss_sum, 1);
-}
-
-absl::Status VerifyGradients(State& state) {
-  std::vector<double> sum_squares;
-  int64_t first = 0;
-  for (const Part& part : state.parts) {
-    TensorRange range{first, static_cast<int64_t>(part.parameters.size()), 0};
-    for (size_t i : part.parameters) {
-      range.chunks += kernels::TensorChunks(state.plan.parameters[i].elements());
-    }
-    NormOf(state.buffers, range, &state.buffers.scalars->part_sums, state.stream);
-    sum_squares.push_back(ReadScalars(state).part_sums.sum_squares);
-    first += range.count;
-  }
-  return state.verification->CheckGradients(sum_squares);
-}
-
-// Norm, verification, update; fills the stats that depend on them.
-absl::Status Optimize(State& state, const TrainStep& step, StepStats* stats) {
-  const TensorRange all{0, state.layout.trainable_tensors, state.layout.trainable_chunks};
-  NormOf(state.buffers, all, &state.buffers.scalars->norm_sums, state.stream);
-  const kernels::NormSums sums = ReadScalars(state).norm_sums;
-  stats->nonfinite = static_cast<int64_t>(sums.nonfinite);
-  const bool finite = std::isfinite(sums.sum_squares);
-  if (finite && !std::isfinite(stats->global_loss_sum)) {
-    return absl::FailedPreconditionError(absl::StrCat("self-verification: step ", step.step,
-                                                      ": the loss is ", stats->global_loss_sum,
-                                                      " while every gradient is finite"));
-  }
-  const bool verify = finite && step.learning_rate > 0 && !state.verification->finished();
-  if (verify) RETURN_IF_ERROR(VerifyGradients(state));
-  UpdateParameters(state.buffers, all, state.plan.max_grad_norm, state.stream);
-  const Scalars after = ReadScalars(state);
-  stats->grad_norm = after.norm;
-  stats->applied = after.optimizer.skip == 0;
-  state.applied_updates = after.optimizer.applied_updates;
-  if (verify && stats->applied) return state.verification->CheckUpdate(state.buffers.weights);
-  return absl::OkStatus();
-}
-
 int64_t CountTargets(const BinBatch& bins) {
   int64_t targets = 0;
   for (uint8_t target : bins.targets) targets += target != 0;
   return targets;
 }
 
+void RunForward(State& state, const Pass& pass) {
+  const Range range("forward");
+  state.graphs.Run(
+      "forward", pass.batch, [pass] { ForwardToFinalNorm(pass); }, state.stream);
+}
+
+void RunHeadAndBackward(State& state, const Pass& pass) {
+  const Range range("backward");
+  const int64_t chunk = state.plan.lm_head_chunk_tokens;
+  const kernels::CrossEntropySpec loss = LossSpec(state.plan);
+  state.graphs.Run(
+      "backward", pass.batch,
+      [pass, chunk, loss] {
+        LmHead(pass, chunk, loss);
+        if (pass.batch.train) BackwardFromFinalNorm(pass);
+      },
+      state.stream);
+}
+
+// Sums gradients and loss over the ranks.
+absl::Status Reduce(State& state, StepStats* stats) {
+  if (state.group == nullptr) return absl::OkStatus();
+  ReceiveScalars(state);
+  kernels::Synchronize(state.stream);
+  stats->loss_sum = stats->global_loss_sum = state.received[0].loss_sum;
+  RETURN_IF_ERROR(
+      state.group->AllReduceSum(state.buffers.parameters.gradients, state.layout.trainable));
+  return state.group->AllReduceSum(&stats->global_loss_sum, 1);
+}
+
+// Norm, decision and update, with the numbers of the parts around them while `verify`.
+void LaunchUpdate(State& state, bool verify) {
+  const Range range("optimizer");
+  if (verify) LaunchPartGradients(state.plan, state.parts, state.buffers, state.stream);
+  const UpdateArgs args{{0, state.layout.trainable_tensors, state.layout.trainable_chunks},
+                        state.plan.max_grad_norm,
+                        state.plan.seed};
+  const Buffers& buffers = state.buffers;
+  kernels::Stream* stream = state.stream;
+  state.graphs.Run(
+      "optimizer", MicroBatch{},
+      [args, &buffers, stream] {
+        NormOf(buffers, args.all, &buffers.scalars->norm_sums, stream);
+        UpdateParameters(buffers, args, stream);
+      },
+      stream);
+  ReceiveScalars(state);
+  if (!verify) return;
+  const ParameterStore store(state.plan, state.layout, state.buffers);
+  LaunchPartValues(store, state.parts, state.buffers, state.stream);
+  kernels::CopyMemory(state.received_parts.data(), state.buffers.verification, kVerificationBytes,
+                      state.stream);
+}
+
+absl::Status Verify(State& state) {
+  const std::vector<PartNumbers> numbers(state.received_parts.data(),
+                                         state.received_parts.data() + state.parts.size());
+  RETURN_IF_ERROR(state.verification->CheckGradients(numbers));
+  return state.verification->CheckUpdate(numbers);
+}
+
+// What the finished step left in state.received.
+absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepStats* stats) {
+  const Scalars& after = state.received[0];
+  if (state.group == nullptr) stats->loss_sum = stats->global_loss_sum = after.loss_sum;
+  stats->nonfinite = static_cast<int64_t>(after.norm_sums.nonfinite);
+  stats->grad_norm = after.norm;
+  stats->applied = after.optimizer.skip == 0;
+  state.applied_updates = after.optimizer.applied_updates;
+  if (stats->applied && !std::isfinite(stats->global_loss_sum)) {
+    return absl::FailedPreconditionError(absl::StrCat("self-verification: step ", step.step,
+                                                      ": the loss is ", stats->global_loss_sum,
+                                                      " while every gradient is finite"));
+  }
+  if (verify && stats->applied && step.learning_rate > 0) return Verify(state);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-void AccumulateGradients(State& state, const TrainStep& step, StepStats* stats) {
-  WriteScalars(state, ScalarsOf(state, step));
-  kernels::SetMemory(state.buffers.gradients, 0, state.layout.trainable * 4, state.stream);
-  const bool recompute = state.plan.recompute == "block";
+void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
+  SendScalars(state, ScalarsOf(state, step));
+  ZeroGradients(state.layout, state.buffers, state.stream);
   BinCursor cursor;
-  Clock::time_point since = Clock::now();
   while (cursor.bin < step.bins.bin_ids.size()) {
     MicroBatch batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
     batch.train = true;
     const Pass pass{state.model, state.buffers, batch, state.stream};
-    ForwardToFinalNorm(pass);
-    Lap(state.stream, &since, &stats->seconds.forward);
-    LmHead(pass, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
-    BackwardFromFinalNorm(pass, recompute);
-    Lap(state.stream, &since, &stats->seconds.backward);
+    RunForward(state, pass);
+    state.timeline.Mark(&seconds->forward, state.stream);
+    RunHeadAndBackward(state, pass);
+    state.timeline.Mark(&seconds->backward, state.stream);
   }
-  stats->loss_sum = ReadScalars(state).loss_sum;
-  stats->targets = CountTargets(step.bins);
-  stats->tokens = static_cast<int64_t>(step.bins.token_ids.size());
 }
 
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   RETURN_IF_ERROR(CheckStep(state, step));
   StepStats stats;
-  const Clock::time_point begin = Clock::now();
-  AccumulateGradients(state, step, &stats);
-  Clock::time_point since = Clock::now();
+  stats.targets = CountTargets(step.bins);
+  stats.tokens = static_cast<int64_t>(step.bins.token_ids.size());
+  const bool verify = !state.verification->finished();
+  state.timeline.Begin(state.stream);
+  AccumulateGradients(state, step, &stats.seconds);
   RETURN_IF_ERROR(Reduce(state, &stats));
-  Lap(state.stream, &since, &stats.seconds.comm);
-  RETURN_IF_ERROR(Optimize(state, step, &stats));
-  Lap(state.stream, &since, &stats.seconds.optimizer);
-  stats.seconds.step = std::chrono::duration<double>(since - begin).count();
+  state.timeline.Mark(&stats.seconds.comm, state.stream);
+  LaunchUpdate(state, verify);
+  state.timeline.Mark(&stats.seconds.optimizer, state.stream);
+  stats.seconds.step = state.timeline.Finish();
+  RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
   return stats;
 }
 
 absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   RETURN_IF_ERROR(CheckBins(state.plan, bins));
   EvalStats stats;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point since = begin;
-  WriteScalars(state, Scalars{});
+  state.timeline.Begin(state.stream);
+  SendScalars(state, Scalars{});
   BinCursor cursor;
   while (cursor.bin < bins.bin_ids.size()) {
     const MicroBatch batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     const Pass pass{state.model, state.buffers, batch, state.stream};
-    ForwardToFinalNorm(pass);
-    LmHead(pass, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
+    RunForward(state, pass);
+    RunHeadAndBackward(state, pass);
   }
-  Lap(state.stream, &since, &stats.seconds.forward);
-  stats.loss_sum = ReadScalars(state).loss_sum;
+  ReceiveScalars(state);
+  state.timeline.Mark(&stats.seconds.forward, state.stream);
+  stats.seconds.step = state.timeline.Finish();
+  stats.loss_sum = state.received[0].loss_sum;
   stats.targets = CountTargets(bins);
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
-  stats.seconds.step = stats.seconds.forward;
   return stats;
 }
 

@@ -13,16 +13,22 @@
 #include "worker/engine/arena.h"
 #include "worker/engine/batch.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/device_handles.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/graphs.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parts.h"
+#include "worker/engine/timeline.h"
 #include "worker/engine/verify.h"
 
 namespace coxswain::engine {
 
+struct StreamDeleter {
+  void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
+};
+
 struct State {
   State(const plan::Plan& plan, int rank);
-  ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -30,15 +36,23 @@ struct State {
   const int rank;
   const ParameterLayout layout;
   const std::vector<Part> parts;
+  const std::unique_ptr<kernels::Stream, StreamDeleter> owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;
   Arena arena;
   Buffers buffers;
   Model model;
+  Graphs graphs;
+  Timeline timeline;
   std::unique_ptr<SelfVerification> verification;
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   int64_t start_step = 0;
   int64_t applied_updates = 0;
+  std::string choices;  // algorithms that Prepare chose, for the log
+
+  // What a step sends and gets, pinned. One step is in flight at a time.
+  PinnedArray<Scalars> sent{1}, received{1};
+  PinnedArray<PartNumbers> received_parts{kMaxParts};
 };
 
 // Allocates, loads and checks; see Engine::Prepare. Throws what the kernels throw; `*doing` says
@@ -47,9 +61,10 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
                                                  const std::string& checkpoint_dir,
                                                  std::string* doing);
 
-// Gradients of the step summed over the micro-steps of this rank's bins into Buffers::gradients,
-// and the rank's loss sum into stats. No communication.
-void AccumulateGradients(State& state, const TrainStep& step, StepStats* stats);
+// Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers, the
+// rank's loss sum into scalars->loss_sum. No communication. Marks the phases in state.timeline,
+// which has begun.
+void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds);
 
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step);
 absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins);

@@ -1,20 +1,11 @@
 #include "worker/engine/verify.h"
 
-#include <xxhash.h>
-
-#include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/device.h"
 
 namespace coxswain::engine {
 namespace {
-
-std::vector<float> ToHost(const float* device, int64_t elements) {
-  std::vector<float> host(static_cast<size_t>(elements));
-  kernels::CopyMemory(host.data(), device, elements * 4, nullptr);
-  return host;
-}
 
 absl::Status Failure(const Part& part, const char* reason) {
   return absl::FailedPreconditionError(
@@ -23,36 +14,20 @@ absl::Status Failure(const Part& part, const char* reason) {
 
 }  // namespace
 
-SelfVerification::SelfVerification(const plan::Plan& plan, const ParameterLayout& layout,
-                                   const std::vector<Part>& parts, const float* weights)
-    : plan_(plan), layout_(layout), parts_(parts), had_gradient_(parts.size(), false) {
+SelfVerification::SelfVerification(const std::vector<Part>& parts, std::vector<PartNumbers> loaded)
+    : parts_(parts), loaded_(std::move(loaded)), had_gradient_(parts.size(), false) {
   bool any_b = false, all_zero = true;
-  for (const Part& part : parts_) {
-    loaded_.push_back(Digest(part, weights));
-    if (!part.lora_b) continue;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (!parts_[i].lora_b) continue;
     any_b = true;
-    for (size_t i : part.parameters) {
-      const std::vector<float> b =
-          ToHost(weights + layout_.weight_offset[i], plan_.parameters[i].elements());
-      all_zero = all_zero && std::all_of(b.begin(), b.end(), [](float x) { return x == 0.0f; });
-    }
+    all_zero = all_zero && loaded_[i].all_zero != 0;
   }
   b_is_zero_ = any_b && all_zero;
 }
 
-uint64_t SelfVerification::Digest(const Part& part, const float* weights) const {
-  uint64_t digest = 0;
-  for (size_t i : part.parameters) {
-    const std::vector<float> values =
-        ToHost(weights + layout_.weight_offset[i], plan_.parameters[i].elements());
-    digest = XXH3_64bits_withSeed(values.data(), values.size() * sizeof(float), digest);
-  }
-  return digest;
-}
-
-absl::Status SelfVerification::CheckGradients(const std::vector<double>& sum_squares) {
+absl::Status SelfVerification::CheckGradients(const std::vector<PartNumbers>& numbers) {
   for (size_t i = 0; i < parts_.size(); ++i) {
-    const bool zero = sum_squares[i] == 0.0;
+    const bool zero = numbers[i].gradient.sum_squares == 0.0;
     if (parts_[i].lora_a && b_is_zero_ && updates_ == 0 && !zero) {
       return Failure(parts_[i], "its gradient must be zero while B is zero, and is not");
     }
@@ -69,10 +44,10 @@ absl::Status SelfVerification::CheckGradients(const std::vector<double>& sum_squ
   return absl::OkStatus();
 }
 
-absl::Status SelfVerification::CheckUpdate(const float* weights) {
+absl::Status SelfVerification::CheckUpdate(const std::vector<PartNumbers>& numbers) {
   if (++updates_ < 2) return absl::OkStatus();
   for (size_t i = 0; i < parts_.size(); ++i) {
-    if (Digest(parts_[i], weights) != loaded_[i]) continue;
+    if (numbers[i].checksum != loaded_[i].checksum) continue;
     return Failure(parts_[i], "its parameters did not move in two applied updates");
   }
   return absl::OkStatus();

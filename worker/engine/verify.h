@@ -7,37 +7,31 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/plan/plan.h"
-#include "worker/engine/model.h"
+#include "worker/engine/buffers.h"
 #include "worker/engine/parts.h"
 
 namespace coxswain::engine {
 
 // Looks at the first two updates with lr > 0 since Prepare. FailedPrecondition names part and
-// reason.
+// reason. The numbers of the parts come from part_numbers.h, in the order of the parts.
 class SelfVerification {
  public:
-  // `weights`: the buffer as loaded.
-  SelfVerification(const plan::Plan& plan, const ParameterLayout& layout,
-                   const std::vector<Part>& parts, const float* weights);
+  // `loaded`: checksum and all_zero of the values before the first step.
+  SelfVerification(const std::vector<Part>& parts, std::vector<PartNumbers> loaded);
 
   // Two gradients and two updates have been looked at.
   bool finished() const { return updates_ >= 2; }
 
-  // Sum of squares of each part's reduced gradient, finite, before the update. While every B is
-  // zero the gradient of A must be exactly zero; by the second step no part's may have stayed zero.
-  absl::Status CheckGradients(const std::vector<double>& sum_squares);
+  // Reduced gradients, finite. While every B is zero the gradient of A must be exactly zero; by the
+  // second step no part's may have stayed zero.
+  absl::Status CheckGradients(const std::vector<PartNumbers>& numbers);
 
   // After an applied update; after the second each part must differ from what was loaded.
-  absl::Status CheckUpdate(const float* weights);
+  absl::Status CheckUpdate(const std::vector<PartNumbers>& numbers);
 
  private:
-  uint64_t Digest(const Part& part, const float* weights) const;
-
-  const plan::Plan& plan_;
-  const ParameterLayout& layout_;
   const std::vector<Part>& parts_;
-  std::vector<uint64_t> loaded_;  // digest of each part
+  const std::vector<PartNumbers> loaded_;
   std::vector<bool> had_gradient_;
   bool b_is_zero_ = false;  // some B exists and all are zero
   int updates_ = 0;         // applied, lr > 0

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "kernels/device.h"
 #include "worker/engine/random_init.h"
 
 namespace coxswain::engine {
@@ -20,9 +19,10 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// Checks `tensor` (null: absent) of `source` and copies it to `weights`.
-absl::Status Load(const plan::Parameter& parameter, const TensorInfo* tensor,
-                  const std::string& source, float* weights) {
+// Checks `tensor` (null: absent) of `source` and uploads it as parameter i.
+absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
+                  const std::string& source, const ParameterStore& store) {
+  const plan::Parameter& parameter = plan.parameters[i];
   if (tensor == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": tensor \"", parameter.name,
                                                    "\" is missing; wanted ",
@@ -38,7 +38,7 @@ absl::Status Load(const plan::Parameter& parameter, const TensorInfo* tensor,
   if (absl::Status status = CopyAsFloat(*tensor, staging.data()); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
-  kernels::CopyMemory(weights, staging.data(), parameter.elements() * 4, nullptr);
+  store.Upload(i, staging.data());
   return absl::OkStatus();
 }
 
@@ -54,7 +54,7 @@ absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
   return absl::OkStatus();
 }
 
-absl::Status LoadPretrained(const plan::Plan& plan, const ParameterLayout& layout, float* weights) {
+absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store) {
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files, WeightFiles::Open(plan.model_path));
   std::set<std::string> known;
   if (plan.model.tie_embeddings) known.insert("lm_head.weight");
@@ -62,14 +62,12 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterLayout& layou
     const plan::Parameter& parameter = plan.parameters[i];
     if (IsAdapter(parameter.role)) continue;
     known.insert(parameter.name);
-    RETURN_IF_ERROR(Load(parameter, files->Find(parameter.name), plan.model_path,
-                         weights + layout.weight_offset[i]));
+    RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store));
   }
   return CheckNothingLeft(files->tensors(), known, plan.model_path);
 }
 
-absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterLayout& layout,
-                             float* weights) {
+absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store) {
   const std::string path = absl::StrCat(plan.lora.init_from, "/adapter_model.safetensors");
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
   std::set<std::string> known;
@@ -77,18 +75,11 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterLayout& layo
     const plan::Parameter& parameter = plan.parameters[i];
     if (!IsAdapter(parameter.role)) continue;
     known.insert(parameter.name);
-    RETURN_IF_ERROR(
-        Load(parameter, file->Find(parameter.name), path, weights + layout.weight_offset[i]));
+    RETURN_IF_ERROR(Load(plan, i, file->Find(parameter.name), path, store));
   }
   std::vector<const TensorInfo*> tensors;
   for (const TensorInfo& tensor : file->tensors()) tensors.push_back(&tensor);
   return CheckNothingLeft(tensors, known, path);
-}
-
-void Initialise(const plan::Plan& plan, const plan::Parameter& parameter, float* weights) {
-  std::vector<float> staging(static_cast<size_t>(parameter.elements()));
-  RandomInit(IsAdapter(parameter.role) ? plan.seed : plan.init_seed, parameter, &staging);
-  kernels::CopyMemory(weights, staging.data(), parameter.elements() * 4, nullptr);
 }
 
 }  // namespace
@@ -107,22 +98,21 @@ std::vector<int64_t> FileShape(const plan::Parameter& parameter) {
   return {parameter.rows, parameter.cols};
 }
 
-absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterLayout& layout,
-                             float* weights) {
-  if (plan.init == "pretrained") return LoadPretrained(plan, layout, weights);
+absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store) {
+  if (plan.init == "pretrained") return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (IsAdapter(plan.parameters[i].role)) continue;
-    Initialise(plan, plan.parameters[i], weights + layout.weight_offset[i]);
+    const plan::Parameter& parameter = plan.parameters[i];
+    if (!IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.init_seed, parameter));
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadAdapter(const plan::Plan& plan, const ParameterLayout& layout, float* weights) {
+absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {
   if (plan.lora.rank == 0) return absl::OkStatus();
-  if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, layout, weights);
+  if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (!IsAdapter(plan.parameters[i].role)) continue;
-    Initialise(plan, plan.parameters[i], weights + layout.weight_offset[i]);
+    const plan::Parameter& parameter = plan.parameters[i];
+    if (IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.seed, parameter));
   }
   return absl::OkStatus();
 }

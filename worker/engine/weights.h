@@ -7,20 +7,20 @@
 
 #include "absl/status/status.h"
 #include "common/plan/plan.h"
-#include "worker/engine/model.h"
+#include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
 
-// Base tensors of plan.model_path, converted to float32, or by init "random": norms 1, biases 0,
-// matrices normal(0, 0.02) by Philox counter (element / 4, role, layer). NotFound: no weights
+// Base tensors of plan.model_path, or by init "random": norms 1, biases 0,
+// matrices normal(0, 0.02) by Philox counter (element / 4, role, layer + 1). NotFound: no weights
 // there. InvalidArgument names directory, tensor and both shapes: a tensor that is missing, has
 // another shape, is not floating point, or that the model has no place for (rotary_emb.inv_freq and
 // the head of a tied model are ignored).
-absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterLayout& layout, float* weights);
+absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
 
 // Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked likewise; without
 // init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero.
-absl::Status LoadAdapter(const plan::Plan& plan, const ParameterLayout& layout, float* weights);
+absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store);
 
 bool IsAdapter(plan::Role role);
 bool IsLoraA(plan::Role role);

@@ -1,0 +1,63 @@
+#include "worker/engine/dense.h"
+
+#include "kernels/gemm.h"
+
+namespace coxswain::engine {
+
+void DenseForward(const Pass& pass, const Dense& dense, const DenseForwardArgs& args) {
+  kernels::GemmArgs gemm;
+  gemm.spec.dtype = gemm.spec.output_dtype = pass.model.dtype;
+  gemm.spec.transpose_b = true;
+  gemm.m = dense.rows;
+  gemm.n = dense.out;
+  gemm.k = dense.in;
+  gemm.a = args.x;
+  gemm.lda = dense.in;
+  gemm.b = dense.weight->value;
+  gemm.ldb = dense.in;
+  gemm.beta = args.accumulate ? 1.0f : 0.0f;
+  gemm.c = args.y;
+  gemm.ldc = dense.out;
+  gemm.bias = args.bias;
+  gemm.workspace = pass.buffers.scratch;
+  kernels::Gemm(gemm, pass.stream);
+}
+
+void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGradientArgs& args) {
+  kernels::GemmArgs gemm;
+  gemm.spec.dtype = gemm.spec.output_dtype = pass.model.dtype;
+  gemm.m = dense.rows;
+  gemm.n = dense.in;
+  gemm.k = dense.out;
+  gemm.a = args.dy;
+  gemm.lda = dense.out;
+  gemm.b = dense.weight->value;
+  gemm.ldb = dense.in;
+  gemm.beta = args.accumulate ? 1.0f : 0.0f;
+  gemm.c = args.dx;
+  gemm.ldc = dense.in;
+  gemm.workspace = pass.buffers.scratch;
+  kernels::Gemm(gemm, pass.stream);
+}
+
+void DenseWeightGradient(const Pass& pass, const Dense& dense,
+                         const DenseWeightGradientArgs& args) {
+  kernels::GemmArgs gemm;
+  gemm.spec.dtype = pass.model.dtype;
+  gemm.spec.output_dtype = dense.weight->gradient_dtype;
+  gemm.spec.transpose_a = true;
+  gemm.m = dense.out;
+  gemm.n = dense.in;
+  gemm.k = dense.rows;
+  gemm.a = args.dy;
+  gemm.lda = dense.out;
+  gemm.b = args.x;
+  gemm.ldb = dense.in;
+  gemm.beta = 1.0f;
+  gemm.c = dense.weight->gradient;
+  gemm.ldc = dense.in;
+  gemm.workspace = pass.buffers.scratch;
+  kernels::Gemm(gemm, pass.stream);
+}
+
+}  // namespace coxswain::engine

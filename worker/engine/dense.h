@@ -1,0 +1,44 @@
+// The three products of a matrix W [out, in]: what every linear and the LM head are made of.
+#ifndef COXSWAIN_WORKER_ENGINE_DENSE_H_
+#define COXSWAIN_WORKER_ENGINE_DENSE_H_
+
+#include <cstdint>
+
+#include "worker/engine/model.h"
+#include "worker/engine/pass.h"
+
+namespace coxswain::engine {
+
+struct Dense {
+  const Tensor* weight = nullptr;  // [out, in]
+  int64_t rows = 0;                // of x and y
+  int64_t in = 0, out = 0;
+};
+
+// y = x W^T + bias, or added to y.
+struct DenseForwardArgs {
+  const void* x = nullptr;     // [rows, in]
+  const void* bias = nullptr;  // [out]; null: none
+  void* y = nullptr;           // [rows, out]
+  bool accumulate = false;
+};
+void DenseForward(const Pass& pass, const Dense& dense, const DenseForwardArgs& args);
+
+// dx = dy W, or added to dx.
+struct DenseInputGradientArgs {
+  const void* dy = nullptr;  // [rows, out]
+  void* dx = nullptr;        // [rows, in]
+  bool accumulate = false;
+};
+void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGradientArgs& args);
+
+// dW += dy^T x
+struct DenseWeightGradientArgs {
+  const void* dy = nullptr;  // [rows, out]
+  const void* x = nullptr;   // [rows, in]
+};
+void DenseWeightGradient(const Pass& pass, const Dense& dense, const DenseWeightGradientArgs& args);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_DENSE_H_

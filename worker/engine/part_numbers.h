@@ -1,0 +1,24 @@
+// Launches that compute Buffers::verification: gradient norm, checksum and zeroness of each part.
+#ifndef COXSWAIN_WORKER_ENGINE_PART_NUMBERS_H_
+#define COXSWAIN_WORKER_ENGINE_PART_NUMBERS_H_
+
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/parts.h"
+
+namespace coxswain::engine {
+
+// Of the gradients as they are in the stream now.
+void LaunchPartGradients(const plan::Plan& plan, const std::vector<Part>& parts,
+                         const Buffers& buffers, kernels::Stream* stream);
+
+// Checksum and all_zero of the trained values.
+void LaunchPartValues(const ParameterStore& store, const std::vector<Part>& parts,
+                      const Buffers& buffers, kernels::Stream* stream);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_PART_NUMBERS_H_

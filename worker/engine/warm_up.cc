@@ -1,0 +1,58 @@
+#include "worker/engine/warm_up.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/attention.h"
+#include "kernels/gemm.h"
+#include "worker/engine/block.h"
+
+namespace coxswain::engine {
+namespace {
+
+// A full micro-batch: `documents` equal documents per bin, every token but their last a target.
+BinBatch Batch(const plan::Plan& plan, int64_t documents) {
+  BinBatch bins;
+  for (int64_t bin = 0; bin < plan.micro_batch_bins; ++bin) {
+    bins.bin_ids.push_back(bin);
+    bins.documents_per_bin.push_back(static_cast<int32_t>(documents));
+    int64_t left = plan.sequence_len;
+    for (int64_t i = 0; i < documents; ++i) {
+      const int64_t length = left / (documents - i);
+      left -= length;
+      bins.document_lengths.push_back(static_cast<int32_t>(length));
+      for (int64_t t = 0; t < length; ++t) {
+        const auto mixed = static_cast<uint64_t>(bins.token_ids.size() + 1) * 0x9E3779B97F4A7C15u;
+        bins.token_ids.push_back(
+            static_cast<int32_t>((mixed >> 33) % static_cast<uint64_t>(plan.model.vocab_size)));
+        bins.targets.push_back(t + 1 < length ? 1 : 0);
+      }
+    }
+  }
+  return bins;
+}
+
+// The trained values stay: the rate is zero. The moments do not.
+void RunStep(State& state, int64_t documents) {
+  TrainStep step;
+  step.bins = Batch(state.plan, documents);
+  step.loss_denominator = static_cast<int64_t>(step.bins.token_ids.size());
+  // A loss that is not finite is left for the first real step to report.
+  (void)RunTrainStep(state, step);
+  (void)RunEvaluation(state, step.bins);
+}
+
+}  // namespace
+
+void WarmUp(State& state) {
+  const bool packs = state.plan.max_documents_per_bin > 1 && state.plan.sequence_len > 1;
+  kernels::SetGemmTuning(true);
+  RunStep(state, 1);
+  if (packs) RunStep(state, 2);
+  kernels::SetGemmTuning(false);
+  const int64_t moments = state.layout.trainable * 4;
+  kernels::SetMemory(state.buffers.adam_m, 0, moments, nullptr);
+  kernels::SetMemory(state.buffers.adam_v, 0, moments, nullptr);
+  state.applied_updates = 0;
+  state.graphs.Enable();
+}
+
+}  // namespace coxswain::engine
