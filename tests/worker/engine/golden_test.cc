@@ -9,6 +9,7 @@
 #include "kernels/gemm.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/step.h"
 
@@ -57,11 +58,13 @@ struct Worst {
   }
 };
 
-// Logits of every token, from the final norm that the last forward left behind.
+// Logits of every token, from the final norm that the last forward left behind. One bin: its tokens
+// are the first rows.
 std::vector<float> Logits(const State& state, int64_t tokens) {
   const int64_t vocab = state.plan.model.vocab_size, hidden = state.plan.model.hidden_size;
-  std::vector<float> logits(static_cast<size_t>(tokens * vocab));
+  void* logits = kernels::AllocateMemory(tokens * vocab * 4);
   kernels::GemmArgs gemm;
+  gemm.spec.dtype = state.model.dtype;
   gemm.spec.transpose_b = true;
   gemm.m = tokens;
   gemm.n = vocab;
@@ -70,22 +73,24 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
   gemm.lda = hidden;
   gemm.b = state.model.head.value;
   gemm.ldb = hidden;
-  gemm.c = logits.data();
+  gemm.c = logits;
   gemm.ldc = vocab;
-  kernels::Gemm(gemm, nullptr);
-  return logits;
+  gemm.workspace = state.buffers.scratch;
+  kernels::Gemm(gemm, state.stream);
+  kernels::Synchronize(state.stream);
+  const std::vector<float> values = ReadFloats(logits, kernels::DType::kFloat32, tokens * vocab);
+  kernels::FreeMemory(logits);
+  return values;
 }
 
 TEST_P(GoldenTest, LogitsLossAndGradients) {
   std::string doing;
   absl::StatusOr<std::unique_ptr<State>> state = MakeState(golden_.plan, 0, "", &doing);
   ASSERT_TRUE(state.ok()) << state.status();
-  StepStats stats;
-  AccumulateGradients(**state, Step(0), &stats);
-  ASSERT_EQ(stats.targets, golden_.targets);
-  const double loss = stats.loss_sum / static_cast<double>(stats.targets);
+  const double loss = GradientStep(**state, Step(0)) / static_cast<double>(golden_.targets);
   EXPECT_LE(std::abs(loss - golden_.loss), kLossLimit * golden_.loss);
-  const double logits_error = RelativeError(Logits(**state, stats.tokens), golden_.logits);
+  const double logits_error = RelativeError(
+      Logits(**state, static_cast<int64_t>(golden_.bins.token_ids.size())), golden_.logits);
   EXPECT_LE(logits_error, kLogitsLimit);
 
   Worst worst;
@@ -93,10 +98,8 @@ TEST_P(GoldenTest, LogitsLossAndGradients) {
   for (size_t i = 0; i < s.plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = s.plan.parameters[i];
     if (!parameter.trainable()) continue;
-    const float* gradient = s.buffers.gradients + s.layout.gradient_offset[i];
     ASSERT_EQ(golden_.gradients.count(parameter.name), 1u) << parameter.name;
-    const double error = RelativeError({gradient, gradient + parameter.elements()},
-                                       golden_.gradients.at(parameter.name));
+    const double error = RelativeError(GradientOf(s, i), golden_.gradients.at(parameter.name));
     EXPECT_LE(error, kGradientLimit) << parameter.name;
     worst.Add(parameter.name, error);
   }

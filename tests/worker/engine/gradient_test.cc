@@ -9,6 +9,7 @@
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
@@ -47,39 +48,40 @@ class GradientTest : public testing::Test {
 
   // Mean loss; fills the gradient buffer.
   double Loss() {
-    StepStats stats;
-    AccumulateGradients(*state_, MakeStep(0, bins_), &stats);
-    return stats.loss_sum / static_cast<double>(stats.targets);
+    const TrainStep step = MakeStep(0, bins_);
+    return GradientStep(*state_, step) / static_cast<double>(step.loss_denominator);
   }
 
   // Moves every trained tensor in turn along its own gradient. With g the gradient of norm |g|, the
   // difference quotient is |g| up to h^2 (third derivative) and to the loss's rounding, eps L / h.
   void ExpectGradientsAreSlopes() {
     Loss();
-    const std::vector<float> gradients(state_->buffers.gradients,
-                                       state_->buffers.gradients + state_->layout.trainable);
+    std::vector<std::vector<float>> gradients;
+    for (size_t i = 0; i < state_->plan.parameters.size(); ++i) {
+      const bool trainable = state_->plan.parameters[i].trainable();
+      gradients.push_back(trainable ? GradientOf(*state_, i) : std::vector<float>());
+    }
     for (size_t i = 0; i < state_->plan.parameters.size(); ++i) {
       const plan::Parameter& parameter = state_->plan.parameters[i];
       if (!parameter.trainable()) continue;
-      const float* g = gradients.data() + state_->layout.gradient_offset[i];
-      float* w = state_->buffers.weights + state_->layout.weight_offset[i];
-      const int64_t n = parameter.elements();
+      const std::vector<float>& g = gradients[i];
       double squares = 0;
-      for (int64_t j = 0; j < n; ++j)
-        squares += static_cast<double>(g[j]) * static_cast<double>(g[j]);
+      for (double value : g) squares += value * value;
       const double norm = std::sqrt(squares);
       ASSERT_GT(norm, 0.0) << parameter.name;
-      const std::vector<float> kept(w, w + n);
+      const std::vector<float> kept = TrainedValues(*state_, i);
+      std::vector<float> moved = kept;
       const double h = 2e-3;
       double losses[2];
       for (int side = 0; side < 2; ++side) {
         const double step = (side == 0 ? h : -h) / norm;
-        for (int64_t j = 0; j < n; ++j) {
-          w[j] = static_cast<float>(kept[j] + step * static_cast<double>(g[j]));
+        for (size_t j = 0; j < kept.size(); ++j) {
+          moved[j] = static_cast<float>(kept[j] + step * static_cast<double>(g[j]));
         }
+        SetTrainedValues(*state_, i, moved);
         losses[side] = Loss();
       }
-      std::copy(kept.begin(), kept.end(), w);
+      SetTrainedValues(*state_, i, kept);
       const double rounding = 1.2e-7 * losses[0] / h;
       EXPECT_NEAR((losses[0] - losses[1]) / (2 * h), norm, 1e-3 * norm + rounding)
           << parameter.name;

@@ -8,6 +8,7 @@
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
@@ -40,20 +41,16 @@ Gradients GradientsOf(const plan::Plan& plan, const BinBatch& bins, int64_t step
   State& s = **state;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {  // adapters that do something
     if ((static_cast<uint32_t>(plan.parameters[i].role) & 0x200u) == 0) continue;
-    float* b = s.buffers.weights + s.layout.weight_offset[i];
-    for (int64_t j = 0; j < plan.parameters[i].elements(); ++j) {
-      b[j] = 0.01f * std::sin(static_cast<float>(j));
-    }
+    std::vector<float> b(static_cast<size_t>(plan.parameters[i].elements()));
+    for (size_t j = 0; j < b.size(); ++j) b[j] = 0.01f * std::sin(static_cast<float>(j));
+    SetTrainedValues(s, i, b);
   }
-  StepStats stats;
-  AccumulateGradients(s, MakeStep(step, bins), &stats);
   Gradients out;
-  out.loss_sum = stats.loss_sum;
-  out.values.assign(s.buffers.gradients, s.buffers.gradients + s.layout.trainable);
-  const size_t rows = bins.token_ids.size() * static_cast<size_t>(plan.model.hidden_size);
+  out.loss_sum = GradientStep(s, MakeStep(step, bins));
+  out.values = AllGradients(s);
   if (bins.bin_ids.size() <= static_cast<size_t>(plan.micro_batch_bins)) {
-    out.input.assign(s.buffers.dres, s.buffers.dres + rows);
-    out.final_norm.assign(s.buffers.final_norm, s.buffers.final_norm + rows);
+    out.input = TokenRows(s, bins, s.buffers.dres, plan.model.hidden_size);
+    out.final_norm = TokenRows(s, bins, s.buffers.final_norm, plan.model.hidden_size);
   }
   return out;
 }

@@ -12,7 +12,7 @@
 namespace coxswain::engine {
 namespace {
 
-std::vector<float> Values(const plan::Parameter& parameter) {
+std::vector<float> RandomValues(const plan::Parameter& parameter) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
   uint32_t state =
       static_cast<uint32_t>(parameter.role) * 97u + static_cast<uint32_t>(parameter.layer);
@@ -51,7 +51,7 @@ ScratchFolder::ScratchFolder(const std::string& name)
 ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
 
 TensorSource RandomTensor(const plan::Parameter& parameter, DType dtype) {
-  const auto fill = [values = Values(parameter), dtype](uint8_t* out) {
+  const auto fill = [values = RandomValues(parameter), dtype](uint8_t* out) {
     for (size_t i = 0; i < values.size(); ++i) {
       Encode(values[i], dtype, out + i * static_cast<size_t>(DTypeBits(dtype) / 8));
     }

@@ -5,6 +5,7 @@
 
 #include "common/model/parameter_table.h"
 #include "controller/planner/buffer_table.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
@@ -45,6 +46,7 @@ void Finish(plan::Plan* plan) {
 plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options) {
   plan::Plan plan;
   plan.job = "test";
+  plan.device = TestDevice();
   plan.recipe_hash = std::string(32, 'r');
   plan.model_path = options.model_path.empty() ? "/nowhere" : options.model_path;
   plan.init = options.init;

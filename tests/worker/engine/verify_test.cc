@@ -1,6 +1,7 @@
 // A job that does not train fails. Invariant engine-7.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 
 #include "common/safetensors.h"
@@ -110,34 +111,41 @@ class VerificationRulesTest : public testing::Test {
  protected:
   void SetUp() override {
     plan_ = MakePlan(SmallConfig(), Options(4));
-    layout_ = std::make_unique<ParameterLayout>(plan_.parameters);
     parts_ = MakeParts(plan_);
-    weights_.assign(static_cast<size_t>(layout_->elements), 0.0f);
-    verification_ = std::make_unique<SelfVerification>(plan_, *layout_, parts_, weights_.data());
+    verification_ = std::make_unique<SelfVerification>(parts_, Numbers({}, {7, 0}));
+  }
+
+  // Of the parts A and B: squares of the gradients, checksums of the values.
+  static std::vector<PartNumbers> Numbers(std::array<double, 2> squares,
+                                          std::array<uint64_t, 2> checksums) {
+    std::vector<PartNumbers> numbers(2);
+    for (size_t i = 0; i < 2; ++i) {
+      numbers[i].gradient.sum_squares = squares[i];
+      numbers[i].checksum = checksums[i];
+    }
+    numbers[1].all_zero = 1;
+    return numbers;
   }
 
   plan::Plan plan_;
-  std::unique_ptr<ParameterLayout> layout_;
   std::vector<Part> parts_;
-  std::vector<float> weights_;
   std::unique_ptr<SelfVerification> verification_;
 };
 
 TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
   ASSERT_EQ(parts_.size(), 2u);
   ASSERT_TRUE(parts_[0].lora_a);
-  EXPECT_TRUE(verification_->CheckGradients({0.0, 1.0}).ok());
-  ExpectFailure(verification_->CheckGradients({1e-30, 1.0}), "while B is zero");
+  EXPECT_TRUE(verification_->CheckGradients(Numbers({0.0, 1.0}, {})).ok());
+  ExpectFailure(verification_->CheckGradients(Numbers({1e-30, 1.0}, {})), "while B is zero");
 }
 
 TEST_F(VerificationRulesTest, EveryPartMustMoveInTwoUpdates) {
-  EXPECT_TRUE(verification_->CheckGradients({0.0, 1.0}).ok());
-  EXPECT_TRUE(verification_->CheckUpdate(weights_.data()).ok());
-  EXPECT_TRUE(verification_->CheckGradients({1.0, 1.0}).ok());
-  const size_t a = parts_[0].parameters[0];
-  weights_[static_cast<size_t>(layout_->weight_offset[a])] = 1.0f;  // A moves, B does not
+  EXPECT_TRUE(verification_->CheckGradients(Numbers({0.0, 1.0}, {})).ok());
+  EXPECT_TRUE(verification_->CheckUpdate(Numbers({}, {7, 0})).ok());
+  EXPECT_TRUE(verification_->CheckGradients(Numbers({1.0, 1.0}, {})).ok());
   EXPECT_FALSE(verification_->finished());
-  ExpectFailure(verification_->CheckUpdate(weights_.data()), "(LoRA B)");
+  // A moves, B does not.
+  ExpectFailure(verification_->CheckUpdate(Numbers({}, {8, 0})), "(LoRA B)");
   EXPECT_TRUE(verification_->finished());
 }
 

@@ -9,6 +9,7 @@
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/random_init.h"
 #include "worker/engine/step.h"
 #include "worker/engine/weights.h"
@@ -67,9 +68,7 @@ TEST_F(WeightsTest, ConvertsFromBf16AndF16) {
     ASSERT_TRUE(state.ok()) << state.status();
     const Tensors written = ReadTensors(folder_.path() + "/model.safetensors");
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
-      const float* values = (*state)->buffers.weights + (*state)->layout.weight_offset[i];
-      EXPECT_EQ(std::vector<float>(values, values + plan.parameters[i].elements()),
-                written.at(plan.parameters[i].name));
+      EXPECT_EQ(TrainedValues(**state, i), written.at(plan.parameters[i].name));
     }
   }
 }
@@ -141,8 +140,13 @@ std::vector<float> Init(uint64_t seed, plan::Role role, int64_t rows, int64_t co
   parameter.layer = 1;
   parameter.rows = rows;
   parameter.cols = cols;
-  std::vector<float> values(static_cast<size_t>(rows * cols), -7.0f);
-  RandomInit(seed, parameter, &values);
+  kernels::RandomFillArgs fill = RandomInit(seed, parameter);
+  fill.count = rows * cols;
+  void* memory = kernels::AllocateMemory(fill.count * 4);
+  fill.out = memory;
+  kernels::RandomFill(fill, nullptr);
+  std::vector<float> values = ReadFloats(memory, kernels::DType::kFloat32, fill.count);
+  kernels::FreeMemory(memory);
   return values;
 }
 
