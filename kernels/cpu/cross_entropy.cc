@@ -1,6 +1,7 @@
 // Two reads of a row that stays in cache: the maximum, then exponentials and sums. With a gradient
 // the exponentials replace the logits and a third loop scales them. Sums: 16 float lanes per 1,024
-// elements, their totals in double, so that the error does not grow with V.
+// elements, their totals in double, so that the error does not grow with V. With softcap the logits
+// stay until the gradient replaces them, and are capped again then.
 #include "kernels/cross_entropy.h"
 
 #include <algorithm>
@@ -77,6 +78,54 @@ COXSWAIN_VECTORIZE void ScaleRow(float* z, float factor, float shift, int64_t n)
   for (int64_t j = 0; j < n; ++j) z[j] = z[j] * factor - shift;
 }
 
+// k tanh(x / k); off by at most 8 k 2^-24.
+COXSWAIN_INLINE float Cap(float x, float k) {
+  return k * (1.0f - 2.0f / (cpu::Exp(2.0f * (x / k)) + 1.0f));
+}
+
+COXSWAIN_VECTORIZE RowSums ReadCappedRow(const float* logits, float k, int64_t n) {
+  RowSums sums{.maximum = Cap(MaxOfRow(logits, n), k), .exponentials = 0.0, .logits = 0.0};
+  float z[kSumBlock];
+  for (int64_t i = 0; i < n; i += kSumBlock) {
+    const int64_t count = std::min(kSumBlock, n - i);
+    for (int64_t j = 0; j < count; ++j) z[j] = Cap(logits[i + j], k);
+    SumBlock<false>(z, count, &sums);
+  }
+  return sums;
+}
+
+struct CappedGradient {
+  float maximum, factor, shift, softcap;
+};
+
+COXSWAIN_VECTORIZE void ReplaceCappedRow(const CappedGradient& g, float* logits, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const float z = Cap(logits[j], g.softcap), ratio = z / g.softcap;
+    logits[j] = (cpu::Exp(z - g.maximum) * g.factor - g.shift) * (1.0f - ratio * ratio);
+  }
+}
+
+// The row's gradient. `z` holds exp(z - maximum), or with softcap still the logits.
+void WriteGradient(const CrossEntropyArgs& args, const RowSums& sums, double lse, float z_target,
+                   int32_t target, float* z) {
+  const int64_t vocab = args.spec.vocab;
+  const double smoothing = args.spec.label_smoothing, scale = *args.gradient_scale;
+  const double factor = scale * (1.0 + 2.0 * args.spec.z_loss * lse) / sums.exponentials;
+  const double shift = scale * smoothing / static_cast<double>(vocab);
+  // The target's own element in double: p_y - 1 cancels.
+  const double at_target = factor * static_cast<double>(cpu::Exp(z_target - sums.maximum)) - shift -
+                           scale * (1.0 - smoothing);
+  const float f = static_cast<float>(factor), s = static_cast<float>(shift);
+  if (const float k = args.spec.softcap; k > 0.0f) {
+    ReplaceCappedRow({sums.maximum, f, s, k}, z, vocab);
+    const double ratio = static_cast<double>(z_target) / k;
+    z[target] = static_cast<float>(at_target * (1.0 - ratio * ratio));
+  } else {
+    ScaleRow(z, f, s, vocab);
+    z[target] = static_cast<float>(at_target);
+  }
+}
+
 void OneRow(const CrossEntropyArgs& args, int64_t row) {
   const int64_t vocab = args.spec.vocab;
   float* z = static_cast<float*>(args.logits) + row * vocab;
@@ -87,26 +136,22 @@ void OneRow(const CrossEntropyArgs& args, int64_t row) {
     if (args.gradient_scale != nullptr) std::fill(z, z + vocab, 0.0f);
     return;
   }
-  const double z_target = z[target];
-  const RowSums sums = args.gradient_scale != nullptr ? ReplaceRow(z, vocab) : ReadRow(z, vocab);
+  const float k = args.spec.softcap;
+  const float z_target = k > 0.0f ? Cap(z[target], k) : z[target];
+  const bool replace = k == 0.0f && args.gradient_scale != nullptr;
+  const RowSums sums = k > 0.0f  ? ReadCappedRow(z, k, vocab)
+                       : replace ? ReplaceRow(z, vocab)
+                                 : ReadRow(z, vocab);
   const double smoothing = args.spec.label_smoothing, z_loss = args.spec.z_loss;
   const double lse = static_cast<double>(sums.maximum) + std::log(sums.exponentials);
-  const double nll = lse - z_target;
+  const double nll = lse - static_cast<double>(z_target);
   double loss = nll + z_loss * lse * lse;
   if (smoothing > 0.0) {  // infinite logits make the mean infinite: unused, it must not enter
-    loss += smoothing * (z_target - sums.logits / static_cast<double>(vocab));
+    loss += smoothing * (static_cast<double>(z_target) - sums.logits / static_cast<double>(vocab));
   }
   args.loss[row] = static_cast<float>(loss);
   if (args.nll != nullptr) args.nll[row] = static_cast<float>(nll);
-  if (args.gradient_scale == nullptr) return;
-  const double scale = *args.gradient_scale;
-  const double factor = scale * (1.0 + 2.0 * z_loss * lse) / sums.exponentials;
-  const double shift = scale * smoothing / static_cast<double>(vocab);
-  // The target's own element in double: p_y - 1 cancels.
-  const double at_target =
-      factor * static_cast<double>(z[target]) - shift - scale * (1.0 - smoothing);
-  ScaleRow(z, static_cast<float>(factor), static_cast<float>(shift), vocab);
-  z[target] = static_cast<float>(at_target);
+  if (args.gradient_scale != nullptr) WriteGradient(args, sums, lse, z_target, target, z);
 }
 
 void RequireTargets(const CrossEntropyArgs& args) {
@@ -124,7 +169,7 @@ void RequireTargets(const CrossEntropyArgs& args) {
 
 bool CrossEntropySupports(const CrossEntropySpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.vocab > 0 && spec.label_smoothing >= 0.0f &&
-         spec.label_smoothing < 1.0f && spec.z_loss >= 0.0f && spec.softcap == 0.0f;
+         spec.label_smoothing < 1.0f && spec.z_loss >= 0.0f && spec.softcap >= 0.0f;
 }
 
 void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {

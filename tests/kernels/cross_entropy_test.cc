@@ -32,7 +32,8 @@ Result Compute(const CrossEntropySpec& spec, const Floats& logits,
 
 // Exp is within 4 u, a block sum of 1,024 in 16 lanes within 70 u, the logarithm and what follows
 // is in double: lse is off by 74 u plus the rounding of the largest logit to float in z - max. The
-// loss rounds once. A probability adds Exp's 4 u, its factor's u and a product.
+// loss rounds once. A probability adds Exp's 4 u, its factor's u and a product. A capped logit is
+// off by 8 k u, once in lse and once where it is used, and its slope 1 - (z/k)^2 by 20 u.
 void Check(const CrossEntropySpec& spec, const Floats& logits,
            const std::vector<int32_t>& targets) {
   const float scale = 0.125f;
@@ -41,20 +42,23 @@ void Check(const CrossEntropySpec& spec, const Floats& logits,
   EXPECT_TRUE(SameBits(lone.logits, logits)) << "losses only leave the logits";
   EXPECT_TRUE(SameBits(lone.loss, got.loss));
   const Doubles z = Double(logits);
-  const reference::CrossEntropyOptions<double> options{spec.label_smoothing, spec.z_loss};
+  const reference::CrossEntropyOptions<double> options{spec.label_smoothing, spec.z_loss,
+                                                       spec.softcap};
   for (size_t i = 0; i < targets.size(); ++i) {
     const double* row = &z[i * Size(spec.vocab)];
     const auto want = reference::CrossEntropy(options, row, spec.vocab, targets[i]);
     const double size = std::abs(want.lse) + std::abs(row[targets[i]]) + 1;
+    const double capped = 16 * spec.softcap;
     const double z_slope = 1 + 2 * spec.z_loss * std::abs(want.lse);
     ASSERT_NEAR(got.loss[i], want.loss,
-                (80 * z_slope + 80 * size) * kUnit + std::abs(want.loss) * kUnit);
-    ASSERT_NEAR(got.nll[i], want.nll, (80 + 80 * size) * kUnit);
+                ((80 + capped) * z_slope + 80 * size) * kUnit + std::abs(want.loss) * kUnit);
+    ASSERT_NEAR(got.nll[i], want.nll, (80 + capped + 80 * size) * kUnit);
     Doubles dz(Size(spec.vocab));
     reference::CrossEntropyBackward<double>(options, row, spec.vocab, targets[i], scale, dz.data());
     for (size_t v = 0; v < dz.size(); ++v) {
       // exp(z - max) is off by u |z - max| relative: below 90 u where it matters.
-      ASSERT_NEAR(got.logits[i * dz.size() + v], dz[v], (170 * z_slope + 90) * kUnit * scale);
+      ASSERT_NEAR(got.logits[i * dz.size() + v], dz[v],
+                  ((170 + capped) * z_slope + 110) * kUnit * scale);
     }
   }
 }
@@ -67,6 +71,8 @@ TEST(CrossEntropyTest, MatchesReferenceForEveryTailAndOption) {
          {std::pair{0.0f, 0.0f}, {0.1f, 0.0f}, {0.0f, 1e-2f}, {0.3f, 1e-3f}}) {
       Check({.vocab = vocab, .label_smoothing = smoothing, .z_loss = z_loss}, logits,
             {0, last, last / 2, 0});
+      Check({.vocab = vocab, .label_smoothing = smoothing, .z_loss = z_loss, .softcap = 5.0f},
+            logits, {0, last, last / 2, 0});
     }
   }
 }
@@ -179,6 +185,7 @@ TEST(CrossEntropyTest, RefusesATargetOutsideTheVocabulary) {
   }
   EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .label_smoothing = 1.0f}));
   EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .z_loss = -1.0f}));
+  EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .softcap = -1.0f}));
 }
 
 }  // namespace

@@ -133,23 +133,27 @@ TEST_F(AutogradTest, Lora) {
 }
 
 void CheckCrossEntropy(const CrossEntropyOptions<double>& options) {
-  const Tensor z = Leaf({1, 11});
+  const Tensor logits = Leaf({1, 11});
+  const double k = options.softcap;
+  const Tensor z = k > 0 ? at::tanh(logits / k) * k : logits;
   const Tensor target = at::full({1}, 4, at::kLong), lse = z.logsumexp(1);
   const Tensor loss =
       at::cross_entropy_loss(z, target, {}, at::Reduction::Sum, -100, options.label_smoothing) +
       options.z_loss * lse.square().sum();
   (loss * 0.25).backward();
   std::vector<double> dz(11);
-  ExpectEqual(loss, {CrossEntropy(options, Data(z), 11, 4).loss}, "loss");
-  ExpectEqual(at::cross_entropy_loss(z, target), {CrossEntropy(options, Data(z), 11, 4).nll},
+  ExpectEqual(loss, {CrossEntropy(options, Data(logits), 11, 4).loss}, "loss");
+  ExpectEqual(at::cross_entropy_loss(z, target), {CrossEntropy(options, Data(logits), 11, 4).nll},
               "nll");
-  CrossEntropyBackward(options, Data(z), 11, 4, 0.25, dz.data());
-  ExpectEqual(z.grad(), dz, "dz");
+  CrossEntropyBackward(options, Data(logits), 11, 4, 0.25, dz.data());
+  ExpectEqual(logits.grad(), dz, "dz");
 }
 
 TEST_F(AutogradTest, CrossEntropy) { CheckCrossEntropy({}); }
 TEST_F(AutogradTest, CrossEntropySmoothed) { CheckCrossEntropy({0.1, 0.0}); }
 TEST_F(AutogradTest, CrossEntropySmoothedWithZLoss) { CheckCrossEntropy({0.2, 1e-2}); }
+TEST_F(AutogradTest, CrossEntropyCapped) { CheckCrossEntropy({0.0, 0.0, 1.5}); }
+TEST_F(AutogradTest, CrossEntropyCappedSmoothedWithZLoss) { CheckCrossEntropy({0.2, 1e-2, 2.0}); }
 
 TEST_F(AutogradTest, AdamWOver20Updates) {
   Tensor p = at::randn({4}, at::kDouble).set_requires_grad(true);

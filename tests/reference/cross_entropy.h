@@ -1,4 +1,4 @@
-// Cross-entropy of one row of logits with label smoothing and z-loss, and its gradient.
+// Cross-entropy of one row of logits with label smoothing, z-loss and softcap, and its gradient.
 #ifndef COXSWAIN_TESTS_REFERENCE_CROSS_ENTROPY_H_
 #define COXSWAIN_TESTS_REFERENCE_CROSS_ENTROPY_H_
 
@@ -11,6 +11,7 @@ namespace coxswain::reference {
 template <typename T>
 struct CrossEntropyOptions {
   T label_smoothing = 0, z_loss = 0;
+  T softcap = 0;  // k > 0: z = k tanh(logit / k)
 };
 
 template <typename T>
@@ -19,31 +20,38 @@ struct CrossEntropyLoss {
 };
 
 template <typename T>
-CrossEntropyLoss<T> CrossEntropy(const CrossEntropyOptions<T>& options, const T* z, int64_t vocab,
-                                 int64_t target) {
-  const T maximum = *std::max_element(z, z + vocab);
+T Softcap(const CrossEntropyOptions<T>& options, T logit) {
+  return options.softcap > 0 ? options.softcap * std::tanh(logit / options.softcap) : logit;
+}
+
+template <typename T>
+CrossEntropyLoss<T> CrossEntropy(const CrossEntropyOptions<T>& options, const T* logits,
+                                 int64_t vocab, int64_t target) {
+  const T maximum = Softcap(options, *std::max_element(logits, logits + vocab));
   T sum = 0, total = 0;
   for (int64_t v = 0; v < vocab; ++v) {
-    sum += std::exp(z[v] - maximum);
-    total += z[v];
+    const T z = Softcap(options, logits[v]);
+    sum += std::exp(z - maximum);
+    total += z;
   }
-  const T lse = maximum + std::log(sum), nll = lse - z[target];
+  const T lse = maximum + std::log(sum), nll = lse - Softcap(options, logits[target]);
   const T uniform = lse - total / static_cast<T>(vocab);
   return {(1 - options.label_smoothing) * nll + options.label_smoothing * uniform +
               options.z_loss * lse * lse,
           nll, lse};
 }
 
-// dz [vocab] = scale times the gradient of the loss.
+// dlogits [vocab] = scale times the gradient of the loss.
 template <typename T>
-void CrossEntropyBackward(const CrossEntropyOptions<T>& options, const T* z, int64_t vocab,
-                          int64_t target, T scale, T* dz) {
-  const T lse = CrossEntropy(options, z, vocab, target).lse;
+void CrossEntropyBackward(const CrossEntropyOptions<T>& options, const T* logits, int64_t vocab,
+                          int64_t target, T scale, T* dlogits) {
+  const T lse = CrossEntropy(options, logits, vocab, target).lse;
   for (int64_t v = 0; v < vocab; ++v) {
-    const T p = std::exp(z[v] - lse);
+    const T z = Softcap(options, logits[v]), p = std::exp(z - lse);
     T gradient = p - options.label_smoothing / static_cast<T>(vocab) + 2 * options.z_loss * lse * p;
     if (v == target) gradient -= 1 - options.label_smoothing;
-    dz[v] = scale * gradient;
+    const T ratio = options.softcap > 0 ? z / options.softcap : T{0};
+    dlogits[v] = scale * gradient * (1 - ratio * ratio);
   }
 }
 
