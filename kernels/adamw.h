@@ -22,8 +22,9 @@ constexpr int64_t TensorChunks(int64_t elements) {
 // The value that is updated is `master` when there is one, and p its copy rounded to nearest;
 // without, it is p itself: float32, or bfloat16 rounded stochastically: x becomes its bfloat16
 // neighbour above or below with probability by distance, from one 16-bit draw per element,
-//   bits(bf16) = (bits(x) + r) >> 16, r = half word of Philox(key, (element / 8 low, element / 8
-//   high, index, step)), so that a result depends on (seed, parameter, step, element) alone.
+//   bits(bf16) = (bits(x) + r) >> 16, r = half word `element mod 8`, the low half of word 0 first, of
+//   Philox(key, (element / 8 low, element / 8 high, index, step)), so that a result depends on
+//   (seed, parameter, step, element) alone. NaN stays NaN.
 struct AdamWTensor {
   void* p = nullptr;        // [n] of p_dtype
   float* master = nullptr;  // [n]; null: p is the master

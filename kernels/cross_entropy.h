@@ -30,7 +30,8 @@ struct CrossEntropyArgs {
   CrossEntropySpec spec = {};
   int64_t rows = 0;                       // N; N V may exceed 2^31
   void* logits = nullptr;                 // [N, V]; overwritten by dz unless gradient_scale is null
-  const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget
+  const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget; the CPU throws for any
+                                          // other, CUDA, which cannot see them, gives loss NaN
   const float* gradient_scale = nullptr;  // one float in device memory: 1 / targets of the global
                                           // batch; null: losses only, logits unchanged
   float* loss = nullptr;                  // [N], the objective, unscaled

@@ -66,15 +66,26 @@ void CheckCudnn(cudnnStatus_t result, const char* call) {
   throw DeviceError(std::string(call) + ": " + cudnnGetErrorString(result), false);
 }
 
+namespace {
+
+int Attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  CheckCuda(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+}  // namespace
+
 int Multiprocessors() {
-  static const int count = [] {
-    int device = 0, multiprocessors = 0;
-    CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
-    CheckCuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-              "cudaDeviceGetAttribute");
-    return multiprocessors;
-  }();
+  static const int count = Attribute(cudaDevAttrMultiProcessorCount);
   return count;
+}
+
+int Capability() {
+  static const int capability = 10 * Attribute(cudaDevAttrComputeCapabilityMajor) +
+                                Attribute(cudaDevAttrComputeCapabilityMinor);
+  return capability;
 }
 
 }  // namespace cuda
