@@ -9,6 +9,7 @@ packages=(
   libyaml-cpp-dev prometheus-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsimdjson-dev
   libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
+  binutils patchelf
 )
 if [[ "${1:-}" == "--dev" ]]; then
   packages+=(clang clang-tidy clang-format libclang-rt-14-dev)

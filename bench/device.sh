@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Tests and benchmarks on a machine with one GPU, from a bundle of deploy/bundle.sh; run from anywhere.
+#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]]
+# Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
+# Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, sanitize.txt; STEP_SECONDS (20) of
+# each row; DEADLINE (525) seconds after which no row begins. Ends with the number of parts that failed.
+set -uo pipefail
+repository=$(cd "$(dirname "$0")/.." && pwd)
+out=${OUT:-$PWD/out}
+step_seconds=${STEP_SECONDS:-20}
+deadline=${DEADLINE:-525}
+mkdir -p "$out"
+exec > >(tee "$out/log.txt") 2>&1
+
+parts=() tests_filter='*' sanitize_filter='-*Large*:*Huge*:*Model*' kernels=() rows=()
+while [[ $# -gt 0 ]]; do
+  part=$1; shift
+  parts+=("${part#--}")
+  case $part in
+    --tests) [[ $# -gt 0 && $1 != --* ]] && { tests_filter=$1; shift; } ;;
+    --sanitize) [[ $# -gt 0 && $1 != --* ]] && { sanitize_filter=$1; shift; } ;;
+    --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
+    --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
+    *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
+  esac
+done
+[[ ${#parts[@]} -eq 0 ]] && parts=(tests kernels steps)
+[[ ${#rows[@]} -eq 0 ]] && rows=(0.5b_full_1024 0.5b_full_2048 1.5b_full_1024 7b_full_1024 0.5b_lora_1024
+                                 7b_lora_1024 0.5b_packed_2048 0.5b_full_1024_norm_swiglu)
+
+bundle=${COXSWAIN_BUNDLE:-$repository/.carry/bundle}
+if [[ ! -d $bundle && -f $bundle.tar.gz ]]; then
+  unpacked=$(mktemp -d)
+  tar -C "$unpacked" -xzf "$bundle.tar.gz"
+  bundle=$unpacked/bundle
+fi
+[[ -d $bundle/bin ]] || { echo "device.sh: no bundle at $bundle (deploy/bundle.sh makes one)" >&2; exit 2; }
+export PATH=$bundle/bin:$PATH COXSWAIN_FIXTURES=$bundle/fixtures
+
+# CUDA's libraries of a Python environment; where there are none, those that the loader knows.
+cuda_libraries=$(python3 -c '
+import glob, os, sys
+folders = [f for p in sys.path for f in sorted(glob.glob(os.path.join(p, "nvidia", "*", "lib")))]
+print(":".join(f for f in folders if glob.glob(f + "/lib*.so*")))')
+export LD_LIBRARY_PATH=$cuda_libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+query=clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active,memory.used
+state() { nvidia-smi --query-gpu=name,driver_version,$query --format=csv,noheader | sed "s/^/$1: /"; }
+elapsed() { echo "$SECONDS s: $*"; }
+have() { [[ -x $bundle/bin/$1 ]] || { echo "not in the bundle: $1"; return 1; }; }
+failed=()
+
+run_tests() {
+  have gpu_tests || return 1
+  timeout 200 gpu_tests --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml"
+}
+
+run_kernels() {
+  have gpu_bench || return 1
+  timeout 150 gpu_bench "${kernels[@]}" --json "$out/kernels.json"
+}
+
+# One process a row: what breaks one leaves the others.
+run_steps() {
+  have gpu_step_bench || return 1
+  local row bad=0
+  for row in "${rows[@]}"; do
+    local left=$((deadline - SECONDS))
+    if [[ $left -lt $((step_seconds + 15)) ]]; then
+      echo "$row: not run, $left s are left"
+      bad=1
+      continue
+    fi
+    timeout "$((left < 150 ? left : 150))" gpu_step_bench --row "$row" --seconds "$step_seconds" \
+      --json "$out/steps.json" || { echo "$row: exit code $?"; bad=1; }
+  done
+  return $bad
+}
+
+# Our kernels only: those of the libraries are not ours to mend, and take long under a checker.
+run_sanitize() {
+  have gpu_tests || return 1
+  local tool bad=0
+  for tool in memcheck racecheck; do
+    timeout 240 compute-sanitizer --tool "$tool" --kernel-name kernel_substring=coxswain \
+      --error-exitcode 99 --print-limit 20 "$bundle/bin/gpu_tests" \
+      --gtest_filter="$sanitize_filter" >"$out/$tool.txt" 2>&1
+    local code=$?
+    echo "$tool: exit code $code; $(grep -c '\[       OK' "$out/$tool.txt") tests passed;" \
+      "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.txt" | tail -n 1)"
+    [[ $code -eq 0 ]] || { bad=1; grep -m 12 -A 8 '========= \(Invalid\|Error\|Race\|Program hit\)' "$out/$tool.txt"; }
+  done
+  return $bad
+}
+
+echo "bundle $bundle, CUDA libraries ${cuda_libraries:-of the system}"
+state before
+nvidia-smi --query-gpu=timestamp,$query --format=csv --loop=1 >"$out/clocks.csv" 2>/dev/null &
+sampler=$!
+for part in "${parts[@]}"; do
+  elapsed "$part"
+  "run_$part" || { failed+=("$part"); elapsed "$part failed"; }
+  state "after $part"
+done
+kill "$sampler" 2>/dev/null
+python3 "$repository/bench/device_table.py" "$out"
+elapsed "${#failed[@]} of ${#parts[@]} parts failed${failed[*]:+: ${failed[*]}}"
+exit "${#failed[@]}"

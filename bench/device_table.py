@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Prints what bench/device.sh left in a folder as tables of goals and results.   device_table.py FOLDER"""
+import json, os, sys
+import xml.etree.ElementTree as ElementTree
+
+COPY_GOAL = 85  # percent of the device copy, of memory-bound ops
+
+
+def load(folder, name):
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        return json.load(f)
+
+
+def print_table(header, rows):
+    cells = [header] + [['' if c is None else f'{c:,.4g}' if isinstance(c, float) else str(c) for c in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    for row in cells:
+        print('  '.join(c.ljust(w) for c, w in zip(row, widths)).rstrip())
+
+
+def print_tests(folder):
+    path = os.path.join(folder, 'tests.xml')
+    if not os.path.exists(path):
+        return
+    root = ElementTree.parse(path).getroot()
+    failed = [f"{c.get('classname')}.{c.get('name')}" for c in root.iter('testcase') if c.find('failure') is not None]
+    print(f"\ntests: {root.get('tests')} run, {len(failed)} failed, {float(root.get('time')):.0f} s")
+    for name in failed:
+        print(f'  failed: {name}')
+
+
+def print_kernels(kernels):
+    rows = kernels.get('rows', [])
+    if not rows:
+        return
+    print(f"\nkernels: copy {kernels['copy_gb_per_s']:,.0f} GB/s, GEMM {kernels['gemm_tflop_per_s']:,.0f} TFLOP/s; "
+          f'goal of memory-bound ops {COPY_GOAL} % of the copy')
+    out = []
+    for row in rows:
+        met = ''
+        if row.get('percent_of') == 'copy':
+            met = 'met' if row['percent'] >= COPY_GOAL else 'BELOW'
+        out.append([row['op'], row['extents'], row.get('median_us'), row.get('p90_us'), row.get('percent'),
+                    row.get('percent_of', ''), met, row.get('error', row.get('note', ''))])
+    print_table(['op', 'extents', 'median us', 'p90 us', '%', 'of', 'goal', 'note'], out)
+    for line in kernels.get('lines', []):
+        print('  ' + json.dumps(line))
+
+
+def print_steps(steps):
+    rows = steps.get('rows', [])
+    if not rows:
+        return
+    print('\nsteps')
+    out = []
+    for row in rows:
+        speed, goal, memory = row.get('tokens_per_second'), row.get('goal') or None, row.get('memory_gib', {})
+        met = '' if goal is None else 'met' if speed is not None and speed >= goal else 'BELOW'
+        out.append([row['row'], speed and f'{speed:,.0f}', goal and f'{goal:,.0f}', met, row.get('ms_per_step'), row.get('steps_timed'),
+                    memory.get('peak'), memory.get('plan'), (row.get('loss') or [None, None])[1],
+                    (row.get('grad_norm') or [None, None])[1], row.get('error', '')])
+    print_table(['row', 'tokens/s', 'goal', '', 'ms/step', 'steps', 'peak GiB', 'plan GiB', 'loss', 'grad norm', 'error'], out)
+
+
+def main():
+    folder = sys.argv[1]
+    print_tests(folder)
+    print_kernels(load(folder, 'kernels.json'))
+    print_steps(load(folder, 'steps.json'))
+
+
+if __name__ == '__main__':
+    main()

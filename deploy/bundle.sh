@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Collects what a machine with a GPU needs beside CUDA's own libraries into one folder and one archive, checks
+# that it is whole, prints its sizes and fails when the archive is above 60 MiB.
+#   deploy/bundle.sh [--partial] [FOLDER]    default .carry/bundle; --partial leaves out what is not built
+# FOLDER.tar.gz is what travels, inside a working tree: jobs, models and scripts come from there.
+# COXSWAIN_BUILD: where preset cuda was built (build/cuda). COXSWAIN_SHARED: folder of fixtures (../shared).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+partial=
+[[ ${1:-} == --partial ]] && { partial=1; shift; }
+[[ ${1:-} == -* || $# -gt 1 ]] && { echo "usage: deploy/bundle.sh [--partial] [FOLDER]" >&2; exit 2; }
+bundle=${1:-.carry/bundle}
+build=${COXSWAIN_BUILD:-build/cuda}
+shared=${COXSWAIN_SHARED:-../shared}
+limit_mib=60
+
+programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench)
+libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
+fixtures=(qwen2_full llama_full llama31_rope_full mistral_full mistral_swa_full qwen3_full qwen2_lora
+          qwen2_lora_plus llama_rslora llama_dora)
+# Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.
+system='^(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'
+cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|cuda)\.so'
+
+die() { echo "bundle.sh: $*" >&2; exit 1; }
+needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+collect_ours() {
+  local name file
+  for name in "${programs[@]}" "${libraries[@]}"; do
+    file=$(ls "$build"/{bin,lib,bench,tests}/"$name" 2>/dev/null | head -n 1) || true
+    if [[ -z $file ]]; then
+      [[ -n $partial ]] || die "$name is not built in $build (--partial leaves it out)"
+      echo "left out, not built: $name"
+      continue
+    fi
+    local folder=bin
+    [[ $name == *.so ]] && folder=lib
+    strip --strip-unneeded -o "$bundle/$folder/$name" "$file"
+  done
+}
+
+collect_libraries() {
+  local path name
+  for path in $(LD_LIBRARY_PATH=$bundle/lib ldd "$bundle"/bin/* "$bundle"/lib/* |
+                awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u); do
+    name=${path##*/}
+    [[ $name =~ $system || $name =~ $cuda || -e $bundle/lib/$name ]] && continue
+    cp -L "$path" "$bundle/lib/$name"
+    chmod u+w "$bundle/lib/$name"
+    patchelf --set-rpath '$ORIGIN' "$bundle/lib/$name"
+  done
+}
+
+collect_files() {
+  local name
+  for name in "${fixtures[@]}"; do
+    [[ -d $shared/fixtures/$name ]] || die "$shared/fixtures/$name does not exist (set COXSWAIN_SHARED)"
+    cp -r "$shared/fixtures/$name" "$bundle/fixtures/"
+  done
+  chmod -R u+w "$bundle"
+}
+
+# Each library that a file names lies in the bundle or is one that the machine has.
+check_closed() {
+  local file name
+  for file in "$bundle"/bin/* "$bundle"/lib/*; do
+    for name in $(needed "$file"); do
+      [[ -e $bundle/lib/$name || $name =~ $system || $name =~ $cuda ]] ||
+        die "${file#"$bundle"/} needs $name, which is not in the bundle"
+    done
+    [[ $file == */lib/libcoxswain* || $file == */bin/* ]] || continue
+    readelf -d "$file" | grep -q 'RUNPATH.*\$ORIGIN:\$ORIGIN/../lib' ||
+      die "${file#"$bundle"/} has no RUNPATH \$ORIGIN:\$ORIGIN/../lib"
+  done
+}
+
+# Loads every program in a root that holds the bundle, CUDA's libraries and the system's few, nothing else.
+check_loads() {
+  local root library cuda_libraries
+  unshare -rm true 2>/dev/null || { echo "not checked in an empty root: unshare is not permitted here"; return; }
+  root=$(mktemp -d)
+  mkdir -p "$root"/{bundle,cuda,lib64,lib/x86_64-linux-gnu}
+  cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+  for library in /lib/x86_64-linux-gnu/lib*.so*; do
+    [[ ${library##*/} =~ $system ]] && cp -L "$library" "$root/lib/x86_64-linux-gnu/"
+  done
+  cuda_libraries=$(dirname "$(ldconfig -p | awk '/libcublasLt.so.13 /{print $NF; exit}')")
+  unshare -rm bash -c '
+    mount --bind "$1" "$3/bundle" && mount --bind "$2" "$3/cuda" || exit 1
+    for program in "$3"/bundle/bin/*; do
+      LD_LIBRARY_PATH= chroot "$3" /lib64/ld-linux-x86-64.so.2 --argv0 "${program##*/}" --library-path /cuda --list \
+        "/bundle/bin/${program##*/}" >/dev/null || exit 1
+    done' check "$bundle" "$cuda_libraries" "$root" || die "a program does not load in an empty root"
+  rm -rf "$root"
+}
+
+command -v patchelf >/dev/null || die "patchelf is missing: run deploy/install-deps.sh"
+rm -rf "$bundle"
+mkdir -p "$bundle"/{bin,lib,fixtures}
+collect_ours
+collect_libraries
+collect_files
+check_closed
+check_loads
+
+tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
+newest=$(objdump -T "$bundle"/bin/* "$bundle"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
+du -sh "$bundle"/bin/* "$bundle"/lib/libcoxswain* "$bundle"/{lib,fixtures} "$bundle"
+mib=$(du --apparent-size --block-size=1M "$bundle.tar.gz" | cut -f1)
+echo "$bundle.tar.gz: $mib MiB of at most $limit_mib, needs ${newest/_/ } or newer"
+[[ $mib -le $limit_mib ]] || die "$bundle.tar.gz is larger than $limit_mib MiB"
