@@ -3,8 +3,9 @@
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, sanitize.txt; STEP_SECONDS (20) of
-# each row; DEADLINE (525) seconds after which no row begins. Ends with the number of parts that failed.
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt;
+# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins. The exit code is the
+# number of parts that failed.
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 out=${OUT:-$PWD/out}
@@ -83,7 +84,7 @@ run_sanitize() {
   have gpu_tests || return 1
   local tool bad=0
   for tool in memcheck racecheck; do
-    timeout 240 compute-sanitizer --tool "$tool" --kernel-name kernel_substring=coxswain \
+    timeout 240 compute-sanitizer --tool "$tool" --kernel-name kns=coxswain \
       --error-exitcode 99 --print-limit 20 "$bundle/bin/gpu_tests" \
       --gtest_filter="$sanitize_filter" >"$out/$tool.txt" 2>&1
     local code=$?
