@@ -67,35 +67,42 @@ struct Problem {
 };
 
 TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
-  const Problem p;
-  const Floats qkv = Normal(p.tokens * p.row(), 1);
-  Floats got = qkv;
-  RopeForward(p.Args(&got), nullptr);
-  Doubles want = Double(qkv);
-  const std::vector<double> frequencies = reference::RopeFrequencies(10, 100.0, nullptr);
-  for (int64_t t = 0; t < p.tokens; ++t) {
-    Doubles cos, sin;
-    for (double f : frequencies) {
-      cos.push_back(std::cos(p.positions[Size(t)] * f));
-      sin.push_back(std::sin(p.positions[Size(t)] * f));
+  for (const bool interleaved : {false, true}) {
+    Problem p;
+    p.spec.interleaved = interleaved;
+    const Floats qkv = Normal(p.tokens * p.row(), 1);
+    Floats got = qkv;
+    RopeForward(p.Args(&got), nullptr);
+    Doubles want = Double(qkv);
+    const std::vector<double> frequencies = reference::RopeFrequencies(10, 100.0, nullptr);
+    for (int64_t t = 0; t < p.tokens; ++t) {
+      Doubles cos, sin;
+      for (double f : frequencies) {
+        cos.push_back(std::cos(p.positions[Size(t)] * f));
+        sin.push_back(std::sin(p.positions[Size(t)] * f));
+      }
+      for (int64_t h = 0; h < 4; ++h) {
+        reference::RotateHead(10, cos.data(), sin.data(), 1.0, &want[Size(t * p.row() + h * 10)],
+                              interleaved);
+      }
     }
-    for (int64_t h = 0; h < 4; ++h) {
-      reference::RotateHead(10, cos.data(), sin.data(), 1.0, &want[Size(t * p.row() + h * 10)]);
-    }
+    // The angle is below 10 and off by 16 + 1 u of itself; a, b below 5; 3 roundings of the result.
+    ExpectWithin(got, want, (10 * 17 + 1 + 3) * kUnit * 10, "qkv");
   }
-  // The angle is below 10 and off by 16 + 1 u of itself; a, b below 5; 3 roundings of the result.
-  ExpectWithin(got, want, (10 * 17 + 1 + 3) * kUnit * 10, "qkv");
 }
 
 TEST(RopeTest, BackwardTurnsBack) {
-  const Problem p;
-  const Floats qkv = Normal(p.tokens * p.row(), 2);
-  Floats turned = qkv;
-  RopeForward(p.Args(&turned), nullptr);
-  EXPECT_FALSE(SameBits(turned, qkv));
-  RopeBackward(p.Args(&turned), nullptr);
-  ExpectWithin(turned, Double(qkv), 12 * kUnit * 5,
-               "qkv");  // c^2 + s^2 = 1 within 4 u; 6 roundings
+  for (const bool interleaved : {false, true}) {
+    Problem p;
+    p.spec.interleaved = interleaved;
+    const Floats qkv = Normal(p.tokens * p.row(), 2);
+    Floats turned = qkv;
+    RopeForward(p.Args(&turned), nullptr);
+    EXPECT_FALSE(SameBits(turned, qkv));
+    RopeBackward(p.Args(&turned), nullptr);
+    ExpectWithin(turned, Double(qkv), 12 * kUnit * 5,
+                 "qkv");  // c^2 + s^2 = 1 within 4 u; 6 roundings
+  }
 }
 
 TEST(RopeTest, NoTokens) {

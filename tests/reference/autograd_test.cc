@@ -66,6 +66,19 @@ TEST_F(AutogradTest, RotateHead) {
   ExpectEqual(x.grad(), dx, "dx");
 }
 
+TEST_F(AutogradTest, RotateHeadInterleaved) {
+  const Tensor x = Leaf({10}), angle = at::randn({5}, at::kDouble);
+  const Tensor dy = at::randn({10}, at::kDouble), c = angle.cos(), s = angle.sin();
+  const Tensor a = x.slice(0, 0, 10, 2), b = x.slice(0, 1, 10, 2);
+  const Tensor y = at::stack({a * c - b * s, b * c + a * s}, 1).reshape({10});
+  (y * dy).sum().backward();
+  std::vector<double> got(Data(x), Data(x) + 10), dx(Data(dy), Data(dy) + 10);
+  RotateHead(10, Data(c), Data(s), 1.0, got.data(), true);
+  RotateHead(10, Data(c), Data(s), -1.0, dx.data(), true);
+  ExpectEqual(y, got, "y");
+  ExpectEqual(x.grad(), dx, "dx");
+}
+
 // [L, heads, hd] slice of packed rows, repeated to one per query head: [nq, L, hd].
 Tensor Heads(const Tensor& qkv, int64_t first, int64_t heads, int64_t repeat) {
   return qkv.slice(1, first, first + heads).permute({1, 0, 2}).repeat_interleave(repeat, 0);

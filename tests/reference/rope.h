@@ -1,4 +1,4 @@
-// Rotation of one head vector and its inverse, half-split layout.
+// Rotation of one head vector and its inverse, either layout.
 #ifndef COXSWAIN_TESTS_REFERENCE_ROPE_H_
 #define COXSWAIN_TESTS_REFERENCE_ROPE_H_
 
@@ -36,13 +36,16 @@ inline std::vector<double> RopeFrequencies(int64_t dim, double theta,
   return frequencies;
 }
 
-// x [dim] of one head at angle[i] = position frequency[i], in place; sign -1 turns back.
+// x [dim] of one head at angle[i] = position frequency[i], in place; sign -1 turns back. Pair i is
+// (x[i], x[i + dim/2]), interleaved (x[2i], x[2i + 1]).
 template <typename T>
-void RotateHead(int64_t dim, const T* cos, const T* sin, T sign, T* x) {
+void RotateHead(int64_t dim, const T* cos, const T* sin, T sign, T* x, bool interleaved = false) {
   for (int64_t i = 0; i < dim / 2; ++i) {
-    const T a = x[i], b = x[i + dim / 2];
-    x[i] = a * cos[i] - sign * b * sin[i];
-    x[i + dim / 2] = b * cos[i] + sign * a * sin[i];
+    T& first = x[interleaved ? 2 * i : i];
+    T& second = x[interleaved ? 2 * i + 1 : i + dim / 2];
+    const T a = first, b = second;
+    first = a * cos[i] - sign * b * sin[i];
+    second = b * cos[i] + sign * a * sin[i];
   }
 }
 

@@ -1,0 +1,147 @@
+// Rotary position embedding in place on the q and k heads of packed rows, forward and backward.
+//   a' = a c - b s;  b' = b c + a s;  backward: s -> -s
+// (a, b) are halves of a head or its neighbours. Source: kernels/rope.h.
+//
+// A thread has the same pairs of several heads of one token, so that it reads their cosines and
+// sines once; every element is read and written once, by one thread, with one rounding. Vectors of
+// 16 bytes, single elements where half a head is not made of them. Bytes moved per rotated element:
+// 2 sizeof(T); the table stays in the cache. Bitwise deterministic.
+#include "kernels/rope.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/vector.cuh"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kHeadsPerThread = 4;
+
+struct Rotation {
+  int64_t tokens, row;  // row: elements of a packed row
+  int heads, half;      // heads: rotated ones
+  float sign;
+  const float *cos, *sin;
+  const int32_t* positions;
+};
+
+// N pairs of the vectors `first` and `second`.
+template <bool kInterleaved, class V>
+__device__ __forceinline__ void Rotate(const float (&cos)[V::kSize], const float (&sin)[V::kSize],
+                                       V* first, V* second) {
+  constexpr int kSize = V::kSize;
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) {
+    // Interleaved, the two vectors follow each other and a pair is two neighbours of either.
+    constexpr bool kNeighbours = kInterleaved && kSize > 1;
+    float& a = !kNeighbours    ? first->value[i]
+               : 2 * i < kSize ? first->value[2 * i % kSize]
+                               : second->value[2 * i % kSize];
+    float& b = !kNeighbours    ? second->value[i]
+               : 2 * i < kSize ? first->value[(2 * i + 1) % kSize]
+                               : second->value[(2 * i + 1) % kSize];
+    const float old_a = a, old_b = b;
+    a = old_a * cos[i] - old_b * sin[i];
+    b = old_b * cos[i] + old_a * sin[i];
+  }
+}
+
+// threadIdx.x: pairs and heads of a token; threadIdx.y: tokens.
+template <class V, bool kInterleaved>
+__global__ void __launch_bounds__(kThreads)
+    RotateKernel(Rotation args, typename V::Element* __restrict__ qkv) {
+  constexpr int kSize = V::kSize;
+  const int64_t token = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (token >= args.tokens) return;
+  const int64_t table = int64_t{args.positions[token]} * args.half;
+  const int pairs = args.half / kSize;
+  const int groups = (args.heads + kHeadsPerThread - 1) / kHeadsPerThread;
+  for (int item = threadIdx.x; item < pairs * groups; item += blockDim.x) {
+    const int group = item / pairs, j = (item - group * pairs) * kSize;
+    typename V::Element* first = qkv + token * args.row + (kInterleaved ? 2 * j : j);
+    const int apart = kInterleaved ? kSize : args.half;
+    typename V::Raw a[kHeadsPerThread] = {}, b[kHeadsPerThread] = {};
+#pragma unroll
+    for (int u = 0; u < kHeadsPerThread; ++u) {
+      const int head = group + u * groups;
+      if (head >= args.heads) continue;
+      a[u] = V::Fetch(first + int64_t{head} * 2 * args.half);
+      b[u] = V::Fetch(first + int64_t{head} * 2 * args.half + apart);
+    }
+    float cos[kSize], sin[kSize];
+    constexpr int kPart = kSize > 4 ? 4 : kSize;
+#pragma unroll
+    for (int i = 0; i < kSize; i += kPart) {
+      cuda::Vector<float, kPart> c, s;
+      c.Load(args.cos + table + j + i);
+      s.Load(args.sin + table + j + i);
+#pragma unroll
+      for (int e = 0; e < kPart; ++e) cos[i + e] = c.value[e];
+#pragma unroll
+      for (int e = 0; e < kPart; ++e) sin[i + e] = args.sign * s.value[e];
+    }
+#pragma unroll
+    for (int u = 0; u < kHeadsPerThread; ++u) {
+      const int head = group + u * groups;
+      if (head >= args.heads) continue;
+      V x, y;
+      x.Unpack(a[u]);
+      y.Unpack(b[u]);
+      Rotate<kInterleaved>(cos, sin, &x, &y);
+      x.Store(first + int64_t{head} * 2 * args.half);
+      y.Store(first + int64_t{head} * 2 * args.half + apart);
+    }
+  }
+}
+
+template <class V>
+void LaunchOver(const Rotation& rotation, bool interleaved, void* qkv, cudaStream_t stream) {
+  const int64_t items =
+      int64_t{rotation.half} / V::kSize * cuda::CeilDiv(rotation.heads, kHeadsPerThread);
+  const auto x = static_cast<unsigned>(std::min<int64_t>(items, kThreads));
+  const dim3 block(x, kThreads / x);
+  const auto blocks = static_cast<unsigned>(cuda::CeilDiv(rotation.tokens, block.y));
+  auto* data = static_cast<typename V::Element*>(qkv);
+  if (interleaved) {
+    RotateKernel<V, true><<<blocks, block, 0, stream>>>(rotation, data);
+  } else {
+    RotateKernel<V, false><<<blocks, block, 0, stream>>>(rotation, data);
+  }
+}
+
+void Launch(const RopeArgs& args, float sign, Stream* stream) {
+  cuda::RequireSupported(RopeSupports(args.spec), "Rope");
+  cuda::RequireExtent(args.tokens, "Rope", "tokens");
+  if (args.tokens == 0) return;
+  const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads, half = args.spec.head_dim / 2;
+  const Rotation rotation{.tokens = args.tokens,
+                          .row = (heads + args.spec.num_kv_heads) * args.spec.head_dim,
+                          .heads = static_cast<int>(heads),
+                          .half = static_cast<int>(half),
+                          .sign = sign,
+                          .cos = args.cos,
+                          .sin = args.sin,
+                          .positions = args.positions};
+  cuda::ForDType(args.spec.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const bool aligned = cuda::Aligned<T>(args.qkv, half) && cuda::Aligned<float>(args.cos, half) &&
+                         cuda::Aligned<float>(args.sin, half);
+    cuda::ForVector<T>(aligned, [&](auto vector) {
+      LaunchOver<decltype(vector)>(rotation, args.spec.interleaved, args.qkv, cuda::Handle(stream));
+    });
+  });
+  cuda::CheckLaunch("Rope");
+}
+
+}  // namespace
+
+bool RopeSupports(const RopeSpec& spec) {
+  return spec.num_heads > 0 && spec.num_kv_heads > 0 && spec.head_dim > 0 && spec.head_dim % 2 == 0;
+}
+
+void RopeForward(const RopeArgs& args, Stream* stream) { Launch(args, 1.0f, stream); }
+void RopeBackward(const RopeArgs& args, Stream* stream) { Launch(args, -1.0f, stream); }
+
+}  // namespace coxswain::kernels
