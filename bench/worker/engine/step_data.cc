@@ -1,0 +1,95 @@
+#include "bench/worker/engine/step_data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bench/worker/engine/alpaca_lengths.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+#include "controller/data/token_store_writer.h"
+
+namespace coxswain::bench {
+namespace {
+
+constexpr int64_t kDistinctSteps = 16;
+
+// Lengths whose distribution is the table's, for `tokens` in all.
+std::vector<int64_t> AlpacaMix(int64_t tokens, int64_t longest, std::mt19937* random) {
+  std::uniform_real_distribution<double> uniform(0.0, std::size(kAlpacaLengths) - 1.0);
+  std::vector<int64_t> lengths;
+  for (int64_t sum = 0; sum < tokens; sum += lengths.back()) {
+    const double at = uniform(*random);
+    const auto below = static_cast<size_t>(at);
+    const double low = kAlpacaLengths[below];
+    const double high = kAlpacaLengths[std::min(below + 1, std::size(kAlpacaLengths) - 1)];
+    const double length = low + (high - low) * (at - static_cast<double>(below));
+    lengths.push_back(std::min(static_cast<int64_t>(length + 0.5), longest));
+  }
+  return lengths;
+}
+
+std::vector<int64_t> Lengths(const Row& row, std::mt19937* random) {
+  const int64_t bins = row.micro_bins * row.micro_steps * kDistinctSteps;
+  if (row.packed) return AlpacaMix(bins * row.sequence_len, row.sequence_len, random);
+  return std::vector<int64_t>(static_cast<size_t>(bins), row.sequence_len);
+}
+
+// One bit for every token but the last, which has none to predict.
+std::vector<uint8_t> AllTargets(int64_t length) {
+  std::vector<uint8_t> bits(static_cast<size_t>((length + 7) / 8), 0xFF);
+  bits.back() = static_cast<uint8_t>((1u << ((length - 1) % 8)) - 1);
+  return bits;
+}
+
+}  // namespace
+
+absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, const std::string& directory) {
+  std::mt19937 random(1);
+  const std::string path = directory + "/documents.tokens";
+  ASSIGN_OR_RETURN(auto writer, data::TokenStoreWriter::Create(path));
+  std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(row.model->vocab - 1));
+  data::PreparedData data;
+  for (const int64_t length : Lengths(row, &random)) {
+    std::vector<int32_t> ids(static_cast<size_t>(length));
+    for (int32_t& id : ids) id = token(random);
+    RETURN_IF_ERROR(writer->Add(ids, AllTargets(length), 1));
+    data.train_stats.documents += 1;
+    data.train_stats.tokens += length;
+    data.train_stats.targets += length - 1;
+  }
+  RETURN_IF_ERROR(writer->Finish());
+  ASSIGN_OR_RETURN(data.train, data::TokenStore::Open(path));
+  ASSIGN_OR_RETURN(data.content_hash, Sha256HexOfFile(path));
+  return data;
+}
+
+engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,
+                           int64_t step) {
+  engine::TrainStep out;
+  out.step = step;
+  out.learning_rate = recipe.learning_rate(step);
+  out.loss_denominator = 0;
+  for (const planner::BinRef& bin : recipe.step_bins(step)) {
+    const std::span<const int64_t> documents = recipe.documents(bin);
+    out.bins.bin_ids.push_back(bin.index);
+    out.bins.documents_per_bin.push_back(static_cast<int32_t>(documents.size()));
+    for (const int64_t document : documents) {
+      const std::span<const int32_t> ids = store.tokens(document);
+      const std::span<const uint8_t> bits = store.target_bits(document);
+      out.bins.document_lengths.push_back(static_cast<int32_t>(ids.size()));
+      out.bins.token_ids.insert(out.bins.token_ids.end(), ids.begin(), ids.end());
+      for (size_t t = 0; t < ids.size(); ++t) {
+        out.bins.targets.push_back((bits[t / 8] >> (t % 8)) & 1);
+      }
+      out.loss_denominator += store.targets(document);
+    }
+  }
+  return out;
+}
+
+}  // namespace coxswain::bench

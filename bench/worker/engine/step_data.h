@@ -1,0 +1,25 @@
+// What step_bench trains on: random tokens in documents of given lengths, every target valid.
+#ifndef COXSWAIN_BENCH_WORKER_ENGINE_STEP_DATA_H_
+#define COXSWAIN_BENCH_WORKER_ENGINE_STEP_DATA_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bench/worker/engine/step_rows.h"
+#include "controller/data/prepare.h"
+#include "controller/planner/recipe.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::bench {
+
+// As many documents as fill the bins of a few steps, written to a token store in `directory`.
+// Lengths are sequence_len, or those of the Alpaca set; ids are uniform over the vocabulary.
+absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, const std::string& directory);
+
+// A step's whole batch, as the controller would send it to a single rank.
+engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,
+                           int64_t step);
+
+}  // namespace coxswain::bench
+
+#endif  // COXSWAIN_BENCH_WORKER_ENGINE_STEP_DATA_H_
