@@ -30,7 +30,10 @@ nlohmann::json Versions() {
 
 void BenchAll(Bench* bench) {
   bench->MeasureCopy();
-  for (auto* family : {BenchGemmPeak, BenchGemm}) family(bench);
+  for (auto* family : {BenchGemmPeak, BenchElementwise, BenchNorms, BenchActivations, BenchRows,
+                       BenchAttention, BenchLora, BenchGemm}) {
+    family(bench);
+  }
 }
 
 int Main(int argc, char** argv) {
