@@ -95,10 +95,14 @@ Stream::Stream() {
   cuda::CheckCublas(cublasLtCreate(&cublaslt_), "cublasLtCreate");
 }
 
+Stream::Stream(cudaStream_t foreign) : stream_(foreign), owned_(false) {
+  cuda::CheckCublas(cublasLtCreate(&cublaslt_), "cublasLtCreate");
+}
+
 Stream::~Stream() {
   if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
   cublasLtDestroy(cublaslt_);
-  cudaStreamDestroy(stream_);
+  if (owned_) cudaStreamDestroy(stream_);
 }
 
 cudnnHandle_t Stream::cudnn() {

@@ -18,6 +18,8 @@ namespace coxswain::kernels {
 class Stream {
  public:
   Stream();
+  // Of a stream that someone else made and keeps alive.
+  explicit Stream(cudaStream_t foreign);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -29,6 +31,7 @@ class Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+  bool owned_ = true;
   cublasLtHandle_t cublaslt_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
 };

@@ -1,0 +1,51 @@
+#include "kernels/c_api.h"
+
+#include "kernels/cross_entropy.h"
+#include "tests/kernels/cuda/gpu_testing.h"
+
+namespace coxswain::kernels {
+namespace {
+
+TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
+  const Floats logits = Normal(2 * 1000, 1, DType::kBFloat16);
+  const DeviceTensor ours(DType::kBFloat16, logits), theirs(DType::kBFloat16, logits);
+  const DeviceTensor loss(DType::kFloat32, 2), other_loss(DType::kFloat32, 2);
+  const DeviceValues<int32_t> targets({3, 999});
+  const DeviceValues<float> scale({0.5f});
+  CrossEntropy({.spec = {.dtype = DType::kBFloat16, .vocab = 1000},
+                .rows = 2,
+                .logits = ours.data(),
+                .targets = targets.data(),
+                .gradient_scale = scale.data(),
+                .loss = loss.floats()},
+               TestStream());
+  coxswain_cross_entropy_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = 2;
+  args.vocab = 1000;
+  args.logits = theirs.data();
+  args.targets = targets.data();
+  args.gradient_scale = scale.data();
+  args.loss = other_loss.floats();
+  ASSERT_EQ(coxswain_cross_entropy(&args, nullptr), COXSWAIN_OK) << coxswain_last_error();
+  Synchronize(nullptr);
+  EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
+  EXPECT_TRUE(SameBits(loss.Read(), other_loss.Read()));
+}
+
+TEST(CApiGpuTest, SaysWhatWasWrong) {
+  coxswain_swiglu_args swiglu{};
+  swiglu.dtype = 7;
+  EXPECT_EQ(coxswain_swiglu_forward(&swiglu, nullptr), COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(coxswain_last_error()).find("dtype is 7"), std::string::npos);
+  coxswain_cross_entropy_args loss{};
+  EXPECT_EQ(coxswain_cross_entropy(&loss, nullptr), COXSWAIN_INVALID_ARGUMENT) << "no vocabulary";
+  coxswain_rms_norm_backward_args norm{};
+  norm.grad_dtype = -1;
+  EXPECT_EQ(coxswain_rms_norm_backward_workspace_bytes(&norm), -1);
+  EXPECT_EQ(coxswain_select_device(10000), COXSWAIN_DEVICE_ERROR);
+  EXPECT_EQ(coxswain_select_device(0), COXSWAIN_OK);
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
