@@ -30,8 +30,9 @@ nlohmann::json Versions() {
 
 void BenchAll(Bench* bench) {
   bench->MeasureCopy();
-  for (auto* family : {BenchGemmPeak, BenchElementwise, BenchNorms, BenchActivations, BenchRows,
-                       BenchAttention, BenchLora, BenchGemm}) {
+  for (auto* family :
+       {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
+        BenchLoss, BenchRows, BenchElementwise, BenchAttention, BenchLora, BenchGemm}) {
     family(bench);
   }
 }
