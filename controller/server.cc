@@ -104,8 +104,10 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.jobs = jobs.get();
   context.events = &events;
   context.build = ThisBuild();
-  context.plan = [cache_dir](const config::JobSpec& spec) -> absl::StatusOr<v1::PlanResponse> {
-    ASSIGN_OR_RETURN(driver::PlanPage page, driver::MakePlanPage(cache_dir, spec));
+  context.plan =
+      [cache_dir](const config::JobSpec& spec,
+                  const driver::WorkerFacts& workers) -> absl::StatusOr<v1::PlanResponse> {
+    ASSIGN_OR_RETURN(driver::PlanPage page, driver::MakePlanPage(cache_dir, spec, workers));
     v1::PlanResponse response;
     response.set_text(std::move(page.text));
     response.set_json(std::move(page.json));

@@ -113,11 +113,28 @@ void ReadData(const Json& spec, JobSpec* job) {
   job->packing = Packing(spec["packing"]);
 }
 
+void ReadPrecision(const Json& spec, JobSpec* job) {
+  const Json& precision = spec["precision"];
+  job->compute_dtype = precision["compute"];
+  job->master_dtype = precision["master_weights"];
+  job->gradient_dtype = precision["gradients"];
+  const Json& recompute = spec["recompute"];
+  if (recompute.is_object()) {
+    job->recompute = Recompute::kBlock;
+    job->recompute_every = recompute["every"];
+  } else {
+    job->recompute = Word<Recompute, 5>(recompute, {{{"auto", Recompute::kAuto},
+                                                     {"none", Recompute::kNone},
+                                                     {"norm_swiglu", Recompute::kNormSwiglu},
+                                                     {"ffn", Recompute::kFfn},
+                                                     {"block", Recompute::kBlock}}});
+  }
+  job->attention_deterministic = spec["attention"]["deterministic"];
+  job->attention_workspace_gib = spec["attention"]["workspace_gib"];
+}
+
 void ReadExecution(const Json& spec, JobSpec* job) {
-  job->recompute = Word<Recompute, 3>(
-      spec["recompute"],
-      {{{"auto", Recompute::kAuto}, {"none", Recompute::kNone}, {"block", Recompute::kBlock}}});
-  job->compute_dtype = spec["precision"]["compute"];
+  ReadPrecision(spec, job);
   job->eval_steps = spec["eval"]["eval_steps"];
   job->early_stopping_patience = Optional<int64_t>(spec["eval"]["early_stopping_patience"]);
   const Json& checkpoint = spec["checkpoint"];
@@ -129,7 +146,8 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->export_dtype = spec["export"]["dtype"];
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];
   const Json& resources = spec["resources"];
-  job->device = Word<Device, 1>(resources["device"], {{{"cpu", Device::kCpu}}});
+  job->device =
+      Word<Device, 2>(resources["device"], {{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}});
   job->workers = resources["workers"];
   job->priority = resources["priority"];
   job->max_restarts = resources["max_restarts"];

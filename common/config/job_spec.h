@@ -18,7 +18,7 @@ enum class OnBadRecord { kError, kSkip };
 enum class ExcessLength { kTruncate, kDrop, kError };
 enum class PackingStrategy { kBestFit, kBestFitDecreasing, kFirstFit, kNone };
 enum class LrScheduler { kCosine, kLinear, kConstant };
-enum class Recompute { kAuto, kNone, kBlock };
+enum class Recompute { kAuto, kNone, kNormSwiglu, kFfn, kBlock };
 enum class Device { kCpu, kCuda };
 
 struct LoraSpec {
@@ -85,7 +85,12 @@ struct JobSpec {
   PackingSpec packing;
   TrainSpec train;
   Recompute recompute = Recompute::kAuto;
+  int64_t recompute_every = 1;            // blocks of a segment; above 1 only with kBlock
   std::string compute_dtype = "float32";  // resolved from precision.compute and the device
+  // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
+  std::string master_dtype = "float32", gradient_dtype = "float32";
+  bool attention_deterministic = true;
+  double attention_workspace_gib = 4.0;
 
   int64_t eval_steps = 100;  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -16,6 +17,16 @@ Unknown, duplicate and mutually exclusive keys, quoted numbers and values out of
 Keys and values marked *later* are known and refused with "not supported yet". Paths are relative to the YAML file.
 )";
 
+std::string WordsText(const Key& key) {
+  std::string text = fmt::format("`{}`", fmt::join(key.words, "` \\| `"));
+  if (!key.count_key.empty()) text += fmt::format(" \\| `{{{}: k}}`", key.count_key);
+  for (const auto& [short_form, word] : key.short_forms) {
+    const bool supported = std::find(key.words.begin(), key.words.end(), word) != key.words.end();
+    if (supported) text += fmt::format(", `{}`", short_form);
+  }
+  return text;
+}
+
 std::string TypeText(const Key& key) {
   switch (key.type) {
     case Type::kMap:
@@ -29,7 +40,7 @@ std::string TypeText(const Key& key) {
     case Type::kName:
       return "DNS-1123 name";
     case Type::kWord:
-      return fmt::format("`{}`", fmt::join(key.words, "` \\| `"));
+      return WordsText(key);
     case Type::kWordList:
       return fmt::format("one or a list of `{}`", fmt::join(key.words, "` \\| `"));
     case Type::kStringList:

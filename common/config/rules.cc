@@ -80,6 +80,30 @@ void CheckPretrain(Validated* job) {
   }
 }
 
+void CheckDevice(Validated* job) {
+  const bool cuda = At(job->effective, "spec.resources.device") == "cuda";
+  const auto error = [job](const std::string& path, std::string message) {
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+  };
+  const std::string workers = "spec.resources.workers";
+  const Json& count = At(job->effective, workers);
+  if (cuda && count.is_number() && count.get<int64_t>() > 1) {
+    error(workers, "more than one cuda worker is not supported yet; give 1");
+  }
+  const Json& compute = At(job->effective, "spec.precision.compute");
+  if (compute.is_null()) return;
+  if (!cuda && compute == "bfloat16") {
+    error("spec.precision.compute", "cpu workers compute in float32; give auto");
+    return;
+  }
+  if (compute == "bfloat16" || (cuda && compute == "auto")) return;
+  for (const char* name : {"master_weights", "gradients"}) {
+    const std::string path = absl::StrCat("spec.precision.", name);
+    if (At(job->effective, path) != "bfloat16") continue;
+    error(path, "bfloat16 needs precision.compute: bfloat16; give auto");
+  }
+}
+
 void ResolveDefaults(Json* effective) {
   Json& spec = (*effective)["spec"];
   Json& train = spec["train"];
@@ -88,7 +112,12 @@ void ResolveDefaults(Json* effective) {
   if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
     train["warmup_ratio"] = 0.03;
-  for (auto& [name, value] : spec["precision"].items()) {
+  Json& precision = spec["precision"];
+  if (precision["compute"] == "auto") {
+    precision["compute"] = spec["resources"]["device"] == "cuda" ? "bfloat16" : "float32";
+  }
+  if (precision["compute"] == "bfloat16") return;  // the planner decides the rest by memory
+  for (auto& [name, value] : precision.items()) {
     if (value == "auto") value = "float32";
   }
 }
@@ -99,6 +128,7 @@ void ApplyRules(Validated* job) {
   CheckExclusive(job);
   CheckEvaluation(job);
   CheckPretrain(job);
+  CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }
 

@@ -15,6 +15,12 @@ constexpr Range kPositive = {.min = 0, .min_open = true};
 constexpr Range kFraction = {.min = 0, .max = 1};
 constexpr Range kBelowOne = {.min = 0, .max = 1, .max_open = true};
 
+using ShortForms = std::vector<std::pair<std::string_view, std::string_view>>;
+
+ShortForms FloatShortForms() {
+  return {{"bf16", "bfloat16"}, {"fp32", "float32"}, {"fp16", "float16"}};
+}
+
 void AppendTop(std::vector<Key>* t) {
   *t = {
       // clang-format off
@@ -180,22 +186,30 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.precision",
        .doc = "Number formats; `auto` is bfloat16 on cuda and float32 on cpu."},
       {.path = "spec.precision.compute", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "float32"}, .later = {"bfloat16", "bf16", "float16", "fp8"},
-       .doc = "Of weights and activations."},
+       .words = {"auto", "float32", "bfloat16"}, .later = {"float16", "fp8"},
+       .doc = "Of weights and activations; bfloat16 needs `device: cuda`.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.precision.master_weights", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "float32"}, .later = {"bfloat16", "bf16"},
-       .doc = "Of the optimizer's copy."},
+       .words = {"auto", "float32", "bfloat16"},
+       .doc = "Of the optimizer's copy; bfloat16: none, the weights are rounded stochastically. "
+              "`auto`: float32 when it fits the memory. Adapters keep float32.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.precision.gradients", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "float32"}, .later = {"bfloat16", "bf16"}, .doc = "Of gradient buffers."},
+       .words = {"auto", "float32", "bfloat16"},
+       .doc = "Of matrices of the base model; the rest accumulates in float32. `auto`: float32 "
+              "when it fits the memory.", .short_forms = FloatShortForms()},
       {.path = "spec.recompute", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "none", "block"}, .later = {"norm_swiglu", "ffn"},
-       .doc = "What backward computes again instead of keeping; `{every: k}` is not supported yet.",
-       .later_map = true},
+       .range = {.min = 1, .max = 10000},
+       .words = {"auto", "none", "norm_swiglu", "ffn", "block"},
+       .doc = "What backward computes again instead of keeping: norms and the gated product; these "
+              "and gate and up; whole blocks; whole segments of k blocks. `auto`: as little as "
+              "fits.", .count_key = "every"},
       {.path = "spec.attention", .doc = "Attention kernels."},
       {.path = "spec.attention.deterministic", .type = Type::kBool, .def = "true",
-       .doc = "Fixed order of sums.", .only_default = true},
+       .doc = "The same bits in every run; `false` may be faster on cuda."},
       {.path = "spec.attention.workspace_gib", .type = Type::kNumber, .def = "4",
-       .range = kNonNegative, .doc = "Workspace budget of the cuda build.", .only_default = true},
+       .range = {.min = 0.0625, .max = 1024},
+       .doc = "GiB; on cuda an algorithm that needs more workspace is not taken."},
       {.path = "spec.eval",
        .doc = "Evaluation on `test_datasets` or `val_set_size`, at step 0 and the end in any "
               "case."},
@@ -233,10 +247,10 @@ void AppendResources(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
       {.path = "spec.resources", .doc = "What the job runs on."},
-      {.path = "spec.resources.device", .type = Type::kWord, .def = "cpu", .words = {"cpu"},
-       .later = {"cuda"}, .doc = "Kind of worker."},
+      {.path = "spec.resources.device", .type = Type::kWord, .def = "cpu",
+       .words = {"cpu", "cuda"}, .doc = "Kind of worker."},
       {.path = "spec.resources.workers", .type = Type::kInt, .def = "1",
-       .range = {.min = 1, .max = 4096}, .doc = "Ranks."},
+       .range = {.min = 1, .max = 4096}, .doc = "Ranks; one on cuda."},
       {.path = "spec.resources.spares", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
        .doc = "Workers held ready beside the gang.", .only_default = true},
       {.path = "spec.resources.priority", .type = Type::kInt, .def = "0",

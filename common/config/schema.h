@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace coxswain::config {
@@ -47,7 +48,8 @@ struct Key {
   bool nullable = false;      // null is a value of its own, else only absence means the default
   bool only_default = false;  // known key, but any value except the default is not supported yet
   bool written = false;       // a path that the job writes to
-  bool later_map = false;     // a map as value is known but not supported yet
+  std::string_view count_key = {};  // of a word: a map {count_key: integer in range} is a value too
+  std::vector<std::pair<std::string_view, std::string_view>> short_forms = {};  // bf16 -> bfloat16
   std::string_view shorthand = {};    // a scalar in place of this map means {shorthand: scalar}
   std::string_view children_of = {};  // list whose item keys are these rows instead of its own
 };

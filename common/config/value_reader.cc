@@ -107,13 +107,27 @@ bool IsJinja(const std::string& text) {
          (text.size() > 6 && text.substr(text.size() - 6) == ".jinja");
 }
 
+// {every: k} of a key whose count_key is "every".
+absl::StatusOr<Json> ReadCount(const Key& key, const Node& node) {
+  const std::string name(key.count_key);
+  if (node.entries.size() != 1 || node.entries[0].key != name) {
+    return Bad(absl::StrCat("expected a map {", name, ": count}"));
+  }
+  ASSIGN_OR_RETURN(Json count, ReadInt(key, node.entries[0].value));
+  return Json{{name, std::move(count)}};
+}
+
 absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
-  const std::string one_of = absl::StrCat(key.words.size() > 1 ? "one of " : "", WordsText(key));
-  if (key.later_map && node.kind == Node::Kind::kMap) {
-    return Bad(absl::StrCat("a map is not supported yet; use ", one_of));
+  std::string one_of = absl::StrCat(key.words.size() > 1 ? "one of " : "", WordsText(key));
+  if (!key.count_key.empty()) {
+    if (node.kind == Node::Kind::kMap) return ReadCount(key, node);
+    absl::StrAppend(&one_of, ", {", std::string(key.count_key), ": count}");
   }
   if (node.kind != Node::Kind::kScalar) return Expected(one_of, node);
-  const std::string& text = node.text;
+  std::string text = node.text;
+  for (const auto& [short_form, word] : key.short_forms) {
+    if (text == short_form) text = word;
+  }
   if (std::find(key.words.begin(), key.words.end(), text) != key.words.end()) return Json(text);
   const bool later = std::find(key.later.begin(), key.later.end(), text) != key.later.end();
   const bool jinja = key.path == "spec.chat_template" && IsJinja(text);

@@ -68,4 +68,26 @@ double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Paramet
   return 2.0 * elements + AttentionFlops(config, sequence_len) / 3.0;
 }
 
+double ModelFlopsUtilisation(double flops_per_token, double tokens_per_second,
+                             double peak_flops_per_second) {
+  if (peak_flops_per_second <= 0) return 0;
+  return flops_per_token * tokens_per_second / peak_flops_per_second;
+}
+
+double PeakBfloat16Flops(std::string_view device_name) {
+  struct Peak {
+    std::string_view part;
+    double flops;
+  };
+  // The first part that the name has; boards of one chip differ in clock and power.
+  constexpr Peak kPeaks[] = {
+      {"H200", 989.4e12}, {"H100 PCIe", 756e12}, {"H100 NVL", 835e12}, {"H100", 989.4e12},
+      {"B200", 2250e12},  {"A100", 312e12},      {"L40S", 362e12},
+  };
+  for (const Peak& peak : kPeaks) {
+    if (device_name.find(peak.part) != std::string_view::npos) return peak.flops;
+  }
+  return 0;
+}
+
 }  // namespace coxswain::model

@@ -9,6 +9,7 @@
 #define COXSWAIN_COMMON_MODEL_FLOPS_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "common/model/model_config.h"
@@ -31,6 +32,17 @@ FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<plan::P
 // adds to a training step.
 double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<plan::Parameter>& table,
                             int64_t sequence_len);
+
+// Model FLOPs utilisation: the operations that the model needs, in the convention above (6 per
+// trainable matrix element, 4 per frozen one, plus attention; recomputation does not count), over
+// what the devices could do. 0 when the peak is unknown (0).
+// Source: Chowdhery et al., "PaLM", 2022, appendix B.
+double ModelFlopsUtilisation(double flops_per_token, double tokens_per_second,
+                             double peak_flops_per_second);
+
+// Dense bfloat16 peak of a GPU by the name that its driver gives, operations per second; 0: not
+// known. Source: NVIDIA data sheets, without sparsity.
+double PeakBfloat16Flops(std::string_view device_name);
 
 }  // namespace coxswain::model
 

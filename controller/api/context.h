@@ -20,8 +20,10 @@ struct Context {
   driver::JobTable* jobs = nullptr;
   EventHub* events = nullptr;
   v1::BuildInfo build;
-  // What `cox plan` computes, on the pool.
-  std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&)> plan;
+  // What `cox plan` computes for such workers, on the pool.
+  std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&,
+                                                 const driver::WorkerFacts&)>
+      plan;
 };
 
 // Called once, from the loop, with the response or the error.

@@ -12,9 +12,14 @@ void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanRespon
     reply(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, request.yaml_path())));
     return;
   }
+  const char* device = parsed.spec.device == config::Device::kCuda ? "cuda" : "cpu";
+  const driver::WorkerFacts workers =
+      driver::LeastOf(driver::LivingWorkers(context.deps.registry->All(), device));
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
-      [plan = context.plan, spec = parsed.spec, result] { *result = plan(spec); },
+      [plan = context.plan, spec = parsed.spec, workers, result] {
+        *result = plan(spec, workers);
+      },
       [reply, result] { reply(*result); });
 }
 

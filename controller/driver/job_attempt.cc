@@ -31,22 +31,19 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   gang_->job = job().id();
   gang_->term = deps_.registry->term();
   gang_->status.world_size = static_cast<int32_t>(workers.size());
-  uint64_t memory = 0;
   std::vector<std::string> ids;
   for (const scheduler::Worker& worker : workers) {
     gang_->ranks.push_back({.target = worker.target, .host = worker.hello.host(), .memory = {}});
     ids.push_back(worker.target.id);
-    const uint64_t bytes = worker.hello.memory_bytes();
-    if (bytes > 0) memory = memory == 0 ? bytes : std::min(memory, bytes);
   }
   record_
       .Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"),
              {{"workers", ids}})
       .IgnoreError();  // WantsWorkers held
-  DraftAttempt(memory);
+  DraftAttempt(LeastOf(workers));
 }
 
-void JobDriver::DraftAttempt(uint64_t memory_bytes) {
+void JobDriver::DraftAttempt(const WorkerFacts& workers) {
   ResumeQuery query{.job = job().id(),
                     .output_dir = spec_.output_dir,
                     .recipe_hash = ToHex(curriculum_->recipe_hash()),
@@ -65,7 +62,7 @@ void JobDriver::DraftAttempt(uint64_t memory_bytes) {
   auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
   deps_.loop->Offload(
       [work = deps_.long_work, files = deps_.files, query, result, spec = spec_, id = job().id(),
-       curriculum = curriculum_, memory_bytes] {
+       curriculum = curriculum_, workers] {
         Draft draft;
         absl::StatusOr<std::optional<ResumePoint>> resume = FindResumePoint(files, query);
         if (!resume.ok()) {
@@ -76,7 +73,7 @@ void JobDriver::DraftAttempt(uint64_t memory_bytes) {
         absl::StatusOr<GangPlan> plan = work->plan({.job = id,
                                                     .spec = &spec,
                                                     .curriculum = curriculum.get(),
-                                                    .memory_bytes = memory_bytes});
+                                                    .workers = workers});
         if (!plan.ok()) {
           *result = plan.status();
           return;

@@ -66,7 +66,7 @@ class JobDriver {
 
   // job_attempt.cc
   struct Draft;  // what the pool finds out before a gang forms
-  void DraftAttempt(uint64_t memory_bytes);
+  void DraftAttempt(const WorkerFacts& workers);
   void OnDraft(const absl::StatusOr<Draft>& draft);
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);

@@ -26,13 +26,19 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));
 }
 
+planner::WorkerResources Resources(const WorkerFacts& workers) {
+  planner::WorkerResources resources;
+  resources.memory_bytes = workers.memory_bytes;
+  resources.compute_capability = workers.compute_capability;
+  if (workers.threads > 0) resources.threads = workers.threads;
+  return resources;
+}
+
 absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   const auto& curriculum = static_cast<const RecipeCurriculum&>(*input.curriculum);
-  planner::WorkerResources resources;
-  resources.memory_bytes = input.memory_bytes;
   ASSIGN_OR_RETURN(planner::PlannedJob planned,
                    planner::MakePlan(input.job, *input.spec, curriculum.model(),
-                                     curriculum.recipe(), resources));
+                                     curriculum.recipe(), Resources(input.workers)));
   GangPlan plan;
   plan.bytes = std::move(planned.bytes);
   plan.hash = std::move(planned.hash);
@@ -70,13 +76,14 @@ LongWork MakeLongWork(const std::string& cache_dir) {
   return work;
 }
 
-absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec) {
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
+                                      const WorkerFacts& workers) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Curriculum> prepared,
                    PrepareJob(cache_dir, spec, PrepareHooks{}));
   const auto& curriculum = static_cast<const RecipeCurriculum&>(*prepared);
   ASSIGN_OR_RETURN(const planner::PlannedJob planned,
                    planner::MakePlan(spec.name, spec, curriculum.model(), curriculum.recipe(),
-                                     planner::WorkerResources{}));
+                                     Resources(workers)));
   return PlanPage{planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
                   planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
 }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
+#include "controller/driver/worker_facts.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {
@@ -33,7 +34,7 @@ struct PlanInput {
   std::string job;
   const config::JobSpec* spec = nullptr;
   const Curriculum* curriculum = nullptr;  // as made by `prepare`
-  uint64_t memory_bytes = 0;               // of the smallest worker, 0: unknown
+  WorkerFacts workers;                     // of the gang
 };
 
 struct ExportInput {
@@ -60,8 +61,9 @@ struct PlanPage {
   std::string json;
 };
 
-// What `cox plan` prints for a job, with no worker present.
-absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec);
+// What `cox plan` prints for a job on such workers.
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
+                                      const WorkerFacts& workers);
 
 }  // namespace coxswain::driver
 

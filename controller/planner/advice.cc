@@ -71,6 +71,38 @@ void AdviseBySize(const config::JobSpec& job, const plan::Plan& plan, Advice& ad
   }
 }
 
+// What `auto` came to, and settings that cost without a gain.
+void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
+  if (plan.device != "cuda") return;
+  if (plan.compute_dtype == "float32") {
+    advice.Say(
+        "precision.compute is float32: plain attention and float32 products, many times slower "
+        "than bfloat16");
+    return;
+  }
+  if (job.master_dtype == "auto" && plan.master_dtype == "bfloat16") {
+    advice.Say(
+        "precision.master_weights is bfloat16, rounded stochastically: float32 masters do not fit");
+  }
+  if (job.gradient_dtype == "auto" && plan.gradient_dtype == "bfloat16") {
+    advice.Say("precision.gradients is bfloat16: float32 gradients do not fit");
+  }
+  if (plan.lora.rank > 0 && (job.master_dtype == "bfloat16" || job.gradient_dtype == "bfloat16")) {
+    advice.Say(
+        "precision.master_weights and gradients concern the base model: adapters keep float32");
+  }
+}
+
+// Below some thousand tokens a step, a GPU waits for its own launches and for the weights.
+constexpr int64_t kFewTokensOfAStep = 8192;
+
+void AdviseStepSize(const plan::Plan& plan, const Recipe& recipe, Advice& advice) {
+  const int64_t tokens = recipe.global_batch_bins() * plan.sequence_len;
+  if (plan.device != "cuda" || tokens >= kFewTokensOfAStep) return;
+  advice.Say(absl::StrCat("a step has ", tokens, " tokens: a GPU runs well from ",
+                          kFewTokensOfAStep, "; raise train.global_batch_size"));
+}
+
 void AdviseSchedule(const config::JobSpec& job, const Recipe& recipe, Advice& advice) {
   const LearningRate& schedule = recipe.schedule();
   if (schedule.warmup_steps >= schedule.total_steps) {
@@ -100,6 +132,8 @@ std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& pl
                                 const Recipe& recipe) {
   Advice advice;
   AdviseBySize(job, plan, advice);
+  AdvisePrecision(job, plan, advice);
+  AdviseStepSize(plan, recipe, advice);
   AdviseSchedule(job, recipe, advice);
   return advice.Take();
 }

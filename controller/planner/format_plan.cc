@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/hash.h"
-#include "controller/planner/layout.h"
+#include "controller/planner/gpu_time.h"
+#include "controller/planner/memory.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::planner {
@@ -93,6 +94,12 @@ void AddData(const Recipe& recipe, const data::PreparedData& data, Page& page) {
   }
 }
 
+// "ffn", "block", "blocks in segments of 4".
+std::string RecomputeText(const plan::Plan& plan) {
+  if (plan.recompute != "block" || plan.recompute_every == 1) return plan.recompute;
+  return absl::StrCat("blocks in segments of ", plan.recompute_every);
+}
+
 void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Steps",
            absl::StrFormat("%s (%s, %s of warm-up), %s", Grouped(recipe.total_steps()),
@@ -101,12 +108,39 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrFormat("replicate %d x shard %d", plan.replicate, plan.shard));
-  page.Row("Micro-batch", absl::StrFormat("%s, recompute %s, LM head in chunks of %d tokens, %s",
-                                          Count(plan.micro_batch_bins, "bin"), plan.recompute,
-                                          plan.lm_head_chunk_tokens, plan.compute_dtype));
+  page.Row("Micro-batch",
+           absl::StrFormat("%s of %s, recompute %s, LM head in chunks of %d tokens",
+                           Count(plan.micro_batch_bins, "bin"), Count(plan.sequence_len, "token"),
+                           RecomputeText(plan), plan.lm_head_chunk_tokens));
 }
 
-void AddEstimate(const Estimate& e, Page& page) {
+// What computes, in which number formats.
+void AddDevice(const plan::Plan& plan, Page& page) {
+  std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
+  if (plan.compute_dtype == "bfloat16") {
+    const bool rounded = plan.master_dtype == "bfloat16" && plan.lora.rank == 0;
+    absl::StrAppend(&text, ", masters ", rounded ? "bfloat16 (stochastic rounding)" : "float32",
+                    ", gradients ", plan.lora.rank == 0 ? plan.gradient_dtype : "float32");
+  }
+  page.Row("Device", text);
+  if (plan.device != "cuda") return;
+  page.Row("Attention",
+           absl::StrFormat("%s, workspace at most %s",
+                           plan.attention_deterministic ? "deterministic" : "not deterministic",
+                           FormatBytes(static_cast<uint64_t>(plan.attention_workspace_bytes))));
+}
+
+// What the prediction rests on.
+std::string Assumption(const Estimate& e, bool cuda) {
+  if (!cuda) {
+    return absl::StrFormat("assuming %s/s per worker thread, %s each",
+                           FormatFlops(kFlopsPerSecondPerThread), Count(e.threads, "thread"));
+  }
+  return absl::StrFormat("MFU %.0f %%, assuming one H200: %s/s in bfloat16 products, %.2f TB/s",
+                         100 * e.mfu, FormatFlops(kBfloat16FlopsPerSecond), kBytesPerSecond / 1e12);
+}
+
+void AddEstimate(const Estimate& e, bool cuda, Page& page) {
   page.Row("Memory/rank", FormatBytes(e.total_bytes));
   const std::pair<const char*, uint64_t> classes[] = {{"  weights", e.weights},
                                                       {"  gradients", e.gradients},
@@ -114,11 +148,11 @@ void AddEstimate(const Estimate& e, Page& page) {
                                                       {"  activations", e.activations},
                                                       {"  workspace", e.workspace}};
   for (const auto& [label, bytes] : classes) page.Row(label, FormatBytes(bytes));
+  if (e.host > 0) page.Row("Host memory", FormatBytes(e.host) + " per rank, snapshots");
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
   page.Row("Predicted",
-           absl::StrFormat("%s tokens/s, %s in all, assuming %s/s per worker thread, %s each",
-                           Grouped(std::llround(e.tokens_per_second)), FormatSeconds(e.seconds),
-                           FormatFlops(kFlopsPerSecondPerThread), Count(e.threads, "thread")));
+           absl::StrFormat("%s tokens/s, %s in all, %s", Grouped(std::llround(e.tokens_per_second)),
+                           FormatSeconds(e.seconds), Assumption(e, cuda)));
 }
 
 }  // namespace
@@ -130,7 +164,8 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddModel(job, planned, page);
   AddData(recipe, data, page);
   AddSteps(recipe, planned.plan, page);
-  AddEstimate(planned.estimate, page);
+  AddDevice(planned.plan, page);
+  AddEstimate(planned.estimate, planned.plan.device == "cuda", page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));
   page.Row("Plan", ToHex(planned.hash).substr(0, 16));
   for (const std::string& line : planned.advice) page.Row("Advice", line);

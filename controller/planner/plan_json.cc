@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
+#include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::planner {
@@ -47,10 +48,32 @@ Json ScheduleJson(const Recipe& recipe) {
 }
 
 Json LayoutJson(const plan::Plan& plan) {
-  return {{"replicate", plan.replicate},        {"shard", plan.shard},
-          {"sequence_len", plan.sequence_len},  {"micro_batch_bins", plan.micro_batch_bins},
-          {"recompute", plan.recompute},        {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
-          {"compute_dtype", plan.compute_dtype}};
+  return {{"replicate", plan.replicate},
+          {"shard", plan.shard},
+          {"sequence_len", plan.sequence_len},
+          {"micro_batch_bins", plan.micro_batch_bins},
+          {"recompute", plan.recompute},
+          {"recompute_every", plan.recompute_every},
+          {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
+          {"device", plan.device},
+          {"compute_dtype", plan.compute_dtype},
+          {"master_dtype", plan.master_dtype},
+          {"gradient_dtype", plan.gradient_dtype},
+          {"attention_deterministic", plan.attention_deterministic},
+          {"attention_workspace_bytes", plan.attention_workspace_bytes}};
+}
+
+Json PredictedJson(const Estimate& e, bool cuda) {
+  Json json = {{"tokens_per_second", e.tokens_per_second}, {"seconds", e.seconds}};
+  if (cuda) {
+    json["mfu"] = e.mfu;
+    json["assumed_flops_per_second"] = kBfloat16FlopsPerSecond;
+    json["assumed_bytes_per_second"] = kBytesPerSecond;
+  } else {
+    json["assumed_flops_per_second_per_thread"] = kFlopsPerSecondPerThread;
+    json["assumed_threads_per_worker"] = e.threads;
+  }
+  return json;
 }
 
 }  // namespace
@@ -77,13 +100,10 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"optimizer", e.optimizer},
                        {"activations", e.activations},
                        {"workspace", e.workspace},
-                       {"total", e.total_bytes}}},
+                       {"total", e.total_bytes},
+                       {"host", e.host}}},
                      {"flops_per_token", e.flops_per_token},
-                     {"predicted",
-                      {{"tokens_per_second", e.tokens_per_second},
-                       {"seconds", e.seconds},
-                       {"assumed_flops_per_second_per_thread", kFlopsPerSecondPerThread},
-                       {"assumed_threads_per_worker", e.threads}}},
+                     {"predicted", PredictedJson(e, planned.plan.device == "cuda")},
                      {"advice", planned.advice},
                      {"warnings", data.warnings}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

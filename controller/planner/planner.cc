@@ -5,24 +5,14 @@
 #include "common/plan/plan_checks.h"
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
+#include "controller/planner/device_check.h"
+#include "controller/planner/gpu_time.h"
 #include "controller/planner/layout.h"
+#include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 
 namespace coxswain::planner {
 namespace {
-
-absl::Status CheckDevice(const config::JobSpec& job) {
-  if (job.device == config::Device::kCuda) {
-    return absl::UnimplementedError(
-        "resources.device is cuda: there is no cuda worker in this build; use device: cpu");
-  }
-  if (job.compute_dtype != "float32") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("precision.compute is ", job.compute_dtype,
-                     ", cpu workers compute in float32; set precision.compute: auto"));
-  }
-  return absl::OkStatus();
-}
 
 void SetScalars(const std::string& job_id, const config::JobSpec& job, const Recipe& recipe,
                 plan::Plan* plan) {
@@ -44,7 +34,11 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->max_grad_norm = job.train.max_grad_norm;
   plan->label_smoothing = job.train.label_smoothing;
   plan->z_loss = job.train.z_loss;
+  plan->device = job.device == config::Device::kCuda ? "cuda" : "cpu";
   plan->compute_dtype = job.compute_dtype;
+  plan->attention_deterministic = job.attention_deterministic;
+  plan->attention_workspace_bytes =
+      static_cast<int64_t>(job.attention_workspace_gib * static_cast<double>(int64_t{1} << 30));
 }
 
 // At step 0, every eval_steps and at the end.
@@ -53,6 +47,35 @@ int64_t Evaluations(const config::JobSpec& job, const Recipe& recipe) {
   const int64_t steps = recipe.total_steps();
   if (job.eval_steps == 0) return 2;
   return 1 + steps / job.eval_steps + (steps % job.eval_steps != 0 ? 1 : 0);
+}
+
+// A bin occupies all its slots, filled or not.
+void PredictCuda(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
+                 Estimate* estimate) {
+  const GpuTime time = PredictGpuTime(plan, recipe.attention_span());
+  const auto tokens = static_cast<double>(recipe.train_tokens());
+  const double training = tokens / recipe.packing_efficiency() * time.token +
+                          static_cast<double>(recipe.total_steps()) * time.step;
+  const double evaluation = static_cast<double>(recipe.eval_bins().size()) *
+                            static_cast<double>(plan.sequence_len) * time.forward_token;
+  estimate->tokens_per_second = tokens / training;
+  estimate->seconds = training + static_cast<double>(Evaluations(job, recipe)) * evaluation;
+  estimate->mfu = model::ModelFlopsUtilisation(estimate->flops_per_token,
+                                               estimate->tokens_per_second, kPeakFlopsPerSecond);
+}
+
+void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
+                Estimate* estimate) {
+  const double forward =
+      model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
+  const double executed = estimate->flops_per_token + (plan.recompute == "block" ? forward : 0);
+  const double rate =
+      static_cast<double>(plan.world_size() * estimate->threads) * kFlopsPerSecondPerThread;
+  estimate->tokens_per_second = rate / executed;
+  const double evaluated =
+      static_cast<double>(Evaluations(job, recipe)) * static_cast<double>(recipe.eval_tokens());
+  estimate->seconds = static_cast<double>(recipe.train_tokens()) / estimate->tokens_per_second +
+                      evaluated * forward / rate;
 }
 
 Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
@@ -69,20 +92,17 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   estimate.activations = memory.activations;
   estimate.workspace = memory.workspace;
   estimate.total_bytes = memory.total();
+  estimate.host = memory.host;
 
   // Documents of a bin do not see each other, so attention spans a document, not the bin.
   const int64_t span = recipe.attention_span();
   estimate.flops_per_token = model::TrainingFlops(plan.model, plan.parameters, span).total();
-  const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, span);
-  const double executed = estimate.flops_per_token + (plan.recompute == "block" ? forward : 0);
   estimate.threads = resources.threads;
-  const double rate =
-      static_cast<double>(plan.world_size() * resources.threads) * kFlopsPerSecondPerThread;
-  estimate.tokens_per_second = rate / executed;
-  const double evaluated =
-      static_cast<double>(Evaluations(job, recipe)) * static_cast<double>(recipe.eval_tokens());
-  estimate.seconds = static_cast<double>(recipe.train_tokens()) / estimate.tokens_per_second +
-                     evaluated * forward / rate;
+  if (plan.device == "cuda") {
+    PredictCuda(job, plan, recipe, &estimate);
+  } else {
+    PredictCpu(job, plan, recipe, &estimate);
+  }
   return estimate;
 }
 
@@ -91,7 +111,7 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
 absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::JobSpec& job,
                                     const model::ModelConfig& model, const Recipe& recipe,
                                     const WorkerResources& resources) {
-  RETURN_IF_ERROR(CheckDevice(job));
+  RETURN_IF_ERROR(CheckDevice(job, model, resources.compute_capability));
   PlannedJob planned;
   plan::Plan& plan = planned.plan;
   plan.model = model;

@@ -16,24 +16,31 @@ namespace coxswain::planner {
 
 // Sustained float32 rate of a whole training step, by FlopsPerToken, on one thread of a worker.
 // Source: the quickstart on two workers of one AVX-512 thread, 7,600-8,000 tokens/s of 22.7 MFLOP:
-// 86-91 GFLOP/s each; two thirds of it, as a prediction should rather be too long.
-inline constexpr double kFlopsPerSecondPerThread = 60e9;
+// 86-91 GFLOP/s each.
+inline constexpr double kFlopsPerSecondPerThread = 88e9;
+
+// Dense bfloat16 peak that the predicted utilisation of a GPU refers to: H100 and H200 SXM.
+// Source: NVIDIA H200 data sheet (1,979 TFLOP/s with sparsity).
+inline constexpr double kPeakFlopsPerSecond = 989.4e12;
 
 struct WorkerResources {
-  uint64_t memory_bytes = 0;  // per worker; 0: unknown, nothing is refused for memory
-  int64_t threads = 1;        // per worker, for the predicted time
+  uint64_t memory_bytes = 0;       // per worker; 0: unknown, nothing is refused for memory
+  int64_t threads = 1;             // per worker, for the predicted time
+  int32_t compute_capability = 0;  // of its GPU x 10; 0: unknown or none
 };
 
 struct Estimate {
   int64_t total_parameters = 0;
   int64_t trainable_parameters = 0;
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
-           workspace = 0;  // bytes per rank
-  uint64_t total_bytes = 0;
+           workspace = 0;        // bytes per rank
+  uint64_t total_bytes = 0;      // of the device; on the CPU all memory
+  uint64_t host = 0;             // bytes per rank beside the device's
   double flops_per_token = 0;    // forward + backward, attention over the mean document
   int64_t threads = 1;           // per worker, assumed by the two below
   double tokens_per_second = 0;  // all ranks
   double seconds = 0;            // whole job
+  double mfu = 0;                // cuda: of kPeakFlopsPerSecond; 0 on the CPU
 };
 
 struct PlannedJob {
@@ -44,7 +51,8 @@ struct PlannedJob {
   std::vector<std::string> advice;  // settings far from the recommended ones; nothing is changed
 };
 
-// ResourceExhausted names need and limit per class and what would make it fit.
+// Advice also says which number formats `auto` came to. ResourceExhausted names need and limit per
+// class and what would make it fit.
 absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::JobSpec& job,
                                     const model::ModelConfig& model, const Recipe& recipe,
                                     const WorkerResources& resources);

@@ -102,6 +102,10 @@ std::string CanonicalRecipe(const RecipeFacts& facts) {
   }
   AddTrain(facts, lines);
   lines.Text("compute_dtype", facts.job.compute_dtype);
+  if (facts.job.compute_dtype != "float32") {
+    lines.Text("master_dtype", facts.job.master_dtype);
+    lines.Text("gradient_dtype", facts.job.gradient_dtype);
+  }
   return lines.Take();
 }
 

@@ -44,6 +44,7 @@ absl::Status WorkerNode::StartServers() {
   hello_.set_device_name(options_.device_name);
   hello_.set_memory_bytes(options_.memory_bytes);
   hello_.set_threads(options_.threads);
+  hello_.set_compute_capability(options_.compute_capability);
   SocketAddress reachable = listen;
   if (!options_.advertise.empty()) {
     reachable.host = options_.advertise;

@@ -37,7 +37,8 @@ struct WorkerOptions {
   std::string device = "cpu";           // "cpu" | "cuda"
   std::string device_name;              // model of CPU or GPU
   int threads = 1;
-  uint64_t memory_bytes = 0;  // a plan may use this much
+  uint64_t memory_bytes = 0;       // a plan may use this much
+  int32_t compute_capability = 0;  // of the GPU, x 10; 0 without one
   TlsFiles tls;
   bool insecure = false;
   std::chrono::milliseconds controller_grace{60000};

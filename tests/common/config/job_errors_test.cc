@@ -151,11 +151,10 @@ TEST(JobErrorsTest, KnownButLater) {
        "a Jinja template is not supported yet"},
       {"  chat_template: ./my.jinja\n", "spec.chat_template", 7,
        "a Jinja template is not supported yet"},
-      {"  recompute: ffn\n", "spec.recompute", 7, "ffn is not supported yet"},
-      {"  recompute: {every: 2}\n", "spec.recompute", 7, "a map is not supported yet"},
-      {"  precision: {compute: bfloat16}\n", "spec.precision.compute", 7,
-       "bfloat16 is not supported yet"},
-      {"  resources: {device: cuda}\n", "spec.resources.device", 7, "cuda is not supported yet"},
+      {"  precision: {compute: fp16}\n", "spec.precision.compute", 7,
+       "float16 is not supported yet"},
+      {"  resources: {device: cuda, workers: 2}\n", "spec.resources.workers", 7,
+       "more than one cuda worker is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
        "not supported yet; leave the key out or give 0"},
       {"  lora: {loraplus_lr_embedding: 1e-5}\n", "spec.lora.loraplus_lr_embedding", 7,
@@ -166,8 +165,6 @@ TEST(JobErrorsTest, KnownButLater) {
       {"  lora: {target_modules: [q_proj, lm_head]}\n", "spec.lora.target_modules", 7,
        "lm_head is not supported yet"},
       {"  parallelism: {shard: 2}\n", "spec.parallelism.shard", 7, "not supported yet"},
-      {"  attention: {deterministic: false}\n", "spec.attention.deterministic", 7,
-       "not supported yet"},
       {"  logging: {report_to: [wandb]}\n", "spec.logging.report_to", 7, "not supported yet"},
       {"  train: {optimizer: muon}\n", "spec.train.optimizer", 7, "muon is not supported yet"},
   });
@@ -183,6 +180,26 @@ TEST(JobErrorsTest, ExclusiveKeys) {
        "excludes spec.train.warmup_ratio"},
       {"  test_datasets: [{path: ./a.jsonl}]\n  val_set_size: 0.1\n", "spec.val_set_size", 8,
        "excludes spec.test_datasets"},
+  });
+}
+
+TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
+  ExpectErrors({
+      {"  precision: {compute: bfloat16}\n", "spec.precision.compute", 7,
+       "cpu workers compute in float32"},
+      {"  precision: {master_weights: bf16}\n", "spec.precision.master_weights", 7,
+       "needs precision.compute: bfloat16"},
+      {"  resources: {device: cuda}\n  precision: {compute: float32, gradients: bf16}\n",
+       "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
+  });
+}
+
+TEST(JobErrorsTest, RecomputeSegments) {
+  ExpectErrors({
+      {"  recompute: {every: 0}\n", "spec.recompute", 7, "allowed: 1 <= x <= 10000"},
+      {"  recompute: {each: 2}\n", "spec.recompute", 7, "expected a map {every: count}"},
+      {"  recompute: {}\n", "spec.recompute", 7, "expected a map {every: count}"},
+      {"  recompute: blocks\n", "spec.recompute", 7, "did you mean block?"},
   });
 }
 

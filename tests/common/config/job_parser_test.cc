@@ -97,6 +97,38 @@ TEST(JobParserTest, ReadsEveryKeyOfTrain) {
   EXPECT_EQ(train.seed, 7u);
 }
 
+TEST(JobParserTest, PrecisionDependsOnTheDevice) {
+  const JobSpec cpu = ParseSpec("  precision: {compute: fp32, gradients: auto}\n");
+  EXPECT_EQ(cpu.compute_dtype, "float32");
+  EXPECT_EQ(cpu.master_dtype, "float32");
+  EXPECT_EQ(cpu.gradient_dtype, "float32");
+  const JobSpec cuda = ParseSpec("  resources: {device: cuda}\n");
+  EXPECT_EQ(cuda.device, Device::kCuda);
+  EXPECT_EQ(cuda.compute_dtype, "bfloat16");
+  EXPECT_EQ(cuda.master_dtype, "auto");
+  EXPECT_EQ(cuda.gradient_dtype, "auto");
+  const JobSpec given = ParseSpec(
+      "  resources: {device: cuda}\n"
+      "  precision: {compute: bf16, master_weights: bf16, gradients: bfloat16}\n");
+  EXPECT_EQ(given.compute_dtype, "bfloat16");
+  EXPECT_EQ(given.master_dtype, "bfloat16");
+  EXPECT_EQ(given.gradient_dtype, "bfloat16");
+  const JobSpec plain = ParseSpec("  resources: {device: cuda}\n  precision: {compute: float32}\n");
+  EXPECT_EQ(plain.compute_dtype, "float32");
+  EXPECT_EQ(plain.master_dtype, "float32");
+}
+
+TEST(JobParserTest, ReadsRecomputeAndAttention) {
+  const JobSpec segments = ParseSpec("  recompute: {every: 4}\n");
+  EXPECT_EQ(segments.recompute, Recompute::kBlock);
+  EXPECT_EQ(segments.recompute_every, 4);
+  EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute, Recompute::kFfn);
+  EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute_every, 1);
+  const JobSpec attention = ParseSpec("  attention: {deterministic: false, workspace_gib: 0.5}\n");
+  EXPECT_FALSE(attention.attention_deterministic);
+  EXPECT_EQ(attention.attention_workspace_gib, 0.5);
+}
+
 TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {
   EXPECT_EQ(ParseSpec("  adapter: lora\n").train.learning_rate, 1e-4);
   EXPECT_EQ(ParseSpec("  adapter: none\n").train.learning_rate, 2e-5);
@@ -172,7 +204,9 @@ TEST(JobParserTest, ExpandsAnchors) {
 // Invariant config-2.
 TEST(JobParserTest, EffectiveJobParsesToItself) {
   for (const std::string& yaml :
-       {std::string(kSmallJob), std::string(kFullJob), WithSpec("  val_set_size: 20\n")}) {
+       {std::string(kSmallJob), std::string(kFullJob), WithSpec("  val_set_size: 20\n"),
+        WithSpec("  recompute: {every: 2}\n  precision: {compute: bf16}\n"
+                 "  resources: {device: cuda}\n")}) {
     const ParsedJob first = ParseJob(yaml, "/jobs/here");
     ASSERT_TRUE(first.errors.empty()) << FormatErrors(first.errors, "job.yaml");
     const ParsedJob second = ParseJob(first.effective_json, "");
@@ -192,7 +226,8 @@ TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
        {"{strategy: best_fit}", "{strategy: best_fit_decreasing}", "{strategy: first_fit}",
         "{strategy: none}"}},
       {"train", {"{lr_scheduler: cosine}", "{lr_scheduler: linear}", "{lr_scheduler: constant}"}},
-      {"recompute", {"auto", "none", "block"}},
+      {"recompute", {"auto", "none", "norm_swiglu", "ffn", "block", "{every: 4}"}},
+      {"resources", {"{device: cpu}", "{device: cuda}"}},
       {"export", {"{dtype: source}", "{dtype: float32}", "{dtype: bfloat16}", "{dtype: float16}"}},
   };
   for (const auto& [key, words] : cases) {

@@ -51,7 +51,8 @@ class OperationsTest : public testing::Test {
     context_.jobs = &sim_.jobs();
     context_.events = &events_;
     context_.build.set_version("1.2.3");
-    context_.plan = [](const config::JobSpec& spec) -> absl::StatusOr<v1::PlanResponse> {
+    context_.plan = [](const config::JobSpec& spec,
+                       const driver::WorkerFacts&) -> absl::StatusOr<v1::PlanResponse> {
       v1::PlanResponse response;
       response.set_text("plan of " + spec.name);
       return response;

@@ -1,5 +1,6 @@
 #include "controller/planner/layout.h"
 
+#include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -14,6 +15,8 @@ class LayoutTest : public testing::Test {
     plan_.model = model_;
     plan_.replicate = static_cast<int32_t>(job_.workers);
     plan_.sequence_len = job_.sequence_len;
+    plan_.device = job_.device == config::Device::kCuda ? "cuda" : "cpu";
+    plan_.compute_dtype = job_.compute_dtype;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
     return ChooseLayout(job_, {.global_batch_bins = global_batch, .memory_bytes = memory}, &plan_);
   }
@@ -124,6 +127,122 @@ TEST_F(LayoutTest, WayOutOfAFullJobIsAnAdapterWhenStatesDominate) {
   ASSERT_TRUE(Choose(2).ok());
   const std::string message(Choose(2, Bytes() / 2).message());
   EXPECT_NE(message.find("adapter: lora ("), std::string::npos) << message;
+}
+
+// A job of one GPU whose number formats are the planner's.
+class CudaLayoutTest : public LayoutTest {
+ protected:
+  CudaLayoutTest() {
+    job_.device = config::Device::kCuda;
+    job_.workers = 1;
+    job_.compute_dtype = "bfloat16";
+    job_.master_dtype = job_.gradient_dtype = "auto";
+    job_.adapter = config::Adapter::kNone;
+    job_.sequence_len = 1024;
+  }
+};
+
+TEST_F(CudaLayoutTest, AutoTakesEqualMicroStepsOfAtMost32768Tokens) {
+  ASSERT_TRUE(Choose(40).ok());  // two micro-steps of 20, not 32 and 8
+  EXPECT_EQ(plan_.micro_batch_bins, 20);
+  EXPECT_EQ(plan_.recompute, "none");
+  EXPECT_EQ(plan_.master_dtype, "float32");
+  EXPECT_EQ(plan_.gradient_dtype, "float32");
+  ASSERT_TRUE(Choose(4096).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 32);
+}
+
+TEST_F(CudaLayoutTest, HeadChunkHoldsOneAndAQuarterGibOfLogits) {
+  model_.vocab_size = 151936;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  ASSERT_TRUE(Choose(2).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 2048);  // all rows
+  model_.vocab_size = 2'000'000;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 1024);
+}
+
+// From none over norm_swiglu and ffn to block at the largest micro-step that has 8,192 tokens, then
+// smaller micro-steps; float32 masters as long as anything fits.
+TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
+  ASSERT_TRUE(Choose(32).ok());
+  uint64_t limit = Bytes() - 1;
+  std::vector<std::string> levels = {"none"};
+  int64_t smallest_before_block = 32;
+  int64_t last_step = 32;
+  while (Choose(32, limit).ok() && plan_.master_dtype == "float32") {
+    ASSERT_LE(Bytes(), limit);
+    if (plan_.recompute != levels.back()) levels.push_back(plan_.recompute);
+    if (levels.size() < 4) {
+      smallest_before_block = std::min(smallest_before_block, plan_.micro_batch_bins);
+    }
+    last_step = plan_.micro_batch_bins;
+    limit = Bytes() - 1;
+  }
+  ASSERT_GE(levels.size(), 4u);
+  EXPECT_EQ(levels[1], "norm_swiglu");
+  EXPECT_EQ(levels[2], "ffn");
+  EXPECT_EQ(levels[3], "block");
+  EXPECT_EQ(smallest_before_block, 8);  // 8,192 tokens
+  EXPECT_EQ(last_step, 1);
+}
+
+TEST_F(CudaLayoutTest, BelowEnoughTokensALargerMicroStepIsPreferred) {
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 4);
+  ASSERT_TRUE(Choose(4, Bytes() - 1).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 4);
+  EXPECT_EQ(plan_.recompute, "norm_swiglu");
+}
+
+TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
+  model_.vocab_size = 400'000;  // the states dominate
+  job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.train.micro_batch_size = 1;
+  job_.recompute = config::Recompute::kBlock;
+  ASSERT_TRUE(Choose(4).ok());
+  const uint64_t need = Bytes();
+  const absl::Status status = Choose(4, need - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("precision.master_weights: bfloat16 with"), std::string::npos)
+      << status;
+  job_.master_dtype = job_.gradient_dtype = "auto";
+  ASSERT_TRUE(Choose(4, need).ok());
+  EXPECT_EQ(plan_.master_dtype, "float32");
+  ASSERT_TRUE(Choose(4, need - 1).ok());
+  EXPECT_EQ(plan_.master_dtype, "bfloat16");
+  EXPECT_EQ(plan_.gradient_dtype, "bfloat16");
+  job_.gradient_dtype = "float32";
+  ASSERT_TRUE(Choose(4, need - 1).ok());
+  EXPECT_EQ(plan_.master_dtype, "bfloat16");
+  EXPECT_EQ(plan_.gradient_dtype, "float32");
+}
+
+TEST_F(CudaLayoutTest, AdaptersStayInFloat32) {
+  job_.adapter = config::Adapter::kLora;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_FALSE(Choose(4, 1 << 20).ok());
+  EXPECT_EQ(plan_.master_dtype, "float32");
+}
+
+TEST_F(CudaLayoutTest, SegmentsOfBlocks) {
+  job_.recompute = config::Recompute::kBlock;
+  job_.recompute_every = 2;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.recompute, "block");
+  EXPECT_EQ(plan_.recompute_every, 2);
+  job_.recompute_every = 4;
+  EXPECT_NE(Choose(4).message().find("the model has 3 blocks"), std::string::npos);
+}
+
+// Snapshots lie in host memory: they are shown, not counted.
+TEST_F(CudaLayoutTest, HostMemoryIsNotTheDevices) {
+  ASSERT_TRUE(Choose(4).ok());
+  const MemoryByClass memory = SumByClass(plan_.buffers);
+  EXPECT_GT(memory.host, 0u);
+  EXPECT_EQ(memory.total(), memory.weights + memory.gradients + memory.optimizer +
+                                memory.activations + memory.workspace);
 }
 
 TEST(FormatBytesTest, KeepsThreeDigits) {

@@ -44,7 +44,7 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
         std::string("slots filled"), std::string("Global batch"),
         std::string("replicate 2 x shard 1"), std::string("recompute none"),
         std::string("  activations"), std::string("FLOP per token"), std::string("tokens/s"),
-        std::string("assuming 60 GFLOP/s per worker thread, 1 thread each"),
+        std::string("assuming 88 GFLOP/s per worker thread, 1 thread each"),
         std::string("(1 pass, "), std::string("Warning        something odd"),
         ToHex(planned_.hash).substr(0, 16)}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
@@ -68,6 +68,46 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   EXPECT_EQ(json["groups"][1]["name"], "lora_b");
   EXPECT_EQ(json["layout"]["micro_batch_bins"], planned_.plan.micro_batch_bins);
   EXPECT_EQ(json["data"]["eval_bins"], recipe_.eval_bins().size());
+}
+
+// Shows device, formats, attention and memory beside the device's.
+TEST_F(PlanPageTest, PageOfAGpuJob) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  job_.compute_dtype = "bfloat16";
+  job_.adapter = config::Adapter::kNone;
+  job_.recompute = config::Recompute::kBlock;
+  job_.recompute_every = 3;
+  job_.master_dtype = "bfloat16";
+  model_.head_dim = 8;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  for (const std::string& part :
+       {std::string("cuda, compute bfloat16, masters bfloat16 (stochastic rounding), gradients "
+                    "float32"),
+        std::string("deterministic, workspace at most 4.00 GiB"), std::string("Host memory"),
+        std::string("recompute blocks in segments of 3"),
+        std::string("assuming one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
+        std::string("MFU ")}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
+  }
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["device"], "cuda");
+  EXPECT_EQ(json["layout"]["master_dtype"], "bfloat16");
+  EXPECT_EQ(json["layout"]["recompute_every"], 3);
+  EXPECT_EQ(json["memory_bytes_per_rank"]["host"], planned_.estimate.host);
+  EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
+}
+
+TEST_F(PlanPageTest, AdvisesOnPrecision) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  model_.head_dim = 8;
+  EXPECT_TRUE(Advised("precision.compute is float32: plain attention"));
+  EXPECT_TRUE(Advised("a step has 256 tokens"));
+  job_.compute_dtype = "bfloat16";
+  job_.master_dtype = "bfloat16";
+  EXPECT_TRUE(Advised("adapters keep float32"));
 }
 
 TEST_F(PlanPageTest, SmallModelsAndUsualSettingsGetNoAdvice) {

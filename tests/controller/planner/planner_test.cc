@@ -5,6 +5,7 @@
 
 #include "common/hash.h"
 #include "common/model/flops.h"
+#include "controller/planner/gpu_time.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 
@@ -201,18 +202,85 @@ TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
 }
 
 TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {
-  job_.device = config::Device::kCuda;
-  auto planned = Plan();
-  EXPECT_EQ(planned.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(planned.status().ToString().find("no cuda worker in this build"), std::string::npos);
-  job_.device = config::Device::kCpu;
   job_.compute_dtype = "bfloat16";
-  planned = Plan();
+  const auto planned = Plan();
   EXPECT_EQ(planned.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(planned.status().ToString().find("precision.compute is bfloat16"), std::string::npos);
   job_.compute_dtype = "float32";
   job_.lora.target_modules = {"q_prj"};
   EXPECT_NE(Plan().status().ToString().find("\"q_prj\""), std::string::npos);
+  model_.architecture = "MambaForCausalLM";
+  EXPECT_NE(Plan().status().ToString().find("architecture MambaForCausalLM"), std::string::npos);
+}
+
+class CudaPlannerTest : public PlannerTest {
+ protected:
+  CudaPlannerTest() {
+    job_.device = config::Device::kCuda;
+    job_.workers = 1;
+    job_.compute_dtype = "bfloat16";
+    job_.master_dtype = job_.gradient_dtype = "auto";
+    model_.head_dim = 8;
+  }
+  void ExpectRefused(const std::string& part, const WorkerResources& resources = {}) {
+    const auto planned = Plan(resources);
+    EXPECT_NE(planned.status().ToString().find(part), std::string::npos) << planned.status();
+  }
+};
+
+TEST_F(CudaPlannerTest, CarriesDeviceFormatsAndAttention) {
+  job_.attention_deterministic = false;
+  job_.attention_workspace_gib = 0.5;
+  const PlannedJob planned = MustPlan();
+  EXPECT_EQ(planned.plan.device, "cuda");
+  EXPECT_EQ(planned.plan.compute_dtype, "bfloat16");
+  EXPECT_EQ(planned.plan.master_dtype, "float32");
+  EXPECT_EQ(planned.plan.gradient_dtype, "float32");
+  EXPECT_FALSE(planned.plan.attention_deterministic);
+  EXPECT_EQ(planned.plan.attention_workspace_bytes, 1 << 29);
+  EXPECT_TRUE(plan::ParsePlan(planned.bytes).ok());
+  EXPECT_GT(planned.estimate.host, 0u);
+}
+
+TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
+  const auto recipe = Recipe::Make(job_, model_, data_);
+  const PlannedJob planned = MustPlan();
+  const GpuTime time = PredictGpuTime(planned.plan, recipe->attention_span());
+  const auto tokens = static_cast<double>(recipe->train_tokens());
+  const double training = tokens / recipe->packing_efficiency() * time.token +
+                          static_cast<double>(recipe->total_steps()) * time.step;
+  EXPECT_DOUBLE_EQ(planned.estimate.tokens_per_second, tokens / training);
+  EXPECT_GT(planned.estimate.seconds, training);  // and evaluations
+  EXPECT_DOUBLE_EQ(
+      planned.estimate.mfu,
+      planned.estimate.flops_per_token * planned.estimate.tokens_per_second / kPeakFlopsPerSecond);
+}
+
+TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
+  job_.workers = 2;
+  ExpectRefused("more than one cuda worker is not supported yet");
+  job_.workers = 1;
+  job_.compute_dtype = "float16";
+  ExpectRefused("precision.compute is float16");
+  job_.compute_dtype = "bfloat16";
+  ExpectRefused("compute capability 7.5, at least 8.0", {.compute_capability = 75});
+  EXPECT_TRUE(Plan({.compute_capability = 90}).ok());
+  for (const int64_t dim : {4, 12, 136, 512}) {
+    model_.head_dim = dim;
+    ExpectRefused("head_dim is " + std::to_string(dim));
+  }
+  for (const int64_t dim : {8, 80, 128, 256}) {
+    model_.head_dim = dim;
+    EXPECT_TRUE(Plan().ok()) << dim;
+  }
+}
+
+TEST_F(PlannerTest, CpuKnowsTwoLevelsOfRecomputation) {
+  job_.recompute = config::Recompute::kFfn;
+  EXPECT_EQ(Plan().status().code(), absl::StatusCode::kUnimplemented);
+  job_.recompute = config::Recompute::kBlock;
+  job_.recompute_every = 2;
+  EXPECT_EQ(Plan().status().code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

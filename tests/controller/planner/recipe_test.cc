@@ -190,6 +190,7 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.train.z_loss = 1e-4; },
       [](auto& j) { j.train.seed = 43; },
       [](auto& j) { j.compute_dtype = "bfloat16"; },
+      [](auto& j) { j.compute_dtype = "bfloat16", j.master_dtype = "bfloat16"; },
   };
   std::set<std::string> hashes = {base};
   for (size_t i = 0; i < changes.size(); ++i) {

@@ -1,0 +1,29 @@
+// What a plan must know of its workers.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_WORKER_FACTS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_WORKER_FACTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace coxswain::scheduler {
+struct Worker;
+}  // namespace coxswain::scheduler
+
+namespace coxswain::driver {
+
+// Of each fact the least of all workers; 0 where no worker says it.
+struct WorkerFacts {
+  uint64_t memory_bytes = 0;
+  int64_t threads = 0;
+  int32_t compute_capability = 0;  // x 10; 0 without a GPU
+};
+WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers);
+
+// Those of a kind ("cpu", "cuda") that are not lost.
+std::vector<scheduler::Worker> LivingWorkers(const std::vector<scheduler::Worker>& workers,
+                                             const std::string& device);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_WORKER_FACTS_H_

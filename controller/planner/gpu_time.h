@@ -1,0 +1,30 @@
+// Predicted time of training on one GPU: the sum of its products, attention and memory traffic,
+// each at a rate measured on one H200. Nothing overlaps; launches are not counted (steps are
+// graphs).
+#ifndef COXSWAIN_CONTROLLER_PLANNER_GPU_TIME_H_
+#define COXSWAIN_CONTROLLER_PLANNER_GPU_TIME_H_
+
+#include <cstdint>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::planner {
+
+// Source of all: one H200, CUDA 13.0, cuBLASLt 13.1, cuDNN 9.19, under sustained load at 700 W.
+inline constexpr double kBfloat16FlopsPerSecond = 640e12;  // GEMMs of 0.5B and 7B: 610-670
+inline constexpr double kBytesPerSecond = 4.28e12;         // copy, read + written
+// Not measured: 60 % of the 67 TFLOP/s of the data sheet (float32 without tensor cores).
+inline constexpr double kFloat32FlopsPerSecond = 40e12;
+
+struct GpuTime {
+  double token = 0;          // seconds of a token slot: forward, backward, recomputation
+  double forward_token = 0;  // of which forward alone: evaluation
+  double step = 0;           // seconds of an update, whatever its tokens
+};
+
+// `attention_span`: length of the document that a token lies in, averaged over tokens.
+GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_GPU_TIME_H_

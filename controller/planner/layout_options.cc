@@ -1,0 +1,128 @@
+#include "controller/planner/layout_options.h"
+
+#include <algorithm>
+
+#include "controller/planner/buffer_table.h"
+#include "controller/planner/memory.h"
+
+namespace coxswain::planner {
+namespace {
+
+using config::Recompute;
+
+// What a kind of device runs well with.
+struct DeviceShape {
+  int64_t most_tokens;    // of a micro-step
+  int64_t enough_tokens;  // from here on a smaller micro-step is better than more recomputation
+  int64_t logits_bytes;   // of an LM-head chunk
+  int64_t chunk_rows;     // a chunk is a multiple of so many rows
+  int64_t smallest_chunk;
+};
+
+// The CPU's smallest chunk: fewer rows make a slow product over the vocabulary.
+DeviceShape ShapeOf(const plan::Plan& plan) {
+  if (plan.device == "cuda") return {32768, 8192, (int64_t{5} << 30) / 4, 1024, 1024};
+  return {4096, 1, int64_t{64} << 20, 64, 128};
+}
+
+// Rows of the logits buffer: what the budget holds, at most all rows.
+int64_t HeadChunk(const plan::Plan& plan) {
+  const DeviceShape shape = ShapeOf(plan);
+  const int64_t element = plan.compute_dtype == "bfloat16" ? 2 : 4;
+  const int64_t rows =
+      shape.logits_bytes / (element * plan.model.vocab_size) / shape.chunk_rows * shape.chunk_rows;
+  return std::min(std::max(rows, shape.smallest_chunk), plan.micro_batch_bins * plan.sequence_len);
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Micro-batches to try, largest first.
+std::vector<int64_t> MicroBatches(const config::JobSpec& job, const LayoutLimits& limits,
+                                  const plan::Plan& plan) {
+  if (job.train.micro_batch_size.has_value()) return {*job.train.micro_batch_size};
+  const int64_t share = CeilDiv(limits.global_batch_bins, plan.world_size());
+  const int64_t most =
+      std::min(share, std::max<int64_t>(1, ShapeOf(plan).most_tokens / plan.sequence_len));
+  std::vector<int64_t> sizes;
+  for (int64_t size = most; size >= 1; --size) {
+    const int64_t equal = CeilDiv(share, CeilDiv(share, size));
+    if (sizes.empty() || sizes.back() > equal) sizes.push_back(equal);
+  }
+  return sizes;
+}
+
+// Recompute levels to try, cheapest first.
+std::vector<const char*> RecomputeLevels(Recompute recompute, const std::string& device) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return {"none"};
+    case Recompute::kNormSwiglu:
+      return {"norm_swiglu"};
+    case Recompute::kFfn:
+      return {"ffn"};
+    case Recompute::kBlock:
+      return {"block"};
+    case Recompute::kAuto:
+      break;
+  }
+  if (device == "cuda") return {"none", "norm_swiglu", "ffn", "block"};
+  return {"none", "block"};
+}
+
+// Layouts of one choice of number formats.
+void AddLayouts(const config::JobSpec& job, const LayoutLimits& limits, const plan::Plan& plan,
+                Layout layout, std::vector<Layout>* layouts) {
+  const std::vector<int64_t> sizes = MicroBatches(job, limits, plan);
+  const std::vector<const char*> levels = RecomputeLevels(job.recompute, plan.device);
+  const int64_t enough = ShapeOf(plan).enough_tokens;
+  const auto small = std::find_if(sizes.begin(), sizes.end(),
+                                  [&](int64_t size) { return size * plan.sequence_len < enough; });
+  const auto add = [&](int64_t size, const char* level) {
+    layout.micro_batch = size;
+    layout.recompute = level;
+    layouts->push_back(layout);
+  };
+  for (const char* level : levels) {
+    for (auto size = sizes.begin(); size != small; ++size) add(*size, level);
+  }
+  for (auto size = small; size != sizes.end(); ++size) {
+    for (const char* level : levels) add(*size, level);
+  }
+}
+
+}  // namespace
+
+void ApplyLayout(const Layout& layout, plan::Plan* plan) {
+  plan->master_dtype = layout.master_dtype;
+  plan->gradient_dtype = layout.gradient_dtype;
+  plan->micro_batch_bins = layout.micro_batch;
+  plan->recompute = layout.recompute;
+  plan->lm_head_chunk_tokens = HeadChunk(*plan);
+  plan->buffers = BufferTable(*plan);
+}
+
+std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
+                                 const plan::Plan& plan) {
+  const auto chosen = [](const std::string& word, const char* when_auto) {
+    return word == "auto" ? std::string(when_auto) : word;
+  };
+  std::vector<Layout> layouts;
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const Layout formats{.master_dtype = chosen(job.master_dtype, dtype),
+                         .gradient_dtype = chosen(job.gradient_dtype, dtype)};
+    const bool tried = !layouts.empty() && layouts.back().master_dtype == formats.master_dtype &&
+                       layouts.back().gradient_dtype == formats.gradient_dtype;
+    // Only weights of the base model can have smaller masters and gradients.
+    if (tried || (!layouts.empty() && plan.lora.rank > 0)) break;
+    AddLayouts(job, limits, plan, formats, &layouts);
+  }
+  return layouts;
+}
+
+uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
+                             plan::Plan plan) {
+  ApplyLayout(LayoutsToTry(job, limits, plan).back(), &plan);
+  return SumByClass(plan.buffers).total();
+}
+
+}  // namespace coxswain::planner

@@ -1,0 +1,46 @@
+// The layouts that a job leaves open.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_LAYOUT_OPTIONS_H_
+#define COXSWAIN_CONTROLLER_PLANNER_LAYOUT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::planner {
+
+struct LayoutLimits {
+  int64_t global_batch_bins = 1;
+  uint64_t memory_bytes = 0;  // of the device, per worker; 0: no limit
+};
+
+// What the job leaves to the planner, decided.
+struct Layout {
+  std::string master_dtype, gradient_dtype;
+  int64_t micro_batch = 1;
+  const char* recompute = "none";
+};
+
+// Values the job sets are kept. In order of preference:
+// - masters and gradients: float32 before bfloat16;
+// - cpu: no recomputation before `block`, then the largest micro-batch of at most 4,096 tokens
+//   (more does not run faster);
+// - cuda: the least recomputation with a micro-batch of 8,192 to 32,768 tokens, the largest first;
+//   below 8,192 tokens the largest micro-batch, then the least recomputation.
+// Micro-batches are cut so that the micro-steps of a step are equal. The last layout is the
+// smallest. `plan` has its model, device, compute_dtype, mesh, parameters and sequence_len.
+std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
+                                 const plan::Plan& plan);
+
+// Fills what the layout decides, lm_head_chunk_tokens and buffers.
+void ApplyLayout(const Layout& layout, plan::Plan* plan);
+
+// Device bytes of the smallest layout.
+uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
+                             plan::Plan plan);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_LAYOUT_OPTIONS_H_

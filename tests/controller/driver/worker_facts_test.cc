@@ -1,0 +1,41 @@
+#include "controller/driver/worker_facts.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/scheduler/registry.h"
+
+namespace coxswain::driver {
+namespace {
+
+scheduler::Worker Worker(const char* device, uint64_t memory, int threads, int capability) {
+  scheduler::Worker worker;
+  worker.hello.mutable_build()->set_device(device);
+  worker.hello.set_memory_bytes(memory);
+  worker.hello.set_threads(threads);
+  worker.hello.set_compute_capability(capability);
+  return worker;
+}
+
+TEST(WorkerFactsTest, TheLeastOfWhatIsKnown) {
+  const WorkerFacts none = LeastOf({});
+  EXPECT_EQ(none.memory_bytes, 0u);
+  EXPECT_EQ(none.threads, 0);
+  EXPECT_EQ(none.compute_capability, 0);
+  const WorkerFacts facts =
+      LeastOf({Worker("cuda", 0, 8, 90), Worker("cuda", 70, 4, 80), Worker("cuda", 60, 16, 0)});
+  EXPECT_EQ(facts.memory_bytes, 60u);
+  EXPECT_EQ(facts.threads, 4);
+  EXPECT_EQ(facts.compute_capability, 80);
+}
+
+TEST(WorkerFactsTest, LivingWorkersOfAKind) {
+  scheduler::Worker lost = Worker("cpu", 1, 1, 0);
+  lost.status.phase = state::WorkerPhase::kLost;
+  const auto living =
+      LivingWorkers({lost, Worker("cpu", 2, 1, 0), Worker("cuda", 3, 1, 90)}, "cpu");
+  ASSERT_EQ(living.size(), 1u);
+  EXPECT_EQ(living[0].hello.memory_bytes(), 2u);
+}
+
+}  // namespace
+}  // namespace coxswain::driver
