@@ -12,6 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/grpc_endpoint.h"
 #include "common/status_macros.h"
@@ -43,7 +45,8 @@ absl::Status WriteClusterFile(const Cluster& cluster) {
   const std::string path = Path(cluster.directory, "cluster.json");
   const Json json = {{"controller", ProcessJson(cluster.controller)},
                      {"supervisor", ProcessJson(cluster.supervisor)},
-                     {"workers", cluster.workers}};
+                     {"workers", cluster.workers},
+                     {"gpus", cluster.gpus}};
   std::ofstream out(path + ".new");
   out << json.dump(2) << "\n";
   out.close();
@@ -108,9 +111,9 @@ absl::Status StartSupervisor(const ClusterArgs& args, Cluster* cluster) {
       cluster->supervisor,
       Spawn({.binary = binary,
              .args = {"--controller", cluster->endpoint.grpc, "--workers",
-                      std::to_string(args.workers), "--threads", std::to_string(args.threads),
-                      "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--state-dir",
-                      Path(args.directory, "workers")},
+                      std::to_string(args.workers), "--gpus", std::to_string(args.gpus),
+                      "--threads", std::to_string(args.threads), "--listen", "127.0.0.1:0",
+                      "--metrics", "127.0.0.1:0", "--state-dir", Path(args.directory, "workers")},
              .log_path = Path(args.directory, "supervisor.log"),
              .die_with_parent = args.die_with_parent}));
   return absl::OkStatus();
@@ -125,10 +128,10 @@ absl::Status WaitForWorkers(const ClusterArgs& args, const Cluster& cluster) {
   Client client(cluster.endpoint.grpc, TlsFiles(), /*insecure=*/false);
   return WaitFor(
       cluster.supervisor, Path(args.directory, "supervisor.log"),
-      absl::StrCat("registering ", args.workers, " workers"), [&]() -> absl::StatusOr<bool> {
+      absl::StrCat("registering ", cluster.processes(), " workers"), [&]() -> absl::StatusOr<bool> {
         const auto workers = client.ListWorkers(std::chrono::seconds(5));
         return workers.ok() && std::count_if(workers->workers().begin(), workers->workers().end(),
-                                             IsRegistered) >= args.workers;
+                                             IsRegistered) >= cluster.processes();
       });
 }
 
@@ -153,10 +156,29 @@ absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
   Cluster cluster = survivors.value_or(Cluster());
   cluster.directory = args.directory;
   cluster.workers = args.workers;
+  cluster.gpus = args.gpus;
   const absl::Status status = StartMissing(args, &cluster);
   if (status.ok()) return cluster;
   StopCluster(cluster);
   return status;
+}
+
+absl::StatusOr<int> CountGpus(const std::string& directory) {
+  const std::string path = Path(directory, "count-gpus.log");
+  ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-worker-cuda"));
+  std::error_code error;
+  fs::create_directories(directory, error);
+  fs::remove(path, error);
+  ASSIGN_OR_RETURN(const Process process,
+                   Spawn({.binary = binary, .args = {"--count-gpus"}, .log_path = path}));
+  while (IsRunning(process)) {
+    if (WaitForInterrupt(20)) return absl::CancelledError("interrupted");
+  }
+  std::string said = TailOfFile(path, 5);
+  absl::StripAsciiWhitespace(&said);
+  int count = 0;
+  if (absl::SimpleAtoi(said, &count)) return count;
+  return absl::FailedPreconditionError(said);
 }
 
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory) {
@@ -172,6 +194,7 @@ absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory)
   cluster.controller = ProcessFrom(json["controller"]);
   cluster.supervisor = ProcessFrom(json["supervisor"]);
   cluster.workers = json.value("workers", 0);
+  cluster.gpus = json.value("gpus", 0);
   if (!IsRunning(cluster.controller) && !IsRunning(cluster.supervisor)) return std::nullopt;
   ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint,
                    ReadEndpoint(Path(directory, "endpoint.json")));

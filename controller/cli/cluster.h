@@ -16,23 +16,30 @@ struct Cluster {
   std::string directory;  // lock, cluster.json, endpoint.json, logs, and the controller's state
   Process controller;
   Process supervisor;
-  int workers = 0;
+  int workers = 0;  // CPU workers
+  int gpus = 0;     // CUDA workers
+  int processes() const { return workers + gpus; }
   Endpoint endpoint;
 };
 
 struct ClusterArgs {
   std::string directory;
-  int workers = 1;
-  int threads = 1;               // of each worker
+  int workers = 1;               // CPU workers
+  int gpus = 0;                  // CUDA workers, one on each of the first GPUs
+  int threads = 1;               // of each CPU worker
   bool die_with_parent = false;  // the processes end with this one
 };
 
 // Starts both processes on ephemeral loopback ports and waits until every worker is registered.
 // When anything fails, what runs is stopped again and the message ends with the newest log lines.
-// Of `survivors` (a cluster with the same number of workers) only what no longer runs is started, a
+// Of `survivors` (a cluster with the same workers) only what no longer runs is started, a
 // controller on its old address.
 absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
                                      const std::optional<Cluster>& survivors = {});
+
+// GPUs of this machine, as the CUDA worker counts them. FailedPrecondition tells in its words why
+// there are none; Cancelled after an interrupt.
+absl::StatusOr<int> CountGpus(const std::string& directory);
 
 // The cluster whose processes run out of `directory`; nothing when neither runs.
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);

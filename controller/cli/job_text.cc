@@ -117,7 +117,7 @@ std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_uni
 }
 
 std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
-  std::vector<std::string> header = {"WORKER", "STATE",  "JOB",     "RANK",
+  std::vector<std::string> header = {"WORKER", "STATE",  "JOB",     "RANK",     "KIND",
                                      "DEVICE", "MEMORY", "THREADS", "HEARTBEAT"};
   if (wide) {
     for (const char* column : {"ADDRESS", "METRICS", "BUILD", "PID"}) header.push_back(column);
@@ -128,6 +128,7 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
                                     w.state(),
                                     w.job(),
                                     w.job().empty() ? "" : std::to_string(w.rank()),
+                                    w.build().device(),
                                     w.device_name(),
                                     FormatBytes(w.memory_bytes()),
                                     std::to_string(w.threads()),

@@ -28,16 +28,26 @@ struct Args {
   std::string output = "table";
 };
 
-absl::StatusOr<int> NumWorkers(const Args& args) {
+// As many workers as the job asks for, of its device.
+absl::StatusOr<ClusterArgs> WantedCluster(const Args& args) {
   const auto file = ReadJobFile(args.file);
   if (!file.ok()) return file.status();
   const auto job = ParseJobFile(*file);
   if (!job.ok()) return job.status();
-  const int needed = static_cast<int>(job->spec.workers);
-  if (args.workers == 0) return needed;
-  if (args.workers >= needed) return static_cast<int>(args.workers);
-  return absl::InvalidArgumentError(
-      absl::StrCat("--workers ", args.workers, " is below spec.resources.workers ", needed));
+  const int64_t needed = job->spec.workers;
+  const int64_t workers = args.workers == 0 ? needed : args.workers;
+  if (workers < needed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers ", workers, " is below spec.resources.workers ", needed));
+  }
+  const bool cuda = job->spec.device == config::Device::kCuda;
+  ClusterArgs wanted;
+  wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
+  (cuda ? wanted.gpus : wanted.workers) = static_cast<int>(workers);
+  if (cuda) wanted.workers = 0;
+  wanted.threads = static_cast<int>(args.threads);
+  wanted.die_with_parent = true;
+  return wanted;
 }
 
 // The job's processes belong to this cox: an interrupt cancels it instead of detaching.
@@ -53,7 +63,7 @@ void CancelAfterInterrupt(Cox* cox, const std::string& id) {
              << (job.ok() ? StateName(job->state()) : std::string(job.status().message())) << "\n";
 }
 
-void PrintEnd(Cox* cox, const Args& args, const v1::Job& job) {
+void PrintEnd(Cox* cox, const Args& args, const Cluster& cluster, const v1::Job& job) {
   if (IsStructured(args.output)) {
     PrintStructured(MessageJson(job), args.output, cox->out());
     return;
@@ -63,11 +73,12 @@ void PrintEnd(Cox* cox, const Args& args, const v1::Job& job) {
     cox->out() << "resume:      cox train " << args.file.path
                << " --set checkpoint.resume=" << job.checkpoints().rbegin()->directory() << "\n";
   }
-  cox->out() << "inspect:     cox up --workers " << job.workers() << " && cox submit "
-             << args.file.path << " && cox inspect " << job.name() << " -w\n";
+  cox->out() << "inspect:     cox up " << (cluster.gpus > 0 ? "--gpus " : "--workers ")
+             << job.workers() << " && cox submit " << args.file.path << " && cox inspect "
+             << job.name() << " -w\n";
 }
 
-int SubmitAndFollow(Cox* cox, const Args& args) {
+int SubmitAndFollow(Cox* cox, const Args& args, const Cluster& cluster) {
   const auto submitted = SubmitJob(cox, args.file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << submitted->id() << " submitted\n";
@@ -79,35 +90,32 @@ int SubmitAndFollow(Cox* cox, const Args& args) {
     return kInterrupted;
   }
   if (!job.ok()) return cox->Fail(job.status());
-  PrintEnd(cox, args, *job);
+  PrintEnd(cox, args, cluster, *job);
   return ExitOf(job->state());
 }
 
 int Run(Cox* cox, const Args& args) {
-  const auto workers = NumWorkers(args);
-  if (!workers.ok()) return cox->Fail(workers.status());
-  const std::string directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
-  cox->err() << "starting a controller and " << *workers
-             << (*workers == 1 ? " worker\n" : " workers\n");
-  const auto cluster = StartCluster({.directory = directory,
-                                     .workers = *workers,
-                                     .threads = static_cast<int>(args.threads),
-                                     .die_with_parent = true});
+  const auto wanted = WantedCluster(args);
+  if (!wanted.ok()) return cox->Fail(wanted.status());
+  const int workers = wanted->workers + wanted->gpus;
+  cox->err() << "starting a controller and " << workers
+             << (workers == 1 ? " worker\n" : " workers\n");
+  const auto cluster = StartCluster(*wanted);
   if (!cluster.ok()) {
     return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
   }
   cox->server_flag = cluster->endpoint.grpc;
   cox->client.reset();
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
-  const int code = SubmitAndFollow(cox, args);
+  const int code = SubmitAndFollow(cox, args, *cluster);
   ClearInterrupt();
   const bool clean = StopCluster(*cluster);
   cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");
   if (code == kOk || code == kInterrupted) {
     std::error_code error;
-    std::filesystem::remove_all(directory, error);
+    std::filesystem::remove_all(wanted->directory, error);
   } else {
-    cox->err() << "logs: " << directory << "\n";
+    cox->err() << "logs: " << wanted->directory << "\n";
   }
   return code == kOk && !clean ? kFailed : code;
 }

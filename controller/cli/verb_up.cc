@@ -1,5 +1,9 @@
 #include <memory>
+#include <string>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
@@ -12,17 +16,48 @@ namespace coxswain::cli {
 namespace {
 
 struct Args {
-  int64_t workers = 1;
+  int64_t workers = -1;  // -1: one, or none beside GPUs
+  std::string gpus;      // a number or "all"; empty: none
   int64_t threads = 1;
   bool foreground = false;
   std::string output = "table";
 };
+
+std::string WorkersText(const Cluster& cluster) {
+  const auto count = [](int n, const char* what) {
+    return absl::StrCat(n, " ", what, n == 1 ? " worker" : " workers");
+  };
+  if (cluster.gpus == 0) return count(cluster.workers, "CPU");
+  if (cluster.workers == 0) return count(cluster.gpus, "GPU");
+  return absl::StrCat(count(cluster.workers, "CPU"), " and ", count(cluster.gpus, "GPU"));
+}
+
+// What to run: --gpus all is counted now.
+absl::StatusOr<ClusterArgs> Wanted(const Args& args, const std::string& directory) {
+  ClusterArgs wanted;
+  wanted.directory = directory;
+  wanted.threads = static_cast<int>(args.threads);
+  wanted.die_with_parent = args.foreground;
+  if (args.gpus == "all") {
+    ASSIGN_OR_RETURN(wanted.gpus, CountGpus(directory));
+  } else if (!args.gpus.empty() && (!absl::SimpleAtoi(args.gpus, &wanted.gpus) || wanted.gpus < 0 ||
+                                    wanted.gpus > 1024)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gpus ", args.gpus, ": expected a number of GPUs or all"));
+  }
+  wanted.workers = args.workers >= 0 ? static_cast<int>(args.workers) : wanted.gpus > 0 ? 0 : 1;
+  if (wanted.workers + wanted.gpus == 0) {
+    return absl::InvalidArgumentError("no workers: give --workers or --gpus at least 1");
+  }
+  return wanted;
+}
 
 void Print(Cox* cox, const Args& args, const Cluster& cluster) {
   if (IsStructured(args.output)) {
     PrintStructured({{"grpc", cluster.endpoint.grpc},
                      {"metrics", cluster.endpoint.metrics},
                      {"workers", cluster.workers},
+                     {"gpus", cluster.gpus},
                      {"controller_pid", cluster.controller.pid},
                      {"supervisor_pid", cluster.supervisor.pid},
                      {"directory", cluster.directory}},
@@ -30,7 +65,7 @@ void Print(Cox* cox, const Args& args, const Cluster& cluster) {
   } else {
     cox->out() << "controller " << cluster.endpoint.grpc << " (pid " << cluster.controller.pid
                << "), metrics http://" << cluster.endpoint.metrics << "/metrics, "
-               << cluster.workers << (cluster.workers == 1 ? " worker\n" : " workers\n");
+               << WorkersText(cluster) << "\n";
     cox->err() << "state and logs: " << cluster.directory << ". Stop with: cox down\n";
   }
   cox->out() << std::flush;
@@ -61,22 +96,21 @@ int Run(Cox* cox, const Args& args) {
   if (!lock.ok()) return cox->Fail(lock.status());
   const auto running = FindCluster(directory);
   if (!running.ok()) return cox->Fail(running.status());
-  if (running->has_value() &&
-      ((*running)->workers != args.workers || args.foreground || BothRun(**running))) {
-    if ((*running)->workers == args.workers && !args.foreground) {
+  const auto wanted = Wanted(args, directory);
+  if (!wanted.ok()) return cox->Fail(wanted.status());
+  const bool same = running->has_value() && (*running)->workers == wanted->workers &&
+                    (*running)->gpus == wanted->gpus;
+  if (running->has_value() && (!same || args.foreground || BothRun(**running))) {
+    if (same && !args.foreground) {
       cox->err() << "already up\n";
       Print(cox, args, **running);
       return kOk;
     }
     cox->err() << "cox: already up at " << (*running)->endpoint.grpc << " with "
-               << (*running)->workers << " workers; stop it with: cox down\n";
+               << WorkersText(**running) << "; stop it with: cox down\n";
     return kFailed;
   }
-  const auto cluster = StartCluster({.directory = directory,
-                                     .workers = static_cast<int>(args.workers),
-                                     .threads = static_cast<int>(args.threads),
-                                     .die_with_parent = args.foreground},
-                                    *running);
+  const auto cluster = StartCluster(*wanted, *running);
   if (!cluster.ok()) return cox->Fail(cluster.status());
   Print(cox, args, *cluster);
   return args.foreground ? StayInForeground(cox, *cluster) : static_cast<int>(kOk);
@@ -86,9 +120,11 @@ int Run(Cox* cox, const Args& args) {
 
 void AddUp(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<Args>();
-  Verb(app, "up", "Start a controller and CPU workers on this machine")
-      .Integer("--workers", &args->workers, 1, 1024, "Number of workers")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each worker")
+  Verb(app, "up", "Start a controller and workers on this machine")
+      .Integer("--workers", &args->workers, 0, 1024,
+               "Number of CPU workers (default: 1, with --gpus none)")
+      .Text("--gpus", &args->gpus, "Number of GPUs to run a worker on each, or all")
+      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each CPU worker")
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return Run(cox, *args); });

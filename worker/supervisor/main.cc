@@ -10,6 +10,7 @@
 #include "common/build_info.h"
 #include "common/logging.h"
 #include "common/socket_address.h"
+#include "common/status_macros.h"
 #include "worker/agent/host_info.h"
 #include "worker/supervisor/find_binary.h"
 #include "worker/supervisor/supervisor.h"
@@ -20,9 +21,10 @@ namespace {
 constexpr int kBadConfig = 64;
 
 struct Flags {
-  std::string controller, binary, state_dir = ".", advertise;
+  std::string controller, binary, cuda_binary, state_dir = ".", advertise;
   std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180";
-  int workers = 1, threads = 0, grace_seconds = 30;
+  int workers = 1, gpus = 0, threads = 0, grace_seconds = 30;
+  int processes() const { return workers + gpus; }
   uint64_t memory_bytes = 0;
   std::string tls_cert, tls_key, tls_ca;
   bool insecure = false;
@@ -31,12 +33,15 @@ struct Flags {
 void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string(BuildVersion()));
   app.add_option("--controller", flags.controller, "host:port of the controller")->required();
-  app.add_option("--workers", flags.workers, "worker processes to run")->check(CLI::Range(1, 1024));
+  app.add_option("--workers", flags.workers, "CPU workers to run (default: 1, with --gpus none)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--gpus", flags.gpus, "CUDA workers to run, one on each of the first GPUs")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--threads", flags.threads,
-                 "CPU threads of each worker (default: all, divided equally)")
+                 "CPU threads of each CPU worker (default: all, divided equally)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--memory-bytes", flags.memory_bytes,
-                 "memory a plan may use on each worker (default: 80 %, divided equally)")
+                 "memory a plan may use on each CPU worker (default: 80 %, divided equally)")
       ->check(CLI::PositiveNumber);
   app.add_option("--listen", flags.listen,
                  "host:port of worker 0, the next ports for the others; port 0: ephemeral")
@@ -47,7 +52,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--state-dir", flags.state_dir, "logs, endpoint files and stacks go here")
       ->capture_default_str();
   app.add_option("--worker-binary", flags.binary,
-                 "program to run (default: coxswain-worker-cpu beside this one)");
+                 "program of the CPU workers (default: coxswain-worker-cpu beside this one)");
+  app.add_option("--cuda-worker-binary", flags.cuda_binary,
+                 "program of the CUDA workers (default: coxswain-worker-cuda beside this one)");
   app.add_option("--grace-seconds", flags.grace_seconds, "from SIGTERM to SIGKILL")
       ->capture_default_str()
       ->check(CLI::Range(0, 86400));
@@ -64,29 +71,59 @@ std::string Shifted(const SocketAddress& first, int slot) {
   return address.text();
 }
 
-std::vector<std::string> Arguments(const Flags& flags, const SocketAddress& listen,
-                                   const SocketAddress& metrics, int slot) {
+// Program and arguments of worker `slot`: CPU workers first, then one for each GPU.
+std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen,
+                                 const SocketAddress& metrics, int slot) {
+  const bool cuda = slot >= flags.workers;
   const std::string file = absl::StrCat(flags.state_dir, "/worker-", slot);
-  std::vector<std::string> arguments = {
-      "--controller",    flags.controller,
-      "--slot",          std::to_string(slot),
-      "--threads",       std::to_string(flags.threads),
-      "--memory-bytes",  std::to_string(flags.memory_bytes),
-      "--listen",        Shifted(listen, slot),
-      "--metrics",       flags.metrics.empty() ? "" : Shifted(metrics, slot),
-      "--log-file",      file + ".log",
-      "--endpoint-file", file + ".json"};
+  std::vector<std::string> command = {cuda ? flags.cuda_binary : flags.binary,
+                                      "--controller",
+                                      flags.controller,
+                                      "--slot",
+                                      std::to_string(slot),
+                                      "--listen",
+                                      Shifted(listen, slot),
+                                      "--metrics",
+                                      flags.metrics.empty() ? "" : Shifted(metrics, slot),
+                                      "--log-file",
+                                      file + ".log",
+                                      "--endpoint-file",
+                                      file + ".json"};
   const auto add = [&](const std::string& name, const std::string& value) {
     if (value.empty()) return;
-    arguments.push_back(name);
-    arguments.push_back(value);
+    command.push_back(name);
+    command.push_back(value);
   };
+  if (cuda) {
+    add("--gpu", std::to_string(slot - flags.workers));
+  } else {
+    add("--threads", std::to_string(flags.threads));
+    add("--memory-bytes", std::to_string(flags.memory_bytes));
+  }
   add("--advertise", flags.advertise);
   add("--tls-cert", flags.tls_cert);
   add("--tls-key", flags.tls_key);
   add("--tls-ca", flags.tls_ca);
-  if (flags.insecure) arguments.push_back("--insecure");
-  return arguments;
+  if (flags.insecure) command.push_back("--insecure");
+  return command;
+}
+
+// Defaults that depend on the machine, and the programs that will be needed.
+absl::Status FillDefaults(const CLI::App& app, Flags& flags) {
+  if (app.count("--workers") == 0 && flags.gpus > 0) flags.workers = 0;
+  if (flags.processes() == 0) {
+    return absl::InvalidArgumentError("--workers 0 without --gpus: nothing to run");
+  }
+  if (flags.workers > 0 && flags.binary.empty()) {
+    ASSIGN_OR_RETURN(flags.binary, supervisor::FindBinary("coxswain-worker-cpu"));
+  }
+  if (flags.gpus > 0 && flags.cuda_binary.empty()) {
+    ASSIGN_OR_RETURN(flags.cuda_binary, supervisor::FindBinary("coxswain-worker-cuda"));
+  }
+  const int sharers = std::max(1, flags.workers);
+  if (flags.threads == 0) flags.threads = std::max(1, agent::UsableCpus() / sharers);
+  if (flags.memory_bytes == 0) flags.memory_bytes = agent::PlannableBytes(sharers);
+  return absl::OkStatus();
 }
 
 int Refuse(const absl::Status& status) {
@@ -108,26 +145,19 @@ int Run(int argc, char** argv) {
   if (!listen.ok()) return Refuse(listen.status());
   const auto metrics = ParseSocketAddress(flags.metrics.empty() ? "off:0" : flags.metrics);
   if (!metrics.ok()) return Refuse(metrics.status());
-  if (flags.binary.empty()) {
-    auto found = supervisor::FindBinary("coxswain-worker-cpu");
-    if (!found.ok()) return Refuse(found.status());
-    flags.binary = *found;
-  }
+  if (const absl::Status status = FillDefaults(app, flags); !status.ok()) return Refuse(status);
   std::error_code error;
   std::filesystem::create_directories(flags.state_dir, error);
   if (error) {
     return Refuse(absl::FailedPreconditionError(
         absl::StrCat("--state-dir ", flags.state_dir, " cannot be made: ", error.message())));
   }
-  if (flags.threads == 0) flags.threads = std::max(1, agent::UsableCpus() / flags.workers);
-  if (flags.memory_bytes == 0) flags.memory_bytes = agent::PlannableBytes(flags.workers);
 
   supervisor::SupervisorOptions options;
-  options.binary = flags.binary;
-  options.workers = flags.workers;
+  options.workers = flags.processes();
   options.state_dir = flags.state_dir;
   options.grace = std::chrono::seconds(flags.grace_seconds);
-  options.arguments = [&](int slot) { return Arguments(flags, *listen, *metrics, slot); };
+  options.command = [&](int slot) { return Command(flags, *listen, *metrics, slot); };
   return supervisor::Supervisor(std::move(options)).Run();
 }
 

@@ -53,9 +53,9 @@ int Supervisor::Run() {
 }
 
 void Supervisor::Start(Worker& worker) {
-  std::vector<std::string> arguments = options_.arguments(worker.slot);
-  std::vector<char*> argv = {const_cast<char*>(options_.binary.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<std::string> command = options_.command(worker.slot);
+  std::vector<char*> argv;
+  for (std::string& argument : command) argv.push_back(argument.data());
   argv.push_back(nullptr);
   worker.next_start.reset();
   worker.started = Clock::now();

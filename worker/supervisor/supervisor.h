@@ -16,11 +16,10 @@
 namespace coxswain::supervisor {
 
 struct SupervisorOptions {
-  std::string binary;  // of the worker
   int workers = 1;
-  std::function<std::vector<std::string>(int slot)> arguments;  // without argv[0]
-  std::string state_dir;                                        // stacks are written here
-  std::chrono::milliseconds grace{30000};                       // from SIGTERM to SIGKILL
+  std::function<std::vector<std::string>(int slot)> command;  // program and its arguments
+  std::string state_dir;                                      // stacks are written here
+  std::chrono::milliseconds grace{30000};                     // from SIGTERM to SIGKILL
   RestartPolicy restart;
 };
 

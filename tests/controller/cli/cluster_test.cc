@@ -92,6 +92,14 @@ TEST_F(ClusterTest, UpStartsDownStops) {
   EXPECT_EQ(Cox("get").code, 5);
 }
 
+TEST_F(ClusterTest, UpRefusesAnUnknownNumberOfGpusAndNoWorkers) {
+  const Shell unknown = Cox("up --gpus some");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.out.find("--gpus some: expected a number of GPUs or all"), std::string::npos)
+      << unknown.out;
+  EXPECT_EQ(Cox("up --workers 0").code, 2);
+}
+
 TEST_F(ClusterTest, StepsOfAPausedJobRankByRank) {
   ASSERT_EQ(Cox("up --workers 2").code, 0);
   const Shell submitted = Cox("submit " + Job(4) + " --paused -o name");

@@ -283,7 +283,8 @@ Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*
     worker->set_address(fmt::format("127.0.0.1:{}", 7080 + slot));
     worker->set_metrics_address(fmt::format("127.0.0.1:{}", 7180 + slot));
     worker->set_host("boat");
-    worker->set_device_name("cpu");
+    worker->mutable_build()->set_device(slot == 0 ? "cpu" : "cuda");
+    worker->set_device_name(slot == 0 ? "cpu" : "NVIDIA H200");
     worker->set_memory_bytes(8ull << 30);
     worker->set_threads(1);
     worker->mutable_build()->set_version("0.1.0");

@@ -348,9 +348,9 @@ TEST(InspectTest, EveryRank) {
 TEST(WorkersTest, Table) {
   FakeJobs fake;
   EXPECT_EQ(RunAt(fake, {"workers"}).out,
-            "WORKER   STATE   JOB   RANK   DEVICE   MEMORY    THREADS   HEARTBEAT\n"
-            "boat/0   READY   -     -      cpu      8.0 GiB   1         0.2s\n"
-            "boat/1   READY   -     -      cpu      8.0 GiB   1         0.2s\n");
+            "WORKER   STATE   JOB   RANK   KIND   DEVICE        MEMORY    THREADS   HEARTBEAT\n"
+            "boat/0   READY   -     -      cpu    cpu           8.0 GiB   1         0.2s\n"
+            "boat/1   READY   -     -      cuda   NVIDIA H200   8.0 GiB   1         0.2s\n");
   EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["pid"], 101);
 }
 

@@ -85,14 +85,15 @@ class SupervisorTest : public testing::Test {
     std::filesystem::remove_all(dir_);
   }
 
-  void Start(const char* mode, int workers, const char* grace_seconds = "30") {
-    const std::string count = std::to_string(workers);
+  void Start(const char* mode, int workers, const char* grace_seconds = "30", int gpus = 0) {
+    const std::string count = std::to_string(workers), gpu_count = std::to_string(gpus);
     pid_ = fork();
     if (pid_ == 0) {
       setenv("COXSWAIN_FAKE_CHILD", mode, 1);
       execl(COXSWAIN_SUPERVISOR, "coxswain-supervisor", "--controller", "127.0.0.1:1", "--workers",
             count.c_str(), "--threads", "1", "--listen", "127.0.0.1:9000", "--metrics",
             "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
+            "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(),
             "--grace-seconds", grace_seconds, nullptr);
       _exit(127);
     }
@@ -141,6 +142,29 @@ TEST_F(SupervisorTest, StartsWorkersAndForwardsSigterm) {
   EXPECT_EQ(Wait(), 0);
   EXPECT_TRUE(Gone(first));
   EXPECT_TRUE(Gone(second));
+}
+
+TEST_F(SupervisorTest, GpuWorkersComeAfterCpuWorkersWithTheDefaultsOfTheirDevice) {
+  Start("runs", 1, "30", 2);
+  ASSERT_GT(ReadyPid(0), 0);
+  for (const int slot : {1, 2}) {
+    ASSERT_GT(ReadyPid(slot), 0);
+    std::string arguments;
+    std::getline(std::ifstream(File(slot, ".json.arguments")), arguments);
+    const std::string gpu = "--gpu|" + std::to_string(slot - 1) + "|";
+    EXPECT_NE(arguments.find(gpu), std::string::npos) << arguments;
+    EXPECT_EQ(arguments.find("--memory-bytes"), std::string::npos) << arguments;
+  }
+  std::string arguments;
+  std::getline(std::ifstream(File(0, ".json.arguments")), arguments);
+  EXPECT_EQ(arguments.find("--gpu"), std::string::npos) << arguments;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(SupervisorTest, NothingToRunIsABadConfiguration) {
+  Start("runs", 0);
+  EXPECT_EQ(Wait(), 64);
 }
 
 TEST_F(SupervisorTest, RestartsAWorkerThatDied) {
