@@ -20,13 +20,16 @@ namespace coxswain::kernels::cuda {
 inline constexpr int kGluThreads = 256;
 inline constexpr int kGluVectors = 2;
 
-// 1 / (1 + e^-x). e^-x is 2^(-x log2 e) rounded, off by (|x| + 4) u relative, u = 2^-24; so the
-// result is off by (|x| + 4) (1 - result) u + 3 u, relative. 0 and 1 at the ends, NaN stays.
-__device__ __forceinline__ float Logistic(float x) {
+// 1 / x to one unit in the last place; 0 for infinity, NaN stays.
+__device__ __forceinline__ float Reciprocal(float x) {
   float reciprocal;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(1.0f + __expf(-x)));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
   return reciprocal;
 }
+
+// 1 / (1 + e^-x). e^-x is 2^(-x log2 e) rounded, off by (|x| + 4) u relative, u = 2^-24; so the
+// result is off by (|x| + 4) (1 - result) u + 3 u, relative. 0 and 1 at the ends, NaN stays.
+__device__ __forceinline__ float Logistic(float x) { return Reciprocal(1.0f + __expf(-x)); }
 
 // `count` vectors of y, `row_vectors` of them to a row; gate_up has 2 row_vectors to a row.
 template <typename V, typename Activation>

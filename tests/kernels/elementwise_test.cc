@@ -114,6 +114,22 @@ TEST(RowGatherTest, ScatterAddOfGatheredRowsDoublesThem) {
              nullptr);
 }
 
+TEST(RowGatherTest, NoRowReadsAsZerosAndReceivesNothing) {
+  const RowGatherSpec spec{.columns = 3};
+  const std::vector<int32_t> index = {-1, 1, -1};
+  const Floats tall = Normal(6, 1);
+  Floats rows(9, std::nanf("")), target = tall;
+  GatherRows(
+      {.spec = spec, .rows = 3, .index = index.data(), .in = tall.data(), .out = rows.data()},
+      nullptr);
+  EXPECT_TRUE(SameBits(rows, {0, 0, 0, tall[3], tall[4], tall[5], 0, 0, 0}));
+  const Floats added(9, 1.0f);
+  ScatterAddRows(
+      {.spec = spec, .rows = 3, .index = index.data(), .in = added.data(), .out = target.data()},
+      nullptr);
+  EXPECT_TRUE(SameBits(target, {tall[0], tall[1], tall[2], tall[3] + 1, tall[4] + 1, tall[5] + 1}));
+}
+
 TEST(AddTest, AddsAlphaTimesX) {
   const Floats x = Normal(101, 1);
   Floats y = Normal(101, 2);

@@ -12,6 +12,7 @@
 #include "tests/reference/adamw.h"
 #include "tests/reference/attention.h"
 #include "tests/reference/cross_entropy.h"
+#include "tests/reference/geglu.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
 #include "tests/reference/rope.h"
@@ -128,6 +129,25 @@ TEST_F(AutogradTest, Swiglu) {
   ExpectEqual(gate.grad(), dgate, "dgate");
   ExpectEqual(up.grad(), dup, "dup");
 }
+
+void CheckGeglu(bool tanh) {
+  const Tensor gate = Leaf({50}), up = Leaf({50}), dy = at::randn({50}, at::kDouble);
+  const Tensor y = at::gelu(gate, tanh ? "tanh" : "none") * up;
+  (y * dy).sum().backward();
+  std::vector<double> got, dgate, dup;
+  for (int64_t i = 0; i < 50; ++i) {
+    got.push_back(Geglu(Data(gate)[i], Data(up)[i], tanh));
+    const auto g = GegluBackward(Data(dy)[i], Data(gate)[i], Data(up)[i], tanh);
+    dgate.push_back(g.gate);
+    dup.push_back(g.up);
+  }
+  ExpectEqual(y, got, "y");
+  ExpectEqual(gate.grad(), dgate, "dgate");
+  ExpectEqual(up.grad(), dup, "dup");
+}
+
+TEST_F(AutogradTest, GegluTanh) { CheckGeglu(true); }
+TEST_F(AutogradTest, GegluErf) { CheckGeglu(false); }
 
 TEST_F(AutogradTest, Lora) {
   const Tensor x = Leaf({6, 7}), a = Leaf({3, 7}), b = Leaf({5, 3});
