@@ -1,18 +1,191 @@
+// Forward of attention over packed documents on mma.sync, and what the flash kernels take.
+//   m, l, O over tiles of keys: m' = max(m, rowmax S), P = exp(S - m'), l' = e^{m - m'} l + rowsum
+//   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l
+// Source: Dao, "FlashAttention-2", 2023, algorithm 1.
+//
+// One block of 4 warps per (tile of 64 rows of a document, query head); a warp owns 16 rows, Q in
+// registers. K and V tiles pass through two stages of swizzled shared memory with cp.async. Only
+// tiles that the mask cuts are masked, by element; a masked probability is exactly 0. Per pair of
+// tiles 4 x 64^2 hd operations and 4 x 64 hd bytes from the L2. Deterministic: a row has one warp
+// and a fixed order of keys that depends on its document alone.
 #include "kernels/cuda/flash_attention.h"
 
-#include <stdexcept>
+#include "kernels/cuda/flash_params.cuh"
 
 namespace coxswain::kernels::cuda {
+namespace {
 
-bool FlashAttentionSupports(const AttentionSpec& spec) { return false; }
-int64_t FlashAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens) {
-  return 0;
+constexpr int kColumns = kFlashTile / 8;
+
+template <int kDim>
+struct ForwardState {
+  uint32_t q[kDim / 16][4];
+  float out[kDim / 8][4];
+  float maximum[2], total[2];  // of rows g and g + 8; total of this lane's columns
+};
+
+// Scores of the warp's rows against a tile of keys -> unnormalised probabilities; rescales what has
+// been summed so far. first_row is the warp's.
+template <int kDim>
+__device__ __forceinline__ void OnlineSoftmax(const FlashParams& p, int first_row, int first_key,
+                                              bool masked, float (&s)[kColumns][4],
+                                              ForwardState<kDim>* state) {
+  if (p.softcap != 0.0f) {
+    const float inverse = p.scale / p.softcap;
+    ForEachElement<kColumns>(
+        [&](int n, int i, int, int) { s[n][i] = p.softcap * Tanh(s[n][i] * inverse); });
+  }
+  if (masked) {
+    ForEachElement<kColumns>([&](int n, int i, int row, int column) {
+      if (!p.Visible(first_row + row, first_key + column)) s[n][i] = -INFINITY;
+    });
+  }
+  const float factor = p.Log2Factor();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      largest = fmaxf(largest, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+    }
+    const float maximum = fmaxf(state->maximum[half], QuadMax(largest));
+    // A row that has seen no key yet keeps -infinity, which must not meet itself in a difference.
+    const float shift = maximum == -INFINITY ? 0.0f : maximum * factor;
+    const float shrink = Exp2(state->maximum[half] * factor - shift);
+    state->maximum[half] = maximum;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        s[n][i] = Exp2(s[n][i] * factor - shift);
+        sum += s[n][i];
+      }
+    }
+    state->total[half] = state->total[half] * shrink + sum;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      state->out[n][2 * half] *= shrink;
+      state->out[n][2 * half + 1] *= shrink;
+    }
+  }
 }
+
+template <int kDim>
+__device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const DocumentTile& tile,
+                                                  int g, int first_key, uint32_t stage) {
+  const int rows = tile.end - first_key;
+  LoadTile<kDim>(stage, p.qkv + p.k(first_key, g), p.row(), rows, p.dim);
+  LoadTile<kDim>(stage + kTileBytes<kDim>, p.qkv + p.v(first_key, g), p.row(), rows, p.dim);
+}
+
+// Shared memory is free again for the block when it returns.
+template <int kDim>
+__device__ __forceinline__ void ForwardTile(const FlashParams& p, const DocumentTile& tile, int h,
+                                            char* memory, bf16* out, float* lse) {
+  const int lane = threadIdx.x % kWarp, warp_row = WarpOfBlock() * 16;
+  const int g = h / p.group();
+  const uint32_t stages = SharedAddress(memory);
+  constexpr uint32_t kStage = 2 * kTileBytes<kDim>;
+  int key = p.FirstKey(tile);
+  LoadTile<kDim>(stages + kStage, p.qkv + p.q(tile.first, h), p.row(), tile.end - tile.first,
+                 p.dim);
+  CommitCopies();
+  LoadKeysAndValues<kDim>(p, tile, g, key, stages);
+  CommitCopies();
+  WaitCopies<1>();
+  __syncthreads();
+  ForwardState<kDim> state;
+#pragma unroll
+  for (int k = 0; k < kDim / 16; ++k) LoadLeft<kDim>(state.q[k], stages + kStage, warp_row, k);
+  Zero(state.out);
+  state.maximum[0] = state.maximum[1] = -INFINITY;
+  state.total[0] = state.total[1] = 0.0f;
+  for (uint32_t stage = 0; key <= tile.first; key += kFlashTile, stage ^= kStage) {
+    WaitCopies<0>();
+    __syncthreads();  // this stage is there, and nobody reads the other one any more
+    if (key + kFlashTile <= tile.first) {
+      LoadKeysAndValues<kDim>(p, tile, g, key + kFlashTile, stages + (stage ^ kStage));
+      CommitCopies();
+    }
+    float s[kColumns][4];
+    Zero(s);
+    MultiplyByRows<kDim>(
+        s,
+        [&](int k, uint32_t(&a)[4]) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) a[i] = state.q[k][i];
+        },
+        stages + stage, 0);
+    OnlineSoftmax<kDim>(p, tile.first + warp_row, key, !p.AllVisible(tile.first, key), s, &state);
+    MultiplyByTile<kDim>(state.out, s, stages + stage + kTileBytes<kDim>, 0);
+  }
+  float scale[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float total = QuadSum(state.total[half]);
+    scale[half] = 1.0f / total;
+    const int row = tile.first + warp_row + lane / 4 + half * 8;
+    if (lane % 4 == 0 && row < tile.end) {
+      lse[int64_t{h} * p.tokens + row] =
+          state.maximum[half] * (p.Log2Factor() / kLog2E) + logf(total);
+    }
+  }
+  __syncthreads();
+  StoreRows<kDim>(state.out, scale, memory, out + p.o(tile.first, h), p.out_row(),
+                  tile.end - tile.first, p.dim);
+  __syncthreads();
+}
+
+template <int kDim>
+__global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
+    FlashForward(FlashParams p, bf16* out, float* lse) {
+  extern __shared__ __align__(128) char memory[];
+  const int h = static_cast<int>(blockIdx.x) % p.heads;
+  for (int slot = static_cast<int>(blockIdx.x) / p.heads; slot < p.slots;
+       slot += static_cast<int>(gridDim.x) / p.heads) {
+    const DocumentTile tile = TileOfSlot(p.cu_seqlens, p.documents, slot, true);
+    if (tile.begin == p.tokens) return;
+    if (tile.first < tile.end) ForwardTile<kDim>(p, tile, h, memory, out, lse);
+  }
+}
+
+}  // namespace
+
+bool FlashAttentionSupports(const AttentionSpec& spec) {
+  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 128 &&
+         spec.scale > 0.0f;
+}
+
 void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
-  throw std::invalid_argument("FlashAttentionForward: not in this build");
+  RequireFlashAligned(args.qkv, "qkv");
+  RequireFlashAligned(args.out, "out");
+  const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
+  ForFlashDim(args.spec.head_dim, [&](auto dim) {
+    LaunchFlash(FlashForward<dim.value>, FlashBlocks(p, p.heads), 4 * kTileBytes<dim.value>, stream,
+                p, static_cast<bf16*>(args.out), args.lse);
+  });
+  CheckLaunch("AttentionForward");
 }
+
+int64_t FlashAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens) {
+  return static_cast<int64_t>(sizeof(float)) * spec.num_heads * tokens;
+}
+
 void FlashAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
-  throw std::invalid_argument("FlashAttentionBackward: not in this build");
+  RequireFlashAligned(args.qkv, "qkv");
+  RequireFlashAligned(args.out, "out");
+  RequireFlashAligned(args.dout, "dout");
+  RequireFlashAligned(args.dqkv, "dqkv");
+  FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
+  p.out = static_cast<const bf16*>(args.out);
+  p.dout = static_cast<const bf16*>(args.dout);
+  p.lse = args.lse;
+  float* delta = static_cast<float*>(args.workspace.data);
+  bf16* dqkv = static_cast<bf16*>(args.dqkv);
+  LaunchFlashQueryGradient(p, delta, dqkv, stream);
+  LaunchFlashKeyGradient(p, delta, dqkv, stream);
+  CheckLaunch("AttentionBackward");
 }
 
 }  // namespace coxswain::kernels::cuda
