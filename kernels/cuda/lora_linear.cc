@@ -1,7 +1,10 @@
-// Products of rank g r. The dropped copy of x is made whole in the workspace, in both directions;
-// in backward its place is then taken by g A, which is dropped on its way into dx.
+// Products of rank g r: those that reduce a wide matrix to it by passes of low_rank.cu where they
+// take the operands, the others and the rest by the library. The dropped copy of x is made whole in
+// the workspace, in both directions; in backward its place is then taken by g A, which is dropped
+// on its way into dx.
 #include "kernels/lora_linear.h"
 
+#include "kernels/cuda/low_rank.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/gemm.h"
 
@@ -195,7 +198,7 @@ void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
   if (args.rows == 0) return;
   const void* x = DroppedInput(spec, {.mask = args.mask, .rows = args.rows, .x = args.x},
                                Behind(args.workspace, 0), stream);
-  ProjectDown(args, x, stream);
+  if (!cuda::LowRankProjection(args, x, stream)) ProjectDown(args, x, stream);
   for (int64_t j = 0; j < spec.members; ++j) ProjectUp(args, j, stream);
 }
 
@@ -208,10 +211,12 @@ void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
   if (args.rows == 0) return;
   void* g = Behind(args.workspace, 0);
   void* scratch = Behind(args.workspace, GradientBytes(spec, args.rows));
-  for (int64_t j = 0; j < spec.members; ++j) MemberGradients(args, j, g, stream);
+  if (!cuda::LowRankMemberGradients(args, g, stream)) {
+    for (int64_t j = 0; j < spec.members; ++j) MemberGradients(args, j, g, stream);
+  }
   const void* x =
       DroppedInput(spec, {.mask = args.mask, .rows = args.rows, .x = args.x}, scratch, stream);
-  GradientOfA(args, g, x, stream);
+  if (!cuda::LowRankGradientOfA(args, g, x, stream)) GradientOfA(args, g, x, stream);
   if (args.dx != nullptr) GradientOfX(args, g, scratch, stream);
 }
 
