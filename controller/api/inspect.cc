@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/model/flops.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::api {
@@ -15,7 +16,10 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
  public:
   Inspector(Context* context, std::string job, int64_t interval_ms,
             std::shared_ptr<Sink<v1::InspectResponse>> sink)
-      : context_(context), job_(std::move(job)), interval_ms_(interval_ms), sink_(std::move(sink)) {}
+      : context_(context),
+        job_(std::move(job)),
+        interval_ms_(interval_ms),
+        sink_(std::move(sink)) {}
 
   void Refresh() {
     if (!sink_->open()) return;
@@ -31,6 +35,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
     response_.set_grad_norm((*job)->job().progress().grad_norm());
     const driver::Gang* gang = (*job)->gang();
     outstanding_ = gang == nullptr ? 0 : gang->world_size();
+    flops_per_token_ = gang == nullptr ? 0 : gang->flops_per_token;
     if (outstanding_ == 0) {
       Deliver();
       return;
@@ -44,7 +49,8 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
     for (int rank = 0; rank < gang->world_size(); ++rank) {
       context_->deps.transport->Inspect(
           gang->ranks[rank].target, kAskTimeout,
-          [self = shared_from_this(), rank](const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
+          [self = shared_from_this(),
+           rank](const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
             self->Fill(rank, answer);
           });
     }
@@ -63,6 +69,9 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
       status->set_targets(answer->last_targets());
       status->set_tokens(answer->last_tokens());
       status->set_tokens_per_second(answer->tokens_per_second());
+      status->set_mfu(
+          model::ModelFlopsUtilisation(flops_per_token_, answer->tokens_per_second(),
+                                       model::PeakBfloat16Flops(answer->device_name())));
       *status->mutable_seconds() = answer->seconds();
       *status->mutable_bin_ids() = answer->last_bin_ids();
     } else {
@@ -88,6 +97,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
   const std::shared_ptr<Sink<v1::InspectResponse>> sink_;
   v1::InspectResponse response_;
   int outstanding_ = 0;
+  double flops_per_token_ = 0;  // of the gang's plan
 };
 
 }  // namespace

@@ -74,6 +74,18 @@ std::string HeldOutText(const v1::Job& job) {
   return text + "\n";
 }
 
+// "   MFU 41.2 %" over the ranks whose device's peak is known.
+std::string MeanMfu(const v1::InspectResponse& ranks) {
+  double sum = 0;
+  int known = 0;
+  for (const v1::RankStatus& rank : ranks.ranks()) {
+    if (rank.mfu() <= 0) continue;
+    sum += rank.mfu();
+    ++known;
+  }
+  return known == 0 ? "" : fmt::format("   MFU {:.1f} %", 100 * sum / known);
+}
+
 }  // namespace
 
 uint64_t Allocated(const v1::MemoryBytes& memory) {
@@ -148,6 +160,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
     text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step() + 1,
                         ranks.loss(), ranks.grad_norm());
   }
+  text += MeanMfu(ranks);
   std::vector<std::string> header = {"RANK",    "WORKER",    "HOST",     "DEVICE",  "BUILD",
                                      "STATE",   "ALLOCATED", "RESIDENT", "STEP",    "LOSS-SUM",
                                      "TARGETS", "TOKENS",    "TOKENS/S", "FORWARD", "BACKWARD",

@@ -16,7 +16,7 @@ class CheckpointTensors {
   // Maps every rank-*.safetensors of `directory`. NotFound when there is none.
   static absl::StatusOr<CheckpointTensors> Open(const std::string& directory);
 
-  // The fp32 master of parameter `name`; null when no rank's shard holds it.
+  // The master of parameter `name`, float32 or bfloat16 as it was trained; null when no rank's shard holds it.
   const TensorInfo* Find(const std::string& name) const;
   const std::string& directory() const { return directory_; }
 

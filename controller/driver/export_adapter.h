@@ -15,7 +15,7 @@ namespace coxswain::driver {
 // that every PEFT since 0.5 reads. Source: peft LoraConfig and save_pretrained.
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan);
 
-// adapter_model.safetensors (fp32) and adapter_config.json into the existing `directory`.
+// adapter_model.safetensors (float32) and adapter_config.json into the existing `directory`.
 absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
                           const CheckpointTensors& checkpoint, const std::string& directory);
 

@@ -13,7 +13,8 @@ namespace coxswain::driver {
 
 // config.json (the source's bytes, or with the new dtype in the source's dialect) and
 // model.safetensors, or shards of at most job.export_max_shard_bytes with their index, into the
-// existing `directory`. A trained tensor comes from the checkpoint, a frozen one from the base;
+// existing `directory`. A trained tensor comes from the checkpoint (float32 or bfloat16), a frozen
+// one from the base;
 // with an adapter each adapted weight becomes W + scale * B A, computed in float32 and cast once.
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory);

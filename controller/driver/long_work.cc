@@ -52,6 +52,7 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   plan.memory.set_activations(estimate.activations);
   plan.memory.set_workspace(estimate.workspace);
   plan.memory.set_peak(estimate.total_bytes);
+  plan.memory.set_host(estimate.host);
   return plan;
 }
 

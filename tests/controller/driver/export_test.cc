@@ -70,17 +70,18 @@ class ExportTest : public ::testing::Test {
   }
 
   // Splits the tensors that `value` fills over two ranks' shards.
-  void WriteCheckpoint(const std::function<void(const plan::Parameter&, float*)>& value) {
+  void WriteCheckpoint(const std::function<void(const plan::Parameter&, float*)>& value,
+                       DType dtype = DType::kF32) {
     std::vector<TensorSource> shards[2];
     int next = 0;
     for (const plan::Parameter& parameter : request_.plan.parameters) {
       if (!parameter.trainable()) continue;
       std::vector<int64_t> shape = {parameter.rows};
       if (parameter.cols > 1) shape.push_back(parameter.cols);
-      shards[next++ % 2].push_back({parameter.name, DType::kF32, shape, [&](uint8_t* out) {
+      shards[next++ % 2].push_back({parameter.name, dtype, shape, [&, dtype](uint8_t* out) {
                                       std::vector<float> values(parameter.elements());
                                       value(parameter, values.data());
-                                      std::memcpy(out, values.data(), values.size() * 4);
+                                      Store(values, dtype, out);
                                       return absl::OkStatus();
                                     }});
     }
@@ -88,6 +89,17 @@ class ExportTest : public ::testing::Test {
       auto written = WriteSafetensors(
           request_.checkpoint_dir + "/rank-" + std::to_string(rank) + ".safetensors", shards[rank]);
       ASSERT_TRUE(written.ok()) << written.status();
+    }
+  }
+
+  static void Store(const std::vector<float>& values, DType dtype, uint8_t* out) {
+    if (dtype == DType::kF32) {
+      std::memcpy(out, values.data(), values.size() * 4);
+      return;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint16_t bits = FloatToBf16(values[i]);
+      std::memcpy(out + 2 * i, &bits, 2);
     }
   }
 
@@ -167,6 +179,34 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
     EXPECT_EQ(written->dtype, DType::kBF16) << tensor.name;
     const bool frozen = tensor.name == "model.embed_tokens.weight";
     EXPECT_EQ(std::memcmp(written->data, tensor.data, tensor.bytes) == 0, frozen) << tensor.name;
+  }
+}
+
+// Weights that were rounded stochastically are their own masters.
+TEST_F(ExportTest, TakesBfloat16Masters) {
+  UseModel("deploy/quickstart/model");
+  TrainGroup([](const plan::Parameter&) { return true; });
+  const auto value = [](int64_t i) { return 0.5f + static_cast<float>(i % 97) / 128.0f; };
+  WriteCheckpoint(
+      [&](const plan::Parameter& p, float* out) {
+        for (int64_t i = 0; i < p.elements(); ++i) out[i] = value(i);
+      },
+      DType::kBF16);
+  for (const char* dtype : {"source", "float32"}) {
+    request_.job.export_dtype = dtype;
+    const auto result = ExportArtifacts(request_);
+    ASSERT_TRUE(result.ok()) << result.status();
+    auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (const TensorInfo& tensor : (*file)->tensors()) {
+      EXPECT_EQ(tensor.dtype, std::string(dtype) == "source" ? DType::kBF16 : DType::kF32);
+      std::vector<float> values(static_cast<size_t>(tensor.elements()));
+      ASSERT_TRUE(CopyAsFloat(tensor, values.data()).ok());
+      for (size_t i = 0; i < values.size(); i += 31) {
+        ASSERT_EQ(values[i], Bf16ToFloat(FloatToBf16(value(static_cast<int64_t>(i)))))
+            << tensor.name << " " << i;
+      }
+    }
   }
 }
 
