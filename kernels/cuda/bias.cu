@@ -24,22 +24,6 @@ constexpr int64_t kMaxChunks = 1024;
 
 int64_t ChunkRows(int64_t rows) { return std::max(kChunkRows, cuda::CeilDiv(rows, kMaxChunks)); }
 
-// The sums of the threads with this lane over the warps, in warp order, in the threads of warp 0.
-template <int N>
-__device__ __forceinline__ void SumOverWarps(float (&sums)[N],
-                                             float (&shared)[kWarps][cuda::kWarp * N]) {
-  const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
-#pragma unroll
-  for (int i = 0; i < N; ++i) shared[warp][i * cuda::kWarp + lane] = sums[i];
-  __syncthreads();
-  if (warp != 0) return;
-#pragma unroll
-  for (int w = 1; w < kWarps; ++w) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[i] += shared[w][i * cuda::kWarp + lane];
-  }
-}
-
 // partial[chunk, j] = sum of the rows of the chunk. Block (x, y): strip x, chunk y.
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
@@ -65,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < V::kSize; ++i) sums[i] += x.value[i];
     }
   }
-  SumOverWarps(sums, shared);
+  cuda::SumOverWarps(sums, shared);
   if (warp != 0 || column >= columns) return;
 #pragma unroll
   for (int i = 0; i < V::kSize; ++i) partial[blockIdx.y * columns + column + i] = sums[i];
@@ -85,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
       sums[0] += partial[chunk * columns + column];
     }
   }
-  SumOverWarps(sums, shared);
+  cuda::SumOverWarps(sums, shared);
   if (warp != 0 || column >= columns) return;
   dbias[column] = cuda::FromFloat<G>(cuda::ToFloat(dbias[column]) + sums[0]);
 }

@@ -37,6 +37,22 @@ __device__ __forceinline__ T BlockSum(T x, T* shared) {
   return total;
 }
 
+// The sums of the threads with this lane over the block's warps, in warp order, in the threads of
+// warp 0. `shared` may not be used again without a barrier.
+template <int kWarps, int N>
+__device__ __forceinline__ void SumOverWarps(float (&sums)[N], float (&shared)[kWarps][kWarp * N]) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+#pragma unroll
+  for (int i = 0; i < N; ++i) shared[warp][i * kWarp + lane] = sums[i];
+  __syncthreads();
+  if (warp != 0) return;
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[i] += shared[w][i * kWarp + lane];
+  }
+}
+
 }  // namespace coxswain::kernels::cuda
 
 #endif  // COXSWAIN_KERNELS_CUDA_REDUCE_CUH_

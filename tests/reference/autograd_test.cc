@@ -12,6 +12,7 @@
 #include "tests/reference/adamw.h"
 #include "tests/reference/attention.h"
 #include "tests/reference/cross_entropy.h"
+#include "tests/reference/dora.h"
 #include "tests/reference/geglu.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
@@ -163,6 +164,29 @@ TEST_F(AutogradTest, Lora) {
   ExpectEqual(a.grad(), da, "da");
   ExpectEqual(b.grad(), db, "db");
   ExpectEqual(x.grad(), dx, "dx");
+}
+
+// As peft's DoraLinearLayer without dropout: the norm is detached.
+TEST_F(AutogradTest, Dora) {
+  const Tensor x = at::randn({6, 7}, at::kDouble), w = at::randn({5, 7}, at::kDouble);
+  const Tensor a = at::randn({3, 7}, at::kDouble), b = at::randn({5, 3}, at::kDouble);
+  const Tensor m = Leaf({5}), bias = at::randn({5}, at::kDouble);
+  const Tensor dy = at::randn({6, 5}, at::kDouble);
+  const Tensor norms = (w + at::mm(b, a) * 1.7).norm(2, 1);
+  Tensor u = at::mm(x, w.t()) + at::mm(at::mm(x, a.t()), b.t()) * 1.7;
+  u = u.detach().set_requires_grad(true);
+  const Tensor y = u * (m / norms) + bias;
+  (y * dy).sum().backward();
+  const DoraProblem<double> p{6, 7, 3, 5, 1.7, Data(x), Data(w), Data(a), Data(b), Data(m)};
+  const std::vector<double> got_norms = DoraNorms(p), got_u = DoraUnscaled(p);
+  std::vector<double> got(30), du(30), dm(5, 0.0);
+  DoraForward(p, got_u.data(), got_norms.data(), Data(bias), got.data());
+  DoraBackward(p, got_u.data(), got_norms.data(), Data(dy), du.data(), dm.data());
+  ExpectEqual(norms, got_norms, "norms");
+  ExpectEqual(u, got_u, "u");
+  ExpectEqual(y, got, "y");
+  ExpectEqual(u.grad(), du, "du");
+  ExpectEqual(m.grad(), dm, "dm");
 }
 
 void CheckCrossEntropy(const CrossEntropyOptions<double>& options) {
