@@ -2,12 +2,13 @@
 // answers parsed, joined and committed) against workers that answer at once, in the same process
 // and without a network. Time per worker-step = CPU time / (steps x workers).
 //
-//   build/cpu/bench/dispatch_bench
+//   build/cpu/bench/dispatch_bench     from the repository root; writes bench/results/dispatch.json
 #include <benchmark/benchmark.h>
 #include <prometheus/registry.h>
 
 #include <memory>
 
+#include "bench/google_main.h"
 #include "common/logging.h"
 #include "controller/driver/step_run.h"
 #include "controller/store/memory_store.h"
@@ -127,4 +128,6 @@ BENCHMARK(Dispatch)
 }  // namespace
 }  // namespace coxswain
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return coxswain::bench::GoogleMain(argc, argv, "bench/results/dispatch.json");
+}

@@ -5,13 +5,13 @@
 //
 // Input: alpaca_random_9k of ../shared (env COXSWAIN_SHARED) repeated to 52,000 documents, Qwen2.5
 // tokens, prompt_style alpaca, capacity 2,048. Each run packs another pass (another shuffle);
-// tokenising is not timed. Prints median and p90 and writes bench/results/packing.json.
+// tokenising is not timed. Prints median and p90 and writes
+// bench/results/packing.json.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -20,6 +20,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/report.h"
 #include "common/status_macros.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/packing.h"
@@ -121,7 +122,7 @@ absl::Status Run() {
       results["strategies"].push_back(std::move(measured));
     }
   }
-  std::ofstream("bench/results/packing.json") << results.dump(1) << "\n";
+  bench::WriteResults("bench/results/packing.json", std::move(results));
   return absl::OkStatus();
 }
 

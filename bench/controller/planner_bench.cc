@@ -1,8 +1,10 @@
 // Time to plan: recipe of 52,000 documents and plan of a 7B model. No weights are read.
+// Writes bench/results/planner.json.
 #include <filesystem>
 
 #include <benchmark/benchmark.h>
 
+#include "bench/google_main.h"
 #include "controller/data/token_store_writer.h"
 #include "controller/planner/planner.h"
 
@@ -81,4 +83,6 @@ BENCHMARK(BM_ParsePlan)->Unit(benchmark::kMillisecond);
 }  // namespace
 }  // namespace coxswain::planner
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return coxswain::bench::GoogleMain(argc, argv, "bench/results/planner.json");
+}

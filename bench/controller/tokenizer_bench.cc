@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/report.h"
 #include "controller/data/tokenizer/gzip_file.h"
 #include "controller/data/tokenizer/tokenizer.h"
 
@@ -134,10 +134,6 @@ print(sorted(rates)[2])
   return answer.empty() ? -1.0 : std::atof(answer.c_str());
 }
 
-std::string CpuName() {
-  return ReadCommand("sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -155,14 +151,12 @@ int main(int argc, char** argv) {
   nlohmann::json result = {
       {"bench", "tokenizer"},
       {"command", "build/cpu/bench/tokenizer_bench"},
-      {"commit", ReadCommand("git rev-parse --short HEAD 2>/dev/null")},
-      {"machine", CpuName() + ", " + std::to_string(cores) + " threads"},
       {"setting", "tiny_shakespeare + wiki_demo, documents of 2,000 characters, " +
                       std::filesystem::path(directory).filename().string() +
                       " tokenizer, caches cold, ids only"},
       {"load_average", ReadCommand("cut -d\" \" -f1 /proc/loadavg")},
       {"documents", documents.size()}};
-  std::printf("%s\n%s\n", result["machine"].get<std::string>().c_str(),
+  std::printf("%s\n%s\n", coxswain::bench::Machine().c_str(),
               result["setting"].get<std::string>().c_str());
   for (const int threads : {1, cores}) {
     const Rates rates = Measure(directory, documents, threads);
@@ -185,7 +179,6 @@ int main(int argc, char** argv) {
   } else {
     std::printf("Hugging Face tokenizers: skipped, python3 cannot import it\n");
   }
-  std::filesystem::create_directories("bench/results");
-  std::ofstream("bench/results/tokenizer.json") << result.dump(2) << "\n";
+  coxswain::bench::WriteResults("bench/results/tokenizer.json", std::move(result));
   return 0;
 }

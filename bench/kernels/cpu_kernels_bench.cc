@@ -1,5 +1,5 @@
 // Time of every CPU op at the shapes of two models, against what this machine can do.
-//   bench/cpu_kernels_bench [--threads N] [--json FILE]
+//   bench/cpu_kernels_bench [--threads N] [--json FILE]     default bench/results/cpu_kernels.json
 // Best, median and 90th percentile of at least 15 runs and 0.2 s; speeds are those of the best run,
 // which other load on the machine disturbs least. Bytes are the minimal traffic of the op (each
 // input read once, each output written once, read-modify-write counted twice), FLOPs those of its
@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/report.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/bias.h"
@@ -426,7 +426,7 @@ void BenchOptimizer(const Model& m, Table* table) {
 
 int Main(int argc, char** argv) {
   int threads = 1;
-  std::string json_path;
+  std::string json_path = "bench/results/cpu_kernels.json";
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     if (flag == "--threads") threads = std::stoi(argv[i + 1]);
@@ -443,7 +443,7 @@ int Main(int argc, char** argv) {
     }
   }
   BenchOptimizer(kModels[0], &table);
-  if (!json_path.empty()) std::ofstream(json_path) << table.json().dump(1) << "\n";
+  coxswain::bench::WriteResults(json_path, table.json());
   return 0;
 }
 

@@ -19,7 +19,7 @@ constexpr int64_t kPattern = int64_t{4} << 20;         // elements of the random
 constexpr int kMaxSets = 16, kMaxLaunches = 64;
 constexpr double kGraphSeconds = 5e-4;  // of one replay: an event costs a microsecond
 constexpr int kWarmUp = 20, kSamples = 50, kFewestSamples = 10;
-constexpr double kRowSeconds = 0.5;  // samples are fewer where 50 would take longer
+constexpr double kRowSeconds = 0.25;  // samples are fewer where 50 would take longer
 
 // The random values that every buffer repeats, on the device.
 const void* Pattern(DType dtype) {

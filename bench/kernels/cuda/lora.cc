@@ -1,5 +1,6 @@
 // LoRA of each projection of a block, rank 16: what the adapters cost beside the base products.
 #include "bench/kernels/cuda/harness.h"
+#include "kernels/gemm.h"
 #include "kernels/lora_linear.h"
 
 namespace coxswain::kernels::bench {
@@ -96,7 +97,9 @@ void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
 
 }  // namespace
 
+// Adapters are products of the library too: tuned, as the engine has them.
 void BenchLora(Bench* bench) {
+  SetGemmTuning(true);
   for (const Shape& m : kShapes) {
     for (const Projection& p : Projections(m)) {
       BenchForward(bench, m, p, /*accumulate=*/true);
@@ -104,6 +107,7 @@ void BenchLora(Bench* bench) {
       BenchBackward(bench, m, p);
     }
   }
+  SetGemmTuning(false);
 }
 
 }  // namespace coxswain::kernels::bench

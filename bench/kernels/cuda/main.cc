@@ -8,11 +8,13 @@
 
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "bench/kernels/cuda/harness.h"
 #include "bench/report.h"
 #include "common/build_info.h"
+#include "kernels/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {
@@ -28,12 +30,14 @@ nlohmann::json Versions() {
   return {{"cuda_driver", Version(driver)}, {"cuda_runtime", Version(runtime)}};
 }
 
-void BenchAll(Bench* bench) {
+// The result file is written after each family: a run that is cut short keeps what it has.
+void BenchAll(Bench* bench, const std::function<void()>& save) {
   bench->MeasureCopy();
   for (auto* family :
        {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
         BenchLoss, BenchRows, BenchElementwise, BenchAttention, BenchLora, BenchGemm}) {
     family(bench);
+    save();
   }
 }
 
@@ -55,14 +59,17 @@ int Main(int argc, char** argv) {
   std::printf("%-44s %-22s %10s %10s %9s %9s %8s %8s of\n", "op", "extents", "median us", "p90 us",
               "MB", "GB/s", "TFLOP/s", "");
   Bench bench(stream, only);
-  BenchAll(&bench);
-  nlohmann::json results = bench.results();
-  results["device"] = DeviceFingerprint();
-  results["versions"] = versions;
-  results["gpu_before"] = before;
-  results["gpu_after"] = coxswain::bench::GpuState();
-  std::printf("after: %s\n", coxswain::bench::GpuStateText(results["gpu_after"]).c_str());
-  if (!json_path.empty()) coxswain::bench::WriteResults(json_path, std::move(results));
+  BenchAll(&bench, [&] {
+    if (json_path.empty()) return;
+    nlohmann::json results = bench.results();
+    results["device"] = DeviceFingerprint();
+    results["versions"] = versions;
+    results["gpu_before"] = before;
+    results["gpu_after"] = coxswain::bench::GpuState();
+    results["gemm_table"] = nlohmann::json::parse(GemmTable(), nullptr, false);
+    coxswain::bench::WriteResults(json_path, std::move(results));
+  });
+  std::printf("after: %s\n", coxswain::bench::GpuStateText(coxswain::bench::GpuState()).c_str());
   DestroyStream(stream);
   return 0;
 }

@@ -13,6 +13,7 @@
 #include <gloo/rendezvous/hash_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include "bench/google_main.h"
 #include "tests/worker/comm/in_process_rendezvous.h"
 #include "worker/comm/collectives.h"
 
@@ -89,4 +90,6 @@ BENCHMARK(GlooRing)->Apply(Sizes);
 }  // namespace
 }  // namespace coxswain::comm
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  return coxswain::bench::GoogleMain(argc, argv, "bench/results/all_reduce.json");
+}

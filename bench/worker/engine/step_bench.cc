@@ -221,6 +221,7 @@ Json Facts(const Row& row, const Prepared& prepared, const Measured& measured,
                     {"max_documents_per_bin", plan.max_documents_per_bin},
                     {"attention_deterministic", plan.attention_deterministic},
                     {"attention_workspace_bytes", plan.attention_workspace_bytes}};
+  json["choices"] = engine.choices();
   json["fingerprint"] = engine.fingerprint();
   json["on_device"] = plan.device == "cuda";
   return json;
@@ -249,6 +250,7 @@ void PrintRow(const Json& r) {
               r["on_device"].get<bool>() ? "" : ", of the whole process");
   std::printf("  dtypes      %s\n  layout      %s\n", r["dtypes"].dump().c_str(),
               r["layout"].dump().c_str());
+  std::printf("  choices     %s\n", r["choices"].get<std::string>().c_str());
   for (const char* when : {"gpu_before", "gpu_under_load", "gpu_after"}) {
     if (!r[when].is_null()) std::printf("  %-11s %s\n", when + 4, GpuStateText(r[when]).c_str());
   }

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""A row of step_bench by transformers and torch on the same GPU: the peer to alternate with.
+
+  bench/peer_step.py ROW [--plain] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
+                     [--seconds S] [--json FILE]
+
+ROW as in bench/worker/engine/step_rows.cc: 0.5b_full_1024, 0.5b_full_2048, 1.5b_full_1024, 7b_full_1024,
+0.5b_lora_1024, 7b_lora_1024. Same shapes, random weights, random tokens, every target valid, clip 1.0, fused
+AdamW, no dropout, no recomputation; torch.compile of model and loss unless --plain; attention by torch's SDPA.
+mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
+float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
+steps; prints tokens/s, peak GiB, loss, and one JSON line. Needs one GPU, torch and transformers; peft for LoRA.
+"""
+import argparse, json, math, os, statistics, subprocess, time
+
+import torch
+import transformers
+
+SHAPES = {  # vocabulary, hidden, intermediate, layers, heads, kv heads, tied
+    '0.5b': (151936, 896, 4864, 24, 14, 2, True),
+    '1.5b': (151936, 1536, 8960, 28, 12, 2, True),
+    '7b': (152064, 3584, 18944, 28, 28, 4, False),
+}
+ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
+    '0.5b_full_1024': (32, 1024, 4, 0),
+    '0.5b_full_2048': (16, 2048, 4, 0),
+    '1.5b_full_1024': (32, 1024, 4, 0),
+    '7b_full_1024': (4, 1024, 16, 0),
+    '0.5b_lora_1024': (32, 1024, 1, 16),
+    '7b_lora_1024': (8, 1024, 1, 16),
+}
+
+
+def make_model(size, lora_rank, dtype):
+    vocab, hidden, intermediate, layers, heads, kv_heads, tied = SHAPES[size]
+    config = transformers.Qwen2Config(
+        vocab_size=vocab, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=kv_heads, tie_word_embeddings=tied, rms_norm_eps=1e-6,
+        rope_theta=1e6, max_position_embeddings=32768, use_cache=False, use_sliding_window=False)
+    with torch.device('cuda'):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa')
+    model = model.to(dtype)
+    if lora_rank:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(
+            r=lora_rank, lora_alpha=2 * lora_rank, target_modules='all-linear', task_type='CAUSAL_LM'))
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.data = parameter.data.float()
+    return model.train()
+
+
+def gpu_state():
+    query = 'clocks.sm,power.draw,temperature.gpu'
+    try:
+        out = subprocess.run(['nvidia-smi', '--id=0', f'--query-gpu={query}', '--format=csv,noheader'],
+                             capture_output=True, text=True, timeout=10, check=True)
+        return out.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return 'no nvidia-smi'
+
+
+class Trainer:
+    """One optimizer step of the row per call."""
+
+    def __init__(self, row, args):
+        self.batch, self.length, self.micro_steps, lora_rank = ROWS[row]
+        self.split = args.split
+        size = row.split('_')[0]
+        self.vocab = SHAPES[size][0]
+        self.mixed = args.precision == 'mixed'
+        frozen = lora_rank > 0
+        model = make_model(size, lora_rank, torch.float32 if self.mixed and not frozen else torch.bfloat16)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4 if frozen else 2e-5, weight_decay=0.01, fused=True)
+        autocast = self.mixed or frozen
+
+        def loss_of(ids):
+            with torch.autocast('cuda', dtype=torch.bfloat16, enabled=autocast):
+                return model(input_ids=ids, labels=ids).loss
+
+        self.loss_of = loss_of if args.plain else torch.compile(loss_of)
+        self.random = torch.Generator(device='cuda').manual_seed(1)
+
+    def tokens(self):
+        return self.batch * self.length * self.micro_steps
+
+    def step(self):
+        micro_steps = self.micro_steps * self.split
+        loss_sum = torch.zeros((), device='cuda')
+        for _ in range(micro_steps):
+            ids = torch.randint(self.vocab, (self.batch // self.split, self.length), device='cuda',
+                                generator=self.random)
+            loss = self.loss_of(ids) / micro_steps
+            loss.backward()
+            loss_sum += loss.detach()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        return loss_sum, norm
+
+
+def measure(trainer, args):
+    """Seconds of each timed step, first and last loss, last norm."""
+    began = time.monotonic()
+    first = None
+    for count in range(max(args.warmup, 2)):
+        loss, norm = trainer.step()
+        first = loss.item() if first is None else first
+        if args.seconds and count >= 2 and time.monotonic() - began > args.seconds:
+            break
+    torch.cuda.synchronize()
+    events = [torch.cuda.Event(enable_timing=True)]
+    events[0].record()
+    began = time.monotonic()
+    while len(events) <= args.steps and not (args.seconds and len(events) > 3 and time.monotonic() - began > args.seconds):
+        loss, norm = trainer.step()
+        events.append(torch.cuda.Event(enable_timing=True))
+        events[-1].record()
+        events[-1].synchronize()
+    seconds = [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
+    return seconds, first, loss.item(), norm.item()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('row', choices=ROWS)
+    parser.add_argument('--plain', action='store_true', help='no torch.compile')
+    parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
+    parser.add_argument('--split', type=int, default=1)
+    parser.add_argument('--steps', type=int, default=100)
+    parser.add_argument('--warmup', type=int, default=20)
+    parser.add_argument('--seconds', type=float, default=0)
+    parser.add_argument('--json', help='file whose "rows" gain this one')
+    args = parser.parse_args()
+
+    torch.set_float32_matmul_precision('high')
+    torch.manual_seed(1)
+    before = gpu_state()
+    trainer = Trainer(args.row, args)
+    seconds, first, last, norm = measure(trainer, args)
+    after = gpu_state()
+    if not (math.isfinite(last) and math.isfinite(norm) and norm > 0):
+        raise SystemExit(f'peer_step.py: loss {last}, gradient norm {norm}: no speed')
+    rates = [trainer.tokens() / s for s in seconds]
+    name = f"{args.row}_peer_{'plain' if args.plain else 'compiled'}_{args.precision}"
+    row = {'row': name, 'tokens_per_second': statistics.median(rates),
+           'tokens_per_second_range': [min(rates), max(rates)], 'ms_per_step': 1e3 * statistics.median(seconds),
+           'steps_timed': len(seconds), 'split': args.split,
+           'memory_gib': {'peak': torch.cuda.max_memory_allocated() / 2**30,
+                          'reserved': torch.cuda.max_memory_reserved() / 2**30},
+           'loss': [first, last], 'grad_norm': [None, norm],
+           'parameters': {'trainable': sum(p.numel() for p in trainer.parameters)},
+           'torch': torch.__version__, 'transformers': transformers.__version__, 'gpu_before': before,
+           'gpu_after': after}
+    print(f"{name}: {row['tokens_per_second']:,.0f} tokens/s ({min(rates):,.0f} .. {max(rates):,.0f}), "
+          f"{row['memory_gib']['peak']:.1f} GiB, loss {first:.4f} -> {last:.4f}, {len(seconds)} steps; {before}; {after}")
+    print(json.dumps(row))
+    if args.json:
+        results = {'rows': []}
+        if os.path.exists(args.json):
+            with open(args.json) as f:
+                results = json.load(f)
+        results['rows'] = [r for r in results['rows'] if r['row'] != name] + [row]
+        with open(args.json, 'w') as f:
+            json.dump(results, f, indent=1)
+            f.write('\n')
+
+
+if __name__ == '__main__':
+    main()
