@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -15,6 +16,8 @@ namespace coxswain::kernels::cuda {
 // Threads of a block whose warps have a row each.
 inline constexpr int kForwardThreads = 128;
 inline constexpr int kBackwardThreads = 256;
+// Of a block that walks a row element by element.
+inline constexpr int kLoopThreads = 512;
 
 // Every thread holds up to `vectors_per_thread` vectors of a row. kWarpPerRow: each warp of the
 // block has a row of its own; otherwise the block has one row.
@@ -24,7 +27,7 @@ struct RowOwner {
   static constexpr bool kWarpPerRow = warp_per_row;
   // Backward: threads that a multiprocessor holds at once, by registers (128 or 80 each), and of a
   // block at most.
-  static constexpr int kResidentThreads = kVectors > 2 ? 512 : 768;
+  static constexpr int kResidentThreads = kWarpPerRow || kVectors > 2 ? 512 : 768;
   static constexpr int kMaxThreads =
       kWarpPerRow ? kBackwardThreads : (kVectors > 2 ? kResidentThreads : kResidentThreads / 2);
   // Vectors of the longest row.
@@ -54,6 +57,48 @@ struct RowOwner {
     return static_cast<int>(CeilDiv(CeilDiv(vectors, kVectors), kWarp)) * kWarp;
   }
 };
+
+// Calls fn with the owner of rows of that many vectors, up to RowOwner<kMost, false>::kMaxVectors.
+// kMost: vectors per thread at most, 2 or 4.
+template <int kMost, typename Fn>
+void ForOwner(int64_t vectors, const Fn& fn) {
+  static_assert(kMost == 2 || kMost == 4);
+  if (vectors <= RowOwner<1, true>::kMaxVectors) {
+    fn(RowOwner<1, true>{});
+  } else if (vectors <= RowOwner<2, true>::kMaxVectors) {
+    fn(RowOwner<2, true>{});
+  } else if (kMost == 4 && vectors <= RowOwner<kMost, true>::kMaxVectors) {
+    fn(RowOwner<kMost, true>{});
+  } else if (vectors <= RowOwner<2, false>::kMaxVectors) {
+    fn(RowOwner<2, false>{});
+  } else {
+    fn(RowOwner<kMost, false>{});
+  }
+}
+
+struct BackwardGrid {
+  int threads = kLoopThreads;
+  int64_t blocks = 0;
+};
+
+// Of type and extents alone, because the workspace is sized by it: rows that turn out to be
+// unaligned get the same number of blocks. All blocks are resident at once.
+template <int kMost>
+BackwardGrid PlanBackward(DType dtype, int64_t hidden, int64_t rows) {
+  const int64_t vectors = CeilDiv(hidden * DTypeBytes(dtype), 16);
+  BackwardGrid grid;
+  int64_t rows_per_block = 1, per_multiprocessor = 1;
+  if (vectors <= RowOwner<kMost, false>::kMaxVectors) {
+    ForOwner<kMost>(vectors, [&](auto owner) {
+      grid.threads = owner.Threads(vectors, kBackwardThreads);
+      per_multiprocessor = owner.kResidentThreads / grid.threads;
+      if (owner.kWarpPerRow) rows_per_block = grid.threads / kWarp;
+    });
+  }
+  grid.blocks = std::min(
+      {CeilDiv(rows, rows_per_block), kMaxPartials, per_multiprocessor * Multiprocessors()});
+  return grid;
+}
 
 // This thread's part of a row of `vectors` vectors, zero past the end. The row is read once.
 template <class Owner, typename T>

@@ -25,8 +25,11 @@ using cuda::RowOwner;
 using cuda::ToFloat;
 using cuda::Vector;
 
-constexpr int kLoopThreads = 512;
-constexpr int64_t kMaxRowVectors = RowOwner<4, false>::kMaxVectors;
+using cuda::kLoopThreads;
+
+// Vectors of a row that a thread holds at most.
+constexpr int kMostVectors = 4;
+constexpr int64_t kMaxRowVectors = RowOwner<kMostVectors, false>::kMaxVectors;
 
 template <typename T>
 struct ForwardRows {
@@ -206,43 +209,8 @@ __global__ void __launch_bounds__(kLoopThreads) LoopedBackwardKernel(BackwardRow
   }
 }
 
-// Calls fn with the owner of rows of that many vectors, at most kMaxRowVectors.
-template <typename Fn>
-void ForOwner(int64_t vectors, const Fn& fn) {
-  if (vectors <= RowOwner<1, true>::kMaxVectors) {
-    fn(RowOwner<1, true>{});
-  } else if (vectors <= RowOwner<2, true>::kMaxVectors) {
-    fn(RowOwner<2, true>{});
-  } else if (vectors <= RowOwner<4, true>::kMaxVectors) {
-    fn(RowOwner<4, true>{});
-  } else if (vectors <= RowOwner<2, false>::kMaxVectors) {
-    fn(RowOwner<2, false>{});
-  } else {
-    fn(RowOwner<4, false>{});
-  }
-}
-
-struct BackwardGrid {
-  int threads = kLoopThreads;
-  int64_t blocks = 0;
-};
-
-// Of spec and rows alone, because the workspace is sized by it: rows that turn out to be unaligned
-// get the same number of blocks. All blocks are resident at once.
-BackwardGrid PlanBackward(const RmsNormSpec& spec, int64_t rows) {
-  const int64_t vectors = cuda::CeilDiv(spec.hidden * DTypeBytes(spec.dtype), 16);
-  BackwardGrid grid;
-  int64_t rows_per_block = 1, per_multiprocessor = 1;
-  if (vectors <= kMaxRowVectors) {
-    ForOwner(vectors, [&](auto owner) {
-      grid.threads = owner.Threads(vectors, cuda::kBackwardThreads);
-      per_multiprocessor = owner.kResidentThreads / grid.threads;
-      if (owner.kWarpPerRow) rows_per_block = grid.threads / kWarp;
-    });
-  }
-  grid.blocks = std::min({cuda::CeilDiv(rows, rows_per_block), cuda::kMaxPartials,
-                          per_multiprocessor * cuda::Multiprocessors()});
-  return grid;
+cuda::BackwardGrid PlanBackward(const RmsNormSpec& spec, int64_t rows) {
+  return cuda::PlanBackward<kMostVectors>(spec.dtype, spec.hidden, rows);
 }
 
 template <typename T, bool kAdd>
@@ -259,7 +227,7 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
         <<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
     return;
   }
-  ForOwner(vectors, [&](auto owner) {
+  cuda::ForOwner<kMostVectors>(vectors, [&](auto owner) {
     using Owner = decltype(owner);
     const int threads = Owner::Threads(vectors, cuda::kForwardThreads);
     const int64_t blocks =
@@ -269,7 +237,8 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
 }
 
 template <typename T>
-void LaunchBackward(const BackwardRows<T>& args, const BackwardGrid& grid, cudaStream_t stream) {
+void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
+                    cudaStream_t stream) {
   const int64_t vectors = args.hidden / kVector<T>;
   const auto blocks = static_cast<unsigned>(grid.blocks);
   if (vectors > kMaxRowVectors || !cuda::Aligned<T>(args.dy, args.hidden) ||
@@ -278,7 +247,7 @@ void LaunchBackward(const BackwardRows<T>& args, const BackwardGrid& grid, cudaS
     LoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
     return;
   }
-  ForOwner(vectors, [&](auto owner) {
+  cuda::ForOwner<kMostVectors>(vectors, [&](auto owner) {
     BackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
   });
 }
@@ -340,7 +309,7 @@ void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream) {
     cuda::RequireWorkspace(args.workspace, RmsNormBackwardWorkspaceBytes(args.spec, args.rows),
                            "RmsNorm");
   }
-  const BackwardGrid grid = PlanBackward(args.spec, args.rows);
+  const cuda::BackwardGrid grid = PlanBackward(args.spec, args.rows);
   float* partials = frozen ? nullptr : static_cast<float*>(args.workspace.data);
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -14,6 +14,7 @@
 #include "tests/reference/cross_entropy.h"
 #include "tests/reference/dora.h"
 #include "tests/reference/geglu.h"
+#include "tests/reference/layer_norm.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
 #include "tests/reference/rope.h"
@@ -53,6 +54,21 @@ TEST_F(AutogradTest, RmsNorm) {
   ExpectEqual(y, got, "y");
   ExpectEqual(x.grad(), dx, "dx");
   ExpectEqual(w.grad(), dw, "dw");
+}
+
+TEST_F(AutogradTest, LayerNorm) {
+  const LayerNormShape<double> shape{5, 13, 1e-5};
+  const Tensor x = Leaf({5, 13}), w = Leaf({13}), b = Leaf({13}),
+               dy = at::randn({5, 13}, at::kDouble);
+  const Tensor y = at::layer_norm(x, {13}, w, b, shape.eps);
+  (y * dy).sum().backward();
+  std::vector<double> got(65), mean(5), rstd(5), dx(65, 0.0), dw(13, 0.0), db(13, 0.0);
+  LayerNorm(shape, Data(x), Data(w), Data(b), got.data(), mean.data(), rstd.data());
+  LayerNormBackward(shape, Data(dy), Data(x), Data(w), dx.data(), dw.data(), db.data());
+  ExpectEqual(y, got, "y");
+  ExpectEqual(x.grad(), dx, "dx");
+  ExpectEqual(w.grad(), dw, "dw");
+  ExpectEqual(b.grad(), db, "db");
 }
 
 TEST_F(AutogradTest, RotateHead) {
