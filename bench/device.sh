@@ -73,8 +73,9 @@ run_steps() {
       bad=1
       continue
     fi
-    timeout "$((left < 150 ? left : 150))" gpu_step_bench --row "$row" --seconds "$step_seconds" \
-      --json "$out/steps.json" || { echo "$row: exit code $?"; bad=1; }
+    timeout "$((left < 150 ? left : 150))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
+      gpu_step_bench --row "$row" --seconds "$step_seconds" --json "$out/steps.json" ||
+      { echo "$row: exit code $?"; bad=1; }
   done
   return $bad
 }

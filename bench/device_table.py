@@ -60,9 +60,9 @@ def print_steps(steps):
         speed, goal, memory = row.get('tokens_per_second'), row.get('goal') or None, row.get('memory_gib', {})
         met = '' if goal is None else 'met' if speed is not None and speed >= goal else 'BELOW'
         out.append([row['row'], speed and f'{speed:,.0f}', goal and f'{goal:,.0f}', met, row.get('ms_per_step'), row.get('steps_timed'),
-                    memory.get('peak'), memory.get('plan'), (row.get('loss') or [None, None])[1],
+                    memory.get('peak'), memory.get('plan'), row.get('host_waits', {}).get('count'), (row.get('loss') or [None, None])[1],
                     (row.get('grad_norm') or [None, None])[1], row.get('error', '')])
-    print_table(['row', 'tokens/s', 'goal', '', 'ms/step', 'steps', 'peak GiB', 'plan GiB', 'loss', 'grad norm', 'error'], out)
+    print_table(['row', 'tokens/s', 'goal', '', 'ms/step', 'steps', 'peak GiB', 'plan GiB', 'waits', 'loss', 'grad norm', 'error'], out)
 
 
 def main():

@@ -4,9 +4,10 @@
 //   FILE]
 // A step is timed from handing its batch to Engine::Train until the statistics are back; tokens/s
 // is the median over the steps, real tokens only. --seconds bounds the timed steps of a row, and a
-// quarter of it the warm-up. --json keeps the rows of other names that the file holds; without it a
-// run of all rows writes bench/results (kResults). A row whose step fails, whose gradients are zero
-// or not finite, or whose updates were not all applied has no speed.
+// quarter of it the warm-up. With libsync_counter.so preloaded, the calls that made the host wait
+// in the timed steps are counted. --json keeps the rows of other names that the file holds; without
+// it a run of all rows writes bench/results (kResults). A row whose step fails, whose gradients are
+// zero or not finite, or whose updates were not all applied has no speed.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "bench/host_waits.h"
 #include "bench/report.h"
 #include "bench/worker/engine/step_data.h"
 #include "bench/worker/engine/step_rows.h"
@@ -59,6 +62,7 @@ struct Measured {
   int64_t trained = 0;  // steps, warm-up included
   int64_t denominator = 1;
   nlohmann::json under_load;
+  std::optional<HostWaits> waits;  // in the timed steps; none: not counted
 };
 
 double Median(std::vector<double> values) {
@@ -119,6 +123,7 @@ absl::StatusOr<Measured> Train(const Prepared& prepared, const Flags& flags,
   std::future<nlohmann::json> under_load;
   double warming = 0, timed = 0;
   bool warm = flags.warmup == 0;
+  CountHostWaits();
   for (int64_t step = 0; step < recipe.total_steps(); ++step) {
     const engine::TrainStep batch = MakeStep(recipe, *prepared.data.train, step);
     const Clock::time_point begin = Clock::now();
@@ -132,7 +137,9 @@ absl::StatusOr<Measured> Train(const Prepared& prepared, const Flags& flags,
       warming += seconds;
       const bool bounded = flags.seconds > 0 && warming > flags.seconds / 4;
       warm = step + 1 >= flags.warmup || (bounded && step + 1 >= kFewestSteps);
-      if (warm) under_load = std::async(std::launch::async, GpuState);
+      if (!warm) continue;
+      under_load = std::async(std::launch::async, GpuState);
+      CountHostWaits();
       continue;
     }
     if (batch.bins.bin_ids.size() != full) continue;
@@ -143,6 +150,7 @@ absl::StatusOr<Measured> Train(const Prepared& prepared, const Flags& flags,
     const auto count = static_cast<int64_t>(measured.rates.size());
     if (flags.seconds > 0 && timed > flags.seconds && count >= kFewestSteps) break;
   }
+  measured.waits = CountedHostWaits();
   if (under_load.valid()) measured.under_load = under_load.get();
   if (engine->applied_updates() != measured.trained) {
     return absl::FailedPreconditionError(absl::StrCat(engine->applied_updates(), " updates of ",
@@ -167,6 +175,9 @@ Json Speed(const Row& row, const Measured& measured) {
                {"steps_timed", measured.rates.size()},
                {"steps_warm_up", measured.trained - static_cast<int64_t>(measured.rates.size())},
                {"tokens_per_step", measured.last.tokens}};
+  if (measured.waits.has_value()) {
+    json["host_waits"] = {{"count", measured.waits->count}, {"calls", measured.waits->calls}};
+  }
   json["device_ms"] = {{"forward", MedianPhase(measured, &Phases::forward)},
                        {"backward", MedianPhase(measured, &Phases::backward)},
                        {"optimizer", MedianPhase(measured, &Phases::optimizer)},
@@ -236,6 +247,10 @@ void PrintRow(const Json& r) {
               rate, number("/tokens_per_second_range/0"), number("/tokens_per_second_range/1"),
               number("/ms_per_step"), number("/steps_timed"), number("/steps_warm_up"));
   if (goal > 0) std::printf("; goal %.0f: %s", goal, rate >= goal ? "met" : "MISSED");
+  if (r.contains("host_waits")) {
+    std::printf("\n  host waits  %.0f %s", number("/host_waits/count"),
+                r["host_waits"]["calls"].get<std::string>().c_str());
+  }
   std::printf("\n  device      forward %.1f, backward %.1f, optimizer %.1f, step %.1f ms\n",
               number("/device_ms/forward"), number("/device_ms/backward"),
               number("/device_ms/optimizer"), number("/device_ms/step"));
