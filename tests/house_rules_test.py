@@ -38,7 +38,7 @@ def file_rules(path, text):
         yield f'{lines} lines, limit {limit}: split by concept'
     if NARRATION.search(text) and path != 'tests/house_rules_test.py':
         yield f'narrating or postponing comment: {NARRATION.search(text).group(0)!r}'
-    if path.endswith('.h') and not path.endswith('.pb.h'):
+    if path.endswith(('.h', '.cuh')) and not path.endswith('.pb.h'):
         guard = 'COXSWAIN_' + re.sub(r'[/.]', '_', path).upper() + '_'
         if f'#ifndef {guard}' not in text:
             yield f'include guard is not {guard}'
@@ -48,7 +48,7 @@ def file_rules(path, text):
         yield f'slow header {SLOW_HEADERS.search(text).group(1)}'
     if '.pb.h"' in text and re.search(r'#include <(ATen|c10|torch)/', text):
         yield 'includes both protobuf and ATen'
-    if path.endswith(('.cc', '.h')):
+    if path.endswith(('.cc', '.h', '.cu', '.cuh')):
         if path.startswith('controller/') and re.search(r'#include <(ATen|c10|torch|cuda)', text):
             yield 'controller includes libtorch or CUDA'
         if path.startswith('kernels/') and re.search(r'#include "(?!kernels/)', text):

@@ -120,7 +120,7 @@ class Event {
 
 class Graph {
  public:
-  cudaGraphExec_t graph = nullptr;
+  cudaGraphExec_t graph;
 };
 
 int DeviceCount() {
@@ -253,24 +253,43 @@ double SecondsBetween(const Event* begin, const Event* end) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-Graph* CaptureGraph(std::function<void()> launches, Stream* stream) {
-  const cudaStream_t handle = cuda::Handle(stream);
-  cudaGraph_t recorded = nullptr;
-  cuda::CheckCuda(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal),
-                  "cudaStreamBeginCapture");
-  try {
-    launches();
-  } catch (...) {
-    (void)cudaStreamEndCapture(handle, &recorded);
-    if (recorded != nullptr) (void)cudaGraphDestroy(recorded);
-    throw;
+namespace {
+
+// A stream that records. It records no more when this goes, whatever a launch threw meanwhile.
+class Recording {
+ public:
+  explicit Recording(cudaStream_t stream) : stream_(stream) {
+    cuda::CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                    "cudaStreamBeginCapture");
   }
-  cuda::CheckCuda(cudaStreamEndCapture(handle, &recorded), "cudaStreamEndCapture");
-  auto* graph = new Graph;
-  const cudaError_t result = cudaGraphInstantiate(&graph->graph, recorded, 0);
-  (void)cudaGraphDestroy(recorded);
-  cuda::CheckCuda(result, "cudaGraphInstantiate");
-  return graph;
+  ~Recording() {
+    if (open_) (void)cudaStreamEndCapture(stream_, &graph_);
+    if (graph_ != nullptr) (void)cudaGraphDestroy(graph_);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // What was recorded; owned by this.
+  cudaGraph_t End() {
+    open_ = false;
+    cuda::CheckCuda(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
+    return graph_;
+  }
+
+ private:
+  const cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  bool open_ = true;
+};
+
+}  // namespace
+
+Graph* CaptureGraph(std::function<void()> launches, Stream* stream) {
+  Recording recording(cuda::Handle(stream));
+  launches();
+  cudaGraphExec_t graph = nullptr;
+  cuda::CheckCuda(cudaGraphInstantiate(&graph, recording.End(), 0), "cudaGraphInstantiate");
+  return new Graph{graph};
 }
 
 void LaunchGraph(Graph* graph, Stream* stream) {
