@@ -54,10 +54,12 @@ collect_libraries() {
 }
 
 collect_files() {
-  local name
+  local name folder
   for name in "${fixtures[@]}"; do
-    [[ -d $shared/fixtures/$name ]] || die "$shared/fixtures/$name does not exist (set COXSWAIN_SHARED)"
-    cp -r "$shared/fixtures/$name" "$bundle/fixtures/"
+    for folder in "$shared/fixtures" tests/fixtures/golden; do
+      [[ -d $folder/$name && ! -d $bundle/fixtures/$name ]] && cp -r "$folder/$name" "$bundle/fixtures/"
+    done
+    [[ -d $bundle/fixtures/$name ]] || echo "left out, not in $shared/fixtures: $name"
   done
   chmod -R u+w "$bundle"
 }

@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
 # Builds and runs every test.   tests/run.sh [preset] [ctest arguments ...]
+# Without a preset: cuda where nvcc is, else cpu. cuda is cpu and more; what needs a GPU skips itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-preset=${1:-cpu}
-shift || true
+[[ -x /usr/local/cuda/bin/nvcc ]] && PATH=$PATH:/usr/local/cuda/bin
+preset=cpu
+command -v nvcc >/dev/null && preset=cuda
+[[ $# -gt 0 && $1 != -* ]] && { preset=$1; shift; }
+command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: nothing of CUDA is built"
 
 deploy/install-deps.sh
-command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: preset cuda is skipped"
+[[ $preset == cuda ]] && deploy/fetch-cudnn-frontend.sh
 deploy/build.sh "$preset"
+if [[ $preset == cuda ]]; then
+  deploy/build.sh cuda-architectures coxswain_kernels_cuda
+  deploy/bundle.sh build/bundle
+fi
 
 # The small safetensors package reads back what we write. A virtual environment keeps the system clean.
 venv=build/venv
