@@ -29,6 +29,13 @@ struct LowRankPass {
   LowRankPlan plan = {};
 };
 
+enum class Sums { kColumns, kRows, kBoth };  // P, G, or both
+
+// Plans and launches one pass and its second stage. False, with nothing launched, for a rank that
+// no kernel is made for or a plan that fits neither its table nor the workspace of the products.
+bool RunLowRankPass(Sums sums, const LowRankPass& pass, const LowRankProblem& problem,
+                    const Workspace& workspace, Stream* stream);
+
 // The second stage: partial sums of the slices in order, into P and G.
 void SumColumns(const LowRankPass& pass, Stream* stream);
 void SumRows(const LowRankPass& pass, Stream* stream);
