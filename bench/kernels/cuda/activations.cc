@@ -1,6 +1,7 @@
 // SwiGLU and GeGLU on packed gate and up. The backward runs in place, so its operands shrink from
 // launch to launch: its time does not depend on them.
 #include "bench/kernels/cuda/harness.h"
+#include "kernels/geglu.h"
 #include "kernels/swiglu.h"
 
 namespace coxswain::kernels::bench {
@@ -41,6 +42,10 @@ void BenchActivations(Bench* bench) {
   for (const Shape& m : kShapes) {
     const SwigluSpec swiglu{.dtype = kBF16, .intermediate = m.intermediate};
     BenchGated(bench, m, "swiglu", swiglu, SwigluForward, SwigluBackward);
+    for (const bool tanh : {true, false}) {
+      const GegluSpec geglu{.dtype = kBF16, .intermediate = m.intermediate, .tanh = tanh};
+      BenchGated(bench, m, tanh ? "geglu tanh" : "geglu erf", geglu, GegluForward, GegluBackward);
+    }
   }
 }
 

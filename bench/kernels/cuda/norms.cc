@@ -1,6 +1,7 @@
 // RMSNorm alone and behind the residual add, LayerNorm, bias gradient.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/bias.h"
+#include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 
 namespace coxswain::kernels::bench {
@@ -67,6 +68,43 @@ void BenchRmsBackward(Bench* bench, const Shape& m, bool accumulate, bool frozen
                }});
 }
 
+void BenchLayerNorm(Bench* bench, const Shape& m) {
+  const LayerNormSpec spec{.dtype = kBF16, .hidden = m.hidden};
+  const int64_t n = m.tokens * m.hidden;
+  bench->Time({.name = "layer_norm forward",
+               .extents = Extents(m.tokens, m.hidden),
+               .bytes = Passes(m, 2),
+               .make = [=](Memory* memory) -> Launch {
+                 const LayerNormForwardArgs args{.spec = spec,
+                                                 .rows = m.tokens,
+                                                 .x = memory->BFloat16(n),
+                                                 .weight = memory->BFloat16(m.hidden),
+                                                 .bias = memory->BFloat16(m.hidden),
+                                                 .y = memory->BFloat16(n),
+                                                 .mean = memory->Floats(m.tokens),
+                                                 .rstd = memory->Floats(m.tokens)};
+                 return [=](Stream* s) { LayerNormForward(args, s); };
+               }});
+  bench->Time({.name = "layer_norm backward accumulating",
+               .extents = Extents(m.tokens, m.hidden),
+               .bytes = Passes(m, 4),
+               .make = [=](Memory* memory) -> Launch {
+                 const LayerNormBackwardArgs args{
+                     .spec = spec,
+                     .rows = m.tokens,
+                     .dy = memory->BFloat16(n),
+                     .x = memory->BFloat16(n),
+                     .weight = memory->BFloat16(m.hidden),
+                     .mean = memory->Floats(m.tokens),
+                     .rstd = memory->Floats(m.tokens),
+                     .dx = memory->BFloat16(n),
+                     .dweight = memory->Floats(m.hidden),
+                     .dbias = memory->Floats(m.hidden),
+                     .workspace = memory->Scratch(LayerNormBackwardWorkspaceBytes(spec, m.tokens))};
+                 return [=](Stream* s) { LayerNormBackward(args, s); };
+               }});
+}
+
 void BenchBias(Bench* bench, const Shape& m) {
   const BiasSpec spec{.dtype = kBF16};
   const int64_t columns = m.packed();
@@ -95,6 +133,7 @@ void BenchNorms(Bench* bench) {
     BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/false);
     BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/true);
     BenchRmsBackward(bench, m, /*accumulate=*/false, /*frozen=*/false);
+    BenchLayerNorm(bench, m);
     BenchBias(bench, m);
   }
 }

@@ -27,13 +27,11 @@
 #include "bench/host_waits.h"
 #include "bench/report.h"
 #include "bench/worker/engine/step_data.h"
+#include "bench/worker/engine/step_plan.h"
 #include "bench/worker/engine/step_rows.h"
 #include "common/build_info.h"
-#include "common/config/job_parser.h"
 #include "common/hash.h"
-#include "common/model/model_config.h"
 #include "common/status_macros.h"
-#include "controller/planner/planner.h"
 #include "kernels/device.h"
 #include "worker/engine/device.h"
 #include "worker/engine/engine.h"
@@ -72,31 +70,6 @@ double Median(std::vector<double> values) {
 
 double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
-struct Prepared {
-  data::PreparedData data;
-  std::unique_ptr<planner::Recipe> recipe;
-  planner::PlannedJob planned;
-};
-
-absl::StatusOr<Prepared> Plan(const Row& row, const Flags& flags, uint64_t memory_bytes) {
-  const std::string directory = absl::StrCat(kScratch, "/", row.name);
-  RETURN_IF_ERROR(WriteModelConfig(*row.model, directory));
-  const std::string yaml = JobYaml(row, directory, flags.warmup + flags.steps);
-  const config::ParsedJob job = config::ParseJob(yaml, directory);
-  if (!job.errors.empty()) {
-    return absl::InvalidArgumentError(config::FormatErrors(job.errors, row.name));
-  }
-  Prepared prepared;
-  ASSIGN_OR_RETURN(const auto model, model::ReadModelConfig(directory));
-  ASSIGN_OR_RETURN(prepared.data, RandomDocuments(row, directory));
-  ASSIGN_OR_RETURN(auto recipe, planner::Recipe::Make(job.spec, model, prepared.data));
-  prepared.recipe = std::make_unique<planner::Recipe>(std::move(recipe));
-  ASSIGN_OR_RETURN(prepared.planned,
-                   planner::MakePlan("step-bench", job.spec, model, *prepared.recipe,
-                                     {.memory_bytes = memory_bytes}));
-  return prepared;
-}
-
 // What a step must show for its time to count.
 absl::Status CheckStep(const engine::StepStats& stats, int64_t step) {
   const double loss = stats.loss_sum / static_cast<double>(std::max<int64_t>(stats.targets, 1));
@@ -115,7 +88,7 @@ absl::Status CheckStep(const engine::StepStats& stats, int64_t step) {
 }
 
 // Trains warm-up and timed steps. Steps whose batch is not full are trained and not timed.
-absl::StatusOr<Measured> Train(const Prepared& prepared, const Flags& flags,
+absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
                                engine::Engine* engine) {
   Measured measured;
   const planner::Recipe& recipe = *prepared.recipe;
@@ -203,7 +176,7 @@ struct Elements {
   int64_t total = 0, trainable = 0, bf16_gradient = 0, master = 0;
 };
 
-Json Facts(const Row& row, const Prepared& prepared, const Measured& measured,
+Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
            const engine::Engine& engine) {
   const plan::Plan& plan = prepared.planned.plan;
   const Elements elements(plan);
@@ -271,10 +244,12 @@ void PrintRow(const Json& r) {
   }
 }
 
-absl::Status Measure(const Row& row, const Flags& flags, uint64_t memory_bytes, Json* result) {
+absl::Status Measure(const Row& row, const Flags& flags, const planner::WorkerResources& worker,
+                     Json* result) {
   Json& json = *result;
   json["gpu_before"] = GpuState();
-  ASSIGN_OR_RETURN(const Prepared prepared, Plan(row, flags, memory_bytes));
+  ASSIGN_OR_RETURN(const PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
+                                                      flags.warmup + flags.steps, worker));
   json["config_hash"] = ToHex(prepared.planned.hash).substr(0, 12);
   std::printf("%s: commit %s, plan %s%s%s\n", row.name.c_str(), std::string(BuildCommit()).c_str(),
               json["config_hash"].get<std::string>().c_str(), row.remark.empty() ? "" : ", ",
@@ -321,7 +296,9 @@ int Run(Flags flags) {
   }
   const bool cuda = device->kind == "cuda";
   const auto free_bytes = static_cast<uint64_t>(device->free_bytes);
-  const uint64_t memory_bytes = cuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : 0;
+  const planner::WorkerResources worker = {
+      .memory_bytes = cuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : 0,
+      .compute_capability = device->capability};
   if (flags.rows.empty() && flags.json_path.empty()) {
     flags.json_path = cuda ? "bench/results/h200_step.json" : "bench/results/cpu_step.json";
   }
@@ -334,7 +311,7 @@ int Run(Flags flags) {
     if (!wanted) continue;
     Json result = {{"row", row.name}, {"commit", BuildCommit()}};
     if (!row.remark.empty()) result["remark"] = row.remark;
-    const absl::Status status = Measure(row, flags, memory_bytes, &result);
+    const absl::Status status = Measure(row, flags, worker, &result);
     if (!status.ok()) {
       failed = true;
       result["error"] = status.ToString();

@@ -1,0 +1,29 @@
+#include "bench/worker/engine/step_plan.h"
+
+#include <utility>
+
+#include "bench/worker/engine/step_data.h"
+#include "common/config/job_parser.h"
+#include "common/model/model_config.h"
+#include "common/status_macros.h"
+
+namespace coxswain::bench {
+
+absl::StatusOr<PlannedRow> PlanRow(const Row& row, const std::string& directory, int64_t steps,
+                                   const planner::WorkerResources& worker) {
+  RETURN_IF_ERROR(WriteModelConfig(*row.model, directory));
+  const config::ParsedJob job = config::ParseJob(JobYaml(row, directory, steps), directory);
+  if (!job.errors.empty()) {
+    return absl::InvalidArgumentError(config::FormatErrors(job.errors, row.name));
+  }
+  PlannedRow out;
+  ASSIGN_OR_RETURN(const auto model, model::ReadModelConfig(directory));
+  ASSIGN_OR_RETURN(out.data, RandomDocuments(row, directory));
+  ASSIGN_OR_RETURN(auto recipe, planner::Recipe::Make(job.spec, model, out.data));
+  out.recipe = std::make_unique<planner::Recipe>(std::move(recipe));
+  ASSIGN_OR_RETURN(out.planned,
+                   planner::MakePlan("step-bench", job.spec, model, *out.recipe, worker));
+  return out;
+}
+
+}  // namespace coxswain::bench

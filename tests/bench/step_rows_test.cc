@@ -1,0 +1,78 @@
+// The rows of step_bench are jobs that the planner accepts for an H200, as the table states them.
+#include "bench/worker/engine/step_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "bench/worker/engine/step_data.h"
+#include "bench/worker/engine/step_plan.h"
+
+namespace coxswain::bench {
+namespace {
+
+constexpr uint64_t kH200Bytes = uint64_t{139} << 30;
+constexpr double kGib = int64_t{1} << 30;
+
+class StepRowsTest : public testing::Test {
+ protected:
+  static PlannedRow PlanOf(const Row& row) {
+    auto planned = PlanRow(row, testing::TempDir() + "/step_rows_" + row.name, 3,
+                           {.memory_bytes = kH200Bytes, .compute_capability = 90});
+    EXPECT_TRUE(planned.ok()) << row.name << ": " << planned.status();
+    return planned.ok() ? *std::move(planned) : PlannedRow{};
+  }
+};
+
+TEST_F(StepRowsTest, PlansEveryRowWithTheParametersCountedByHand) {
+  for (const char* device : {"cpu", "cuda"}) {
+    for (const Row& row : Rows(device)) {
+      const PlannedRow planned = PlanOf(row);
+      EXPECT_EQ(planned.planned.estimate.trainable_parameters, row.expected_parameters())
+          << row.name;
+      EXPECT_EQ(planned.planned.plan.micro_batch_bins, row.micro_bins) << row.name;
+      EXPECT_EQ(planned.planned.plan.device, device) << row.name;
+    }
+  }
+}
+
+TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
+  for (const Row& row : Rows("cuda")) {
+    const plan::Plan plan = PlanOf(row).planned.plan;
+    const bool rounded = row.name == "7b_full_1024" || row.name.ends_with("_bf16_state");
+    EXPECT_EQ(plan.compute_dtype, "bfloat16") << row.name;
+    EXPECT_EQ(plan.master_dtype, rounded ? "bfloat16" : "float32") << row.name;
+    EXPECT_EQ(plan.attention_deterministic, !row.name.ends_with("_fast_attention")) << row.name;
+    EXPECT_EQ(plan.recompute, row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none")
+        << row.name;
+  }
+}
+
+TEST_F(StepRowsTest, PlansTheMemoryThatIsPromised) {
+  const std::map<std::string, double> most = {{"0.5b_full_1024", 44},
+                                              {"0.5b_full_1024_norm_swiglu", 32}};
+  for (const Row& row : Rows("cuda")) {
+    if (!most.contains(row.name)) continue;
+    const auto bytes = static_cast<double>(PlanOf(row).planned.estimate.total_bytes);
+    EXPECT_LE(bytes / kGib, most.at(row.name)) << row.name;
+  }
+}
+
+TEST_F(StepRowsTest, MakesAStepOfWholeBinsWithEveryTarget) {
+  for (const Row& row : Rows("cuda")) {
+    if (!row.packed && row.name != "0.5b_full_1024") continue;
+    const PlannedRow planned = PlanOf(row);
+    const engine::TrainStep step = MakeStep(*planned.recipe, *planned.data.train, 0);
+    const auto documents = static_cast<int64_t>(step.bins.document_lengths.size());
+    const auto tokens = static_cast<int64_t>(step.bins.token_ids.size());
+    EXPECT_EQ(static_cast<int64_t>(step.bins.bin_ids.size()), row.micro_bins * row.micro_steps);
+    EXPECT_EQ(step.loss_denominator, tokens - documents);
+    const int64_t slots = row.micro_bins * row.micro_steps * row.sequence_len;
+    EXPECT_GE(tokens, slots * 98 / 100);
+    EXPECT_LE(tokens, slots);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::bench
