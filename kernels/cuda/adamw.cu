@@ -6,6 +6,8 @@
 // float32 gradients. Elements are independent: bitwise deterministic.
 #include "kernels/adamw.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tensor_list.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -59,36 +61,6 @@ struct Chunk {
   int64_t begin, end;  // elements of the tensor
 };
 
-// kSize neighbouring elements of either type: one access when kSize is kGroup.
-template <typename T, int kSize>
-struct Elements {
-  float value[kSize];
-
-  __device__ __forceinline__ void Load(const T* p) {
-    using Raw = std::conditional_t<sizeof(T) == 4, uint4, uint2>;
-    if constexpr (kSize == kGroup) {
-      const Raw raw = __ldcs(reinterpret_cast<const Raw*>(p));
-      const T* elements = reinterpret_cast<const T*>(&raw);
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) value[i] = cuda::ToFloat(elements[i]);
-    } else {
-      value[0] = cuda::ToFloat(*p);
-    }
-  }
-  __device__ __forceinline__ void Store(T* p) const {
-    using Raw = std::conditional_t<sizeof(T) == 4, uint4, uint2>;
-    if constexpr (kSize == kGroup) {
-      Raw raw;
-      T* elements = reinterpret_cast<T*>(&raw);
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) elements[i] = cuda::FromFloat<T>(value[i]);
-      __stcs(reinterpret_cast<Raw*>(p), raw);
-    } else {
-      *p = cuda::FromFloat<T>(value[0]);
-    }
-  }
-};
-
 // Numbers the random draws of stochastic rounding.
 struct Draws {
   uint32_t key[2];
@@ -121,16 +93,16 @@ __device__ __forceinline__ void Update(const Chunk& chunk, const Draws& draws, i
   const AdamWTensor& t = chunk.tensor;
   const Coefficients& c = chunk.coefficients;
   P* p = static_cast<P*>(t.p) + i;
-  Elements<float, kSize> first, second;
-  Elements<std::conditional_t<kMaster, float, P>, kSize> x;
-  Elements<G, kSize> g;
-  g.Load(static_cast<const G*>(t.g) + i);
-  first.Load(t.m + i);
-  second.Load(t.v + i);
+  cuda::Vector<float, kSize> first, second;
+  cuda::Vector<std::conditional_t<kMaster, float, P>, kSize> x;
+  cuda::Vector<G, kSize> g;
+  g.LoadStreaming(static_cast<const G*>(t.g) + i);
+  first.LoadStreaming(t.m + i);
+  second.LoadStreaming(t.v + i);
   if constexpr (kMaster) {
-    x.Load(t.master + i);
+    x.LoadStreaming(t.master + i);
   } else {
-    x.Load(p);
+    x.LoadStreaming(p);
   }
 #pragma unroll
   for (int j = 0; j < kSize; ++j) {
@@ -141,17 +113,17 @@ __device__ __forceinline__ void Update(const Chunk& chunk, const Draws& draws, i
     // Decay and step are subtracted together: 1 - decay would lose most bits of a small decay.
     x.value[j] -= c.decay * x.value[j] + c.step_size * (first.value[j] / denominator);
   }
-  first.Store(t.m + i);
-  second.Store(t.v + i);
+  first.StoreStreaming(t.m + i);
+  second.StoreStreaming(t.v + i);
   if constexpr (kMaster) {
-    x.Store(t.master + i);
+    x.StoreStreaming(t.master + i);
   } else if constexpr (sizeof(P) == 2) {
     RoundStochastically(draws, t.index, i, x.value);
   }
-  Elements<P, kSize> rounded;
+  cuda::Vector<P, kSize> rounded;
 #pragma unroll
   for (int j = 0; j < kSize; ++j) rounded.value[j] = x.value[j];
-  rounded.Store(p);
+  rounded.StoreStreaming(p);
 }
 
 // Chunks begin at multiples of kTensorChunk: the base pointers decide.

@@ -171,6 +171,20 @@ __device__ __forceinline__ void ForgetUnpacked(uint4* raw) {
   asm volatile("" : "+r"(raw->x), "+r"(raw->y), "+r"(raw->z), "+r"(raw->w));
 }
 
+// NaN is passed over. bfloat16 is compared in pairs as it is stored.
+template <typename T>
+__device__ __forceinline__ float MaxOfStored(const uint4& raw) {
+  if constexpr (sizeof(T) == 2) {
+    const __nv_bfloat162* z = reinterpret_cast<const __nv_bfloat162*>(&raw);
+    const __nv_bfloat162 pair = __hmax2(__hmax2(z[0], z[1]), __hmax2(z[2], z[3]));
+    return fmaxf(__low2float(pair), __high2float(pair));
+  } else {
+    cuda::Vector<T> x;
+    x.Unpack(raw);
+    return MaxOf(x.value);
+  }
+}
+
 __device__ __forceinline__ Partial Merge(const Partial& a, const Partial& b) {
   const float c = fmaxf(a.reference, b.reference);
   return {c, a.exponentials * Exp2(a.reference - c) + b.exponentials * Exp2(b.reference - c),
@@ -264,8 +278,7 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 5 && !kSoftcap ? 3 : 2)
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
     if (first + j * step >= vectors) continue;
-    x.Unpack(raw[j]);
-    maximum = fmaxf(maximum, MaxOf(x.value));
+    maximum = fmaxf(maximum, MaxOfStored<T>(raw[j]));
   }
   Partial sums;
   sums.reference = fmaxf(kLowest, Cap<kSoftcap>(maximum, args.spec.softcap) * kLog2E);
@@ -296,40 +309,12 @@ __global__ void __launch_bounds__(kThreads, kVectors <= 5 && !kSoftcap ? 3 : 2)
 #endif
 }
 
-// One or kVector<T> neighbouring logits.
-template <typename T, bool kAligned>
-struct Elements {
-  static constexpr int kSize = kAligned ? cuda::kVector<T> : 1;
-  float value[kSize];
-
-  __device__ __forceinline__ void Load(const T* p) {
-    if constexpr (kAligned) {
-      cuda::Vector<T> vector;
-      vector.Load(p);
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) value[i] = vector.value[i];
-    } else {
-      value[0] = cuda::ToFloat(*p);
-    }
-  }
-  __device__ __forceinline__ void Store(T* p) const {
-    if constexpr (kAligned) {
-      cuda::Vector<T> vector;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) vector.value[i] = value[i];
-      vector.StoreStreaming(p);
-    } else {
-      *p = cuda::FromFloat<T>(value[0]);
-    }
-  }
-};
-
-template <typename T, bool kAligned, bool kSmoothing, bool kSoftcap>
-__device__ __forceinline__ Partial ReadRow(const T* z, int64_t vocab, float softcap) {
-  using Group = Elements<T, kAligned>;
+template <typename V, bool kSmoothing, bool kSoftcap>
+__device__ __forceinline__ Partial ReadRow(const typename V::Element* z, int64_t vocab,
+                                           float softcap) {
   Partial sums;
-  for (int64_t v = int64_t{threadIdx.x} * Group::kSize; v < vocab; v += kThreads * Group::kSize) {
-    Group x;
+  for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < vocab; v += kThreads * V::kSize) {
+    V x;
     x.Load(z + v);
     CapAll<kSoftcap>(x.value, softcap);
     const float reference = fmaxf(sums.reference, MaxOf(x.value) * kLog2E);
@@ -340,38 +325,39 @@ __device__ __forceinline__ Partial ReadRow(const T* z, int64_t vocab, float soft
   return sums;
 }
 
-template <typename T, bool kAligned, bool kSmoothing, bool kSoftcap>
+// V: vectors, or single elements where rows are not aligned.
+template <typename V, bool kSmoothing, bool kSoftcap>
 __global__ void __launch_bounds__(kThreads, 2) TwoReadsKernel(const CrossEntropyArgs args) {
-  using Group = Elements<T, kAligned>;
+  using T = typename V::Element;
   __shared__ Partial warps[kWarps], block;
   const int64_t row = blockIdx.x, vocab = args.spec.vocab;
-  const int64_t begin = int64_t{threadIdx.x} * Group::kSize, step = kThreads * Group::kSize;
+  const int64_t begin = int64_t{threadIdx.x} * V::kSize, step = kThreads * V::kSize;
   T* z = static_cast<T*>(args.logits) + row * vocab;
   const int32_t target = args.targets[row];
   if (target == kIgnoreTarget) {
     if (threadIdx.x == 0) WriteIgnored(args, row);
-    const Group zero{};
+    const V zero{};
     for (int64_t v = begin; args.gradient_scale != nullptr && v < vocab; v += step) {
-      zero.Store(z + v);
+      zero.StoreStreaming(z + v);
     }
     return;
   }
   float z_target = 0.0f;
-  const bool owns_target = InVocabulary(args, target) &&
-                           target / Group::kSize % kThreads == static_cast<int>(threadIdx.x);
+  const bool owns_target =
+      InVocabulary(args, target) && target / V::kSize % kThreads == static_cast<int>(threadIdx.x);
   if (owns_target || threadIdx.x == 0) z_target = TargetLogit<T, kSoftcap>(args, z, target);
   const Partial merged =
-      BlockMerge(ReadRow<T, kAligned, kSmoothing, kSoftcap>(z, vocab, args.spec.softcap), warps);
+      BlockMerge(ReadRow<V, kSmoothing, kSoftcap>(z, vocab, args.spec.softcap), warps);
   if (threadIdx.x == 0) block = merged;
   __syncthreads();
   const Partial sums = block;
   if (args.gradient_scale != nullptr) {
     const Gradient gradient(args, sums);
     for (int64_t v = begin; v < vocab; v += step) {
-      Group x;
+      V x;
       x.Load(z + v);
       gradient.Apply<kSoftcap>(x.value);
-      x.Store(z + v);
+      x.StoreStreaming(z + v);
     }
     if (owns_target) z[target] = cuda::FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
   }
@@ -412,9 +398,10 @@ void Launch(const CrossEntropyArgs& args, Stream* stream) {
       return LaunchClusters(RegisterKernel<T, 10, kSmoothing, kSoftcap>, cluster, args, stream);
     }
   }
-  const auto kernel = aligned ? TwoReadsKernel<T, true, kSmoothing, kSoftcap>
-                              : TwoReadsKernel<T, false, kSmoothing, kSoftcap>;
-  kernel<<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
+  cuda::ForVector<T>(aligned, [&](auto vector) {
+    TwoReadsKernel<decltype(vector), kSmoothing, kSoftcap>
+        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
+  });
 }
 
 }  // namespace
