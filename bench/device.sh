@@ -14,7 +14,7 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 exec > >(tee "$out/log.txt") 2>&1
 
-parts=() tests_filter='*' sanitize_filter='-*Large*:*Huge*:*Model*' kernels=() rows=()
+parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*' kernels=() rows=()
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   parts+=("${part#--}")
