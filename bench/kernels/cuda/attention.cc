@@ -1,6 +1,8 @@
 // Attention forward and backward by layout and algorithm. FLOPs are those of the causal half:
 // 4 heads head_dim per pair of positions that see each other, 10 in the backward.
 #include <algorithm>
+#include <cmath>
+#include <exception>
 #include <random>
 
 #include "bench/kernels/cuda/harness.h"
@@ -129,9 +131,11 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
   std::string chosen;
   try {
     chosen = PrepareAttention(spec, extents, bench->stream());
-  } catch (const std::invalid_argument& nothing_fits) {
-    bench->AddLine("attention " + suffix, nothing_fits.what(), {{"error", nothing_fits.what()}});
-    return;
+  } catch (const DeviceError& error) {
+    if (error.sticky()) throw;
+    return bench->AddLine("attention " + suffix, error.what(), {{"error", error.what()}});
+  } catch (const std::exception& error) {  // nothing fits, or no memory
+    return bench->AddLine("attention " + suffix, error.what(), {{"error", error.what()}});
   }
   const std::string heads = std::to_string(layout.heads) + "/" + std::to_string(layout.kv_heads) +
                             " x " + std::to_string(layout.head_dim);

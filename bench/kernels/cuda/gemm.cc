@@ -1,6 +1,8 @@
 // Every matrix product of a training step, as the heuristic and as tuning choose it, and their sum:
 // the floor below which no step of the model can go with these products.
 #include <cstdio>
+#include <iterator>
+#include <optional>
 
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/gemm.h"
@@ -90,27 +92,29 @@ Launch MakeGemm(GemmArgs args, bool bias, Memory* memory) {
   return [=](Stream* s) { Gemm(args, s); };
 }
 
-// The time of all products of a micro-step but the wgrad in the other type, unless one is missing.
-void AddFloor(Bench* bench, const Shape& m, const char* choice, Pass other_wgrad,
+// The time of all products of a micro-step, unless one is missing. `wgrad`: none for frozen
+// weights.
+void AddFloor(Bench* bench, const Shape& m, const char* choice, std::optional<Pass> wgrad,
               const std::vector<std::vector<double>>& seconds) {
   double sum = 0;
   const std::vector<Linear> linears = Linears(m);
   for (size_t l = 0; l < linears.size(); ++l) {
     for (size_t p = 0; p < std::size(kPasses); ++p) {
-      if (kPasses[p] == other_wgrad) continue;
+      const bool any_wgrad = kPasses[p] != Pass::kForward && kPasses[p] != Pass::kDgrad;
+      if (any_wgrad && kPasses[p] != wgrad) continue;
       if (seconds[l][p] == 0) return;
       sum += seconds[l][p] * linears[l].count;
     }
   }
   const double rate = static_cast<double>(m.tokens) / sum;
-  const char* wgrad = other_wgrad == Pass::kWgradBFloat16 ? "fp32" : "bf16";
+  const char* products = wgrad.has_value() ? Name(*wgrad) : "no wgrad";
   char text[160];
-  std::snprintf(text, sizeof(text), "%.1f ms, %.0f tokens/s (%s, wgrad in %s)", sum * 1e3, rate,
-                choice, wgrad);
+  std::snprintf(text, sizeof(text), "%.1f ms, %.0f tokens/s (%s, %s)", sum * 1e3, rate, choice,
+                products);
   bench->AddLine(std::string("gemm floor ") + m.model, text,
                  {{"model", m.model},
                   {"choice", choice},
-                  {"wgrad", wgrad},
+                  {"wgrad", products},
                   {"ms", sum * 1e3},
                   {"tokens_per_second", rate}});
 }
@@ -134,8 +138,11 @@ void BenchChoice(Bench* bench, const Shape& m, const char* choice) {
       seconds.back().push_back(timing.has_value() ? timing->median : 0);
     }
   }
-  AddFloor(bench, m, choice, Pass::kWgradBFloat16, seconds);
-  AddFloor(bench, m, choice, Pass::kWgradFloat32, seconds);
+  for (const std::optional<Pass> wgrad :
+       {std::optional(Pass::kWgradFloat32), std::optional(Pass::kWgradBFloat16),
+        std::optional<Pass>()}) {
+    AddFloor(bench, m, choice, wgrad, seconds);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
-// LoRA of each projection of a block, rank 16: what the adapters cost beside the base products.
+// LoRA of each projection of a block, rank 16: what the adapters cost beside the base products; and
+// what DoRA adds to that.
 #include "bench/kernels/cuda/harness.h"
+#include "kernels/dora.h"
 #include "kernels/gemm.h"
 #include "kernels/lora_linear.h"
 
@@ -95,6 +97,76 @@ void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
        }});
 }
 
+void BenchDoraFactors(Bench* bench, const Projection& p) {
+  const LoraLinearSpec spec = Spec(p);
+  const double weight = 2.0 * static_cast<double>(spec.ldy * spec.in_features);
+  bench->Time({.name = std::string("dora row_squares ") + p.name,
+               .extents = Extents(spec.ldy, spec.in_features),
+               .bytes = weight,
+               .make = [=](Memory* memory) -> Launch {
+                 const DoraRowSquaresArgs args{.dtype = kBF16,
+                                               .rows = spec.ldy,
+                                               .columns = spec.in_features,
+                                               .w = memory->BFloat16(spec.ldy * spec.in_features),
+                                               .squares = memory->Floats(spec.ldy)};
+                 return [=](Stream* s) { DoraRowSquares(args, s); };
+               }});
+  bench->Time({.name = std::string("dora factors ") + p.name,
+               .extents = Extents(spec.ldy, spec.in_features),
+               .bytes = weight,
+               .flops = static_cast<double>(spec.members * kRank) * weight,
+               .make = [=](Memory* memory) -> Launch {
+                 DoraFactorsArgs args{
+                     .spec = spec,
+                     .w = memory->BFloat16(spec.ldy * spec.in_features),
+                     .squares = memory->Floats(spec.ldy),
+                     .a = memory->BFloat16(spec.members * kRank * spec.in_features),
+                     .norm = memory->Floats(spec.ldy),
+                     .factor = memory->Floats(spec.ldy),
+                     .workspace = memory->Scratch(DoraFactorsWorkspaceBytes(spec))};
+                 for (int64_t j = 0; j < spec.members; ++j) {
+                   args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
+                   args.magnitude[j] = memory->BFloat16(spec.out_features[j]);
+                 }
+                 return [=](Stream* s) { DoraFactors(args, s); };
+               },
+               .note = "once an update"});
+}
+
+void BenchDora(Bench* bench, const Shape& m, const Projection& p) {
+  const LoraLinearSpec spec = Spec(p);
+  const double output = 2.0 * static_cast<double>(m.tokens * spec.ldy);
+  bench->Time({.name = std::string("dora forward ") + p.name,
+               .extents = Extents(m.tokens, spec.ldy),
+               .bytes = 2 * output,
+               .make = [=](Memory* memory) -> Launch {
+                 const DoraForwardArgs args{.spec = spec,
+                                            .rows = m.tokens,
+                                            .u = memory->BFloat16(m.tokens * spec.ldy),
+                                            .factor = memory->Floats(spec.ldy),
+                                            .bias = memory->BFloat16(spec.ldy),
+                                            .y = memory->BFloat16(m.tokens * spec.ldy)};
+                 return [=](Stream* s) { DoraForward(args, s); };
+               }});
+  bench->Time({.name = std::string("dora backward ") + p.name,
+               .extents = Extents(m.tokens, spec.ldy),
+               .bytes = 3 * output,
+               .make = [=](Memory* memory) -> Launch {
+                 DoraBackwardArgs args{
+                     .spec = spec,
+                     .rows = m.tokens,
+                     .u = memory->BFloat16(m.tokens * spec.ldy),
+                     .norm = memory->Floats(spec.ldy),
+                     .factor = memory->Floats(spec.ldy),
+                     .dy = memory->BFloat16(m.tokens * spec.ldy),
+                     .workspace = memory->Scratch(DoraBackwardWorkspaceBytes(spec, m.tokens))};
+                 for (int64_t j = 0; j < spec.members; ++j) {
+                   args.dmagnitude[j] = memory->Floats(spec.out_features[j]);
+                 }
+                 return [=](Stream* s) { DoraBackward(args, s); };
+               }});
+}
+
 }  // namespace
 
 // Adapters are products of the library too: tuned, as the engine has them.
@@ -105,6 +177,8 @@ void BenchLora(Bench* bench) {
       BenchForward(bench, m, p, /*accumulate=*/true);
       BenchForward(bench, m, p, /*accumulate=*/false);
       BenchBackward(bench, m, p);
+      BenchDoraFactors(bench, p);
+      BenchDora(bench, m, p);
     }
   }
   SetGemmTuning(false);
