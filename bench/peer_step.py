@@ -36,7 +36,7 @@ def make_model(size, lora_rank, dtype):
     config = transformers.Qwen2Config(
         vocab_size=vocab, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers,
         num_attention_heads=heads, num_key_value_heads=kv_heads, tie_word_embeddings=tied, rms_norm_eps=1e-6,
-        rope_theta=1e6, max_position_embeddings=32768, use_cache=False, use_sliding_window=False)
+        rope_parameters={'rope_type': 'default', 'rope_theta': 1e6}, max_position_embeddings=32768, use_cache=False, use_sliding_window=False)
     with torch.device('cuda'):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa')
     model = model.to(dtype)
