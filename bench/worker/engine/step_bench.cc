@@ -12,12 +12,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+// Fixed, as its path is part of the plan and so of the hash. Removed at the end.
 constexpr const char* kScratch = "/tmp/coxswain-step-bench";
 constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // as the worker leaves it
 constexpr int64_t kFewestSteps = 3;
@@ -320,6 +323,8 @@ int Run(Flags flags) {
     std::fflush(stdout);
     rows.push_back(std::move(result));
   }
+  std::error_code ignored;  // what is left is small
+  std::filesystem::remove_all(kScratch, ignored);
   if (rows.empty()) std::fprintf(stderr, "no row of this device has that name\n");
   if (!flags.json_path.empty()) {
     Json all = OtherRows(flags.json_path, rows);
