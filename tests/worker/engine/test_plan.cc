@@ -64,6 +64,10 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.max_documents_per_bin = options.max_documents_per_bin;
   plan.lm_head_chunk_tokens = options.head_chunk;
   plan.recompute = options.recompute;
+  plan.recompute_every = options.recompute_every;
+  plan.compute_dtype = options.compute_dtype;
+  plan.master_dtype = options.master_dtype;
+  plan.gradient_dtype = options.gradient_dtype;
   Finish(&plan);
   return plan;
 }

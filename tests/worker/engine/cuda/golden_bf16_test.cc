@@ -1,0 +1,100 @@
+// Whole model in bfloat16 against the golden values, which are float64: gradients tensor by tensor
+// and 20 steps. Limits are the project's: cosine >= 0.999, norm within 2 % (0.5 % on average), loss
+// within 1 %. A tensor whose gradient is rounding alone (a key bias shifts every score alike) has
+// no direction to compare: tensors below 1e-4 of the whole norm are left out.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_state.h"
+
+namespace coxswain::engine {
+namespace {
+
+constexpr double kCosine = 0.999, kNorm = 0.02, kMeanNorm = 0.005, kLoss = 0.01;
+
+class GoldenBf16Test : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string directory = FindGoldenCase(GetParam());
+    if (directory.empty()) GTEST_SKIP() << "needs the fixture " << GetParam();
+    golden_ = LoadGoldenCase(GetParam(), directory);
+    golden_.plan.compute_dtype = "bfloat16";
+    Finish(&golden_.plan);
+  }
+  TrainStep Step(int64_t step) const {
+    TrainStep train;
+    train.step = step;
+    train.bins = golden_.bins;
+    train.loss_denominator = golden_.targets;
+    train.learning_rate = golden_.trajectory[static_cast<size_t>(step)].learning_rate;
+    return train;
+  }
+  GoldenCase golden_;
+};
+
+struct Dots {
+  double ab = 0, aa = 0, bb = 0;
+};
+
+Dots DotsOf(const std::vector<float>& a, const std::vector<float>& b) {
+  Dots dots;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i], y = b[i];
+    dots.ab += x * y;
+    dots.aa += x * x;
+    dots.bb += y * y;
+  }
+  return dots;
+}
+
+TEST_P(GoldenBf16Test, GradientsPointTheSameWay) {
+  std::string doing;
+  auto state = MakeState(golden_.plan, 0, "", &doing);
+  ASSERT_TRUE(state.ok()) << state.status();
+  const double loss = GradientStep(**state, Step(0)) / static_cast<double>(golden_.targets);
+  EXPECT_NEAR(loss / golden_.loss, 1.0, kLoss);
+  double worst_cosine = 1, worst_norm = 0, mean_norm = 0;
+  int tensors = 0;
+  for (size_t i = 0; i < golden_.plan.parameters.size(); ++i) {
+    const plan::Parameter& parameter = golden_.plan.parameters[i];
+    if (!parameter.trainable()) continue;
+    const Dots dots = DotsOf(GradientOf(**state, i), golden_.gradients.at(parameter.name));
+    if (std::sqrt(dots.bb) < 1e-4 * golden_.grad_norm) continue;
+    const double cosine = dots.ab / std::sqrt(dots.aa * dots.bb);
+    const double norm = std::abs(std::sqrt(dots.aa / dots.bb) - 1);
+    EXPECT_GE(cosine, kCosine) << parameter.name;
+    EXPECT_LE(norm, kNorm) << parameter.name;
+    worst_cosine = std::min(worst_cosine, cosine);
+    worst_norm = std::max(worst_norm, norm);
+    mean_norm += norm;
+    ++tensors;
+  }
+  EXPECT_LE(mean_norm / tensors, kMeanNorm);
+  std::printf("%s: loss %+.1e, %d tensors, cosine >= %.5f, norm %.2e worst %.2e mean\n",
+              golden_.name.c_str(), loss / golden_.loss - 1, tensors, worst_cosine, worst_norm,
+              mean_norm / tensors);
+}
+
+TEST_P(GoldenBf16Test, TwentySteps) {
+  auto engine = Engine::Prepare(golden_.plan, 0, "");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
+    const auto stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
+    EXPECT_NEAR(loss / golden_.trajectory[i].loss, 1.0, kLoss) << "step " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test,
+                         testing::Values("qwen2_full", "qwen2_lora", "qwen2_lora_plus",
+                                         "qwen3_full", "llama_full", "llama_rslora",
+                                         "llama31_rope_full", "mistral_full", "mistral_swa_full"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace coxswain::engine
