@@ -27,7 +27,7 @@ using Doubles = std::vector<double>;
 
 inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
-constexpr double kUnit(DType dtype) { return dtype == DType::kFloat32 ? 0x1p-24 : 0x1p-9; }
+constexpr double kUnit(DType dtype) { return dtype == DType::kFloat32 ? 0x1p-24 : 0x1p-8; }
 inline const char* Name(DType dtype) { return dtype == DType::kFloat32 ? "float32" : "bfloat16"; }
 
 // One stream for all tests of the process.
