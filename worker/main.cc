@@ -106,6 +106,7 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   ASSIGN_OR_RETURN(const kernels::DeviceDescription device, engine::OpenDevice(flags.gpu));
   worker.device = device.kind;
   worker.device_name = kCuda ? device.name : agent::CpuModel();
+  worker.compute_capability = device.capability;
   if (app.count("--memory-bytes") > 0) return absl::OkStatus();
   const auto free_bytes = static_cast<uint64_t>(device.free_bytes);
   worker.memory_bytes =
