@@ -66,13 +66,27 @@ COXSWAIN_INLINE float SoftmaxRow(float* s, int64_t begin, int64_t end, int64_t k
   return maximum + std::log(sum);
 }
 
+// Scaled dot products -> scores.
+COXSWAIN_INLINE void CapRow(float softcap, float* s, int64_t begin, int64_t end) {
+  if (softcap == 0.0f) return;
+  for (int64_t j = begin; j < end; ++j) s[j] = cpu::Cap(s[j], softcap);
+}
+
+// Derivative of a score by its scaled dot product.
+COXSWAIN_INLINE float CapSlope(float softcap, float score) {
+  const float ratio = score / softcap;
+  return 1.0f - ratio * ratio;
+}
+
 // lse points at the first head of the group, token 0; heads are `tokens` apart.
 COXSWAIN_VECTORIZE void SoftmaxBlock(const AttentionShape& shape, const AttentionBlock& block,
                                      float* scores, float* lse, int64_t tokens) {
   for (int64_t h = 0; h < shape.heads; ++h) {
     float* head_lse = lse + h * tokens + block.start + block.first;
     for (int64_t i = 0; i < block.queries; ++i, scores += block.keys) {
-      head_lse[i] = SoftmaxRow(scores, block.Begin(i, shape.window), block.End(i), block.keys);
+      const int64_t begin = block.Begin(i, shape.window), end = block.End(i);
+      CapRow(shape.softcap, scores, begin, end);
+      head_lse[i] = SoftmaxRow(scores, begin, end, block.keys);
     }
   }
 }
@@ -86,7 +100,8 @@ struct GradientBlock {
   float* ds;  // dP in, dS out
 };
 
-// P = exp(S - lse), dS = P (dP - rowsum(dO O)); both 0 where masked.
+// P = exp(S - lse), dS = P (dP - rowsum(dO O)), with softcap c times 1 - (S / c)^2; both 0 where
+// masked.
 COXSWAIN_VECTORIZE void ScoreGradients(const AttentionShape& shape, const AttentionBlock& block,
                                        const GradientBlock& g) {
   for (int64_t h = 0; h < shape.heads; ++h) {
@@ -98,9 +113,12 @@ COXSWAIN_VECTORIZE void ScoreGradients(const AttentionShape& shape, const Attent
       float *p = g.p + row * block.keys, *ds = g.ds + row * block.keys;
       const int64_t begin = block.Begin(i, shape.window), end = block.End(i);
       for (int64_t j = 0; j < begin; ++j) p[j] = ds[j] = 0.0f;
+      CapRow(shape.softcap, p, begin, end);
       for (int64_t j = begin; j < end; ++j) {
-        p[j] = cpu::Exp(p[j] - shift);
+        const float score = p[j];
+        p[j] = cpu::Exp(score - shift);
         ds[j] = p[j] * (ds[j] - delta);
+        if (shape.softcap != 0.0f) ds[j] *= CapSlope(shape.softcap, score);
       }
       for (int64_t j = end; j < block.keys; ++j) p[j] = ds[j] = 0.0f;
     }
@@ -256,7 +274,7 @@ void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionSha
 bool AttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.num_kv_heads > 0 && spec.num_heads > 0 &&
          spec.num_heads % spec.num_kv_heads == 0 && spec.head_dim > 0 && spec.window >= 0 &&
-         std::isfinite(spec.scale) && spec.softcap == 0.0f;
+         std::isfinite(spec.scale) && std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,

@@ -21,7 +21,8 @@ AttentionShape::AttentionShape(const AttentionSpec& spec)
       k_offset(spec.num_heads * spec.head_dim),
       v_offset((spec.num_heads + spec.num_kv_heads) * spec.head_dim),
       block_queries(std::max(kMinBlockQueries, kBlockRows / heads)),
-      window(spec.window) {}
+      window(spec.window),
+      softcap(spec.softcap) {}
 
 int64_t AttentionShape::MaxKeys(int64_t document_length) const {
   return window == 0 ? document_length : std::min(document_length, window + block_queries - 1);

@@ -28,6 +28,7 @@ struct AttentionShape {
   int64_t v_offset;
   int64_t block_queries;  // positions of a full block
   int64_t window;         // 0: none
+  float softcap;          // 0: none
 
   int64_t block_rows() const { return heads * block_queries; }
   // Most keys that one block sees in a document of that length.

@@ -78,17 +78,12 @@ COXSWAIN_VECTORIZE void ScaleRow(float* z, float factor, float shift, int64_t n)
   for (int64_t j = 0; j < n; ++j) z[j] = z[j] * factor - shift;
 }
 
-// k tanh(x / k); off by at most 8 k 2^-24.
-COXSWAIN_INLINE float Cap(float x, float k) {
-  return k * (1.0f - 2.0f / (cpu::Exp(2.0f * (x / k)) + 1.0f));
-}
-
 COXSWAIN_VECTORIZE RowSums ReadCappedRow(const float* logits, float k, int64_t n) {
-  RowSums sums{.maximum = Cap(MaxOfRow(logits, n), k), .exponentials = 0.0, .logits = 0.0};
+  RowSums sums{.maximum = cpu::Cap(MaxOfRow(logits, n), k), .exponentials = 0.0, .logits = 0.0};
   float z[kSumBlock];
   for (int64_t i = 0; i < n; i += kSumBlock) {
     const int64_t count = std::min(kSumBlock, n - i);
-    for (int64_t j = 0; j < count; ++j) z[j] = Cap(logits[i + j], k);
+    for (int64_t j = 0; j < count; ++j) z[j] = cpu::Cap(logits[i + j], k);
     SumBlock<false>(z, count, &sums);
   }
   return sums;
@@ -100,7 +95,7 @@ struct CappedGradient {
 
 COXSWAIN_VECTORIZE void ReplaceCappedRow(const CappedGradient& g, float* logits, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
-    const float z = Cap(logits[j], g.softcap), ratio = z / g.softcap;
+    const float z = cpu::Cap(logits[j], g.softcap), ratio = z / g.softcap;
     logits[j] = (cpu::Exp(z - g.maximum) * g.factor - g.shift) * (1.0f - ratio * ratio);
   }
 }
@@ -137,7 +132,7 @@ void OneRow(const CrossEntropyArgs& args, int64_t row) {
     return;
   }
   const float k = args.spec.softcap;
-  const float z_target = k > 0.0f ? Cap(z[target], k) : z[target];
+  const float z_target = k > 0.0f ? cpu::Cap(z[target], k) : z[target];
   const bool replace = k == 0.0f && args.gradient_scale != nullptr;
   const RowSums sums = k > 0.0f  ? ReadCappedRow(z, k, vocab)
                        : replace ? ReplaceRow(z, vocab)

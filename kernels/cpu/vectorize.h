@@ -45,6 +45,11 @@ COXSWAIN_INLINE float Exp(float x) {
   return (p * scale1) * scale2;
 }
 
+// k tanh(x / k); off by at most 8 k 2^-24.
+COXSWAIN_INLINE float Cap(float x, float k) {
+  return k * (1.0f - 2.0f / (Exp(2.0f * (x / k)) + 1.0f));
+}
+
 template <typename T>
 COXSWAIN_INLINE T SumLanes(const T* lanes) {
   T width8[8];

@@ -108,8 +108,8 @@ void CheckAgainstReference(const Problem& p) {
   int64_t start = 0;
   for (const int32_t length : p.lengths) {
     const reference::AttentionShape<double> shape{
-        length,          p.spec.num_heads, p.spec.num_kv_heads,
-        p.spec.head_dim, p.spec.window,    p.spec.scale};
+        length,        p.spec.num_heads, p.spec.num_kv_heads, p.spec.head_dim,
+        p.spec.window, p.spec.scale,     p.spec.softcap};
     Doubles document_lse(Size(length * p.spec.num_heads));
     reference::Attention(shape, &x[Size(start * p.row())], &out[Size(start * p.out_row())],
                          document_lse.data());
@@ -138,6 +138,14 @@ TEST(AttentionTest, LongDocument) { CheckAgainstReference(Make(2, 1, 8, 0, {700}
 TEST(AttentionTest, WindowsOfEverySizeAroundTheBlock) {
   for (const int64_t window : {1, 2, 16, 63, 64, 65, 199, 200, 1000}) {
     CheckAgainstReference(Make(4, 2, 8, window, {200, 1, 66, 64}));
+  }
+}
+
+TEST(AttentionTest, Softcap) {
+  for (const float softcap : {0.5f, 3.0f, 50.0f}) {
+    Problem p = Make(4, 2, 8, softcap > 1.0f ? 0 : 40, {100, 33, 1});
+    p.spec.softcap = softcap;
+    CheckAgainstReference(p);
   }
 }
 
