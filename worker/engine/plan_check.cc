@@ -146,13 +146,25 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   });
 }
 
+namespace {
+
+// An algorithm may take what the plan allows, and no more than the scratch that it has set aside.
+int64_t AttentionBudget(const plan::Plan& plan) {
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.name == "scratch") return std::min(plan.attention_workspace_bytes, buffer.bytes);
+  }
+  return plan.attention_workspace_bytes;
+}
+
+}  // namespace
+
 std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
   const Extents n(plan);
   kernels::AttentionExtents packed{.tokens = n.tokens,
                                    .documents = n.documents,
                                    .max_length = plan.sequence_len,
                                    .dense = false,
-                                   .workspace_budget = plan.attention_workspace_bytes};
+                                   .workspace_budget = AttentionBudget(plan)};
   std::vector<kernels::AttentionExtents> shapes = {packed};
   if (plan.device != "cuda") return shapes;
   packed.documents = plan.micro_batch_bins;
