@@ -22,11 +22,6 @@ absl::Status CheckCpu(const config::JobSpec& job) {
         absl::StrCat("precision.compute is ", job.compute_dtype,
                      ", cpu workers compute in float32; set precision.compute: auto"));
   }
-  if (job.recompute == config::Recompute::kNormSwiglu || job.recompute == config::Recompute::kFfn ||
-      job.recompute_every > 1) {
-    return absl::UnimplementedError(
-        "recompute: cpu workers know none and block; the other levels are not supported yet");
-  }
   return absl::OkStatus();
 }
 

@@ -68,7 +68,12 @@ void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe
                 Estimate* estimate) {
   const double forward =
       model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
-  const double executed = estimate->flops_per_token + (plan.recompute == "block" ? forward : 0);
+  double executed = estimate->flops_per_token;
+  if (plan.recompute == "block") executed += forward;
+  if (plan.recompute == "ffn") {
+    executed += 4.0 * static_cast<double>(plan.model.num_layers * plan.model.hidden_size *
+                                          plan.model.intermediate_size);  // gate and up again
+  }
   const double rate =
       static_cast<double>(plan.world_size() * estimate->threads) * kFlopsPerSecondPerThread;
   estimate->tokens_per_second = rate / executed;

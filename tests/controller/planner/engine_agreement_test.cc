@@ -55,6 +55,21 @@ INSTANTIATE_TEST_SUITE_P(
                            job.train.decay_norm_and_bias = false;
                            job.packing.strategy = config::PackingStrategy::kNone;
                          }},
+                    Case{"NormAndSwigluRecompute",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.adapter = config::Adapter::kNone;
+                           job.recompute = config::Recompute::kNormSwiglu;
+                         }},
+                    Case{"FfnRecompute",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.recompute = config::Recompute::kFfn;
+                         }},
+                    Case{"SegmentsOfTwoBlocks",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.adapter = config::Adapter::kNone;
+                           job.recompute = config::Recompute::kBlock;
+                           job.recompute_every = 2;
+                         }},
                     Case{"EveryBiasAndNorm",
                          [](config::JobSpec& job, model::ModelConfig& model) {
                            job.adapter = config::Adapter::kNone;

@@ -275,13 +275,5 @@ TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
   }
 }
 
-TEST_F(PlannerTest, CpuKnowsTwoLevelsOfRecomputation) {
-  job_.recompute = config::Recompute::kFfn;
-  EXPECT_EQ(Plan().status().code(), absl::StatusCode::kUnimplemented);
-  job_.recompute = config::Recompute::kBlock;
-  job_.recompute_every = 2;
-  EXPECT_EQ(Plan().status().code(), absl::StatusCode::kUnimplemented);
-}
-
 }  // namespace
 }  // namespace coxswain::planner
