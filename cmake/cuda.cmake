@@ -17,9 +17,6 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
-# One nvcc takes up to 4 GB of memory: never two at once, whatever -j says.
-set_property(GLOBAL APPEND PROPERTY JOB_POOLS nvcc=1)
-
 find_package(CUDAToolkit 13 REQUIRED)
 find_library(COXSWAIN_CUDNN cudnn REQUIRED HINTS ${CUDAToolkit_LIBRARY_DIR})
 

@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # Builds and runs every test.   tests/run.sh [preset] [ctest arguments ...]
-# Without a preset: cuda where nvcc is, else cpu. cuda is cpu and more; what needs a GPU skips itself.
+# Without a preset: cuda-architectures where nvcc is, else cpu. Presets of CUDA are cpu and more; what needs a
+# GPU skips itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ -x /usr/local/cuda/bin/nvcc ]] && PATH=$PATH:/usr/local/cuda/bin
 preset=cpu
-command -v nvcc >/dev/null && preset=cuda
+command -v nvcc >/dev/null && preset=cuda-architectures
 [[ $# -gt 0 && $1 != -* ]] && { preset=$1; shift; }
 command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: nothing of CUDA is built"
 
 deploy/install-deps.sh
-[[ $preset == cuda ]] && deploy/fetch-cudnn-frontend.sh
+[[ $preset == cuda* ]] && deploy/fetch-cudnn-frontend.sh
 deploy/build.sh "$preset"
-if [[ $preset == cuda ]]; then
-  deploy/build.sh cuda-architectures coxswain_kernels_cuda
-  deploy/bundle.sh build/bundle
-fi
+[[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle
 
 # The small safetensors package reads back what we write. A virtual environment keeps the system clean.
 venv=build/venv
