@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Prints what bench/device.sh left in a folder as tables of goals and results.   device_table.py FOLDER"""
+"""Prints what bench/device.sh left in a folder as tables of goals and results.
+
+  device_table.py FOLDER
+  device_table.py --job JOB_JSON REFERENCE_JSON    the quickstart's job; exit 1 when its loss falls too little
+"""
 import json, os, sys
 import xml.etree.ElementTree as ElementTree
 
@@ -65,7 +69,21 @@ def print_steps(steps):
     print_table(['row', 'tokens/s', 'goal', '', 'ms/step', 'steps', 'peak GiB', 'plan GiB', 'waits', 'loss', 'grad norm', 'error'], out)
 
 
+def print_job(job, reference):
+    """Invariant deploy-1, on this device."""
+    progress = job['progress']
+    fall = progress['first_eval_loss'] - progress['eval_loss']
+    wanted = 0.98 * reference['methods']['lora_plus']['mean_fall']
+    met = fall >= wanted
+    print(f"job {job['id']}: step {progress['step']}, held-back loss {progress['first_eval_loss']:.4f} -> "
+          f"{progress['eval_loss']:.4f}, fall {fall:.4f}, goal {wanted:.4f}: {'met' if met else 'BELOW'}")
+    return met
+
+
 def main():
+    if sys.argv[1] == '--job':
+        job, reference = (json.load(open(path)) for path in sys.argv[2:])
+        sys.exit(0 if print_job(job, reference) else 1)
     folder = sys.argv[1]
     print_tests(folder)
     print_kernels(load(folder, 'kernels.json'))
