@@ -5,17 +5,20 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <thread>
+#include <vector>
 
 #include "kernels/cuda/stream.h"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
-constexpr int kMaxCandidates = 16;
-constexpr int kWarmUps = 2;
-constexpr int kTimings = 5;
+constexpr int kMaxCandidates = 24;
+// Candidates take turns: under load the clock falls with the power drawn, so that times are only
+// comparable side by side, and what counts is the speed of a hot device.
+constexpr int kRounds = 5;
+constexpr double kRoundMicroseconds = 2500;
+// A candidate further down the heuristic's list must be so much faster.
+constexpr double kWorthwhile = 0.995;
 
 cudaDataType_t DataType(DType dtype) { return dtype == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF; }
 
@@ -136,56 +139,65 @@ std::vector<GemmChoice> HeuristicChoices(const GemmArgs& args, bool bias_first, 
   return choices;
 }
 
-class Events {
+class Stopwatch {
  public:
-  Events() {
+  Stopwatch() {
     for (cudaEvent_t& event : events_) CheckCuda(cudaEventCreate(&event), "cudaEventCreate");
   }
-  ~Events() {
+  ~Stopwatch() {
     for (const cudaEvent_t event : events_) {
       if (event != nullptr) (void)cudaEventDestroy(event);
     }
   }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 
-  void Record(int i, Stream* stream) {
-    CheckCuda(cudaEventRecord(events_[static_cast<size_t>(i)], stream->cuda()), "cudaEventRecord");
-  }
+  void Start(Stream* stream) { Record(0, stream); }
   // Polls: a blocking wait would hold a lock of the driver that other streams need.
-  double MedianMicroseconds() {
+  double StopMicroseconds(Stream* stream) {
+    Record(1, stream);
     while (true) {
-      const cudaError_t result = cudaEventQuery(events_.back());
+      const cudaError_t result = cudaEventQuery(events_[1]);
       if (result == cudaSuccess) break;
       if (result != cudaErrorNotReady) CheckCuda(result, "timing a product");
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    std::array<float, kTimings> milliseconds{};
-    for (size_t i = 0; i < kTimings; ++i) {
-      CheckCuda(cudaEventElapsedTime(&milliseconds[i], events_[i], events_[i + 1]),
-                "cudaEventElapsedTime");
-    }
-    std::sort(milliseconds.begin(), milliseconds.end());
-    return milliseconds[kTimings / 2] * 1e3;
+    float milliseconds = 0;
+    CheckCuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
+    return milliseconds * 1e3;
   }
 
  private:
-  std::array<cudaEvent_t, kTimings + 1> events_{};
+  void Record(size_t i, Stream* stream) {
+    CheckCuda(cudaEventRecord(events_[i], stream->cuda()), "cudaEventRecord");
+  }
+  std::array<cudaEvent_t, 2> events_{};
 };
 
-// 0 when the algorithm does not run after all.
-double Microseconds(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
+// Mean of `launches` in a row; 0 when the algorithm does not run after all.
+double Microseconds(const GemmArgs& args, const GemmChoice& choice, int launches, Stream* stream) {
   const GemmArgs product = ProductOf(args, choice);
-  for (int i = 0; i < kWarmUps; ++i) {
+  Stopwatch watch;
+  watch.Start(stream);
+  for (int i = 0; i < launches; ++i) {
     if (LaunchProduct(product, choice, stream) != CUBLAS_STATUS_SUCCESS) return 0;
   }
-  Events events;
-  events.Record(0, stream);
-  for (int i = 0; i < kTimings; ++i) {
-    if (LaunchProduct(product, choice, stream) != CUBLAS_STATUS_SUCCESS) return 0;
-    events.Record(i + 1, stream);
-  }
-  return events.MedianMicroseconds();
+  return watch.StopMicroseconds(stream) / launches;
+}
+
+struct Candidate {
+  GemmChoice choice;
+  int launches = 0;           // of one round
+  std::vector<double> times;  // microseconds, one a round
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Launches that fill a round's share of one candidate.
+int LaunchesOfRound(double microseconds) {
+  return std::clamp(static_cast<int>(kRoundMicroseconds / std::max(microseconds, 1.0)), 2, 64);
 }
 
 }  // namespace
@@ -263,16 +275,27 @@ bool GemmRuns(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
 }
 
 GemmChoice FastestGemm(const GemmArgs& args, Stream* stream) {
-  const std::vector<GemmChoice> candidates = GemmCandidates(args, stream);
-  GemmChoice fastest = candidates.front();
-  for (GemmChoice candidate : candidates) {
-    candidate.microseconds = Microseconds(args, candidate, stream);
-    if (candidate.microseconds > 0 &&
-        (fastest.microseconds == 0 || candidate.microseconds < fastest.microseconds)) {
-      fastest = candidate;
+  std::vector<Candidate> candidates;
+  for (const GemmChoice& choice : GemmCandidates(args, stream)) {
+    // The first launch loads the kernel.
+    if (Microseconds(args, choice, 1, stream) == 0) continue;
+    const double once = Microseconds(args, choice, 2, stream);
+    candidates.push_back({choice, LaunchesOfRound(once), {}});
+  }
+  if (candidates.empty()) return GemmCandidates(args, stream).front();
+  for (int round = 0; round < kRounds; ++round) {
+    for (Candidate& candidate : candidates) {
+      candidate.times.push_back(Microseconds(args, candidate.choice, candidate.launches, stream));
     }
   }
-  return fastest;
+  for (Candidate& candidate : candidates) candidate.choice.microseconds = Median(candidate.times);
+  const GemmChoice* fastest = &candidates.front().choice;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.choice.microseconds < kWorthwhile * fastest->microseconds) {
+      fastest = &candidate.choice;
+    }
+  }
+  return *fastest;
 }
 
 cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {

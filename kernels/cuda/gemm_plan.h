@@ -45,13 +45,14 @@ struct GemmChoice {
 // bias.
 GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice);
 
-// Up to 16 deterministic algorithms, the heuristic's favourite first. A split sum over k is allowed
+// Up to 24 deterministic algorithms, the heuristic's favourite first. A split sum over k is allowed
 // only when its parts meet in float32 in the workspace, in a fixed order. Throws
 // std::invalid_argument if there is none.
 std::vector<GemmChoice> GemmCandidates(const GemmArgs& args, Stream* stream);
 // Whether this library and device run `choice` within the workspace.
 bool GemmRuns(const GemmArgs& args, const GemmChoice& choice, Stream* stream);
-// The fastest of the candidates, timed on the operands of args. Waits for the stream by polling.
+// The fastest of the candidates, timed in turns on the operands of args, some 12 ms each. Waits for
+// the stream by polling.
 GemmChoice FastestGemm(const GemmArgs& args, Stream* stream);
 
 cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream);
