@@ -13,7 +13,6 @@ out=${OUT:-$PWD/out}
 step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
 mkdir -p "$out"
-exec > >(tee "$out/log.txt") 2>&1
 
 parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*' kernels=() rows=()
 while [[ $# -gt 0 ]]; do
@@ -39,7 +38,7 @@ if [[ ! -d $bundle && -f $bundle.tar.gz ]]; then
   bundle=$unpacked/bundle
 fi
 [[ -d $bundle/bin ]] || { echo "device.sh: no bundle at $bundle (deploy/bundle.sh makes one)" >&2; exit 2; }
-export PATH=$bundle/bin:$PATH COXSWAIN_FIXTURES=$bundle/fixtures
+export PATH=$bundle/bin:$PATH:/usr/local/cuda/bin COXSWAIN_FIXTURES=$bundle/fixtures
 
 # CUDA's libraries of a Python environment; where there are none, those that the loader knows.
 cuda_libraries=$(python3 -c '
@@ -111,16 +110,22 @@ run_job() {
     "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["artifact_dir"])' "$out/job.json")"
 }
 
-echo "bundle $bundle, CUDA libraries ${cuda_libraries:-of the system}"
-state before
-nvidia-smi --query-gpu=timestamp,$query --format=csv --loop=1 >"$out/clocks.csv" 2>/dev/null &
-sampler=$!
-for part in "${parts[@]}"; do
-  elapsed "$part"
-  "run_$part" || { failed+=("$part"); elapsed "$part failed"; }
-  state "after $part"
-done
-kill "$sampler" 2>/dev/null
-python3 "$repository/bench/device_table.py" "$out"
-elapsed "${#failed[@]} of ${#parts[@]} parts failed${failed[*]:+: ${failed[*]}}"
-exit "${#failed[@]}"
+main() {
+  local sampler part
+  echo "bundle $bundle, CUDA libraries ${cuda_libraries:-of the system}"
+  state before
+  nvidia-smi --query-gpu=timestamp,$query --format=csv --loop=1 >"$out/clocks.csv" 2>/dev/null &
+  sampler=$!
+  for part in "${parts[@]}"; do
+    elapsed "$part"
+    "run_$part" || { failed+=("$part"); elapsed "$part failed"; }
+    state "after $part"
+  done
+  kill "$sampler" 2>/dev/null
+  python3 "$repository/bench/device_table.py" "$out"
+  elapsed "${#failed[@]} of ${#parts[@]} parts failed${failed[*]:+: ${failed[*]}}"
+  return "${#failed[@]}"
+}
+
+main 2>&1 | tee "$out/log.txt"
+exit "${PIPESTATUS[0]}"
