@@ -30,6 +30,7 @@ struct SwigluBackwardArgs {
   int64_t rows = 0;
   const void* dy = nullptr;  // [T, I]
   void* gate_up = nullptr;   // [T, 2 I], overwritten by its gradient
+  void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
 };
 void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream);
 

@@ -1,4 +1,4 @@
-// Sizes that the rows of a buffer table are products of. Legend: worker/engine/README.md.
+// Sizes that the rows of a buffer table are products of. Legend: worker/engine/BUFFERS.md.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
 

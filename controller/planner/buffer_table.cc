@@ -93,9 +93,8 @@ void AddBatch(const plan::Plan& plan, const BufferExtents& n, Table* table) {
 
 void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
-  for (const char* name : {"branch", "dres", "dnorm"}) {
-    table->Row(name, n.element * n.tokens * n.hidden);
-  }
+  for (const char* name : {"dres", "dnorm"}) table->Row(name, n.element * n.tokens * n.hidden);
+  table->Alias("branch", "dnorm");
   table->Row("dqkv", n.element * n.tokens * n.packed);
   table->Row("datt", n.element * n.tokens * n.query);
   table->Row("dswiglu", n.element * n.tokens * n.intermediate);

@@ -1,5 +1,5 @@
 // The buffer table of a plan: every allocation of a worker. Rows and formulas:
-// worker/engine/README.md.
+// worker/engine/BUFFERS.md.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_BUFFER_TABLE_H_
 #define COXSWAIN_CONTROLLER_PLANNER_BUFFER_TABLE_H_
 

@@ -24,6 +24,17 @@ COXSWAIN_VECTORIZE void BackwardRow(const float* dy, float* gate, float* up, int
   }
 }
 
+COXSWAIN_VECTORIZE void BackwardRowWithOutput(const float* dy, float* gate, float* up, float* y,
+                                              int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const float a = gate[j], b = up[j], d = dy[j];
+    const float s = Logistic(a);
+    gate[j] = d * b * (s * (1.0f + a * (1.0f - s)));
+    up[j] = d * (a * s);
+    y[j] = a * s * b;
+  }
+}
+
 }  // namespace
 
 bool SwigluSupports(const SwigluSpec& spec) {
@@ -47,7 +58,12 @@ void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 8 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       float* gate = static_cast<float*>(args.gate_up) + t * 2 * n;
-      BackwardRow(static_cast<const float*>(args.dy) + t * n, gate, gate + n, n);
+      const float* dy = static_cast<const float*>(args.dy) + t * n;
+      if (args.y == nullptr) {
+        BackwardRow(dy, gate, gate + n, n);
+      } else {
+        BackwardRowWithOutput(dy, gate, gate + n, static_cast<float*>(args.y) + t * n, n);
+      }
     }
   });
 }

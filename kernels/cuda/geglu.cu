@@ -78,7 +78,7 @@ void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(GegluSupports(args.spec), "GegluBackward");
   cuda::RequireExtent(args.rows, "GegluBackward", "rows");
   const auto backward = args.spec.tanh ? cuda::GluBackward<TanhGelu> : cuda::GluBackward<ErfGelu>;
-  backward(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up,
+  backward(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up, nullptr,
            cuda::Handle(stream));
   cuda::CheckLaunch("GegluBackward");
 }

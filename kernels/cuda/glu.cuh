@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kGluThreads)
 template <typename V, typename Activation>
 __global__ void __launch_bounds__(kGluThreads)
     GluBackwardKernel(uint32_t count, uint32_t row_vectors, const typename V::Element* dy,
-                      typename V::Element* gate_up) {
+                      typename V::Element* gate_up, typename V::Element* y) {
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
   typename V::Raw gates[kGluVectors] = {}, ups[kGluVectors] = {}, dys[kGluVectors] = {};
   int64_t at[kGluVectors] = {};
@@ -87,11 +87,15 @@ __global__ void __launch_bounds__(kGluThreads)
       float value;
       const float slope = Activation::Slope(gate.value[i], &value);
       gate.value[i] = d.value[i] * up.value[i] * slope;
+      const float output = up.value[i] * value;
       up.value[i] = d.value[i] * value;
+      d.value[i] = output;
     }
-    if (first + k * kGluThreads < count) {
+    const uint32_t v = first + k * kGluThreads;
+    if (v < count) {
       gate.StoreStreaming(gate_up + at[k] * V::kSize);
       up.StoreStreaming(gate_up + (at[k] + row_vectors) * V::kSize);
+      if (y != nullptr) d.StoreStreaming(y + int64_t{v} * V::kSize);
     }
   }
 }
@@ -127,22 +131,26 @@ inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const vo
   });
 }
 
-// dy [rows, intermediate]; gate_up [rows, 2 intermediate] is overwritten by its gradient.
+// dy [rows, intermediate]; gate_up [rows, 2 intermediate] is overwritten by its gradient; y [rows,
+// intermediate], which may be dy, gets the forward's output unless null.
 template <typename Activation>
 inline void GluBackward(DType dtype, int64_t rows, int64_t intermediate, const void* dy,
-                        void* gate_up, cudaStream_t stream) {
+                        void* gate_up, void* y, cudaStream_t stream) {
   ForDType(dtype, [&](auto zero) {
     using T = decltype(zero);
-    ForVector<T>(Aligned<T>(gate_up, intermediate) && Aligned<T>(dy, 0), [&](auto vector) {
-      using V = decltype(vector);
-      const int64_t row_vectors = intermediate / V::kSize;
-      ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
-        GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-            vectors, static_cast<uint32_t>(row_vectors),
-            static_cast<const T*>(dy) + first * intermediate,
-            static_cast<T*>(gate_up) + first * 2 * intermediate);
-      });
-    });
+    ForVector<T>(Aligned<T>(gate_up, intermediate) && Aligned<T>(dy, 0) && Aligned<T>(y, 0),
+                 [&](auto vector) {
+                   using V = decltype(vector);
+                   const int64_t row_vectors = intermediate / V::kSize;
+                   ForGluPieces(
+                       rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+                         GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
+                             vectors, static_cast<uint32_t>(row_vectors),
+                             static_cast<const T*>(dy) + first * intermediate,
+                             static_cast<T*>(gate_up) + first * 2 * intermediate,
+                             y == nullptr ? nullptr : static_cast<T*>(y) + first * intermediate);
+                       });
+                 });
   });
 }
 

@@ -38,7 +38,7 @@ void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(SwigluSupports(args.spec), "SwigluBackward");
   cuda::RequireExtent(args.rows, "SwigluBackward", "rows");
   cuda::GluBackward<Silu>(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up,
-                          cuda::Handle(stream));
+                          args.y, cuda::Handle(stream));
   cuda::CheckLaunch("SwigluBackward");
 }
 

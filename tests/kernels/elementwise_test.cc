@@ -49,6 +49,26 @@ TEST(SwigluTest, MatchesReferenceForEveryTailAndLargeInputs) {
   }
 }
 
+TEST(SwigluTest, BackwardGivesTheOutputOnceMoreInPlaceOfItsGradient) {
+  const int64_t n = 33, rows = 4;
+  const Floats gate_up = Normal(rows * 2 * n, 1, 4.0f);
+  Floats y(Size(rows * n)), plain = gate_up, again = gate_up, dy = Normal(rows * n, 2);
+  SwigluForward(
+      {.spec = {.intermediate = n}, .rows = rows, .gate_up = gate_up.data(), .y = y.data()},
+      nullptr);
+  SwigluBackward(
+      {.spec = {.intermediate = n}, .rows = rows, .dy = dy.data(), .gate_up = plain.data()},
+      nullptr);
+  SwigluBackward({.spec = {.intermediate = n},
+                  .rows = rows,
+                  .dy = dy.data(),
+                  .gate_up = again.data(),
+                  .y = dy.data()},
+                 nullptr);
+  EXPECT_TRUE(SameBits(dy, y));
+  EXPECT_TRUE(SameBits(again, plain));
+}
+
 TEST(SwigluTest, NanStaysAndTouchesNothingElse) {
   Floats gate_up(40, 1.0f), y(20);
   gate_up[3] = std::numeric_limits<float>::quiet_NaN();

@@ -23,6 +23,10 @@ void BlockForward(const Pass& pass, int64_t layer);
 // between layers. Called before every BlockBackward, from the last layer down.
 void BlockRecompute(const Pass& pass, int64_t layer);
 
+// The gated product of `layer` is not filled by BlockRecompute: its backward writes it while it has
+// gate and up at hand, for the weight gradient of the down projection, which then comes second.
+bool SwigluComesBack(const Model& model, int64_t layer);
+
 struct BlockBackwardArgs {
   int64_t layer = 0;
   bool input_gradient = true;  // false: nothing below is trained, the block's input norm neither

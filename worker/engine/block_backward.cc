@@ -26,18 +26,31 @@ void NormBackward(const Pass& pass, const NormBackwardArgs& args) {
   kernels::RmsNormBackward(norm, pass.stream);
 }
 
-void MlpBackward(const Pass& pass, int64_t layer) {
-  const Block& block = pass.model.blocks[layer];
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearBackward(pass,
-                 {&block.down, own.swiglu, own.lora_h, pass.buffers.dres, pass.buffers.dswiglu});
+void SwigluGradient(const Pass& pass, const LayerBuffers& own, void* y) {
   kernels::SwigluBackwardArgs swiglu;
   swiglu.spec.dtype = pass.model.dtype;
   swiglu.spec.intermediate = pass.model.config.intermediate_size;
   swiglu.rows = pass.batch.tokens;
   swiglu.dy = pass.buffers.dswiglu;
   swiglu.gate_up = own.gate_up;
+  swiglu.y = y;
   kernels::SwigluBackward(swiglu, pass.stream);
+}
+
+void MlpBackward(const Pass& pass, int64_t layer) {
+  const Block& block = pass.model.blocks[layer];
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  LinearBackwardArgs down{&block.down, own.swiglu, own.lora_h, pass.buffers.dres,
+                          pass.buffers.dswiglu};
+  if (SwigluComesBack(pass.model, layer)) {
+    LinearInputGradient(pass, down);
+    SwigluGradient(pass, own, pass.buffers.dswiglu);
+    down.x = pass.buffers.dswiglu;
+    LinearParameterGradients(pass, down);
+  } else {
+    LinearBackward(pass, down);
+    SwigluGradient(pass, own, nullptr);
+  }
   LinearBackward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up, pass.buffers.dnorm});
   NormBackward(pass, {own.residual_mid, own.rstd2, &block.post_norm});
 }

@@ -163,7 +163,15 @@ void BlockRecompute(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
   Norm(pass, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
   if (model.recompute == Recompute::kFfn) GatedUp(pass, layer);
-  Swiglu(pass, layer);
+  if (!SwigluComesBack(model, layer)) Swiglu(pass, layer);
+}
+
+bool SwigluComesBack(const Model& model, int64_t layer) {
+  const bool shared =
+      model.recompute == Recompute::kNormSwiglu || model.recompute == Recompute::kFfn;
+  // Adapters read it together with the gradient that comes before it.
+  return shared && layer < model.config.num_layers - 1 &&
+         model.blocks[layer].down.adapters.members == 0;
 }
 
 }  // namespace coxswain::engine

@@ -120,9 +120,9 @@ void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binde
 
 void BindBackward(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
   const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan)) * n.tokens;
-  binder.Bytes("branch", bytes * n.hidden, &out.branch);
   binder.Bytes("dres", bytes * n.hidden, &out.dres);
   binder.Bytes("dnorm", bytes * n.hidden, &out.dnorm);
+  binder.Bytes("branch", bytes * n.hidden, &out.branch, "dnorm");
   binder.Bytes("dqkv", bytes * n.packed, &out.dqkv);
   binder.Bytes("datt", bytes * n.query, &out.datt);
   binder.Bytes("dswiglu", bytes * n.intermediate, &out.dswiglu);

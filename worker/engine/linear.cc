@@ -74,6 +74,10 @@ void AdaptersBackward(const Pass& pass, const LinearBackwardArgs& args) {
   kernels::LoraLinearBackward(lora, pass.stream);
 }
 
+Dense DenseOf(const Pass& pass, const Linear& linear) {
+  return {&linear.weight, pass.batch.tokens, linear.in, linear.out};
+}
+
 void BiasGradient(const Pass& pass, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   kernels::BiasBackwardArgs bias;
@@ -106,21 +110,32 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
 
 void LinearForward(const Pass& pass, const LinearForwardArgs& args) {
   const Linear& linear = *args.linear;
-  const Dense dense{&linear.weight, pass.batch.tokens, linear.in, linear.out};
+  const Dense dense = DenseOf(pass, linear);
   const bool first = AdaptersCover(linear);
   if (first) AdaptersForward(pass, args, /*accumulate=*/false);
   DenseForward(pass, dense, {args.x, linear.bias.value, args.y, first});
   if (linear.adapters.members > 0 && !first) AdaptersForward(pass, args, /*accumulate=*/true);
 }
 
-void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
+void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
-  const Dense dense{&linear.weight, pass.batch.tokens, linear.in, linear.out};
-  if (linear.weight.gradient != nullptr) DenseWeightGradient(pass, dense, {args.dy, args.x});
+  if (linear.weight.gradient != nullptr) {
+    DenseWeightGradient(pass, DenseOf(pass, linear), {args.dy, args.x});
+  }
   if (linear.bias.gradient != nullptr) BiasGradient(pass, args);
-  const bool adapted = linear.adapters.members > 0;
-  if (adapted) AdaptersBackward(pass, args);
-  if (args.dx != nullptr) DenseInputGradient(pass, dense, {args.dy, args.dx, adapted});
+}
+
+void LinearInputGradient(const Pass& pass, const LinearBackwardArgs& args) {
+  if (args.dx == nullptr) return;
+  // What the adapters left in dx is added to.
+  const bool adapted = args.linear->adapters.members > 0;
+  DenseInputGradient(pass, DenseOf(pass, *args.linear), {args.dy, args.dx, adapted});
+}
+
+void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
+  LinearParameterGradients(pass, args);
+  if (args.linear->adapters.members > 0) AdaptersBackward(pass, args);
+  LinearInputGradient(pass, args);
 }
 
 }  // namespace coxswain::engine

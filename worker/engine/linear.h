@@ -24,6 +24,9 @@ struct LinearBackwardArgs {
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);
+// Its two halves, of a linear without adapters: only the second reads x.
+void LinearInputGradient(const Pass& pass, const LinearBackwardArgs& args);
+void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args);
 
 // The adapters of `linear` as the kernel sees them, without dropout when not training.
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train);

@@ -33,6 +33,23 @@ class SwigluGpuTest : public testing::TestWithParam<DType> {
   void ExpectReference(int64_t rows, int64_t n) const;
 };
 
+TEST_P(SwigluGpuTest, BackwardGivesTheOutputOnceMoreInPlaceOfItsGradient) {
+  for (const int64_t n : {7, 33, 4864}) {
+    const int64_t rows = 5;
+    const Floats gate_up = Normal(rows * 2 * n, 1, dtype_, 4.0f);
+    const Floats dy = Normal(rows * n, 2, dtype_);
+    const DeviceTensor gradient(dtype_, gate_up), shared(dtype_, dy);
+    SwigluBackward({.spec = {.dtype = dtype_, .intermediate = n},
+                    .rows = rows,
+                    .dy = shared.data(),
+                    .gate_up = gradient.data(),
+                    .y = shared.data()},
+                   TestStream());
+    EXPECT_TRUE(SameBits(shared.Read(), Forward(rows, n, DeviceTensor(dtype_, gate_up))));
+    EXPECT_TRUE(SameBits(gradient.Read(), Backward(rows, n, gate_up, dy)));
+  }
+}
+
 // float32: the logistic function times a is off by 8 u max(1, |a|) (kernels/cuda/swiglu.cu), then 2
 // products; in the slope a (1 - s) once more. Then one rounding to the type.
 void SwigluGpuTest::ExpectReference(int64_t rows, int64_t n) const {
