@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with one GPU, from a bundle of deploy/bundle.sh; run from anywhere.
-#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--job]
+#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]] [--job] [--large] [--job]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
@@ -21,9 +21,10 @@ while [[ $# -gt 0 ]]; do
   case $part in
     --tests) [[ $# -gt 0 && $1 != --* ]] && { tests_filter=$1; shift; } ;;
     --sanitize) [[ $# -gt 0 && $1 != --* ]] && { sanitize_filter=$1; shift; } ;;
+    --profile) [[ $# -gt 0 && $1 != --* ]] && { profile_row=$1; shift; } ;;
     --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
-    --job) ;;
+    --job | --large) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -95,6 +96,26 @@ run_sanitize() {
     [[ $code -eq 0 ]] || { bad=1; grep -m 12 -A 8 '========= \(Invalid\|Error\|Race\|Program hit\)' "$out/$tool.txt"; }
   done
   return $bad
+}
+
+# One step, kernel by kernel: where the time goes that is not in the GEMMs.
+run_profile() {
+  timeout 240 ncu --profile-from-start off --graph-profiling node --clock-control none --csv \
+    --metrics gpu__time_duration.sum gpu_step_bench --row "${profile_row:-0.5b_full_1024}" \
+    --warmup 2 --steps 2 >"$out/profile.csv" 2>"$out/profile.err" || { tail -n 5 "$out/profile.csv"; return 1; }
+  python3 "$repository/bench/profile_table.py" "$out/profile.csv" "$out/profile.json"
+}
+
+# The row 0.5b_full_1024 as a job, beside what --steps measured of it before.
+run_large() {
+  have coxswain-worker-cuda || return 1
+  local work
+  work=$(mktemp -d)
+  python3 "$repository/bench/large_job.py" make "$work/job" "$bundle/models/qwen2.5-0.5b" || return 1
+  (cd "$work/job" && XDG_STATE_HOME=$work XDG_CACHE_HOME=$work timeout 240 cox train job.yaml --progress plain \
+    -o json >"$out/large.json" 2>"$out/large.txt") || { tail -n 20 "$out/large.txt" "$work"/coxswain/*/*.log; return 1; }
+  grep -v "^$" "$out/large.txt" | tail -n 8
+  python3 "$repository/bench/large_job.py" table "$out/large.json" "$out/steps.json"
 }
 
 run_job() {

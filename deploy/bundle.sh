@@ -61,7 +61,11 @@ collect_files() {
     done
     [[ -d $bundle/fixtures/$name ]] || echo "left out, not in $shared/fixtures: $name"
   done
+  local model=$bundle/models/qwen2.5-0.5b
+  mkdir -p "$model"
+  cp "$shared/data/configs/Qwen2.5-0.5B-Instruct/config.json" "$shared"/data/tokenizers/qwen2.5/tokenizer* "$model/"
   chmod -R u+w "$bundle"
+  gunzip -qf "$model"/*.gz 2>/dev/null || true
 }
 
 # Each library that a file names lies in the bundle or is one that the machine has.

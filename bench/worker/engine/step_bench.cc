@@ -27,6 +27,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/host_waits.h"
+#include "bench/profiler_window.h"
 #include "bench/report.h"
 #include "bench/worker/engine/step_data.h"
 #include "bench/worker/engine/step_plan.h"
@@ -116,8 +117,10 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
       if (!warm) continue;
       under_load = std::async(std::launch::async, GpuState);
       CountHostWaits();
+      SetProfilerWindow(true);
       continue;
     }
+    SetProfilerWindow(false);  // one step is enough
     if (batch.bins.bin_ids.size() != full) continue;
     timed += seconds;
     measured.rates.push_back(static_cast<double>(stats.tokens) / seconds);
