@@ -59,11 +59,13 @@ absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitR
 }
 
 // Existence only: what the files hold is read when the job is prepared. Runs on the pool.
-absl::Status CheckModel(Files* files, const std::string& model) {
+absl::Status CheckModel(Files* files, const config::JobSpec& job) {
+  const std::string& model = job.model_path;
   const std::string what_to_do = ": spec.base_model must be a model's directory on the controller";
   if (!files->Exists(model + "/config.json")) {
     return absl::NotFoundError(absl::StrCat("no file ", model, "/config.json", what_to_do));
   }
+  if (job.init == "random") return absl::OkStatus();  // nothing but the configuration is read
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(model));
   for (const FileEntry& entry : entries) {
     if (entry.name.ends_with(".safetensors")) return absl::OkStatus();
@@ -145,8 +147,8 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
   }
   auto checked = std::make_shared<absl::Status>();
   context.deps.loop->Offload(
-      [files = context.deps.files, model = parsed.spec.model_path, checked] {
-        *checked = CheckModel(files, model);
+      [files = context.deps.files, job = parsed.spec, checked] {
+        *checked = CheckModel(files, job);
       },
       [&context, request, reply, parsed, checked] {
         reply(checked->ok() ? Accept(context, request, parsed) : *checked);

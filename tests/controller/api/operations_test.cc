@@ -138,6 +138,18 @@ TEST_F(OperationsTest, SubmitThatCannotBeStoredIsNotAccepted) {
   EXPECT_TRUE(Call(Submit, SubmitOf("a", "key")).ok());
 }
 
+TEST_F(OperationsTest, SubmitOfRandomWeightsNeedsTheConfigurationAlone) {
+  ASSERT_TRUE(sim_.files().RemoveAll("/model/model.safetensors").ok());
+  v1::SubmitRequest request = SubmitOf("a");
+  std::string yaml = request.yaml();
+  const std::string pretrained = "base_model: /model";
+  ASSERT_NE(yaml.find(pretrained), std::string::npos) << yaml;
+  yaml.replace(yaml.find(pretrained), pretrained.size(),
+               "base_model: {path: /model, init: random}");
+  request.set_yaml(yaml);
+  EXPECT_TRUE(Call(Submit, request).ok());
+}
+
 TEST_F(OperationsTest, SubmitOfAModelThatIsNotThereIsRefusedBeforeItQueues) {
   ASSERT_TRUE(sim_.files().RemoveAll("/model/model.safetensors").ok());
   absl::Status status = Call(Submit, SubmitOf("a")).status();
