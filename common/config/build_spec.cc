@@ -52,6 +52,7 @@ LoraSpec Lora(const Json& json) {
   lora.loraplus_lr_ratio = json["loraplus_lr_ratio"];
   lora.loraplus_lr_embedding = json["loraplus_lr_embedding"];
   lora.use_rslora = json["use_rslora"];
+  lora.use_dora = json["use_dora"];
   lora.init_from = Optional<std::string>(json["init_from"]);
   return lora;
 }

@@ -29,6 +29,7 @@ struct LoraSpec {
   double loraplus_lr_ratio = 16.0;  // 1: plain LoRA
   double loraplus_lr_embedding = 1e-6;
   bool use_rslora = false;
+  bool use_dora = false;
   std::optional<std::string> init_from;  // absolute directory
 };
 

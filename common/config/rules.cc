@@ -80,6 +80,16 @@ void CheckPretrain(Validated* job) {
   }
 }
 
+// Source: peft 0.21 lora/dora.py: with dropout it drops the input of W as well.
+void CheckDora(Validated* job) {
+  const std::string path = "spec.lora.use_dora";
+  const Json& dropout = At(job->effective, "spec.lora.dropout");
+  if (At(job->effective, "spec.adapter") != "lora" || At(job->effective, path) != true) return;
+  if (!dropout.is_number() || dropout.get<double>() == 0) return;
+  job->errors.push_back(
+      {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
+}
+
 void CheckDevice(Validated* job) {
   const bool cuda = At(job->effective, "spec.resources.device") == "cuda";
   const auto error = [job](const std::string& path, std::string message) {
@@ -128,6 +138,7 @@ void ApplyRules(Validated* job) {
   CheckExclusive(job);
   CheckEvaluation(job);
   CheckPretrain(job);
+  CheckDora(job);
   CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }

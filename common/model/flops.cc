@@ -8,8 +8,11 @@ namespace {
 using plan::Parameter;
 using plan::Role;
 
-bool IsAdapter(const Parameter& parameter) {
-  return static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
+// Magnitudes of DoRA scale elementwise: no product.
+bool IsAdapterMatrix(const Parameter& parameter) {
+  const auto role = static_cast<uint32_t>(parameter.role);
+  return role >= static_cast<uint32_t>(Role::kLoraA) &&
+         role < static_cast<uint32_t>(Role::kLoraMagnitude);
 }
 
 // Whether the tensor of the base is an operand of a matrix product.
@@ -47,7 +50,7 @@ FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Paramet
   FlopsPerToken flops;
   for (const Parameter& parameter : table) {
     const auto elements = static_cast<double>(parameter.elements());
-    if (IsAdapter(parameter)) {
+    if (IsAdapterMatrix(parameter)) {
       flops.adapter += 6.0 * elements;
     } else if (IsMatmulWeight(parameter, config.tie_embeddings)) {
       flops.base += (parameter.trainable() ? 6.0 : 4.0) * elements;
@@ -61,7 +64,7 @@ double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Paramet
                             int64_t sequence_len) {
   double elements = 0;
   for (const Parameter& parameter : table) {
-    if (IsAdapter(parameter) || IsMatmulWeight(parameter, config.tie_embeddings)) {
+    if (IsAdapterMatrix(parameter) || IsMatmulWeight(parameter, config.tie_embeddings)) {
       elements += static_cast<double>(parameter.elements());
     }
   }

@@ -73,7 +73,8 @@ class UnitTable {
     }
   }
 
-  void AddLora(const SharedInput& linears, int64_t rank, const std::vector<std::string>& targets) {
+  void AddLora(const SharedInput& linears, const LoraTable& lora) {
+    const std::vector<std::string>& targets = lora.targets;
     SharedInput chosen;
     for (const Linear& l : linears) {
       const std::string module = std::string(l.module).substr(std::string(l.module).find('.') + 1);
@@ -83,10 +84,17 @@ class UnitTable {
       }
     }
     for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_A.weight"), plan::LoraA(l.weight), rank, l.cols);
+      Add("base_model.model." + Name(l, ".lora_A.weight"), plan::LoraA(l.weight), lora.rank,
+          l.cols);
     }
     for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_B.weight"), plan::LoraB(l.weight), l.rows, rank);
+      Add("base_model.model." + Name(l, ".lora_B.weight"), plan::LoraB(l.weight), l.rows,
+          lora.rank);
+    }
+    if (!lora.dora) return;
+    for (const Linear& l : chosen) {
+      Add("base_model.model." + Name(l, ".lora_magnitude_vector"), plan::LoraMagnitude(l.weight),
+          l.rows);
     }
   }
 
@@ -159,21 +167,21 @@ std::vector<Parameter> BaseParameterTable(const ModelConfig& config) {
 }
 
 absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
-                                                const ModelConfig& config, int64_t rank,
-                                                const std::vector<std::string>& targets) {
-  if (rank < 1)
-    return absl::InvalidArgumentError(absl::StrCat("lora.r is ", rank, ", must be > 0"));
-  if (const absl::Status status = CheckTargets(targets); !status.ok()) return status;
+                                                const ModelConfig& config, const LoraTable& lora) {
+  if (lora.rank < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
+  }
+  if (const absl::Status status = CheckTargets(lora.targets); !status.ok()) return status;
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {
     table.push_back(base[i]);
     const bool last_of_unit = i + 1 == base.size() || base[i + 1].unit != base[i].unit;
     if (!last_of_unit || base[i].layer < 0) continue;
     UnitTable unit(&table, base[i].unit, base[i].layer);
-    unit.AddLora(QkvLinears(config), rank, targets);
-    unit.AddLora(OutputLinear(config), rank, targets);
-    unit.AddLora(GateUpLinears(config), rank, targets);
-    unit.AddLora(DownLinear(config), rank, targets);
+    unit.AddLora(QkvLinears(config), lora);
+    unit.AddLora(OutputLinear(config), lora);
+    unit.AddLora(GateUpLinears(config), lora);
+    unit.AddLora(DownLinear(config), lora);
   }
   return table;
 }

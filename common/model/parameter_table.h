@@ -16,14 +16,20 @@ namespace coxswain::model {
 // A tied model has no lm_head entry.
 std::vector<plan::Parameter> BaseParameterTable(const ModelConfig& config);
 
+struct LoraTable {
+  int64_t rank = 0;
+  // Module names such as "q_proj", or {"all-linear"} = every linear of the blocks, without lm_head.
+  std::vector<std::string> targets;
+  bool dora = false;  // magnitudes too
+};
+
 // Appends, behind the tensors of each unit, LoRA A and B of every target linear. A of linears that
-// share an input (q,k,v; gate,up) are adjacent, then their B. `targets`: module names such as
-// "q_proj", or {"all-linear"} = every linear of the blocks (lm_head excluded). Names are PEFT keys:
-// base_model.model.<module>.lora_A.weight. InvalidArgument lists the known modules for an unknown
-// one.
+// share an input (q,k,v; gate,up) are adjacent, then their B, then their magnitudes. Names are PEFT
+// keys: base_model.model.<module>.lora_A.weight, .lora_B.weight, .lora_magnitude_vector.
+// InvalidArgument lists the known modules for an unknown one.
 absl::StatusOr<std::vector<plan::Parameter>> WithLora(std::vector<plan::Parameter> base,
-                                                      const ModelConfig& config, int64_t rank,
-                                                      const std::vector<std::string>& targets);
+                                                      const ModelConfig& config,
+                                                      const LoraTable& lora);
 
 }  // namespace coxswain::model
 

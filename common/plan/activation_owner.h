@@ -15,7 +15,8 @@ namespace coxswain::plan {
 inline int64_t ActivationOwner(const Plan& plan, int64_t layer, std::string_view row) {
   const bool norm_or_product = row == "ln1" || row == "ln2" || row == "swiglu";
   if (plan.recompute == "norm_swiglu") return norm_or_product ? 0 : layer;
-  if (plan.recompute == "ffn") return norm_or_product || row == "gate_up" ? 0 : layer;
+  if (plan.recompute == "ffn")
+    return norm_or_product || row == "gate_up" || row == "gate_up_u" ? 0 : layer;
   if (plan.recompute != "block") return layer;
   const int64_t in_segment = layer % plan.recompute_every;
   return row == "residual_in" && in_segment == 0 ? layer : in_segment;

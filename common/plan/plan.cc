@@ -127,6 +127,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->mutable_lora()->set_scale(plan.lora.scale);
   out->mutable_lora()->set_dropout(plan.lora.dropout);
   out->mutable_lora()->set_init_from(plan.lora.init_from);
+  out->mutable_lora()->set_dora(plan.lora.dora);
   out->set_replicate(plan.replicate);
   out->set_shard(plan.shard);
   out->set_sequence_len(plan.sequence_len);
@@ -161,7 +162,8 @@ Plan FromProto(const v1::Plan& in) {
   plan.lora = {.rank = in.lora().rank(),
                .scale = in.lora().scale(),
                .dropout = in.lora().dropout(),
-               .init_from = in.lora().init_from()};
+               .init_from = in.lora().init_from(),
+               .dora = in.lora().dora()};
   plan.replicate = in.replicate();
   plan.shard = in.shard();
   plan.sequence_len = in.sequence_len();

@@ -39,12 +39,18 @@ enum class Role : uint32_t {
   // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
   kLoraA = 0x100,          // kLoraA | base role
   kLoraB = 0x200,          // kLoraB | base role
+  kLoraMagnitude = 0x400,  // kLoraMagnitude | base role: [out], norms of the rows under DoRA
 };
 constexpr Role LoraA(Role base) {
   return static_cast<Role>(static_cast<uint32_t>(Role::kLoraA) | static_cast<uint32_t>(base));
 }
 constexpr Role LoraB(Role base) {
   return static_cast<Role>(static_cast<uint32_t>(Role::kLoraB) | static_cast<uint32_t>(base));
+}
+
+constexpr Role LoraMagnitude(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraMagnitude) |
+                           static_cast<uint32_t>(base));
 }
 
 inline constexpr int32_t kFrozen = -1;
@@ -77,7 +83,10 @@ struct Lora {
   int64_t rank = 0;       // 0: no adapter
   double scale = 0.0;     // alpha/r, or alpha/sqrt(r) with rsLoRA
   double dropout = 0.0;   // on the input of A
-  std::string init_from;  // PEFT adapter directory, empty: A Kaiming uniform(a = sqrt 5), B = 0
+  // PEFT adapter directory, empty: A Kaiming uniform (a = sqrt 5), B = 0, magnitudes the norms of
+  // the rows of the base weights
+  std::string init_from;
+  bool dora = false;      // every adapted linear has a kLoraMagnitude; excludes dropout
   bool operator==(const Lora&) const = default;
 };
 

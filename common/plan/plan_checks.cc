@@ -82,7 +82,7 @@ bool IsRole(Role role) {
   if (value >= 1 && value <= static_cast<uint32_t>(Role::kLmHead)) return true;
   for (const Role base :
        {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
-    if (role == LoraA(base) || role == LoraB(base)) return true;
+    if (role == LoraA(base) || role == LoraB(base) || role == LoraMagnitude(base)) return true;
   }
   return false;
 }
@@ -132,7 +132,11 @@ absl::Status CheckGroups(const Plan& plan) {
 absl::Status CheckLora(const Lora& lora) {
   RETURN_IF_ERROR(Within("lora.rank", lora.rank, 0, kMaxExtent));
   if (lora.rank > 0) RETURN_IF_ERROR(Above0("lora.scale", lora.scale));
-  return Real("lora.dropout", lora.dropout, 0, 1);
+  RETURN_IF_ERROR(Real("lora.dropout", lora.dropout, 0, 1));
+  if (lora.dora && lora.dropout > 0) {
+    return OutOfRange("lora.dropout", lora.dropout, "0 with lora.dora");
+  }
+  return absl::OkStatus();
 }
 
 // An alias points at an earlier buffer that owns memory and has none of its own.

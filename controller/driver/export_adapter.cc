@@ -16,8 +16,15 @@ namespace {
 
 bool IsAdapterTensor(const plan::Parameter& parameter) {
   const uint32_t role = static_cast<uint32_t>(parameter.role);
-  return (role & (static_cast<uint32_t>(plan::Role::kLoraA) |
-                  static_cast<uint32_t>(plan::Role::kLoraB))) != 0;
+  return role >= static_cast<uint32_t>(plan::Role::kLoraA);
+}
+
+// PEFT keeps magnitudes as vectors.
+std::vector<int64_t> Shape(const plan::Parameter& parameter) {
+  const bool vector =
+      static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(plan::Role::kLoraMagnitude);
+  if (vector) return {parameter.rows};
+  return {parameter.rows, parameter.cols};
 }
 
 // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" -> "q_proj".
@@ -59,7 +66,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"revision", nullptr},
       {"target_modules", targets},
       {"task_type", "CAUSAL_LM"},
-      {"use_dora", false},
+      {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},
   };
   return config.dump(2);
@@ -75,10 +82,9 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
       return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(),
                                               " lacks adapter tensor ", parameter.name));
     }
-    sources.push_back(
-        {parameter.name, DType::kF32, {parameter.rows, parameter.cols}, [master](uint8_t* out) {
-           return CopyAsFloat(*master, reinterpret_cast<float*>(out));
-         }});
+    sources.push_back({parameter.name, DType::kF32, Shape(parameter), [master](uint8_t* out) {
+                         return CopyAsFloat(*master, reinterpret_cast<float*>(out));
+                       }});
   }
   RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(directory, "/adapter_model.safetensors"), sources).status());

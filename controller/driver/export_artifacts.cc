@@ -63,7 +63,8 @@ absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory
 std::string AdapterCard(const ExportRequest& request) {
   const plan::Lora& lora = request.plan.lora;
   const std::string method = absl::StrCat(request.job.lora.use_rslora ? "rsLoRA" : "LoRA",
-                                          request.job.lora.loraplus_lr_ratio != 1.0 ? "+" : "");
+                                          request.job.lora.loraplus_lr_ratio != 1.0 ? "+" : "",
+                                          lora.dora ? " with DoRA" : "");
   return absl::StrCat(
       "---\nbase_model: ", nlohmann::json(request.plan.model_path).dump(),
       "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method, " adapter of `",

@@ -1,5 +1,6 @@
 #include "controller/driver/export_model.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -20,9 +21,10 @@ namespace {
 // One tensor of the exported model and where its values come from.
 struct ModelTensor {
   const plan::Parameter* parameter = nullptr;
-  const TensorInfo* weights = nullptr;  // checkpoint master, or base
-  const TensorInfo* lora_a = nullptr;   // [r, cols], null: nothing to merge
-  const TensorInfo* lora_b = nullptr;   // [rows, r]
+  const TensorInfo* weights = nullptr;    // checkpoint master, or base
+  const TensorInfo* lora_a = nullptr;     // [r, cols], null: nothing to merge
+  const TensorInfo* lora_b = nullptr;     // [rows, r]
+  const TensorInfo* magnitude = nullptr;  // [rows], null: no DoRA
   DType dtype{};
   std::vector<int64_t> shape;
 };
@@ -56,6 +58,20 @@ void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<floa
   }
 }
 
+// Row i of w [rows, cols] gets length m_i. Source: PEFT DoraLinearLayer and lora.Linear.merge.
+void ScaleRows(const ModelTensor& tensor, std::vector<float>* w) {
+  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
+  std::vector<float> magnitude(rows);
+  (void)CopyAsFloat(*tensor.magnitude, magnitude.data());
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = w->data() + i * cols;
+    double squares = 0;
+    for (int64_t j = 0; j < cols; ++j) squares += static_cast<double>(row[j]) * row[j];
+    const auto factor = static_cast<float>(magnitude[i] / std::sqrt(squares));
+    for (int64_t j = 0; j < cols; ++j) row[j] *= factor;
+  }
+}
+
 absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out) {
   if (dtype == DType::kF32) {
     std::memcpy(out, values.data(), values.size() * sizeof(float));
@@ -83,6 +99,7 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
   std::vector<float> values(tensor.parameter->elements());
   RETURN_IF_ERROR(CopyAsFloat(*tensor.weights, values.data()));
   if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
+  if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
   return StoreAs(tensor.dtype, values, out);
 }
 
@@ -112,7 +129,8 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     const DType source_dtype = source != nullptr ? source->dtype : DType::kF32;
     ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, source_dtype));
     tensors.push_back({&parameter, master, adapter(plan::LoraA(parameter.role), parameter.layer),
-                       adapter(plan::LoraB(parameter.role), parameter.layer), dtype,
+                       adapter(plan::LoraB(parameter.role), parameter.layer),
+                       adapter(plan::LoraMagnitude(parameter.role), parameter.layer), dtype,
                        source != nullptr ? source->shape : master->shape});
   }
   return tensors;

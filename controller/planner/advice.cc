@@ -93,6 +93,11 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
   }
 }
 
+void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
+  if (!plan.lora.dora || job.export_merge) return;
+  advice.Say("lora.use_dora: vLLM serves no such adapter; export.merge writes a merged model too");
+}
+
 // Below some thousand tokens a step, a GPU waits for its own launches and for the weights.
 constexpr int64_t kFewTokensOfAStep = 8192;
 
@@ -133,6 +138,7 @@ std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& pl
   Advice advice;
   AdviseBySize(job, plan, advice);
   AdvisePrecision(job, plan, advice);
+  AdviseServing(job, plan, advice);
   AdviseStepSize(plan, recipe, advice);
   AdviseSchedule(job, recipe, advice);
   return advice.Take();

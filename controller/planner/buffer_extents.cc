@@ -11,6 +11,13 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t Align(int64_t bytes) { return CeilDiv(bytes, 256) * 256; }
 
+// Float elements: W A^T of the widest linear and A A^T, or two rows of sums.
+int64_t DoraElements(const plan::Plan& plan, const BufferExtents& n) {
+  if (n.dora.empty()) return 0;
+  const int64_t rank = plan.lora.rank;
+  return std::max({n.hidden, n.query, n.intermediate}) * std::max<int64_t>(2, rank) + rank * rank;
+}
+
 int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t dim = plan.model.head_dim;
   const int64_t block_rows =
@@ -20,7 +27,7 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
       3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
   const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
   const int64_t norm = 2 * (n.trainable / kChunkElements + 1 + n.trainable_tensors);
-  return 4096 + 4 * std::max({attention, adapters, columns, norm});
+  return 4096 + 4 * std::max({attention, adapters, columns, norm, DoraElements(plan, n)});
 }
 
 // The deterministic backward keeps a partial dQ per block of keys.
@@ -41,8 +48,9 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t columns = 4 * 1024 * std::max({n.packed, 2 * n.intermediate, n.hidden});
   const int64_t embedding = 128 * n.tokens + 4 * n.hidden * (n.tokens / 64 + 1);
   const int64_t norm = 16 * n.trainable_chunks;
+  const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
   return (int64_t{1} << 20) +
-         std::max({gemm, CudaAttentionBytes(plan, n), columns, embedding, norm});
+         std::max({gemm, CudaAttentionBytes(plan, n), columns, embedding, norm, dora});
 }
 
 }  // namespace
@@ -60,6 +68,8 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
   packed = query + 2 * key;
   intermediate = model.intermediate_size;
   head_rows = CeilDiv(tokens, plan.lm_head_chunk_tokens) * plan.lm_head_chunk_tokens;
+  dora = plan::DoraOutputs(plan);
+  for (const plan::DoraOutput& output : dora) dora_columns += output.columns;
   lora_linears.resize(static_cast<size_t>(model.num_layers));
   for (const plan::Parameter& parameter : plan.parameters) {
     elements += parameter.elements();

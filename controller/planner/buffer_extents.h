@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/plan/dora_outputs.h"
 #include "common/plan/plan.h"
 
 namespace coxswain::planner {
@@ -19,6 +20,8 @@ struct BufferExtents {
   int64_t trainable_chunks = 0;                                       // kernels/adamw.h
   int64_t bfloat16_gradients = 0, masters = 0, bfloat16_masters = 0;  // trainable elements
   std::vector<int64_t> lora_linears;                                  // adapted linears of a layer
+  std::vector<plan::DoraOutput> dora;
+  int64_t dora_columns = 0;  // of all of them
 };
 
 // Upper bound of the scratch memory that any kernel of the plan's device asks for, bytes.

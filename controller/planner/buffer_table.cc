@@ -62,6 +62,9 @@ void AddLayer(const plan::Plan& plan, const BufferExtents& n, int64_t layer, Tab
   row("swiglu", n.element * n.intermediate);
   const int64_t linears = n.lora_linears[static_cast<size_t>(layer)];
   if (linears > 0) row("lora_h", n.element * plan.lora.rank * linears);
+  for (const plan::DoraOutput& output : n.dora) {
+    if (output.layer == layer) row(output.row, n.element * output.columns);
+  }
 }
 
 void AddStates(const plan::Plan& plan, const BufferExtents& n, Table* table) {
@@ -104,6 +107,11 @@ void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) 
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * chunk);
   AddBatch(plan, n, table);
+  if (n.dora_columns > 0) {
+    for (const char* name : {"dora.squares", "dora.norm", "dora.factor"}) {
+      table->Row(name, kFloat * n.dora_columns);
+    }
+  }
   table->Row("scalars", kScalarsBytes);
   table->Row("optimizer.tensors", kAdamWTensorBytes * n.trainable_tensors);
   table->Row("norm.tensors", kNormTensorBytes * n.trainable_tensors);

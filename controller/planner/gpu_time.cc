@@ -35,6 +35,10 @@ bool IsAdapter(const Parameter& p) {
   return static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraA);
 }
 
+bool IsMagnitude(const Parameter& p) {
+  return static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraMagnitude);
+}
+
 double Elements(const plan::Plan& plan, Role role) {
   double sum = 0;
   for (const Parameter& p : plan.parameters) {
@@ -82,7 +86,8 @@ Parts Attention(const plan::Plan& plan, int64_t attention_span) {
 // Elements that kernels other than products and attention read and write, per token: norms with
 // their residual (4H each way), RoPE (q and k in place), SwiGLU (3I; backward 5I), the column sum
 // of a bias gradient, each adapted linear (its input, output and their gradients twice), and
-// cross-entropy over the vocabulary (read, read and written).
+// cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
+// an adapted linear once more, and its output, gradient and scaled gradient.
 Parts Traffic(const plan::Plan& plan) {
   const model::ModelConfig& m = plan.model;
   const auto layers = static_cast<double>(m.num_layers);
@@ -96,6 +101,11 @@ Parts Traffic(const plan::Plan& plan) {
   if (m.qkv_bias && plan.lora.rank == 0) backward += layers * (rotated + kv);
   for (const Parameter& p : plan.parameters) {
     if (!IsAdapter(p)) continue;
+    if (IsMagnitude(p)) {
+      forward += 2 * static_cast<double>(p.elements());
+      backward += 3 * static_cast<double>(p.elements());
+      continue;
+    }
     const double width = static_cast<double>(p.elements()) / rank;
     forward += 1.5 * width;
     backward += 2.5 * width;
@@ -112,7 +122,8 @@ Parts Traffic(const plan::Plan& plan) {
 }
 
 // m and v read and written; the gradient cleared, read by the norm and by the update; the master
-// read and written and the weights written, or the weights themselves read and written.
+// read and written and the weights written, or the weights themselves read and written. DoRA reads
+// every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
   const double element = plan.compute_dtype == "bfloat16" ? 2 : 4;
   double bytes = 0;
@@ -121,6 +132,11 @@ double UpdateSeconds(const plan::Plan& plan) {
     const double gradient = plan::HasBfloat16Gradient(plan, p) ? 2 : 4;
     const double weight = plan::HasMaster(plan, p) ? 8 + element : 2 * element;
     bytes += static_cast<double>(p.elements()) * (16 + 3 * gradient + weight);
+  }
+  for (const Role role :
+       {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
+    const bool scaled = Elements(plan, plan::LoraMagnitude(role)) > 0;
+    if (scaled) bytes += element * Elements(plan, role);
   }
   return bytes / kBytesPerSecond;
 }

@@ -48,6 +48,7 @@ void GroupFull(const config::TrainSpec& train, plan::Plan* plan) {
 }
 
 // Source: LoRA+ (Hayou et al. 2024) and its repository: B learns ratio times faster, one decay.
+// Magnitudes of DoRA start at the norms of W, not at zero, and learn at the plain rate.
 void GroupLora(const config::JobSpec& job, plan::Plan* plan) {
   plan->groups = {
       {.name = "lora_a", .lr_scale = 1.0, .weight_decay = job.train.weight_decay},
@@ -55,9 +56,14 @@ void GroupLora(const config::JobSpec& job, plan::Plan* plan) {
        .lr_scale = job.lora.loraplus_lr_ratio,
        .weight_decay = job.train.weight_decay},
   };
+  if (job.lora.use_dora) {
+    plan->groups.push_back(
+        {.name = "lora_magnitude", .lr_scale = 1.0, .weight_decay = job.train.weight_decay});
+  }
   for (Parameter& parameter : plan->parameters) {
     if (HasFlag(parameter, Role::kLoraA)) parameter.group = 0;
     if (HasFlag(parameter, Role::kLoraB)) parameter.group = 1;
+    if (HasFlag(parameter, Role::kLoraMagnitude)) parameter.group = 2;
   }
 }
 
@@ -66,7 +72,8 @@ plan::Lora MakeLora(const config::LoraSpec& lora) {
   return {.rank = lora.r,
           .scale = lora.alpha / (lora.use_rslora ? std::sqrt(rank) : rank),
           .dropout = lora.dropout,
-          .init_from = lora.init_from.value_or("")};
+          .init_from = lora.init_from.value_or(""),
+          .dora = lora.use_dora};
 }
 
 }  // namespace
@@ -75,8 +82,9 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   plan->parameters = model::BaseParameterTable(plan->model);
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {
-    ASSIGN_OR_RETURN(plan->parameters, model::WithLora(std::move(plan->parameters), plan->model,
-                                                       job.lora.r, job.lora.target_modules));
+    ASSIGN_OR_RETURN(plan->parameters,
+                     model::WithLora(std::move(plan->parameters), plan->model,
+                                     {job.lora.r, job.lora.target_modules, job.lora.use_dora}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
   } else {

@@ -11,7 +11,7 @@ namespace coxswain::planner {
 // Fills plan->parameters, plan->groups and plan->lora from plan->model. Membership is by role of
 // the table, never by name. Groups of a full job: "weights" and, with decay_norm_and_bias false,
 // "norms_and_biases" without decay; of a LoRA job: "lora_a" (lr_scale 1) and "lora_b"
-// (loraplus_lr_ratio), one weight decay for both.
+// (loraplus_lr_ratio), with DoRA "lora_magnitude" (lr_scale 1), one weight decay for all.
 absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan);
 
 // Spreads trainable tensors over the ranks so that their shards have about equal bytes: largest

@@ -61,6 +61,7 @@ void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& 
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
   lines.Int("lora.use_rslora", job.lora.use_rslora);
+  if (job.lora.use_dora) lines.Int("lora.use_dora", 1);
   lines.Text("lora.init_from", identity);
 }
 

@@ -40,8 +40,8 @@ void SwigluGradient(const Pass& pass, const LayerBuffers& own, void* y) {
 void MlpBackward(const Pass& pass, int64_t layer) {
   const Block& block = pass.model.blocks[layer];
   const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearBackwardArgs down{&block.down, own.swiglu, own.lora_h, pass.buffers.dres,
-                          pass.buffers.dswiglu};
+  LinearBackwardArgs down{&block.down,          own.swiglu, own.lora_h,        pass.buffers.dres,
+                          pass.buffers.dswiglu, own.down_u, pass.buffers.dnorm};
   if (SwigluComesBack(pass.model, layer)) {
     LinearInputGradient(pass, down);
     SwigluGradient(pass, own, pass.buffers.dswiglu);
@@ -51,7 +51,8 @@ void MlpBackward(const Pass& pass, int64_t layer) {
     LinearBackward(pass, down);
     SwigluGradient(pass, own, nullptr);
   }
-  LinearBackward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up, pass.buffers.dnorm});
+  LinearBackward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up, pass.buffers.dnorm,
+                        own.gate_up_u, own.gate_up});
   NormBackward(pass, {own.residual_mid, own.rstd2, &block.post_norm});
 }
 
@@ -59,7 +60,8 @@ void AttentionBackward(const Pass& pass, int64_t layer) {
   const model::ModelConfig& config = pass.model.config;
   const Block& block = pass.model.blocks[layer];
   const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearBackward(pass, {&block.o, own.att, own.lora_h, pass.buffers.dres, pass.buffers.datt});
+  LinearBackward(pass, {&block.o, own.att, own.lora_h, pass.buffers.dres, pass.buffers.datt,
+                        own.o_u, pass.buffers.dnorm});
   kernels::AttentionBackwardArgs attention;
   attention.spec = BlockAttentionSpec(pass.model, block.window);
   attention.tokens = pass.batch.tokens;
@@ -95,8 +97,9 @@ void BlockBackward(const Pass& pass, const BlockBackwardArgs& args) {
   const LayerBuffers& own = pass.buffers.layers[args.layer];
   MlpBackward(pass, args.layer);
   AttentionBackward(pass, args.layer);
-  LinearBackward(pass, {&block.qkv, own.ln1, own.lora_h, pass.buffers.dqkv,
-                        args.input_gradient ? pass.buffers.dnorm : nullptr});
+  LinearBackward(
+      pass, {&block.qkv, own.ln1, own.lora_h, pass.buffers.dqkv,
+             args.input_gradient ? pass.buffers.dnorm : nullptr, own.qkv_u, pass.buffers.dqkv});
   if (args.input_gradient) NormBackward(pass, {own.residual_in, own.rstd1, &block.input_norm});
 }
 

@@ -56,7 +56,7 @@ void Attention(const Pass& pass, int64_t layer) {
   const model::ModelConfig& config = pass.model.config;
   const Block& block = pass.model.blocks[layer];
   const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(pass, {&block.qkv, own.ln1, own.lora_h, own.qkv});
+  LinearForward(pass, {&block.qkv, own.ln1, own.lora_h, own.qkv, own.qkv_u});
   if (config.qk_norm) {
     kernels::QkNormForwardArgs norm;
     norm.spec = QkSpec(pass.model);
@@ -79,12 +79,13 @@ void Attention(const Pass& pass, int64_t layer) {
   attention.lse = own.lse;
   attention.workspace = pass.buffers.scratch;
   kernels::AttentionForward(attention, pass.stream);
-  LinearForward(pass, {&block.o, own.att, own.lora_h, pass.buffers.branch});
+  LinearForward(pass, {&block.o, own.att, own.lora_h, pass.buffers.branch, own.o_u});
 }
 
 void GatedUp(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(pass, {&pass.model.blocks[layer].gate_up, own.ln2, own.lora_h, own.gate_up});
+  LinearForward(
+      pass, {&pass.model.blocks[layer].gate_up, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
 }
 
 void Swiglu(const Pass& pass, int64_t layer) {
@@ -100,8 +101,8 @@ void Swiglu(const Pass& pass, int64_t layer) {
 
 void Down(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(pass,
-                {&pass.model.blocks[layer].down, own.swiglu, own.lora_h, pass.buffers.branch});
+  LinearForward(pass, {&pass.model.blocks[layer].down, own.swiglu, own.lora_h, pass.buffers.branch,
+                       own.down_u});
 }
 
 // From ln1 to the input of the down projection.
@@ -130,7 +131,7 @@ void RecomputeSegment(const Pass& pass, int64_t begin, int64_t end) {
       AddInput(pass, layer);
     }
     Inside(pass, layer);
-    // The last block's output is not wanted, but lora_h of its down projection is.
+    // The last block's output is not wanted, but lora_h and down_u of its down projection are.
     const bool adapted = pass.model.blocks[layer].down.adapters.members > 0;
     if (layer + 1 < end || adapted) Down(pass, layer);
   }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_owner.h"
+#include "common/plan/dora_outputs.h"
 #include "common/status_macros.h"
 #include "worker/engine/snapshot.h"
 
@@ -77,6 +79,12 @@ class LayerBinder {
   Binder& binder_;
 };
 
+void*& OutputBeforeScale(std::string_view row, LayerBuffers& out) {
+  if (row == "qkv_u") return out.qkv_u;
+  if (row == "o_u") return out.o_u;
+  return row == "gate_up_u" ? out.gate_up_u : out.down_u;
+}
+
 void BindLayer(const plan::Plan& plan, const Extents& n, int64_t layer, Binder& binder,
                LayerBuffers& out) {
   LayerBinder row(plan, layer, binder);
@@ -99,6 +107,20 @@ void BindLayer(const plan::Plan& plan, const Extents& n, int64_t layer, Binder& 
   if (n.lora_linears[layer] > 0) {
     row.Compute("lora_h", n.tokens * plan.lora.rank * n.lora_linears[layer], out.lora_h);
   }
+  for (const plan::DoraOutput& output : plan::DoraOutputs(plan)) {
+    if (output.layer == layer) {
+      row.Compute(output.row, n.tokens * output.columns, OutputBeforeScale(output.row, out));
+    }
+  }
+}
+
+void BindDora(const plan::Plan& plan, Binder& binder, DoraBuffers& out) {
+  int64_t columns = 0;
+  for (const plan::DoraOutput& output : plan::DoraOutputs(plan)) columns += output.columns;
+  if (columns == 0) return;
+  binder.Row("dora.squares", columns, out.squares);
+  binder.Row("dora.norm", columns, out.norm);
+  binder.Row("dora.factor", columns, out.factor);
 }
 
 void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binder& binder,
@@ -205,6 +227,7 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   BindBackward(plan, n, binder, out);
   BindHead(plan, n, binder, out);
   BindBatch(plan, n, binder, out);
+  BindDora(plan, binder, out.dora);
   BindScalars(layout, binder, out);
   RETURN_IF_ERROR(binder.status());
   return out;

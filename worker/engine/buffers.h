@@ -46,6 +46,9 @@ struct LayerBuffers {
   void* gate_up = nullptr;       // [T, 2I]
   void* swiglu = nullptr;        // [T, I]
   void* lora_h = nullptr;        // [T * rank * adapted linears], null without adapters
+  // Outputs before the scale of DoRA, null where it scales none of the pack.
+  void *qkv_u = nullptr, *o_u = nullptr;         // [T, P], [T, H]
+  void *gate_up_u = nullptr, *down_u = nullptr;  // [T, 2I], [T, H]
 };
 
 // Device scalars of a step.
@@ -71,6 +74,12 @@ inline constexpr int64_t kMaxParts = 512;
 inline constexpr int64_t kVerificationBytes = 16384;
 static_assert(kMaxParts * static_cast<int64_t>(sizeof(PartNumbers)) == kVerificationBytes);
 
+// An element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
+struct DoraBuffers {
+  float* squares = nullptr;                  // of the rows of W
+  float *norm = nullptr, *factor = nullptr;  // of this step
+};
+
 struct Buffers {
   ParameterBuffers parameters;
   float* master = nullptr;                     // null: every weight is its own master
@@ -93,6 +102,7 @@ struct Buffers {
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
   int32_t* cu_seqlens = nullptr;                       // [D + 1]
   float *rope_cos = nullptr, *rope_sin = nullptr;      // [sequence_len, head_dim / 2]
+  DoraBuffers dora;
   Scalars* scalars = nullptr;
   PartNumbers* verification = nullptr;            // [kMaxParts]
   kernels::AdamWTensor* adamw_tensors = nullptr;  // [N trainable tensors]

@@ -4,6 +4,8 @@
 
 #include "common/philox.h"
 #include "kernels/bias.h"
+#include "kernels/device.h"
+#include "kernels/dora.h"
 #include "kernels/lora_linear.h"
 #include "worker/engine/dense.h"
 
@@ -36,7 +38,7 @@ bool AdaptersCover(const Linear& linear) {
   return columns == linear.out;
 }
 
-void AdaptersForward(const Pass& pass, const LinearForwardArgs& args, bool accumulate) {
+void AdaptersForward(const Pass& pass, const LinearForwardArgs& args, void* y, bool accumulate) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearForwardArgs lora;
   lora.spec = LoraSpec(pass.model, linear, pass.batch.train);
@@ -46,7 +48,7 @@ void AdaptersForward(const Pass& pass, const LinearForwardArgs& args, bool accum
   lora.a = linear.adapters.a.value;
   for (int64_t j = 0; j < linear.adapters.members; ++j) lora.b[j] = linear.adapters.b[j].value;
   lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(pass, linear);
-  lora.y = args.y;
+  lora.y = y;
   lora.accumulate_y = accumulate;
   lora.workspace = pass.buffers.scratch;
   kernels::LoraLinearForward(lora, pass.stream);
@@ -92,6 +94,39 @@ void BiasGradient(const Pass& pass, const LinearBackwardArgs& args) {
   kernels::BiasBackward(bias, pass.stream);
 }
 
+bool Scaled(const Pass& pass, const Linear& linear) {
+  return pass.model.dora && linear.adapters.members > 0;
+}
+
+void ScaleForward(const Pass& pass, const LinearForwardArgs& args) {
+  kernels::DoraForwardArgs dora;
+  dora.spec = LoraSpec(pass.model, *args.linear, pass.batch.train);
+  dora.rows = pass.batch.tokens;
+  dora.u = args.u;
+  dora.factor = pass.buffers.dora.factor + args.linear->adapters.dora_column;
+  dora.bias = args.linear->bias.value;
+  dora.y = args.y;
+  kernels::DoraForward(dora, pass.stream);
+}
+
+void ScaleBackward(const Pass& pass, const LinearBackwardArgs& args) {
+  const Linear& linear = *args.linear;
+  const int64_t bytes = pass.batch.tokens * linear.out * kernels::DTypeBytes(pass.model.dtype);
+  if (args.du != args.dy) kernels::CopyMemory(args.du, args.dy, bytes, pass.stream);
+  kernels::DoraBackwardArgs dora;
+  dora.spec = LoraSpec(pass.model, linear, pass.batch.train);
+  dora.rows = pass.batch.tokens;
+  dora.u = args.u;
+  dora.norm = pass.buffers.dora.norm + linear.adapters.dora_column;
+  dora.factor = pass.buffers.dora.factor + linear.adapters.dora_column;
+  dora.dy = args.du;
+  for (int64_t j = 0; j < linear.adapters.members; ++j) {
+    dora.dmagnitude[j] = linear.adapters.magnitude[j].gradient;
+  }
+  dora.workspace = pass.buffers.scratch;
+  kernels::DoraBackward(dora, pass.stream);
+}
+
 }  // namespace
 
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train) {
@@ -111,10 +146,13 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
 void LinearForward(const Pass& pass, const LinearForwardArgs& args) {
   const Linear& linear = *args.linear;
   const Dense dense = DenseOf(pass, linear);
-  const bool first = AdaptersCover(linear);
-  if (first) AdaptersForward(pass, args, /*accumulate=*/false);
-  DenseForward(pass, dense, {args.x, linear.bias.value, args.y, first});
-  if (linear.adapters.members > 0 && !first) AdaptersForward(pass, args, /*accumulate=*/true);
+  const bool first = AdaptersCover(linear), scaled = Scaled(pass, linear);
+  void* y = scaled ? args.u : args.y;
+  const void* bias = scaled ? nullptr : linear.bias.value;  // the scale comes before the bias
+  if (first) AdaptersForward(pass, args, y, /*accumulate=*/false);
+  DenseForward(pass, dense, {args.x, bias, y, first});
+  if (linear.adapters.members > 0 && !first) AdaptersForward(pass, args, y, /*accumulate=*/true);
+  if (scaled) ScaleForward(pass, args);
 }
 
 void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args) {
@@ -134,8 +172,13 @@ void LinearInputGradient(const Pass& pass, const LinearBackwardArgs& args) {
 
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
   LinearParameterGradients(pass, args);
-  if (args.linear->adapters.members > 0) AdaptersBackward(pass, args);
-  LinearInputGradient(pass, args);
+  LinearBackwardArgs unscaled = args;
+  if (Scaled(pass, *args.linear)) {
+    ScaleBackward(pass, args);
+    unscaled.dy = args.du;
+  }
+  if (args.linear->adapters.members > 0) AdaptersBackward(pass, unscaled);
+  LinearInputGradient(pass, unscaled);
 }
 
 }  // namespace coxswain::engine

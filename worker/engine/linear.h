@@ -12,6 +12,7 @@ struct LinearForwardArgs {
   const void* x = nullptr;  // [T, in]
   void* lora_h = nullptr;   // lora_h of the layer; null without adapters
   void* y = nullptr;        // [T, out], overwritten
+  void* u = nullptr;        // [T, out], overwritten by y before the scale; null without DoRA
 };
 void LinearForward(const Pass& pass, const LinearForwardArgs& args);
 
@@ -21,6 +22,9 @@ struct LinearBackwardArgs {
   const void* lora_h = nullptr;  // as forward wrote it
   const void* dy = nullptr;      // [T, out]
   void* dx = nullptr;            // [T, in], overwritten; null: x needs no gradient
+  // DoRA only: u as forward wrote it, and where its gradient goes, [T, out]; du may be dy.
+  const void* u = nullptr;
+  void* du = nullptr;
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);

@@ -135,16 +135,26 @@ struct LinearShape {
   std::vector<Part> parts;
 };
 
-absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape, int64_t rank,
-                          Adapters* adapters) {
+// Where the adapters of the next linear lie.
+struct AdapterPlaces {
+  int64_t slot = 0;         // in lora_h of the layer
+  int64_t dora_column = 0;  // in Buffers::dora
+};
+
+absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
+                          const plan::Lora& lora, Adapters* adapters) {
   std::vector<std::pair<Role, Shape>> as;
   int64_t column = 0;
   for (const Part& part : shape.parts) {
     if (table.Has(plan::LoraA(part.weight), layer)) {
       const int64_t j = adapters->members++;
-      as.push_back({plan::LoraA(part.weight), {rank, shape.in}});
+      as.push_back({plan::LoraA(part.weight), {lora.rank, shape.in}});
       ASSIGN_OR_RETURN(adapters->b[j],
-                       table.Take(plan::LoraB(part.weight), layer, {part.out, rank}));
+                       table.Take(plan::LoraB(part.weight), layer, {part.out, lora.rank}));
+      if (lora.dora) {
+        ASSIGN_OR_RETURN(adapters->magnitude[j],
+                         table.Take(plan::LoraMagnitude(part.weight), layer, {part.out, 1}));
+      }
       adapters->out[j] = part.out;
       adapters->column[j] = column;
     }
@@ -153,15 +163,18 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
   if (as.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
   for (int64_t j = 0; j < adapters->members; ++j) {
-    if (adapters->a.gradient != nullptr && adapters->b[j].gradient != nullptr) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(Where(as[j].first, layer), " or its B has no group; adapters are trained"));
+    const bool magnitude = !lora.dora || adapters->magnitude[j].gradient != nullptr;
+    if (adapters->a.gradient != nullptr && adapters->b[j].gradient != nullptr && magnitude)
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(Where(as[j].first, layer), " or its B",
+                                                   lora.dora ? " or magnitude" : "",
+                                                   " has no group; adapters are trained"));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape& shape,
-                                  int64_t rank, int64_t* slot) {
+                                  const plan::Lora& lora, AdapterPlaces* places) {
   Linear linear;
   linear.in = shape.in;
   linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(shape.pack);
@@ -175,19 +188,21 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape
   if (shape.bias) {
     ASSIGN_OR_RETURN(linear.bias, table.TakePacked(biases, layer));
   }
-  RETURN_IF_ERROR(TakeAdapters(table, layer, shape, rank, &linear.adapters));
-  linear.adapters.slot = *slot;
-  *slot += linear.adapters.members;
+  RETURN_IF_ERROR(TakeAdapters(table, layer, shape, lora, &linear.adapters));
+  linear.adapters.slot = places->slot;
+  places->slot += linear.adapters.members;
+  linear.adapters.dora_column = places->dora_column;
+  if (lora.dora && linear.adapters.members > 0) places->dora_column += linear.out;
   return linear;
 }
 
-absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer) {
+absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer,
+                                AdapterPlaces* places) {
   const model::ModelConfig& c = plan.model;
   const int64_t query = c.num_heads * c.head_dim, key = c.num_kv_heads * c.head_dim;
-  const int64_t rank = plan.lora.rank;
   Block block;
   block.window = c.layer_windows[layer];
-  int64_t slot = 0;
+  places->slot = 0;
   ASSIGN_OR_RETURN(block.input_norm, table.Take(Role::kInputNorm, layer, {c.hidden_size, 1}));
   ASSIGN_OR_RETURN(block.qkv, TakeLinear(table, layer,
                                          {Pack::kQkv,
@@ -196,7 +211,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
                                           {{Role::kQ, Role::kQBias, query},
                                            {Role::kK, Role::kKBias, key},
                                            {Role::kV, Role::kVBias, key}}},
-                                         rank, &slot));
+                                         plan.lora, places));
   if (c.qk_norm) {
     ASSIGN_OR_RETURN(block.q_norm, table.Take(Role::kQNorm, layer, {c.head_dim, 1}));
     ASSIGN_OR_RETURN(block.k_norm, table.Take(Role::kKNorm, layer, {c.head_dim, 1}));
@@ -209,7 +224,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
       block.o,
       TakeLinear(table, layer,
                  {Pack::kOutput, query, c.output_bias, {{Role::kO, Role::kOBias, c.hidden_size}}},
-                 rank, &slot));
+                 plan.lora, places));
   ASSIGN_OR_RETURN(block.post_norm,
                    table.Take(Role::kPostAttentionNorm, layer, {c.hidden_size, 1}));
   ASSIGN_OR_RETURN(block.gate_up, TakeLinear(table, layer,
@@ -218,13 +233,13 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
                                               c.mlp_bias,
                                               {{Role::kGate, Role::kGateBias, c.intermediate_size},
                                                {Role::kUp, Role::kUpBias, c.intermediate_size}}},
-                                             rank, &slot));
+                                             plan.lora, places));
   ASSIGN_OR_RETURN(block.down, TakeLinear(table, layer,
                                           {Pack::kDown,
                                            c.intermediate_size,
                                            c.mlp_bias,
                                            {{Role::kDown, Role::kDownBias, c.hidden_size}}},
-                                          rank, &slot));
+                                          plan.lora, places));
   return block;
 }
 
@@ -257,6 +272,14 @@ ParameterLayout::ParameterLayout(const plan::Plan& plan) {
   }
 }
 
+std::vector<const Linear*> Linears(const Model& model) {
+  std::vector<const Linear*> linears;
+  for (const Block& block : model.blocks) {
+    linears.insert(linears.end(), {&block.qkv, &block.o, &block.gate_up, &block.down});
+  }
+  return linears;
+}
+
 kernels::DType ComputeDType(const plan::Plan& plan) {
   return plan.compute_dtype == "bfloat16" ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
 }
@@ -273,13 +296,15 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_scale = plan.lora.scale;
   model.lora_dropout = plan.lora.dropout;
   model.lora_rank = plan.lora.rank;
+  model.dora = plan.lora.dora;
   model.seed = plan.seed;
   Table table(plan, layout, buffers);
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,
                    table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));
+  AdapterPlaces places;
   for (int32_t layer = 0; layer < c.num_layers; ++layer) {
-    ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer));
+    ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer, &places));
     model.blocks.push_back(std::move(block));
   }
   ASSIGN_OR_RETURN(model.final_norm, table.Take(Role::kFinalNorm, -1, {c.hidden_size, 1}));

@@ -29,6 +29,9 @@ struct Adapters {
   int64_t out[kernels::kMaxLoraMembers] = {};
   int64_t column[kernels::kMaxLoraMembers] = {};  // first output column inside the pack
   int64_t slot = 0;  // x A^T starts at element slot T r of LayerBuffers::lora_h
+  // DoRA: y = (x W^T + scale x A^T B^T) m / norm + bias. Values null without.
+  Tensor magnitude[kernels::kMaxLoraMembers];  // [out_j]
+  int64_t dora_column = 0;                     // of the pack's first column in Buffers::dora
 };
 
 // y [T, out] = x [T, in] W^T + bias. q, k, v (and gate, up) are packed: rows adjacent, one GEMM.
@@ -62,6 +65,7 @@ struct Model {
   int64_t recompute_every = 1;  // blocks of a segment, kBlock only
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
+  bool dora = false;
   uint64_t seed = 0;  // of dropout
 };
 
@@ -90,6 +94,9 @@ struct ParameterBuffers {
   float* gradients = nullptr;
   uint16_t* bf16_gradients = nullptr;
 };
+
+// Of every block: qkv, o, gate and up, down.
+std::vector<const Linear*> Linears(const Model& model);
 
 kernels::DType ComputeDType(const plan::Plan& plan);
 

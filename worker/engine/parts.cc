@@ -10,18 +10,20 @@
 namespace coxswain::engine {
 
 std::vector<Part> MakeParts(const plan::Plan& plan) {
-  std::map<std::tuple<int32_t, bool, bool>, Part> parts;
+  std::map<std::tuple<int32_t, bool, bool, bool>, Part> parts;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
     const bool lora_a = IsLoraA(parameter.role);
-    const bool lora_b = !lora_a && IsAdapter(parameter.role);
-    Part& part = parts[{parameter.group, lora_a, lora_b}];
+    const bool magnitude = IsMagnitude(parameter.role);
+    const bool lora_b = !lora_a && !magnitude && IsAdapter(parameter.role);
+    Part& part = parts[{parameter.group, lora_a, lora_b, magnitude}];
     part.group = parameter.group;
     part.lora_a = lora_a;
     part.lora_b = lora_b;
     part.name = absl::StrCat("\"", plan.groups[static_cast<size_t>(parameter.group)].name, "\"",
-                             lora_a ? " (LoRA A)" : "", lora_b ? " (LoRA B)" : "");
+                             lora_a ? " (LoRA A)" : "", lora_b ? " (LoRA B)" : "",
+                             magnitude ? " (DoRA magnitudes)" : "");
     part.parameters.push_back(i);
   }
   std::vector<Part> sorted;

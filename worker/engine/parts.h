@@ -1,5 +1,5 @@
-// Trainable tensors sorted into parts: the tensors of one optimizer group, LoRA A apart from the
-// rest. A part is what self-verification looks at; its tensors are adjacent in
+// Trainable tensors sorted into parts: the tensors of one optimizer group, LoRA A, LoRA B and
+// magnitudes of DoRA apart. A part is what self-verification looks at; its tensors are adjacent in
 // Buffers::norm_tensors.
 #ifndef COXSWAIN_WORKER_ENGINE_PARTS_H_
 #define COXSWAIN_WORKER_ENGINE_PARTS_H_

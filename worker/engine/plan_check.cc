@@ -12,6 +12,7 @@
 #include "kernels/adamw.h"
 #include "kernels/bias.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/dora.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/global_norm.h"
@@ -89,14 +90,6 @@ absl::Status CheckTrainableCounts(const plan::Plan& plan) {
   return absl::OkStatus();
 }
 
-std::vector<const Linear*> Linears(const Model& model) {
-  std::vector<const Linear*> linears;
-  for (const Block& block : model.blocks) {
-    linears.insert(linears.end(), {&block.qkv, &block.o, &block.gate_up, &block.down});
-  }
-  return linears;
-}
-
 }  // namespace
 
 kernels::CrossEntropySpec LossSpec(const plan::Plan& plan) {
@@ -119,10 +112,10 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   for (const Linear* linear : Linears(model)) {
     if (linear->adapters.members == 0) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
-    if (!kernels::LoraLinearSupports(spec)) {
-      return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA linear of ",
-                                                     spec.in_features, " inputs, rank ", spec.rank,
-                                                     ", dropout ", spec.dropout_rate));
+    if (!kernels::LoraLinearSupports(spec) || (model.dora && !kernels::DoraSupports(spec))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("this build has no LoRA linear of ", spec.in_features, " inputs, rank ",
+                       spec.rank, ", dropout ", spec.dropout_rate, model.dora ? ", DoRA" : ""));
     }
   }
   for (const Block& block : model.blocks) {
@@ -194,6 +187,9 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
     need(kernels::LoraLinearForwardWorkspaceBytes(spec, n.tokens));
     need(kernels::LoraLinearBackwardWorkspaceBytes(spec, n.tokens));
+    if (!model.dora) continue;
+    need(kernels::DoraFactorsWorkspaceBytes(spec));
+    need(kernels::DoraBackwardWorkspaceBytes(spec, n.tokens));
   }
   need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
   if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model), n.tokens));

@@ -4,6 +4,7 @@
 #include "common/status_macros.h"
 #include "kernels/rope.h"
 #include "worker/engine/block.h"
+#include "worker/engine/dora.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/part_numbers.h"
@@ -69,7 +70,9 @@ absl::Status LoadParameters(State& state, std::string* doing) {
   *doing = absl::StrCat("load weights of ", plan.model_path);
   RETURN_IF_ERROR(LoadBaseWeights(plan, store));
   *doing = "initialise the adapter";
-  return LoadAdapter(plan, store);
+  RETURN_IF_ERROR(LoadAdapter(plan, store));
+  InitDora(plan, state.model, state.buffers, store, state.stream);
+  return absl::OkStatus();
 }
 
 absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {

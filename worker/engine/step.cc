@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/engine/dora.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
@@ -62,6 +63,16 @@ int64_t CountTargets(const BinBatch& bins) {
   int64_t targets = 0;
   for (uint8_t target : bins.targets) targets += target != 0;
   return targets;
+}
+
+void RunDoraFactors(State& state) {
+  if (!state.model.dora) return;
+  const Model& model = state.model;
+  const Buffers& buffers = state.buffers;
+  kernels::Stream* stream = state.stream;
+  state.graphs.Run(
+      "dora", MicroBatch{},
+      [&model, &buffers, stream] { UpdateDoraFactors(model, buffers, stream); }, stream);
 }
 
 void RunForward(State& state, const Pass& pass) {
@@ -147,6 +158,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
   SendScalars(state, ScalarsOf(state, step));
   ZeroGradients(state.layout, state.buffers, state.stream);
+  RunDoraFactors(state);
   BinCursor cursor;
   while (cursor.bin < step.bins.bin_ids.size()) {
     MicroBatch batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
@@ -181,6 +193,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   EvalStats stats;
   state.timeline.Begin(state.stream);
   SendScalars(state, Scalars{});
+  RunDoraFactors(state);
   BinCursor cursor;
   while (cursor.bin < bins.bin_ids.size()) {
     const MicroBatch batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);

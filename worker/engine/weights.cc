@@ -88,13 +88,18 @@ bool IsLoraA(plan::Role role) {
   return (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
 }
 
+bool IsMagnitude(plan::Role role) {
+  return (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraMagnitude)) != 0;
+}
+
 bool IsAdapter(plan::Role role) {
-  return IsLoraA(role) ||
+  return IsLoraA(role) || IsMagnitude(role) ||
          (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraB)) != 0;
 }
 
 std::vector<int64_t> FileShape(const plan::Parameter& parameter) {
-  if (parameter.cols == 1 && !IsAdapter(parameter.role)) return {parameter.rows};
+  const bool matrix = IsAdapter(parameter.role) && !IsMagnitude(parameter.role);
+  if (parameter.cols == 1 && !matrix) return {parameter.rows};
   return {parameter.rows, parameter.cols};
 }
 
@@ -112,7 +117,8 @@ absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {
   if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
-    if (IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.seed, parameter));
+    if (!IsAdapter(parameter.role) || IsMagnitude(parameter.role)) continue;
+    store.Fill(i, RandomInit(plan.seed, parameter));
   }
   return absl::OkStatus();
 }

@@ -19,13 +19,15 @@ namespace coxswain::engine {
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
 
 // Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked likewise; without
-// init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero.
+// init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero, and magnitudes
+// stay for InitDora (dora.h).
 absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store);
 
+bool IsMagnitude(plan::Role role);
 bool IsAdapter(plan::Role role);
 bool IsLoraA(plan::Role role);
 
-// The shape of a parameter in a file: [rows] for norms and biases, else [rows, cols].
+// The shape of a parameter in a file: [rows] for norms, biases and magnitudes, else [rows, cols].
 std::vector<int64_t> FileShape(const plan::Parameter& parameter);
 
 }  // namespace coxswain::engine

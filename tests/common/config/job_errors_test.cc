@@ -159,7 +159,6 @@ TEST(JobErrorsTest, KnownButLater) {
        "not supported yet; leave the key out or give 0"},
       {"  lora: {loraplus_lr_embedding: 1e-5}\n", "spec.lora.loraplus_lr_embedding", 7,
        "not supported yet; leave the key out or give 1.0e-6"},
-      {"  lora: {use_dora: true}\n", "spec.lora.use_dora", 7, "not supported yet"},
       {"  lora: {modules_to_save: [lm_head]}\n", "spec.lora.modules_to_save", 7,
        "not supported yet"},
       {"  lora: {target_modules: [q_proj, lm_head]}\n", "spec.lora.target_modules", 7,
@@ -191,6 +190,13 @@ TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
        "needs precision.compute: bfloat16"},
       {"  resources: {device: cuda}\n  precision: {compute: float32, gradients: bf16}\n",
        "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
+  });
+}
+
+TEST(JobErrorsTest, DoraTakesNoDropout) {
+  ExpectErrors({
+      {"  adapter: lora\n  lora: {use_dora: true, dropout: 0.1}\n", "spec.lora.use_dora", 8,
+       "needs lora.dropout: 0, got 0.1"},
   });
 }
 

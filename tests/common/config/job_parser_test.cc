@@ -47,6 +47,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.lora.alpha, 16);
   EXPECT_EQ(job.lora.loraplus_lr_ratio, 4);
   EXPECT_TRUE(job.lora.use_rslora);
+  EXPECT_TRUE(job.lora.use_dora);
   ASSERT_EQ(job.datasets.size(), 2u);
   EXPECT_EQ(job.datasets[0].weight, 1.5);
   EXPECT_EQ(job.datasets[1].path, "/abs/chat.jsonl.gz");

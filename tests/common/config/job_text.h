@@ -27,7 +27,7 @@ spec:
   method: sft
   adapter: lora
   lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
-         use_rslora: true, use_dora: false, init_from: null, modules_to_save: []}
+         use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
   datasets:
     - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
     - {path: /abs/chat.jsonl.gz, format: chat, prompt_style: chat}

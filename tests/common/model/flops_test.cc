@@ -41,7 +41,7 @@ TEST(FlopsTest, FullIsSixPerMatrixElementPlusAttention) {
 }
 
 TEST(FlopsTest, FrozenBaseIsFourPlusSixPerAdapterElement) {
-  auto table = WithLora(BaseParameterTable(Small()), Small(), 2, {"q_proj", "down_proj"});
+  auto table = WithLora(BaseParameterTable(Small()), Small(), {2, {"q_proj", "down_proj"}});
   ASSERT_TRUE(table.ok());
   for (plan::Parameter& p : *table) p.group = static_cast<uint32_t>(p.role) >= 0x100 ? 0 : -1;
   const auto flops = TrainingFlops(Small(), *table, 16);
@@ -49,6 +49,14 @@ TEST(FlopsTest, FrozenBaseIsFourPlusSixPerAdapterElement) {
   // q: A 2x10, B 12x2; down: A 2x30, B 10x2.
   EXPECT_EQ(flops.adapter, 6.0 * 2 * (20 + 24 + 60 + 20));
   EXPECT_EQ(flops.attention, kAttention);
+}
+
+TEST(FlopsTest, MagnitudesCostNoProduct) {
+  const auto plain = WithLora(BaseParameterTable(Small()), Small(), {2, {"q_proj"}});
+  const auto dora = WithLora(BaseParameterTable(Small()), Small(), {2, {"q_proj"}, true});
+  ASSERT_TRUE(plain.ok() && dora.ok());
+  EXPECT_EQ(dora->size(), plain->size() + 2);
+  EXPECT_EQ(TrainingFlops(Small(), *dora, 16).total(), TrainingFlops(Small(), *plain, 16).total());
 }
 
 TEST(FlopsTest, TiedHeadCountsOnce) {

@@ -109,7 +109,7 @@ TEST(ParameterTableTest, UnitsRiseAndTiedHeadHasNoEntry) {
 
 TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
   const ModelConfig config = HalfBillion();
-  const auto table = WithLora(BaseParameterTable(config), config, 8, {"all-linear"});
+  const auto table = WithLora(BaseParameterTable(config), config, {8, {"all-linear"}});
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<Role> adapters;
   for (const Role role : RolesOfLayer(*table, 5)) {
@@ -129,7 +129,7 @@ TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
 
 TEST(ParameterTableTest, LoraOfChosenModulesOnly) {
   const ModelConfig config = HalfBillion();
-  const auto table = WithLora(BaseParameterTable(config), config, 4, {"v_proj", "q_proj"});
+  const auto table = WithLora(BaseParameterTable(config), config, {4, {"v_proj", "q_proj"}});
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<std::string> names;
   for (const Parameter& parameter : *table) {
@@ -145,10 +145,27 @@ TEST(ParameterTableTest, LoraOfChosenModulesOnly) {
                 prefix + "q_proj.lora_B.weight 896x4", prefix + "v_proj.lora_B.weight 128x4"}));
 }
 
+TEST(ParameterTableTest, MagnitudesFollowTheirB) {
+  const ModelConfig config = HalfBillion();
+  const auto table = WithLora(BaseParameterTable(config), config, {4, {"v_proj", "q_proj"}, true});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::vector<std::string> names;
+  for (const Parameter& parameter : *table) {
+    if (parameter.layer != 0 || static_cast<uint32_t>(parameter.role) < 0x200) continue;
+    names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
+                    std::to_string(parameter.cols));
+  }
+  const std::string prefix = "base_model.model.model.layers.0.self_attn.";
+  EXPECT_EQ(names, (std::vector<std::string>{prefix + "q_proj.lora_B.weight 896x4",
+                                             prefix + "v_proj.lora_B.weight 128x4",
+                                             prefix + "q_proj.lora_magnitude_vector 896x1",
+                                             prefix + "v_proj.lora_magnitude_vector 128x1"}));
+}
+
 TEST(ParameterTableTest, LoraRefusesUnknownModulesListingTheKnown) {
   const ModelConfig config = HalfBillion();
   const auto refuse = [&](const std::vector<std::string>& targets, int64_t rank) {
-    return WithLora(BaseParameterTable(config), config, rank, targets).status();
+    return WithLora(BaseParameterTable(config), config, {rank, targets}).status();
   };
   for (const std::vector<std::string>& targets :
        {std::vector<std::string>{"q_prj"}, {"lm_head"}, {"q_proj", "all-linear"}, {}}) {
@@ -193,7 +210,7 @@ TEST(ParameterTableTest, EqualsFilesOfTransformersAndPeft) {
     if (!fs::exists(folder / "adapter")) continue;
     const auto adapter = Shapes(folder / "adapter/adapter_model.safetensors");
     const int64_t rank = adapter.begin()->second[0];  // of a lora_A
-    const auto table = WithLora(base, *config, rank, {"all-linear"});
+    const auto table = WithLora(base, *config, {rank, {"all-linear"}});
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(Shapes(*table, true), adapter) << name;
   }

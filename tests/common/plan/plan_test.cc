@@ -147,6 +147,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.lora.scale; },
       [](Plan& p) { p.lora.dropout = 0; },
       [](Plan& p) { p.lora.init_from = ""; },
+      [](Plan& p) { p.lora.dora = true; },
       [](Plan& p) { ++p.replicate; },
       [](Plan& p) { ++p.shard; },
       [](Plan& p) { ++p.sequence_len; },
@@ -217,6 +218,7 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.lora.rank = -1; }, "lora.rank");
   ExpectRefused([&](Plan& p) { p.lora.scale = nan; }, "lora.scale");
   ExpectRefused([](Plan& p) { p.lora.dropout = 1; }, "lora.dropout");
+  ExpectRefused([](Plan& p) { p.lora.dora = true; }, "lora.dropout is 0.25, expected 0");
 }
 
 TEST(PlanTest, RefusesModelsOutOfRange) {

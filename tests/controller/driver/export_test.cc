@@ -56,12 +56,13 @@ class ExportTest : public ::testing::Test {
     request_.checkpoint_dir = directory_ + "/checkpoint";
   }
 
-  void AddLora(int64_t rank, double alpha, bool rslora) {
-    auto table =
-        model::WithLora(request_.plan.parameters, request_.plan.model, rank, {"all-linear"});
+  void AddLora(int64_t rank, double alpha, bool rslora, bool dora = false) {
+    auto table = model::WithLora(request_.plan.parameters, request_.plan.model,
+                                 {rank, {"all-linear"}, dora});
     ASSERT_TRUE(table.ok()) << table.status();
     request_.plan.parameters = *table;
     request_.plan.lora.rank = rank;
+    request_.plan.lora.dora = dora;
     request_.plan.lora.scale = rslora ? alpha / std::sqrt(rank) : alpha / rank;
     request_.job.adapter = config::Adapter::kLora;
     request_.job.lora.r = rank;
@@ -135,7 +136,7 @@ TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
   if (python == nullptr)
     GTEST_SKIP() << "needs ../shared and COXSWAIN_PYTHON (tests/run.sh sets it)";
   UseModel(fixture);
-  AddLora(rank, 16, rslora);
+  AddLora(rank, 16, rslora, std::string(name) == "llama_dora");
   TrainGroup(IsAdapter);
   auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
   ASSERT_TRUE(golden.ok()) << golden.status();
@@ -154,7 +155,8 @@ TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
 INSTANTIATE_TEST_SUITE_P(Cases, ExportGoldenTest,
                          ::testing::Values(std::make_tuple("qwen2_lora", 8, false),
                                            std::make_tuple("qwen2_lora_plus", 8, false),
-                                           std::make_tuple("llama_rslora", 16, true)));
+                                           std::make_tuple("llama_rslora", 16, true),
+                                           std::make_tuple("llama_dora", 8, false)));
 
 TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   const std::string model = "deploy/quickstart/model";
@@ -243,6 +245,50 @@ TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
       for (int64_t k = 0; k < 4; ++k) product += value(i * 4 + k) * value(k * cols + j);
       // Four products of magnitude 4e-4, one addition: within 8 eps of the larger operand.
       EXPECT_NEAR(after[i * cols + j], before[i * cols + j] + 2.0 * product, 8 * 6e-8);
+    }
+  }
+}
+
+// Source: Liu et al., DoRA, 2024, equation 5.
+TEST_F(ExportTest, MergeGivesEveryRowItsMagnitude) {
+  const std::string model = "deploy/quickstart/model";
+  UseModel(model);
+  AddLora(4, 8, false, /*dora=*/true);
+  TrainGroup(IsAdapter);
+  const auto value = [](int64_t i) { return 0.01 * static_cast<double>(i % 5 - 2); };
+  const auto length = [](int64_t i) { return 0.5 + static_cast<double>(i % 7); };
+  WriteCheckpoint([&](const plan::Parameter& p, float* out) {
+    const bool magnitude = p.name.find("magnitude") != std::string::npos;
+    for (int64_t i = 0; i < p.elements(); ++i) {
+      out[i] = static_cast<float>(magnitude ? length(i) : value(i));
+    }
+  });
+  request_.job.export_merge = true;
+  request_.job.export_dtype = "float32";
+  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  auto base = WeightFiles::Open(model);
+  auto merged = WeightFiles::Open(request_.job.output_dir + "/model");
+  ASSERT_TRUE(base.ok() && merged.ok()) << merged.status();
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  const TensorInfo* w = (*base)->Find(name);
+  const TensorInfo* m = (*merged)->Find(name);
+  ASSERT_TRUE(w != nullptr && m != nullptr);
+  const int64_t rows = w->shape[0], cols = w->shape[1];
+  std::vector<float> before(rows * cols), after(rows * cols);
+  ASSERT_TRUE(CopyAsFloat(*w, before.data()).ok());
+  ASSERT_TRUE(CopyAsFloat(*m, after.data()).ok());
+  for (int64_t i = 0; i < rows; i += 37) {
+    std::vector<double> sum(cols);
+    double squares = 0;
+    for (int64_t j = 0; j < cols; ++j) {
+      sum[j] = static_cast<double>(before[i * cols + j]);
+      for (int64_t k = 0; k < 4; ++k) sum[j] += 2.0 * value(i * 4 + k) * value(k * cols + j);
+      squares += sum[j] * sum[j];
+    }
+    // Rounded as above, then by the factor and the product.
+    const double factor = length(i) / std::sqrt(squares);
+    for (int64_t j = 0; j < cols; j += 41) {
+      EXPECT_NEAR(after[i * cols + j], sum[j] * factor, 12 * 6e-8 * factor) << i << ", " << j;
     }
   }
 }

@@ -90,6 +90,23 @@ TEST_F(CudaTableTest, AdaptersKeepFloatMastersAndGradients) {
   EXPECT_EQ(Bytes("layer1.lora_h"), 2 * 128 * job_.lora.r * 7);
 }
 
+TEST_F(CudaTableTest, DoraKeepsOutputsOfAdaptedPacks) {
+  job_.adapter = config::Adapter::kLora;
+  job_.lora.use_dora = true;
+  job_.lora.target_modules = {"v_proj", "gate_proj", "down_proj"};
+  plan_.recompute = "ffn";
+  Make();
+  EXPECT_EQ(Bytes("layer1.qkv_u"), 2 * 128 * 32);
+  EXPECT_EQ(rows_.count("layer1.o_u"), 0u);
+  EXPECT_EQ(Bytes("layer0.gate_up_u"), Bytes("layer0.gate_up"));
+  EXPECT_EQ(Owner("layer1.gate_up_u"), "layer0.gate_up_u");  // computed again
+  EXPECT_EQ(Bytes("layer1.down_u"), Bytes("branch"));
+  const int64_t columns = 32 + 2 * plan_.model.intermediate_size + plan_.model.hidden_size;
+  for (const char* row : {"dora.squares", "dora.norm", "dora.factor"}) {
+    EXPECT_EQ(Bytes(row), 4 * plan_.model.num_layers * columns) << row;
+  }
+}
+
 TEST_F(CudaTableTest, Float32ComputeHasNoMasterBesideTheWeights) {
   plan_.compute_dtype = "float32";
   Make();

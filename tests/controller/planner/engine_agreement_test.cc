@@ -46,6 +46,19 @@ INSTANTIATE_TEST_SUITE_P(
                            job.lora.target_modules = {"v_proj", "down_proj"};
                            job.lora.dropout = 0.1;
                          }},
+                    Case{"Dora",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.lora.use_dora = true;
+                           job.recompute = config::Recompute::kFfn;
+                         }},
+                    Case{"DoraOfTwoModules",
+                         [](config::JobSpec& job, model::ModelConfig& model) {
+                           job.lora.use_dora = true;
+                           job.lora.r = 1;
+                           job.lora.target_modules = {"v_proj", "down_proj"};
+                           job.recompute = config::Recompute::kBlock;
+                           model.qk_norm = model.output_bias = model.mlp_bias = true;
+                         }},
                     Case{"Full", [](config::JobSpec& job,
                                     model::ModelConfig&) { job.adapter = config::Adapter::kNone; }},
                     Case{"FullWithBlockRecompute",

@@ -99,6 +99,20 @@ TEST_F(PlannerTest, LoraPlusGroupsHoldExactlyAAndB) {
   }
 }
 
+TEST_F(PlannerTest, MagnitudesOfDoraLearnAtThePlainRate) {
+  job_.lora.use_dora = true;
+  const plan::Plan plan = MustPlan().plan;
+  EXPECT_TRUE(plan.lora.dora);
+  ASSERT_EQ(plan.groups.size(), 3u);
+  EXPECT_EQ(plan.groups[2].name, "lora_magnitude");
+  EXPECT_EQ(plan.groups[2].lr_scale, 1.0);
+  EXPECT_EQ(plan.groups[2].weight_decay, 0.01);
+  EXPECT_EQ(plan.groups[2].expected_elements, Elements(plan, 2));
+  for (const plan::Parameter& p : plan.parameters) {
+    EXPECT_EQ(p.group == 2, p.name.ends_with(".lora_magnitude_vector")) << p.name;
+  }
+}
+
 TEST_F(PlannerTest, ScaleIsAlphaOverRankOrItsRoot) {
   EXPECT_DOUBLE_EQ(MustPlan().plan.lora.scale, 64.0 / 32);
   job_.lora.use_rslora = true;

@@ -171,6 +171,7 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.lora.target_modules = {"q_proj"}; },
       [](auto& j) { j.lora.loraplus_lr_ratio = 1; },
       [](auto& j) { j.lora.use_rslora = true; },
+      [](auto& j) { j.lora.use_dora = true; },
       [](auto& j) { j.sequence_len = 128; },
       [](auto& j) { j.packing.strategy = config::PackingStrategy::kNone; },
       [](auto& j) { j.packing.max_documents_per_bin = 2; },

@@ -151,6 +151,8 @@ class DoraGpuTest : public testing::TestWithParam<DType> {};
 // q, k, v of one row; gate and up; a lone linear; each aligned and not.
 TEST_P(DoraGpuTest, MatchesReferenceInEveryMember) {
   for (const DType grad_dtype : {DType::kFloat32, DType::kBFloat16}) {
+    // The adapters' own gradients would be float32 products rounded to bfloat16: no such product.
+    if (GetParam() == DType::kFloat32 && grad_dtype != DType::kFloat32) continue;
     for (const int64_t rows : {1, 7, 257, 1030}) {
       LoraLinearSpec spec{.dtype = GetParam(), .grad_dtype = grad_dtype, .scale = 1.5f};
       spec.in_features = 64;

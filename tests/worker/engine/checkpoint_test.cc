@@ -19,12 +19,13 @@ namespace {
 
 class CheckpointTest : public testing::Test {
  protected:
-  static plan::Plan Plan(int64_t lora_rank, int32_t replicate = 1) {
+  static plan::Plan Plan(int64_t lora_rank, int32_t replicate = 1, bool dora = false) {
     PlanOptions options;
     options.init = "random";
     options.sequence_len = 40;
     options.lora_rank = lora_rank;
-    options.dropout = lora_rank > 0 ? 0.1 : 0.0;
+    options.dropout = lora_rank > 0 && !dora ? 0.1 : 0.0;
+    options.dora = dora;
     options.replicate = replicate;
     return MakePlan(SmallConfig(), options);
   }
@@ -63,8 +64,7 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, ResumeReproducesTheUninterruptedRunBitForBit) {
-  for (int64_t rank : {0, 3}) {
-    const plan::Plan plan = Plan(rank);
+  for (const plan::Plan& plan : {Plan(0), Plan(3), Plan(3, 1, /*dora=*/true)}) {
     std::vector<StepStats> whole, resumed;
     std::unique_ptr<Engine> engine = Prepare(plan, "");
     Train(*engine, 0, 4, &whole);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "common/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -56,6 +57,17 @@ void ReadBatch(const std::string& path, GoldenCase* golden) {
   }
 }
 
+// Peft's parameter of a magnitude ends in ".weight", the key in its files does not.
+Tensors WithFileKeys(Tensors tensors) {
+  const std::string key = ".lora_magnitude_vector", suffix = ".weight";
+  Tensors renamed;
+  for (auto& [name, values] : tensors) {
+    const bool magnitude = name.ends_with(key + suffix);
+    renamed[magnitude ? name.substr(0, name.size() - suffix.size()) : name] = std::move(values);
+  }
+  return renamed;
+}
+
 PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& optimizer) {
   PlanOptions options;
   options.model_path = directory;
@@ -67,6 +79,7 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   options.lora_rank = adapter.at("r").get<int64_t>();
   const double rank = static_cast<double>(options.lora_rank);
   options.lora_scale = alpha / (adapter.at("use_rslora").get<bool>() ? std::sqrt(rank) : rank);
+  options.dora = adapter.at("use_dora").get<bool>();
   options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
   return options;
 }
@@ -118,8 +131,8 @@ GoldenCase LoadGoldenCase(const std::string& name, const std::string& directory)
                                  step.at("lr").get<double>()});
   }
   golden.logits = ReadTensors(directory + "/logits.safetensors").at("logits");
-  golden.gradients = ReadTensors(directory + "/grads.safetensors");
-  golden.final = ReadTensors(directory + "/final.safetensors");
+  golden.gradients = WithFileKeys(ReadTensors(directory + "/grads.safetensors"));
+  golden.final = WithFileKeys(ReadTensors(directory + "/final.safetensors"));
   golden.initial =
       ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
                                         : directory + "/model.safetensors");

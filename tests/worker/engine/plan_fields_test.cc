@@ -145,6 +145,7 @@ std::vector<Field> SettingFields() {
       {"lora.rank", [](plan::Plan* p) { p->lora.rank = 2; }},
       {"lora.scale", [](plan::Plan* p) { p->lora.scale = 1.0; }},
       {"lora.dropout", [](plan::Plan* p) { p->lora.dropout = 0.2; }},
+      {"lora.dora", [](plan::Plan* p) { p->lora.dora = true; }},
       {"lora.init_from", [](plan::Plan* p) { p->lora.init_from = "/nowhere"; }},
       {"replicate", [](plan::Plan* p) { p->replicate = 2; }},
       {"shard", [](plan::Plan* p) { p->shard = 2; }},

@@ -76,6 +76,21 @@ TEST(StepModesTest, RecomputeLevelsGiveTheSameBits) {
   }
 }
 
+TEST(StepModesTest, RecomputeLevelsGiveTheSameBitsWithDora) {
+  for (const std::string& dtype : DTypes()) {
+    PlanOptions options = Options(dtype, 4);
+    options.dora = true;
+    const Numbers kept = TrainThreeSteps(options);
+    EXPECT_NE(kept, TrainThreeSteps(Options(dtype, 4))) << dtype;
+    for (const char* level : {"norm_swiglu", "ffn", "block"}) {
+      options.recompute = level;
+      options.recompute_every = std::string(level) == "block" ? 2 : 1;
+      EXPECT_EQ(TrainThreeSteps(options), kept) << dtype << " " << level;
+      EXPECT_EQ(TrainThreeSteps(options, /*graphs=*/false), kept) << dtype << " " << level;
+    }
+  }
+}
+
 TEST(StepModesTest, RunsAndGraphsGiveTheSameBits) {
   for (const std::string& dtype : DTypes()) {
     const PlanOptions options = Options(dtype, 0);

@@ -22,12 +22,13 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
   plan->groups = {{lora ? "lora_a" : "weights", 1.0, options.weight_decay, 0},
                   {lora ? "lora_b" : "norms_and_biases", lora ? options.lora_plus_ratio : 1.0,
                    options.weight_decay, 0}};
+  if (options.dora) plan->groups.push_back({"lora_magnitude", 1.0, options.weight_decay, 0});
   int64_t index = 0;
   for (plan::Parameter& parameter : plan->parameters) {
     const bool adapter = IsAdapter(parameter.role);
     if (lora && !adapter) continue;
     const bool second = lora ? !IsLoraA(parameter.role) : parameter.cols == 1;
-    parameter.group = second ? 1 : 0;
+    parameter.group = IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
     parameter.save_rank = static_cast<int32_t>(index++ % options.replicate);
   }
 }
@@ -53,9 +54,10 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.model = config;
   plan.parameters = model::BaseParameterTable(config);
   if (options.lora_rank > 0) {
-    plan.parameters =
-        Value(model::WithLora(plan.parameters, config, options.lora_rank, options.lora_targets));
-    plan.lora = {options.lora_rank, options.lora_scale, options.dropout, options.init_from};
+    plan.parameters = Value(model::WithLora(
+        plan.parameters, config, {options.lora_rank, options.lora_targets, options.dora}));
+    plan.lora = {options.lora_rank, options.lora_scale, options.dropout, options.init_from,
+                 options.dora};
   }
   AssignGroups(options, &plan);
   plan.replicate = options.replicate;

@@ -19,6 +19,7 @@ struct PlanOptions {
   double lora_scale = 2.0;
   double lora_plus_ratio = 1.0;
   double dropout = 0.0;
+  bool dora = false;
   std::string init_from;
   double weight_decay = 0.01;
   int32_t replicate = 1;

@@ -8,6 +8,7 @@
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_state.h"
 #include "worker/engine/parts.h"
 #include "worker/engine/verify.h"
 #include "worker/engine/weights.h"
@@ -49,6 +50,30 @@ TEST(SelfVerificationTest, AHealthyJobPasses) {
   for (int64_t rank : {0, 4}) {
     EXPECT_TRUE(Train(MakePlan(SmallConfig(), Options(rank)), 4).ok());
   }
+}
+
+// At the start DoRA computes what LoRA does: magnitudes are the norms, B is zero. Unlike A they
+// have a gradient in the first step.
+TEST(SelfVerificationTest, MagnitudesStartAsNormsAndHaveAGradient) {
+  PlanOptions options = Options(4);
+  options.lora_targets = {"q_proj", "v_proj", "up_proj", "o_proj"};
+  double losses[2];
+  for (const bool dora : {false, true}) {
+    options.dora = dora;
+    std::string doing;
+    auto state = MakeState(MakePlan(SmallConfig(), options), 0, "", &doing);
+    ASSERT_TRUE(state.ok()) << state.status();
+    losses[dora] = GradientStep(**state, Step(0));
+    for (const Part& part : (*state)->parts) {
+      double squares = 0;
+      for (const size_t i : part.parameters) {
+        for (const float g : GradientOf(**state, i)) squares += static_cast<double>(g) * g;
+      }
+      EXPECT_EQ(squares == 0, part.lora_a) << part.name;
+    }
+    EXPECT_TRUE(Train((*state)->plan, 4).ok());
+  }
+  EXPECT_NEAR(losses[1] / losses[0], 1.0, 1e-6);
 }
 
 TEST(SelfVerificationTest, AFrozenGroupFailsAtPrepare) {

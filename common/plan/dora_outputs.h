@@ -1,0 +1,54 @@
+// Outputs of packed linears that DoRA scales. The planner gives each a row of the buffer table, the
+// engine binds it.
+#ifndef COXSWAIN_COMMON_PLAN_DORA_OUTPUTS_H_
+#define COXSWAIN_COMMON_PLAN_DORA_OUTPUTS_H_
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+struct DoraOutput {
+  int32_t layer = 0;
+  const char* row =
+      nullptr;          // "layer{layer}.{row}": the output before the scale, [tokens, columns]
+  int64_t columns = 0;  // of the whole pack, also where only some of its linears are adapted
+};
+
+// By layer, then qkv, o, gate and up, down; a pack without a magnitude is left out.
+inline std::vector<DoraOutput> DoraOutputs(const Plan& plan) {
+  const model::ModelConfig& m = plan.model;
+  const struct {
+    const char* row;
+    int64_t columns;
+    std::vector<Role> linears;
+  } packs[] = {
+      {"qkv_u", (m.num_heads + 2 * m.num_kv_heads) * m.head_dim, {Role::kQ, Role::kK, Role::kV}},
+      {"o_u", m.hidden_size, {Role::kO}},
+      {"gate_up_u", 2 * m.intermediate_size, {Role::kGate, Role::kUp}},
+      {"down_u", m.hidden_size, {Role::kDown}},
+  };
+  std::set<std::pair<Role, int32_t>> roles;
+  for (const Parameter& parameter : plan.parameters) {
+    roles.insert({parameter.role, parameter.layer});
+  }
+  std::vector<DoraOutput> outputs;
+  for (int32_t layer = 0; layer < m.num_layers; ++layer) {
+    for (const auto& pack : packs) {
+      bool scaled = false;
+      for (const Role linear : pack.linears) {
+        scaled = scaled || roles.count({LoraMagnitude(linear), layer}) != 0;
+      }
+      if (scaled) outputs.push_back({layer, pack.row, pack.columns});
+    }
+  }
+  return outputs;
+}
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_DORA_OUTPUTS_H_
