@@ -114,6 +114,38 @@ class QuickstartTest(Cluster):
         after = self.cox_json('get', jobs['lora'])['progress']['eval_loss']
         self.assertAlmostEqual(first, after, delta=1e-5 * after)
 
+    def test_dora(self):
+        """Magnitudes train, are exported as peft writes them, start a next job, and are the rows' lengths when merged."""
+        self.start_controller()
+        self.start_workers(2)
+        short = {'max_steps: 40': 'max_steps: 6', 'eval_steps: 20': 'eval_steps: 6'}
+        job = self.submit(self.job_file('dora.yaml', 'job-lora.yaml', replace={
+            'loraplus_lr_ratio: 1': 'loraplus_lr_ratio: 1, use_dora: true', **short}))
+        self.wait_state(job, 'SUCCEEDED', 200)
+        adapter = self.cox_json('get', job)['artifact_dir']
+        with open(os.path.join(adapter, 'adapter_config.json')) as f:
+            self.assertTrue(json.load(f)['use_dora'])
+        again = self.submit(self.job_file('dora-again.yaml', 'job-lora.yaml', replace={
+            'loraplus_lr_ratio: 1': f'loraplus_lr_ratio: 1, use_dora: true, init_from: {adapter}',
+            'checkpoint:': 'export: {merge: true, dtype: float32}\n  checkpoint:', **short}))
+        self.wait_state(again, 'SUCCEEDED', 200)
+        first, after = (self.cox_json('get', again)['progress']['first_eval_loss'],
+                        self.cox_json('get', job)['progress']['eval_loss'])
+        self.assertAlmostEqual(first, after, delta=1e-5 * after)
+        if PYTHON is None:
+            return
+        code = ('import sys, numpy as np\nfrom safetensors import safe_open\n'
+                'a, m = (safe_open(p, "np") for p in sys.argv[1:])\n'
+                'keys = [k for k in a.keys() if k.endswith(".lora_magnitude_vector")]\n'
+                'assert len(keys) == 28, len(keys)\n'
+                'for k in keys:\n'
+                '    name = k[len("base_model.model."):].replace(".lora_magnitude_vector", ".weight")\n'
+                '    length = np.linalg.norm(m.get_tensor(name).astype(np.float64), axis=1)\n'
+                '    assert np.allclose(length, np.abs(a.get_tensor(k)), rtol=1e-6), k')
+        out = os.path.dirname(self.cox_json('get', again)['artifact_dir'])
+        subprocess.run([PYTHON, '-c', code, os.path.join(out, 'adapter/adapter_model.safetensors'),
+                        os.path.join(out, 'model/model.safetensors')], check=True)
+
 
 if __name__ == '__main__':
     unittest.main(verbosity=2, warnings='ignore')

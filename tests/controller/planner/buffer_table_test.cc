@@ -100,7 +100,7 @@ TEST_F(CudaTableTest, DoraKeepsOutputsOfAdaptedPacks) {
   EXPECT_EQ(rows_.count("layer1.o_u"), 0u);
   EXPECT_EQ(Bytes("layer0.gate_up_u"), Bytes("layer0.gate_up"));
   EXPECT_EQ(Owner("layer1.gate_up_u"), "layer0.gate_up_u");  // computed again
-  EXPECT_EQ(Bytes("layer1.down_u"), Bytes("branch"));
+  EXPECT_EQ(Bytes("layer1.down_u"), Bytes("dres"));
   const int64_t columns = 32 + 2 * plan_.model.intermediate_size + plan_.model.hidden_size;
   for (const char* row : {"dora.squares", "dora.norm", "dora.factor"}) {
     EXPECT_EQ(Bytes(row), 4 * plan_.model.num_layers * columns) << row;
