@@ -3,19 +3,23 @@
 //
 // Exponentials are taken in base 2 against a reference c = round(max z log2 e):
 //   e_v = 2^(z_v log2 e - c), one fused product whose rounding is that of a small number however
-//   large the logits;  S = sum e_v;  p_v = e_v / S;  lse = c / log2 e + log S, in double.
-// Partial results are (c, S, sum z); two of them merge by S = S1 2^(c1 - c) + S2 2^(c2 - c).
+//   large the logits;  S = sum e_v;  p_v = e_v / S;  lse = c / log2 e + log S.
+// Partial results are (c, S, sum z); they merge by S = sum_i S_i 2^(c_i - c).
 //
-// Row in registers (compute capability 9.0, 16-byte rows that fit): a cluster of 1, 2, 4 or 8
-// blocks holds a row of up to 8 x 512 x kVectors vectors; the blocks push their partials into each
-// other's shared memory. One read and one write: 2 sizeof(T) bytes per element. Otherwise: one
-// block per row, which reads it twice (3 sizeof(T)). An ignored row is not read. Bitwise
-// deterministic: every sum has an order fixed by the launch shape. Source: Milakov and Gimelshein,
-// "Online normalizer calculation for softmax", 2018.
+// Row in shared memory (compute capability 9.0, 16-byte rows that fit): a cluster of 1, 2, 4 or 8
+// blocks holds a row, in slices that bulk copies bring in. A cluster walks the rows; a block has
+// two slices, so that the next row arrives while this one is reduced, and up to three blocks share
+// a multiprocessor. The blocks push their partials into each other's shared memory, where an
+// mbarrier counts the bytes. One read and one write: 2 sizeof(T) bytes per element, losses alone
+// sizeof(T). Otherwise: one block per row, which reads it twice (3 sizeof(T)). An ignored row is
+// not read. Bitwise deterministic: every sum has an order fixed by the row length. Source: Milakov
+// and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #include "kernels/cross_entropy.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -30,11 +34,12 @@ constexpr float kLog2E = 1.44269504f;
 // Below any reference of a row that has a usable logit, and finite when multiplied.
 constexpr float kLowest = -1e30f;
 
-struct Partial {
-  float reference = kLowest;  // c
-  float exponentials = 0.0f;  // S
-  float logits = 0.0f;        // sum z, for label smoothing
+struct alignas(16) Partial {
+  float reference;     // c
+  float exponentials;  // S
+  float logits;        // sum z, for label smoothing
 };
+__device__ __forceinline__ Partial Empty() { return {kLowest, 0.0f, 0.0f}; }
 
 __device__ __forceinline__ float Exp2(float x) {
   float y;
@@ -42,34 +47,80 @@ __device__ __forceinline__ float Exp2(float x) {
   return y;
 }
 
-// The same in every lane.
-__device__ __forceinline__ Partial WarpMerge(const Partial& mine) {
-  const float c = cuda::WarpMax(mine.reference);
-  return {c, cuda::WarpSum(mine.exponentials * Exp2(mine.reference - c)),
-          cuda::WarpSum(mine.logits)};
+__device__ __forceinline__ float Reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The merge of each group of kLanes neighbours, the same in all of the group.
+template <int kLanes = cuda::kWarp>
+__device__ __forceinline__ Partial LaneMerge(const Partial& mine) {
+  Partial all = mine;
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+    all.reference = fmaxf(all.reference, __shfl_xor_sync(~0u, all.reference, offset));
+  }
+  all.exponentials *= Exp2(mine.reference - all.reference);
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+    all.exponentials += __shfl_xor_sync(~0u, all.exponentials, offset);
+    all.logits += __shfl_xor_sync(~0u, all.logits, offset);
+  }
+  return all;
 }
 
 // The merge of the block's threads, in the first warp only.
 __device__ __forceinline__ Partial BlockMerge(const Partial& mine, Partial* warps) {
-  const Partial warp = WarpMerge(mine);
+  const Partial warp = LaneMerge(mine);
   const int lane = threadIdx.x % cuda::kWarp;
   if (lane == 0) warps[threadIdx.x / cuda::kWarp] = warp;
   __syncthreads();
-  if (threadIdx.x >= cuda::kWarp) return {};
-  return WarpMerge(lane < kWarps ? warps[lane] : Partial{});
+  if (threadIdx.x >= cuda::kWarp) return Empty();
+  return LaneMerge(lane < kWarps ? warps[lane] : Empty());
 }
+
+// z = k tanh(x / k) = k sign(x) (1 - E) / (1 + E) with E = e^(-2 |x| / k).
+struct Softcap {
+  float cap, inverse, exponent;  // k, 1 / k, -2 log2(e) / k
+
+  __device__ __forceinline__ explicit Softcap(float k)
+      : cap(k), inverse(1.0f / k), exponent(-2.0f * kLog2E / k) {}
+
+  __device__ __forceinline__ float Of(float logit) const {
+    const float e = Exp2(fabsf(logit) * exponent);
+    return copysignf(cap * ((1.0f - e) * Reciprocal(1.0f + e)), logit);
+  }
+  // With one reciprocal: of the product of the denominators, which are in [1, 2]. With u = 2^-24, E
+  // is within 4 u of ex2 and its argument within 3 u, which move (1 - E) / (1 + E) by up to 2 u and
+  // 1.4 u where it is small; ten roundings act where it is near 1: z is off by less than 11 k u.
+  __device__ __forceinline__ void Four(float* z) const {
+    float e[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) e[i] = Exp2(fabsf(z[i]) * exponent);
+    const float ab = (1.0f + e[0]) * (1.0f + e[1]), cd = (1.0f + e[2]) * (1.0f + e[3]);
+    const float all = cap * Reciprocal(ab * cd), k_ab = cd * all, k_cd = ab * all;
+    z[0] = copysignf((1.0f - e[0]) * ((1.0f + e[1]) * k_ab), z[0]);
+    z[1] = copysignf((1.0f - e[1]) * ((1.0f + e[0]) * k_ab), z[1]);
+    z[2] = copysignf((1.0f - e[2]) * ((1.0f + e[3]) * k_cd), z[2]);
+    z[3] = copysignf((1.0f - e[3]) * ((1.0f + e[2]) * k_cd), z[3]);
+  }
+};
 
 template <bool kSoftcap>
 __device__ __forceinline__ float Cap(float logit, float softcap) {
-  if constexpr (kSoftcap) return softcap * tanhf(logit / softcap);
+  if constexpr (kSoftcap) return Softcap(softcap).Of(logit);
   return logit;
 }
 
 template <bool kSoftcap, int kSize>
-__device__ __forceinline__ void CapAll(float (&z)[kSize], float softcap) {
+__device__ __forceinline__ void CapAll(float (&z)[kSize], const Softcap& softcap) {
   if constexpr (kSoftcap) {
+    constexpr int kFours = kSize / 4 * 4;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) z[i] = Cap<true>(z[i], softcap);
+    for (int i = 0; i < kFours; i += 4) softcap.Four(z + i);
+#pragma unroll
+    for (int i = kFours; i < kSize; ++i) z[i] = softcap.Of(z[i]);
   }
 }
 
@@ -96,16 +147,23 @@ __device__ __forceinline__ void AddLogits(const float (&z)[kSize], Partial* sums
 
 // dz = e factor - shift, and what the target's own element adds to that.
 struct Gradient {
-  float reference, factor, shift, at_target, softcap;
+  float scale, smoothing, shift, z_loss;
+  Softcap softcap;
+  float reference = 0.0f, factor = 0.0f;  // of the row
 
-  __device__ Gradient(const CrossEntropyArgs& args, const Partial& row) {
-    const float scale = *args.gradient_scale, smoothing = args.spec.label_smoothing;
-    const float lse = (row.reference + log2f(row.exponentials)) * (1.0f / kLog2E);
+  __device__ __forceinline__ explicit Gradient(const CrossEntropyArgs& args)
+      : scale(args.gradient_scale == nullptr ? 0.0f : *args.gradient_scale),
+        smoothing(args.spec.label_smoothing),
+        shift(scale * smoothing / static_cast<float>(args.spec.vocab)),
+        z_loss(args.spec.z_loss),
+        softcap(args.spec.softcap) {}
+
+  __device__ __forceinline__ void SetRow(const Partial& row) {
     reference = row.reference;
-    factor = scale * (1.0f + 2.0f * args.spec.z_loss * lse) / row.exponentials;
-    shift = scale * smoothing / static_cast<float>(args.spec.vocab);
-    at_target = scale * (1.0f - smoothing);
-    softcap = args.spec.softcap;
+    factor = scale / row.exponentials;
+    if (z_loss == 0.0f) return;
+    const float lse = (row.reference + log2f(row.exponentials)) * (1.0f / kLog2E);
+    factor *= 1.0f + 2.0f * z_loss * lse;
   }
 
   __device__ __forceinline__ float Exponential(float z) const {
@@ -113,34 +171,38 @@ struct Gradient {
   }
   template <bool kSoftcap>
   __device__ __forceinline__ float Slope(float z) const {
-    if constexpr (kSoftcap) return 1.0f - (z / softcap) * (z / softcap);
-    return 1.0f;
+    const float t = z * softcap.inverse;
+    return kSoftcap ? fmaf(-t, t, 1.0f) : 1.0f;
   }
   template <bool kSoftcap, int kSize>
-  __device__ __forceinline__ void Apply(float (&logit)[kSize]) const {
+  __device__ __forceinline__ void Apply(float (&z)[kSize]) const {
+    CapAll<kSoftcap>(z, softcap);
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
-      const float z = Cap<kSoftcap>(logit[i], softcap);
-      logit[i] = fmaf(Exponential(z), factor, -shift) * Slope<kSoftcap>(z);
+      const float dz = fmaf(Exponential(z[i]), factor, -shift);
+      z[i] = kSoftcap ? dz * Slope<kSoftcap>(z[i]) : dz;
     }
   }
   // p_y - 1 cancels: before the rounding to the type of the logits, and with one rounding here.
   template <bool kSoftcap>
   __device__ __forceinline__ float AtTarget(float z) const {
+    const float at_target = scale * (1.0f - smoothing);
     const double dz = static_cast<double>(factor) * Exponential(z) - shift - at_target;
-    return static_cast<float>(dz) * Slope<kSoftcap>(z);
+    const float rounded = static_cast<float>(dz);
+    return kSoftcap ? rounded * Slope<kSoftcap>(z) : rounded;
   }
 };
 
-__device__ void WriteLosses(const CrossEntropyArgs& args, int64_t row, const Partial& sums,
-                            float z_target) {
-  const double lse = static_cast<double>(sums.reference) / static_cast<double>(kLog2E) +
-                     log(static_cast<double>(sums.exponentials));
+// lse - z_y cancels when logits are large: in double. log S is small: its float is within 8 u.
+__device__ __forceinline__ void WriteLosses(const CrossEntropyArgs& args, int64_t row,
+                                            const Partial& sums, float z_target) {
+  constexpr double kLog2 = 1.0 / static_cast<double>(kLog2E);
+  const double lse = sums.reference * kLog2 + static_cast<double>(logf(sums.exponentials));
   const double nll = lse - z_target;
   double loss = nll + args.spec.z_loss * lse * lse;
   if (args.spec.label_smoothing > 0.0f) {
-    const double mean = static_cast<double>(sums.logits) / static_cast<double>(args.spec.vocab);
-    loss += args.spec.label_smoothing * (z_target - mean);
+    const float mean = sums.logits / static_cast<float>(args.spec.vocab);
+    loss += args.spec.label_smoothing * (static_cast<double>(z_target) - mean);
   }
   args.loss[row] = static_cast<float>(loss);
   if (args.nll != nullptr) args.nll[row] = static_cast<float>(nll);
@@ -165,12 +227,6 @@ __device__ __forceinline__ void WriteIgnored(const CrossEntropyArgs& args, int64
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-// The compiler must not keep what it unpacked from `raw` before: the row fits in registers as it is
-// stored, not as floats.
-__device__ __forceinline__ void ForgetUnpacked(uint4* raw) {
-  asm volatile("" : "+r"(raw->x), "+r"(raw->y), "+r"(raw->z), "+r"(raw->w));
-}
-
 // NaN is passed over. bfloat16 is compared in pairs as it is stored.
 template <typename T>
 __device__ __forceinline__ float MaxOfStored(const uint4& raw) {
@@ -185,134 +241,184 @@ __device__ __forceinline__ float MaxOfStored(const uint4& raw) {
   }
 }
 
-__device__ __forceinline__ Partial Merge(const Partial& a, const Partial& b) {
-  const float c = fmaxf(a.reference, b.reference);
-  return {c, a.exponentials * Exp2(a.reference - c) + b.exponentials * Exp2(b.reference - c),
-          a.logits + b.logits};
-}
+// Merges the partials of the cluster's blocks. Two sets of slots take turns: a block can push those
+// of the turn after next only when all have pushed those of the next, which they do after reading
+// this one's.
+struct ClusterMerger {
+  Partial warps[kWarps];
+  Partial slots[2][kMaxCluster];
+  uint64_t pushed[2];
 
-__device__ __forceinline__ unsigned ClusterRank() {
-  unsigned rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-__device__ __forceinline__ unsigned ClusterSize() {
-  unsigned size;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-  return size;
-}
-__device__ __forceinline__ void ClusterArrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void ClusterWait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-// *local of the block `rank` of this cluster becomes `value`.
-__device__ __forceinline__ void StoreRemote(float* local, unsigned rank, float value) {
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(local));
-  asm volatile(
-      "{ .reg .u32 remote;\n"
-      "  mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "  st.shared::cluster.f32 [remote], %2; }" ::"r"(address),
-      "r"(rank), "f"(value)
-      : "memory");
-}
-
-// The merge of the cluster's blocks, the same in every thread. The barrier that the caller arrived
-// at says that all blocks have started; a block waits here until all have pushed, so that none
-// leaves before it is written to.
-__device__ __forceinline__ Partial ClusterMerge(const Partial& mine, Partial* warps,
-                                                Partial* blocks) {
-  const Partial block = BlockMerge(mine, warps);
-  const unsigned size = ClusterSize();
-  ClusterWait();
-  if (threadIdx.x < size) {
-    Partial* slot = &blocks[ClusterRank()];
-    StoreRemote(&slot->reference, threadIdx.x, block.reference);
-    StoreRemote(&slot->exponentials, threadIdx.x, block.exponentials);
-    StoreRemote(&slot->logits, threadIdx.x, block.logits);
+  // By all threads; the cluster meets before the first merge.
+  __device__ __forceinline__ void Init() {
+    if (threadIdx.x < 2 * kMaxCluster) {
+      slots[threadIdx.x / kMaxCluster][threadIdx.x % kMaxCluster] = Empty();
+    }
+    if (threadIdx.x != 0) return;
+    for (uint64_t& barrier : pushed) cuda::InitBarrier(&barrier);
+    cuda::PublishBarriers();
+    for (uint64_t& barrier : pushed)
+      cuda::ExpectBytes(&barrier, cuda::ClusterSize() * sizeof(Partial));
   }
-  __syncwarp();
-  ClusterArrive();
-  ClusterWait();
-  Partial all = blocks[0];
-  for (unsigned i = 1; i < size; ++i) all = Merge(all, blocks[i]);
-  return all;
+
+  // The same in every thread of the cluster. `turn` counts the merges.
+  __device__ __forceinline__ Partial Merge(const Partial& mine, unsigned turn) {
+    const Partial block = BlockMerge(mine, warps);
+    const unsigned set = turn % 2, parity = turn / 2 % 2;
+    if (threadIdx.x < cuda::ClusterSize()) {
+      const float4 value{block.reference, block.exponentials, block.logits, 0.0f};
+      cuda::Push(&slots[set][cuda::ClusterRank()], &pushed[set], threadIdx.x, value);
+    }
+    cuda::WaitForPhase(&pushed[set], parity);
+    // Before this block's next push, which the turn after next waits for.
+    if (threadIdx.x == 0) cuda::ExpectBytes(&pushed[set], cuda::ClusterSize() * sizeof(Partial));
+    __syncwarp();
+    return LaneMerge<kMaxCluster>(slots[set][threadIdx.x % kMaxCluster]);
+  }
+};
+
+// Vectors [begin, begin + count) of every row are this block's; vector i of them belongs to thread
+// i % 512.
+template <typename T>
+struct Slice {
+  static constexpr int kSize = cuda::kVector<T>;
+  int begin, count;
+
+  __device__ __forceinline__ T* Of(const CrossEntropyArgs& args, int64_t row) const {
+    return static_cast<T*>(args.logits) + row * args.spec.vocab + int64_t{begin} * kSize;
+  }
+  // Index in the slice of an element of the row; -1 where it is another block's.
+  __device__ __forceinline__ int Find(int element) const {
+    const int vector = element / kSize - begin;
+    return vector >= 0 && vector < count ? element - begin * kSize : -1;
+  }
+};
+
+// In one access: the compiler would split it along the elements that are unpacked from it.
+__device__ __forceinline__ uint4 LoadWhole(const uint4* p) {
+  uint4 raw = *p;
+  asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
+  return raw;
+}
+
+template <typename T, bool kSmoothing, bool kSoftcap>
+__device__ __forceinline__ Partial SumSlice(const uint4* slice, int count, const Softcap& softcap) {
+  float maximum = kLowest;
+  for (int v = threadIdx.x; v < count; v += kThreads) {
+    maximum = fmaxf(maximum, MaxOfStored<T>(LoadWhole(slice + v)));
+  }
+  if constexpr (kSoftcap) maximum = softcap.Of(maximum);
+  Partial sums = Empty();
+  sums.reference = fmaxf(kLowest, maximum * kLog2E);
+  for (int v = threadIdx.x; v < count; v += kThreads) {
+    cuda::Vector<T> x;
+    x.Unpack(LoadWhole(slice + v));
+    CapAll<kSoftcap>(x.value, softcap);
+    AddLogits<kSmoothing>(x.value, &sums);
+  }
+  return sums;
+}
+
+template <typename T>
+__device__ __forceinline__ void WriteIgnoredSlice(const CrossEntropyArgs& args, int64_t row,
+                                                  const Slice<T>& mine) {
+  if (mine.begin == 0 && threadIdx.x == 0) WriteIgnored(args, row);
+  if (args.gradient_scale == nullptr) return;
+  uint4* dz = reinterpret_cast<uint4*>(mine.Of(args, row));
+  for (int v = threadIdx.x; v < mine.count; v += kThreads) __stcs(dz + v, uint4{0, 0, 0, 0});
+}
+
+// Writes the row's losses and, where it is asked for, its gradient. `slice` is in shared memory.
+template <typename T, bool kSoftcap>
+__device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t row,
+                                           const Slice<T>& mine, const uint4* slice, int32_t target,
+                                           const Partial& sums, Gradient gradient) {
+  const int own = InVocabulary(args, target) ? mine.Find(target) : -1;
+  const int writer = own >= 0 ? own / mine.kSize % kThreads : 0;
+  const bool writes = static_cast<int>(threadIdx.x) == writer &&
+                      (InVocabulary(args, target) ? own >= 0 : mine.begin == 0);
+  T* dz = mine.Of(args, row);
+  if (args.gradient_scale != nullptr) {
+    gradient.SetRow(sums);
+    for (int v = threadIdx.x; v < mine.count; v += kThreads) {
+      cuda::Vector<T> x;
+      x.Unpack(LoadWhole(slice + v));
+      gradient.Apply<kSoftcap>(x.value);
+      x.StoreStreaming(dz + int64_t{v} * mine.kSize);
+    }
+  }
+  if (!writes) return;
+  float z_target = nanf("");  // a target outside the vocabulary
+  if (own >= 0) {
+    z_target = cuda::ToFloat(reinterpret_cast<const T*>(slice)[own]);
+    if constexpr (kSoftcap) z_target = gradient.softcap.Of(z_target);
+    // Behind this thread's own store of the vector.
+    if (args.gradient_scale != nullptr) {
+      dz[own] = cuda::FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
+    }
+  }
+  WriteLosses(args, row, sums, z_target);
 }
 
 #endif
 
-// Vector v of a row belongs to thread v % 512 of block v / 512 % cluster.
-template <typename T, int kVectors, bool kSmoothing, bool kSoftcap>
-__global__ void __launch_bounds__(kThreads, kVectors <= 5 && !kSoftcap ? 3 : 2)
-    RegisterKernel(const CrossEntropyArgs args) {
+// A cluster takes every (gridDim / cluster)-th row. A slice is `slice` vectors, the last block's
+// what remains.
+template <typename T, bool kSmoothing, bool kSoftcap>
+__global__ void __launch_bounds__(kThreads, 3) SliceKernel(const CrossEntropyArgs args, int slice) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  using Vector = cuda::Vector<T>;
-  __shared__ Partial warps[kWarps], blocks[kMaxCluster];
-  const int cluster = static_cast<int>(ClusterSize()), rank = static_cast<int>(ClusterRank());
-  const int64_t row = blockIdx.x / static_cast<unsigned>(cluster);
-  const int vectors = static_cast<int>(args.spec.vocab) / Vector::kSize;
-  const int first = rank * kThreads + static_cast<int>(threadIdx.x), step = cluster * kThreads;
-  T* z = static_cast<T*>(args.logits) + row * args.spec.vocab;
-  const int32_t target = args.targets[row];
-  if (target == kIgnoreTarget) {
-    if (first == 0) WriteIgnored(args, row);
-    for (int v = first; args.gradient_scale != nullptr && v < vectors; v += step) {
-      __stcs(reinterpret_cast<uint4*>(z) + v, uint4{0, 0, 0, 0});
+  extern __shared__ uint4 slices[];  // [2][slice]
+  __shared__ ClusterMerger merger;
+  __shared__ uint64_t full[2];
+  const int begin = static_cast<int>(cuda::ClusterRank()) * slice;
+  const int vectors = static_cast<int>(args.spec.vocab) / cuda::kVector<T>;
+  const Slice<T> mine{begin, min(slice, vectors - begin)};
+  const int64_t step = gridDim.x / cuda::ClusterSize();
+  const Gradient gradient(args);
+  const auto target_of = [&](int64_t row) {
+    return row < args.rows ? args.targets[row] : kIgnoreTarget;
+  };
+  const auto fetch = [&](int64_t row, int32_t target, int stage) {
+    if (threadIdx.x != 0 || target == kIgnoreTarget) return;
+    cuda::CopyToShared(slices + stage * slice, mine.Of(args, row), mine.count * sizeof(uint4),
+                       &full[stage]);
+  };
+  if (threadIdx.x == 0) {
+    cuda::InitBarrier(&full[0]);
+    cuda::InitBarrier(&full[1]);
+  }
+  merger.Init();
+  cuda::ClusterBarrier();
+  int64_t row = blockIdx.x / cuda::ClusterSize();
+  int32_t target = target_of(row), next = target_of(row + step);
+  fetch(row, target, 0);
+  fetch(row + step, next, 1);
+  unsigned parities = 0, turn = 0;  // a bit for each stage: that of its next phase
+  for (int stage = 0; row < args.rows; row += step, stage ^= 1) {
+    const int32_t after = target_of(row + 2 * step);
+    if (target == kIgnoreTarget) {
+      WriteIgnoredSlice(args, row, mine);
+    } else {
+      const uint4* z = slices + stage * slice;
+      cuda::WaitForPhase(&full[stage], parities >> stage & 1);
+      parities ^= 1u << stage;
+      const Partial sums =
+          merger.Merge(SumSlice<T, kSmoothing, kSoftcap>(z, mine.count, gradient.softcap), turn++);
+      WriteSlice<T, kSoftcap>(args, row, mine, z, target, sums, gradient);
     }
-    return;
+    __syncthreads();  // the slice has been read
+    fetch(row + 2 * step, after, stage);
+    target = next;
+    next = after;
   }
-  ClusterArrive();
-  uint4 raw[kVectors];
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    const int v = first + j * step;
-    if (v < vectors) raw[j] = __ldcs(reinterpret_cast<const uint4*>(z) + v);
-  }
-  const bool owns_target = InVocabulary(args, target) && target / Vector::kSize % step == first;
-  float z_target = 0.0f;
-  if (owns_target || first == 0) z_target = TargetLogit<T, kSoftcap>(args, z, target);
-
-  Vector x;
-  float maximum = kLowest;
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    if (first + j * step >= vectors) continue;
-    maximum = fmaxf(maximum, MaxOfStored<T>(raw[j]));
-  }
-  Partial sums;
-  sums.reference = fmaxf(kLowest, Cap<kSoftcap>(maximum, args.spec.softcap) * kLog2E);
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    if (first + j * step >= vectors) continue;
-    ForgetUnpacked(&raw[j]);
-    x.Unpack(raw[j]);
-    CapAll<kSoftcap>(x.value, args.spec.softcap);
-    AddLogits<kSmoothing>(x.value, &sums);
-  }
-  sums = ClusterMerge(sums, warps, blocks);
-  if (args.gradient_scale != nullptr) {
-    const Gradient gradient(args, sums);
-#pragma unroll
-    for (int j = 0; j < kVectors; ++j) {
-      const int v = first + j * step;
-      if (v >= vectors) continue;
-      ForgetUnpacked(&raw[j]);
-      x.Unpack(raw[j]);
-      gradient.Apply<kSoftcap>(x.value);
-      x.StoreStreaming(z + int64_t{v} * Vector::kSize);
-    }
-    // Behind this thread's own store of the vector.
-    if (owns_target) z[target] = cuda::FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
-  }
-  if (first == 0) WriteLosses(args, row, sums, z_target);
+  cuda::ClusterBarrier();  // none leaves while another writes to it
 #endif
 }
 
 template <typename V, bool kSmoothing, bool kSoftcap>
 __device__ __forceinline__ Partial ReadRow(const typename V::Element* z, int64_t vocab,
-                                           float softcap) {
-  Partial sums;
+                                           const Softcap& softcap) {
+  Partial sums = Empty();
   for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < vocab; v += kThreads * V::kSize) {
     V x;
     x.Load(z + v);
@@ -346,13 +452,14 @@ __global__ void __launch_bounds__(kThreads, 2) TwoReadsKernel(const CrossEntropy
   const bool owns_target =
       InVocabulary(args, target) && target / V::kSize % kThreads == static_cast<int>(threadIdx.x);
   if (owns_target || threadIdx.x == 0) z_target = TargetLogit<T, kSoftcap>(args, z, target);
+  Gradient gradient(args);
   const Partial merged =
-      BlockMerge(ReadRow<V, kSmoothing, kSoftcap>(z, vocab, args.spec.softcap), warps);
+      BlockMerge(ReadRow<V, kSmoothing, kSoftcap>(z, vocab, gradient.softcap), warps);
   if (threadIdx.x == 0) block = merged;
   __syncthreads();
   const Partial sums = block;
   if (args.gradient_scale != nullptr) {
-    const Gradient gradient(args, sums);
+    gradient.SetRow(sums);
     for (int64_t v = begin; v < vocab; v += step) {
       V x;
       x.Load(z + v);
@@ -364,26 +471,42 @@ __global__ void __launch_bounds__(kThreads, 2) TwoReadsKernel(const CrossEntropy
   if (threadIdx.x == 0) WriteLosses(args, row, sums, z_target);
 }
 
-// Blocks of the smallest cluster that holds `vectors`; 0: none does.
-int ClusterFor(int64_t vectors, int per_thread) {
+// Blocks of the smallest cluster whose slices let three blocks share a multiprocessor (228 KiB), or
+// 8 whose slices fit one; 0: none does.
+int ClusterFor(int64_t vectors) {
+  constexpr int64_t kShared = 2376, kAlone = 7168;  // vectors of a slice
   for (int cluster = 1; cluster <= kMaxCluster; cluster *= 2) {
-    if (vectors <= int64_t{cluster} * kThreads * per_thread) return cluster;
+    if (vectors <= cluster * kShared) return cluster;
   }
-  return 0;
+  return vectors <= kMaxCluster * kAlone ? kMaxCluster : 0;
 }
 
+// As many clusters as run at once.
 template <typename Kernel>
-void LaunchClusters(Kernel kernel, int cluster, const CrossEntropyArgs& args, Stream* stream) {
+void LaunchClusters(Kernel kernel, int cluster, int slice, const CrossEntropyArgs& args,
+                    Stream* stream) {
+  const int bytes = 2 * slice * static_cast<int>(sizeof(uint4));
+  cuda::CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                  "CrossEntropy");
+  cuda::CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                       cudaSharedmemCarveoutMaxShared),
+                  "CrossEntropy");
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(args.rows * cluster));
   config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(bytes);
   config.stream = cuda::Handle(stream);
   config.attrs = &attribute;
   config.numAttrs = 1;
-  cuda::CheckCuda(cudaLaunchKernelEx(&config, kernel, args), "CrossEntropy");
+  const int64_t most = std::min<int64_t>(args.rows, 4 * cuda::Multiprocessors());
+  config.gridDim = dim3(static_cast<unsigned>(most * cluster));
+  int resident = 0;
+  cuda::CheckCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config), "CrossEntropy");
+  const int64_t clusters = std::min<int64_t>(most, std::max(resident, 1));
+  config.gridDim = dim3(static_cast<unsigned>(clusters * cluster));
+  cuda::CheckCuda(cudaLaunchKernelEx(&config, kernel, args, slice), "CrossEntropy");
 }
 
 template <typename T, bool kSmoothing, bool kSoftcap>
@@ -391,11 +514,9 @@ void Launch(const CrossEntropyArgs& args, Stream* stream) {
   const bool aligned = cuda::Aligned<T>(args.logits, args.spec.vocab);
   const int64_t vectors = args.spec.vocab / cuda::kVector<T>;
   if (aligned && cuda::Capability() >= 90) {
-    if (const int cluster = ClusterFor(vectors, 5); cluster > 0) {
-      return LaunchClusters(RegisterKernel<T, 5, kSmoothing, kSoftcap>, cluster, args, stream);
-    }
-    if (const int cluster = ClusterFor(vectors, 10); cluster > 0) {
-      return LaunchClusters(RegisterKernel<T, 10, kSmoothing, kSoftcap>, cluster, args, stream);
+    if (const int cluster = ClusterFor(vectors); cluster > 0) {
+      const int slice = static_cast<int>(cuda::CeilDiv(vectors, cluster));
+      return LaunchClusters(SliceKernel<T, kSmoothing, kSoftcap>, cluster, slice, args, stream);
     }
   }
   cuda::ForVector<T>(aligned, [&](auto vector) {
