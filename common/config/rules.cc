@@ -90,6 +90,16 @@ void CheckDora(Validated* job) {
       {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
 }
 
+// Drawn weights that do not train are in no file that a merge could read.
+void CheckMergeOfRandomWeights(Validated* job) {
+  const std::string path = "spec.export.merge";
+  if (At(job->effective, "spec.base_model.init") != "random") return;
+  if (At(job->effective, "spec.adapter") != "lora" || At(job->effective, path) != true) return;
+  job->errors.push_back({path, LineOf(*job, path),
+                         "base_model.init: random keeps no base weights to merge an adapter into; "
+                         "give adapter: none or leave merge out"});
+}
+
 void CheckDevice(Validated* job) {
   const bool cuda = At(job->effective, "spec.resources.device") == "cuda";
   const auto error = [job](const std::string& path, std::string message) {
@@ -139,6 +149,7 @@ void ApplyRules(Validated* job) {
   CheckEvaluation(job);
   CheckPretrain(job);
   CheckDora(job);
+  CheckMergeOfRandomWeights(job);
   CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }

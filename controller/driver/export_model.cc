@@ -29,12 +29,53 @@ struct ModelTensor {
   std::vector<int64_t> shape;
 };
 
-absl::StatusOr<DType> ExportDType(const std::string& name, DType source) {
-  if (name == "source") return source;
+absl::StatusOr<DType> DTypeByName(const std::string& name) {
   if (name == "float32") return DType::kF32;
   if (name == "bfloat16") return DType::kBF16;
   if (name == "float16") return DType::kF16;
-  return absl::InvalidArgumentError(absl::StrCat("export.dtype ", name, " is not known"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype ", name, " is not known; set export.dtype"));
+}
+
+// What the model's config.json says and a base to read from. Drawn weights have no base.
+struct Source {
+  nlohmann::ordered_json config;
+  std::string config_text;
+  std::unique_ptr<WeightFiles> base;  // null: base_model.init is random
+
+  const TensorInfo* Find(const std::string& name) const {
+    return base == nullptr ? nullptr : base->Find(name);
+  }
+  // The key of the dialect: transformers 5 says dtype.
+  const char* DTypeKey() const { return config.contains("torch_dtype") ? "torch_dtype" : "dtype"; }
+};
+
+absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
+  const std::string path = absl::StrCat(plan.model_path, "/config.json");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(path, " is gone"));
+  std::ostringstream text;
+  text << in.rdbuf();
+  Source source;
+  source.config_text = text.str();
+  source.config = nlohmann::ordered_json::parse(source.config_text, nullptr,
+                                                /*allow_exceptions=*/false);
+  if (!source.config.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
+  }
+  if (plan.init == "random") return source;
+  ASSIGN_OR_RETURN(source.base, WeightFiles::Open(plan.model_path));
+  return source;
+}
+
+// The dtype of a tensor of the export; `tensor` is that of the base, null where there is none.
+absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
+                                  const TensorInfo* tensor) {
+  if (name != "source") return DTypeByName(name);
+  if (tensor != nullptr) return tensor->dtype;
+  const auto named = source.config.find(source.DTypeKey());
+  if (named == source.config.end() || !named->is_string()) return DType::kF32;
+  return DTypeByName(named->get<std::string>());
 }
 
 // w [rows, cols] += scale * b [rows, r] a [r, cols], float32. Source: PEFT
@@ -104,8 +145,7 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
 }
 
 absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
-                                                     const plan::Plan& plan,
-                                                     const WeightFiles& base,
+                                                     const plan::Plan& plan, const Source& from,
                                                      const CheckpointTensors& checkpoint) {
   std::map<std::pair<uint32_t, int32_t>, const plan::Parameter*> adapters;
   for (const plan::Parameter& parameter : plan.parameters) {
@@ -119,15 +159,14 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
   for (const plan::Parameter& parameter : plan.parameters) {
     if (static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(plan::Role::kLoraA))
       continue;
-    const TensorInfo* source = base.Find(parameter.name);
+    const TensorInfo* source = from.Find(parameter.name);
     const TensorInfo* master = parameter.trainable() ? checkpoint.Find(parameter.name) : source;
     if (master == nullptr) {
       return absl::NotFoundError(
           absl::StrCat("no values for ", parameter.name, " in ",
                        parameter.trainable() ? checkpoint.directory() : plan.model_path));
     }
-    const DType source_dtype = source != nullptr ? source->dtype : DType::kF32;
-    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, source_dtype));
+    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
     tensors.push_back({&parameter, master, adapter(plan::LoraA(parameter.role), parameter.layer),
                        adapter(plan::LoraB(parameter.role), parameter.layer),
                        adapter(plan::LoraMagnitude(parameter.role), parameter.layer), dtype,
@@ -174,19 +213,11 @@ absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lor
   return WriteSafetensors(path, sources).status();
 }
 
-// The source's config.json; only a changed dtype changes it, in the key its dialect uses.
-absl::StatusOr<std::string> ConfigText(const config::JobSpec& job, const std::string& model_path) {
-  std::ifstream in(absl::StrCat(model_path, "/config.json"), std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(model_path, "/config.json is gone"));
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (job.export_dtype == "source") return text.str();
-  auto config = nlohmann::ordered_json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(model_path, "/config.json is not a JSON object"));
-  }
-  config[config.contains("torch_dtype") ? "torch_dtype" : "dtype"] = job.export_dtype;
+// The source's config.json; only a changed dtype changes it.
+std::string ConfigText(const config::JobSpec& job, const Source& source) {
+  if (job.export_dtype == "source") return source.config_text;
+  nlohmann::ordered_json config = source.config;
+  config[source.DTypeKey()] = job.export_dtype;
   return config.dump(2) + "\n";
 }
 
@@ -194,11 +225,11 @@ absl::StatusOr<std::string> ConfigText(const config::JobSpec& job, const std::st
 
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory) {
-  ASSIGN_OR_RETURN(const std::string config_text, ConfigText(job, plan.model_path));
-  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(directory, "/config.json"), config_text));
-  ASSIGN_OR_RETURN(std::unique_ptr<WeightFiles> base, WeightFiles::Open(plan.model_path));
+  ASSIGN_OR_RETURN(const Source source, OpenSource(plan));
+  RETURN_IF_ERROR(
+      WriteFileDurably(absl::StrCat(directory, "/config.json"), ConfigText(job, source)));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
-                   ListTensors(job, plan, *base, checkpoint));
+                   ListTensors(job, plan, source, checkpoint));
   const auto shards = Shards(tensors, job.export_max_shard_bytes);
   nlohmann::json weight_map = nlohmann::json::object();
   int64_t total_bytes = 0, total_parameters = 0;

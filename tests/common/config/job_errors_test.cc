@@ -200,6 +200,15 @@ TEST(JobErrorsTest, DoraTakesNoDropout) {
   });
 }
 
+TEST(JobErrorsTest, RandomWeightsTakeNoMerge) {
+  const Case merge = {"  adapter: lora\n  export: {merge: true}\n", "spec.export.merge", 8,
+                      "keeps no base weights to merge an adapter into"};
+  std::string yaml = WithSpec(merge.lines);
+  const std::string pretrained = "base_model: ./model";
+  yaml.replace(yaml.find(pretrained), pretrained.size(), "base_model: {path: m, init: random}");
+  ExpectOneError(yaml, merge);
+}
+
 TEST(JobErrorsTest, RecomputeSegments) {
   ExpectErrors({
       {"  recompute: {every: 0}\n", "spec.recompute", 7, "allowed: 1 <= x <= 10000"},

@@ -212,6 +212,39 @@ TEST_F(ExportTest, TakesBfloat16Masters) {
   }
 }
 
+// base_model.init: random reads no weights, so none are there when the job ends.
+TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
+  const std::string model = "deploy/quickstart/model";
+  UseModel(model);
+  for (const char* key : {"torch_dtype", "dtype", ""}) {
+    const std::string bare = directory_ + "/bare";
+    fs::create_directories(bare);
+    auto config = nlohmann::json::parse(ReadText(model + "/config.json"));
+    config.erase("torch_dtype");
+    config.erase("dtype");
+    if (*key != '\0') config[key] = "bfloat16";
+    std::ofstream(bare + "/config.json") << config.dump();
+    request_.plan.model_path = bare;
+    request_.plan.init = "random";
+    TrainGroup([](const plan::Parameter&) { return true; });
+    WriteCheckpoint([](const plan::Parameter& p, float* out) {
+      for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i % 7);
+    });
+    const auto result = ExportArtifacts(request_);
+    ASSERT_TRUE(result.ok()) << result.status();
+    auto before = SafetensorsFile::Open(model + "/model.safetensors");
+    auto after = SafetensorsFile::Open(result->directory + "/model.safetensors");
+    ASSERT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+    ASSERT_EQ((*after)->tensors().size(), (*before)->tensors().size());
+    for (const TensorInfo& tensor : (*before)->tensors()) {
+      const TensorInfo* written = (*after)->Find(tensor.name);
+      ASSERT_NE(written, nullptr) << tensor.name;
+      EXPECT_EQ(written->shape, tensor.shape) << tensor.name;
+      EXPECT_EQ(written->dtype, *key != '\0' ? DType::kBF16 : DType::kF32) << tensor.name;
+    }
+  }
+}
+
 TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
   const std::string model = "deploy/quickstart/model";
   UseModel(model);
