@@ -192,7 +192,8 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.precision.master_weights", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},
        .doc = "Of the optimizer's copy; bfloat16: none, the weights are rounded stochastically. "
-              "`auto`: float32 when it fits the memory. Adapters keep float32.",
+              "`auto`: float32 when it fits the memory without computing products again. Adapters "
+              "keep float32.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.gradients", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},

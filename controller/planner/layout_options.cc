@@ -1,6 +1,7 @@
 #include "controller/planner/layout_options.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
@@ -69,25 +70,38 @@ std::vector<const char*> RecomputeLevels(Recompute recompute, const std::string&
   return {"none", "block"};
 }
 
-// Layouts of one choice of number formats.
-void AddLayouts(const config::JobSpec& job, const LayoutLimits& limits, const plan::Plan& plan,
-                Layout layout, std::vector<Layout>* layouts) {
+// Levels that cost memory bandwidth only.
+bool IsCheap(std::string_view level) { return level == "none" || level == "norm_swiglu"; }
+
+// Layouts of one choice of number formats: those of cheap recomputation and large micro-steps, and
+// the others.
+struct LayoutList {
+  std::vector<Layout> fast, slow;
+};
+
+LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
+                       const plan::Plan& plan, Layout layout) {
   const std::vector<int64_t> sizes = MicroBatches(job, limits, plan);
   const std::vector<const char*> levels = RecomputeLevels(job.recompute, plan.device);
-  const int64_t enough = ShapeOf(plan).enough_tokens;
+  const int64_t enough = std::min(ShapeOf(plan).enough_tokens, sizes.front() * plan.sequence_len);
   const auto small = std::find_if(sizes.begin(), sizes.end(),
                                   [&](int64_t size) { return size * plan.sequence_len < enough; });
-  const auto add = [&](int64_t size, const char* level) {
+  LayoutList list;
+  const auto add = [&](int64_t size, const char* level, std::vector<Layout>* to) {
     layout.micro_batch = size;
     layout.recompute = level;
-    layouts->push_back(layout);
+    to->push_back(layout);
   };
   for (const char* level : levels) {
-    for (auto size = sizes.begin(); size != small; ++size) add(*size, level);
+    const bool fast = IsCheap(level) || levels.size() == 1;
+    for (auto size = sizes.begin(); size != small; ++size) {
+      add(*size, level, fast ? &list.fast : &list.slow);
+    }
   }
   for (auto size = small; size != sizes.end(); ++size) {
-    for (const char* level : levels) add(*size, level);
+    for (const char* level : levels) add(*size, level, &list.slow);
   }
+  return list;
 }
 
 }  // namespace
@@ -106,16 +120,23 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
   const auto chosen = [](const std::string& word, const char* when_auto) {
     return word == "auto" ? std::string(when_auto) : word;
   };
-  std::vector<Layout> layouts;
+  std::vector<Layout> formats;
   for (const char* dtype : {"float32", "bfloat16"}) {
-    const Layout formats{.master_dtype = chosen(job.master_dtype, dtype),
-                         .gradient_dtype = chosen(job.gradient_dtype, dtype)};
-    const bool tried = !layouts.empty() && layouts.back().master_dtype == formats.master_dtype &&
-                       layouts.back().gradient_dtype == formats.gradient_dtype;
+    const Layout next{.master_dtype = chosen(job.master_dtype, dtype),
+                      .gradient_dtype = chosen(job.gradient_dtype, dtype)};
+    const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
+                       formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.
-    if (tried || (!layouts.empty() && plan.lora.rank > 0)) break;
-    AddLayouts(job, limits, plan, formats, &layouts);
+    if (tried || (!formats.empty() && plan.lora.rank > 0)) break;
+    formats.push_back(next);
   }
+  std::vector<Layout> layouts, slow;
+  for (const Layout& format : formats) {
+    const LayoutList list = ListLayouts(job, limits, plan, format);
+    layouts.insert(layouts.end(), list.fast.begin(), list.fast.end());
+    slow.insert(slow.end(), list.slow.begin(), list.slow.end());
+  }
+  layouts.insert(layouts.end(), slow.begin(), slow.end());
   return layouts;
 }
 

@@ -24,11 +24,12 @@ struct Layout {
 };
 
 // Values the job sets are kept. In order of preference:
-// - masters and gradients: float32 before bfloat16;
 // - cpu: no recomputation before `block`, then the largest micro-batch of at most 4,096 tokens
 //   (more does not run faster);
 // - cuda: the least recomputation with a micro-batch of 8,192 to 32,768 tokens, the largest first;
-//   below 8,192 tokens the largest micro-batch, then the least recomputation.
+//   below 8,192 tokens the largest micro-batch, then the least recomputation;
+// - masters and gradients: float32 before bfloat16, but bfloat16 before any product is computed
+//   again and before micro-batches below 8,192 tokens.
 // Micro-batches are cut so that the micro-steps of a step are equal. The last layout is the
 // smallest. `plan` has its model, device, compute_dtype, mesh, parameters and sequence_len.
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,

@@ -163,15 +163,39 @@ TEST_F(CudaLayoutTest, HeadChunkHoldsOneAndAQuarterGibOfLogits) {
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 1024);
 }
 
+// Masters are given up for speed: before products are computed again, after what costs bandwidth
+// only.
+TEST_F(CudaLayoutTest, Bfloat16MastersComeBeforeProductsAreRecomputed) {
+  model_.vocab_size = 400'000;  // the states dominate
+  for (const bool fixed : {false, true}) {
+    // A micro-step that the job fixes is as large as it gets.
+    const int64_t bins = fixed ? 2 : 8;
+    job_.train.micro_batch_size = bins;
+    job_.recompute = config::Recompute::kNormSwiglu;
+    ASSERT_TRUE(Choose(8).ok());
+    const uint64_t cheap = Bytes();
+    job_.recompute = config::Recompute::kAuto;
+    if (!fixed) job_.train.micro_batch_size.reset();
+    ASSERT_TRUE(Choose(8, cheap).ok());
+    EXPECT_EQ(plan_.master_dtype, "float32");
+    EXPECT_EQ(plan_.recompute, "norm_swiglu");
+    ASSERT_TRUE(Choose(8, cheap - 1).ok());
+    EXPECT_EQ(plan_.master_dtype, "bfloat16");
+    EXPECT_EQ(plan_.recompute, "none");
+    EXPECT_EQ(plan_.micro_batch_bins, bins);
+  }
+}
+
 // From none over norm_swiglu and ffn to block at the largest micro-step that has 8,192 tokens, then
-// smaller micro-steps; float32 masters as long as anything fits.
+// smaller micro-steps.
 TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
+  job_.master_dtype = job_.gradient_dtype = "float32";
   ASSERT_TRUE(Choose(32).ok());
   uint64_t limit = Bytes() - 1;
   std::vector<std::string> levels = {"none"};
   int64_t smallest_before_block = 32;
   int64_t last_step = 32;
-  while (Choose(32, limit).ok() && plan_.master_dtype == "float32") {
+  while (Choose(32, limit).ok()) {
     ASSERT_LE(Bytes(), limit);
     if (plan_.recompute != levels.back()) levels.push_back(plan_.recompute);
     if (levels.size() < 4) {
