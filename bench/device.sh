@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with one GPU, from a bundle of deploy/bundle.sh; run from anywhere.
-#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]] [--job] [--large] [--job]
+#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
+#                   [--job] [--large]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
+# --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt, job.json;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins. The exit code is the
@@ -56,7 +58,11 @@ failed=()
 
 run_tests() {
   have gpu_tests || return 1
-  timeout 200 "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml"
+  timeout 200 "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
+    return 1
+  [[ $tests_filter == '*' ]] || return 0
+  python3 -c 'import peft' 2>/dev/null || { echo "no peft here: errors are not compared with torch's"; return 0; }
+  python3 "$repository/tests/reference/torch_bf16_errors.py" "$COXSWAIN_FIXTURES" "$out/tests.xml"
 }
 
 run_kernels() {

@@ -61,9 +61,13 @@ collect_files() {
     done
     [[ -d $bundle/fixtures/$name ]] || echo "left out, not in $shared/fixtures: $name"
   done
-  local model=$bundle/models/qwen2.5-0.5b
-  mkdir -p "$model"
-  cp "$shared/data/configs/Qwen2.5-0.5B-Instruct/config.json" "$shared"/data/tokenizers/qwen2.5/tokenizer* "$model/"
+  local model=$bundle/models/qwen2.5-0.5b config=$shared/data/configs/Qwen2.5-0.5B-Instruct/config.json
+  if [[ -f $config ]]; then
+    mkdir -p "$model"
+    cp "$config" "$shared"/data/tokenizers/qwen2.5/tokenizer* "$model/"
+  else
+    echo "left out, not in $shared/data: Qwen2.5-0.5B for bench/device.sh --large"
+  fi
   chmod -R u+w "$bundle"
   gunzip -qf "$model"/*.gz 2>/dev/null || true
 }

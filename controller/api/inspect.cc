@@ -74,6 +74,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
                                        model::PeakBfloat16Flops(answer->device_name())));
       *status->mutable_seconds() = answer->seconds();
       *status->mutable_bin_ids() = answer->last_bin_ids();
+      if (rank == 0) response_.set_choices(answer->choices());
     } else {
       status->set_error(std::string(answer.status().message()));
     }

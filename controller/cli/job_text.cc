@@ -200,7 +200,9 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
     table.Add(row);
   }
   if (ranks.ranks().empty()) return text + "\nno ranks: the job has no gang now\n";
-  return text + "\n" + table.Text() + "RESIDENT: process resident (with libraries)\n" + errors;
+  text += "\n" + table.Text() + "RESIDENT: process resident (with libraries)\n" + errors;
+  if (wide && !ranks.choices().empty()) text += ranks.choices() + "\n";
+  return text;
 }
 
 std::string Summary(const v1::Job& job) {

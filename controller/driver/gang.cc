@@ -1,5 +1,7 @@
 #include "controller/driver/gang.h"
 
+#include "common/model/flops.h"
+
 namespace coxswain::driver {
 
 v1::Fence Gang::FenceOf(int rank) const {
@@ -16,6 +18,15 @@ bool Gang::IsCurrent(const v1::Fence& fence, int rank) const {
   return fence.term() == term && fence.job() == job && fence.epoch() == epoch &&
          fence.worker_incarnation() == ranks[rank].target.incarnation &&
          fence.plan_hash() == plan_hash;
+}
+
+double Gang::Mfu(double tokens_per_second) const {
+  double peak = 0;
+  for (const Rank& rank : ranks) {
+    if (rank.peak_flops <= 0) return 0;
+    peak += rank.peak_flops;
+  }
+  return model::ModelFlopsUtilisation(flops_per_token, tokens_per_second, peak);
 }
 
 }  // namespace coxswain::driver

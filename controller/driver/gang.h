@@ -16,6 +16,7 @@ struct Rank {
   WorkerTarget target;
   std::string host;
   v1::MemoryBytes memory;  // allocated, from Prepare
+  double peak_flops = 0;   // dense bfloat16 operations per second of its device; 0: not known
 };
 
 struct Gang {
@@ -32,6 +33,8 @@ struct Gang {
   int64_t start_step = 0;
   int64_t applied_updates = 0;
 
+  // Model FLOPs utilisation (common/model/flops.h) of all ranks; 0 when a peak is not known.
+  double Mfu(double tokens_per_second) const;
   int world_size() const { return static_cast<int>(ranks.size()); }
   v1::Fence FenceOf(int rank) const;
   // True when `fence` is exactly that of `rank` in this epoch.

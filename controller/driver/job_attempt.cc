@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
+#include "common/model/flops.h"
 #include "common/status_macros.h"
 #include "controller/driver/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
@@ -33,7 +34,10 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   gang_->status.world_size = static_cast<int32_t>(workers.size());
   std::vector<std::string> ids;
   for (const scheduler::Worker& worker : workers) {
-    gang_->ranks.push_back({.target = worker.target, .host = worker.hello.host(), .memory = {}});
+    gang_->ranks.push_back({.target = worker.target,
+                            .host = worker.hello.host(),
+                            .memory = {},
+                            .peak_flops = model::PeakBfloat16Flops(worker.hello.device_name())});
     ids.push_back(worker.target.id);
   }
   record_

@@ -132,6 +132,7 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
                                    .learning_rate = lr,
                                    .tokens = result.tokens,
                                    .tokens_per_second = rate,
+                                   .mfu = gang_->Mfu(rate),
                                    .seconds = seconds,
                                    .finished_steps = result.step + 1,
                                    .total_steps = total,

@@ -47,6 +47,7 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   expected_.family = gauge("coxswain_steps_expected", "steps of the whole job");
   progress_.family = gauge("coxswain_progress_ratio", "finished steps over expected steps");
   tokens_per_second_.family = gauge("coxswain_tokens_per_second", "all ranks, last 10 steps");
+  mfu_.family = gauge("coxswain_mfu_ratio", "model FLOPs utilisation of all ranks, last 10 steps");
   eta_.family = gauge("coxswain_eta_seconds", "predicted time to the last step");
   epoch_.family = gauge("coxswain_job_epoch", "gang number");
   last_step_.family = gauge("coxswain_last_step_timestamp_seconds", "commit of the last step");
@@ -122,6 +123,7 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
   JobGauge(grad_norm_, job).Set(step.grad_norm);
   JobGauge(learning_rate_, job).Set(step.learning_rate);
   JobGauge(tokens_per_second_, job).Set(step.tokens_per_second);
+  JobGauge(mfu_, job).Set(step.mfu);
   JobGauge(eta_, job).Set(step.eta_seconds);
   JobGauge(last_step_, job).Set(UnixSeconds());
   JobCounter(tokens_, job).Increment(static_cast<double>(step.tokens));
@@ -132,7 +134,7 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
 
 void Metrics::StepsEnded(const std::string& job) {
   std::lock_guard lock(mu_);
-  for (auto* metric : {&eta_, &tokens_per_second_, &credits_}) JobGauge(*metric, job).Set(0);
+  for (auto* metric : {&eta_, &tokens_per_second_, &mfu_, &credits_}) JobGauge(*metric, job).Set(0);
 }
 
 void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t total_steps) {
@@ -192,7 +194,7 @@ void Metrics::DropJob(const std::string& job) {
     metric.rows.erase(job);
   };
   for (auto* metric : {&state_, &loss_, &eval_loss_, &grad_norm_, &learning_rate_, &step_,
-                       &expected_, &progress_, &tokens_per_second_, &eta_, &epoch_, &last_step_,
+                       &expected_, &progress_, &tokens_per_second_, &mfu_, &eta_, &epoch_, &last_step_,
                        &last_checkpoint_, &checkpoint_bytes_, &packing_, &goodput_, &credits_}) {
     drop(*metric);
   }

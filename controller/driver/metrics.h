@@ -24,6 +24,7 @@ struct StepMetrics {
   double learning_rate = 0;
   int64_t tokens = 0;
   double tokens_per_second = 0;
+  double mfu = 0;  // 0: not known
   double seconds = 0;
   int64_t finished_steps = 0;
   int64_t total_steps = 0;
@@ -77,7 +78,7 @@ class Metrics {
   std::mutex mu_;
   std::shared_ptr<prometheus::Registry> registry_;
   PerJob<prometheus::Gauge> state_, loss_, eval_loss_, grad_norm_, learning_rate_, step_, expected_,
-      progress_, tokens_per_second_, eta_, epoch_, last_step_, last_checkpoint_, checkpoint_bytes_,
+      progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_, checkpoint_bytes_,
       packing_, goodput_, credits_;
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_;
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;

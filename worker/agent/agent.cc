@@ -149,6 +149,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
     return built.status();
   }
   epoch->engine = std::move(*built);
+  epoch->choices = epoch->engine->choices();
   memory_ = epoch->engine->memory();
   metrics_->SetMemory(memory_);
   SetState("READY");
@@ -159,7 +160,8 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   response.set_applied_updates(epoch->engine->applied_updates());
   log::Info("prepared", {{"job", request.fence().job()},
                          {"rank", epoch->rank},
-                         {"start_step", epoch->engine->start_step()}});
+                         {"start_step", epoch->engine->start_step()},
+                         {"choices", epoch->choices}});
   return response;
 }
 

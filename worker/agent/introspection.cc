@@ -29,7 +29,8 @@ nlohmann::json EventJson(const v1::Event& event) {
 nlohmann::json MemoryJson(const engine::MemoryBytes& memory) {
   return {{"weights", memory.weights},     {"gradients", memory.gradients},
           {"optimizer", memory.optimizer}, {"activations", memory.activations},
-          {"workspace", memory.workspace}, {"peak", memory.peak}};
+          {"workspace", memory.workspace}, {"peak", memory.peak},
+          {"host", memory.host}};
 }
 
 }  // namespace
@@ -47,6 +48,7 @@ v1::WorkerInspectResponse Agent::Inspect() const {
   if (epoch_ != nullptr) {
     response.set_rank(epoch_->rank);
     response.set_last_done_seq(epoch_->last_done_seq);
+    response.set_choices(epoch_->choices);
   }
   return response;
 }

@@ -12,6 +12,7 @@ v1::MemoryBytes ToWire(const engine::MemoryBytes& memory) {
   wire.set_activations(memory.activations);
   wire.set_workspace(memory.workspace);
   wire.set_peak(memory.peak);
+  wire.set_host(memory.host);
   return wire;
 }
 

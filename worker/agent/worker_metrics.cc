@@ -19,7 +19,7 @@ using prometheus::Histogram;
 constexpr std::array kStates = {"IDLE", "PREPARING", "READY", "CONNECTED", "RUNNING", "ABORTED"};
 constexpr std::array kPhases = {"forward", "backward", "comm", "optimizer"};
 constexpr std::array kClasses = {"weights",     "gradients", "optimizer",
-                                 "activations", "workspace", "peak"};
+                                 "activations", "workspace", "host", "peak"};
 
 Family<Counter>& Counters(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -127,7 +127,7 @@ void WorkerMetrics::BeginEpoch(const std::string& job, int rank) {
 void WorkerMetrics::SetMemory(const engine::MemoryBytes& m) {
   std::lock_guard<std::mutex> lock(mu_);
   const std::array bytes = {m.weights,     m.gradients, m.optimizer,
-                            m.activations, m.workspace, m.peak};
+                            m.activations, m.workspace, m.host, m.peak};
   for (size_t i = 0; i < bytes.size(); ++i) {
     series_->memory[i]->Set(static_cast<double>(bytes[i]));
   }

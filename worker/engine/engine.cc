@@ -9,6 +9,8 @@
 #include "common/build_info.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
+#include "kernels/gemm.h"
+#include "worker/engine/choices.h"
 #include "worker/engine/executor.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
@@ -127,7 +129,9 @@ MemoryBytes Engine::memory() const {
   return memory;
 }
 
-std::string Engine::choices() const { return absl::StrCat("attention: ", impl_->state->choices); }
+std::string Engine::choices() const {
+  return DescribeChoices(impl_->state->choices, kernels::GemmTable());
+}
 
 std::string Engine::fingerprint() const {
   return absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());

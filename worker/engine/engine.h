@@ -98,7 +98,7 @@ class Engine {
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
-  std::string choices() const;      // of algorithms, for the log: attention, GEMM table
+  std::string choices() const;      // algorithms as lines: DescribeChoices (choices.h)
   std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on
 
  private:

@@ -328,6 +328,8 @@ Status FakeJobs::Inspect(grpc::ServerContext* context, const v1::InspectRequest*
     r->add_bin_ids(12);
   }
   response.mutable_ranks(1)->set_error("no answer within 2 s");
+  response.mutable_ranks(0)->set_mfu(0.412);
+  response.set_choices("attention: dense");
   writer->Write(response);
   while (request->interval_ms() > 0 && !context->IsCancelled()) {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -327,7 +327,7 @@ TEST(InspectTest, EveryRank) {
   fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
   const Ran ran = RunAt(fake, {"inspect", "tiny"});
   EXPECT_EQ(ran.out,
-            "state RUNNING   step 8   loss 3.500000   grad norm 1.250000\n"
+            "state RUNNING   step 8   loss 3.500000   grad norm 1.250000   MFU 41.2 %\n"
             "RANK   WORKER   HOST   DEVICE   BUILD       STATE     ALLOCATED   RESIDENT   STEP   "
             "LOSS-SUM   "
             "TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
@@ -343,6 +343,8 @@ TEST(InspectTest, EveryRank) {
       Json::parse(
           RunAt(fake, {"inspect", "tiny", "-o", "json"}).out)["ranks"][0]["seconds"]["forward"],
       0.01);
+  const std::string wide = RunAt(fake, {"inspect", "tiny", "-o", "wide"}).out;
+  EXPECT_NE(wide.find("attention: dense\n"), std::string::npos) << wide;
 }
 
 TEST(WorkersTest, Table) {

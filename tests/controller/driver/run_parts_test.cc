@@ -10,6 +10,7 @@
 #include "controller/driver/commit_step.h"
 #include "controller/driver/deal_bins.h"
 #include "controller/driver/errors.h"
+#include "controller/driver/gang.h"
 #include "controller/driver/run_state.h"
 #include "controller/driver/step_script.h"
 #include "controller/driver/step_timing.h"
@@ -237,6 +238,16 @@ TEST(ErrorsTest, TheRootCauseIsNotTheEchoOfAPeer) {
   EXPECT_EQ(user.kind(), v1::ERROR_KIND_USER);
   EXPECT_EQ(echo.kind(), v1::ERROR_KIND_SYSTEM);
   EXPECT_EQ(ToStatus(user).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(GangTest, MfuIsOfAllRanksAndUnknownWhereAPeakIs) {
+  Gang gang;
+  gang.flops_per_token = 3e9;
+  gang.ranks.resize(2);
+  for (Rank& rank : gang.ranks) rank.peak_flops = 1e15;
+  EXPECT_DOUBLE_EQ(gang.Mfu(200000), 0.3);
+  gang.ranks[1].peak_flops = 0;
+  EXPECT_EQ(gang.Mfu(200000), 0);
 }
 
 }  // namespace

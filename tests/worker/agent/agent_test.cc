@@ -353,6 +353,8 @@ TEST_F(AgentTest, InspectAnswersWhileAStepRuns) {
   EXPECT_EQ(live.state(), "RUNNING");
   EXPECT_EQ(live.last_step(), -1);
   EXPECT_EQ(live.memory().peak(), 1950u);
+  EXPECT_EQ(live.memory().host(), 70u);
+  EXPECT_EQ(live.choices(), "attention: fake");
   EXPECT_FALSE(live.host().empty());
   EXPECT_TRUE(Eventually([&] {
     const auto beat = registry_.last_beat();

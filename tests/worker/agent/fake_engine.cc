@@ -170,9 +170,11 @@ MemoryBytes Engine::memory() const {
   memory.optimizer = 400;
   memory.activations = 300;
   memory.workspace = 50;
+  memory.host = 70;
   memory.peak = 1950;
   return memory;
 }
+std::string Engine::choices() const { return "attention: fake"; }
 std::string Engine::fingerprint() const { return "fake"; }
 
 absl::StatusOr<int> CountDevices() { return 1; }
