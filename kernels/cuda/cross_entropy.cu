@@ -265,6 +265,11 @@ struct ClusterMerger {
   __device__ __forceinline__ Partial Merge(const Partial& mine, unsigned turn) {
     const Partial block = BlockMerge(mine, warps);
     const unsigned set = turn % 2, parity = turn / 2 % 2;
+    if (cuda::ClusterSize() == 1) {  // pushes are for clusters of two blocks or more
+      if (threadIdx.x == 0) slots[set][0] = block;
+      __syncthreads();
+      return LaneMerge<kMaxCluster>(slots[set][threadIdx.x % kMaxCluster]);
+    }
     if (threadIdx.x < cuda::ClusterSize()) {
       const float4 value{block.reference, block.exponentials, block.logits, 0.0f};
       cuda::Push(&slots[set][cuda::ClusterRank()], &pushed[set], threadIdx.x, value);
