@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "controller/cli/exit_code.h"
-#include "controller/cli/format.h"
+#include "common/format.h"
+#include "common/hash.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
 

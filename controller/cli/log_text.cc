@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "controller/cli/format.h"
+#include "common/format.h"
 
 namespace coxswain::cli {
 

@@ -6,7 +6,8 @@
 #include <cctype>
 #include <string>
 
-#include "controller/cli/format.h"
+#include "common/format.h"
+#include "common/hash.h"
 
 namespace coxswain::cli {
 namespace {

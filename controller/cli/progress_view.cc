@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "controller/cli/format.h"
+#include "common/format.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "controller/cli/format.h"
+#include "common/format.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {

@@ -2,7 +2,7 @@
 
 #include "controller/cli/download.h"
 #include "controller/cli/exit_code.h"
-#include "controller/cli/format.h"
+#include "common/format.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"

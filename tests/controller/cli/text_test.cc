@@ -6,7 +6,8 @@
 
 #include "common/config/yaml_tree.h"
 #include "controller/cli/exit_code.h"
-#include "controller/cli/format.h"
+#include "common/format.h"
+#include "common/hash.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/log_text.h"
 #include "controller/cli/message_json.h"

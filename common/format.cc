@@ -1,10 +1,10 @@
-#include "controller/cli/format.h"
+#include "common/format.h"
 
 #include <ctime>
 
 #include <fmt/format.h>
 
-namespace coxswain::cli {
+namespace coxswain {
 
 std::string FormatDuration(double seconds) {
   const int64_t total = seconds > 0 && seconds < 1e15 ? static_cast<int64_t>(seconds) : 0;
@@ -45,10 +45,4 @@ std::string FormatTime(int64_t unix_ms) {
                      unix_ms % 1000);
 }
 
-std::string ToHex(std::string_view bytes) {
-  std::string hex;
-  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
-
-}  // namespace coxswain::cli
+}  // namespace coxswain

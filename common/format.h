@@ -1,12 +1,11 @@
 // Numbers and times as people read them.
-#ifndef COXSWAIN_CONTROLLER_CLI_FORMAT_H_
-#define COXSWAIN_CONTROLLER_CLI_FORMAT_H_
+#ifndef COXSWAIN_COMMON_FORMAT_H_
+#define COXSWAIN_COMMON_FORMAT_H_
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
-namespace coxswain::cli {
+namespace coxswain {
 
 // "0s", "45s", "3m12s", "2h05m", "3d4h"; negative counts as zero.
 std::string FormatDuration(double seconds);
@@ -20,8 +19,6 @@ std::string FormatCount(int64_t count);
 // RFC 3339 in UTC with milliseconds: "2026-01-02T03:04:05.678Z".
 std::string FormatTime(int64_t unix_ms);
 
-std::string ToHex(std::string_view bytes);
+}  // namespace coxswain
 
-}  // namespace coxswain::cli
-
-#endif  // COXSWAIN_CONTROLLER_CLI_FORMAT_H_
+#endif  // COXSWAIN_COMMON_FORMAT_H_
