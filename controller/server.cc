@@ -54,7 +54,7 @@ struct Server::Impl {
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<driver::Metrics> metrics;
-  std::unique_ptr<MetricsServer> metrics_server;
+  std::unique_ptr<HttpServer> metrics_server;
   std::unique_ptr<Loop> loop;
   std::unique_ptr<GrpcWorkerTransport> transport;
   std::unique_ptr<scheduler::Registry> registry;
@@ -122,7 +122,7 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
   ASSIGN_OR_RETURN(listen, ParseSocketAddress(flags.listen));
   ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(listen, flags.tls, flags.insecure));
   if (!flags.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics_server, MetricsServer::Start(flags.metrics, metrics_registry));
+    ASSIGN_OR_RETURN(metrics_server, ServeMetrics(flags.metrics, metrics_registry));
   }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

@@ -79,7 +79,7 @@ absl::Status WorkerNode::StartServers() {
   reachable.port = listen.port;
   hello_.set_address(reachable.text());
   if (!options_.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics, metrics_.registry()));
+    ASSIGN_OR_RETURN(metrics_server_, ServeMetrics(options_.metrics, metrics_.registry()));
     hello_.set_metrics_address(metrics_server_->address());
   }
   return absl::OkStatus();

@@ -73,7 +73,7 @@ class WorkerNode {
   const WorkerOptions options_;
   v1::RegisterRequest hello_;
   WorkerMetrics metrics_;
-  std::unique_ptr<MetricsServer> metrics_server_;
+  std::unique_ptr<HttpServer> metrics_server_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
