@@ -12,8 +12,8 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
-#include <nlohmann/json.hpp>
 #include <prometheus/registry.h>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
@@ -27,12 +27,14 @@
 #include "controller/driver/job_table.h"
 #include "controller/driver/long_work.h"
 #include "controller/grpc_worker_transport.h"
+#include "controller/status_page/status_page.h"
 #include "controller/store/sqlite_store.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int kPoolThreads = 4;
+constexpr int kHttpThreads = 8;  // a browser holds several connections
 constexpr std::chrono::seconds kShutdownGrace{2};
 constexpr std::chrono::seconds kHealthPeriod{5};
 constexpr char kJobsService[] = "coxswain.v1.Jobs";
@@ -54,7 +56,6 @@ struct Server::Impl {
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<driver::Metrics> metrics;
-  std::unique_ptr<HttpServer> metrics_server;
   std::unique_ptr<Loop> loop;
   std::unique_ptr<GrpcWorkerTransport> transport;
   std::unique_ptr<scheduler::Registry> registry;
@@ -65,6 +66,8 @@ struct Server::Impl {
   api::Context context;
   std::unique_ptr<api::JobsService> jobs_service;
   std::unique_ptr<api::RegistryService> registry_service;
+  std::unique_ptr<status_page::StatusPage> status_page;
+  std::unique_ptr<HttpServer> http;  // /metrics and the status page; null: none
   std::thread loop_thread;
   SocketAddress listen;
   std::unique_ptr<grpc::Server> server;
@@ -73,6 +76,8 @@ struct Server::Impl {
   ~Impl();
   absl::Status Build(const Flags& flags);
   absl::Status Serve(const Flags& flags);
+  absl::Status ServeHttp(const std::string& address);
+  std::string HttpAddress() const { return http ? http->address() : std::string(); }
   absl::Status WriteEndpointFile();
   void CheckHealth();
 };
@@ -83,8 +88,8 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   AddProcessMetrics("controller", metrics_registry.get());
   loop = std::make_unique<Loop>(&clock, kPoolThreads);
   transport = std::make_unique<GrpcWorkerTransport>(loop.get(), flags.tls, flags.insecure);
-  registry = std::make_unique<scheduler::Registry>(loop.get(), transport.get(),
-                                                   scheduler::LeaseTimes{});
+  registry =
+      std::make_unique<scheduler::Registry>(loop.get(), transport.get(), scheduler::LeaseTimes{});
   journal = std::make_unique<driver::Journal>(loop.get(), store.get());
   journal->OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });
   journal->OnCommit([this](double seconds) { metrics->StoreCommit(seconds); });
@@ -104,9 +109,9 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.jobs = jobs.get();
   context.events = &events;
   context.build = ThisBuild();
-  context.plan =
-      [cache_dir](const config::JobSpec& spec,
-                  const driver::WorkerFacts& workers) -> absl::StatusOr<v1::PlanResponse> {
+  context.plan = [cache_dir](
+                     const config::JobSpec& spec,
+                     const driver::WorkerFacts& workers) -> absl::StatusOr<v1::PlanResponse> {
     ASSIGN_OR_RETURN(driver::PlanPage page, driver::MakePlanPage(cache_dir, spec, workers));
     v1::PlanResponse response;
     response.set_text(std::move(page.text));
@@ -114,16 +119,15 @@ absl::Status Server::Impl::Build(const Flags& flags) {
     return response;
   };
   jobs_service = std::make_unique<api::JobsService>(&context);
-  registry_service = std::make_unique<api::RegistryService>(loop.get(), registry.get(), ThisBuild());
+  registry_service =
+      std::make_unique<api::RegistryService>(loop.get(), registry.get(), ThisBuild());
   return absl::OkStatus();
 }
 
 absl::Status Server::Impl::Serve(const Flags& flags) {
   ASSIGN_OR_RETURN(listen, ParseSocketAddress(flags.listen));
   ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(listen, flags.tls, flags.insecure));
-  if (!flags.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics_server, ServeMetrics(flags.metrics, metrics_registry));
-  }
+  if (!flags.metrics.empty()) RETURN_IF_ERROR(ServeHttp(flags.metrics));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -139,15 +143,24 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
   return WriteEndpointFile();
 }
 
+// Until the loop runs, a request for the page waits.
+absl::Status Server::Impl::ServeHttp(const std::string& address) {
+  status_page = std::make_unique<status_page::StatusPage>(
+      &context, &clock, [this](Loop::Task task) { loop->Post(std::move(task)); });
+  ASSIGN_OR_RETURN(http, HttpServer::Start(address, kHttpThreads, [this](const std::string& path) {
+                     return path == "/metrics" ? MetricsText(*metrics_registry)
+                                               : status_page->Answer(path);
+                   }));
+  return absl::OkStatus();
+}
+
 absl::Status Server::Impl::WriteEndpointFile() {
   log::Info("serving", {{"grpc", listen.text()},
-                        {"metrics", metrics_server ? metrics_server->address() : std::string()},
+                        {"metrics", HttpAddress()},
                         {"pid", static_cast<int64_t>(getpid())}});
   if (endpoint_file.empty()) return absl::OkStatus();
   const nlohmann::json content = {
-      {"grpc", listen.text()},
-      {"metrics", metrics_server ? metrics_server->address() : std::string()},
-      {"pid", getpid()}};
+      {"grpc", listen.text()}, {"metrics", HttpAddress()}, {"pid", getpid()}};
   return WriteFileDurably(endpoint_file, content.dump() + "\n");
 }
 
@@ -162,6 +175,7 @@ void Server::Impl::CheckHealth() {
 }
 
 Server::Impl::~Impl() {
+  http.reset();  // the loop still runs: requests in progress end by themselves
   if (server) {
     server->GetHealthCheckService()->SetServingStatus(false);
     // The loop still runs: calls that wait for it can end by themselves.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the CPU build and its tests need on Debian 12 or Ubuntu. Idempotent; prints nothing when
-# nothing is missing.   --dev adds clang, clang-tidy, clang-format and the sanitizer runtimes.
+# nothing is missing.   --dev adds clang, clang-tidy, clang-format and the sanitizer runtimes; --browser adds
+# a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk).
 set -euo pipefail
 
 packages=(
@@ -12,12 +13,13 @@ packages=(
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
   binutils patchelf
 )
-if [[ "${1:-}" == "--dev" ]]; then
-  packages+=(clang clang-tidy clang-format libclang-rt-14-dev)
-elif [[ $# -gt 0 ]]; then
-  echo "install-deps.sh: unknown argument '$1'; the only one is --dev" >&2
-  exit 2
-fi
+for argument in "$@"; do
+  case $argument in
+    --dev) packages+=(clang clang-tidy clang-format libclang-rt-14-dev) ;;
+    --browser) packages+=(chromium-headless-shell fonts-dejavu-core) ;;
+    *) echo "install-deps.sh: unknown argument '$argument'; there are --dev and --browser" >&2; exit 2 ;;
+  esac
+done
 
 missing=()
 for package in "${packages[@]}"; do

@@ -9,7 +9,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
 FOLDERS = ['common', 'common/config', 'common/model', 'controller', 'controller/api', 'controller/cli', 'controller/data',
            'controller/data/tokenizer', 'controller/driver', 'controller/planner', 'controller/scheduler', 'controller/state',
-           'controller/store', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
+           'controller/status_page', 'controller/store', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
            'proto', 'deploy', 'tests', 'bench']
 # Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
 # The C ABI turns exceptions into codes; a failed capture is ended before its exception goes on (kernels/device.h).

@@ -11,6 +11,7 @@ command -v nvcc >/dev/null && preset=cuda-architectures
 command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: nothing of CUDA is built"
 
 deploy/install-deps.sh
+deploy/install-deps.sh --browser || echo "tests/run.sh: no Chromium here: the test of the status page skips itself"
 [[ $preset == cuda* ]] && deploy/fetch-cudnn-frontend.sh
 deploy/build.sh "$preset"
 [[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle

@@ -65,7 +65,8 @@ void Print(Cox* cox, const Args& args, const Cluster& cluster) {
   } else {
     cox->out() << "controller " << cluster.endpoint.grpc << " (pid " << cluster.controller.pid
                << "), metrics http://" << cluster.endpoint.metrics << "/metrics, "
-               << WorkersText(cluster) << "\n";
+               << WorkersText(cluster) << "\n"
+               << "status page http://" << cluster.endpoint.metrics << "/\n";
     cox->err() << "state and logs: " << cluster.directory << ". Stop with: cox down\n";
   }
   cox->out() << std::flush;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <httplib.h>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -49,7 +50,9 @@ class ServerTest : public testing::Test {
     std::ofstream(model + "/config.json") << "{}";
     std::ofstream(model + "/model.safetensors") << "";
     return "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: j}\nspec:\n"
-           "  base_model: " + model + "\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
+           "  base_model: " +
+           model +
+           "\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
            "  train: {max_steps: 2}\n  checkpoint: {output_dir: /none/out}\n";
   }
   // Starts the real binary; stdout and stderr go to `log`.
@@ -179,8 +182,7 @@ TEST_F(ServerTest, ServesJobsOverGrpcAndSaysThatItIsHealthy) {
   grpc::ClientContext get_context;
   ASSERT_TRUE(stub->Get(&get_context, get, &job).ok());
   EXPECT_EQ(job.error().kind(), v1::ERROR_KIND_USER);
-  EXPECT_NE(job.error().message().find("config.json"), std::string::npos)
-      << job.error().message();
+  EXPECT_NE(job.error().message().find("config.json"), std::string::npos) << job.error().message();
 
   EXPECT_EQ(Health(channel, ""), 1);
   EXPECT_EQ(Health(channel, "coxswain.v1.Jobs"), 1);
@@ -230,10 +232,34 @@ TEST_F(ServerTest, RefusesAWorkerOfAnotherBuildWithBothValues) {
   grpc::ClientContext again;
   const grpc::Status commit = stub->Register(&again, hello, &response);
   EXPECT_EQ(commit.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_NE(commit.error_message().find("commit another, the controller " +
-                                        std::string(BuildCommit())),
-            std::string::npos)
+  EXPECT_NE(
+      commit.error_message().find("commit another, the controller " + std::string(BuildCommit())),
+      std::string::npos)
       << commit.error_message();
+}
+
+// Invariant page-4.
+TEST_F(ServerTest, ServesThePageBesideMetricsAndChangesNothing) {
+  flags_.metrics = "127.0.0.1:0";
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::ifstream in(flags_.endpoint_file);
+  httplib::Client client("http://" + nlohmann::json::parse(in).at("metrics").get<std::string>());
+  const auto page = client.Get("/");
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->status, 200);
+  EXPECT_NE(page->body.find("<h1>Coxswain</h1>"), std::string::npos);
+  EXPECT_EQ(page->get_header_value("X-Content-Type-Options"), "nosniff");
+  EXPECT_NE(page->get_header_value("Content-Security-Policy"), "");
+  EXPECT_NE(client.Get("/metrics")->body.find("coxswain_build_info"), std::string::npos);
+  EXPECT_EQ(client.Head("/")->status, 200);
+  EXPECT_EQ(client.Head("/")->body, "");
+  EXPECT_EQ(client.Get("/jobs/none")->status, 404);
+  EXPECT_EQ(client.Get("/favicon.ico")->status, 404);
+  for (const char* path : {"/", "/metrics", "/jobs/none"}) {
+    EXPECT_EQ(client.Post(path, "x", "text/plain")->status, 405) << path;
+    EXPECT_EQ(client.Delete(path)->status, 405) << path;
+  }
 }
 
 TEST_F(ServerTest, AnAddressBeyondLoopbackWithoutCertificatesIsRefusedByFlagNames) {

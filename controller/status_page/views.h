@@ -1,0 +1,41 @@
+// The values of the two pages, for their templates (fields.h).
+#ifndef COXSWAIN_CONTROLLER_STATUS_PAGE_VIEWS_H_
+#define COXSWAIN_CONTROLLER_STATUS_PAGE_VIEWS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "controller/status_page/history.h"
+#include "controller/status_page/snapshot.h"
+#include "coxswain/v1/plan.pb.h"
+
+namespace coxswain::status_page {
+
+// `histories` by job id; jobs of the overview that have not ended and are there get curves.
+nlohmann::json OverviewFields(const Overview& page,
+                              const std::map<std::string, const History*>& histories);
+
+struct JobPage {
+  const JobDetail& detail;
+  const History& history;
+  bool catching_up = false;        // the store has older events that `history` lacks
+  const v1::Plan* plan = nullptr;  // of the newest gang; null before the first
+};
+nlohmann::json JobFields(const JobPage& page);
+// /jobs/ID.json: the points of the curves as arrays of equal length, null for what is not finite.
+nlohmann::json PointsJson(const std::string& job, const History& history);
+
+// What both pages say of a job: id, state, progress.
+nlohmann::json JobSummaryFields(const JobRow& row, int64_t now_unix_ms);
+nlohmann::json EventFields(const v1::JobEvent& event, int64_t now_unix_ms);
+// Heartbeat, device, and the link to /metrics.
+nlohmann::json WorkerFields(const v1::WorkerInfo& worker);
+nlohmann::json LossCurveFields(const std::string& job, const History& history, size_t max_points);
+nlohmann::json RateCurveFields(const std::string& job, const History& history, size_t max_points);
+
+}  // namespace coxswain::status_page
+
+#endif  // COXSWAIN_CONTROLLER_STATUS_PAGE_VIEWS_H_
