@@ -13,13 +13,12 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "common/build_info.h"
-#include "common/durable_file.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
+#include "worker/agent/endpoint_file.h"
 #include "worker/agent/host_info.h"
 #include "worker/agent/worker_node.h"
 #include "worker/engine/device.h"
@@ -157,15 +156,6 @@ void PinThreads(int threads, char** argv) {
   std::_Exit(1);
 }
 
-absl::Status WriteEndpoint(const std::string& path, const agent::WorkerNode& node) {
-  if (path.empty()) return absl::OkStatus();
-  const nlohmann::json endpoint = {{"address", node.address()},
-                                   {"metrics_address", node.metrics_address()},
-                                   {"incarnation", node.incarnation()},
-                                   {"pid", getpid()}};
-  return WriteFileDurably(path, endpoint.dump() + "\n");
-}
-
 // Until a first SIGTERM or SIGINT has drained the worker. A second one ends the process now.
 void WaitForEnd(const sigset_t& signals, agent::WorkerNode& node) {
   int signal = 0;
@@ -211,10 +201,13 @@ int Run(int argc, char** argv) {
     log::Error("the worker ends", {{"exit_code", code}, {"error", why}});
     std::_Exit(code);
   };
+  agent::EndpointFile endpoint(flags.endpoint_file);
+  flags.worker.on_registered = [&endpoint](bool registered) { endpoint.SetRegistered(registered); };
   auto node = agent::WorkerNode::Start(flags.worker);
   if (node.ok()) {
-    if (absl::Status status = WriteEndpoint(flags.endpoint_file, **node); !status.ok())
-      node = status;
+    const absl::Status status =
+        endpoint.Publish((*node)->address(), (*node)->metrics_address(), (*node)->incarnation());
+    if (!status.ok()) node = status;
   }
   if (!node.ok()) {
     log::Error("the worker cannot start", {{"error", node.status().ToString()}});
@@ -230,9 +223,8 @@ int Run(int argc, char** argv) {
                         {"memory_bytes", flags.worker.memory_bytes}});
   WaitForEnd(signals, **node);
   log::Info("drained");
-  std::string endpoint = flags.endpoint_file;
   node->reset();
-  if (!endpoint.empty()) std::remove(endpoint.c_str());
+  endpoint.Remove();
   return agent::kExitDrained;
 }
 

@@ -96,8 +96,9 @@ absl::Status WorkerNode::StartRegistry() {
   client.on_refused = [exit = options_.exit](const absl::Status& status) {
     exit(kExitRefused, status.ToString());
   };
-  client.on_registered = [server = server_.get()](bool registered) {
+  client.on_registered = [server = server_.get(), tell = options_.on_registered](bool registered) {
     server->GetHealthCheckService()->SetServingStatus(kHealthName, registered);
+    if (tell) tell(registered);
   };
   registry_ = std::make_unique<RegistryClient>(std::move(client), agent_.get());
   return absl::OkStatus();

@@ -45,6 +45,7 @@ struct WorkerOptions {
   std::chrono::milliseconds abort_deadline{5000};
   std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
   std::function<void()> on_prepared;             // an engine was built; may be empty
+  std::function<void(bool registered)> on_registered;  // it changed; may be empty
   // The process must end with this code. Called on an inner thread.
   std::function<void(int exit_code, const std::string& why)> exit;
 };

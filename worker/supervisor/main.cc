@@ -1,6 +1,8 @@
 // coxswain-supervisor: the workers of one host.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,17 +15,21 @@
 #include "common/status_macros.h"
 #include "worker/agent/host_info.h"
 #include "worker/supervisor/find_binary.h"
+#include "worker/supervisor/health.h"
 #include "worker/supervisor/supervisor.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int kBadConfig = 64;
+// A loop that has not turned for so long hangs; taking stacks holds it up for each process.
+constexpr std::chrono::seconds kLoopStall{30};
+constexpr std::chrono::seconds kStallOfStacks{10};
 
 struct Flags {
   std::string controller, binary, cuda_binary, state_dir = ".", advertise;
-  std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180";
-  int workers = 1, gpus = 0, threads = 0, grace_seconds = 30;
+  std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180", health;
+  int workers = 1, gpus = 0, threads = 0, grace_seconds = 30, stopped_exit_code = 0, first_slot = 0;
   int processes() const { return workers + gpus; }
   uint64_t memory_bytes = 0;
   std::string tls_cert, tls_key, tls_ca;
@@ -37,6 +43,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 1024));
   app.add_option("--gpus", flags.gpus, "CUDA workers to run, one on each of the first GPUs")
       ->check(CLI::Range(0, 1024));
+  app.add_option("--first-slot", flags.first_slot,
+                 "number of the first worker, where another supervisor runs on this host too")
+      ->check(CLI::Range(0, 1023));
   app.add_option("--threads", flags.threads,
                  "CPU threads of each CPU worker (default: all, divided equally)")
       ->check(CLI::Range(1, 1024));
@@ -49,6 +58,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise, "host that others reach the workers by");
   app.add_option("--metrics", flags.metrics, "host:port of /metrics likewise; \"\": off")
       ->capture_default_str();
+  app.add_option("--health", flags.health,
+                 "host:port of grpc.health.v1 for probes, plaintext (default: off)");
   app.add_option("--state-dir", flags.state_dir, "logs, endpoint files and stacks go here")
       ->capture_default_str();
   app.add_option("--worker-binary", flags.binary,
@@ -58,6 +69,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--grace-seconds", flags.grace_seconds, "from SIGTERM to SIGKILL")
       ->capture_default_str()
       ->check(CLI::Range(0, 86400));
+  app.add_option("--stopped-exit-code", flags.stopped_exit_code,
+                 "exit code after SIGTERM or SIGINT, e.g. 75 where 0 would mean done for good")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 125));
   app.add_option("--tls-cert", flags.tls_cert, "handed to the workers");
   app.add_option("--tls-key", flags.tls_key, "handed to the workers");
   app.add_option("--tls-ca", flags.tls_ca, "handed to the workers");
@@ -80,7 +95,7 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
                                       "--controller",
                                       flags.controller,
                                       "--slot",
-                                      std::to_string(slot),
+                                      std::to_string(flags.first_slot + slot),
                                       "--listen",
                                       Shifted(listen, slot),
                                       "--metrics",
@@ -131,6 +146,22 @@ int Refuse(const absl::Status& status) {
   return kBadConfig;
 }
 
+int Supervise(const Flags& flags, supervisor::SupervisorOptions options) {
+  std::unique_ptr<supervisor::Health> health;
+  options.on_turn = [&health](const std::vector<pid_t>& pids) {
+    if (health != nullptr) health->Turn(pids);
+  };
+  supervisor::Supervisor supervisor(std::move(options));
+  if (!flags.health.empty()) {
+    auto started = supervisor::Health::Start(flags.health, flags.state_dir,
+                                             kLoopStall + flags.processes() * kStallOfStacks);
+    if (!started.ok()) return Refuse(started.status());
+    health = *std::move(started);
+    log::Info("health served", {{"address", health->address()}});
+  }
+  return supervisor.Run();
+}
+
 int Run(int argc, char** argv) {
   Flags flags;
   CLI::App app{"Coxswain supervisor: starts, watches and restarts the workers of this host"};
@@ -157,8 +188,9 @@ int Run(int argc, char** argv) {
   options.workers = flags.processes();
   options.state_dir = flags.state_dir;
   options.grace = std::chrono::seconds(flags.grace_seconds);
+  options.stopped_exit_code = flags.stopped_exit_code;
   options.command = [&](int slot) { return Command(flags, *listen, *metrics, slot); };
-  return supervisor::Supervisor(std::move(options)).Run();
+  return Supervise(flags, std::move(options));
 }
 
 }  // namespace

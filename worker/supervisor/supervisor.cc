@@ -18,13 +18,14 @@ namespace coxswain::supervisor {
 namespace {
 
 constexpr std::chrono::milliseconds kStackTimeout{10000};
-constexpr std::chrono::milliseconds kLongestTurn{60000};
+constexpr std::chrono::milliseconds kLongestTurn{1000};
 
 }  // namespace
 
 Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGCHLD}) sigaddset(&signals_, signal);
+  sigprocmask(SIG_BLOCK, &signals_, nullptr);
   for (int slot = 0; slot < options_.workers; ++slot) {
     workers_.push_back({});
     workers_.back().slot = slot;
@@ -32,10 +33,10 @@ Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options))
 }
 
 int Supervisor::Run() {
-  sigprocmask(SIG_BLOCK, &signals_, nullptr);
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what workers leave behind is reaped here, also as PID 1
   for (Worker& worker : workers_) Start(worker);
   while (!AllEnded()) {
+    if (options_.on_turn) options_.on_turn(Pids());
     const auto wait = UntilNextTurn();
     const timespec timeout{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
     const int signal = sigtimedwait(&signals_, nullptr, &timeout);
@@ -49,7 +50,7 @@ int Supervisor::Run() {
       if (worker.next_start && Clock::now() >= *worker.next_start) Start(worker);
     }
   }
-  return exit_code_;
+  return exit_code_ == 0 && stop_deadline_ ? options_.stopped_exit_code : exit_code_;
 }
 
 void Supervisor::Start(Worker& worker) {
@@ -148,6 +149,12 @@ std::chrono::milliseconds Supervisor::UntilNextTurn() const {
   if (stop_deadline_) next = std::min(next, *stop_deadline_);
   return std::max(std::chrono::milliseconds(1),
                   std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()));
+}
+
+std::vector<pid_t> Supervisor::Pids() const {
+  std::vector<pid_t> pids;
+  for (const Worker& worker : workers_) pids.push_back(worker.pid);
+  return pids;
 }
 
 bool Supervisor::AllEnded() const {

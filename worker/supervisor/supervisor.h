@@ -21,16 +21,20 @@ struct SupervisorOptions {
   std::string state_dir;                                      // stacks are written here
   std::chrono::milliseconds grace{30000};                     // from SIGTERM to SIGKILL
   RestartPolicy restart;
+  int stopped_exit_code = 0;  // in the place of 0 when a signal was the reason to end
+  // At every turn of the loop and at least once a second: processes by slot, 0 where none runs.
+  std::function<void(const std::vector<pid_t>& pids)> on_turn;
 };
 
-// The calling thread is the only one: workers get SIGKILL when it ends (PR_SET_PDEATHSIG).
+// Run's thread starts the workers: they get SIGKILL when it ends (PR_SET_PDEATHSIG).
 class Supervisor {
  public:
+  // Blocks its signals: threads started later leave them to Run.
   explicit Supervisor(SupervisorOptions options);
 
   // Until SIGTERM or SIGINT has stopped every worker, or each ended with a code that forbids a
-  // restart. Returns the exit code: 0, or the first of those codes that is not 0; 1 after SIGKILL.
-  // SIGQUIT writes the native stacks of every worker.
+  // restart. Returns the exit code: 0 or stopped_exit_code, or the first of those codes that is not
+  // 0; 1 after SIGKILL. SIGQUIT writes the native stacks of every worker.
   int Run();
 
  private:
@@ -50,6 +54,7 @@ class Supervisor {
   void KillLate();
   void WriteStacks(const Worker& worker);
   std::chrono::milliseconds UntilNextTurn() const;
+  std::vector<pid_t> Pids() const;
   bool AllEnded() const;
 
   const SupervisorOptions options_;

@@ -29,6 +29,9 @@ int main(int argc, char** argv) {
   } else {
     signal(SIGTERM, [](int) { _exit(0); });
   }
+  if (mode == "registers") {
+    std::ofstream(base) << "{\"pid\": " << getpid() << ", \"registered\": true}\n";
+  }
   std::ofstream(base + ".ready") << getpid() << "\n";
   while (true) pause();
 }

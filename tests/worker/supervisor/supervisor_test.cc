@@ -85,7 +85,8 @@ class SupervisorTest : public testing::Test {
     std::filesystem::remove_all(dir_);
   }
 
-  void Start(const char* mode, int workers, const char* grace_seconds = "30", int gpus = 0) {
+  void Start(const char* mode, int workers, const char* grace_seconds = "30", int gpus = 0,
+             const char* stopped_exit_code = "0") {
     const std::string count = std::to_string(workers), gpu_count = std::to_string(gpus);
     pid_ = fork();
     if (pid_ == 0) {
@@ -94,7 +95,8 @@ class SupervisorTest : public testing::Test {
             count.c_str(), "--threads", "1", "--listen", "127.0.0.1:9000", "--metrics",
             "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
             "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(),
-            "--grace-seconds", grace_seconds, nullptr);
+            "--grace-seconds", grace_seconds, "--first-slot", first_slot_, "--stopped-exit-code",
+            stopped_exit_code, nullptr);
       _exit(127);
     }
   }
@@ -124,6 +126,7 @@ class SupervisorTest : public testing::Test {
   }
 
   std::string dir_;
+  const char* first_slot_ = "0";
   pid_t pid_ = -1;
 };
 
@@ -162,6 +165,20 @@ TEST_F(SupervisorTest, GpuWorkersComeAfterCpuWorkersWithTheDefaultsOfTheirDevice
   EXPECT_EQ(Wait(), 0);
 }
 
+// Two supervisors on one host must not give two workers one number.
+TEST_F(SupervisorTest, SlotsCountFromTheFirst) {
+  first_slot_ = "4";
+  Start("runs", 1, "30", 1);
+  ASSERT_GT(ReadyPid(1), 0);
+  std::string arguments;
+  std::getline(std::ifstream(File(1, ".json.arguments")), arguments);
+  EXPECT_NE(arguments.find("--slot|5|"), std::string::npos) << arguments;
+  EXPECT_NE(arguments.find("--gpu|0|"), std::string::npos) << arguments;
+  EXPECT_NE(arguments.find("--listen|127.0.0.1:9001|"), std::string::npos) << arguments;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
 TEST_F(SupervisorTest, NothingToRunIsABadConfiguration) {
   Start("runs", 0);
   EXPECT_EQ(Wait(), 64);
@@ -185,6 +202,18 @@ TEST_F(SupervisorTest, EndsWithTheCodeThatForbidsARestart) {
   EXPECT_EQ(Wait(), 77);
   Start("exit-0", 1);
   EXPECT_EQ(Wait(), 0);
+}
+
+// Who started it can tell a stop from the end of its work.
+TEST_F(SupervisorTest, TheStoppedExitCodeStandsForASignalOnly) {
+  Start("runs", 1, "30", 0, "75");
+  ASSERT_GT(ReadyPid(0), 0);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 75);
+  Start("exit-0", 1, "30", 0, "75");
+  EXPECT_EQ(Wait(), 0);
+  Start("exit-64", 1, "30", 0, "75");
+  EXPECT_EQ(Wait(), 64);
 }
 
 // Invariant supervisor-2.

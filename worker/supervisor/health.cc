@@ -1,0 +1,73 @@
+#include "worker/supervisor/health.h"
+
+#include <fstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::supervisor {
+namespace {
+
+constexpr char kSupervisor[] = "coxswain.v1.Supervisor";
+constexpr char kWorker[] = "coxswain.v1.Worker";
+constexpr std::chrono::milliseconds kPeriod{500};
+
+// As worker/agent/endpoint_file.h writes it.
+bool IsRegistered(const std::string& file, pid_t pid) {
+  std::ifstream in(file);
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.value("pid", pid_t{0}) == pid && json.value("registered", false);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Health>> Health::Start(const std::string& address,
+                                                      std::string state_dir,
+                                                      std::chrono::milliseconds stall_limit) {
+  std::unique_ptr<Health> health(new Health(std::move(state_dir), stall_limit));
+  ASSIGN_OR_RETURN(health->server_, HealthServer::Start(address));
+  health->server_->Set(kSupervisor, true);
+  health->server_->Set(kWorker, false);
+  health->watcher_ = std::thread([health = health.get()] { health->Watch(); });
+  return health;
+}
+
+Health::~Health() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void Health::Turn(const std::vector<pid_t>& pids) {
+  std::lock_guard<std::mutex> lock(mu_);
+  last_turn_ = std::chrono::steady_clock::now();
+  pids_ = pids;
+}
+
+void Health::Watch() {
+  std::unique_lock<std::mutex> lock(mu_);
+  while (!changed_.wait_for(lock, kPeriod, [this] { return stopping_; })) {
+    const bool turns = std::chrono::steady_clock::now() - last_turn_ < stall_limit_;
+    const std::vector<pid_t> pids = pids_;
+    lock.unlock();
+    server_->Set(kSupervisor, turns);
+    server_->Set(kWorker, AllRegistered(pids));
+    lock.lock();
+  }
+}
+
+bool Health::AllRegistered(const std::vector<pid_t>& pids) const {
+  for (size_t slot = 0; slot < pids.size(); ++slot) {
+    const std::string file = absl::StrCat(state_dir_, "/worker-", slot, ".json");
+    if (pids[slot] == 0 || !IsRegistered(file, pids[slot])) return false;
+  }
+  return !pids.empty();
+}
+
+}  // namespace coxswain::supervisor

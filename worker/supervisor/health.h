@@ -1,0 +1,58 @@
+// What a probe of the container learns of a supervisor and its workers.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_HEALTH_H_
+#define COXSWAIN_WORKER_SUPERVISOR_HEALTH_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/health_server.h"
+
+namespace coxswain::supervisor {
+
+// Two services of grpc.health.v1:
+//   coxswain.v1.Supervisor  SERVING while the supervisor's loop turns: the liveness of the
+//   container.
+//                           It says nothing of training, so that nobody kills a hung worker whose
+//                           stacks are wanted.
+//   coxswain.v1.Worker      SERVING while every worker is registered with the controller.
+// Threads started here inherit the signal mask: block the supervisor's signals before.
+class Health {
+ public:
+  // `stall_limit`: a turn may take that long (taking the stacks of a process takes 10 s).
+  static absl::StatusOr<std::unique_ptr<Health>> Start(const std::string& address,
+                                                       std::string state_dir,
+                                                       std::chrono::milliseconds stall_limit);
+  ~Health();
+
+  // From the supervisor's loop at every turn: the processes by slot, 0 where none runs.
+  void Turn(const std::vector<pid_t>& pids);
+  std::string address() const { return server_->address(); }
+
+ private:
+  Health(std::string state_dir, std::chrono::milliseconds stall_limit)
+      : state_dir_(std::move(state_dir)), stall_limit_(stall_limit) {}
+  void Watch();
+  bool AllRegistered(const std::vector<pid_t>& pids) const;
+
+  const std::string state_dir_;
+  const std::chrono::milliseconds stall_limit_;
+  std::unique_ptr<HealthServer> server_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::chrono::steady_clock::time_point last_turn_ = std::chrono::steady_clock::now();
+  std::vector<pid_t> pids_;
+  std::thread watcher_;
+};
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_HEALTH_H_
