@@ -102,6 +102,17 @@ bool DiskFiles::Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+absl::StatusOr<int64_t> DiskFiles::FreeBytes(const std::string& path) {
+  std::filesystem::path existing = path;
+  while (!Exists(existing.string()) && existing.has_relative_path()) {
+    existing = existing.parent_path();
+  }
+  std::error_code error;
+  const auto space = std::filesystem::space(existing, error);
+  if (error) return Failure("read the free space of", existing.string(), error.value());
+  return static_cast<int64_t>(space.available);
+}
+
 absl::Status DiskFiles::RenameDirectory(const std::string& from, const std::string& to) {
   if (Exists(to)) return Failure("rename a directory to", to, EEXIST);
   if (rename(from.c_str(), to.c_str()) != 0) {

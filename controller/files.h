@@ -33,6 +33,8 @@ class Files {
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Sha256Hex(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
+  // Bytes left on the file system of `path`, which need not exist yet.
+  virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) = 0;
   // Moves a directory to a name that does not exist yet (AlreadyExists otherwise) and makes the move
   // durable in both parents.
   virtual absl::Status RenameDirectory(const std::string& from, const std::string& to) = 0;
@@ -50,6 +52,7 @@ class DiskFiles : public Files {
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
   bool Exists(const std::string& path) override;
+  absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
 };

@@ -17,6 +17,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       ->capture_default_str();
   app.add_option("--metrics", flags.metrics, "host:port of /metrics and the status page; empty switches them off")
       ->capture_default_str();
+  app.add_option("--health", flags.health,
+                 "host:port of grpc.health.v1 for probes, plaintext (default: off; it is served "
+                 "on --listen too)");
   app.add_option("--state-dir", flags.state_dir, "database, lock and token cache")
       ->capture_default_str();
   app.add_option("--endpoint-file", flags.endpoint_file,

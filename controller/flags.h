@@ -12,6 +12,7 @@ namespace coxswain {
 struct Flags {
   std::string listen = "127.0.0.1:7070";
   std::string metrics = "127.0.0.1:7071";  // and status page; empty: neither
+  std::string health;                      // empty: no health endpoint of its own
   std::string state_dir;                   // default: $XDG_STATE_HOME/coxswain/controller
   std::string endpoint_file;               // empty: none is written
   std::string log_file;                    // empty: stderr only

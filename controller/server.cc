@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <set>
 #include <string>
@@ -18,12 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
 #include "common/durable_file.h"
+#include "common/health_server.h"
 #include "common/logging.h"
 #include "common/metrics.h"
 #include "common/status_macros.h"
 #include "controller/api/context.h"
 #include "controller/api/jobs_service.h"
 #include "controller/api/registry_service.h"
+#include "controller/api/scrape_targets.h"
 #include "controller/driver/job_table.h"
 #include "controller/driver/long_work.h"
 #include "controller/grpc_worker_transport.h"
@@ -37,6 +40,7 @@ constexpr int kPoolThreads = 4;
 constexpr int kHttpThreads = 8;  // a browser holds several connections
 constexpr std::chrono::seconds kShutdownGrace{2};
 constexpr std::chrono::seconds kHealthPeriod{5};
+constexpr std::chrono::seconds kPagePatience{5};  // with the loop
 constexpr char kJobsService[] = "coxswain.v1.Jobs";
 
 v1::BuildInfo ThisBuild() {
@@ -71,7 +75,8 @@ struct Server::Impl {
   std::thread loop_thread;
   SocketAddress listen;
   std::unique_ptr<grpc::Server> server;
-  std::string endpoint_file;
+  std::unique_ptr<HealthServer> health;  // null: --health is off
+  std::string state_dir, endpoint_file;
 
   ~Impl();
   absl::Status Build(const Flags& flags);
@@ -80,10 +85,14 @@ struct Server::Impl {
   std::string HttpAddress() const { return http ? http->address() : std::string(); }
   absl::Status WriteEndpointFile();
   void CheckHealth();
+  void SetServing(bool serving);
+  HttpResponse Page(const std::string& path);
+  HttpResponse ScrapeTargetsPage();
 };
 
 absl::Status Server::Impl::Build(const Flags& flags) {
-  ASSIGN_OR_RETURN(store, store::SqliteStore::Open(flags.state_dir));
+  state_dir = flags.state_dir;
+  ASSIGN_OR_RETURN(store, store::SqliteStore::Open(state_dir));
   metrics = std::make_unique<driver::Metrics>(metrics_registry);
   AddProcessMetrics("controller", metrics_registry.get());
   loop = std::make_unique<Loop>(&clock, kPoolThreads);
@@ -135,7 +144,10 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
   builder.RegisterService(jobs_service.get());
   builder.RegisterService(registry_service.get());
   ASSIGN_OR_RETURN(server, StartServer(&builder, &listen, credentials));
-  server->GetHealthCheckService()->SetServingStatus(kJobsService, false);
+  if (!flags.health.empty()) {
+    ASSIGN_OR_RETURN(health, HealthServer::Start(flags.health));
+  }
+  SetServing(false);
   RETURN_IF_ERROR(jobs->Recover());
   loop->Post([this] { CheckHealth(); });
   loop_thread = std::thread([this] { loop->Run(); });
@@ -147,10 +159,8 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
 absl::Status Server::Impl::ServeHttp(const std::string& address) {
   status_page = std::make_unique<status_page::StatusPage>(
       &context, &clock, [this](Loop::Task task) { loop->Post(std::move(task)); });
-  ASSIGN_OR_RETURN(http, HttpServer::Start(address, kHttpThreads, [this](const std::string& path) {
-                     return path == "/metrics" ? MetricsText(*metrics_registry)
-                                               : status_page->Answer(path);
-                   }));
+  const auto page = [this](const std::string& path) { return Page(path); };
+  ASSIGN_OR_RETURN(http, HttpServer::Start(address, kHttpThreads, page));
   return absl::OkStatus();
 }
 
@@ -170,14 +180,39 @@ void Server::Impl::CheckHealth() {
   if (!writable.ok()) {
     log::Error("the store takes no writes", {{"error", std::string(writable.message())}});
   }
-  server->GetHealthCheckService()->SetServingStatus(kJobsService, writable.ok());
+  SetServing(writable.ok());
+  std::error_code error;
+  const auto space = std::filesystem::space(state_dir, error);
+  if (!error) metrics->StateFree(static_cast<int64_t>(space.available));
   loop->After(kHealthPeriod, [this] { CheckHealth(); });
+}
+
+void Server::Impl::SetServing(bool serving) {
+  server->GetHealthCheckService()->SetServingStatus(kJobsService, serving);
+  if (health) health->Set(kJobsService, serving);
+}
+
+HttpResponse Server::Impl::Page(const std::string& path) {
+  if (path == "/metrics") return MetricsText(*metrics_registry);
+  if (path == "/scrape-targets") return ScrapeTargetsPage();
+  return status_page->Answer(path);
+}
+
+HttpResponse Server::Impl::ScrapeTargetsPage() {
+  auto text = std::make_shared<std::promise<std::string>>();
+  auto answer = text->get_future();
+  loop->Post([this, text] { text->set_value(api::ScrapeTargets(registry->All())); });
+  if (answer.wait_for(kPagePatience) != std::future_status::ready) {
+    return {.status = 503, .body = "the controller is starting, stopping or overloaded\n"};
+  }
+  return {.body = answer.get(), .content_type = "application/json"};
 }
 
 Server::Impl::~Impl() {
   http.reset();  // the loop still runs: requests in progress end by themselves
   if (server) {
     server->GetHealthCheckService()->SetServingStatus(false);
+    if (health) health->Set(kJobsService, false);
     // The loop still runs: calls that wait for it can end by themselves.
     server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server->Wait();

@@ -46,7 +46,9 @@ absl::Status WriteClusterFile(const Cluster& cluster) {
   const Json json = {{"controller", ProcessJson(cluster.controller)},
                      {"supervisor", ProcessJson(cluster.supervisor)},
                      {"workers", cluster.workers},
-                     {"gpus", cluster.gpus}};
+                     {"gpus", cluster.gpus},
+                     {"prometheus", ProcessJson(cluster.prometheus.process)},
+                     {"prometheus_address", cluster.prometheus.address}};
   std::ofstream out(path + ".new");
   out << json.dump(2) << "\n";
   out.close();
@@ -139,6 +141,10 @@ absl::Status StartMissing(const ClusterArgs& args, Cluster* cluster) {
   if (!IsRunning(cluster->controller)) RETURN_IF_ERROR(StartController(args, cluster));
   if (!IsRunning(cluster->supervisor)) RETURN_IF_ERROR(StartSupervisor(args, cluster));
   RETURN_IF_ERROR(WaitForWorkers(args, *cluster));
+  if (args.prometheus && !IsRunning(cluster->prometheus.process)) {
+    ASSIGN_OR_RETURN(cluster->prometheus, StartPrometheus(args.directory, cluster->endpoint.metrics,
+                                                          args.die_with_parent));
+  }
   return WriteClusterFile(*cluster);
 }
 
@@ -195,6 +201,10 @@ absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory)
   cluster.supervisor = ProcessFrom(json["supervisor"]);
   cluster.workers = json.value("workers", 0);
   cluster.gpus = json.value("gpus", 0);
+  cluster.prometheus.process = ProcessFrom(json.value("prometheus", Json::object()));
+  if (IsRunning(cluster.prometheus.process)) {
+    cluster.prometheus.address = json.value("prometheus_address", "");
+  }
   if (!IsRunning(cluster.controller) && !IsRunning(cluster.supervisor)) return std::nullopt;
   ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint,
                    ReadEndpoint(Path(directory, "endpoint.json")));
@@ -203,12 +213,13 @@ absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory)
 }
 
 bool StopCluster(const Cluster& cluster) {
+  const bool prometheus_left = Terminate(cluster.prometheus.process, kStopGrace);
   const bool workers_left = Terminate(cluster.supervisor, kStopGrace);
   const bool controller_left = Terminate(cluster.controller, kStopGrace);
   std::error_code error;
   fs::remove(Path(cluster.directory, "endpoint.json"), error);
   fs::remove(Path(cluster.directory, "cluster.json"), error);
-  return workers_left && controller_left;
+  return prometheus_left && workers_left && controller_left;
 }
 
 absl::StatusOr<ClusterLock> ClusterLock::Take(const std::string& directory) {

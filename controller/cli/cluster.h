@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/cli/processes.h"
+#include "controller/cli/prometheus_process.h"
 #include "controller/cli/state_dir.h"
 
 namespace coxswain::cli {
@@ -16,8 +17,9 @@ struct Cluster {
   std::string directory;  // lock, cluster.json, endpoint.json, logs, and the controller's state
   Process controller;
   Process supervisor;
-  int workers = 0;  // CPU workers
-  int gpus = 0;     // CUDA workers
+  PrometheusProcess prometheus;  // where one was asked for
+  int workers = 0;               // CPU workers
+  int gpus = 0;                  // CUDA workers
   int processes() const { return workers + gpus; }
   Endpoint endpoint;
 };
@@ -27,10 +29,11 @@ struct ClusterArgs {
   int workers = 1;               // CPU workers
   int gpus = 0;                  // CUDA workers, one on each of the first GPUs
   int threads = 1;               // of each CPU worker
+  bool prometheus = false;       // and a Prometheus that scrapes them
   bool die_with_parent = false;  // the processes end with this one
 };
 
-// Starts both processes on ephemeral loopback ports and waits until every worker is registered.
+// Starts the processes on ephemeral loopback ports and waits until every worker is registered.
 // When anything fails, what runs is stopped again and the message ends with the newest log lines.
 // Of `survivors` (a cluster with the same workers) only what no longer runs is started, a
 // controller on its old address.
@@ -44,8 +47,8 @@ absl::StatusOr<int> CountGpus(const std::string& directory);
 // The cluster whose processes run out of `directory`; nothing when neither runs.
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);
 
-// Supervisor (which stops its workers) first, then the controller. Says on false that one had to be
-// killed.
+// Prometheus and supervisor (which stops its workers) first, then the controller. Says on false
+// that one had to be killed.
 bool StopCluster(const Cluster& cluster);
 
 // Holds DIR/lock while it lives: one cox at a time starts or stops a cluster there.

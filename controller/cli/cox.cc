@@ -62,6 +62,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
   AddData(app, cox);
   AddTokenize(app, cox);
   AddCompletion(app, cox);
+  AddHealth(app, cox);
   AddVersion(app, cox);
 }
 

@@ -19,6 +19,7 @@ struct Args {
   int64_t workers = -1;  // -1: one, or none beside GPUs
   std::string gpus;      // a number or "all"; empty: none
   int64_t threads = 1;
+  bool prometheus = false;
   bool foreground = false;
   std::string output = "table";
 };
@@ -37,6 +38,7 @@ absl::StatusOr<ClusterArgs> Wanted(const Args& args, const std::string& director
   ClusterArgs wanted;
   wanted.directory = directory;
   wanted.threads = static_cast<int>(args.threads);
+  wanted.prometheus = args.prometheus;
   wanted.die_with_parent = args.foreground;
   if (args.gpus == "all") {
     ASSIGN_OR_RETURN(wanted.gpus, CountGpus(directory));
@@ -56,6 +58,7 @@ void Print(Cox* cox, const Args& args, const Cluster& cluster) {
   if (IsStructured(args.output)) {
     PrintStructured({{"grpc", cluster.endpoint.grpc},
                      {"metrics", cluster.endpoint.metrics},
+                     {"prometheus", cluster.prometheus.address},
                      {"workers", cluster.workers},
                      {"gpus", cluster.gpus},
                      {"controller_pid", cluster.controller.pid},
@@ -67,6 +70,9 @@ void Print(Cox* cox, const Args& args, const Cluster& cluster) {
                << "), metrics http://" << cluster.endpoint.metrics << "/metrics, "
                << WorkersText(cluster) << "\n"
                << "status page http://" << cluster.endpoint.metrics << "/\n";
+    if (!cluster.prometheus.address.empty()) {
+      cox->out() << "prometheus http://" << cluster.prometheus.address << "\n";
+    }
     cox->err() << "state and logs: " << cluster.directory << ". Stop with: cox down\n";
   }
   cox->out() << std::flush;
@@ -91,6 +97,10 @@ int StayInForeground(Cox* cox, const Cluster& cluster) {
   return kInterrupted;
 }
 
+bool AllRun(const Cluster& cluster, const ClusterArgs& wanted) {
+  return BothRun(cluster) && (!wanted.prometheus || IsRunning(cluster.prometheus.process));
+}
+
 int Run(Cox* cox, const Args& args) {
   const std::string directory = StateDir();
   const auto lock = ClusterLock::Take(directory);
@@ -101,7 +111,7 @@ int Run(Cox* cox, const Args& args) {
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const bool same = running->has_value() && (*running)->workers == wanted->workers &&
                     (*running)->gpus == wanted->gpus;
-  if (running->has_value() && (!same || args.foreground || BothRun(**running))) {
+  if (running->has_value() && (!same || args.foreground || AllRun(**running, *wanted))) {
     if (same && !args.foreground) {
       cox->err() << "already up\n";
       Print(cox, args, **running);
@@ -126,6 +136,8 @@ void AddUp(CLI::App* app, Cox* cox) {
                "Number of CPU workers (default: 1, with --gpus none)")
       .Text("--gpus", &args->gpus, "Number of GPUs to run a worker on each, or all")
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each CPU worker")
+      .Flag("--with-prometheus", &args->prometheus,
+            "Also a Prometheus that scrapes them (Debian package prometheus)")
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return Run(cox, *args); });

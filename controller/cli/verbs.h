@@ -27,6 +27,7 @@ void AddDelete(CLI::App* app, Cox* cox);
 void AddDump(CLI::App* app, Cox* cox);
 void AddData(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
+void AddHealth(CLI::App* app, Cox* cox);
 void AddUp(CLI::App* app, Cox* cox);
 void AddDown(CLI::App* app, Cox* cox);
 void AddTrain(CLI::App* app, Cox* cox);

@@ -139,6 +139,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   }
   UpdateProgress(start_state_);
   deps_.metrics->Epoch(job().id(), gang_->epoch);
+  deps_.metrics->CheckpointStep(job().id(), start_state_.step, spec_.save_steps);
+  ObserveOutput();
   formation_ = std::make_unique<GangFormation>(
       deps_, gang_.get(),
       FormArgs{.output_dir = spec_.output_dir,

@@ -83,6 +83,7 @@ class JobDriver {
   void OnEval(const EvalPoint& point, bool is_best);
   void OnSnapshot(int64_t step, int64_t sent_ns);
   void OnSaved(const Manifest& manifest, int64_t sent_ns);
+  void ObserveOutput();  // how much room its file system has left
   void Retain();
   void UpdateProgress(const RunState& run);
   v1::CheckpointInfo InfoOf(const Manifest& manifest, const std::string& directory) const;

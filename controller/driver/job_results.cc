@@ -248,6 +248,8 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
   const double seconds =
       static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
   deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
+  deps_.metrics->CheckpointStep(job().id(), info.step(), spec_.save_steps);
+  ObserveOutput();
   record_.AddEvent("CheckpointCommitted", absl::StrCat("checkpoint of step ", info.step()),
                    {{"step", info.step()},
                     {"directory", info.directory()},
@@ -256,6 +258,17 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
   SayFlush();
   Retain();
   if (run_ != nullptr) run_->SaveFinished();
+}
+
+void JobDriver::ObserveOutput() {
+  auto free_bytes = std::make_shared<absl::StatusOr<int64_t>>(0);
+  Files* files = deps_.files;
+  deps_.loop->Offload([files, output_dir = spec_.output_dir,
+                       free_bytes] { *free_bytes = files->FreeBytes(output_dir); },
+                      lifetime_.Wrap([this, free_bytes] {
+                        if (state::IsTerminal(phase()) || !free_bytes->ok()) return;
+                        deps_.metrics->OutputFree(job().id(), **free_bytes);
+                      }));
 }
 
 // The new checkpoint was read back when it was committed, so older ones may go.

@@ -256,8 +256,10 @@ void JobTable::Observe() {
   }
   std::map<std::string, double> ages;
   for (const scheduler::Worker& worker : deps_.registry->All()) {
+    const bool lost = worker.status.phase == state::WorkerPhase::kLost;
+    if (lost && worker.status.draining) continue;  // it left as it had announced
     ++workers[std::string(state::PhaseName(worker.status.phase))];
-    if (worker.status.phase != state::WorkerPhase::kLost) {
+    if (!lost) {
       ages[worker.target.id] = deps_.registry->BeatAgeSeconds(worker);
     }
   }

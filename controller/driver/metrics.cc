@@ -16,8 +16,8 @@ using prometheus::Histogram;
 const Histogram::BucketBoundaries kRpcBuckets = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 const Histogram::BucketBoundaries kStepBuckets = {0.01, 0.03, 0.1, 0.3, 1,  2,
                                                   4,    8,    15,  30,  60, 300};
-const Histogram::BucketBoundaries kFastBuckets = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2,
-                                                  0.1,  0.3,  1};
+const Histogram::BucketBoundaries kFastBuckets = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3,
+                                                  1e-2, 3e-2, 0.1,  0.3,  1};
 
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -54,6 +54,12 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   last_checkpoint_.family =
       gauge("coxswain_last_checkpoint_timestamp_seconds", "commit of the newest checkpoint");
   checkpoint_bytes_.family = gauge("coxswain_checkpoint_bytes", "size of the newest checkpoint");
+  checkpoint_step_.family =
+      gauge("coxswain_last_checkpoint_step", "finished steps in the newest checkpoint");
+  checkpoint_interval_.family =
+      gauge("coxswain_checkpoint_interval_steps", "steps from one checkpoint to the next");
+  output_free_.family =
+      gauge("coxswain_output_free_bytes", "left on the file system of the job's output directory");
   packing_.family = gauge("coxswain_packing_efficiency_ratio", "filled slots of the first pass");
   goodput_.family = gauge("coxswain_goodput_ratio", "committed step time over time since start");
   credits_.family = gauge("coxswain_dispatch_credits", "commands in flight");
@@ -63,6 +69,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   step_seconds_.family = histogram("coxswain_step_duration_seconds", "commit to commit");
   checkpoint_seconds_.family =
       histogram("coxswain_checkpoint_duration_seconds", "snapshot command to commit");
+  state_free_ =
+      &gauge("coxswain_state_free_bytes", "left on the file system of --state-dir")->Add({});
   jobs_ = gauge("coxswain_jobs", "jobs in the store");
   workers_ = gauge("coxswain_workers", "registered workers");
   heartbeat_age_ = gauge("coxswain_heartbeat_age_seconds", "time since the last heartbeat");
@@ -73,7 +81,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   dispatch_ = &histogram("coxswain_dispatch_latency_seconds",
                          "result of a step to sending the next command to all ranks")
                    ->Add({}, kFastBuckets);
-  commit_ = &histogram("coxswain_store_commit_seconds", "one durable commit")->Add({}, kFastBuckets);
+  commit_ =
+      &histogram("coxswain_store_commit_seconds", "one durable commit")->Add({}, kFastBuckets);
 }
 
 prometheus::Gauge& Metrics::JobGauge(PerJob<prometheus::Gauge>& metric, const std::string& job,
@@ -168,6 +177,17 @@ void Metrics::Checkpoint(const std::string& job, double seconds, int64_t bytes, 
   JobGauge(last_checkpoint_, job).Set(static_cast<double>(unix_ms) / 1000.0);
 }
 
+void Metrics::CheckpointStep(const std::string& job, int64_t step, int64_t interval_steps) {
+  std::lock_guard lock(mu_);
+  JobGauge(checkpoint_step_, job).Set(static_cast<double>(step));
+  JobGauge(checkpoint_interval_, job).Set(static_cast<double>(interval_steps));
+}
+
+void Metrics::OutputFree(const std::string& job, int64_t bytes) {
+  std::lock_guard lock(mu_);
+  JobGauge(output_free_, job).Set(static_cast<double>(bytes));
+}
+
 void Metrics::Packing(const std::string& job, double efficiency) {
   std::lock_guard lock(mu_);
   JobGauge(packing_, job).Set(efficiency);
@@ -193,9 +213,11 @@ void Metrics::DropJob(const std::string& job) {
     for (auto* row : metric.rows[job]) metric.family->Remove(row);
     metric.rows.erase(job);
   };
-  for (auto* metric : {&state_, &loss_, &eval_loss_, &grad_norm_, &learning_rate_, &step_,
-                       &expected_, &progress_, &tokens_per_second_, &mfu_, &eta_, &epoch_, &last_step_,
-                       &last_checkpoint_, &checkpoint_bytes_, &packing_, &goodput_, &credits_}) {
+  for (auto* metric :
+       {&state_, &loss_, &eval_loss_, &grad_norm_, &learning_rate_, &step_, &expected_, &progress_,
+        &tokens_per_second_, &mfu_, &eta_, &epoch_, &last_step_, &last_checkpoint_,
+        &checkpoint_bytes_, &packing_, &goodput_, &credits_, &checkpoint_step_,
+        &checkpoint_interval_, &output_free_}) {
     drop(*metric);
   }
   for (auto* metric : {&tokens_, &nonfinite_, &restarts_}) drop(*metric);
@@ -233,5 +255,7 @@ void Metrics::Rpc(const std::string& method, const std::string& code, double sec
 }
 
 void Metrics::StoreCommit(double seconds) { commit_->Observe(seconds); }
+
+void Metrics::StateFree(int64_t bytes) { state_free_->Set(static_cast<double>(bytes)); }
 
 }  // namespace coxswain::driver

@@ -47,6 +47,10 @@ class Metrics {
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
   void Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms);
+  // Where the newest checkpoint stands (0: none) and how many steps later the next one is due (0:
+  // only at the end).
+  void CheckpointStep(const std::string& job, int64_t step, int64_t interval_steps);
+  void OutputFree(const std::string& job, int64_t bytes);
   void Packing(const std::string& job, double efficiency);
   void Goodput(const std::string& job, double ratio);
   void Dispatch(double seconds_to_send);
@@ -59,6 +63,7 @@ class Metrics {
   void HeartbeatAge(const std::map<std::string, double>& seconds_by_worker);
   void Rpc(const std::string& method, const std::string& code, double seconds);
   void StoreCommit(double seconds);
+  void StateFree(int64_t bytes);
 
  private:
   template <typename T>
@@ -71,15 +76,15 @@ class Metrics {
                               const Labels& more = {});
   prometheus::Counter& JobCounter(PerJob<prometheus::Counter>& metric, const std::string& job,
                                   const Labels& more = {});
-  prometheus::Histogram& JobHistogram(PerJob<prometheus::Histogram>& metric,
-                                      const std::string& job,
+  prometheus::Histogram& JobHistogram(PerJob<prometheus::Histogram>& metric, const std::string& job,
                                       const prometheus::Histogram::BucketBoundaries& buckets);
 
   std::mutex mu_;
   std::shared_ptr<prometheus::Registry> registry_;
   PerJob<prometheus::Gauge> state_, loss_, eval_loss_, grad_norm_, learning_rate_, step_, expected_,
-      progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_, checkpoint_bytes_,
-      packing_, goodput_, credits_;
+      progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_,
+      checkpoint_bytes_, packing_, goodput_, credits_, checkpoint_step_, checkpoint_interval_,
+      output_free_;
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_;
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;
@@ -90,6 +95,7 @@ class Metrics {
   prometheus::Family<prometheus::Histogram>* rpc_;
   prometheus::Counter* submitted_;
   prometheus::Counter* fenced_;
+  prometheus::Gauge* state_free_;
   prometheus::Histogram* dispatch_;
   prometheus::Histogram* commit_;
 };

@@ -38,6 +38,8 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
   metrics.Checkpoint("j", 1, 1, 1);
+  metrics.CheckpointStep("j", 1, 1);
+  metrics.OutputFree("j", 1);
   metrics.Packing("j", 1);
   metrics.Goodput("j", 1);
   metrics.Credits("j", 1);
@@ -58,6 +60,8 @@ TEST(MetricNamesTest, DroppingAJobRemovesItsSeriesAndOnlyThose) {
     metrics.Step(job, {});
     metrics.Restart(job, "train");
     metrics.Checkpoint(job, 1, 1, 1);
+    metrics.CheckpointStep(job, 1, 1);
+    metrics.OutputFree(job, 1);
   }
   metrics.DropJob("a");
   int of_b = 0;

@@ -95,6 +95,8 @@ bool MemoryFiles::Exists(const std::string& path) {
   return files_.contains(path) || directories_.contains(path);
 }
 
+absl::StatusOr<int64_t> MemoryFiles::FreeBytes(const std::string&) { return int64_t{1} << 30; }
+
 absl::Status MemoryFiles::RenameDirectory(const std::string& from, const std::string& to) {
   std::lock_guard lock(mu_);
   RETURN_IF_ERROR(Writable(to));

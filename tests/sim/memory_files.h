@@ -23,6 +23,7 @@ class MemoryFiles : public Files {
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
   bool Exists(const std::string& path) override;
+  absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;  // 1 GiB
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
 

@@ -426,7 +426,7 @@ TEST(CompletionTest, NamesEveryVerb) {
          {"submit",  "validate", "plan",   "get",      "describe",   "logs",    "watch",
           "events",  "cancel",   "pause",  "resume",   "workers",    "inspect", "step",
           "explain", "download", "data",   "tokenize", "completion", "version", "up",
-          "down",    "train",    "delete", "dump"}) {
+          "down",    "train",    "delete", "dump",     "health"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

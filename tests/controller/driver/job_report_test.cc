@@ -69,6 +69,19 @@ TEST_F(JobReportTest, AJobWithNoStepLeftShowsTheNumbersOfTheCheckpoint) {
   EXPECT_EQ(std::count(changes.begin(), changes.end(), "no step was left"), 1);
 }
 
+// What the alerts on checkpoints and disk compare.
+TEST_F(JobReportTest, CheckpointGaugesFollowTheCommits) {
+  Simulation sim({});
+  const std::string id = sim.Submit({.name = "a", .output_dir = "/out/a"});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  EXPECT_EQ(Gauge(sim, "coxswain_last_checkpoint_step", id), 0);
+  const double interval = Gauge(sim, "coxswain_checkpoint_interval_steps", id);
+  EXPECT_GT(interval, 0);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(Gauge(sim, "coxswain_last_checkpoint_step", id), sim.Job(id).progress().step());
+  EXPECT_EQ(Gauge(sim, "coxswain_output_free_bytes", id), double{1 << 30});
+}
+
 TEST_F(JobReportTest, NothingIsPredictedOnceAJobStopsRunning) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});

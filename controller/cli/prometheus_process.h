@@ -1,0 +1,29 @@
+// A Prometheus of this machine that watches one cluster, for `cox up --with-prometheus`.
+#ifndef COXSWAIN_CONTROLLER_CLI_PROMETHEUS_PROCESS_H_
+#define COXSWAIN_CONTROLLER_CLI_PROMETHEUS_PROCESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "controller/cli/processes.h"
+
+namespace coxswain::cli {
+
+struct PrometheusProcess {
+  Process process;
+  std::string address;  // host:port of its API; empty when none was started
+};
+
+// Scrapes the controller at `controller_metrics` (host:port) and the workers that it lists, every
+// two seconds.
+std::string PrometheusConfig(const std::string& controller_metrics);
+
+// Starts the `prometheus` program on a free loopback port and waits until it is ready.
+// Configuration, data and log are in DIRECTORY/prometheus*. NotFound tells how to install it.
+absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
+                                                  const std::string& controller_metrics,
+                                                  bool die_with_parent);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_PROMETHEUS_PROCESS_H_
