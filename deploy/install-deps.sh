@@ -11,7 +11,7 @@ packages=(
   libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev
   libcpp-httplib-dev libctemplate-dev
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
-  binutils patchelf
+  binutils patchelf prometheus openssl
 )
 for argument in "$@"; do
   case $argument in
@@ -40,3 +40,8 @@ echo "install-deps.sh: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -q --no-install-recommends "${missing[@]}"
+
+# Debian starts Prometheus as a service on port 9090; the tests and `cox up` start their own.
+if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
+  "${as_root[@]}" systemctl disable --now prometheus.service
+fi

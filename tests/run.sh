@@ -16,10 +16,11 @@ deploy/install-deps.sh --browser || echo "tests/run.sh: no Chromium here: the te
 deploy/build.sh "$preset"
 [[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle
 
-# The small safetensors package reads back what we write. A virtual environment keeps the system clean.
+# safetensors reads back what we write, kubernetes-validate the manifests. A virtual environment keeps the
+# system clean.
 venv=build/venv
-if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy' 2>/dev/null; then
-  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy
+if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy, kubernetes_validate' 2>/dev/null; then
+  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy 'kubernetes-validate==1.37.0'
 fi
 export COXSWAIN_PYTHON="$PWD/$venv/bin/python"
 
