@@ -10,16 +10,18 @@ import re
 import sys
 
 FAMILIES = [
+    ("fused gated products", r"GatedForward|GatedBackward|FusedGated"),
     ("GEMM", r"nvjet|cutlass|gemm|xmma|splitK"),
     ("attention", r"fmha|flash|sdpa|cudnn|Attention|mha"),
     ("SwiGLU", r"Glu"),
     ("RMSNorm", r"RmsNorm|NormForward|NormBackward|AddPartials"),
     ("RoPE", r"Rope|Rotate"),
-    ("cross-entropy", r"CrossEntropy|Loss"),
+    ("cross-entropy", r"CrossEntropy|Loss|SliceKernel|TwoReads"),
     ("low-rank adapters", r"LowRank"),
     ("optimizer and norm", r"AdamW|Norm|Decide|CountUpdate"),
     ("embedding and rows", r"Gather|Scatter|Embedding|Radix|SumRuns|iota|Iota"),
     ("bias", r"Bias|Columns"),
+    ("RMSNorm", r"ForwardKernel|BackwardKernel"),  # the only ones left without a name of their op
 ]
 UNITS = {"nsecond": 1e-6, "ns": 1e-6, "usecond": 1e-3, "us": 1e-3, "msecond": 1.0, "ms": 1.0}
 
