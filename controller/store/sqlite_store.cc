@@ -6,8 +6,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -16,6 +18,16 @@
 namespace coxswain::store {
 namespace {
 
+// A killed holder keeps its lock for a moment after it has gone from sight.
+bool LockWithin(int fd, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
 // Locks `path` for this process; writes the pid so that a second controller can name the holder.
 absl::StatusOr<int> LockFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -23,14 +35,14 @@ absl::StatusOr<int> LockFile(const std::string& path) {
     return absl::PermissionDeniedError(
         absl::StrCat("lock ", path, ": cannot be opened: ", strerror(errno)));
   }
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  if (!LockWithin(fd, std::chrono::seconds(2))) {
     char holder[32] = {};
     const ssize_t n = pread(fd, holder, sizeof(holder) - 1, 0);
     close(fd);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "state directory ", std::filesystem::path(path).parent_path().string(),
-        " is in use by the controller with pid ", n > 0 ? holder : "unknown",
-        "; stop it or give another --state-dir"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("state directory ", std::filesystem::path(path).parent_path().string(),
+                     " is in use by the controller with pid ", n > 0 ? holder : "unknown",
+                     "; stop it or give another --state-dir"));
   }
   const std::string pid = absl::StrCat(getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
@@ -96,8 +108,8 @@ absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
 
 absl::Status SqliteStore::CheckWritable() {
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
-  absl::Status status =
-      db_->Execute("INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE FROM meta WHERE key='probe'");
+  absl::Status status = db_->Execute(
+      "INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE FROM meta WHERE key='probe'");
   db_->Execute("ROLLBACK").IgnoreError();
   return status;
 }
@@ -134,7 +146,8 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
                         .Run());
   }
   for (const EpochRow& row : batch.epochs) {
-    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?)"));
+    ASSIGN_OR_RETURN(Statement * put,
+                     Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.job)
                         .Int(2, static_cast<int64_t>(row.epoch))
                         .Int(3, static_cast<int64_t>(row.term))
@@ -159,10 +172,8 @@ absl::Status SqliteStore::ApplySteps(const Batch& batch) {
   for (const StepRow& row : batch.steps) {
     ASSIGN_OR_RETURN(Statement * update,
                      Cached("UPDATE steps SET superseded=1 WHERE job=? AND step=? AND epoch<?"));
-    RETURN_IF_ERROR(update->Text(1, row.job)
-                        .Int(2, row.step)
-                        .Int(3, static_cast<int64_t>(row.epoch))
-                        .Run());
+    RETURN_IF_ERROR(
+        update->Text(1, row.job).Int(2, row.step).Int(3, static_cast<int64_t>(row.epoch)).Run());
     ASSIGN_OR_RETURN(Statement * put,
                      Cached("INSERT OR REPLACE INTO steps VALUES(?,?,?,?,?,?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.job)
@@ -205,10 +216,9 @@ absl::Status SqliteStore::ApplyEvents(const Batch& batch) {
 }
 
 absl::Status SqliteStore::DeleteJob(const std::string& id) {
-  for (const char* sql :
-       {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
-        "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
-        "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?"}) {
+  for (const char* sql : {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
+                          "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
+                          "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?"}) {
     ASSIGN_OR_RETURN(auto remove, db_->Prepare(sql));
     RETURN_IF_ERROR(remove->Text(1, id).Run());
   }
@@ -257,14 +267,14 @@ absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT bytes FROM plans WHERE hash=?"));
   query->Blob(1, hash);
   ASSIGN_OR_RETURN(const bool row, query->Step());
-  if (!row) return absl::NotFoundError(absl::StrCat("store ", db_->path(), ": no plan of that hash"));
+  if (!row)
+    return absl::NotFoundError(absl::StrCat("store ", db_->path(), ": no plan of that hash"));
   std::string bytes = query->ColumnText(0);
   query->Reset();
   return bytes;
 }
 
-absl::StatusOr<std::vector<StepRow>> SqliteStore::Steps(const std::string& job,
-                                                        int64_t from_step) {
+absl::StatusOr<std::vector<StepRow>> SqliteStore::Steps(const std::string& job, int64_t from_step) {
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT step, epoch, loss_bits, gnorm_bits, tokens, learning_rate FROM "
                           "steps WHERE job=? AND step>=? AND superseded=0 ORDER BY step"));
@@ -314,8 +324,8 @@ absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& ke
   return std::optional<KeyRow>(std::move(found));
 }
 
-absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job,
-                                                              int64_t after, int64_t limit) {
+absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job, int64_t after,
+                                                              int64_t limit) {
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT id, proto FROM events WHERE job=? AND id>? ORDER BY id LIMIT ?"));
   query->Text(1, job).Int(2, after).Int(3, limit);

@@ -40,8 +40,11 @@ Shell Cox(const std::string& args) {
   return RunShell(std::string(COX_BINARY " ") + args + " 2>&1");
 }
 Json CoxJson(const std::string& args) {
-  const Shell shell = RunShell(std::string(COX_BINARY " ") + args + " -o json 2>/dev/null");
-  EXPECT_EQ(shell.code, 0) << args << shell.out;
+  const std::string errors = TempDir() + "/stderr";
+  const Shell shell = RunShell(std::string(COX_BINARY " ") + args + " -o json 2>" + errors);
+  std::ifstream in(errors);
+  EXPECT_EQ(shell.code, 0) << args << shell.out
+                           << std::string(std::istreambuf_iterator<char>(in), {});
   return Json::parse(shell.out, nullptr, /*allow_exceptions=*/false);
 }
 
