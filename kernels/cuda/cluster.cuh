@@ -1,5 +1,5 @@
-// Blocks of a cluster, and copies and pushes into shared memory that an mbarrier counts: compute
-// capability 9.0. Source: PTX ISA, "mbarrier", "cp.async.bulk", "st.async".
+// Blocks of a cluster, mbarriers, and copies and pushes into shared memory that an mbarrier counts:
+// compute capability 9.0. Source: PTX ISA, "mbarrier", "cp.async.bulk", "st.async".
 #ifndef COXSWAIN_KERNELS_CUDA_CLUSTER_CUH_
 #define COXSWAIN_KERNELS_CUDA_CLUSTER_CUH_
 
@@ -30,9 +30,11 @@ __device__ __forceinline__ void ClusterBarrier() {
 __device__ __forceinline__ unsigned SharedAddress(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
-// For one thread that arrives and any number of bytes.
-__device__ __forceinline__ void InitBarrier(uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(barrier)) : "memory");
+// A phase ends with that many arrivals and all bytes expected.
+__device__ __forceinline__ void InitBarrier(uint64_t* barrier, unsigned arrivals = 1) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)),
+               "r"(arrivals)
+               : "memory");
 }
 // The initialised barriers can be seen by the cluster (once it has met) and by copies.
 __device__ __forceinline__ void PublishBarriers() {
@@ -41,7 +43,22 @@ __device__ __forceinline__ void PublishBarriers() {
       "fence.proxy.async;" ::
           : "memory");
 }
-// The phase ends when `bytes` have come.
+__device__ __forceinline__ void Arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier))
+               : "memory");
+}
+// At the barrier of the same place in the block `rank` of this cluster. Releases to this block only,
+// which is enough where nothing but reads came before.
+__device__ __forceinline__ void ArriveAt(uint64_t* barrier, unsigned rank) {
+  asm volatile(
+      "{ .reg .u32 at;\n"
+      "  mapa.shared::cluster.u32 at, %0, %1;\n"
+      "  mbarrier.arrive.release.cta.shared::cluster.b64 _, [at]; }" ::"r"(
+          SharedAddress(barrier)),
+      "r"(rank)
+      : "memory");
+}
+// Arrives; the phase ends when `bytes` have come.
 __device__ __forceinline__ void ExpectBytes(uint64_t* barrier, unsigned bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
@@ -54,6 +71,17 @@ __device__ __forceinline__ void WaitForPhase(uint64_t* barrier, unsigned parity)
       "{ .reg .pred ended;\n"
       "again:\n"
       "  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n"
+      "  @!ended bra again; }" ::"r"(SharedAddress(barrier)),
+      "r"(parity)
+      : "memory");
+}
+// The same where the phase counts nothing but copies and threads of this block: leaves the L1 cache
+// as it is.
+__device__ __forceinline__ void WaitForOwnPhase(uint64_t* barrier, unsigned parity) {
+  asm volatile(
+      "{ .reg .pred ended;\n"
+      "again:\n"
+      "  mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 ended, [%0], %1;\n"
       "  @!ended bra again; }" ::"r"(SharedAddress(barrier)),
       "r"(parity)
       : "memory");

@@ -1,5 +1,5 @@
 // Tensor-core products of one warp on 8x8 blocks of bfloat16, and the copies that feed them.
-// Source: PTX ISA, "Matrix fragments for mma.m16n8k16", "ldmatrix", "cp.async".
+// Source: PTX ISA, "Matrix fragments for mma.m16n8k16", "ldmatrix", "stmatrix", "cp.async".
 #ifndef COXSWAIN_KERNELS_CUDA_MMA_CUH_
 #define COXSWAIN_KERNELS_CUDA_MMA_CUH_
 
@@ -48,6 +48,15 @@ __device__ __forceinline__ void LoadBlocks2Transposed(uint32_t address, uint32_t
                : "=r"(to[0]), "=r"(to[1])
                : "r"(address)
                : "memory");
+}
+// The inverse of LoadBlocks4: 16 bytes of every row are written.
+__device__ __forceinline__ void StoreBlocks4(uint32_t address, uint32_t v0, uint32_t v1, uint32_t v2,
+                                             uint32_t v3) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(v0), "r"(v1), "r"(v2), "r"(v3)
+               : "memory");
+#endif
 }
 
 // d += a b, a [16, 16], b [16, 8], d [16, 8] in float32. Lane l holds of d the elements (l / 4,

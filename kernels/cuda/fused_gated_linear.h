@@ -1,0 +1,19 @@
+// The bodies of gated_linear.h in one launch, for bfloat16 on compute capability 9.0.
+#ifndef COXSWAIN_KERNELS_CUDA_FUSED_GATED_LINEAR_H_
+#define COXSWAIN_KERNELS_CUDA_FUSED_GATED_LINEAR_H_
+
+#include "kernels/gated_linear.h"
+
+namespace coxswain::kernels::cuda {
+
+// bfloat16, a GPU that runs them, extents that are multiples of 8, addresses aligned to 16 bytes.
+bool FusedGatedLinearRuns(const GatedLinearForwardArgs& args);
+bool FusedGatedLinearRuns(const GatedLinearBackwardArgs& args);
+
+// No workspace. `variant`: 
+void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream, int variant = 0);
+void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream, int variant = 0);
+
+}  // namespace coxswain::kernels::cuda
+
+#endif  // COXSWAIN_KERNELS_CUDA_FUSED_GATED_LINEAR_H_

@@ -1,0 +1,28 @@
+// A matrix of bfloat16 as the copy engine sees it, and the boxes of it that are copied.
+#ifndef COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_
+#define COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace coxswain::kernels::cuda {
+
+// A __grid_constant__ parameter of a kernel.
+using TensorMap = CUtensorMap;
+
+struct Boxes {
+  const void* data = nullptr;    // aligned to 16 bytes
+  int64_t rows = 0, columns = 0;
+  int64_t stride = 0;            // elements between rows, a multiple of 8
+  int box_rows = 0;              // at most 256
+  int box_columns = 0;           // 32 or 64
+};
+// The 16-byte chunks of a box's rows lie in shared memory in an order that changes from row to row,
+// with a period of 8 rows (PTX ISA, "Swizzling modes"): 128-byte rows have chunk c of row r at
+// c ^ (r % 8), 64-byte rows at c ^ (r / 2 % 4). Throws std::invalid_argument or DeviceError.
+TensorMap MakeTensorMap(const Boxes& boxes);
+
+}  // namespace coxswain::kernels::cuda
+
+#endif  // COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_
