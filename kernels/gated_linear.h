@@ -1,8 +1,8 @@
 // The two products of a gated MLP that touch its inner width, with the SwiGLU that follows them.
 //   Forward:  gate_up = x W^T, y = silu(gate) up
 //   Backward: dy = dout V, then dgate = dy up silu'(gate), dup = dy silu(gate)
-// W [2 I, H] has the rows of gate before those of up, V [H, I] is the down projection. gate_up and dy
-// are rounded to the type before the activation reads them: y and the gradient are bit-equal to
+// W [2 I, H] has the rows of gate before those of up, V [H, I] is the down projection. gate_up and
+// dy are rounded to the type before the activation reads them: y and the gradient are bit-equal to
 // swiglu.h on them, whatever runs.
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 #ifndef COXSWAIN_KERNELS_GATED_LINEAR_H_
@@ -22,8 +22,8 @@ struct GatedLinearSpec {
 };
 bool GatedLinearSupports(const GatedLinearSpec& spec);
 
-// CUDA: one launch or a product and an elementwise pass, by the table of gemm.h: while tuning is on,
-// the first launch of each spec and number of rows times both on its own operands (outputs and
+// CUDA: one launch or a product and an elementwise pass, by the table of gemm.h: while tuning is
+// on, the first launch of each spec and number of rows times both on its own operands (outputs and
 // gate_up may be left with any value). The choice does not depend on which outputs are wanted.
 struct GatedLinearForwardArgs {
   GatedLinearSpec spec = {};

@@ -47,14 +47,13 @@ __device__ __forceinline__ void Arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier))
                : "memory");
 }
-// At the barrier of the same place in the block `rank` of this cluster. Releases to this block only,
-// which is enough where nothing but reads came before.
+// At the barrier of the same place in the block `rank` of this cluster. Releases to this block
+// only, which is enough where nothing but reads came before.
 __device__ __forceinline__ void ArriveAt(uint64_t* barrier, unsigned rank) {
   asm volatile(
       "{ .reg .u32 at;\n"
       "  mapa.shared::cluster.u32 at, %0, %1;\n"
-      "  mbarrier.arrive.release.cta.shared::cluster.b64 _, [at]; }" ::"r"(
-          SharedAddress(barrier)),
+      "  mbarrier.arrive.release.cta.shared::cluster.b64 _, [at]; }" ::"r"(SharedAddress(barrier)),
       "r"(rank)
       : "memory");
 }

@@ -3,11 +3,11 @@
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 //
 // product_tiles.cuh with tiles of 128 x 256 of dy. A thread of warpgroup 0 for each of the other
-// two keeps the next 4 chunks (32 columns of 64 rows) of gate and up in shared memory, the rest of a
-// tile in the L2 cache. What follows a tile goes chunk by chunk: a warp replaces its part of gate
+// two keeps the next 4 chunks (32 columns of 64 rows) of gate and up in shared memory, the rest of
+// a tile in the L2 cache. What follows a tile goes chunk by chunk: a warp replaces its part of gate
 // and up by the gradient, by the function of swiglu.cu, and the thread stores the chunk by the copy
-// engine and refills its place. Bytes: 8 per element of dy, 10 with y, besides the operands. Bitwise
-// deterministic: a sum runs over k in order, in one warpgroup.
+// engine and refills its place. Bytes: 8 per element of dy, 10 with y, besides the operands.
+// Bitwise deterministic: a sum runs over k in order, in one warpgroup.
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_tiles.cuh"
@@ -18,8 +18,6 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kStages = 3;
-constexpr int kChunkColumns = 32;
-constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
 constexpr int kChunks = kTileColumns / kChunkColumns;  // of a tile
 constexpr int kSlots = 4;                              // chunks of a warpgroup in shared memory
 constexpr int kOutputSlots = 2;
@@ -35,20 +33,13 @@ struct alignas(1024) BackwardShared {
   unsigned char ys[2][kOutputSlots][kChunkBytes];
   ProductPipeline<kStages> pipeline;
   uint64_t loaded[2][kSlots];
-  uint64_t written[2][kSlots];          // the chunk has become its gradient
-  uint64_t y_stored[2][kOutputSlots];   // its y has been read
+  uint64_t written[2][kSlots];         // the chunk has become its gradient
+  uint64_t y_stored[2][kOutputSlots];  // its y has been read
 };
 // Dynamic shared memory starts at a multiple of 16.
 constexpr int kSharedBytes = sizeof(BackwardShared) + 1024;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-__device__ __forceinline__ uint32_t PackPair(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
-__device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
-__device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
 // Moves the chunks of one of the warpgroups that multiply: one thread.
 class ChunkMover {
@@ -129,23 +120,22 @@ __device__ __forceinline__ void LoadStages(const BackwardMaps& maps, const TileG
                [&](const Tile& tile, int k, unsigned char* stage, uint64_t* barrier) {
                  LoadBox(stage, maps.dout, k * kTileDepth, tile.row * kTileRows, barrier);
                  for (int box = first; box < first + 2; ++box) {
-                   LoadBoxForAll(stage + kFirstBytes + box * kBoxBytes, maps.weight,
+                   LoadBoxForAll(stage + kFirstBytes + box * kSecondBytes / 4, maps.weight,
                                  tile.column * kTileColumns + box * 64, k * kTileDepth, barrier, 3);
                  }
                });
 }
 
 // 16 columns of 16 rows of gate and up, at the addresses of this lane, become their gradient under
-// sums of the same place; y is stored at its address.
-__device__ __forceinline__ void Replace(const float* sums, unsigned gate_at, unsigned up_at,
+// dy; y is stored at its address.
+__device__ __forceinline__ void Replace(const uint32_t* dys, unsigned gate_at, unsigned up_at,
                                         unsigned y_at, bool wants_y) {
   uint32_t gates[4], ups[4], ys[4];
   LoadBlocks4(gate_at, gates);
   LoadBlocks4(up_at, ups);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const uint32_t dy = PackPair(sums[2 * i], sums[2 * i + 1]);
-    float low = Low(dy), high = High(dy);
+    float low = Low(dys[i]), high = High(dys[i]);
     float low_gate = Low(gates[i]), low_up = Low(ups[i]);
     float high_gate = High(gates[i]), high_up = High(ups[i]);
     GluGradient<Silu>(&low, &low_gate, &low_up);
@@ -159,16 +149,11 @@ __device__ __forceinline__ void Replace(const float* sums, unsigned gate_at, uns
   if (wants_y) StoreBlocks4(y_at, ys[0], ys[1], ys[2], ys[3]);
 }
 
-__device__ __forceinline__ void FinishTile(const float (&sums)[128], bool wants_y,
-                                           BackwardShared* shared, int half) {
-  const unsigned lane = threadIdx.x % 32;
-  // Rows 0-7 and 8-15 of the warp, then the same of the next 8 columns.
-  const unsigned row = threadIdx.x % 128 / 32 * 16 + (lane >> 3 & 1) * 8 + (lane & 7);
-  unsigned at[2];  // of 16 columns each
-#pragma unroll
-  for (unsigned p = 0; p < 2; ++p) at[p] = row * 64 + (((2 * p + (lane >> 4)) ^ (row >> 1 & 3)) << 4);
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
+__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
+                                              BackwardShared* shared, int half) {
+  const unsigned at[2] = {ChunkOffset(0), ChunkOffset(1)};
+  Multiplier<true, kStages> multiplier(&shared->pipeline, shared->stages[0], half);
+  multiplier.Run<kChunks>(grid, [&](int c, const uint32_t(&tile)[64]) {
     const int slot = c % kSlots, y_slot = c % kOutputSlots;
     WaitForOwnPhase(&shared->loaded[half][slot], c / kSlots & 1);
     if (wants_y) WaitForOwnPhase(&shared->y_stored[half][y_slot], (c / kOutputSlots & 1) ^ 1);
@@ -177,22 +162,11 @@ __device__ __forceinline__ void FinishTile(const float (&sums)[128], bool wants_
     const unsigned ys = SharedAddress(shared->ys[half][y_slot]);
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
-      Replace(&sums[16 * c + 8 * p], gates + at[p], ups + at[p], ys + at[p], wants_y);
+      Replace(&tile[8 * c + 4 * p], gates + at[p], ups + at[p], ys + at[p], wants_y);
     }
     PublishToCopies();
     __syncwarp();
-    if (lane == 0) Arrive(&shared->written[half][slot]);
-  }
-}
-
-template <int kLag>
-__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
-                                              BackwardShared* shared, int half) {
-  Multiplier<true, kStages, kLag> multiplier(grid, &shared->pipeline, shared->stages[0], half);
-  float sums[128];
-  ForTiles(grid, [&](const Tile&) {
-    multiplier.Run(sums);
-    FinishTile(sums, wants_y, shared, half);
+    if (threadIdx.x % 32 == 0) Arrive(&shared->written[half][slot]);
   });
 }
 
@@ -210,14 +184,13 @@ __device__ __forceinline__ void InitBackward(BackwardShared* shared) {
 
 #endif
 
-template <int kLag>
 __global__ void __launch_bounds__(kProductThreads, 1)
     FusedGatedBackwardKernel(const __grid_constant__ BackwardMaps maps, TileGrid grid,
                              bool wants_y) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
-  auto* shared = reinterpret_cast<BackwardShared*>(
-      dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
+  auto* shared =
+      reinterpret_cast<BackwardShared*>(dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
   if (threadIdx.x == 0) InitBackward(shared);
   ClusterBarrier();
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
@@ -228,34 +201,31 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     if (threadIdx.x == 64) ChunkMover(maps, grid, wants_y, shared, 1);
   } else {
     TakeRegisters<232>();
-    MultiplyTiles<kLag>(grid, wants_y, shared, group - 1);
+    MultiplyTiles(grid, wants_y, shared, group - 1);
   }
   ClusterBarrier();  // the other block still arrives at this one's barriers
+#elif __CUDA_ARCH__ == 900
+#error "the kernels of compute capability 9.0 are compiled for 90a"
 #endif
 }
 
 }  // namespace
 
-void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream, int variant) {
+void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
   const int64_t h = args.spec.hidden, n = args.spec.intermediate;
   auto* gate_up = static_cast<bf16*>(args.gate_up);
   const auto chunks = [&](const void* data, int64_t stride) {
     return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
   };
-  const BackwardMaps maps{.dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kTileDepth}),
-                          .weight = MakeTensorMap({args.weight, h, n, n, kTileDepth, 64}),
-                          .gate = chunks(gate_up, 2 * n),
-                          .up = chunks(gate_up + n, 2 * n),
-                          .y = chunks(args.y, n)};
-  TileGrid grid = MakeTileGrid(args.rows, n, h, kTileColumns);
-  if (variant / 10 > 0) grid.group = variant / 10;
-  const auto launch = [&](auto kernel) {
-    LaunchProduct(kernel, kSharedBytes, grid, Handle(stream), "GatedLinearBackward", maps, grid,
-                  args.wants_y);
-  };
-  if (variant % 10 == 0) launch(FusedGatedBackwardKernel<0>);
-  if (variant % 10 == 1) launch(FusedGatedBackwardKernel<1>);
-  if (variant % 10 == 2) launch(FusedGatedBackwardKernel<2>);
+  const BackwardMaps maps{
+      .dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kTileDepth}),
+      .weight = MakeTensorMap({args.weight, h, n, n, kTileDepth, 64}),
+      .gate = chunks(gate_up, 2 * n),
+      .up = chunks(gate_up + n, 2 * n),
+      .y = chunks(args.y, n)};
+  const TileGrid grid = MakeTileGrid(args.rows, n, h, kTileColumns);
+  LaunchProduct(FusedGatedBackwardKernel, kSharedBytes, grid, Handle(stream), "GatedLinearBackward",
+                maps, grid, args.wants_y);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -6,13 +6,15 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, a GPU that runs them, extents that are multiples of 8, addresses aligned to 16 bytes.
+// bfloat16, compute capability 9.0, H and I multiples of 8, H at least 512, addresses aligned to 16
+// bytes.
 bool FusedGatedLinearRuns(const GatedLinearForwardArgs& args);
 bool FusedGatedLinearRuns(const GatedLinearBackwardArgs& args);
 
-// No workspace. `variant`: 
-void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream, int variant = 0);
-void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream, int variant = 0);
+// No workspace; of the arguments that gated_linear.h names, y of a backward that does not want it
+// is left as it is.
+void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream);
+void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream);
 
 }  // namespace coxswain::kernels::cuda
 

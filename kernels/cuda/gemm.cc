@@ -1,29 +1,20 @@
 // Products on cuBLASLt: algorithm by table, then one library call.
 #include "kernels/gemm.h"
 
-#include <atomic>
-
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/gemm_table.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/tuning.h"
 
 namespace coxswain::kernels {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
 
-std::atomic<bool> tuning{false};
-
-bool IsCapturing(Stream* stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cuda::CheckCuda(cudaStreamIsCapturing(stream->cuda(), &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
-
 cuda::GemmChoice Choose(const GemmArgs& args, Stream* stream) {
   cuda::GemmChoices& choices = cuda::GemmChoices::Instance();
   const cuda::GemmKey key = cuda::MakeGemmKey(args);
-  const bool tune = tuning.load(std::memory_order_relaxed);
+  const bool tune = cuda::MayTune(stream);
   std::optional<cuda::GemmEntry> entry = choices.Find(key);
   if (entry && entry->checked && (entry->settled || !tune)) return entry->choice;
   if (entry && !entry->checked) {
@@ -31,7 +22,7 @@ cuda::GemmChoice Choose(const GemmArgs& args, Stream* stream) {
     if (entry->checked) return choices.Remember(key, *entry);
     entry.reset();
   }
-  if (tune && !IsCapturing(stream)) {
+  if (tune) {
     return choices.Remember(
         key, {.choice = cuda::FastestGemm(args, stream), .settled = true, .checked = true});
   }
@@ -68,7 +59,6 @@ bool GemmSupports(const GemmSpec& spec) {
 }
 
 int64_t GemmWorkspaceBytes() { return kWorkspaceBytes; }
-void SetGemmTuning(bool on) { tuning.store(on, std::memory_order_relaxed); }
 std::string GemmTable() { return cuda::GemmChoices::Instance().ToJson(); }
 bool LoadGemmTable(const std::string& table) { return cuda::GemmChoices::Instance().Load(table); }
 

@@ -8,17 +8,12 @@
 #include <vector>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/tuning.h"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kMaxCandidates = 24;
-// Candidates take turns: under load the clock falls with the power drawn, so that times are only
-// comparable side by side, and what counts is the speed of a hot device.
-constexpr int kRounds = 5;
-constexpr double kRoundMicroseconds = 2500;
-// A candidate further down the heuristic's list must be so much faster.
-constexpr double kWorthwhile = 0.995;
 
 cudaDataType_t DataType(DType dtype) { return dtype == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF; }
 
@@ -139,67 +134,6 @@ std::vector<GemmChoice> HeuristicChoices(const GemmArgs& args, bool bias_first, 
   return choices;
 }
 
-class Stopwatch {
- public:
-  Stopwatch() {
-    for (cudaEvent_t& event : events_) CheckCuda(cudaEventCreate(&event), "cudaEventCreate");
-  }
-  ~Stopwatch() {
-    for (const cudaEvent_t event : events_) {
-      if (event != nullptr) (void)cudaEventDestroy(event);
-    }
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
-  void Start(Stream* stream) { Record(0, stream); }
-  // Polls: a blocking wait would hold a lock of the driver that other streams need.
-  double StopMicroseconds(Stream* stream) {
-    Record(1, stream);
-    while (true) {
-      const cudaError_t result = cudaEventQuery(events_[1]);
-      if (result == cudaSuccess) break;
-      if (result != cudaErrorNotReady) CheckCuda(result, "timing a product");
-    }
-    float milliseconds = 0;
-    CheckCuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
-    return milliseconds * 1e3;
-  }
-
- private:
-  void Record(size_t i, Stream* stream) {
-    CheckCuda(cudaEventRecord(events_[i], stream->cuda()), "cudaEventRecord");
-  }
-  std::array<cudaEvent_t, 2> events_{};
-};
-
-// Mean of `launches` in a row; 0 when the algorithm does not run after all.
-double Microseconds(const GemmArgs& args, const GemmChoice& choice, int launches, Stream* stream) {
-  const GemmArgs product = ProductOf(args, choice);
-  Stopwatch watch;
-  watch.Start(stream);
-  for (int i = 0; i < launches; ++i) {
-    if (LaunchProduct(product, choice, stream) != CUBLAS_STATUS_SUCCESS) return 0;
-  }
-  return watch.StopMicroseconds(stream) / launches;
-}
-
-struct Candidate {
-  GemmChoice choice;
-  int launches = 0;           // of one round
-  std::vector<double> times;  // microseconds, one a round
-};
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-// Launches that fill a round's share of one candidate.
-int LaunchesOfRound(double microseconds) {
-  return std::clamp(static_cast<int>(kRoundMicroseconds / std::max(microseconds, 1.0)), 2, 64);
-}
-
 }  // namespace
 
 bool GemmKey::operator==(const GemmKey& other) const {
@@ -275,27 +209,23 @@ bool GemmRuns(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
 }
 
 GemmChoice FastestGemm(const GemmArgs& args, Stream* stream) {
-  std::vector<Candidate> candidates;
-  for (const GemmChoice& choice : GemmCandidates(args, stream)) {
-    // The first launch loads the kernel.
-    if (Microseconds(args, choice, 1, stream) == 0) continue;
-    const double once = Microseconds(args, choice, 2, stream);
-    candidates.push_back({choice, LaunchesOfRound(once), {}});
+  std::vector<GemmChoice> choices = GemmCandidates(args, stream);
+  std::vector<Alternative> alternatives;
+  for (const GemmChoice& choice : choices) {
+    alternatives.push_back([product = ProductOf(args, choice), choice, stream] {
+      return LaunchProduct(product, choice, stream) == CUBLAS_STATUS_SUCCESS;
+    });
   }
-  if (candidates.empty()) return GemmCandidates(args, stream).front();
-  for (int round = 0; round < kRounds; ++round) {
-    for (Candidate& candidate : candidates) {
-      candidate.times.push_back(Microseconds(args, candidate.choice, candidate.launches, stream));
+  const std::vector<double> times = TimeInTurns(alternatives, stream);
+  const GemmChoice* fastest = nullptr;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    choices[i].microseconds = times[i];
+    if (times[i] == 0) continue;
+    if (fastest == nullptr || times[i] < kWorthwhile * fastest->microseconds) {
+      fastest = &choices[i];
     }
   }
-  for (Candidate& candidate : candidates) candidate.choice.microseconds = Median(candidate.times);
-  const GemmChoice* fastest = &candidates.front().choice;
-  for (const Candidate& candidate : candidates) {
-    if (candidate.choice.microseconds < kWorthwhile * fastest->microseconds) {
-      fastest = &candidate.choice;
-    }
-  }
-  return *fastest;
+  return fastest == nullptr ? choices.front() : *fastest;
 }
 
 cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {

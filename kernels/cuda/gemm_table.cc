@@ -1,6 +1,7 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
-// "microseconds", "tflops" (the last two 0 where not measured)}, ...]}, sorted by key.
+// "microseconds", "tflops" (the last two 0 where not measured)}, ...], "gated": [{the fields of
+// GatedKey and GatedChoice but "settled"}, ...]}, sorted by key. A table without "gated" has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -114,6 +115,36 @@ bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
   return ParseHexadecimal(algo, &choice->algo);
 }
 
+Json Describe(const GatedKey& key, const GatedChoice& choice) {
+  return {{"backward", key.backward},
+          {"rows", key.rows},
+          {"hidden", key.hidden},
+          {"intermediate", key.intermediate},
+          {"fused", choice.fused},
+          {"plain_microseconds", choice.plain_microseconds},
+          {"fused_microseconds", choice.fused_microseconds}};
+}
+
+bool ParseEntry(const Json& from, GatedKey* key, GatedChoice* choice) {
+  choice->settled = true;
+  return from.is_object() && Read(from, "backward", &key->backward) &&
+         Read(from, "rows", &key->rows) && Read(from, "hidden", &key->hidden) &&
+         Read(from, "intermediate", &key->intermediate) && Read(from, "fused", &choice->fused) &&
+         Read(from, "plain_microseconds", &choice->plain_microseconds) &&
+         Read(from, "fused_microseconds", &choice->fused_microseconds);
+}
+
+// The rows of a list of the table; false if one cannot be read.
+template <typename Key, typename Choice>
+bool ParseList(const Json& list, std::vector<std::pair<Key, Choice>>* rows) {
+  if (!list.is_array()) return false;
+  rows->resize(list.size());
+  for (size_t i = 0; i < rows->size(); ++i) {
+    if (!ParseEntry(list[i], &(*rows)[i].first, &(*rows)[i].second)) return false;
+  }
+  return true;
+}
+
 std::string DeviceName() {
   int device = 0;
   CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -146,8 +177,23 @@ GemmChoice GemmChoices::Remember(const GemmKey& key, const GemmEntry& entry) {
   return kept.choice;
 }
 
+std::optional<GatedChoice> GemmChoices::Find(const GatedKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = gated_.find(key);
+  if (found == gated_.end()) return std::nullopt;
+  return found->second;
+}
+
+GatedChoice GemmChoices::Remember(const GatedKey& key, const GatedChoice& choice) {
+  const std::lock_guard lock(mutex_);
+  GatedChoice& kept = gated_[key];
+  if (!kept.settled) kept = choice;
+  return kept;
+}
+
 std::string GemmChoices::ToJson() {
   std::vector<std::pair<std::string, Json>> sorted;
+  Json gated = Json::array();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
@@ -155,12 +201,17 @@ std::string GemmChoices::ToJson() {
       std::string order = described.dump();
       sorted.emplace_back(std::move(order), std::move(described));
     }
+    for (const auto& [key, choice] : gated_) gated.push_back(Describe(key, choice));
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   Json gemms = Json::array();
   for (auto& [order, described] : sorted) gemms.push_back(std::move(described));
-  return Json{{"device", device_}, {"library", library_}, {"gemms", std::move(gemms)}}.dump(1);
+  return Json{{"device", device_},
+              {"library", library_},
+              {"gemms", std::move(gemms)},
+              {"gated", std::move(gated)}}
+      .dump(1);
 }
 
 bool GemmChoices::Load(const std::string& table) {
@@ -172,15 +223,16 @@ bool GemmChoices::Load(const std::string& table) {
     return false;
   }
   const auto gemms = json.find("gemms");
-  if (gemms == json.end() || !gemms->is_array()) return false;
-  std::vector<std::pair<GemmKey, GemmChoice>> parsed(gemms->size());
-  for (size_t i = 0; i < parsed.size(); ++i) {
-    if (!ParseEntry((*gemms)[i], &parsed[i].first, &parsed[i].second)) return false;
-  }
+  const auto gated = json.find("gated");
+  std::vector<std::pair<GemmKey, GemmChoice>> parsed;
+  std::vector<std::pair<GatedKey, GatedChoice>> parsed_gated;
+  if (gemms == json.end() || !ParseList(*gemms, &parsed)) return false;
+  if (gated != json.end() && !ParseList(*gated, &parsed_gated)) return false;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, choice] : parsed) {
     entries_[key] = {.choice = choice, .settled = true, .checked = false};
   }
+  for (const auto& [key, choice] : parsed_gated) gated_[key] = choice;
   return true;
 }
 

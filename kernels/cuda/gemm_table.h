@@ -1,10 +1,13 @@
-// The algorithm of every product launched so far, shared by the threads of the process.
+// The algorithm of every product launched so far and the body of every gated one, shared by the
+// threads of the process.
 #ifndef COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 #define COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +21,26 @@ struct GemmEntry {
   bool checked = false;  // this library runs it; false for a loaded one until its first launch
 };
 
+// A product of gated_linear.h whose two bodies both run. What it leaves out may not decide: all
+// launches of a model's pass must have the same bits.
+struct GatedKey {
+  bool backward = false;
+  int64_t rows = 0, hidden = 0, intermediate = 0;
+
+  bool operator<(const GatedKey& other) const {
+    const auto fields = [](const GatedKey& key) {
+      return std::tie(key.backward, key.rows, key.hidden, key.intermediate);
+    };
+    return fields(*this) < fields(other);
+  }
+};
+
+struct GatedChoice {
+  bool fused = false;
+  double plain_microseconds = 0, fused_microseconds = 0;  // 0: not measured
+  bool settled = false;                                   // tuned or loaded: not tuned again
+};
+
 class GemmChoices {
  public:
   static GemmChoices& Instance();
@@ -25,6 +48,9 @@ class GemmChoices {
   std::optional<GemmEntry> Find(const GemmKey& key);
   // What stands for `key` from now on: `entry`, unless another thread settled it before.
   GemmChoice Remember(const GemmKey& key, const GemmEntry& entry);
+
+  std::optional<GatedChoice> Find(const GatedKey& key);
+  GatedChoice Remember(const GatedKey& key, const GatedChoice& choice);
 
   std::string ToJson();
   bool Load(const std::string& table);
@@ -37,6 +63,7 @@ class GemmChoices {
   std::mutex mutex_;
   // Protected by mutex_.
   std::unordered_map<GemmKey, GemmEntry, GemmKeyHash> entries_;
+  std::map<GatedKey, GatedChoice> gated_;
 };
 
 }  // namespace coxswain::kernels::cuda

@@ -41,7 +41,8 @@ __device__ __forceinline__ float Logistic(float x) {
   return Reciprocal(1.0f + PowerOfTwo(-kLog2E * x));
 }
 
-// (dy, gate, up) become (y, dgate, dup). Every backward kernel calls this, so that their bits agree.
+// (dy, gate, up) become (y, dgate, dup). Every backward kernel calls this, so that their bits
+// agree.
 template <typename Activation>
 __device__ __forceinline__ void GluGradient(float* dy, float* gate, float* up) {
   float value;

@@ -50,8 +50,8 @@ __device__ __forceinline__ void LoadBlocks2Transposed(uint32_t address, uint32_t
                : "memory");
 }
 // The inverse of LoadBlocks4: 16 bytes of every row are written.
-__device__ __forceinline__ void StoreBlocks4(uint32_t address, uint32_t v0, uint32_t v1, uint32_t v2,
-                                             uint32_t v3) {
+__device__ __forceinline__ void StoreBlocks4(uint32_t address, uint32_t v0, uint32_t v1,
+                                             uint32_t v2, uint32_t v3) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(v0), "r"(v1), "r"(v2), "r"(v3)

@@ -1,14 +1,15 @@
 // Tiles of a product in bfloat16 with float32 sums on the tensor cores of compute capability 9.0a,
 // for kernels that use a tile where it is made.
 //
-// A block computes tiles of 128 x 256: warpgroup 1 the upper 64 rows, warpgroup 2 the lower ones, in
-// 128 registers of each thread. One thread of warpgroup 0 brings operands, 64 values of k at a time,
-// into a ring of stages; the rest of that warpgroup is free to move what the kernel does with tiles.
-// Two blocks are a cluster whose tiles lie below each other: each brings its own rows of the first
-// operand and one half of the second operand for both, so that a stage costs 32 KiB of L2 reads.
+// A block computes tiles of 128 x 256: warpgroup 1 the upper 64 rows, warpgroup 2 the lower ones,
+// in 128 registers of each thread. One thread of warpgroup 0 brings operands, 64 values of k at a
+// time, into a ring of stages; the rest of that warpgroup is free to move what the kernel does with
+// tiles. Two blocks are a cluster whose tiles lie below each other: each brings its own rows of the
+// first operand and one half of the second operand for both, so that a stage costs 32 KiB of L2
+// reads.
 //
-// The warpgroups do not wait for each other, they only share the stages. The second starts a tile
-// kLag stages behind the first: while one does what follows a tile, the other one's products go on.
+// A warpgroup keeps a finished tile, rounded, in 64 more registers and works on it in slices, one
+// after each step of the next tile's product is under way: the tensor cores do not wait for it.
 //
 // The grid is as many clusters as run at once. Clusters take the tiles in turns, in an order that
 // sweeps the columns for a group of row tiles, so that operands come from the L2 cache.
@@ -19,6 +20,7 @@
 
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tma.cuh"
+#include "kernels/cuda/vector.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace coxswain::kernels::cuda {
@@ -31,8 +33,9 @@ inline constexpr int kProductThreads = 384;
 inline constexpr unsigned kFirstBytes = kTileRows * kTileDepth * 2;
 inline constexpr unsigned kSecondBytes = kTileColumns * kTileDepth * 2;
 inline constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
-// A box of 64 columns and 64 rows.
-inline constexpr unsigned kBoxBytes = 64 * 64 * 2;
+// What a warpgroup does with a tile goes by chunks of 32 columns of its 64 rows.
+inline constexpr int kChunkColumns = 32;
+inline constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
 
 struct TileGrid {
   int row_tiles = 0;  // of a cluster: 256 rows each
@@ -52,7 +55,8 @@ struct Tile {
 template <typename Use>
 __device__ __forceinline__ void ForTiles(const TileGrid& grid, const Use& use) {
   const int rank = static_cast<int>(ClusterRank());
-  const int count = grid.row_tiles * grid.column_tiles, group_tiles = grid.group * grid.column_tiles;
+  const int count = grid.row_tiles * grid.column_tiles,
+            group_tiles = grid.group * grid.column_tiles;
   for (int i = static_cast<int>(blockIdx.x) / kProductCluster; i < count;
        i += static_cast<int>(gridDim.x) / kProductCluster) {
     const int first = i / group_tiles * grid.group, within = i % group_tiles;
@@ -105,45 +109,78 @@ __device__ __forceinline__ void LoadOperands(const TileGrid& grid,
   });
 }
 
+// Two neighbours of a row: the lower column in the lower half.
+__device__ __forceinline__ uint32_t PackPair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+__device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+// Where a lane finds its row of four 8x8 blocks (mma.cuh) in a chunk: rows 0-7 and 8-15 of the
+// warp, then the same of the next 8 columns; `pair` 0 is the first 16 columns of the chunk.
+__device__ __forceinline__ unsigned ChunkOffset(unsigned pair) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned row = threadIdx.x % 128 / 32 * 16 + (lane >> 3 & 1) * 8 + (lane & 7);
+  return row * 64 + ((2 * pair + (lane >> 4)) ^ (row >> 1 & 3)) * 16;
+}
+
 // One of the two warpgroups that multiply.
-template <bool kAcross, int kStages, int kLag>
+template <bool kAcross, int kStages>
 class Multiplier {
  public:
-  __device__ __forceinline__ Multiplier(const TileGrid& grid, ProductPipeline<kStages>* pipeline,
+  __device__ __forceinline__ Multiplier(ProductPipeline<kStages>* pipeline,
                                         const unsigned char* stages, int half)
       : pipeline_(pipeline),
         a_(RowsAlongK(stages + half * 64 * kTileDepth * 2)),
-        b_(kAcross ? RowsAcrossK(stages + kFirstBytes) : RowsAlongK(stages + kFirstBytes)),
-        k_steps_(grid.k_steps),
-        // The first must not be a whole tile ahead.
-        leads_(kLag > 0 && half == 0 && k_steps_ >= kStages),
-        follows_(kLag > 0 && half == 1 && k_steps_ >= kStages) {}
+        b_(kAcross ? RowsAcrossK(stages + kFirstBytes) : RowsAlongK(stages + kFirstBytes)) {}
 
-  // sums [64, 256] of the next tile.
-  __device__ __forceinline__ void Run(float (&sums)[128]) {
-    constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
-    if (follows_) asm volatile("bar.sync 1, 256;" ::: "memory");
-    for (int k = 0; k < k_steps_; ++k) {
-      WaitForOwnPhase(&pipeline_->full[place_.stage], place_.phase);
-      BeginProducts();
-      const uint64_t offset = place_.stage * uint64_t{kStageBytes >> 4};
+  // At least kSlices steps of k. Calls finish(s, tile), s = 0, ..., kSlices - 1, for every tile
+  // [64, 256] of this warpgroup: tile[2 j + h] holds the pair of rows and columns that Multiply
+  // names for 4 j + 2 h, rounded.
+  template <int kSlices, typename Finish>
+  __device__ __forceinline__ void Run(const TileGrid& grid, const Finish& finish) {
+    float sums[128];
+    uint32_t tile[64];
+    const int clusters = static_cast<int>(gridDim.x) / kProductCluster;
+    int left = (grid.row_tiles * grid.column_tiles + clusters - 1 -
+                static_cast<int>(blockIdx.x) / kProductCluster) /
+               clusters;
+    if (left == 0) return;
+    for (bool held = false; left > 0; --left) {
 #pragma unroll
-      for (int i = 0; i < kTileDepth / 16; ++i) {
-        Multiply<kAcross>(sums, a_ + offset + i * kStepAlongK, b_ + offset + i * kStep,
-                          k > 0 || i > 0);
+      for (int s = 0; s < kSlices; ++s) {
+        Step(sums, s);
+        if (held) finish(s, tile);
       }
-      CommitProducts();
-      WaitForProducts<1>();
-      if (k > 0) Release(previous_);
-      if (leads_ && k == kLag - 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
-      previous_ = place_.stage;
-      place_.Advance();
+      for (int k = kSlices; k < grid.k_steps; ++k) Step(sums, k);
+      held = true;
+      WaitForProducts<0>();
+      Release(previous_);
+#pragma unroll
+      for (int i = 0; i < 64; ++i) tile[i] = PackPair(sums[2 * i], sums[2 * i + 1]);
     }
-    WaitForProducts<0>();
-    Release(previous_);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s) finish(s, tile);
   }
 
  private:
+  __device__ __forceinline__ void Step(float (&sums)[128], int k) {
+    constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
+    WaitForOwnPhase(&pipeline_->full[place_.stage], place_.phase);
+    BeginProducts();
+    const uint64_t offset = place_.stage * uint64_t{kStageBytes >> 4};
+#pragma unroll
+    for (int i = 0; i < kTileDepth / 16; ++i) {
+      Multiply<kAcross>(sums, a_ + offset + i * kStepAlongK, b_ + offset + i * kStep,
+                        k > 0 || i > 0);
+    }
+    CommitProducts();
+    WaitForProducts<1>();
+    if (k > 0) Release(previous_);
+    previous_ = place_.stage;
+    place_.Advance();
+  }
   __device__ __forceinline__ void Release(int stage) {
     const unsigned lane = threadIdx.x % 32;
     if (lane < kProductCluster) ArriveAt(&pipeline_->empty[stage], lane);
@@ -151,8 +188,6 @@ class Multiplier {
 
   ProductPipeline<kStages>* pipeline_;
   uint64_t a_, b_;
-  int k_steps_;
-  bool leads_, follows_;
   RingPlace<kStages> place_;
   int previous_ = 0;
 };
@@ -176,7 +211,8 @@ void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaSt
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {kProductCluster, 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(Multiprocessors() / kProductCluster * kProductCluster));
+  config.gridDim =
+      dim3(static_cast<unsigned>(Multiprocessors() / kProductCluster * kProductCluster));
   config.blockDim = dim3(kProductThreads);
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;

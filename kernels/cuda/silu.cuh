@@ -1,6 +1,6 @@
-// The activation silu(a) = a s of glu.cuh, s = 1 / (1 + e^-a), silu'(a) = s (1 + a (1 - s)). s comes
-// of two special-function instructions; its error (glu.cuh) times a stays below 8 u max(1, |a|), as
-// the part that grows with |a| is multiplied by 1 - s or, below zero, by s.
+// The activation silu(a) = a s of glu.cuh, s = 1 / (1 + e^-a), silu'(a) = s (1 + a (1 - s)). s
+// comes of two special-function instructions; its error (glu.cuh) times a stays below 8 u max(1,
+// |a|), as the part that grows with |a| is multiplied by 1 - s or, below zero, by s.
 #ifndef COXSWAIN_KERNELS_CUDA_SILU_CUH_
 #define COXSWAIN_KERNELS_CUDA_SILU_CUH_
 

@@ -33,11 +33,11 @@ TensorMap MakeTensorMap(const Boxes& boxes) {
                              static_cast<cuuint32_t>(boxes.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   TensorMap map;
-  const CUresult result = Encode()(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(boxes.data), extents, strides,
-      box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      boxes.box_columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result =
+      Encode()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(boxes.data), extents,
+               strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               boxes.box_columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw std::invalid_argument("cuTensorMapEncodeTiled refuses " + std::to_string(boxes.rows) +
                                 " x " + std::to_string(boxes.columns) + ", stride " +

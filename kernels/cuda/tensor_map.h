@@ -12,11 +12,11 @@ namespace coxswain::kernels::cuda {
 using TensorMap = CUtensorMap;
 
 struct Boxes {
-  const void* data = nullptr;    // aligned to 16 bytes
+  const void* data = nullptr;  // aligned to 16 bytes
   int64_t rows = 0, columns = 0;
-  int64_t stride = 0;            // elements between rows, a multiple of 8
-  int box_rows = 0;              // at most 256
-  int box_columns = 0;           // 32 or 64
+  int64_t stride = 0;   // elements between rows, a multiple of 8
+  int box_rows = 0;     // at most 256
+  int box_columns = 0;  // 32 or 64
 };
 // The 16-byte chunks of a box's rows lie in shared memory in an order that changes from row to row,
 // with a period of 8 rows (PTX ISA, "Swizzling modes"): 128-byte rows have chunk c of row r at

@@ -28,8 +28,8 @@ __device__ __forceinline__ void LoadBox(void* to, const TensorMap& map, int colu
       "l"(MapAddress(map)), "r"(column), "r"(row), "r"(SharedAddress(barrier))
       : "memory");
 }
-// To the same place in every block of the cluster whose bit is set in `blocks`, counted there by the
-// barrier of the same place.
+// To the same place in every block of the cluster whose bit is set in `blocks`, counted there by
+// the barrier of the same place.
 __device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, int column, int row,
                                               uint64_t* barrier, uint16_t blocks) {
   asm volatile(
@@ -40,10 +40,10 @@ __device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, in
 }
 // Brings the box into the L2 cache.
 __device__ __forceinline__ void PrefetchBox(const TensorMap& map, int column, int row) {
-  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(
-                   MapAddress(map)),
-               "r"(column), "r"(row)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(MapAddress(map)),
+      "r"(column), "r"(row)
+      : "memory");
 }
 
 // By each thread that wrote shared memory, before the barrier after which the copy engine reads it.

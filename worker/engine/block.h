@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "kernels/gated_linear.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -40,6 +41,7 @@ kernels::RmsNormSpec NormSpec(const Model& model);
 kernels::QkNormSpec QkSpec(const Model& model);
 kernels::RopeSpec RotarySpec(const Model& model);
 kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
+kernels::GatedLinearSpec GatedSpec(const Model& model);
 
 // In place on the q and k heads of `qkv` [T, P].
 kernels::RopeArgs BlockRope(const Pass& pass, void* qkv);

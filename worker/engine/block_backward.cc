@@ -1,3 +1,4 @@
+#include "kernels/gated_linear.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/block.h"
 #include "worker/engine/linear.h"
@@ -26,15 +27,29 @@ void NormBackward(const Pass& pass, const NormBackwardArgs& args) {
   kernels::RmsNormBackward(norm, pass.stream);
 }
 
-void SwigluGradient(const Pass& pass, const LayerBuffers& own, void* y) {
+void SwigluGradient(const Pass& pass, const LayerBuffers& own) {
   kernels::SwigluBackwardArgs swiglu;
   swiglu.spec.dtype = pass.model.dtype;
   swiglu.spec.intermediate = pass.model.config.intermediate_size;
   swiglu.rows = pass.batch.tokens;
   swiglu.dy = pass.buffers.dswiglu;
   swiglu.gate_up = own.gate_up;
-  swiglu.y = y;
   kernels::SwigluBackward(swiglu, pass.stream);
+}
+
+// From dres to the gradient of gate_up in its place; where wanted swiglu comes back in dswiglu.
+void DownInputGradient(const Pass& pass, const Linear& linear, const LayerBuffers& own,
+                       bool wants_swiglu) {
+  kernels::GatedLinearBackwardArgs gated;
+  gated.spec = GatedSpec(pass.model);
+  gated.rows = pass.batch.tokens;
+  gated.dout = pass.buffers.dres;
+  gated.weight = linear.weight.value;
+  gated.gate_up = own.gate_up;
+  gated.y = pass.buffers.dswiglu;
+  gated.wants_y = wants_swiglu;
+  gated.workspace = pass.buffers.scratch;
+  kernels::GatedLinearBackward(gated, pass.stream);
 }
 
 void MlpBackward(const Pass& pass, int64_t layer) {
@@ -42,14 +57,16 @@ void MlpBackward(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
   LinearBackwardArgs down{&block.down,          own.swiglu, own.lora_h,        pass.buffers.dres,
                           pass.buffers.dswiglu, own.down_u, pass.buffers.dnorm};
-  if (SwigluComesBack(pass.model, layer)) {
-    LinearInputGradient(pass, down);
-    SwigluGradient(pass, own, pass.buffers.dswiglu);
+  if (block.down.adapters.members > 0) {
+    LinearBackward(pass, down);
+    SwigluGradient(pass, own);
+  } else if (SwigluComesBack(pass.model, layer)) {
+    DownInputGradient(pass, block.down, own, /*wants_swiglu=*/true);
     down.x = pass.buffers.dswiglu;
     LinearParameterGradients(pass, down);
   } else {
-    LinearBackward(pass, down);
-    SwigluGradient(pass, own, nullptr);
+    LinearParameterGradients(pass, down);
+    DownInputGradient(pass, block.down, own, /*wants_swiglu=*/false);
   }
   LinearBackward(pass, {&block.gate_up, own.ln2, own.lora_h, own.gate_up, pass.buffers.dnorm,
                         own.gate_up_u, own.gate_up});

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/gated_linear.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/block.h"
 #include "worker/engine/linear.h"
@@ -82,12 +83,6 @@ void Attention(const Pass& pass, int64_t layer) {
   LinearForward(pass, {&block.o, own.att, own.lora_h, pass.buffers.branch, own.o_u});
 }
 
-void GatedUp(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(
-      pass, {&pass.model.blocks[layer].gate_up, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
-}
-
 void Swiglu(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
   kernels::SwigluForwardArgs swiglu;
@@ -97,6 +92,26 @@ void Swiglu(const Pass& pass, int64_t layer) {
   swiglu.gate_up = own.gate_up;
   swiglu.y = own.swiglu;
   kernels::SwigluForward(swiglu, pass.stream);
+}
+
+// gate_up, and where wanted swiglu.
+void GatedUp(const Pass& pass, int64_t layer, bool wants_swiglu) {
+  const Linear& linear = pass.model.blocks[layer].gate_up;
+  const LayerBuffers& own = pass.buffers.layers[layer];
+  if (linear.adapters.members > 0 || linear.bias.value != nullptr) {
+    LinearForward(pass, {&linear, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
+    if (wants_swiglu) Swiglu(pass, layer);
+    return;
+  }
+  kernels::GatedLinearForwardArgs gated;
+  gated.spec = GatedSpec(pass.model);
+  gated.rows = pass.batch.tokens;
+  gated.x = own.ln2;
+  gated.weight = linear.weight.value;
+  gated.gate_up = own.gate_up;
+  gated.y = wants_swiglu ? own.swiglu : nullptr;
+  gated.workspace = pass.buffers.scratch;
+  kernels::GatedLinearForward(gated, pass.stream);
 }
 
 void Down(const Pass& pass, int64_t layer) {
@@ -111,8 +126,7 @@ void Inside(const Pass& pass, int64_t layer) {
   Attention(pass, layer);
   AddNorm(pass, {pass.buffers.branch, own.residual_in, &pass.model.blocks[layer].post_norm,
                  own.residual_mid, own.ln2, own.rstd2});
-  GatedUp(pass, layer);
-  Swiglu(pass, layer);
+  GatedUp(pass, layer, /*wants_swiglu=*/true);
 }
 
 // Adds the branch of the block before to the stream.
@@ -163,8 +177,12 @@ void BlockRecompute(const Pass& pass, int64_t layer) {
   Norm(pass, InputNorm(pass, layer));
   const LayerBuffers& own = pass.buffers.layers[layer];
   Norm(pass, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
-  if (model.recompute == Recompute::kFfn) GatedUp(pass, layer);
-  if (!SwigluComesBack(model, layer)) Swiglu(pass, layer);
+  const bool wants_swiglu = !SwigluComesBack(model, layer);
+  if (model.recompute == Recompute::kFfn) {
+    GatedUp(pass, layer, wants_swiglu);
+  } else if (wants_swiglu) {
+    Swiglu(pass, layer);
+  }
 }
 
 bool SwigluComesBack(const Model& model, int64_t layer) {

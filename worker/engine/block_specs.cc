@@ -24,6 +24,12 @@ kernels::QkNormSpec QkSpec(const Model& model) {
   return spec;
 }
 
+kernels::GatedLinearSpec GatedSpec(const Model& model) {
+  const model::ModelConfig& config = model.config;
+  return {
+      .dtype = model.dtype, .hidden = config.hidden_size, .intermediate = config.intermediate_size};
+}
+
 kernels::RopeSpec RotarySpec(const Model& model) {
   const model::ModelConfig& config = model.config;
   kernels::RopeSpec spec;

@@ -127,6 +127,13 @@ void ScaleBackward(const Pass& pass, const LinearBackwardArgs& args) {
   kernels::DoraBackward(dora, pass.stream);
 }
 
+void InputGradient(const Pass& pass, const LinearBackwardArgs& args) {
+  if (args.dx == nullptr) return;
+  // What the adapters left in dx is added to.
+  const bool adapted = args.linear->adapters.members > 0;
+  DenseInputGradient(pass, DenseOf(pass, *args.linear), {args.dy, args.dx, adapted});
+}
+
 }  // namespace
 
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train) {
@@ -163,13 +170,6 @@ void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args) 
   if (linear.bias.gradient != nullptr) BiasGradient(pass, args);
 }
 
-void LinearInputGradient(const Pass& pass, const LinearBackwardArgs& args) {
-  if (args.dx == nullptr) return;
-  // What the adapters left in dx is added to.
-  const bool adapted = args.linear->adapters.members > 0;
-  DenseInputGradient(pass, DenseOf(pass, *args.linear), {args.dy, args.dx, adapted});
-}
-
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
   LinearParameterGradients(pass, args);
   LinearBackwardArgs unscaled = args;
@@ -178,7 +178,7 @@ void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
     unscaled.dy = args.du;
   }
   if (args.linear->adapters.members > 0) AdaptersBackward(pass, unscaled);
-  LinearInputGradient(pass, unscaled);
+  InputGradient(pass, unscaled);
 }
 
 }  // namespace coxswain::engine

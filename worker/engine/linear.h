@@ -28,8 +28,7 @@ struct LinearBackwardArgs {
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);
-// Its two halves, of a linear without adapters: only the second reads x.
-void LinearInputGradient(const Pass& pass, const LinearBackwardArgs& args);
+// Its part that reads x, of a linear without adapters.
 void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args);
 
 // The adapters of `linear` as the kernel sees them, without dropout when not training.

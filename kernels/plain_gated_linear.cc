@@ -1,0 +1,65 @@
+#include "kernels/plain_gated_linear.h"
+
+#include "kernels/gemm.h"
+#include "kernels/swiglu.h"
+
+namespace coxswain::kernels {
+namespace {
+
+GemmSpec ProductSpec(const GatedLinearSpec& spec, bool transpose_b) {
+  return {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = transpose_b};
+}
+SwigluSpec ActivationSpec(const GatedLinearSpec& spec) {
+  return {.dtype = spec.dtype, .intermediate = spec.intermediate};
+}
+
+}  // namespace
+
+bool PlainGatedLinearSupports(const GatedLinearSpec& spec) {
+  return spec.hidden > 0 && GemmSupports(ProductSpec(spec, true)) &&
+         SwigluSupports(ActivationSpec(spec));
+}
+
+void PlainGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream) {
+  const int64_t hidden = args.spec.hidden, columns = 2 * args.spec.intermediate;
+  Gemm({.spec = ProductSpec(args.spec, true),
+        .m = args.rows,
+        .n = columns,
+        .k = hidden,
+        .a = args.x,
+        .lda = hidden,
+        .b = args.weight,
+        .ldb = hidden,
+        .c = args.gate_up,
+        .ldc = columns,
+        .workspace = args.workspace},
+       stream);
+  if (args.y == nullptr) return;
+  SwigluForward(
+      {.spec = ActivationSpec(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
+      stream);
+}
+
+void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
+  const int64_t hidden = args.spec.hidden, columns = args.spec.intermediate;
+  Gemm({.spec = ProductSpec(args.spec, false),
+        .m = args.rows,
+        .n = columns,
+        .k = hidden,
+        .a = args.dout,
+        .lda = hidden,
+        .b = args.weight,
+        .ldb = columns,
+        .c = args.y,
+        .ldc = columns,
+        .workspace = args.workspace},
+       stream);
+  SwigluBackward({.spec = ActivationSpec(args.spec),
+                  .rows = args.rows,
+                  .dy = args.y,
+                  .gate_up = args.gate_up,
+                  .y = args.wants_y ? args.y : nullptr},
+                 stream);
+}
+
+}  // namespace coxswain::kernels
