@@ -2,12 +2,13 @@
 // wanted y = silu(gate) up. One launch; dy, rounded, stays in registers.
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 //
-// product_tiles.cuh with tiles of 128 x 256 of dy. A thread of warpgroup 0 for each of the other
-// two keeps the next 4 chunks (32 columns of 64 rows) of gate and up in shared memory, the rest of
-// a tile in the L2 cache. What follows a tile goes chunk by chunk: a warp replaces its part of gate
-// and up by the gradient, by the function of swiglu.cu, and the thread stores the chunk by the copy
-// engine and refills its place. Bytes: 8 per element of dy, 10 with y, besides the operands.
-// Bitwise deterministic: a sum runs over k in order, in one warpgroup.
+// product_tiles.cuh with tiles of 128 x 256 of dy, in stages of 32 values of k: short ones hide the
+// latency of the L2 cache, which gate and up keep busy, with less shared memory. A thread of
+// warpgroup 0 for each of the other two keeps the next 2 chunks (64 columns of 64 rows) of gate and
+// up in shared memory. A warp replaces its part of them by the gradient, 16 columns a slice, by the
+// function of swiglu.cu; the thread stores the chunk by the copy engine and refills its place.
+// Bytes: 8 per element of dy, 10 with y, besides the operands. Bitwise deterministic: a sum runs
+// over k in order, in one warpgroup.
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_tiles.cuh"
@@ -17,24 +18,27 @@
 namespace coxswain::kernels::cuda {
 namespace {
 
-constexpr int kStages = 3;
-constexpr int kChunks = kTileColumns / kChunkColumns;  // of a tile
-constexpr int kSlots = 4;                              // chunks of a warpgroup in shared memory
-constexpr int kOutputSlots = 2;
+constexpr int kStages = 6;
+constexpr int kDepth = 32;
+// What follows a tile goes by chunks of a warpgroup's rows.
+constexpr int kChunkColumns = 64;
+constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
+[[maybe_unused]] constexpr int kChunks = kTileColumns / kChunkColumns;  // of a tile
+constexpr int kSlots = 2;  // chunks of a warpgroup in shared memory
 
 struct BackwardMaps {
   TensorMap dout, weight, gate, up, y;
 };
 
 struct alignas(1024) BackwardShared {
-  unsigned char stages[kStages][kStageBytes];
+  Operands<kStages, kDepth> operands;
   unsigned char gates[2][kSlots][kChunkBytes];
   unsigned char ups[2][kSlots][kChunkBytes];
-  unsigned char ys[2][kOutputSlots][kChunkBytes];
-  ProductPipeline<kStages> pipeline;
+  unsigned char ys[2][kChunkBytes];
+  OperandBarriers<kStages> barriers;
   uint64_t loaded[2][kSlots];
-  uint64_t written[2][kSlots];         // the chunk has become its gradient
-  uint64_t y_stored[2][kOutputSlots];  // its y has been read
+  uint64_t written[2][kSlots];  // the chunk has become its gradient
+  uint64_t y_stored[2];         // its y has been read
 };
 // Dynamic shared memory starts at a multiple of 16.
 constexpr int kSharedBytes = sizeof(BackwardShared) + 1024;
@@ -76,19 +80,6 @@ class ChunkMover {
     ExpectBytes(barrier, 2 * kChunkBytes);
     LoadBox(shared_->gates[half_][slot], maps_.gate, Column(tile, chunk), Row(tile), barrier);
     LoadBox(shared_->ups[half_][slot], maps_.up, Column(tile, chunk), Row(tile), barrier);
-    if (chunk < kChunks - kSlots) {
-      PrefetchBox(maps_.gate, Column(tile, chunk + kSlots), Row(tile));
-      PrefetchBox(maps_.up, Column(tile, chunk + kSlots), Row(tile));
-    }
-  }
-  // Chunk `chunk` has been read: its place takes the one kSlots further on.
-  __device__ __forceinline__ void Refill(const Tile& tile, const Tile* next, int chunk) {
-    if (wants_y_) Arrive(&shared_->y_stored[half_][chunk % kOutputSlots]);
-    if (chunk + kSlots < kChunks) {
-      Load(tile, chunk + kSlots);
-    } else if (next != nullptr) {
-      Load(*next, chunk + kSlots - kChunks);
-    }
   }
   __device__ __forceinline__ void Pass(const Tile& tile, const Tile* next) {
     for (int c = 0; c < kChunks; ++c) {
@@ -96,15 +87,16 @@ class ChunkMover {
       WaitForOwnPhase(&shared_->written[half_][slot], c / kSlots & 1);
       StoreBox(maps_.gate, Column(tile, c), Row(tile), shared_->gates[half_][slot]);
       StoreBox(maps_.up, Column(tile, c), Row(tile), shared_->ups[half_][slot]);
-      if (wants_y_) {
-        StoreBox(maps_.y, Column(tile, c), Row(tile), shared_->ys[half_][c % kOutputSlots]);
-      }
+      if (wants_y_) StoreBox(maps_.y, Column(tile, c), Row(tile), shared_->ys[half_]);
       CloseGroup();
-      WaitUntilRead<1>();
-      if (c > 0) Refill(tile, next, c - 1);
+      WaitUntilRead<0>();
+      if (wants_y_) Arrive(&shared_->y_stored[half_]);
+      if (c + kSlots < kChunks) {
+        Load(tile, c + kSlots);
+      } else if (next != nullptr) {
+        Load(*next, c + kSlots - kChunks);
+      }
     }
-    WaitUntilRead<0>();
-    Refill(tile, next, kChunks - 1);
   }
 
   const BackwardMaps& maps_;
@@ -115,69 +107,90 @@ class ChunkMover {
 
 __device__ __forceinline__ void LoadStages(const BackwardMaps& maps, const TileGrid& grid,
                                            BackwardShared* shared) {
-  const int first = static_cast<int>(ClusterRank()) * 2;  // of its two boxes of 64 columns
-  LoadOperands(grid, &shared->pipeline, shared->stages[0],
-               [&](const Tile& tile, int k, unsigned char* stage, uint64_t* barrier) {
-                 LoadBox(stage, maps.dout, k * kTileDepth, tile.row * kTileRows, barrier);
-                 for (int box = first; box < first + 2; ++box) {
-                   LoadBoxForAll(stage + kFirstBytes + box * kSecondBytes / 4, maps.weight,
-                                 tile.column * kTileColumns + box * 64, k * kTileDepth, barrier, 3);
+  constexpr int kBoxColumns = 64, kBoxes = kTileColumns / kBoxColumns / kProductCluster;
+  const int first = static_cast<int>(ClusterRank()) * kBoxes;
+  LoadOperands(grid, &shared->operands, &shared->barriers,
+               [&](const Tile& tile, int k, void* dout, unsigned char* weights, uint64_t* barrier) {
+                 LoadBox(dout, maps.dout, k, tile.row * kTileRows, barrier);
+                 for (int box = first; box < first + kBoxes; ++box) {
+                   LoadBoxForAll(weights + box * kBoxColumns * kDepth * 2, maps.weight,
+                                 tile.column * kTileColumns + box * kBoxColumns, k, barrier, 3);
                  }
                });
 }
 
-// 16 columns of 16 rows of gate and up, at the addresses of this lane, become their gradient under
-// dy; y is stored at its address.
-__device__ __forceinline__ void Replace(const uint32_t* dys, unsigned gate_at, unsigned up_at,
-                                        unsigned y_at, bool wants_y) {
-  uint32_t gates[4], ups[4], ys[4];
-  LoadBlocks4(gate_at, gates);
-  LoadBlocks4(up_at, ups);
+// What a warpgroup does with a tile of dy: 16 columns a slice.
+class Backward {
+ public:
+  __device__ __forceinline__ Backward(BackwardShared* shared, int half, bool wants_y)
+      : shared_(shared), half_(half), wants_y_(wants_y) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float low = Low(dys[i]), high = High(dys[i]);
-    float low_gate = Low(gates[i]), low_up = Low(ups[i]);
-    float high_gate = High(gates[i]), high_up = High(ups[i]);
+    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = BlocksOffset<kChunkColumns>(pair);
+  }
+  __device__ __forceinline__ void Fetch(int s) {
+    const int c = s / kPairs, slot = c % kSlots;
+    if (s % kPairs == 0) WaitForOwnPhase(&shared_->loaded[half_][slot], c / kSlots & 1);
+    LoadBlocks4(SharedAddress(shared_->gates[half_][slot]) + at_[s % kPairs], gates_);
+    LoadBlocks4(SharedAddress(shared_->ups[half_][slot]) + at_[s % kPairs], ups_);
+  }
+  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
+    const int c = s / kPairs, slot = c % kSlots;
+    const unsigned at = at_[s % kPairs];
+    uint32_t ys[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) Replace(tile[4 * s + i], &gates_[i], &ups_[i], &ys[i]);
+    const unsigned gate_at = SharedAddress(shared_->gates[half_][slot]) + at;
+    const unsigned up_at = SharedAddress(shared_->ups[half_][slot]) + at;
+    StoreBlocks4(gate_at, gates_[0], gates_[1], gates_[2], gates_[3]);
+    StoreBlocks4(up_at, ups_[0], ups_[1], ups_[2], ups_[3]);
+    if (wants_y_) {
+      if (s % kPairs == 0) WaitForOwnPhase(&shared_->y_stored[half_], (c & 1) ^ 1);
+      StoreBlocks4(SharedAddress(shared_->ys[half_]) + at, ys[0], ys[1], ys[2], ys[3]);
+    }
+    if (s % kPairs == kPairs - 1) Publish(slot);
+  }
+
+ private:
+  static constexpr int kPairs = kChunkColumns / 16;
+
+  static __device__ __forceinline__ void Replace(uint32_t dy, uint32_t* gate, uint32_t* up,
+                                                 uint32_t* y) {
+    float low = Low(dy), high = High(dy);
+    float low_gate = Low(*gate), low_up = Low(*up), high_gate = High(*gate), high_up = High(*up);
     GluGradient<Silu>(&low, &low_gate, &low_up);
     GluGradient<Silu>(&high, &high_gate, &high_up);
-    gates[i] = PackPair(low_gate, high_gate);
-    ups[i] = PackPair(low_up, high_up);
-    ys[i] = PackPair(low, high);
+    *gate = PackPair(low_gate, high_gate);
+    *up = PackPair(low_up, high_up);
+    *y = PackPair(low, high);
   }
-  StoreBlocks4(gate_at, gates[0], gates[1], gates[2], gates[3]);
-  StoreBlocks4(up_at, ups[0], ups[1], ups[2], ups[3]);
-  if (wants_y) StoreBlocks4(y_at, ys[0], ys[1], ys[2], ys[3]);
-}
+  __device__ __forceinline__ void Publish(int slot) {
+    PublishToCopies();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) Arrive(&shared_->written[half_][slot]);
+  }
+
+  BackwardShared* shared_;
+  int half_;
+  bool wants_y_;
+  unsigned at_[kPairs];
+  uint32_t gates_[4], ups_[4];
+};
 
 __device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
                                               BackwardShared* shared, int half) {
-  const unsigned at[2] = {ChunkOffset(0), ChunkOffset(1)};
-  Multiplier<true, kStages> multiplier(&shared->pipeline, shared->stages[0], half);
-  multiplier.Run<kChunks>(grid, [&](int c, const uint32_t(&tile)[64]) {
-    const int slot = c % kSlots, y_slot = c % kOutputSlots;
-    WaitForOwnPhase(&shared->loaded[half][slot], c / kSlots & 1);
-    if (wants_y) WaitForOwnPhase(&shared->y_stored[half][y_slot], (c / kOutputSlots & 1) ^ 1);
-    const unsigned gates = SharedAddress(shared->gates[half][slot]);
-    const unsigned ups = SharedAddress(shared->ups[half][slot]);
-    const unsigned ys = SharedAddress(shared->ys[half][y_slot]);
-#pragma unroll
-    for (int p = 0; p < 2; ++p) {
-      Replace(&tile[8 * c + 4 * p], gates + at[p], ups + at[p], ys + at[p], wants_y);
-    }
-    PublishToCopies();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) Arrive(&shared->written[half][slot]);
-  });
+  Multiplier<true, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
+  Backward work(shared, half, wants_y);
+  multiplier.Run<kTileColumns / 16>(grid, &work);
 }
 
 __device__ __forceinline__ void InitBackward(BackwardShared* shared) {
-  shared->pipeline.Init();
+  InitOperandBarriers(&shared->barriers);
   for (int half = 0; half < 2; ++half) {
     for (int slot = 0; slot < kSlots; ++slot) {
       InitBarrier(&shared->loaded[half][slot]);
       InitBarrier(&shared->written[half][slot], 4);
     }
-    for (int slot = 0; slot < kOutputSlots; ++slot) InitBarrier(&shared->y_stored[half][slot]);
+    InitBarrier(&shared->y_stored[half]);
   }
   PublishBarriers();
 }
@@ -217,13 +230,12 @@ void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* strea
   const auto chunks = [&](const void* data, int64_t stride) {
     return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
   };
-  const BackwardMaps maps{
-      .dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kTileDepth}),
-      .weight = MakeTensorMap({args.weight, h, n, n, kTileDepth, 64}),
-      .gate = chunks(gate_up, 2 * n),
-      .up = chunks(gate_up + n, 2 * n),
-      .y = chunks(args.y, n)};
-  const TileGrid grid = MakeTileGrid(args.rows, n, h, kTileColumns);
+  const BackwardMaps maps{.dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kDepth}),
+                          .weight = MakeTensorMap({args.weight, h, n, n, kDepth, 64}),
+                          .gate = chunks(gate_up, 2 * n),
+                          .up = chunks(gate_up + n, 2 * n),
+                          .y = chunks(args.y, n)};
+  const TileGrid grid = MakeTileGrid(args.rows, n, kTileColumns, h, kDepth);
   LaunchProduct(FusedGatedBackwardKernel, kSharedBytes, grid, Handle(stream), "GatedLinearBackward",
                 maps, grid, args.wants_y);
 }

@@ -17,17 +17,21 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kStages = 4;
+constexpr int kDepth = 64;
 constexpr int kGatedColumns = 128;  // of gate, and of up
-constexpr int kChunks = kGatedColumns / kChunkColumns;
+// What follows a tile goes by chunks of a warpgroup's rows.
+constexpr int kChunkColumns = 32;
+constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
+[[maybe_unused]] constexpr int kChunks = kGatedColumns / kChunkColumns;
 
 struct ForwardMaps {
   TensorMap x, gate_weight, up_weight, gate, up, y;
 };
 
 struct alignas(1024) ForwardShared {
-  unsigned char stages[kStages][kStageBytes];
+  Operands<kStages, kDepth> operands;
   unsigned char chunks[2][3][kChunkBytes];  // gate, up and y of each warpgroup
-  ProductPipeline<kStages> pipeline;
+  OperandBarriers<kStages> barriers;
   uint64_t written[2];  // a chunk is complete
   uint64_t stored[2];   // and has been read
 };
@@ -61,49 +65,65 @@ __device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGr
                                            ForwardShared* shared) {
   const bool first = ClusterRank() == 0;
   const TensorMap& weight = first ? maps.gate_weight : maps.up_weight;
-  const unsigned offset = kFirstBytes + (first ? 0 : kSecondBytes / 2);
-  LoadOperands(grid, &shared->pipeline, shared->stages[0],
-               [&](const Tile& tile, int k, unsigned char* stage, uint64_t* barrier) {
-                 LoadBox(stage, maps.x, k * kTileDepth, tile.row * kTileRows, barrier);
-                 LoadBoxForAll(stage + offset, weight, k * kTileDepth, tile.column * kGatedColumns,
-                               barrier, 3);
+  const unsigned offset = first ? 0 : shared->operands.kSecondBytes / 2;
+  LoadOperands(grid, &shared->operands, &shared->barriers,
+               [&](const Tile& tile, int k, void* x, unsigned char* weights, uint64_t* barrier) {
+                 LoadBox(x, maps.x, k, tile.row * kTileRows, barrier);
+                 LoadBoxForAll(weights + offset, weight, k, tile.column * kGatedColumns, barrier,
+                               3);
                });
 }
 
-// 16 columns of 16 rows.
-__device__ __forceinline__ void Put(const uint32_t* gates, const uint32_t* ups, unsigned at,
-                                    bool wants_y) {
-  StoreBlocks4(at, gates[0], gates[1], gates[2], gates[3]);
-  StoreBlocks4(at + kChunkBytes, ups[0], ups[1], ups[2], ups[3]);
-  if (!wants_y) return;
-  uint32_t ys[4];
+// What a warpgroup does with a tile: 16 columns of gate, up and y a slice.
+class Forward {
+ public:
+  __device__ __forceinline__ Forward(ForwardShared* shared, int half, bool wants_y)
+      : shared_(shared), half_(half), wants_y_(wants_y) {
+    const unsigned chunk = SharedAddress(shared->chunks[half][0]);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    ys[i] = PackPair(Low(ups[i]) * Silu::Value(Low(gates[i])),
-                     High(ups[i]) * Silu::Value(High(gates[i])));
+    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = chunk + BlocksOffset<kChunkColumns>(pair);
   }
-  StoreBlocks4(at + 2 * kChunkBytes, ys[0], ys[1], ys[2], ys[3]);
-}
+  __device__ __forceinline__ void Fetch(int) {}
+  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
+    if (s % kPairs == 0) WaitForOwnPhase(&shared_->stored[half_], (s / kPairs & 1) ^ 1);
+    Put(&tile[4 * s], &tile[32 + 4 * s], at_[s % kPairs]);
+    if (s % kPairs != kPairs - 1) return;
+    PublishToCopies();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) Arrive(&shared_->written[half_]);
+  }
+
+ private:
+  static constexpr int kPairs = kChunkColumns / 16;
+
+  __device__ __forceinline__ void Put(const uint32_t* gates, const uint32_t* ups, unsigned at) {
+    StoreBlocks4(at, gates[0], gates[1], gates[2], gates[3]);
+    StoreBlocks4(at + kChunkBytes, ups[0], ups[1], ups[2], ups[3]);
+    if (!wants_y_) return;
+    uint32_t ys[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      ys[i] = PackPair(Low(ups[i]) * Silu::Value(Low(gates[i])),
+                       High(ups[i]) * Silu::Value(High(gates[i])));
+    }
+    StoreBlocks4(at + 2 * kChunkBytes, ys[0], ys[1], ys[2], ys[3]);
+  }
+
+  ForwardShared* shared_;
+  int half_;
+  bool wants_y_;
+  unsigned at_[kPairs];
+};
 
 __device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
                                               ForwardShared* shared, int half) {
-  const unsigned chunk = SharedAddress(shared->chunks[half][0]);
-  const unsigned at[2] = {chunk + ChunkOffset(0), chunk + ChunkOffset(1)};
-  Multiplier<false, kStages> multiplier(&shared->pipeline, shared->stages[0], half);
-  multiplier.Run<kChunks>(grid, [&](int c, const uint32_t(&tile)[64]) {
-    WaitForOwnPhase(&shared->stored[half], c & 1 ^ 1);
-#pragma unroll
-    for (int p = 0; p < 2; ++p) {
-      Put(&tile[8 * c + 4 * p], &tile[32 + 8 * c + 4 * p], at[p], wants_y);
-    }
-    PublishToCopies();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) Arrive(&shared->written[half]);
-  });
+  Multiplier<false, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
+  Forward work(shared, half, wants_y);
+  multiplier.Run<kGatedColumns / 16>(grid, &work);
 }
 
 __device__ __forceinline__ void InitForward(ForwardShared* shared) {
-  shared->pipeline.Init();
+  InitOperandBarriers(&shared->barriers);
   for (int half = 0; half < 2; ++half) {
     InitBarrier(&shared->written[half], 4);
     InitBarrier(&shared->stored[half]);
@@ -147,13 +167,13 @@ void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream)
     return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
   };
   const ForwardMaps maps{
-      .x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kTileDepth}),
-      .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kTileDepth}),
-      .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kTileDepth}),
+      .x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kDepth}),
+      .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kDepth}),
+      .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kDepth}),
       .gate = output(gate_up, 2 * n),
       .up = output(gate_up + n, 2 * n),
       .y = output(args.y != nullptr ? args.y : gate_up, n)};
-  const TileGrid grid = MakeTileGrid(args.rows, n, h, kGatedColumns);
+  const TileGrid grid = MakeTileGrid(args.rows, n, kGatedColumns, h, kDepth);
   LaunchProduct(FusedGatedForwardKernel, kSharedBytes, grid, Handle(stream), "GatedLinearForward",
                 maps, grid, args.y != nullptr);
 }

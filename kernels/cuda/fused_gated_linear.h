@@ -6,8 +6,7 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, compute capability 9.0, H and I multiples of 8, H at least 512, addresses aligned to 16
-// bytes.
+// bfloat16, compute capability 9.0, H and I multiples of 8, addresses aligned to 16 bytes.
 bool FusedGatedLinearRuns(const GatedLinearForwardArgs& args);
 bool FusedGatedLinearRuns(const GatedLinearBackwardArgs& args);
 

@@ -10,8 +10,6 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr int64_t kFusedDepth = 512;  // what follows a tile needs 8 steps of the next one's product
-
 template <typename... Pointers>
 bool AllAligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
@@ -19,7 +17,7 @@ bool AllAligned(const Pointers*... pointers) {
 
 bool Fuses(const GatedLinearSpec& spec) {
   return spec.dtype == DType::kBFloat16 && cuda::Capability() == 90 && spec.hidden % 8 == 0 &&
-         spec.intermediate % 8 == 0 && spec.hidden >= kFusedDepth;
+         spec.intermediate % 8 == 0;
 }
 
 // Where both run, the table's choice; one is made if there is none.

@@ -2,14 +2,14 @@
 // for kernels that use a tile where it is made.
 //
 // A block computes tiles of 128 x 256: warpgroup 1 the upper 64 rows, warpgroup 2 the lower ones,
-// in 128 registers of each thread. One thread of warpgroup 0 brings operands, 64 values of k at a
-// time, into a ring of stages; the rest of that warpgroup is free to move what the kernel does with
-// tiles. Two blocks are a cluster whose tiles lie below each other: each brings its own rows of the
-// first operand and one half of the second operand for both, so that a stage costs 32 KiB of L2
-// reads.
+// in 128 registers of each thread. One thread of warpgroup 0 brings operands, 32 or 64 values of k
+// at a time, into a ring of stages; the rest of that warpgroup is free to move what the kernel does
+// with tiles. Two blocks are a cluster whose tiles lie below each other: each brings its own rows
+// of the first operand and one half of the second operand for both, which saves a third of the
+// reads from the L2 cache.
 //
-// A warpgroup keeps a finished tile, rounded, in 64 more registers and works on it in slices, one
-// after each step of the next tile's product is under way: the tensor cores do not wait for it.
+// A warpgroup keeps a finished tile, rounded, in 64 more registers and works on it in slices
+// between the steps of the next tile's product: the tensor cores do not wait for it.
 //
 // The grid is as many clusters as run at once. Clusters take the tiles in turns, in an order that
 // sweeps the columns for a group of row tiles, so that operands come from the L2 cache.
@@ -27,26 +27,35 @@ namespace coxswain::kernels::cuda {
 
 inline constexpr int kTileRows = 128;
 inline constexpr int kTileColumns = 256;
-inline constexpr int kTileDepth = 64;
 inline constexpr int kProductCluster = 2;
 inline constexpr int kProductThreads = 384;
-inline constexpr unsigned kFirstBytes = kTileRows * kTileDepth * 2;
-inline constexpr unsigned kSecondBytes = kTileColumns * kTileDepth * 2;
-inline constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
-// What a warpgroup does with a tile goes by chunks of 32 columns of its 64 rows.
-inline constexpr int kChunkColumns = 32;
-inline constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
 
 struct TileGrid {
   int row_tiles = 0;  // of a cluster: 256 rows each
   int column_tiles = 0;
-  int group = 0;  // row tiles that the columns are swept for
+  int group = 16;  // row tiles that the columns are swept for
   int k_steps = 0;
 };
 
 // Of a block, in tiles.
 struct Tile {
   int row, column;
+};
+
+// kStages stages of kDepth values of k: the rows of the first operand, then the second operand.
+template <int kStages, int kDepth>
+struct Operands {
+  static constexpr unsigned kFirstBytes = kTileRows * kDepth * 2;
+  static constexpr unsigned kSecondBytes = kTileColumns * kDepth * 2;
+  static constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
+
+  unsigned char stages[kStages][kStageBytes];  // at a multiple of 1024
+};
+
+template <int kStages>
+struct OperandBarriers {
+  uint64_t full[kStages];   // the stage's operands are here
+  uint64_t empty[kStages];  // both blocks have multiplied them
 };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -65,19 +74,14 @@ __device__ __forceinline__ void ForTiles(const TileGrid& grid, const Use& use) {
   }
 }
 
+// By one thread.
 template <int kStages>
-struct ProductPipeline {
-  uint64_t full[kStages];   // the stage's operands are here
-  uint64_t empty[kStages];  // both blocks have multiplied them
-
-  // By one thread.
-  __device__ void Init() {
-    for (int s = 0; s < kStages; ++s) {
-      InitBarrier(&full[s]);
-      InitBarrier(&empty[s], 2 * 4 * kProductCluster);  // a warp each
-    }
+__device__ __forceinline__ void InitOperandBarriers(OperandBarriers<kStages>* barriers) {
+  for (int s = 0; s < kStages; ++s) {
+    InitBarrier(&barriers->full[s]);
+    InitBarrier(&barriers->empty[s], 2 * 4 * kProductCluster);  // a warp each
   }
-};
+}
 
 // Where a thread is in the ring.
 template <int kStages>
@@ -93,17 +97,21 @@ struct RingPlace {
   }
 };
 
-// By one thread: load(tile, k step, stage, barrier) starts the copies of all kStageBytes.
-template <int kStages, typename Load>
+// By one thread: load(tile, k, first, second, barrier) starts the copies of a stage, from value k
+// of the sum on, to where its two operands lie.
+template <int kStages, int kDepth, typename Load>
 __device__ __forceinline__ void LoadOperands(const TileGrid& grid,
-                                             ProductPipeline<kStages>* pipeline,
-                                             unsigned char* stages, const Load& load) {
+                                             Operands<kStages, kDepth>* operands,
+                                             OperandBarriers<kStages>* barriers, const Load& load) {
+  using Stage = Operands<kStages, kDepth>;
   RingPlace<kStages> place;
   ForTiles(grid, [&](const Tile& tile) {
-    for (int k = 0; k < grid.k_steps; ++k) {
-      WaitForOwnPhase(&pipeline->empty[place.stage], place.phase ^ 1);
-      ExpectBytes(&pipeline->full[place.stage], kStageBytes);
-      load(tile, k, stages + place.stage * kStageBytes, &pipeline->full[place.stage]);
+    for (int step = 0; step < grid.k_steps; ++step) {
+      unsigned char* stage = operands->stages[place.stage];
+      uint64_t* full = &barriers->full[place.stage];
+      WaitForOwnPhase(&barriers->empty[place.stage], place.phase ^ 1);
+      ExpectBytes(full, Stage::kStageBytes);
+      load(tile, step * kDepth, stage, stage + Stage::kFirstBytes, full);
       place.Advance();
     }
   });
@@ -117,29 +125,39 @@ __device__ __forceinline__ uint32_t PackPair(float low, float high) {
 __device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
-// Where a lane finds its row of four 8x8 blocks (mma.cuh) in a chunk: rows 0-7 and 8-15 of the
-// warp, then the same of the next 8 columns; `pair` 0 is the first 16 columns of the chunk.
-__device__ __forceinline__ unsigned ChunkOffset(unsigned pair) {
+// Where a lane finds its row of four 8x8 blocks (mma.cuh) in a box of kColumns, 32 or 64, by the 64
+// rows of its warpgroup: rows 0-7 and 8-15 of the warp, then the same of the next 8 columns. `pair`
+// counts 16 columns.
+template <int kColumns>
+__device__ __forceinline__ unsigned BlocksOffset(unsigned pair) {
   const unsigned lane = threadIdx.x % 32;
   const unsigned row = threadIdx.x % 128 / 32 * 16 + (lane >> 3 & 1) * 8 + (lane & 7);
-  return row * 64 + ((2 * pair + (lane >> 4)) ^ (row >> 1 & 3)) * 16;
+  const unsigned chunk = 2 * pair + (lane >> 4);
+  return kColumns == 64 ? row * 128 + (chunk ^ (row & 7)) * 16
+                        : row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
 // One of the two warpgroups that multiply.
-template <bool kAcross, int kStages>
+template <bool kAcross, int kStages, int kDepth>
 class Multiplier {
  public:
-  __device__ __forceinline__ Multiplier(ProductPipeline<kStages>* pipeline,
-                                        const unsigned char* stages, int half)
-      : pipeline_(pipeline),
-        a_(RowsAlongK(stages + half * 64 * kTileDepth * 2)),
-        b_(kAcross ? RowsAcrossK(stages + kFirstBytes) : RowsAlongK(stages + kFirstBytes)) {}
+  using Stage = Operands<kStages, kDepth>;
 
-  // At least kSlices steps of k. Calls finish(s, tile), s = 0, ..., kSlices - 1, for every tile
-  // [64, 256] of this warpgroup: tile[2 j + h] holds the pair of rows and columns that Multiply
-  // names for 4 j + 2 h, rounded.
-  template <int kSlices, typename Finish>
-  __device__ __forceinline__ void Run(const TileGrid& grid, const Finish& finish) {
+  __device__ __forceinline__ Multiplier(const Stage* operands, OperandBarriers<kStages>* barriers,
+                                        int half)
+      : barriers_(barriers) {
+    const unsigned char* first = operands->stages[0];
+    const unsigned char* second = first + Stage::kFirstBytes;
+    a_ = RowsAlongK<kDepth>(first + half * 64 * kDepth * 2);
+    b_ = kAcross ? RowsAcrossK<kDepth>(second) : RowsAlongK<kDepth>(second);
+  }
+
+  // At least kSlices steps of k. Calls work->Fetch(s), work->Finish(s, tile), s = 0, ..., kSlices -
+  // 1, for every tile [64, 256] of this warpgroup; between the two a step of the next tile is put
+  // under way. tile[2 j + h] holds the pair of rows and columns that Multiply names for 4 j + 2 h,
+  // rounded.
+  template <int kSlices, typename Work>
+  __device__ __forceinline__ void Run(const TileGrid& grid, Work* work) {
     float sums[128];
     uint32_t tile[64];
     const int clusters = static_cast<int>(gridDim.x) / kProductCluster;
@@ -148,12 +166,16 @@ class Multiplier {
                clusters;
     if (left == 0) return;
     for (bool held = false; left > 0; --left) {
+      int k = 0;
+      if (held) work->Fetch(0);
 #pragma unroll
       for (int s = 0; s < kSlices; ++s) {
-        Step(sums, s);
-        if (held) finish(s, tile);
+        for (; k <= s * grid.k_steps / kSlices; ++k) Step(sums, k);
+        if (!held) continue;
+        work->Finish(s, tile);
+        if (s + 1 < kSlices) work->Fetch(s + 1);
       }
-      for (int k = kSlices; k < grid.k_steps; ++k) Step(sums, k);
+      for (; k < grid.k_steps; ++k) Step(sums, k);
       held = true;
       WaitForProducts<0>();
       Release(previous_);
@@ -161,17 +183,20 @@ class Multiplier {
       for (int i = 0; i < 64; ++i) tile[i] = PackPair(sums[2 * i], sums[2 * i + 1]);
     }
 #pragma unroll
-    for (int s = 0; s < kSlices; ++s) finish(s, tile);
+    for (int s = 0; s < kSlices; ++s) {
+      work->Fetch(s);
+      work->Finish(s, tile);
+    }
   }
 
  private:
   __device__ __forceinline__ void Step(float (&sums)[128], int k) {
     constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
-    WaitForOwnPhase(&pipeline_->full[place_.stage], place_.phase);
+    WaitForOwnPhase(&barriers_->full[place_.stage], place_.phase);
     BeginProducts();
-    const uint64_t offset = place_.stage * uint64_t{kStageBytes >> 4};
+    const uint64_t offset = place_.stage * uint64_t{Stage::kStageBytes >> 4};
 #pragma unroll
-    for (int i = 0; i < kTileDepth / 16; ++i) {
+    for (int i = 0; i < kDepth / 16; ++i) {
       Multiply<kAcross>(sums, a_ + offset + i * kStepAlongK, b_ + offset + i * kStep,
                         k > 0 || i > 0);
     }
@@ -183,10 +208,10 @@ class Multiplier {
   }
   __device__ __forceinline__ void Release(int stage) {
     const unsigned lane = threadIdx.x % 32;
-    if (lane < kProductCluster) ArriveAt(&pipeline_->empty[stage], lane);
+    if (lane < kProductCluster) ArriveAt(&barriers_->empty[stage], lane);
   }
 
-  ProductPipeline<kStages>* pipeline_;
+  OperandBarriers<kStages>* barriers_;
   uint64_t a_, b_;
   RingPlace<kStages> place_;
   int previous_ = 0;
@@ -194,11 +219,12 @@ class Multiplier {
 
 #endif
 
-inline TileGrid MakeTileGrid(int64_t rows, int64_t columns, int64_t depth, int tile_columns) {
+// `tile_columns` of `columns` are a tile's; a step is `step` values of `depth`.
+inline TileGrid MakeTileGrid(int64_t rows, int64_t columns, int tile_columns, int64_t depth,
+                             int step) {
   return {.row_tiles = static_cast<int>(CeilDiv(rows, kTileRows * kProductCluster)),
           .column_tiles = static_cast<int>(CeilDiv(columns, tile_columns)),
-          .group = 16,
-          .k_steps = static_cast<int>(CeilDiv(depth, kTileDepth))};
+          .k_steps = static_cast<int>(CeilDiv(depth, step))};
 }
 
 // As many clusters as run at once, or as there are tiles.

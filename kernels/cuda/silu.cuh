@@ -13,7 +13,7 @@ struct Silu {
   static __device__ __forceinline__ float Slope(float a, float* value) {
     const float s = Logistic(a);
     *value = a * s;
-    return s * (1.0f + a * (1.0f - s));
+    return __fmaf_rn(*value, 1.0f - s, s);
   }
 };
 

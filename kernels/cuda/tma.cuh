@@ -15,9 +15,6 @@ namespace coxswain::kernels::cuda {
 __device__ __forceinline__ uint64_t MapAddress(const TensorMap& map) {
   return reinterpret_cast<uint64_t>(&map);
 }
-__device__ __forceinline__ void PrefetchMap(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(MapAddress(map)) : "memory");
-}
 
 // `barrier` must expect the bytes of the whole box.
 __device__ __forceinline__ void LoadBox(void* to, const TensorMap& map, int column, int row,
@@ -38,14 +35,6 @@ __device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, in
       "l"(MapAddress(map)), "r"(column), "r"(row), "r"(SharedAddress(barrier)), "h"(blocks)
       : "memory");
 }
-// Brings the box into the L2 cache.
-__device__ __forceinline__ void PrefetchBox(const TensorMap& map, int column, int row) {
-  asm volatile(
-      "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(MapAddress(map)),
-      "r"(column), "r"(row)
-      : "memory");
-}
-
 // By each thread that wrote shared memory, before the barrier after which the copy engine reads it.
 __device__ __forceinline__ void PublishToCopies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -1,9 +1,11 @@
 // Tensor-core products of a warpgroup on operands in shared memory: compute capability 9.0a.
 //
-// An operand lies in shared memory as the copy engine puts boxes of 64 columns (tensor_map.h), at
-// an address that is a multiple of 1024. Its descriptor: address / 16 in bits 0-13, leading offset
-// / 16 in bits 16-29, stride offset / 16 in bits 32-45, 128-byte swizzle 1 in bits 62-63. Source:
-// PTX ISA, "Asynchronous warpgroup level matrix instructions", "Matrix descriptor format".
+// An operand lies in shared memory as the copy engine puts boxes of 32 or 64 columns
+// (tensor_map.h), at an address that is a multiple of 1024. Its descriptor: address / 16 in bits
+// 0-13, leading offset / 16 in bits 16-29, stride offset / 16 in bits 32-45, swizzle in bits 62-63:
+// 1 of 128 bytes, 2 of 64.
+//
+// Source: PTX ISA, "Asynchronous warpgroup level matrix instructions", "Matrix descriptor format".
 #ifndef COXSWAIN_KERNELS_CUDA_WGMMA_CUH_
 #define COXSWAIN_KERNELS_CUDA_WGMMA_CUH_
 
@@ -13,20 +15,23 @@
 
 namespace coxswain::kernels::cuda {
 
-__device__ __forceinline__ uint64_t Descriptor(const void* data, unsigned leading_bytes,
-                                               unsigned stride_bytes) {
-  return uint64_t{1} << 62 | uint64_t{stride_bytes >> 4} << 32 |
-         uint64_t{leading_bytes >> 4} << 16 | (SharedAddress(data) & 0x3ffff) >> 4;
+__device__ __forceinline__ uint64_t Descriptor(const void* data, uint64_t swizzle,
+                                               unsigned leading_bytes, unsigned stride_bytes) {
+  return swizzle << 62 | uint64_t{stride_bytes >> 4} << 32 | uint64_t{leading_bytes >> 4} << 16 |
+         (SharedAddress(data) & 0x3ffff) >> 4;
 }
-// Rows of 64 values of k: 8 rows lie 1024 bytes apart. 16 values of k further: + 32 bytes.
+// Rows of kDepth values of k, 32 or 64: 8 rows lie kDepth * 16 bytes apart. 16 values of k further:
+// + 32 bytes.
+template <int kDepth>
 __device__ __forceinline__ uint64_t RowsAlongK(const void* data) {
-  return Descriptor(data, 16, 1024);
+  return Descriptor(data, kDepth == 64 ? 1 : 2, 16, kDepth * 16);
 }
 inline constexpr uint64_t kStepAlongK = 32 >> 4;
-// Boxes of 64 rows, one for each k, by 64 columns: 8 values of k lie 1024 bytes apart, 64 columns
-// 8192. 16 values of k further: + 2048 bytes.
+// Boxes of kDepth rows, one for each k, by 64 columns: 8 values of k lie 1024 bytes apart, 64
+// columns a box. 16 values of k further: + 2048 bytes.
+template <int kDepth>
 __device__ __forceinline__ uint64_t RowsAcrossK(const void* data) {
-  return Descriptor(data, 8192, 1024);
+  return Descriptor(data, 1, kDepth * 128, 1024);
 }
 inline constexpr uint64_t kStepAcrossK = 2048 >> 4;
 

@@ -118,6 +118,7 @@ void BenchGemm(Bench* bench);
 void BenchNorms(Bench* bench);
 void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
+void BenchGatedLinear(Bench* bench);
 void BenchAttention(Bench* bench);
 void BenchLoss(Bench* bench);
 void BenchLmHead(Bench* bench);

@@ -33,9 +33,9 @@ nlohmann::json Versions() {
 // The result file is written after each family: a run that is cut short keeps what it has.
 void BenchAll(Bench* bench, const std::function<void()>& save) {
   bench->MeasureCopy();
-  for (auto* family :
-       {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
-        BenchLoss, BenchRows, BenchElementwise, BenchAttention, BenchLora, BenchGemm}) {
+  for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
+                       BenchActivations, BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise,
+                       BenchAttention, BenchLora, BenchGemm}) {
     family(bench);
     save();
   }
