@@ -13,6 +13,7 @@ from processes import BIN, QUICKSTART, metrics, value, wait_for
 LIMIT_MIB = {'controller': 150, 'worker-cpu': 400, 'worker-cuda': 3000}
 SCRATCH = os.environ.get('COXSWAIN_IMAGES')     # set inside the namespaces
 USER = 65532
+STEPS = 60                                      # of the job: a drain at the third must find it unfinished
 
 
 def dockerfile(image):
@@ -219,7 +220,7 @@ class RunTest(unittest.TestCase):
             text = f.read()
         for old, new in (('./model', '/data/quickstart/model'), ('./train.jsonl', '/data/quickstart/train.jsonl'),
                          ('./held_out.jsonl', '/data/quickstart/held_out.jsonl'), ('./out', '/data/out'),
-                         ('save_steps: 20', 'save_steps: 1000'), ('max_steps: 40', 'max_steps: 12')):
+                         ('save_steps: 20', 'save_steps: 1000'), ('max_steps: 40', f'max_steps: {STEPS}')):
             self.assertIn(old, text)
             text = text.replace(old, new)
         with open(os.path.join(SCRATCH, 'data/job.yaml'), 'w') as f:
@@ -253,7 +254,7 @@ class RunTest(unittest.TestCase):
         print(f'drained in {seconds:.1f} s of {worker.spec["terminationGracePeriodSeconds"]} s')
         self.assertEqual(code, 75, open(worker.log).read()[-3000:])
         done = step()
-        self.assertLess(done, 12)
+        self.assertLess(done, STEPS)
         page = metrics('127.0.0.1:7071')
         self.assertEqual(value(page, 'coxswain_workers', state='LOST'), 0, 'a drained worker counts as lost')
 
@@ -262,7 +263,7 @@ class RunTest(unittest.TestCase):
         events = json.loads(self.cox('events', name, '-o', 'json').stdout)['events']
         steps = [json.loads(e['data_json'])['step'] if 'data_json' in e else e['data']['step']
                  for e in events if e['type'] == 'StepDone']
-        self.assertEqual(steps, list(range(12)), 'a drain loses no step and repeats none')
+        self.assertEqual(steps, list(range(STEPS)), 'a drain loses no step and repeats none')
         self.assertTrue(glob.glob(os.path.join(SCRATCH, 'data/out/**/adapter_model.safetensors'), recursive=True))
         self.assertEqual(again.stop()[0], 75)
         code, seconds = self.controller.stop()
