@@ -28,7 +28,7 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
     living += !lost;
     std::string part = worker.target.id;
     if (lost) {
-      absl::StrAppend(&part, " is lost");
+      absl::StrAppend(&part, worker.status.draining ? " left" : " is lost");
     } else if (!worker.job.empty()) {
       absl::StrAppend(&part, " works for job ", worker.job);
     } else if (worker.status.draining) {

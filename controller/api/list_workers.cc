@@ -8,7 +8,7 @@ void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
   for (const scheduler::Worker& worker : context.deps.registry->All()) {
     v1::WorkerInfo* info = response.add_workers();
     info->set_id(worker.target.id);
-    info->set_state(std::string(state::PhaseName(worker.status.phase)));
+    info->set_state(std::string(state::StatusName(worker.status)));
     info->set_job(worker.job);
     info->set_rank(worker.rank);
     info->set_address(worker.target.address);

@@ -93,6 +93,10 @@ std::string_view PhaseName(WorkerPhase phase) {
   return "?";
 }
 
+std::string_view StatusName(const WorkerStatus& status) {
+  return status.phase == WorkerPhase::kLost && status.draining ? "LEFT" : PhaseName(status.phase);
+}
+
 std::string_view EventName(WorkerEvent event) {
   switch (event) {
     case WorkerEvent::kRegistered: return "Registered";

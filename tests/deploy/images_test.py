@@ -266,6 +266,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(steps, list(range(STEPS)), 'a drain loses no step and repeats none')
         self.assertTrue(glob.glob(os.path.join(SCRATCH, 'data/out/**/adapter_model.safetensors'), recursive=True))
         self.assertEqual(again.stop()[0], 75)
+        self.assertEqual(value(metrics('127.0.0.1:7071'), 'coxswain_workers', state='LOST'), 0, 'so does an idle one that was stopped')
         code, seconds = self.controller.stop()
         print(f'controller stopped in {seconds:.1f} s of {self.controller.spec["terminationGracePeriodSeconds"]} s')
         self.assertEqual(code, 0)

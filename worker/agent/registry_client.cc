@@ -55,6 +55,11 @@ bool RegistryClient::registered() const {
   return registered_;
 }
 
+bool RegistryClient::drain_known() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return drain_known_;
+}
+
 void RegistryClient::SetRegistered(bool registered) {
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -154,6 +159,10 @@ void RegistryClient::Beat() {
     v1::HeartbeatResponse response;
     if (!stream->Write(beat) || !stream->Read(&response)) break;
     agent_->SeeTerm(response.term());
+    if (beat.draining()) {
+      std::lock_guard<std::mutex> lock(mu_);
+      drain_known_ = true;
+    }
     if (response.register_again()) {
       context.TryCancel();
       break;

@@ -38,6 +38,7 @@ class RegistryClient {
 
   void SetDraining();  // told to the controller at once and in every later beat
   bool registered() const;
+  bool drain_known() const;  // the controller has answered a beat that said so
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -56,6 +57,7 @@ class RegistryClient {
   bool stopping_ = false;
   bool draining_ = false;
   bool draining_told_ = false;
+  bool drain_known_ = false;
   bool registered_ = false;
   grpc::ClientContext* call_ = nullptr;  // in progress: Stop cancels it
   std::chrono::milliseconds interval_{1000};

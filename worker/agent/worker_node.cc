@@ -122,13 +122,13 @@ void WorkerNode::Drain() {
 
 bool WorkerNode::Drained() {
   const Agent::Progress progress = agent_->progress();
-  if (progress.current.epoch() == 0) return true;
   const auto now = std::chrono::steady_clock::now();
   if (progress.outstanding() || progress.last_queued_seq != drain_seq_) {
     drain_seq_ = progress.last_queued_seq;
     drain_quiet_since_ = now;
   }
   if (progress.outstanding()) return false;
+  if (progress.current.epoch() == 0 && registry_->drain_known()) return true;
   return !registry_->registered() || now - drain_quiet_since_ >= options_.drain_grace;
 }
 

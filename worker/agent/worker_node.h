@@ -62,8 +62,8 @@ class WorkerNode {
 
   // Tells the controller that this worker will leave.
   void Drain();
-  // After Drain: every command has finished, and the epoch was released, or the controller is gone,
-  // or it let `drain_grace` pass without a new command.
+  // After Drain: every command has finished, and the controller knows and released the epoch, or is
+  // gone, or it let `drain_grace` pass without a new command.
   bool Drained();
 
  private:

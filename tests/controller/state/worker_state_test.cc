@@ -50,6 +50,12 @@ TEST(WorkerStateTest, SuspectAndDrainingWorkersAreNotReserved) {
   EXPECT_FALSE(Transition(late, E::kBeat)->suspect);
 }
 
+TEST(WorkerStateTest, WhoSaidThatItLeavesIsNotLost) {
+  EXPECT_EQ(StatusName(*Transition({.phase = P::kReady}, E::kStreamReset)), "LOST");
+  EXPECT_EQ(StatusName(*Transition({.phase = P::kReady, .draining = true}, E::kStreamReset)),
+            "LEFT");
+}
+
 // Invariant state-5. Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering only;
 // 3 a worker that aborts is READY only after it said so; 4 a draining worker stays so until it
 // registers anew.

@@ -180,6 +180,16 @@ TEST_F(NodeTest, DrainTellsTheControllerAndFinishesCommands) {
   EXPECT_TRUE((*node)->Drained());
 }
 
+TEST_F(NodeTest, AnIdleWorkerLeavesWhenTheControllerKnows) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() >= 1; }));
+  (*node)->Drain();
+  ASSERT_TRUE(Eventually([&] { return (*node)->Drained(); }));
+  EXPECT_TRUE(registry.last_beat()->draining());
+}
+
 TEST_F(NodeTest, PortsInUseAreErrorsThatNameThem) {
   TestRegistry registry;
   WorkerOptions options = TestOptions(registry);
