@@ -3,7 +3,14 @@
 
 set(COXSWAIN_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wno-unused-parameter)
 
+# Many small files behind the same large headers. With COXSWAIN_LUMPS (what CI builds) six of them are compiled as one.
+set(COXSWAIN_LUMPED coxswain_agent coxswain_api coxswain_config coxswain_driver coxswain_planner
+  coxswain_status_page)
+
 function(_coxswain_common target)
+  if(COXSWAIN_LUMPS AND target IN_LIST COXSWAIN_LUMPED)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${COXSWAIN_WARNINGS}>)
 endfunction()
