@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/cli/alert_rules.h"
 #include "controller/cli/interrupt.h"
 
 namespace coxswain::cli {
@@ -50,12 +51,22 @@ absl::Status WaitUntilReady(const Process& process, int port, const std::string&
   }
 }
 
-}  // namespace
+absl::Status Write(const std::string& path, const std::string& content) {
+  std::ofstream file(path);
+  file << content;
+  file.close();
+  if (!file) return absl::InternalError(absl::StrCat(path, ": cannot write"));
+  return absl::OkStatus();
+}
 
-std::string PrometheusConfig(const std::string& controller_metrics) {
+// Scrapes the controller at `controller_metrics` and the workers that it lists, every two seconds.
+std::string Config(const std::string& controller_metrics, const std::string& rules) {
   return absl::StrCat(
       "# Written by cox up --with-prometheus.\n"
       "global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s}\n"
+      "rule_files: [\"",
+      rules,
+      "\"]\n"
       "scrape_configs:\n"
       "  - job_name: coxswain-controller\n"
       "    honor_labels: true  # `job` is the fine-tuning job\n"
@@ -70,6 +81,8 @@ std::string PrometheusConfig(const std::string& controller_metrics) {
       "    relabel_configs: [{target_label: namespace, replacement: local}]\n");
 }
 
+}  // namespace
+
 absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
                                                   const std::string& controller_metrics,
                                                   bool die_with_parent) {
@@ -80,10 +93,10 @@ absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
   }
   const std::string config_path = absl::StrCat(directory, "/prometheus.yaml");
   const std::string log_path = absl::StrCat(directory, "/prometheus.log");
-  std::ofstream config(config_path);
-  config << PrometheusConfig(controller_metrics);
-  config.close();
-  if (!config) return absl::InternalError(absl::StrCat(config_path, ": cannot write"));
+  const auto& [rules_name, rules] = *AlertRules().begin();
+  const std::string rules_path = absl::StrCat(directory, "/prometheus-", rules_name);
+  RETURN_IF_ERROR(Write(rules_path, rules));
+  RETURN_IF_ERROR(Write(config_path, Config(controller_metrics, rules_path)));
   ASSIGN_OR_RETURN(const int port, FreePort());
   PrometheusProcess prometheus;
   prometheus.address = absl::StrCat(kHost, ":", port);

@@ -14,12 +14,10 @@ struct PrometheusProcess {
   std::string address;  // host:port of its API; empty when none was started
 };
 
-// Scrapes the controller at `controller_metrics` (host:port) and the workers that it lists, every
-// two seconds.
-std::string PrometheusConfig(const std::string& controller_metrics);
-
-// Starts the `prometheus` program on a free loopback port and waits until it is ready.
-// Configuration, data and log are in DIRECTORY/prometheus*. NotFound tells how to install it.
+// Starts the `prometheus` program on a free loopback port and waits until it is ready. It scrapes
+// the controller at `controller_metrics` (host:port) and the workers that it lists, every two
+// seconds, and judges by our alert rules. Configuration, data and log are in DIRECTORY/prometheus*.
+// NotFound tells how to install it.
 absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
                                                   const std::string& controller_metrics,
                                                   bool die_with_parent);

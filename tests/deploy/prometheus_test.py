@@ -56,6 +56,9 @@ class PrometheusTest(Cluster):
         except AssertionError as error:
             raise AssertionError(f'{error}: {[where for where, _ in missing]}')
         self.assertEqual(self.state(job), 'RUNNING')
+        rules = {r['name'] for g in ask(up['prometheus'], 'rules')['groups'] for r in g['rules']}
+        with open(ALERTS) as f:
+            self.assertEqual(rules, set(re.findall(r'- alert: (\w+)', f.read())))
         by_job = {r['metric']['job']: float(r['value'][1]) for r in rows(up['prometheus'], 'coxswain_grad_norm')}
         self.assertGreater(by_job[job], 0)
         ranks = {r['metric']['rank'] for r in rows(up['prometheus'], f'coxswain_worker_step{{job="{job}"}}')}
