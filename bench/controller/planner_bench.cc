@@ -5,7 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/google_main.h"
-#include "controller/data/token_store_writer.h"
+#include "common/data/token_store_writer.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::planner {

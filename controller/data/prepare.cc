@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/data/token_store_writer.h"
 #include "common/status_macros.h"
 #include "controller/data/cache_entry.h"
 #include "controller/data/content_hash.h"
 #include "controller/data/pipeline/ingest.h"
 #include "controller/data/template_check.h"
-#include "controller/data/token_store_writer.h"
 #include "controller/data/tokenizer/tokenizer.h"
 #include "controller/data/val_split.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/token_store.h"
+#include "common/data/token_store.h"
 
 namespace coxswain::data {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bench/worker/engine/alpaca_lengths.h"
+#include "common/data/token_store_writer.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
-#include "controller/data/token_store_writer.h"
 
 namespace coxswain::bench {
 namespace {

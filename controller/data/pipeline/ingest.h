@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
+#include "common/data/token_store_writer.h"
 #include "controller/data/prepare.h"
 #include "controller/data/sampling.h"
-#include "controller/data/token_store_writer.h"
 #include "controller/data/tokenizer/tokenizer.h"
 
 namespace coxswain::data {

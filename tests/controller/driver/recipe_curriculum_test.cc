@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <random>
 
-#include "controller/data/token_store_writer.h"
+#include "common/data/token_store_writer.h"
 
 namespace coxswain::driver {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/config/job_spec.h"
+#include "common/data/token_store_writer.h"
 #include "common/model/model_config.h"
 #include "controller/data/prepare.h"
-#include "controller/data/token_store_writer.h"
 #include "gtest/gtest.h"
 
 namespace coxswain::planner {

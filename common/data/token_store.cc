@@ -1,4 +1,4 @@
-#include "controller/data/token_store.h"
+#include "common/data/token_store.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,9 +15,9 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/data/token_store_format.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
-#include "controller/data/token_store_format.h"
 
 namespace coxswain::data {
 

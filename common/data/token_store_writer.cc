@@ -1,4 +1,4 @@
-#include "controller/data/token_store_writer.h"
+#include "common/data/token_store_writer.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,10 +15,10 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/data/token_store_format.h"
 #include "common/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
-#include "controller/data/token_store_format.h"
 
 namespace coxswain::data {
 namespace {

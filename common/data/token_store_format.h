@@ -6,8 +6,8 @@
 // multiple of 4. The index begins at a multiple of 8 and has one entry per document; entries may
 // share a document's bytes (weighted copies). The trailer is last so that the file is written front
 // to back.
-#ifndef COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_FORMAT_H_
-#define COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_FORMAT_H_
+#ifndef COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
+#define COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
 
 #include <array>
 #include <cstdint>
@@ -46,4 +46,4 @@ inline int64_t DocumentBytes(int64_t length) { return length * 4 + (length + 7) 
 
 }  // namespace coxswain::data
 
-#endif  // COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_FORMAT_H_
+#endif  // COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_

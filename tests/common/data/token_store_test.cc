@@ -1,4 +1,4 @@
-#include "controller/data/token_store.h"
+#include "common/data/token_store.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include "controller/data/token_store_format.h"
-#include "controller/data/token_store_writer.h"
+#include "common/data/token_store_format.h"
+#include "common/data/token_store_writer.h"
 #include "tests/controller/data/scratch_dir.h"
 
 namespace coxswain::data {

@@ -1,6 +1,6 @@
 // Documents as token ids with target marks, memory-mapped from one file. Immutable once written.
-#ifndef COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_
-#define COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_
+#ifndef COXSWAIN_COMMON_DATA_TOKEN_STORE_H_
+#define COXSWAIN_COMMON_DATA_TOKEN_STORE_H_
 
 #include <cstdint>
 #include <memory>
@@ -41,4 +41,4 @@ class TokenStore {
 
 }  // namespace coxswain::data
 
-#endif  // COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_H_
+#endif  // COXSWAIN_COMMON_DATA_TOKEN_STORE_H_

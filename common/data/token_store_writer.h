@@ -1,6 +1,6 @@
 // Writes a token store as a stream: memory stays flat whatever the number of documents.
-#ifndef COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_WRITER_H_
-#define COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_WRITER_H_
+#ifndef COXSWAIN_COMMON_DATA_TOKEN_STORE_WRITER_H_
+#define COXSWAIN_COMMON_DATA_TOKEN_STORE_WRITER_H_
 
 #include <cstdint>
 #include <memory>
@@ -35,4 +35,4 @@ class TokenStoreWriter {
 
 }  // namespace coxswain::data
 
-#endif  // COXSWAIN_CONTROLLER_DATA_TOKEN_STORE_WRITER_H_
+#endif  // COXSWAIN_COMMON_DATA_TOKEN_STORE_WRITER_H_
