@@ -140,6 +140,8 @@ int64_t TokenStore::num_tokens() const { return impl_->trailer.num_tokens; }
 int64_t TokenStore::num_targets() const { return impl_->trailer.num_targets; }
 int64_t TokenStore::longest_document() const { return impl_->trailer.longest_document; }
 const std::string& TokenStore::path() const { return impl_->path; }
+int64_t TokenStore::file_bytes() const { return impl_->file_bytes; }
+uint64_t TokenStore::fingerprint() const { return impl_->trailer.trailer_xxh3; }
 int32_t TokenStore::length(int64_t document) const { return impl_->index[document].length; }
 int64_t TokenStore::targets(int64_t document) const { return impl_->index[document].targets; }
 
@@ -153,6 +155,16 @@ std::span<const uint8_t> TokenStore::target_bits(int64_t document) const {
   const TokenStoreEntry& entry = impl_->index[document];
   return {reinterpret_cast<const uint8_t*>(impl_->bytes + entry.offset + int64_t{4} * entry.length),
           static_cast<size_t>((entry.length + 7) / 8)};
+}
+
+void TokenStore::Prefetch(std::span<const int64_t> documents) const {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  for (const int64_t document : documents) {
+    const TokenStoreEntry& entry = impl_->index[document];
+    const int64_t begin = entry.offset / page * page;
+    const int64_t bytes = entry.offset + DocumentBytes(entry.length) - begin;
+    madvise(const_cast<char*>(impl_->bytes) + begin, static_cast<size_t>(bytes), MADV_WILLNEED);
+  }
 }
 
 }  // namespace coxswain::data

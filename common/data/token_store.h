@@ -32,6 +32,12 @@ class TokenStore {
   std::span<const uint8_t> target_bits(int64_t document) const;
   int64_t targets(int64_t document) const;  // set bits
   const std::string& path() const;
+  int64_t file_bytes() const;
+  // XXH3-64 of the trailer, which holds the checksums of documents and index: equal for equal
+  // files.
+  uint64_t fingerprint() const;
+  // The documents are read soon: lets the kernel fetch them together instead of page by page.
+  void Prefetch(std::span<const int64_t> documents) const;
 
  private:
   TokenStore();

@@ -35,7 +35,7 @@ bool IsMatmulWeight(const Parameter& parameter, bool tied) {
 }
 
 // QK^T and PV, two operations each, forward and twice that backward.
-double AttentionFlops(const ModelConfig& config, int64_t sequence_len) {
+double AttentionFlopsPerToken(const ModelConfig& config, int64_t sequence_len) {
   double positions = 0;
   for (const int64_t window : config.layer_windows) {
     positions += static_cast<double>(window > 0 ? std::min(window, sequence_len) : sequence_len);
@@ -56,8 +56,12 @@ FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Paramet
       flops.base += (parameter.trainable() ? 6.0 : 4.0) * elements;
     }
   }
-  flops.attention = AttentionFlops(config, sequence_len);
+  flops.attention = AttentionFlopsPerToken(config, sequence_len);
   return flops;
+}
+
+double AttentionFlops(const ModelConfig& config, int64_t length) {
+  return static_cast<double>(length) * AttentionFlopsPerToken(config, length);
 }
 
 double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Parameter>& table,
@@ -68,7 +72,7 @@ double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Paramet
       elements += static_cast<double>(parameter.elements());
     }
   }
-  return 2.0 * elements + AttentionFlops(config, sequence_len) / 3.0;
+  return 2.0 * elements + AttentionFlopsPerToken(config, sequence_len) / 3.0;
 }
 
 double ModelFlopsUtilisation(double flops_per_token, double tokens_per_second,

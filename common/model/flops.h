@@ -28,6 +28,10 @@ struct FlopsPerToken {
 FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<plan::Parameter>& table,
                             int64_t sequence_len);
 
+// Attention of one document of `length` tokens, forward and backward: `length` times the attention
+// per token above.
+double AttentionFlops(const ModelConfig& config, int64_t length);
+
 // Forward alone: 2 per element and a third of the attention. Evaluation, and what recompute "block"
 // adds to a training step.
 double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<plan::Parameter>& table,

@@ -136,7 +136,9 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
 absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest& request,
                                                        const plan::Plan& plan,
                                                        const EpochPtr& epoch) {
-  auto built = engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir());
+  auto tokens = MapTokens(request.tokens());
+  auto built = tokens.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir())
+                           : tokens.status();
   EndIfDeviceLost(built.status());
   if (built.ok() && options_.on_prepared) options_.on_prepared();
   std::lock_guard<std::mutex> lock(mu_);
@@ -150,6 +152,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   }
   epoch->engine = std::move(*built);
   epoch->choices = epoch->engine->choices();
+  epoch->tokens = *std::move(tokens);
   memory_ = epoch->engine->memory();
   metrics_->SetMemory(memory_);
   SetState("READY");
@@ -158,6 +161,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   response.set_fingerprint(epoch->engine->fingerprint());
   response.set_start_step(epoch->engine->start_step());
   response.set_applied_updates(epoch->engine->applied_updates());
+  response.set_maps_tokens(epoch->tokens != nullptr);
   log::Info("prepared", {{"job", request.fence().job()},
                          {"rank", epoch->rank},
                          {"start_step", epoch->engine->start_step()},

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "worker/agent/decode.h"
 #include "worker/agent/epoch_gate.h"
 #include "worker/agent/event_sink.h"
+#include "worker/agent/mapped_tokens.h"
 #include "worker/agent/relay_rendezvous.h"
 #include "worker/agent/task_thread.h"
 #include "worker/agent/worker_metrics.h"
@@ -102,14 +104,17 @@ class Agent {
     int rank = 0;
     int world_size = 1;
     BinLimits limits;
-    std::shared_ptr<engine::Engine> engine;  // null until prepared
-    std::shared_ptr<RelayRendezvous> relay;  // null until connecting
-    std::shared_ptr<EventSink> sink;         // newest Run stream
-    std::deque<Record> records;              // newest kRecords, by seq
-    std::string choices;                     // of the engine
+    std::shared_ptr<const MappedTokens> tokens;  // null: commands carry their tokens
+    std::shared_ptr<engine::Engine> engine;      // null until prepared
+    std::shared_ptr<RelayRendezvous> relay;      // null until connecting
+    std::shared_ptr<EventSink> sink;             // newest Run stream
+    std::deque<Record> records;                  // newest kRecords, by seq
+    std::string choices;                         // of the engine
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
     bool ended = false;  // its results are no longer sent
+    // Executor thread: when the engine was last done with something.
+    std::optional<std::chrono::steady_clock::time_point> worked_until;
   };
   using EpochPtr = std::shared_ptr<Epoch>;
 
@@ -127,7 +132,8 @@ class Agent {
 
   // commands.cc
   struct Work;
-  absl::StatusOr<Work> Decode(const v1::Command& command, const BinLimits& limits) const;
+  absl::StatusOr<Work> Decode(const v1::Command& command, const BinLimits& limits,
+                              const MappedTokens* tokens) const;
   void Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Work>& work,
                const std::string& phase, const std::string& summary);
   absl::StatusOr<v1::Done> RunOn(engine::Engine& engine, const Work& work);

@@ -55,15 +55,17 @@ struct Agent::Work {
 };
 
 // A command that does not decode is the controller's mistake, not the user's.
-absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command,
-                                          const BinLimits& limits) const {
+absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinLimits& limits,
+                                          const MappedTokens* tokens) const {
   absl::Status status = absl::InvalidArgumentError("the command has no kind");
   if (command.has_train()) {
-    auto step = DecodeTrain(command.train(), limits);
+    auto step =
+        DecodeTrain(command.train(), limits, tokens != nullptr ? tokens->train.get() : nullptr);
     if (step.ok()) return Work{std::move(*step)};
     status = step.status();
   } else if (command.has_eval()) {
-    auto bins = DecodeBins(command.eval().bins(), limits);
+    auto bins =
+        DecodeBins(command.eval().bins(), limits, tokens != nullptr ? tokens->eval.get() : nullptr);
     if (bins.ok()) return Work{std::move(*bins)};
     status = bins.status();
   } else if (command.has_snapshot()) {
@@ -77,12 +79,14 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command,
 
 absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command) {
   BinLimits limits;
+  std::shared_ptr<const MappedTokens> tokens;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
     limits = epoch_->limits;
+    tokens = epoch_->tokens;
   }
-  auto work = Decode(command, limits);  // while the step before runs
+  auto work = Decode(command, limits, tokens.get());  // while the step before runs
 
   std::lock_guard<std::mutex> lock(mu_);
   if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
@@ -149,10 +153,12 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
     engine = epoch->engine;
   }
   const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> idle = start - epoch->worked_until.value_or(start);
   auto done = work.ok() ? RunOn(*engine, *work) : work.status();
   EndIfDeviceLost(done.status());
   engine = nullptr;
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  epoch->worked_until = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> took = *epoch->worked_until - start;
 
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return;
@@ -161,6 +167,8 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
   event.set_seq(seq);
   if (done.ok()) {
     *event.mutable_done() = std::move(*done);
+    event.mutable_done()->set_idle_seconds(idle.count());
+    metrics_->CountIdle(idle.count());
   } else {
     *event.mutable_failed() = ErrorOf(done.status(), *epoch, phase);
   }
@@ -247,6 +255,7 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     }
     if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));
     const auto files = engine->SaveShard(request.directory(), request.step());
+    epoch->worked_until = std::chrono::steady_clock::now();
     EndIfDeviceLost(files.status());
     if (!files.ok()) return done(files.status());
     v1::SaveShardResponse response;

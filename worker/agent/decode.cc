@@ -1,11 +1,14 @@
 #include "worker/agent/decode.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -22,13 +25,14 @@ absl::Status Bad(const Parts&... parts) {
 }
 
 // Lengths: sums agree, every bin fits. Returns T.
-absl::StatusOr<int64_t> CheckLengths(const v1::Bins& bins, const BinLimits& limits) {
+absl::StatusOr<int64_t> CheckLengths(const v1::Bins& bins, std::span<const int32_t> lengths,
+                                     const BinLimits& limits) {
   if (bins.documents_per_bin_size() != bins.bin_ids_size()) {
     return Bad(bins.bin_ids_size(), " bin_ids, but ", bins.documents_per_bin_size(),
                " documents_per_bin");
   }
   int64_t tokens = 0;
-  int document = 0;
+  size_t document = 0;
   for (int b = 0; b < bins.bin_ids_size(); ++b) {
     const int64_t documents = bins.documents_per_bin(b);
     if (bins.bin_ids(b) < 0) return Bad("bin_ids[", b, "] is ", bins.bin_ids(b));
@@ -36,13 +40,13 @@ absl::StatusOr<int64_t> CheckLengths(const v1::Bins& bins, const BinLimits& limi
       return Bad("documents_per_bin[", b, "] is ", documents, ", the plan allows 1 to ",
                  limits.max_documents_per_bin);
     }
-    if (documents > bins.document_lengths_size() - document) {
-      return Bad("documents_per_bin counts more documents than the ", bins.document_lengths_size(),
+    if (documents > static_cast<int64_t>(lengths.size() - document)) {
+      return Bad("documents_per_bin counts more documents than the ", lengths.size(),
                  " document_lengths");
     }
     int64_t filled = 0;
     for (int64_t d = 0; d < documents; ++d, ++document) {
-      const int32_t length = bins.document_lengths(document);
+      const int32_t length = lengths[document];
       if (length < 1) return Bad("document_lengths[", document, "] is ", length);
       filled += length;
     }
@@ -52,67 +56,111 @@ absl::StatusOr<int64_t> CheckLengths(const v1::Bins& bins, const BinLimits& limi
     }
     tokens += filled;
   }
-  if (document != bins.document_lengths_size()) {
-    return Bad(bins.document_lengths_size(), " document_lengths, but documents_per_bin counts ",
-               document);
+  if (document != lengths.size()) {
+    return Bad(lengths.size(), " document_lengths, but documents_per_bin counts ", document);
   }
   return tokens;
 }
 
-absl::Status DecodeTokens(const std::string& bytes, int64_t vocab_size,
-                          std::vector<int32_t>* token_ids) {
-  std::memcpy(token_ids->data(), bytes.data(), bytes.size());
-  for (size_t t = 0; t < token_ids->size(); ++t) {
-    if ((*token_ids)[t] < 0 || (*token_ids)[t] >= vocab_size) {
-      return Bad("token_ids[", t, "] is ", (*token_ids)[t], ", the vocabulary has ", vocab_size);
+absl::Status CheckTokens(const std::vector<int32_t>& token_ids, int64_t vocab_size) {
+  for (size_t t = 0; t < token_ids.size(); ++t) {
+    if (token_ids[t] < 0 || token_ids[t] >= vocab_size) {
+      return Bad("token_ids[", t, "] is ", token_ids[t], ", the vocabulary has ", vocab_size);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status DecodeTargets(const std::string& bits, const v1::Bins& bins,
-                           std::vector<uint8_t>* targets) {
-  const auto bit = [&](size_t t) { return (static_cast<uint8_t>(bits[t / 8]) >> (t % 8)) & 1; };
-  for (size_t t = 0; t < targets->size(); ++t) (*targets)[t] = bit(t);
-  for (size_t t = targets->size(); t < bits.size() * 8; ++t) {
-    if (bit(t)) return Bad("targets bit ", t, " is set beyond the ", targets->size(), " tokens");
-  }
+// One flag a bit, LSB first.
+void Expand(const uint8_t* bits, std::span<uint8_t> flags) {
+  for (size_t t = 0; t < flags.size(); ++t) flags[t] = bits[t / 8] >> (t % 8) & 1;
+}
+
+absl::Status CheckTargets(const engine::BinBatch& batch) {
   int64_t end = 0;
-  for (int d = 0; d < bins.document_lengths_size(); ++d) {
-    end += bins.document_lengths(d);
-    if ((*targets)[end - 1]) {
+  for (size_t d = 0; d < batch.document_lengths.size(); ++d) {
+    end += batch.document_lengths[d];
+    if (batch.targets[end - 1]) {
       return Bad("targets bit ", end - 1, " is set at the last token of document ", d);
     }
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits) {
-  ASSIGN_OR_RETURN(const int64_t tokens, CheckLengths(bins, limits));
-  if (static_cast<int64_t>(bins.token_ids().size()) != 4 * tokens) {
+// What the message itself carries.
+absl::Status FillFromMessage(const v1::Bins& bins, engine::BinBatch* batch) {
+  const size_t tokens = batch->token_ids.size();
+  if (bins.token_ids().size() != 4 * tokens) {
     return Bad(bins.token_ids().size(), " bytes of token_ids, expected ", 4 * tokens, " for ",
                tokens, " tokens");
   }
-  if (static_cast<int64_t>(bins.targets().size()) != (tokens + 7) / 8) {
+  if (bins.targets().size() != (tokens + 7) / 8) {
     return Bad(bins.targets().size(), " bytes of targets, expected ", (tokens + 7) / 8, " for ",
                tokens, " tokens");
   }
+  std::memcpy(batch->token_ids.data(), bins.token_ids().data(), bins.token_ids().size());
+  Expand(reinterpret_cast<const uint8_t*>(bins.targets().data()), batch->targets);
+  const auto last = tokens % 8 == 0 ? uint8_t{0} : static_cast<uint8_t>(bins.targets().back());
+  for (size_t t = tokens; t % 8 != 0; ++t) {
+    if (last >> (t % 8) & 1) {
+      return Bad("targets bit ", t, " is set beyond the ", tokens, " tokens");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void FillFromStore(const v1::Bins& bins, const data::TokenStore& store, engine::BinBatch* batch) {
+  size_t at = 0;
+  for (const int64_t document : bins.document_ids()) {
+    const std::span<const int32_t> tokens = store.tokens(document);
+    std::copy(tokens.begin(), tokens.end(), batch->token_ids.begin() + static_cast<int64_t>(at));
+    Expand(store.target_bits(document).data(), {batch->targets.data() + at, tokens.size()});
+    at += tokens.size();
+  }
+}
+
+absl::StatusOr<std::vector<int32_t>> Lengths(const v1::Bins& bins, const data::TokenStore* store) {
+  if (bins.document_ids().empty()) {
+    return std::vector<int32_t>(bins.document_lengths().begin(), bins.document_lengths().end());
+  }
+  if (store == nullptr) return Bad("document_ids, but this worker maps no token store");
+  std::vector<int32_t> lengths;
+  for (const int64_t document : bins.document_ids()) {
+    if (document < 0 || document >= store->num_documents()) {
+      return Bad("document ", document, ", the token store ", store->path(), " has ",
+                 store->num_documents());
+    }
+    lengths.push_back(store->length(document));
+  }
+  store->Prefetch({bins.document_ids().data(), lengths.size()});
+  return lengths;
+}
+
+}  // namespace
+
+absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
+                                            const data::TokenStore* store) {
   engine::BinBatch batch;
+  ASSIGN_OR_RETURN(batch.document_lengths, Lengths(bins, store));
+  ASSIGN_OR_RETURN(const int64_t tokens, CheckLengths(bins, batch.document_lengths, limits));
   batch.bin_ids.assign(bins.bin_ids().begin(), bins.bin_ids().end());
   batch.documents_per_bin.assign(bins.documents_per_bin().begin(), bins.documents_per_bin().end());
-  batch.document_lengths.assign(bins.document_lengths().begin(), bins.document_lengths().end());
   batch.token_ids.resize(tokens);
   batch.targets.resize(tokens);
-  RETURN_IF_ERROR(DecodeTokens(bins.token_ids(), limits.vocab_size, &batch.token_ids));
-  RETURN_IF_ERROR(DecodeTargets(bins.targets(), bins, &batch.targets));
+  if (bins.document_ids().empty()) {
+    RETURN_IF_ERROR(FillFromMessage(bins, &batch));
+  } else {
+    FillFromStore(bins, *store, &batch);
+  }
+  RETURN_IF_ERROR(CheckTokens(batch.token_ids, limits.vocab_size));
+  RETURN_IF_ERROR(CheckTargets(batch));
   return batch;
 }
 
-absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits) {
+absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
+                                              const data::TokenStore* store) {
   engine::TrainStep step;
-  ASSIGN_OR_RETURN(step.bins, DecodeBins(train.bins(), limits));
+  ASSIGN_OR_RETURN(step.bins, DecodeBins(train.bins(), limits, store));
   step.step = train.step();
   step.loss_denominator = train.loss_denominator();
   step.learning_rate = train.learning_rate();

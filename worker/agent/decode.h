@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "common/data/token_store.h"
 #include "coxswain/v1/worker_service.pb.h"
 #include "worker/engine/engine.h"
 
@@ -18,9 +19,12 @@ struct BinLimits {
 };
 
 // InvalidArgument names the field, the index and both values. Empty bins are allowed: a rank may
-// have no part in a small last batch.
-absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits);
-absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits);
+// have no part in a small last batch. `store` is what document_ids refer to; null: this worker maps
+// none. The result does not depend on how the documents came.
+absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
+                                            const data::TokenStore* store = nullptr);
+absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
+                                              const data::TokenStore* store = nullptr);
 
 }  // namespace coxswain::agent
 

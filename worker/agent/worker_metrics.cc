@@ -18,8 +18,8 @@ using prometheus::Histogram;
 
 constexpr std::array kStates = {"IDLE", "PREPARING", "READY", "CONNECTED", "RUNNING", "ABORTED"};
 constexpr std::array kPhases = {"forward", "backward", "comm", "optimizer"};
-constexpr std::array kClasses = {"weights",     "gradients", "optimizer",
-                                 "activations", "workspace", "host", "peak"};
+constexpr std::array kClasses = {"weights",   "gradients", "optimizer", "activations",
+                                 "workspace", "host",      "peak"};
 
 Family<Counter>& Counters(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -37,6 +37,8 @@ struct WorkerMetrics::Families {
                            "Steps with a non-finite gradient, not applied")),
         phases(Counters(r, "coxswain_worker_step_phase_seconds_total",
                         "Seconds spent in each phase of the training steps")),
+        idle(Counters(r, "coxswain_worker_idle_seconds_total",
+                      "Seconds the engine waited for its next command")),
         rate(Gauges(r, "coxswain_worker_tokens_per_second", "This rank, last training step")),
         loss(Gauges(r, "coxswain_worker_train_loss", "Loss of the last step's global batch")),
         norm(Gauges(r, "coxswain_worker_grad_norm", "Global norm of the last step, unclipped")),
@@ -49,7 +51,7 @@ struct WorkerMetrics::Families {
         states(Gauges(r, "coxswain_worker_state", "1 on the current state")),
         fenced(Counters(r, "coxswain_worker_fenced_messages_total",
                         "Requests refused because their fence was stale")) {}
-  Family<Counter>&tokens, &nonfinite, &phases;
+  Family<Counter>&tokens, &nonfinite, &phases, &idle;
   Family<Gauge>&rate, &loss, &norm, &step, &memory;
   Family<Histogram>& duration;
   Family<Gauge>& states;
@@ -62,6 +64,7 @@ struct WorkerMetrics::Series {
       : families(f),
         tokens(f.tokens.Add(labels)),
         nonfinite(f.nonfinite.Add(labels)),
+        idle(f.idle.Add(labels)),
         rate(f.rate.Add(labels)),
         loss(f.loss.Add(labels)),
         norm(f.norm.Add(labels)),
@@ -75,6 +78,7 @@ struct WorkerMetrics::Series {
   ~Series() {
     families.tokens.Remove(&tokens);
     families.nonfinite.Remove(&nonfinite);
+    families.idle.Remove(&idle);
     families.rate.Remove(&rate);
     families.loss.Remove(&loss);
     families.norm.Remove(&norm);
@@ -89,7 +93,7 @@ struct WorkerMetrics::Series {
   }
 
   Families& families;
-  Counter &tokens, &nonfinite;
+  Counter &tokens, &nonfinite, &idle;
   Gauge &rate, &loss, &norm, &step;
   Histogram& duration;
   std::vector<Counter*> phases;
@@ -126,11 +130,16 @@ void WorkerMetrics::BeginEpoch(const std::string& job, int rank) {
 
 void WorkerMetrics::SetMemory(const engine::MemoryBytes& m) {
   std::lock_guard<std::mutex> lock(mu_);
-  const std::array bytes = {m.weights,     m.gradients, m.optimizer,
-                            m.activations, m.workspace, m.host, m.peak};
+  const std::array bytes = {m.weights,   m.gradients, m.optimizer, m.activations,
+                            m.workspace, m.host,      m.peak};
   for (size_t i = 0; i < bytes.size(); ++i) {
     series_->memory[i]->Set(static_cast<double>(bytes[i]));
   }
+}
+
+void WorkerMetrics::CountIdle(double seconds) {
+  std::lock_guard<std::mutex> lock(mu_);
+  series_->idle.Increment(seconds);
 }
 
 void WorkerMetrics::CountStep(const engine::TrainStep& step, const engine::StepStats& stats) {

@@ -27,6 +27,7 @@ class WorkerMetrics {
   void BeginEpoch(const std::string& job, int rank);
   void SetMemory(const engine::MemoryBytes& memory);
   void CountStep(const engine::TrainStep& step, const engine::StepStats& stats);
+  void CountIdle(double seconds);  // the engine waited for a command
 
  private:
   struct Families;
