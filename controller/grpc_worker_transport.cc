@@ -1,6 +1,7 @@
 #include "controller/grpc_worker_transport.h"
 
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,13 @@
 #include "coxswain/v1/worker_service.grpc.pb.h"
 
 namespace coxswain {
+
+// How one worker is called: commands travel as bytes that were serialised by us.
+struct Peer {
+  explicit Peer(const std::shared_ptr<grpc::Channel>& channel) : stub(channel), commands(channel) {}
+  v1::Worker::Stub stub;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::Event> commands;
+};
 
 // Shared by the transport and every call in progress.
 struct GrpcWorkerTransport::Impl {
@@ -24,9 +33,9 @@ struct GrpcWorkerTransport::Impl {
 
   std::mutex mu;
   std::condition_variable all_done;
-  std::set<grpc::ClientContext*> calls;  // guarded by mu
-  bool closed = false;                   // guarded by mu
-  std::map<std::string, std::shared_ptr<v1::Worker::Stub>> stubs;  // loop thread only
+  std::set<grpc::ClientContext*> calls;                // guarded by mu
+  bool closed = false;                                 // guarded by mu
+  std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only
 
   void Began(grpc::ClientContext* context) {
     std::lock_guard lock(mu);
@@ -44,22 +53,22 @@ struct GrpcWorkerTransport::Impl {
     std::lock_guard lock(mu);
     if (!closed) loop->Post(std::move(task));
   }
-  absl::StatusOr<std::shared_ptr<v1::Worker::Stub>> StubOf(const WorkerTarget& worker) {
-    const auto it = stubs.find(worker.address);
-    if (it != stubs.end()) return it->second;
+  absl::StatusOr<std::shared_ptr<Peer>> PeerOf(const WorkerTarget& worker) {
+    const auto it = peers.find(worker.address);
+    if (it != peers.end()) return it->second;
     absl::StatusOr<SocketAddress> address = ParseSocketAddress(worker.address);
     if (!address.ok()) return address.status();
     auto credentials = ChannelCredentials(*address, tls, insecure);
     if (!credentials.ok()) return credentials.status();
-    std::shared_ptr<v1::Worker::Stub> stub =
-        v1::Worker::NewStub(NewChannel(worker.address, *credentials));
-    return stubs[worker.address] = std::move(stub);
+    return peers[worker.address] = std::make_shared<Peer>(NewChannel(worker.address, *credentials));
   }
 };
 
 namespace {
 
 using Impl = GrpcWorkerTransport::Impl;
+
+constexpr char kRunMethod[] = "/coxswain.v1.Worker/Run";
 
 absl::Status Named(const WorkerTarget& worker, const char* method, const grpc::Status& status) {
   const absl::Status plain = FromGrpc(status);
@@ -82,17 +91,17 @@ template <typename Request, typename Response, typename Start>
 void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
            const Request& request, WorkerTransport::Timeout timeout,
            WorkerTransport::Done<Response> done, Start start) {
-  absl::StatusOr<std::shared_ptr<v1::Worker::Stub>> stub = impl->StubOf(worker);
-  if (!stub.ok()) {
-    impl->Post([done, status = stub.status()] { done(status); });
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
+  if (!peer.ok()) {
+    impl->Post([done, status = peer.status()] { done(status); });
     return;
   }
   auto call = std::make_shared<UnaryCall<Request, Response>>();
   call->request = request;
   call->context.set_deadline(std::chrono::system_clock::now() + timeout);
   impl->Began(&call->context);
-  start(stub->get(), &call->context, &call->request, &call->response,
-        [impl, call, done, worker, method, keep = *stub](grpc::Status status) {
+  start(&(*peer)->stub, &call->context, &call->request, &call->response,
+        [impl, call, done, worker, method, keep = *peer](grpc::Status status) {
           impl->Ended(&call->context, [call, done, worker, method, status] {
             if (status.ok()) {
               done(std::move(call->response));
@@ -108,29 +117,30 @@ template <typename Request, typename Response>
 class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
                  public std::enable_shared_from_this<BidiCall<Request, Response>> {
  public:
-  BidiCall(std::shared_ptr<Impl> impl, std::shared_ptr<v1::Worker::Stub> stub, WorkerTarget worker,
+  BidiCall(std::shared_ptr<Impl> impl, std::shared_ptr<Peer> peer, WorkerTarget worker,
            const char* method, Incoming<Response> incoming)
       : impl_(std::move(impl)),
-        stub_(std::move(stub)),
+        peer_(std::move(peer)),
         worker_(std::move(worker)),
         method_(method),
+        on_arrival_(std::move(incoming.on_arrival)),
         incoming_(std::move(incoming)) {}
 
   template <typename Open>
   void Begin(Open open) {
     self_ = this->shared_from_this();
     impl_->Began(&context_);
-    open(stub_.get(), &context_, this);
+    open(peer_.get(), &context_, this);
     // Writes come from the loop, outside of reactions: the hold lasts while they may.
     this->AddHold();
     this->StartRead(&response_);
     this->StartCall();
   }
 
-  void Write(const Request& request) {
+  void Write(Request request) {
     std::lock_guard lock(mu_);
     if (half_closed_ || dead_) return;
-    queue_.push_back(request);
+    queue_.push_back(std::move(request));
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
   }
   void WritesDone() {
@@ -154,9 +164,13 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
       ReleaseHold();
       return;
     }
-    impl_->Post([self = this->shared_from_this(), message = std::move(response_)] {
-      if (self->incoming_.on_message) self->incoming_.on_message(message);
-    });
+    if (on_arrival_) {
+      on_arrival_(std::move(response_));
+    } else {
+      impl_->Post([self = this->shared_from_this(), message = std::move(response_)] {
+        if (self->incoming_.on_message) self->incoming_.on_message(message);
+      });
+    }
     response_ = Response();
     this->StartRead(&response_);
   }
@@ -193,9 +207,10 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
   }
 
   const std::shared_ptr<Impl> impl_;
-  const std::shared_ptr<v1::Worker::Stub> stub_;
+  const std::shared_ptr<Peer> peer_;
   const WorkerTarget worker_;
   const char* const method_;
+  const std::function<void(Response)> on_arrival_;
   Incoming<Response> incoming_;  // loop thread only
   std::shared_ptr<BidiCall> self_;
   grpc::ClientContext context_;
@@ -219,42 +234,65 @@ class BidiHandle : public Outgoing<Request> {
   std::shared_ptr<BidiCall<Request, Response>> call_;
 };
 
+class CommandHandle : public CommandStream {
+ public:
+  explicit CommandHandle(std::shared_ptr<BidiCall<grpc::ByteBuffer, v1::Event>> call)
+      : call_(std::move(call)) {}
+  ~CommandHandle() override { call_->Drop(); }
+  // Parsing one message after the other merges them.
+  void Write(const SharedCommand& shared, const v1::Command& own) override {
+    const size_t head = shared.bytes.size();
+    grpc::Slice slice(head + own.ByteSizeLong());
+    auto* bytes = const_cast<uint8_t*>(slice.begin());
+    std::memcpy(bytes, shared.bytes.data(), head);
+    own.SerializeWithCachedSizesToArray(bytes + head);
+    call_->Write(grpc::ByteBuffer(&slice, 1));
+  }
+  void WritesDone() override { call_->WritesDone(); }
+
+ private:
+  const std::shared_ptr<BidiCall<grpc::ByteBuffer, v1::Event>> call_;
+};
+
 // A handle of a stream that could not be opened; on_closed follows from the loop.
-template <typename Request>
-class ClosedHandle : public Outgoing<Request> {
+class ClosedHandle : public Outgoing<v1::ConnectRequest>,
+                     public Outgoing<v1::WorkerLogsRequest>,
+                     public CommandStream {
  public:
   template <typename Response>
-  ClosedHandle(const std::shared_ptr<Impl>& impl, Incoming<Response> incoming, absl::Status status) {
+  ClosedHandle(const std::shared_ptr<Impl>& impl, Incoming<Response> incoming,
+               absl::Status status) {
     impl->Post(lifetime_.Wrap([incoming, status] { incoming.on_closed(status); }));
   }
-  void Write(const Request&) override {}
+  void Write(const v1::ConnectRequest&) override {}
+  void Write(const v1::WorkerLogsRequest&) override {}
+  void Write(const SharedCommand&, const v1::Command&) override {}
   void WritesDone() override {}
 
  private:
   Lifetime lifetime_;
 };
 
-template <typename Request, typename Response, typename Open>
-std::unique_ptr<Outgoing<Request>> OpenBidi(const std::shared_ptr<Impl>& impl,
-                                            const WorkerTarget& worker, const char* method,
-                                            Incoming<Response> incoming, Open open) {
-  absl::StatusOr<std::shared_ptr<v1::Worker::Stub>> stub = impl->StubOf(worker);
-  if (!stub.ok()) {
-    return std::make_unique<ClosedHandle<Request>>(impl, std::move(incoming), stub.status());
+template <typename Handle, typename Stream, typename Request, typename Response, typename Open>
+std::unique_ptr<Stream> OpenBidi(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker,
+                                 const char* method, Incoming<Response> incoming, Open open) {
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
+  if (!peer.ok()) {
+    return std::make_unique<ClosedHandle>(impl, std::move(incoming), peer.status());
   }
-  auto call = std::make_shared<BidiCall<Request, Response>>(impl, *stub, worker, method,
+  auto call = std::make_shared<BidiCall<Request, Response>>(impl, *peer, worker, method,
                                                             std::move(incoming));
   call->Begin(open);
-  return std::make_unique<BidiHandle<Request, Response>>(std::move(call));
+  return std::make_unique<Handle>(std::move(call));
 }
 
 class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
                  public std::enable_shared_from_this<LogsCall> {
  public:
-  LogsCall(std::shared_ptr<Impl> impl, std::shared_ptr<v1::Worker::Stub> stub, WorkerTarget worker,
+  LogsCall(std::shared_ptr<Impl> impl, std::shared_ptr<Peer> peer, WorkerTarget worker,
            v1::WorkerLogsRequest request, Incoming<v1::LogLine> incoming)
       : impl_(std::move(impl)),
-        stub_(std::move(stub)),
+        peer_(std::move(peer)),
         worker_(std::move(worker)),
         request_(std::move(request)),
         incoming_(std::move(incoming)) {}
@@ -262,7 +300,7 @@ class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
   void Begin() {
     self_ = shared_from_this();
     impl_->Began(&context_);
-    stub_->async()->Logs(&context_, &request_, this);
+    peer_->stub.async()->Logs(&context_, &request_, this);
     StartRead(&line_);
     StartCall();
   }
@@ -287,7 +325,7 @@ class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
 
  private:
   const std::shared_ptr<Impl> impl_;
-  const std::shared_ptr<v1::Worker::Stub> stub_;
+  const std::shared_ptr<Peer> peer_;
   const WorkerTarget worker_;
   const v1::WorkerLogsRequest request_;
   Incoming<v1::LogLine> incoming_;  // loop thread only
@@ -331,21 +369,23 @@ void GrpcWorkerTransport::Prepare(const WorkerTarget& worker, const v1::PrepareR
 
 std::unique_ptr<Outgoing<v1::ConnectRequest>> GrpcWorkerTransport::Connect(
     const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) {
-  return OpenBidi<v1::ConnectRequest>(
+  return OpenBidi<BidiHandle<v1::ConnectRequest, v1::ConnectResponse>, Outgoing<v1::ConnectRequest>,
+                  v1::ConnectRequest>(
       impl_, worker, "Connect", std::move(incoming),
-      [](v1::Worker::Stub* stub, auto... args) { stub->async()->Connect(args...); });
+      [](Peer* peer, auto... args) { peer->stub.async()->Connect(args...); });
 }
 
-std::unique_ptr<Outgoing<v1::Command>> GrpcWorkerTransport::Run(const WorkerTarget& worker,
-                                                                Incoming<v1::Event> incoming) {
-  return OpenBidi<v1::Command>(
+std::unique_ptr<CommandStream> GrpcWorkerTransport::Run(const WorkerTarget& worker,
+                                                        Incoming<v1::Event> incoming) {
+  return OpenBidi<CommandHandle, CommandStream, grpc::ByteBuffer>(
       impl_, worker, "Run", std::move(incoming),
-      [](v1::Worker::Stub* stub, auto... args) { stub->async()->Run(args...); });
+      [](Peer* peer, grpc::ClientContext* context, auto* reactor) {
+        peer->commands.PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
+      });
 }
 
-void GrpcWorkerTransport::SaveShard(const WorkerTarget& worker,
-                                    const v1::SaveShardRequest& request, Timeout timeout,
-                                    Done<v1::SaveShardResponse> done) {
+void GrpcWorkerTransport::SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request,
+                                    Timeout timeout, Done<v1::SaveShardResponse> done) {
   Unary(impl_, worker, "SaveShard", request, timeout, std::move(done),
         [](v1::Worker::Stub* stub, auto... args) { stub->async()->SaveShard(args...); });
 }
@@ -353,12 +393,11 @@ void GrpcWorkerTransport::SaveShard(const WorkerTarget& worker,
 std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> GrpcWorkerTransport::Logs(
     const WorkerTarget& worker, const v1::WorkerLogsRequest& request,
     Incoming<v1::LogLine> incoming) {
-  absl::StatusOr<std::shared_ptr<v1::Worker::Stub>> stub = impl_->StubOf(worker);
-  if (!stub.ok()) {
-    return std::make_unique<ClosedHandle<v1::WorkerLogsRequest>>(impl_, std::move(incoming),
-                                                                 stub.status());
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl_->PeerOf(worker);
+  if (!peer.ok()) {
+    return std::make_unique<ClosedHandle>(impl_, std::move(incoming), peer.status());
   }
-  auto call = std::make_shared<LogsCall>(impl_, *stub, worker, request, std::move(incoming));
+  auto call = std::make_shared<LogsCall>(impl_, *peer, worker, request, std::move(incoming));
   call->Begin();
   return std::make_unique<LogsHandle>(std::move(call));
 }

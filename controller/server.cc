@@ -62,6 +62,7 @@ struct Server::Impl {
   std::unique_ptr<driver::Metrics> metrics;
   std::unique_ptr<Loop> loop;
   std::unique_ptr<GrpcWorkerTransport> transport;
+  std::unique_ptr<FanOut> fan_out;
   std::unique_ptr<scheduler::Registry> registry;
   std::unique_ptr<driver::Journal> journal;
   driver::LongWork long_work;
@@ -97,6 +98,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   AddProcessMetrics("controller", metrics_registry.get());
   loop = std::make_unique<Loop>(&clock, kPoolThreads);
   transport = std::make_unique<GrpcWorkerTransport>(loop.get(), flags.tls, flags.insecure);
+  fan_out = std::make_unique<FanOut>(FanOut::DefaultThreads());
   registry =
       std::make_unique<scheduler::Registry>(loop.get(), transport.get(), scheduler::LeaseTimes{});
   journal = std::make_unique<driver::Journal>(loop.get(), store.get());
@@ -109,6 +111,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
                     .journal = journal.get(),
                     .files = &files,
                     .transport = transport.get(),
+                    .fan_out = fan_out.get(),
                     .registry = registry.get(),
                     .long_work = &long_work,
                     .metrics = metrics.get(),

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,8 +16,8 @@ namespace coxswain {
 
 // Which process to talk to. A message to another incarnation at the same address is refused there.
 struct WorkerTarget {
-  std::string id;           // "<host>/<slot>"
-  std::string address;      // host:port
+  std::string id;       // "<host>/<slot>"
+  std::string address;  // host:port
   std::string incarnation;
 
   bool operator==(const WorkerTarget&) const = default;
@@ -34,7 +35,28 @@ class Outgoing {
 template <typename Response>
 struct Incoming {
   std::function<void(const Response&)> on_message;
+  // In place of on_message: called at once by the thread that read the message, which it must not
+  // hold up. May still be called when the stream was dropped.
+  std::function<void(Response)> on_arrival;
   std::function<void(absl::Status)> on_closed;  // once, last
+};
+
+// What all ranks get of a command, serialised once. A rank's command is this merged with its own
+// part (protobuf: fields of both, submessages of one kind merged).
+struct SharedCommand {
+  explicit SharedCommand(v1::Command command)
+      : message(std::move(command)), bytes(message.SerializeAsString()) {}
+  const v1::Command message;
+  const std::string bytes;
+};
+
+// The controller's side of a Run stream; as Outgoing. Different streams may be written at the same
+// time by different threads.
+class CommandStream {
+ public:
+  virtual ~CommandStream() = default;
+  virtual void Write(const SharedCommand& shared, const v1::Command& own) = 0;
+  virtual void WritesDone() = 0;
 };
 
 // Loop thread only; every callback comes on the loop, never inside the call that starts it. A unary
@@ -50,8 +72,8 @@ class WorkerTransport {
                        Timeout timeout, Done<v1::PrepareResponse> done) = 0;
   virtual std::unique_ptr<Outgoing<v1::ConnectRequest>> Connect(
       const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) = 0;
-  virtual std::unique_ptr<Outgoing<v1::Command>> Run(const WorkerTarget& worker,
-                                                     Incoming<v1::Event> incoming) = 0;
+  virtual std::unique_ptr<CommandStream> Run(const WorkerTarget& worker,
+                                             Incoming<v1::Event> incoming) = 0;
   virtual void SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request,
                          Timeout timeout, Done<v1::SaveShardResponse> done) = 0;
   virtual std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> Logs(

@@ -1,14 +1,8 @@
 #include "controller/driver/command_window.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace coxswain::driver {
-
-bool InFlight::complete() const {
-  return std::all_of(results.begin(), results.end(),
-                     [](const std::optional<v1::Done>& done) { return done.has_value(); });
-}
 
 CommandWindow::CommandWindow(int world_size, int credits)
     : world_size_(world_size), credits_(credits), answered_(world_size, 0) {}
@@ -27,12 +21,14 @@ CommandWindow::Receipt CommandWindow::Receive(int rank, uint64_t seq, const v1::
   if (seq <= answered_[rank]) return Receipt::kDuplicate;
   if (seq != answered_[rank] + 1 || seq > last_seq_) return Receipt::kOutOfOrder;
   answered_[rank] = seq;
-  in_flight_[seq - in_flight_.front().seq].results[rank] = done;
+  InFlight& command = in_flight_[seq - in_flight_.front().seq];
+  command.results[rank] = done;
+  ++command.answered;
   return Receipt::kAccepted;
 }
 
 std::optional<InFlight> CommandWindow::PopComplete() {
-  if (in_flight_.empty() || !in_flight_.front().complete()) return std::nullopt;
+  if (in_flight_.empty() || in_flight_.front().missing() > 0) return std::nullopt;
   InFlight done = std::move(in_flight_.front());
   in_flight_.pop_front();
   return done;

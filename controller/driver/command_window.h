@@ -15,19 +15,21 @@ namespace coxswain::driver {
 struct InFlight {
   uint64_t seq = 0;
   Action action = Action::kTrain;
-  int64_t step = 0;               // as StepScript::step()
-  bool last_part = true;          // an evaluation may take several commands
-  int64_t loss_denominator = 0;   // kTrain
-  int64_t tokens = 0;             // of all ranks
+  int64_t step = 0;              // as StepScript::step()
+  bool last_part = true;         // an evaluation may take several commands
+  int64_t loss_denominator = 0;  // kTrain
+  int64_t tokens = 0;            // of all ranks
   int64_t sent_ns = 0;
   std::vector<std::vector<int64_t>> bins;        // bin ids sent, per rank
   std::vector<std::optional<v1::Done>> results;  // per rank
 
-  bool complete() const;
+  int answered = 0;  // ranks in `results`
+
+  int missing() const { return static_cast<int>(results.size()) - answered; }
 };
 
-// Ranks answer every command once and in order; the window is full while the oldest command that some
-// rank has not answered is `credits` commands old.
+// Ranks answer every command once and in order; the window is full while the oldest command that
+// some rank has not answered is `credits` commands old.
 class CommandWindow {
  public:
   enum class Receipt { kAccepted, kDuplicate, kOutOfOrder };

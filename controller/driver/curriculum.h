@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,17 @@
 namespace coxswain::driver {
 
 struct BinSize {
-  int64_t id = 0;       // global bin index, unique in a pass
-  int64_t tokens = 0;   // >= 1
+  int64_t id = 0;      // global bin index, unique in a pass
+  int64_t tokens = 0;  // >= 1
   int64_t targets = 0;
+  double attention_flops = 0;  // forward and backward: quadratic in the lengths of its documents
 };
 
-// Immutable once made, hence shared between the loop and the pool. RecipeCurriculum in production, a
-// small synthetic one in the simulator. A step's bins are a pure function of the step.
+// How bins travel: with their tokens, or as indices of documents in the token stores.
+enum class BinForm { kTokens, kDocumentIds };
+
+// Immutable once made, hence shared between the loop and the pool. RecipeCurriculum in production,
+// a small synthetic one in the simulator. A step's bins are a pure function of the step.
 class Curriculum {
  public:
   virtual ~Curriculum() = default;
@@ -30,9 +35,12 @@ class Curriculum {
   virtual double learning_rate(int64_t step) const = 0;
   virtual std::vector<BinSize> step_bins(int64_t step) const = 0;  // the global batch, ordered
   virtual std::vector<BinSize> eval_bins() const = 0;              // empty: nothing is evaluated
-  // Appends bins [begin, end) of step_bins(step), or of eval_bins(), with their tokens to `out`.
-  virtual void FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const = 0;
-  virtual void FillEval(int64_t begin, int64_t end, v1::Bins* out) const = 0;
+  // Appends bins of step_bins(step), or of eval_bins(), by their ids to `out`.
+  virtual void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
+                         v1::Bins* out) const = 0;
+  virtual void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const = 0;
+  // The files that kDocumentIds refers to; `train` empty: kTokens is the only form.
+  virtual v1::TokenStores token_stores() const = 0;
   virtual v1::DatasetSummary summary() const = 0;
   virtual std::vector<std::string> warnings() const = 0;
 };

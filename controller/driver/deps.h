@@ -6,6 +6,7 @@
 #include "controller/driver/long_work.h"
 #include "controller/driver/metrics.h"
 #include "controller/driver/settings.h"
+#include "controller/fan_out.h"
 #include "controller/files.h"
 #include "controller/loop.h"
 #include "controller/scheduler/registry.h"
@@ -18,6 +19,7 @@ struct Deps {
   Journal* journal = nullptr;
   Files* files = nullptr;
   WorkerTransport* transport = nullptr;
+  FanOut* fan_out = nullptr;
   scheduler::Registry* registry = nullptr;
   LongWork* long_work = nullptr;
   Metrics* metrics = nullptr;

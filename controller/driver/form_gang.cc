@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/ids.h"
+#include "common/logging.h"
 #include "common/status_macros.h"
 
 namespace coxswain::driver {
@@ -23,7 +24,13 @@ void GangFormation::Finish(std::optional<v1::Error> error) {
   if (finished_) return;
   finished_ = true;
   Files* files = deps_.files;
-  deps_.loop->Offload([files, path = nonce_path_] { files->RemoveAll(path).IgnoreError(); }, [] {});
+  deps_.loop->Offload(
+      [files, paths = std::vector<std::string>{nonce_path_, args_.tokens.nonce_path()}] {
+        for (const std::string& path : paths) {
+          if (!path.empty()) files->RemoveAll(path).IgnoreError();
+        }
+      },
+      [] {});
   for (auto& stream : streams_) {
     if (stream) stream->WritesDone();
   }
@@ -35,27 +42,40 @@ void GangFormation::Arrive(state::GangEvent event) {
   if (next.ok()) gang_->status = *next;
 }
 
-void GangFormation::Start() { WriteNonce(); }
+void GangFormation::Start() { WriteNonces(); }
 
-void GangFormation::WriteNonce() {
+// One where artifacts go, which every rank must see, and one beside the token stores, which a rank
+// may see.
+void GangFormation::WriteNonces() {
   const std::string directory = args_.output_dir + "/.staging";
+  const std::string name = absl::StrCat("/nonce-", gang_->job, "-", gang_->epoch);
   nonce_ = NewUuid();
-  nonce_path_ = absl::StrCat(directory, "/nonce-", gang_->job, "-", gang_->epoch);
+  nonce_path_ = directory + name;
+  const std::string& store = args_.tokens.train().path();
+  if (!store.empty()) {
+    args_.tokens.set_nonce(NewUuid());
+    args_.tokens.set_nonce_path(store.substr(0, store.rfind('/')) + name);
+  }
   auto status = std::make_shared<absl::Status>();
   Files* files = deps_.files;
   deps_.loop->Offload(
-      [files, status, directory, path = nonce_path_, nonce = nonce_] {
+      [files, status, directory, path = nonce_path_, nonce = nonce_, tokens = args_.tokens] {
         *status = files->MakeDirs(directory);
         if (status->ok()) *status = files->WriteDurably(path, nonce);
+        if (!status->ok() || tokens.nonce_path().empty()) return;
+        const absl::Status beside = files->WriteDurably(tokens.nonce_path(), tokens.nonce());
+        if (beside.ok()) return;  // without it commands carry tokens
+        log::Warning("token stores are not offered to workers",
+                     {{"file", tokens.nonce_path()}, {"error", beside.ToString()}});
       },
       lifetime_.Wrap([this, status] {
         if (status->ok()) {
           SendPrepare();
         } else {
-          Finish(MakeError(absl::Status(status->code(),
-                                        absl::StrCat("checkpoint.output_dir is not writable: ",
-                                                     std::string(status->message()))),
-                           {.phase = "prepare"}));
+          Finish(MakeError(
+              absl::Status(status->code(), absl::StrCat("checkpoint.output_dir is not writable: ",
+                                                        std::string(status->message()))),
+              {.phase = "prepare"}));
         }
       }));
 }
@@ -70,6 +90,7 @@ void GangFormation::SendPrepare() {
     request.set_checkpoint_dir(args_.checkpoint_dir);
     request.set_nonce_path(nonce_path_);
     request.set_nonce(nonce_);
+    *request.mutable_tokens() = args_.tokens;
     deps_.transport->Prepare(
         gang_->ranks[rank].target, request, deps_.settings.prepare_timeout,
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::PrepareResponse>& response) {
@@ -92,13 +113,13 @@ absl::Status GangFormation::CheckPrepared(int rank, const v1::PrepareResponse& r
   gang_->start_step = response.start_step();
   gang_->applied_updates = response.applied_updates();
   gang_->ranks[rank].memory = response.memory();
+  gang_->ranks[rank].maps_tokens = response.maps_tokens();
   return absl::OkStatus();
 }
 
 void GangFormation::OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response) {
   if (finished_) return;
-  const absl::Status status =
-      response.ok() ? CheckPrepared(rank, *response) : response.status();
+  const absl::Status status = response.ok() ? CheckPrepared(rank, *response) : response.status();
   if (!status.ok()) {
     Finish(MakeError(status, At(rank, "prepare")));
     return;
@@ -113,8 +134,8 @@ void GangFormation::OpenConnect() {
     Incoming<v1::ConnectResponse> incoming;
     incoming.on_message = lifetime_.Wrap(
         [this, rank](const v1::ConnectResponse& message) { OnConnectMessage(rank, message); });
-    incoming.on_closed = lifetime_.Wrap(
-        [this, rank](const absl::Status& status) { OnConnectClosed(rank, status); });
+    incoming.on_closed =
+        lifetime_.Wrap([this, rank](const absl::Status& status) { OnConnectClosed(rank, status); });
     streams_[rank] = deps_.transport->Connect(gang_->ranks[rank].target, std::move(incoming));
     v1::ConnectRequest hello;
     *hello.mutable_fence() = gang_->FenceOf(rank);
@@ -126,10 +147,10 @@ void GangFormation::OpenConnect() {
     for (size_t rank = 0; rank < connected_.size(); ++rank) {
       if (!connected_[rank]) absl::StrAppend(&missing, missing.empty() ? "" : ", ", rank);
     }
-    Finish(MakeError(absl::DeadlineExceededError(absl::StrCat(
-                         "ranks ", missing, " did not connect within ",
-                         deps_.settings.connect_timeout.count(), " ms")),
-                     {.phase = "connect"}));
+    Finish(MakeError(
+        absl::DeadlineExceededError(absl::StrCat("ranks ", missing, " did not connect within ",
+                                                 deps_.settings.connect_timeout.count(), " ms")),
+        {.phase = "connect"}));
   }));
 }
 

@@ -18,6 +18,7 @@ struct FormArgs {
   std::string output_dir;      // shared storage: a nonce written here must be readable by each rank
   std::string checkpoint_dir;  // start from it, empty: base weights
   int64_t start_step = 0;      // of that checkpoint
+  v1::TokenStores tokens;      // without nonce: of the curriculum
 };
 
 // Lives while its gang forms; destroying it stops that. The epoch must be durable before Start.
@@ -30,7 +31,7 @@ class GangFormation {
   void Start();
 
  private:
-  void WriteNonce();
+  void WriteNonces();
   void SendPrepare();
   void OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response);
   absl::Status CheckPrepared(int rank, const v1::PrepareResponse& response);
@@ -43,7 +44,7 @@ class GangFormation {
 
   const Deps deps_;
   Gang* const gang_;
-  const FormArgs args_;
+  FormArgs args_;
   Done done_;
   bool finished_ = false;
   std::string nonce_path_;

@@ -4,13 +4,18 @@
 
 namespace coxswain::driver {
 
-v1::Fence Gang::FenceOf(int rank) const {
+v1::Fence Gang::SharedFence() const {
   v1::Fence fence;
   fence.set_term(term);
   fence.set_job(job);
   fence.set_epoch(epoch);
-  fence.set_worker_incarnation(ranks[rank].target.incarnation);
   fence.set_plan_hash(plan_hash);
+  return fence;
+}
+
+v1::Fence Gang::FenceOf(int rank) const {
+  v1::Fence fence = SharedFence();
+  fence.set_worker_incarnation(ranks[rank].target.incarnation);
   return fence;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/driver/deal_bins.h"
 #include "controller/state/gang_state.h"
 #include "controller/worker_transport.h"
 #include "coxswain/v1/common.pb.h"
@@ -15,18 +16,20 @@ namespace coxswain::driver {
 struct Rank {
   WorkerTarget target;
   std::string host;
-  v1::MemoryBytes memory;  // allocated, from Prepare
-  double peak_flops = 0;   // dense bfloat16 operations per second of its device; 0: not known
+  v1::MemoryBytes memory;    // allocated, from Prepare
+  double peak_flops = 0;     // dense bfloat16 operations per second of its device; 0: not known
+  bool maps_tokens = false;  // commands may carry document ids, from Prepare
 };
 
 struct Gang {
   std::string job;
   uint64_t term = 0;
   uint64_t epoch = 0;
-  std::string plan_hash;   // 32 bytes
+  std::string plan_hash;  // 32 bytes
   std::string plan_bytes;
-  double flops_per_token = 0;    // of the plan
+  double flops_per_token = 0;  // of the plan
   int64_t micro_batch_bins = 1;
+  BinWork work;  // of the plan
   std::vector<Rank> ranks;
   state::GangStatus status;
   std::string fingerprint;  // equal on all ranks, empty until prepared
@@ -36,6 +39,7 @@ struct Gang {
   // Model FLOPs utilisation (common/model/flops.h) of all ranks; 0 when a peak is not known.
   double Mfu(double tokens_per_second) const;
   int world_size() const { return static_cast<int>(ranks.size()); }
+  v1::Fence SharedFence() const;  // without the incarnation
   v1::Fence FenceOf(int rank) const;
   // True when `fence` is exactly that of `rank` in this epoch.
   bool IsCurrent(const v1::Fence& fence, int rank) const;

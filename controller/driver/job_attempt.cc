@@ -74,10 +74,8 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
           return;
         }
         draft.resume = *std::move(resume);
-        absl::StatusOr<GangPlan> plan = work->plan({.job = id,
-                                                    .spec = &spec,
-                                                    .curriculum = curriculum.get(),
-                                                    .workers = workers});
+        absl::StatusOr<GangPlan> plan = work->plan(
+            {.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers});
         if (!plan.ok()) {
           *result = plan.status();
           return;
@@ -99,6 +97,7 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   gang_->plan_hash = draft->plan.hash;
   gang_->flops_per_token = draft->plan.flops_per_token;
   gang_->micro_batch_bins = draft->plan.micro_batch_bins;
+  gang_->work = draft->plan.work;
   if (draft->resume) {
     for (const std::string& warning : draft->resume->warnings) {
       record_.AddEvent("Warning", warning, nlohmann::json::object());
@@ -145,7 +144,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
       deps_, gang_.get(),
       FormArgs{.output_dir = spec_.output_dir,
                .checkpoint_dir = directory,
-               .start_step = start_state_.step},
+               .start_step = start_state_.step,
+               .tokens = curriculum_->token_stores()},
       lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }));
   formation_->Start();
 }
@@ -256,8 +256,8 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
                     {"phase", error.phase()}});
   const bool draining = phase() == v1::JOB_STATE_DRAINING;
   const int32_t restarts = record_.status().restarts;
-  const std::string ended = restarts == 0 ? std::string("failed")
-                                          : absl::StrCat("failed after ", restarts, " restarts");
+  const std::string ended =
+      restarts == 0 ? std::string("failed") : absl::StrCat("failed after ", restarts, " restarts");
   if (error.kind() == v1::ERROR_KIND_USER && !draining) {
     Fail(error, ended);
     return;
@@ -270,9 +270,9 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
     return;
   }
   TearDown(Describe(error));
-  const absl::Status status = record_.Apply(
-      state::JobEvent::kAttemptFailed,
-      draining ? "drained by force" : "to be tried again from the last checkpoint");
+  const absl::Status status =
+      record_.Apply(state::JobEvent::kAttemptFailed,
+                    draining ? "drained by force" : "to be tried again from the last checkpoint");
   if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
     deps_.metrics->Restart(job().id(), error.phase());
     const int64_t wait = BackoffNs(record_.status().restarts);

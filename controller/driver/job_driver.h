@@ -56,6 +56,7 @@ class JobDriver {
   void WorkerDraining(const std::string& worker);
 
   const Gang* gang() const { return gang_.get(); }  // null outside ADMITTED..DRAINING
+  const GangPace* pace() const { return run_ ? &run_->pace() : nullptr; }    // null: no run
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
@@ -80,6 +81,7 @@ class JobDriver {
   // job_results.cc
   void OnStep(const StepResult& result, const InFlight& command);
   void CheckReplay(const StepResult& result);
+  void CheckPace();
   void OnEval(const EvalPoint& point, bool is_best);
   void OnSnapshot(int64_t step, int64_t sent_ns);
   void OnSaved(const Manifest& manifest, int64_t sent_ns);

@@ -3,7 +3,9 @@
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,9 +20,27 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kRanksInEvents = 64;
+
+double Compute(const v1::Done& done) {
+  return done.seconds().forward() + done.seconds().backward();
+}
+
+// Of large gangs the fastest and the slowest rank only: every step leaves a row in the store.
+std::vector<size_t> RanksToRecord(const InFlight& command) {
+  std::vector<size_t> ranks(command.results.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (ranks.size() <= kRanksInEvents) return ranks;
+  const auto [fastest, slowest] =
+      std::minmax_element(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
+        return Compute(*command.results[a]) < Compute(*command.results[b]);
+      });
+  return {*fastest, *slowest};
+}
+
 json RanksJson(const InFlight& command) {
   json ranks = json::array();
-  for (size_t rank = 0; rank < command.results.size(); ++rank) {
+  for (const size_t rank : RanksToRecord(command)) {
     const v1::Done& done = *command.results[rank];
     ranks.push_back({{"rank", rank},
                      {"loss_sum", done.loss_sum()},
@@ -95,32 +115,30 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
                                           .tokens = result.tokens,
                                           .learning_rate = lr});
   if ((result.step + 1) % std::max<int64_t>(spec_.logging_steps, 1) == 0) {
-    log::Info(absl::StrCat("step ", result.step + 1, "/", total),
-              {{"job", job().id()},
-               {"epoch", gang_->epoch},
-               {"step", result.step},
-               {"loss", result.loss},
-               {"grad_norm", result.grad_norm},
-               {"learning_rate", lr},
-               {"tokens_per_second", rate}});
+    log::Info(absl::StrCat("step ", result.step + 1, "/", total), {{"job", job().id()},
+                                                                   {"epoch", gang_->epoch},
+                                                                   {"step", result.step},
+                                                                   {"loss", result.loss},
+                                                                   {"grad_norm", result.grad_norm},
+                                                                   {"learning_rate", lr},
+                                                                   {"tokens_per_second", rate}});
   }
   const double seconds = timing.last_seconds();
-  record_.AddEvent(
-      "StepDone",
-      absl::StrFormat("step %d/%d loss %.4f grad norm %.4f", result.step + 1, total, result.loss,
-                      result.grad_norm),
-      {{"step", result.step},
-       {"total_steps", total},
-       {"epoch", gang_->epoch},
-       {"loss", result.loss},
-       {"grad_norm", result.grad_norm},
-       {"learning_rate", lr},
-       {"tokens", result.tokens},
-       {"tokens_per_second", rate},
-       {"seconds", seconds},
-       {"pass", curriculum_->pass_of_step(result.step)},
-       {"applied", result.applied},
-       {"ranks", RanksJson(command)}});
+  record_.AddEvent("StepDone",
+                   absl::StrFormat("step %d/%d loss %.4f grad norm %.4f", result.step + 1, total,
+                                   result.loss, result.grad_norm),
+                   {{"step", result.step},
+                    {"total_steps", total},
+                    {"epoch", gang_->epoch},
+                    {"loss", result.loss},
+                    {"grad_norm", result.grad_norm},
+                    {"learning_rate", lr},
+                    {"tokens", result.tokens},
+                    {"tokens_per_second", rate},
+                    {"seconds", seconds},
+                    {"pass", curriculum_->pass_of_step(result.step)},
+                    {"applied", result.applied},
+                    {"ranks", RanksJson(command)}});
   if (!result.applied) {
     record_.AddEvent("StepSkipped",
                      absl::StrCat("step ", result.step + 1,
@@ -138,10 +156,35 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
                                    .total_steps = total,
                                    .eta_seconds = progress.eta_seconds(),
                                    .applied = result.applied});
+  CheckPace();
   if (!recorded_.contains(result.step)) committed_seconds_ += seconds;
   const double wall =
       static_cast<double>(deps_.loop->clock().UnixMs() - job().started_unix_ms()) * 1e-3;
   if (wall > 0) deps_.metrics->Goodput(job().id(), std::min(1.0, committed_seconds_ / wall));
+}
+
+// A rank that holds the others up is told of, never killed.
+void JobDriver::CheckPace() {
+  const GangPace::Summary pace = run_->pace().summary();
+  if (pace.steps == 0) return;
+  deps_.metrics->Pace(job().id(), pace);
+  const std::optional<int> rank = run_->NewStraggler();
+  if (!rank) return;
+  const double seconds = pace.ranks[static_cast<size_t>(*rank)].compute_seconds;
+  const std::string& host = gang_->ranks[static_cast<size_t>(*rank)].host;
+  record_.AddEvent(
+      "Straggler",
+      absl::StrFormat("rank %d on %s computes %.2f times as long as the median of the other ranks "
+                      "(%.4f s against %.4f s a step, over %d steps): look at its clocks, its "
+                      "temperature and what else runs there. The job goes on at its pace",
+                      *rank, host, pace.slowest_ratio(), seconds, pace.peer_median_seconds,
+                      pace.steps),
+      {{"rank", *rank},
+       {"host", host},
+       {"worker", gang_->ranks[static_cast<size_t>(*rank)].target.id},
+       {"compute_seconds", seconds},
+       {"peer_median_seconds", pace.peer_median_seconds},
+       {"steps", pace.steps}});
 }
 
 // Invariant driver-6: a replayed step reproduces the recorded bits.
@@ -160,9 +203,9 @@ void JobDriver::CheckReplay(const StepResult& result) {
   if (!replay_divergence_.empty()) return;
   replay_divergence_ = message;
   deps_.loop->Post(lifetime_.Wrap([this] {
-    v1::Error error = MakeError(absl::DataLossError(absl::StrCat("ReplayDivergence: ",
-                                                                 replay_divergence_)),
-                                {.phase = "train"});
+    v1::Error error =
+        MakeError(absl::DataLossError(absl::StrCat("ReplayDivergence: ", replay_divergence_)),
+                  {.phase = "train"});
     Fail(error);
   }));
 }
@@ -199,18 +242,18 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   manifest.run = run_->state();
   SayFlush();  // the history below reads the committed steps
   absl::StatusOr<std::vector<store::StepRow>> steps = deps_.journal->store()->Steps(job().id(), 0);
-  request.trainer_state = TrainerStateJson({.spec = spec_,
-                                            .curriculum = *curriculum_,
-                                            .run = manifest.run,
-                                            .flops_per_token = gang_->flops_per_token,
-                                            .micro_batch_bins = gang_->micro_batch_bins,
-                                            .steps = steps.ok() ? *steps
-                                                                : std::vector<store::StepRow>()});
+  request.trainer_state =
+      TrainerStateJson({.spec = spec_,
+                        .curriculum = *curriculum_,
+                        .run = manifest.run,
+                        .flops_per_token = gang_->flops_per_token,
+                        .micro_batch_bins = gang_->micro_batch_bins,
+                        .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
   done.failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
-  saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request),
-                                             std::move(done));
+  saver_ =
+      std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request), std::move(done));
   saver_->Start();
 }
 
@@ -245,8 +288,7 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
                              [&](const auto& old) { return old.step() == info.step(); }),
               known.end());
   *record_.edit().add_checkpoints() = info;
-  const double seconds =
-      static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
+  const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
   deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
   deps_.metrics->CheckpointStep(job().id(), info.step(), spec_.save_steps);
   ObserveOutput();
@@ -305,9 +347,11 @@ void JobDriver::Retain() {
     deps_.loop->Offload([files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
   }
   Files* files = deps_.files;
-  deps_.loop->Offload([files, output_dir = spec_.output_dir, epoch = gang_->epoch] {
-    SweepStaging(files, output_dir, epoch).IgnoreError();
-  }, [] {});
+  deps_.loop->Offload(
+      [files, output_dir = spec_.output_dir, epoch = gang_->epoch] {
+        SweepStaging(files, output_dir, epoch).IgnoreError();
+      },
+      [] {});
 }
 
 }  // namespace coxswain::driver

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/model/flops.h"
 #include "common/plan/plan.h"
 #include "common/status_macros.h"
 #include "controller/driver/export_artifacts.h"
@@ -34,6 +35,15 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
   return resources;
 }
 
+// On a GPU every bin takes sequence_len slots and every micro-step all of its bins.
+BinWork WorkOf(const plan::Plan& plan) {
+  const double linear = model::TrainingFlops(plan.model, plan.parameters, 0).total();
+  if (plan.device != "cuda") return {.per_token = linear};
+  return {.per_token = 0,
+          .per_bin = linear * static_cast<double>(plan.sequence_len),
+          .micro_step_bins = plan.micro_batch_bins};
+}
+
 absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   const auto& curriculum = static_cast<const RecipeCurriculum&>(*input.curriculum);
   ASSIGN_OR_RETURN(planner::PlannedJob planned,
@@ -46,6 +56,7 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   const planner::Estimate& estimate = planned.estimate;
   plan.flops_per_token = estimate.flops_per_token;
   plan.micro_batch_bins = planned.plan.micro_batch_bins;
+  plan.work = WorkOf(planned.plan);
   plan.memory.set_weights(estimate.weights);
   plan.memory.set_gradients(estimate.gradients);
   plan.memory.set_optimizer(estimate.optimizer);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
+#include "controller/driver/deal_bins.h"
 #include "controller/driver/worker_facts.h"
 #include "coxswain/v1/common.pb.h"
 
@@ -22,12 +23,13 @@ struct PrepareHooks {
 };
 
 struct GangPlan {
-  std::string bytes;        // serialised plan
-  std::string hash;         // SHA-256 of bytes, 32 bytes
-  v1::MemoryBytes memory;   // per rank
+  std::string bytes;       // serialised plan
+  std::string hash;        // SHA-256 of bytes, 32 bytes
+  v1::MemoryBytes memory;  // per rank
   std::vector<std::string> advice;
-  double flops_per_token = 0;      // forward and backward
+  double flops_per_token = 0;  // forward and backward
   int64_t micro_batch_bins = 1;
+  BinWork work;
 };
 
 struct PlanInput {

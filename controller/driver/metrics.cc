@@ -63,6 +63,11 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   packing_.family = gauge("coxswain_packing_efficiency_ratio", "filled slots of the first pass");
   goodput_.family = gauge("coxswain_goodput_ratio", "committed step time over time since start");
   credits_.family = gauge("coxswain_dispatch_credits", "commands in flight");
+  slowest_rank_.family = gauge("coxswain_slowest_rank", "rank that computes longest");
+  slowest_ratio_.family =
+      gauge("coxswain_slowest_rank_ratio", "its compute time over the median of the others");
+  control_idle_.family =
+      gauge("coxswain_control_idle_ratio", "time that engines wait for commands over all time");
   tokens_.family = counter("coxswain_train_tokens_total", "tokens of committed steps, replays too");
   nonfinite_.family = counter("coxswain_nonfinite_steps_total", "steps whose update was skipped");
   restarts_.family = counter("coxswain_restarts_total", "attempts that failed and were retried");
@@ -205,6 +210,13 @@ void Metrics::Credits(const std::string& job, int in_flight) {
   JobGauge(credits_, job).Set(in_flight);
 }
 
+void Metrics::Pace(const std::string& job, const GangPace::Summary& pace) {
+  std::lock_guard lock(mu_);
+  JobGauge(control_idle_, job).Set(pace.control_idle_ratio);
+  JobGauge(slowest_rank_, job).Set(pace.slowest);
+  JobGauge(slowest_ratio_, job).Set(pace.slowest_ratio());
+}
+
 void Metrics::FencedMessage() { fenced_->Increment(); }
 
 void Metrics::DropJob(const std::string& job) {
@@ -214,10 +226,11 @@ void Metrics::DropJob(const std::string& job) {
     metric.rows.erase(job);
   };
   for (auto* metric :
-       {&state_, &loss_, &eval_loss_, &grad_norm_, &learning_rate_, &step_, &expected_, &progress_,
-        &tokens_per_second_, &mfu_, &eta_, &epoch_, &last_step_, &last_checkpoint_,
-        &checkpoint_bytes_, &packing_, &goodput_, &credits_, &checkpoint_step_,
-        &checkpoint_interval_, &output_free_}) {
+       {&state_,       &loss_,         &eval_loss_,     &grad_norm_,         &learning_rate_,
+        &step_,        &expected_,     &progress_,      &tokens_per_second_, &mfu_,
+        &eta_,         &epoch_,        &last_step_,     &last_checkpoint_,   &checkpoint_bytes_,
+        &packing_,     &goodput_,      &credits_,       &checkpoint_step_,   &checkpoint_interval_,
+        &output_free_, &slowest_rank_, &slowest_ratio_, &control_idle_}) {
     drop(*metric);
   }
   for (auto* metric : {&tokens_, &nonfinite_, &restarts_}) drop(*metric);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/driver/gang_pace.h"
 #include "coxswain/v1/job.pb.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -55,6 +56,7 @@ class Metrics {
   void Goodput(const std::string& job, double ratio);
   void Dispatch(double seconds_to_send);
   void Credits(const std::string& job, int in_flight);
+  void Pace(const std::string& job, const GangPace::Summary& pace);
   void FencedMessage();
   void DropJob(const std::string& job);
 
@@ -84,7 +86,7 @@ class Metrics {
   PerJob<prometheus::Gauge> state_, loss_, eval_loss_, grad_norm_, learning_rate_, step_, expected_,
       progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_,
       checkpoint_bytes_, packing_, goodput_, credits_, checkpoint_step_, checkpoint_interval_,
-      output_free_;
+      output_free_, slowest_rank_, slowest_ratio_, control_idle_;
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_;
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+
+#include "common/model/flops.h"
 
 namespace coxswain::driver {
 namespace {
@@ -23,21 +26,39 @@ void AppendBits(std::span<const uint8_t> bits, int64_t count, int64_t at, std::s
   }
 }
 
-BinSize SizeOf(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents) {
-  BinSize size{.id = id};
-  for (const int64_t document : documents) {
-    size.tokens += store.length(document);
-    size.targets += store.targets(document);
+std::vector<BinSize> SizesOf(const data::Bins& bins, const data::TokenStore& store,
+                             const model::ModelConfig& model) {
+  std::vector<BinSize> sizes(static_cast<size_t>(bins.size()));
+  for (int64_t bin = 0; bin < bins.size(); ++bin) {
+    BinSize& size = sizes[static_cast<size_t>(bin)];
+    size.id = bin;
+    for (const int64_t document : bins.bin(bin)) {
+      size.tokens += store.length(document);
+      size.targets += store.targets(document);
+      size.attention_flops += model::AttentionFlops(model, store.length(document));
+    }
   }
-  return size;
+  return sizes;
+}
+
+v1::TokenStoreFile FileOf(const data::TokenStore& store) {
+  v1::TokenStoreFile file;
+  file.set_path(store.path());
+  file.set_bytes(store.file_bytes());
+  file.set_fingerprint(store.fingerprint());
+  return file;
 }
 
 }  // namespace
 
 void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
-               v1::Bins* out) {
+               BinForm form, v1::Bins* out) {
   out->add_bin_ids(id);
   out->add_documents_per_bin(static_cast<int32_t>(documents.size()));
+  if (form == BinForm::kDocumentIds) {
+    out->mutable_document_ids()->Add(documents.begin(), documents.end());
+    return;
+  }
   for (const int64_t document : documents) {
     const std::span<const int32_t> tokens = store.tokens(document);
     const int64_t at = static_cast<int64_t>(out->token_ids().size() / sizeof(int32_t));
@@ -47,6 +68,15 @@ void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_
     AppendBits(store.target_bits(document), static_cast<int64_t>(tokens.size()), at,
                out->mutable_targets());
   }
+}
+
+RecipeCurriculum::RecipeCurriculum(model::ModelConfig model, data::PreparedData data,
+                                   planner::Recipe recipe)
+    : model_(std::move(model)), data_(std::move(data)), recipe_(std::move(recipe)) {
+  for (int64_t pass = 0; pass < recipe_.passes(); ++pass) {
+    train_sizes_.push_back(SizesOf(recipe_.bins(pass), *data_.train, model_));
+  }
+  if (data_.eval != nullptr) eval_sizes_ = SizesOf(recipe_.eval_bins(), *data_.eval, model_);
 }
 
 double RecipeCurriculum::passes_after(int64_t finished_steps) const {
@@ -64,33 +94,30 @@ double RecipeCurriculum::passes_after(int64_t finished_steps) const {
 std::vector<BinSize> RecipeCurriculum::step_bins(int64_t step) const {
   std::vector<BinSize> sizes;
   for (const planner::BinRef& bin : recipe_.step_bins(step)) {
-    sizes.push_back(SizeOf(*data_.train, bin.index, recipe_.documents(bin)));
+    sizes.push_back(train_sizes_[static_cast<size_t>(bin.pass)][static_cast<size_t>(bin.index)]);
   }
   return sizes;
 }
 
-std::vector<BinSize> RecipeCurriculum::eval_bins() const {
-  std::vector<BinSize> sizes;
-  if (data_.eval == nullptr) return sizes;
-  const data::Bins& bins = recipe_.eval_bins();
-  for (int64_t bin = 0; bin < bins.size(); ++bin) {
-    sizes.push_back(SizeOf(*data_.eval, bin, bins.bin(bin)));
-  }
-  return sizes;
-}
+std::vector<BinSize> RecipeCurriculum::eval_bins() const { return eval_sizes_; }
 
-void RecipeCurriculum::FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const {
-  const std::vector<planner::BinRef> bins = recipe_.step_bins(step);
-  for (int64_t i = begin; i < end; ++i) {
-    const planner::BinRef& bin = bins[static_cast<size_t>(i)];
-    AppendBin(*data_.train, bin.index, recipe_.documents(bin), out);
+void RecipeCurriculum::FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
+                                 v1::Bins* out) const {
+  const int64_t pass = recipe_.pass_of_step(step);
+  for (const int64_t id : ids) {
+    AppendBin(*data_.train, id, recipe_.documents({pass, id}), form, out);
   }
 }
 
-void RecipeCurriculum::FillEval(int64_t begin, int64_t end, v1::Bins* out) const {
-  for (int64_t bin = begin; bin < end; ++bin) {
-    AppendBin(*data_.eval, bin, recipe_.eval_bins().bin(bin), out);
-  }
+void RecipeCurriculum::FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const {
+  for (const int64_t id : ids) AppendBin(*data_.eval, id, recipe_.eval_bins().bin(id), form, out);
+}
+
+v1::TokenStores RecipeCurriculum::token_stores() const {
+  v1::TokenStores stores;
+  *stores.mutable_train() = FileOf(*data_.train);
+  if (data_.eval != nullptr) *stores.mutable_eval() = FileOf(*data_.eval);
+  return stores;
 }
 
 v1::DatasetSummary RecipeCurriculum::summary() const {

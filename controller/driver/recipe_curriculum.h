@@ -16,8 +16,8 @@ namespace coxswain::driver {
 
 class RecipeCurriculum : public Curriculum {
  public:
-  RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe)
-      : model_(std::move(model)), data_(std::move(data)), recipe_(std::move(recipe)) {}
+  // Looks at every document once: on the pool.
+  RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe);
 
   const model::ModelConfig& model() const { return model_; }
   const planner::Recipe& recipe() const { return recipe_; }
@@ -30,8 +30,10 @@ class RecipeCurriculum : public Curriculum {
   double learning_rate(int64_t step) const override { return recipe_.learning_rate(step); }
   std::vector<BinSize> step_bins(int64_t step) const override;
   std::vector<BinSize> eval_bins() const override;
-  void FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const override;
-  void FillEval(int64_t begin, int64_t end, v1::Bins* out) const override;
+  void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
+                 v1::Bins* out) const override;
+  void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const override;
+  v1::TokenStores token_stores() const override;
   v1::DatasetSummary summary() const override;
   std::vector<std::string> warnings() const override { return data_.warnings; }
 
@@ -39,11 +41,14 @@ class RecipeCurriculum : public Curriculum {
   const model::ModelConfig model_;
   const data::PreparedData data_;
   const planner::Recipe recipe_;
+  std::vector<std::vector<BinSize>> train_sizes_;  // by pass and index
+  std::vector<BinSize> eval_sizes_;
 };
 
-// Appends whole documents of `store` to `out` as bin `id`: token ids, lengths and target bits.
+// Appends whole documents of `store` to `out` as bin `id`: token ids, lengths and target bits, or
+// their indices.
 void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
-               v1::Bins* out);
+               BinForm form, v1::Bins* out);
 
 }  // namespace coxswain::driver
 

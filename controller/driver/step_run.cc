@@ -13,16 +13,16 @@ namespace {
 // An EVAL command holds at most this many tokens per rank, so that one command stays short.
 constexpr int64_t kEvalTokensPerRank = 32768;
 
-std::vector<BinRange> EvalParts(const std::vector<BinSize>& bins, int world_size) {
-  std::vector<BinRange> parts;
-  const int64_t count = static_cast<int64_t>(bins.size());
-  for (int64_t begin = 0; begin < count;) {
-    int64_t end = begin, tokens = 0;
-    while (end < count && (end == begin || tokens + bins[end].tokens <=
-                                               kEvalTokensPerRank * world_size)) {
+std::vector<std::span<const BinSize>> EvalParts(std::span<const BinSize> bins, int world_size) {
+  std::vector<std::span<const BinSize>> parts;
+  for (size_t begin = 0; begin < bins.size();) {
+    size_t end = begin;
+    int64_t tokens = 0;
+    while (end < bins.size() &&
+           (end == begin || tokens + bins[end].tokens <= kEvalTokensPerRank * world_size)) {
       tokens += bins[end++].tokens;
     }
-    parts.push_back({begin, end});
+    parts.push_back(bins.subspan(begin, end - begin));
     begin = end;
   }
   return parts;
@@ -31,10 +31,14 @@ std::vector<BinRange> EvalParts(const std::vector<BinSize>& bins, int world_size
 const char* PhaseOf(const InFlight* command) {
   if (command == nullptr) return "run";
   switch (command->action) {
-    case Action::kTrain: return "train";
-    case Action::kEval: return "eval";
-    case Action::kSnapshot: return "snapshot";
-    case Action::kEnd: return "stop";
+    case Action::kTrain:
+      return "train";
+    case Action::kEval:
+      return "eval";
+    case Action::kSnapshot:
+      return "snapshot";
+    case Action::kEnd:
+      return "stop";
   }
   return "run";
 }
@@ -49,9 +53,12 @@ StepRun::StepRun(const Deps& deps, const Gang* gang, StepRunArgs args, StepRunEv
       script_(args_.rules, args_.start.step),
       window_(gang->world_size(), deps.settings.credits),
       state_(args_.start),
+      pace_(gang->world_size()),
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())),
-      rank_reported_(gang->ranks.size(), false) {
+      rank_reported_(gang->ranks.size(), false),
+      answers_(
+          std::make_shared<AnswerQueue>(deps_.loop, lifetime_.Wrap([this] { TakeAnswers(); }))) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
 }
@@ -60,12 +67,14 @@ void StepRun::Start() {
   last_progress_ns_ = last_commit_ns_ = deps_.loop->clock().NowNs();
   for (int rank = 0; rank < gang_->world_size(); ++rank) {
     Incoming<v1::Event> incoming;
-    incoming.on_message =
-        lifetime_.Wrap([this, rank](const v1::Event& event) { OnEvent(rank, event); });
+    incoming.on_arrival = [queue = answers_, rank](v1::Event event) {
+      queue->Push(rank, std::move(event));
+    };
     incoming.on_closed = lifetime_.Wrap([this, rank](const absl::Status& status) {
-      RankFailed(rank, absl::UnavailableError(absl::StrCat(
-                           "its command stream ended: ",
-                           status.ok() ? "closed" : std::string(status.message()))));
+      TakeAnswers();  // what it said before
+      RankFailed(rank, absl::UnavailableError(
+                           absl::StrCat("its command stream ended: ",
+                                        status.ok() ? "closed" : std::string(status.message()))));
     });
     streams_.push_back(deps_.transport->Run(gang_->ranks[rank].target, std::move(incoming)));
   }
@@ -77,106 +86,33 @@ Where StepRun::At(int rank) const {
   return {.rank = rank, .host = gang_->ranks[rank].host, .phase = PhaseOf(window_.oldest())};
 }
 
-bool StepRun::MaySend(Action action) const {
-  if (ended_ || !errors_.empty() || window_.full()) return false;
-  if (eval_outstanding_ && args_.patience.has_value() && next_eval_part_ == 0) return false;
-  if (action == Action::kSnapshot) return !saving_;
-  return true;
-}
-
-void StepRun::Pump() {
-  while (MaySend(script_.next())) {
-    const Action action = script_.next();
-    if (action == Action::kEnd) {
-      if (window_.empty() && !saving_) End();
-      return;
-    }
-    Send(action);
-  }
-}
-
-void StepRun::Send(Action action) {
-  InFlight& command = window_.Push(action, script_.step());
-  command.sent_ns = deps_.loop->clock().NowNs();
-  if (window_.size() == 1) last_progress_ns_ = command.sent_ns;
-  switch (action) {
-    case Action::kTrain:
-      SendTrain(command);
-      break;
-    case Action::kEval:
-      SendEvalPart(command);
-      if (!command.last_part) return;
-      break;
-    case Action::kSnapshot:
-      SendSnapshot(command);
-      break;
-    case Action::kEnd:
-      break;
-  }
-  script_.Advance();
-}
-
-void StepRun::SendTrain(InFlight& command) {
-  const Curriculum& curriculum = *args_.curriculum;
-  const std::vector<BinSize> bins = curriculum.step_bins(command.step);
-  for (const BinSize& bin : bins) {
-    command.loss_denominator += bin.targets;
-    command.tokens += bin.tokens;
-  }
-  const std::vector<BinRange> ranges = DealBins(bins, gang_->world_size());
-  std::vector<v1::Command> messages(gang_->ranks.size());
-  for (int rank = 0; rank < gang_->world_size(); ++rank) {
-    v1::Train* train = messages[rank].mutable_train();
-    train->set_step(command.step);
-    train->set_loss_denominator(command.loss_denominator);
-    train->set_learning_rate(curriculum.learning_rate(command.step));
-    curriculum.FillTrain(command.step, ranges[rank].begin, ranges[rank].end,
-                         train->mutable_bins());
-    command.bins[rank].assign(train->bins().bin_ids().begin(), train->bins().bin_ids().end());
-  }
-  Broadcast(command, messages);
-}
-
-void StepRun::SendEvalPart(InFlight& command) {
-  const BinRange part = eval_parts_[next_eval_part_];
-  const std::span<const BinSize> bins(eval_bins_.data() + part.begin,
-                                      static_cast<size_t>(part.end - part.begin));
-  const std::vector<BinRange> ranges = DealBins(bins, gang_->world_size());
-  std::vector<v1::Command> messages(gang_->ranks.size());
-  for (int rank = 0; rank < gang_->world_size(); ++rank) {
-    v1::Eval* eval = messages[rank].mutable_eval();
-    eval->set_step(command.step);
-    args_.curriculum->FillEval(part.begin + ranges[rank].begin, part.begin + ranges[rank].end,
-                               eval->mutable_bins());
-    command.bins[rank].assign(eval->bins().bin_ids().begin(), eval->bins().bin_ids().end());
-  }
-  eval_outstanding_ = true;
-  command.last_part = ++next_eval_part_ == eval_parts_.size();
-  if (command.last_part) next_eval_part_ = 0;
-  Broadcast(command, messages);
-}
-
-void StepRun::SendSnapshot(InFlight& command) {
-  std::vector<v1::Command> messages(gang_->ranks.size());
-  for (v1::Command& message : messages) message.mutable_snapshot()->set_step(command.step);
-  saving_ = true;
-  Broadcast(command, messages);
-}
-
-void StepRun::Broadcast(InFlight& command, std::vector<v1::Command>& per_rank) {
-  for (int rank = 0; rank < gang_->world_size(); ++rank) {
-    *per_rank[rank].mutable_fence() = gang_->FenceOf(rank);
-    per_rank[rank].set_seq(command.seq);
-    streams_[rank]->Write(per_rank[rank]);
-  }
-  deps_.metrics->Credits(gang_->job, window_.size());
-}
-
-void StepRun::OnEvent(int rank, const v1::Event& event) {
+void StepRun::TakeAnswers() {
   if (ended_) return;
+  const std::vector<Answer> answers = answers_->Take();
+  bool accepted = false;
+  for (const Answer& answer : answers) {
+    if (!ended_) accepted = OnEvent(answer) || accepted;
+  }
+  while (errors_.empty() && !ended_) {
+    std::optional<InFlight> command = window_.PopComplete();
+    if (!command) break;
+    Complete(*command);
+  }
+  if (accepted) Pump();
+  if (ended_) return;
+  answers_->Await(window_.oldest() == nullptr ? 1 : std::max(1, window_.oldest()->missing()));
+  const int64_t now_ns = deps_.loop->clock().NowNs();
+  for (const Answer& answer : answers) {
+    deps_.metrics->Dispatch(static_cast<double>(now_ns - answer.received_ns) * 1e-9);
+  }
+}
+
+// Whether the answer was to a command in flight.
+bool StepRun::OnEvent(const Answer& answer) {
+  const auto& [rank, received_ns, event] = answer;
   if (!gang_->IsCurrent(event.fence(), rank)) {
     deps_.metrics->FencedMessage();
-    return;
+    return false;
   }
   if (event.has_failed()) {
     v1::Error error = event.failed();
@@ -186,36 +122,36 @@ void StepRun::OnEvent(int rank, const v1::Event& event) {
     if (error.phase().empty()) error.set_phase(PhaseOf(window_.oldest()));
     rank_reported_[rank] = true;
     AddError(std::move(error));
-    return;
+    return false;
   }
-  const int64_t received_ns = deps_.loop->clock().NowNs();
   switch (window_.Receive(rank, event.seq(), event.done())) {
     case CommandWindow::Receipt::kDuplicate:
       deps_.metrics->FencedMessage();
-      return;
+      return false;
     case CommandWindow::Receipt::kOutOfOrder:
-      RankFailed(rank, absl::InternalError(absl::StrCat("answered command ", event.seq(),
-                                                        " out of order")));
-      return;
+      RankFailed(rank, absl::InternalError(
+                           absl::StrCat("answered command ", event.seq(), " out of order")));
+      return false;
     case CommandWindow::Receipt::kAccepted:
-      last_progress_ns_ = received_ns;
-      break;
+      last_progress_ns_ = std::max(last_progress_ns_, received_ns);
+      return true;
   }
-  while (errors_.empty() && !ended_) {
-    std::optional<InFlight> command = window_.PopComplete();
-    if (!command) break;
-    Complete(*command);
-  }
-  Pump();
-  deps_.metrics->Dispatch(static_cast<double>(deps_.loop->clock().NowNs() - received_ns) * 1e-9);
+  return false;
 }
 
 void StepRun::Complete(const InFlight& command) {
   switch (command.action) {
-    case Action::kTrain: CompleteTrain(command); break;
-    case Action::kEval: CompleteEval(command); break;
-    case Action::kSnapshot: CompleteSnapshot(command); break;
-    case Action::kEnd: break;
+    case Action::kTrain:
+      CompleteTrain(command);
+      break;
+    case Action::kEval:
+      CompleteEval(command);
+      break;
+    case Action::kSnapshot:
+      CompleteSnapshot(command);
+      break;
+    case Action::kEnd:
+      break;
   }
 }
 
@@ -226,6 +162,11 @@ void StepRun::CompleteTrain(const InFlight& command) {
     return;
   }
   const int64_t now_ns = deps_.loop->clock().NowNs();
+  if (pace_skips_ > 0) {
+    --pace_skips_;
+  } else {
+    pace_.Add(command);
+  }
   timing_.Add(std::max(last_commit_ns_, command.sent_ns), now_ns, result->tokens);
   last_commit_ns_ = now_ns;
   state_.step = result->step + 1;
@@ -238,13 +179,14 @@ void StepRun::CompleteTrain(const InFlight& command) {
   if (!result->applied) {
     std::vector<int64_t> bins;
     for (const auto& dealt : command.bins) bins.insert(bins.end(), dealt.begin(), dealt.end());
+    std::sort(bins.begin(), bins.end());
     skipped_bins_.push_back(absl::StrCat("step ", result->step, ": ", absl::StrJoin(bins, " ")));
   }
   events_.on_step(*result, command);
   if (state_.skipped.TooMany()) {
     GiveUp(absl::FailedPreconditionError(absl::StrCat(
-        "too many steps with a non-finite gradient norm (", state_.skipped.in_a_row,
-        " in a row, ", state_.skipped.recent.size(),
+        "too many steps with a non-finite gradient norm (", state_.skipped.in_a_row, " in a row, ",
+        state_.skipped.recent.size(),
         " of the last 1000; allowed 3 and 10). Bins by step: ", absl::StrJoin(skipped_bins_, "; "),
         ". Lower train.learning_rate, or look at these documents with cox data preview")));
   }
@@ -297,9 +239,9 @@ void StepRun::Drain(bool with_snapshot) {
 void StepRun::End() {
   ended_ = true;
   InFlight& stop = window_.Push(Action::kEnd, script_.step());
-  std::vector<v1::Command> messages(gang_->ranks.size());
-  for (v1::Command& message : messages) message.mutable_stop();
-  Broadcast(stop, messages);
+  v1::Command shared;
+  shared.mutable_stop();
+  Broadcast(stop, std::move(shared), [](int, v1::Command*) {});
   for (auto& stream : streams_) stream->WritesDone();
   events_.on_end();
 }
@@ -342,6 +284,7 @@ void StepRun::Conclude() {
 }
 
 void StepRun::CheckHang() {
+  TakeAnswers();
   if (ended_) return;
   const InFlight* oldest = window_.oldest();
   if (oldest != nullptr) {

@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "controller/driver/answer_queue.h"
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
 #include "controller/driver/curriculum.h"
@@ -16,6 +18,7 @@
 #include "controller/driver/deps.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
+#include "controller/driver/gang_pace.h"
 #include "controller/driver/run_state.h"
 #include "controller/driver/step_script.h"
 #include "controller/driver/step_timing.h"
@@ -25,9 +28,9 @@ namespace coxswain::driver {
 struct StepRunArgs {
   const Curriculum* curriculum = nullptr;  // outlives the run
   ScriptRules rules;
-  RunState start;                          // of the checkpoint, default: from step 0
-  std::optional<int64_t> patience;         // early stopping; makes each evaluation a barrier
-  int64_t end_at = 0;                      // end after this many finished steps, 0: the whole job
+  RunState start;                   // of the checkpoint, default: from step 0
+  std::optional<int64_t> patience;  // early stopping; makes each evaluation a barrier
+  int64_t end_at = 0;               // end after this many finished steps, 0: the whole job
 };
 
 // Called on the loop, in command order. After on_end or on_failed nothing more is called.
@@ -56,6 +59,9 @@ class StepRun {
 
   const RunState& state() const { return state_; }
   const StepTiming& timing() const { return timing_; }
+  const GangPace& pace() const { return pace_; }
+  // As GangPace::NewStraggler.
+  std::optional<int> NewStraggler() { return pace_.NewStraggler(); }
   bool quiet() const { return window_.empty(); }  // no command is outstanding
 
  private:
@@ -65,8 +71,11 @@ class StepRun {
   void SendTrain(InFlight& command);
   void SendEvalPart(InFlight& command);
   void SendSnapshot(InFlight& command);
-  void Broadcast(InFlight& command, std::vector<v1::Command>& per_rank);
-  void OnEvent(int rank, const v1::Event& event);
+  std::vector<BinForm> Deal(std::span<const BinSize> bins, InFlight* command) const;
+  void Broadcast(InFlight& command, v1::Command shared,
+                 const std::function<void(int rank, v1::Command* own)>& fill);
+  void TakeAnswers();
+  bool OnEvent(const Answer& answer);
   void Complete(const InFlight& command);
   void CompleteTrain(const InFlight& command);
   void CompleteEval(const InFlight& command);
@@ -85,10 +94,12 @@ class StepRun {
   CommandWindow window_;
   RunState state_;
   StepTiming timing_;
-  std::vector<std::unique_ptr<Outgoing<v1::Command>>> streams_;
+  GangPace pace_;
+  int64_t pace_skips_ = StepTiming::kWarmUpSteps;  // steps still to be left out of pace_
+  std::vector<std::unique_ptr<CommandStream>> streams_;
 
   std::vector<BinSize> eval_bins_;
-  std::vector<BinRange> eval_parts_;   // bins of each EVAL command
+  std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
   size_t next_eval_part_ = 0;
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
@@ -102,6 +113,7 @@ class StepRun {
   int64_t last_progress_ns_ = 0;
   int64_t last_commit_ns_ = 0;
   Lifetime lifetime_;
+  const std::shared_ptr<AnswerQueue> answers_;
 };
 
 }  // namespace coxswain::driver

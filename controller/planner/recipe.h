@@ -39,6 +39,7 @@ class Recipe {
   int64_t global_batch_bins() const { return global_batch_bins_; }
   int64_t passes() const { return static_cast<int64_t>(passes_.size()); }
   int64_t bins_per_pass(int64_t pass) const { return passes_[static_cast<size_t>(pass)].size(); }
+  const data::Bins& bins(int64_t pass) const { return passes_[static_cast<size_t>(pass)]; }
   int64_t pass_of_step(int64_t step) const;
   // The global batch of a step as an ordered list; the last one of a pass may be shorter.
   std::vector<BinRef> step_bins(int64_t step) const;

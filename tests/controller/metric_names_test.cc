@@ -43,6 +43,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Packing("j", 1);
   metrics.Goodput("j", 1);
   metrics.Credits("j", 1);
+  metrics.Pace("j", {});
   metrics.Jobs({{"RUNNING", 1}});
   metrics.Workers({{"READY", 1}});
   metrics.HeartbeatAge({{"h/0", 1.0}});

@@ -66,6 +66,21 @@ class FakeOutgoing : public Outgoing<Request> {
   std::function<void()> drop_;
 };
 
+class FakeCommands : public CommandStream {
+ public:
+  FakeCommands(std::function<void(const v1::Command&)> write, std::function<void()> drop)
+      : stream_(std::move(write), std::move(drop)) {}
+  void Write(const SharedCommand& shared, const v1::Command& own) override {
+    v1::Command command = shared.message;
+    command.MergeFrom(own);
+    stream_.Write(command);
+  }
+  void WritesDone() override {}
+
+ private:
+  FakeOutgoing<v1::Command> stream_;
+};
+
 }  // namespace
 
 FakeWorkers::FakeWorkers(Agenda* agenda, MemoryFiles* files, uint64_t seed)
@@ -275,8 +290,8 @@ void FakeWorkers::OnConnected(Process& process) {
   }
 }
 
-std::unique_ptr<Outgoing<v1::Command>> FakeWorkers::Run(const WorkerTarget& worker,
-                                                        Incoming<v1::Event> incoming) {
+std::unique_ptr<CommandStream> FakeWorkers::Run(const WorkerTarget& worker,
+                                                Incoming<v1::Event> incoming) {
   auto stream = std::make_shared<Stream<v1::Event>>();
   stream->incoming = std::move(incoming);
   stream->generation = generation_;
@@ -291,7 +306,7 @@ std::unique_ptr<Outgoing<v1::Command>> FakeWorkers::Run(const WorkerTarget& work
   } else {
     process->run = stream;
   }
-  return std::make_unique<FakeOutgoing<v1::Command>>(
+  return std::make_unique<FakeCommands>(
       [this, incarnation, stream](const v1::Command& command) {
         if (stream->open) {  // commands of one stream never overtake each other
           agenda_->After(network_.max_delay_ms,
@@ -352,7 +367,7 @@ void FakeWorkers::Finish(const std::string& key) {
     const bool twice = Unit(random_()) < network_.duplicate_events;
     for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
       ToController(network_.max_delay_ms + copy, [stream, event] {
-        if (stream->incoming.on_message) stream->incoming.on_message(event);
+        if (stream->incoming.on_arrival) stream->incoming.on_arrival(event);
       });
     }
   }
@@ -385,12 +400,16 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
     Violation(absl::StrCat("step ", mine.train().step(), " trained after ", process.model.steps,
                            " steps"));
   }
-  uint64_t& parameters = process.model.parameters;
+  std::vector<int64_t> batch;  // whoever trains which part of it
   for (const auto& [rank, command] : meeting.commands) {
-    for (const int64_t bin : command.train().bins().bin_ids()) {
-      parameters = Mix(parameters, static_cast<uint64_t>(bin));
-      process.model.bins.push_back(bin);
-    }
+    const auto& bins = command.train().bins().bin_ids();
+    batch.insert(batch.end(), bins.begin(), bins.end());
+  }
+  std::sort(batch.begin(), batch.end());
+  uint64_t& parameters = process.model.parameters;
+  for (const int64_t bin : batch) {
+    parameters = Mix(parameters, static_cast<uint64_t>(bin));
+    process.model.bins.push_back(bin);
   }
   ++process.model.steps;
   const bool finite = !nonfinite_.contains(mine.train().step());

@@ -78,8 +78,8 @@ class FakeWorkers : public WorkerTransport {
                Done<v1::PrepareResponse> done) override;
   std::unique_ptr<Outgoing<v1::ConnectRequest>> Connect(
       const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) override;
-  std::unique_ptr<Outgoing<v1::Command>> Run(const WorkerTarget& worker,
-                                             Incoming<v1::Event> incoming) override;
+  std::unique_ptr<CommandStream> Run(const WorkerTarget& worker,
+                                     Incoming<v1::Event> incoming) override;
   void SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request, Timeout timeout,
                  Done<v1::SaveShardResponse> done) override;
   std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> Logs(const WorkerTarget& worker,

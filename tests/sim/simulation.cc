@@ -15,6 +15,7 @@ namespace coxswain::sim {
 
 struct Simulation::Controller {
   Loop loop;
+  FanOut fan_out{0};
   scheduler::Registry registry;
   driver::Journal journal;
   driver::Deps deps;
@@ -28,6 +29,7 @@ struct Simulation::Controller {
              .journal = &journal,
              .files = &sim->files_,
              .transport = &sim->workers_,
+             .fan_out = &fan_out,
              .registry = &registry,
              .long_work = &sim->long_work_,
              .metrics = sim->metrics_.get(),
@@ -64,8 +66,13 @@ Simulation::Simulation(Options options)
   };
   long_work_.plan = [](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
     const std::string bytes = "plan of " + input.job;
-    return driver::GangPlan{.bytes = bytes, .hash = Sha256(bytes), .memory = {}, .advice = {},
-                            .flops_per_token = 1000, .micro_batch_bins = 2};
+    return driver::GangPlan{.bytes = bytes,
+                            .hash = Sha256(bytes),
+                            .memory = {},
+                            .advice = {},
+                            .flops_per_token = 1000,
+                            .micro_batch_bins = 2,
+                            .work = {}};
   };
   long_work_.export_artifacts =
       [this](const driver::ExportInput& input) -> absl::StatusOr<std::string> {

@@ -1,7 +1,8 @@
-// A curriculum of made-up bins: a pure function of the step, without tokens.
+// A curriculum of made-up bins: a pure function of the step; commands carry no tokens.
 #ifndef COXSWAIN_TESTS_SIM_SYNTHETIC_CURRICULUM_H_
 #define COXSWAIN_TESTS_SIM_SYNTHETIC_CURRICULUM_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,6 @@ struct SyntheticShape {
   int64_t steps = 12;
   int64_t bins_per_step = 4;
   int64_t eval_bins = 3;
-  int64_t tokens_per_bin = 0;  // of payload, 0: commands carry no token ids
 };
 
 class SyntheticCurriculum : public driver::Curriculum {
@@ -44,12 +44,14 @@ class SyntheticCurriculum : public driver::Curriculum {
     }
     return bins;
   }
-  void FillTrain(int64_t step, int64_t begin, int64_t end, v1::Bins* out) const override {
-    Fill(step_bins(step), begin, end, out);
+  void FillTrain(int64_t, std::span<const int64_t> ids, driver::BinForm,
+                 v1::Bins* out) const override {
+    for (const int64_t id : ids) Fill(id, 60 + id % 7, out);
   }
-  void FillEval(int64_t begin, int64_t end, v1::Bins* out) const override {
-    Fill(eval_bins(), begin, end, out);
+  void FillEval(std::span<const int64_t> ids, driver::BinForm, v1::Bins* out) const override {
+    for (const int64_t id : ids) Fill(id, 40, out);
   }
+  v1::TokenStores token_stores() const override { return {}; }
   v1::DatasetSummary summary() const override {
     v1::DatasetSummary summary;
     summary.set_documents(shape_.steps * shape_.bins_per_step);
@@ -59,17 +61,10 @@ class SyntheticCurriculum : public driver::Curriculum {
   std::vector<std::string> warnings() const override { return {}; }
 
  private:
-  void Fill(const std::vector<driver::BinSize>& bins, int64_t begin, int64_t end,
-            v1::Bins* out) const {
-    for (int64_t i = begin; i < end; ++i) {
-      const driver::BinSize& bin = bins[static_cast<size_t>(i)];
-      out->add_bin_ids(bin.id);
-      out->add_documents_per_bin(1);
-      out->add_document_lengths(static_cast<int32_t>(bin.targets));
-      if (shape_.tokens_per_bin == 0) continue;
-      out->mutable_token_ids()->append(static_cast<size_t>(shape_.tokens_per_bin) * 4, '\1');
-      out->mutable_targets()->append(static_cast<size_t>(shape_.tokens_per_bin) / 8, '\1');
-    }
+  void Fill(int64_t id, int64_t targets, v1::Bins* out) const {
+    out->add_bin_ids(id);
+    out->add_documents_per_bin(1);
+    out->add_document_lengths(static_cast<int32_t>(targets));
   }
 
   const SyntheticShape shape_;

@@ -39,7 +39,7 @@ TEST(AppendBinTest, JoinsTokensAndTargetBitsOfDocuments) {
   v1::Bins bins;
   const std::vector<std::vector<int64_t>> wanted = {{3, 1, 4}, {15}, {9, 2, 6, 5, 35, 8}};
   for (size_t bin = 0; bin < wanted.size(); ++bin) {
-    AppendBin(*store, static_cast<int64_t>(bin) + 70, wanted[bin], &bins);
+    AppendBin(*store, static_cast<int64_t>(bin) + 70, wanted[bin], BinForm::kTokens, &bins);
   }
   std::vector<int32_t> ids;
   std::vector<bool> marks;
@@ -57,6 +57,13 @@ TEST(AppendBinTest, JoinsTokensAndTargetBitsOfDocuments) {
   for (size_t t = 0; t < marks.size(); ++t) {
     EXPECT_EQ((static_cast<uint8_t>(bins.targets()[t / 8]) >> (t % 8) & 1) != 0, marks[t]) << t;
   }
+  v1::Bins by_ids;
+  AppendBin(*store, 7, wanted[2], BinForm::kDocumentIds, &by_ids);
+  EXPECT_EQ(by_ids.bin_ids(0), 7);
+  EXPECT_EQ(by_ids.documents_per_bin(0), 6);
+  EXPECT_EQ(std::vector<int64_t>(by_ids.document_ids().begin(), by_ids.document_ids().end()),
+            wanted[2]);
+  EXPECT_TRUE(by_ids.token_ids().empty() && by_ids.document_lengths().empty());
   std::filesystem::remove(path);
 }
 

@@ -3,12 +3,9 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <random>
 
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
-#include "controller/driver/deal_bins.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
 #include "controller/driver/run_state.h"
@@ -17,42 +14,6 @@
 
 namespace coxswain::driver {
 namespace {
-
-std::vector<BinSize> Bins(const std::vector<int64_t>& tokens) {
-  std::vector<BinSize> bins;
-  for (const int64_t t : tokens)
-    bins.push_back({.id = static_cast<int64_t>(bins.size()), .tokens = t});
-  return bins;
-}
-
-// Invariant driver-3: bins of the ranks are disjoint and cover the batch.
-TEST(DealBinsTest, CoversEveryBinOnceInOrderAndLeavesNoRankEmpty) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 500; ++round) {
-    const int ranks = 1 + static_cast<int>(random() % 8);
-    std::vector<int64_t> tokens(random() % 20);
-    for (int64_t& t : tokens) t = 1 + random() % 2048;
-    const auto ranges = DealBins(Bins(tokens), ranks);
-    ASSERT_EQ(ranges.size(), static_cast<size_t>(ranks));
-    int64_t at = 0;
-    for (const BinRange& range : ranges) {
-      EXPECT_EQ(range.begin, at);
-      EXPECT_GE(range.end, range.begin);
-      if (static_cast<int>(tokens.size()) >= ranks) {
-        EXPECT_GT(range.end, range.begin);
-      }
-      at = range.end;
-    }
-    EXPECT_EQ(at, static_cast<int64_t>(tokens.size()));
-  }
-}
-
-TEST(DealBinsTest, BalancesByTokensNotByCount) {
-  const auto ranges = DealBins(Bins({1000, 10, 10, 10, 10, 960}), 2);
-  EXPECT_EQ(ranges[0].end, 1);
-  const auto even = DealBins(Bins({512, 512, 512, 512}), 2);
-  EXPECT_EQ(even[0].end, 2);
-}
 
 std::string Play(StepScript script, int limit = 100) {
   std::string out;
