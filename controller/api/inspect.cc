@@ -40,8 +40,15 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
       Deliver();
       return;
     }
+    driver::GangPace::Summary pace;
+    if ((*job)->pace() != nullptr) pace = (*job)->pace()->summary();
+    FillPace(pace);
     for (int rank = 0; rank < gang->world_size(); ++rank) {
       v1::RankStatus* status = response_.add_ranks();
+      if (pace.steps > 0) {
+        status->set_compute_seconds(pace.ranks[static_cast<size_t>(rank)].compute_seconds);
+        status->set_idle_seconds(pace.ranks[static_cast<size_t>(rank)].idle_seconds);
+      }
       status->set_rank(rank);
       status->set_worker(gang->ranks[rank].target.id);
       status->set_host(gang->ranks[rank].host);
@@ -57,6 +64,18 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
   }
 
  private:
+  void FillPace(const driver::GangPace::Summary& summary) {
+    v1::GangPace* pace = response_.mutable_pace();
+    pace->set_steps(summary.steps);
+    pace->set_slowest_rank(summary.slowest);
+    pace->set_peer_median_seconds(summary.peer_median_seconds);
+    pace->set_control_idle_ratio(summary.control_idle_ratio);
+    if (summary.slowest >= 0) {
+      pace->set_slowest_seconds(
+          summary.ranks[static_cast<size_t>(summary.slowest)].compute_seconds);
+    }
+  }
+
   void Fill(int rank, const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
     v1::RankStatus* status = response_.mutable_ranks(rank);
     if (answer.ok()) {

@@ -154,6 +154,27 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
   return table.Text();
 }
 
+namespace {
+
+// "slowest rank 3 on h1: 412.0ms of compute a step, 1.80x the median of the others (229.0ms)".
+std::string PaceText(const v1::InspectResponse& ranks) {
+  const v1::GangPace& pace = ranks.pace();
+  if (pace.steps() == 0) return "";
+  std::string text;
+  const int slowest = pace.slowest_rank();
+  if (slowest >= 0 && slowest < ranks.ranks_size() && pace.peer_median_seconds() > 0) {
+    text = fmt::format(
+        "slowest rank {} on {}: {:.1f}ms of compute a step, {:.2f}x the median of the others "
+        "({:.1f}ms)\n",
+        slowest, ranks.ranks(slowest).host(), 1000 * pace.slowest_seconds(),
+        pace.slowest_seconds() / pace.peer_median_seconds(), 1000 * pace.peer_median_seconds());
+  }
+  return text + fmt::format("waiting for commands: {:.2f} % of the time, over the last {} steps\n",
+                            100 * pace.control_idle_ratio(), pace.steps());
+}
+
+}  // namespace
+
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   std::string text = fmt::format("state {}", ranks.job_state());
   if (ranks.last_step() >= 0) {
@@ -164,7 +185,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   std::vector<std::string> header = {"RANK",    "WORKER",    "HOST",     "DEVICE",  "BUILD",
                                      "STATE",   "ALLOCATED", "RESIDENT", "STEP",    "LOSS-SUM",
                                      "TARGETS", "TOKENS",    "TOKENS/S", "FORWARD", "BACKWARD",
-                                     "COMM",    "OPTIMIZER", "TOTAL"};
+                                     "COMM",    "OPTIMIZER", "TOTAL",    "IDLE"};
   if (wide) header.push_back("BINS");
   Table table(header);
   std::string errors;
@@ -189,7 +210,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
         of_step(FormatCount(r.tokens())),
         of_step(FormatCount(static_cast<int64_t>(r.tokens_per_second())))};
     for (const double seconds : {r.seconds().forward(), r.seconds().backward(), r.seconds().comm(),
-                                 r.seconds().optimizer(), r.seconds().step()}) {
+                                 r.seconds().optimizer(), r.seconds().step(), r.idle_seconds()}) {
       row.push_back(of_step(fmt::format("{:.1f}ms", 1000 * seconds)));
     }
     if (wide) {
@@ -200,7 +221,8 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
     table.Add(row);
   }
   if (ranks.ranks().empty()) return text + "\nno ranks: the job has no gang now\n";
-  text += "\n" + table.Text() + "RESIDENT: process resident (with libraries)\n" + errors;
+  text += "\n" + table.Text() + PaceText(ranks) + "RESIDENT: process resident (with libraries)\n" +
+          errors;
   if (wide && !ranks.choices().empty()) text += ranks.choices() + "\n";
   return text;
 }

@@ -326,19 +326,20 @@ TEST(InspectTest, EveryRank) {
   FakeJobs fake;
   fake.AddJob("tiny", v1::JOB_STATE_RUNNING);
   const Ran ran = RunAt(fake, {"inspect", "tiny"});
-  EXPECT_EQ(ran.out,
-            "state RUNNING   step 8   loss 3.500000   grad norm 1.250000   MFU 41.2 %\n"
-            "RANK   WORKER   HOST   DEVICE   BUILD       STATE     ALLOCATED   RESIDENT   STEP   "
-            "LOSS-SUM   "
-            "TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL\n"
-            "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   8      "
-            "350.0000   "
-            "100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms\n"
-            "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   -      - "
-            "         -  "
-            "       -        -          -         -          -       -           -\n"
-            "RESIDENT: process resident (with libraries)\n"
-            "rank 1: no answer within 2 s\n");
+  EXPECT_EQ(
+      ran.out,
+      "state RUNNING   step 8   loss 3.500000   grad norm 1.250000   MFU 41.2 %\n"
+      "RANK   WORKER   HOST   DEVICE   BUILD       STATE     ALLOCATED   RESIDENT   STEP   "
+      "LOSS-SUM   "
+      "TARGETS   TOKENS   TOKENS/S   FORWARD   BACKWARD   COMM    OPTIMIZER   TOTAL    IDLE\n"
+      "0      boat/0   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   8      "
+      "350.0000   "
+      "100       1,024    25,600     10.0ms    0.0ms      0.0ms   0.0ms       40.0ms   0.0ms\n"
+      "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   -      - "
+      "         -  "
+      "       -        -          -         -          -       -           -        -\n"
+      "RESIDENT: process resident (with libraries)\n"
+      "rank 1: no answer within 2 s\n");
   EXPECT_EQ(
       Json::parse(
           RunAt(fake, {"inspect", "tiny", "-o", "json"}).out)["ranks"][0]["seconds"]["forward"],
