@@ -103,6 +103,10 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
     return absl::AbortedError(
         absl::StrCat("command sequence number ", seq, ", expected ", epoch.last_queued_seq + 1));
   }
+  if (seq <= sink->last_seq) {
+    return absl::AbortedError(
+        absl::StrCat("command ", seq, " came twice on one stream, expected ", sink->last_seq + 1));
+  }
   if (epoch.sink != sink) {
     if (epoch.sink != nullptr) {
       epoch.sink->Close(absl::AbortedError("replaced by a newer Run stream of the same epoch"));

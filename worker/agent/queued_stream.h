@@ -17,6 +17,10 @@ namespace coxswain::agent {
 
 // Deletes itself when the stream is done. `Outbox` outlives it: writing to a finished stream does
 // nothing. gRPC allows one read and one write in flight, and nothing after Finish.
+//
+// With `most_unanswered` > 0 each message is answered by one, and the next is read only while fewer
+// are unanswered. gRPC tells the peer of every message read in a packet of its own: read late, that
+// comes together with the answer and wakes the peer once.
 template <typename In, typename Out>
 class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
  public:
@@ -25,6 +29,8 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
     void Write(Out message) {
       std::unique_lock<std::mutex> lock(mu_);
       if (closing_ || stream_ == nullptr) return;
+      --unanswered_;
+      if (In* owed = std::exchange(owed_read_, nullptr)) stream_->StartRead(owed);
       queue_.push_back(std::move(message));
       if (!writing_) WriteFront(lock);
     }
@@ -61,9 +67,18 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
         FinishNow(lock);
       }
     }
+    void CountMessage() {
+      std::lock_guard<std::mutex> lock(mu_);
+      ++unanswered_;
+    }
     void ReadNext(In* message) {
       std::lock_guard<std::mutex> lock(mu_);
-      if (!finished_) stream_->StartRead(message);
+      if (finished_) return;
+      if (most_unanswered_ > 0 && unanswered_ >= most_unanswered_) {
+        owed_read_ = message;
+      } else {
+        stream_->StartRead(message);
+      }
     }
 
     std::mutex mu_;
@@ -72,9 +87,15 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
     bool writing_ = false;
     std::optional<grpc::Status> closing_;
     bool finished_ = false;
+    int most_unanswered_ = 0;
+    int unanswered_ = 0;
+    In* owed_read_ = nullptr;  // where the next message goes once an answer was written
   };
 
-  QueuedStream() : outbox_(std::make_shared<Outbox>()) { outbox_->stream_ = this; }
+  explicit QueuedStream(int most_unanswered = 0) : outbox_(std::make_shared<Outbox>()) {
+    outbox_->stream_ = this;
+    outbox_->most_unanswered_ = most_unanswered;
+  }
 
  protected:
   const std::shared_ptr<Outbox>& outbox() const { return outbox_; }
@@ -87,6 +108,7 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
  private:
   void OnReadDone(bool ok) final {
     if (!ok) return OnEndOfMessages();
+    outbox_->CountMessage();
     OnMessage(in_);
     outbox_->ReadNext(&in_);
   }

@@ -61,7 +61,11 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
 
 class RunStream : public QueuedStream<v1::Command, v1::Event> {
  public:
-  explicit RunStream(Agent* agent) : agent_(agent), sink_(std::make_shared<Sink>(outbox())) {
+  // One command runs, the next is decoded meanwhile.
+  explicit RunStream(Agent* agent)
+      : QueuedStream(/*most_unanswered=*/2),
+        agent_(agent),
+        sink_(std::make_shared<Sink>(outbox())) {
     Begin();
   }
 

@@ -164,6 +164,19 @@ TEST_F(AgentTest, DuplicateOfARunningCommandGetsItsEventOnTheNewStream) {
   EXPECT_EQ(valve.entered, 1);
 }
 
+// A stream answers each of its messages once: that is how it counts those it may still read.
+TEST_F(AgentTest, ACommandThatComesTwiceOnOneStreamIsRefused) {
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  auto run = rank_->Run();
+  run->Send(rank_->Train(1, 0, bins_, 3));
+  ASSERT_TRUE(run->Receive().has_value());
+  run->Send(rank_->Train(1, 0, bins_, 3));
+  EXPECT_FALSE(run->Receive().has_value());
+  const grpc::Status status = run->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "command 1 came twice on one stream, expected 2");
+}
+
 TEST_F(AgentTest, GapInTheSequenceIsRefusedNamingBothValues) {
   ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
   auto run = rank_->Run();
