@@ -1,5 +1,6 @@
 // Packing of the Alpaca set: time, efficiency = tokens / (bins * capacity), distance to the lower
-// bound ceil(tokens / capacity), histogram of documents per bin, for each strategy.
+// bound ceil(tokens / capacity), histogram of documents per bin, for each strategy. Then how evenly
+// the bins of a step are dealt to ranks (rank_balance.h).
 //
 //   build/cpu/bench/packing_bench     from the repository root
 //
@@ -20,6 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/controller/rank_balance.h"
 #include "bench/report.h"
 #include "common/status_macros.h"
 #include "controller/data/document_encoder.h"
@@ -89,6 +91,37 @@ absl::StatusOr<nlohmann::json> Measure(const std::vector<int32_t>& lengths,
       {"documents_per_bin", histogram}};
 }
 
+// Predicted compute of the slowest rank over the mean, on a GPU, by bins a rank and step.
+absl::StatusOr<nlohmann::json> Balance() {
+  nlohmann::json rows = nlohmann::json::array();
+  std::printf("%-12s %6s %10s %10s %10s %10s %10s\n", "mix", "ranks", "bins/rank", "max/mean",
+              "p99", "as packed", "p99");
+  for (const bench::Mix& mix : {bench::AlpacaMix(), bench::LongTailedMix()}) {
+    ASSIGN_OR_RETURN(const auto bins, bench::PackedBins(mix));
+    const driver::BinWork work = bench::WorkBySlots(mix);
+    const auto by_cost = [&](std::span<const driver::BinSize> step, int ranks) {
+      return driver::DealBins(step, ranks, work);
+    };
+    for (const int ranks : {2, 4, 8, 64}) {
+      for (const int bins_per_rank : {1, 2, 4, 8}) {
+        const auto dealt = bench::UnevennessOf(bins, ranks, bins_per_rank, work, by_cost);
+        const auto runs =
+            bench::UnevennessOf(bins, ranks, bins_per_rank, work, bench::ContiguousRuns);
+        std::printf("%-12s %6d %10d %10.4f %10.4f %10.4f %10.4f\n", mix.name, ranks, bins_per_rank,
+                    dealt.over_all, dealt.p99, runs.over_all, runs.p99);
+        rows.push_back({{"mix", mix.name},
+                        {"ranks", ranks},
+                        {"bins_per_rank", bins_per_rank},
+                        {"max_over_mean", dealt.over_all},
+                        {"max_over_mean_p99", dealt.p99},
+                        {"as_packed", runs.over_all},
+                        {"as_packed_p99", runs.p99}});
+      }
+    }
+  }
+  return rows;
+}
+
 absl::Status Run() {
   const char* given = std::getenv("COXSWAIN_SHARED");
   ASSIGN_OR_RETURN(const auto lengths, AlpacaLengths(given != nullptr ? given : "../shared"));
@@ -122,6 +155,7 @@ absl::Status Run() {
       results["strategies"].push_back(std::move(measured));
     }
   }
+  ASSIGN_OR_RETURN(results["balance"], Balance());
   bench::WriteResults("bench/results/packing.json", std::move(results));
   return absl::OkStatus();
 }
