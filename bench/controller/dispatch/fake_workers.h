@@ -1,0 +1,50 @@
+// Workers made of worker/agent over the fake engine, many in one process, on loopback.
+#ifndef COXSWAIN_BENCH_CONTROLLER_DISPATCH_FAKE_WORKERS_H_
+#define COXSWAIN_BENCH_CONTROLLER_DISPATCH_FAKE_WORKERS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "common/grpc_endpoint.h"
+#include "controller/worker_transport.h"
+
+namespace coxswain::bench {
+
+struct FakeWorkersArgs {
+  int workers = 1;
+  int all_workers = 1;  // of the bench: extent of the stamps
+  int steps = 1;        // likewise
+  std::string stamps;   // file
+  TlsFiles tls;         // empty: plaintext
+};
+
+// The other process: serves until its input ends. Prints "address incarnation" per worker.
+int ServeFakeWorkers(const FakeWorkersArgs& args);
+
+// Processes of at most 256 workers, this program started again; ended when destroyed.
+class FakeWorkerProcesses {
+ public:
+  // Exits the process with a message when a process cannot start.
+  FakeWorkerProcesses(int workers, FakeWorkersArgs args);
+  ~FakeWorkerProcesses();
+  FakeWorkerProcesses(const FakeWorkerProcesses&) = delete;
+  FakeWorkerProcesses& operator=(const FakeWorkerProcesses&) = delete;
+
+  const std::vector<WorkerTarget>& targets() const { return targets_; }
+
+ private:
+  void Spawn(const FakeWorkersArgs& args);
+
+  struct Process {
+    pid_t pid = 0;
+    int input = -1;
+  };
+  std::vector<Process> processes_;
+  std::vector<WorkerTarget> targets_;
+};
+
+}  // namespace coxswain::bench
+
+#endif  // COXSWAIN_BENCH_CONTROLLER_DISPATCH_FAKE_WORKERS_H_
