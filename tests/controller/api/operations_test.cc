@@ -281,13 +281,19 @@ TEST_F(OperationsTest, WatchWithoutFollowEndsAtOnce) {
 
 TEST_F(OperationsTest, InspectAsksEveryRankAndSaysWhoDidNotAnswer) {
   const std::string id = Call(Submit, SubmitOf("a"))->id();
-  ASSERT_TRUE(sim_.RunUntil([&] { return sim_.Job(id).progress().step() == 2; }, 60'000));
+  ASSERT_TRUE(sim_.RunUntil([&] { return sim_.Job(id).progress().step() == 4; }, 60'000));
   auto sink = Open(Inspect, Named<v1::InspectRequest>(id));
   ASSERT_TRUE(sim_.RunUntil([&] { return sink->status.has_value(); }, 10'000));
   ASSERT_EQ(sink->received.size(), 1u);
   ASSERT_EQ(sink->received[0].ranks_size(), 2);
   EXPECT_EQ(sink->received[0].ranks(1).state(), "RUNNING");
   EXPECT_GE(sink->received[0].ranks(1).last_step(), 1);
+  const v1::GangPace& pace = sink->received[0].pace();
+  EXPECT_GE(pace.steps(), 1);
+  EXPECT_EQ(pace.slowest_rank(), 1);
+  EXPECT_DOUBLE_EQ(pace.slowest_seconds(), 0.011);
+  EXPECT_DOUBLE_EQ(pace.peer_median_seconds(), 0.010);
+  EXPECT_DOUBLE_EQ(sink->received[0].ranks(1).compute_seconds(), 0.011);
   sim_.workers().Partition(1, true);
   auto cut = Open(Inspect, Named<v1::InspectRequest>(id));
   ASSERT_TRUE(sim_.RunUntil([&] { return cut->status.has_value(); }, 10'000));

@@ -328,6 +328,11 @@ Status FakeJobs::Inspect(grpc::ServerContext* context, const v1::InspectRequest*
     r->add_bin_ids(12);
   }
   response.mutable_ranks(1)->set_error("no answer within 2 s");
+  response.mutable_pace()->set_steps(9);
+  response.mutable_pace()->set_slowest_rank(1);
+  response.mutable_pace()->set_slowest_seconds(0.030);
+  response.mutable_pace()->set_peer_median_seconds(0.020);
+  response.mutable_pace()->set_control_idle_ratio(0.004);
   response.mutable_ranks(0)->set_mfu(0.412);
   response.set_choices("attention: dense");
   writer->Write(response);

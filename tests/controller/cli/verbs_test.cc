@@ -338,6 +338,8 @@ TEST(InspectTest, EveryRank) {
       "1      boat/1   boat   cpu      0.1.0-abc   RUNNING   0 B         64.0 MiB   -      - "
       "         -  "
       "       -        -          -         -          -       -           -        -\n"
+      "slowest rank 1 on boat: 30.0ms of compute a step, 1.50x the median of the others (20.0ms)\n"
+      "waiting for commands: 0.40 % of the time, over the last 9 steps\n"
       "RESIDENT: process resident (with libraries)\n"
       "rank 1: no answer within 2 s\n");
   EXPECT_EQ(
