@@ -1,5 +1,5 @@
-// Collectives among the ranks of one epoch. nccl.cc (CUDA build) and gloo.cc (CPU build) both define
-// this class; one of them is linked, nothing dispatches at run time.
+// Collectives among the ranks of one epoch. nccl.cc (GPUs) and gloo.cc (CPUs) both define this
+// class; one of them is linked, nothing dispatches at run time.
 #ifndef COXSWAIN_WORKER_COMM_COLLECTIVES_H_
 #define COXSWAIN_WORKER_COMM_COLLECTIVES_H_
 
@@ -10,39 +10,95 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/dtype.h"
 #include "worker/comm/rendezvous.h"
 
+namespace coxswain::kernels {
+class Stream;
+}
+
 namespace coxswain::comm {
+
+// Ranks are numbered replica by replica: rank = replica * shard + shard index.
+enum class Communicator {
+  kWorld,      // all ranks
+  kShard,      // the ranks of one replica, by shard index
+  kReplicate,  // the ranks of one shard index, by replica
+};
 
 struct GroupConfig {
   int rank = 0;
   int world_size = 1;
+  int shard = 1;                                // ranks of one replica; divides world_size
   std::string interface_address = "127.0.0.1";  // address the other ranks reach this one by
   std::chrono::milliseconds timeout{60000};     // of formation and of each collective
 };
 
-// Every call is collective: all ranks make the same calls in the same order. A peer that dies or is
-// late gives Unavailable naming the operation and its ordinal. After Abort() every call, also one in
-// progress, gives Cancelled. Results are equal on all ranks, bit for bit, and equal from run to run.
-// Destroying a group closes its sockets at once: another rank still inside a call then gets
-// Unavailable, so destroy when every rank's last result is known, or to abort.
+// How far the collectives of a rank have got. They are numbered from 1 in the order of the calls,
+// the same on all ranks; one that a graph replays keeps the number of the call it was captured by.
+struct Progress {
+  uint64_t started = 0;                    // newest that this rank is or was in
+  uint64_t finished = 0;                   // newest that has ended
+  std::string operation;                   // of the one in progress; empty: none is
+  std::chrono::milliseconds in_it_for{0};  // how long that one has been in progress
+};
+
+// Every call is collective: the ranks of a communicator make the same calls in the same order, and
+// all ranks take the communicators in the same order. W and rank are those of the communicator.
+//
+// CPU: a call is done on return and `stream` is null. A peer that dies or is late gives Unavailable
+// naming the operation, its ordinal, this rank and those it waits for.
+// GPU: a call is enqueued on `stream`, touches no host memory of the caller and may be captured
+// into a graph. What goes wrong later is told by Poll(), and ends what the streams still hold of
+// the group.
+//
+// Sums of float32 and bfloat16 are made in float32 (GPU: bfloat16 as NCCL does). On the CPU every
+// sum is taken in rank order: equal bits on every rank, from run to run and in both calls. After
+// Abort() every call, also one in progress, gives Cancelled. Destroying a group closes it at once:
+// another rank still inside a call then gets Unavailable, so destroy when every rank's last result
+// is known, or to abort.
 class Collectives {
  public:
-  // Forms the group and checks it by an all-reduce of rank ids. world_size 1 needs no rendezvous.
+  // Forms the communicators in the order of Communicator and checks each by an all-reduce of rank
+  // ids. Communicators of the same ranks are one. world_size 1 needs no rendezvous. GPU: on the
+  // device of the calling thread. Unavailable or DeadlineExceeded names a rank that is missing,
+  // FailedPrecondition what the host lacks.
   static absl::StatusOr<std::unique_ptr<Collectives>> Form(const GroupConfig& config,
                                                            Rendezvous* rendezvous);
   ~Collectives();
 
-  // data[0..n) becomes the sum over ranks, added in rank order in float32.
-  absl::Status AllReduceSum(float* data, int64_t n);
-  absl::Status AllReduceSum(double* data, int64_t n);
+  // data[0..n) becomes its sum over the communicator.
+  absl::Status AllReduceSum(Communicator comm, void* data, int64_t n, kernels::DType dtype,
+                            kernels::Stream* stream);
+  absl::Status AllReduceSum(Communicator comm, double* data, int64_t n, kernels::Stream* stream);
+
+  // receive[0..n) becomes the sum of part `rank` of every rank's send[0..W n), part r being
+  // [r n, (r+1) n). In place when receive = send + rank n; no other overlap.
+  absl::Status ReduceScatterSum(Communicator comm, const void* send, void* receive, int64_t n,
+                                kernels::DType dtype, kernels::Stream* stream);
+
+  // receive[r n, (r+1) n) becomes rank r's send[0..n). In place when send = receive + rank n; no
+  // other overlap.
+  absl::Status AllGather(Communicator comm, const void* send, void* receive, int64_t n,
+                         kernels::DType dtype, kernels::Stream* stream) {
+    return AllGatherBytes(comm, send, receive, n * kernels::DTypeBytes(dtype), stream);
+  }
+  absl::Status AllGatherBytes(Communicator comm, const void* send, void* receive, int64_t bytes,
+                              kernels::Stream* stream);
+
+  // Returns when every rank has entered it.
   absl::Status Barrier();
-  // Any thread. Wakes a call in progress.
-  void Abort();
+
+  // Any thread. The first thing that went wrong: a call's error, an error of the transport, a
+  // collective in progress for longer than the timeout, Cancelled after Abort().
+  absl::Status Poll() const;
+  Progress progress() const;  // any thread
+  void Abort();               // any thread; wakes a call in progress
 
   int rank() const;
   int world_size() const;
-  uint64_t ordinal() const;  // collectives finished so far
+  int rank(Communicator comm) const;  // place of this rank in it
+  int size(Communicator comm) const;
 
  private:
   Collectives();

@@ -101,8 +101,9 @@ absl::Status Reduce(State& state, StepStats* stats) {
   kernels::Synchronize(state.stream);
   stats->loss_sum = stats->global_loss_sum = state.received[0].loss_sum;
   RETURN_IF_ERROR(
-      state.group->AllReduceSum(state.buffers.parameters.gradients, state.layout.trainable));
-  return state.group->AllReduceSum(&stats->global_loss_sum, 1);
+      state.group->AllReduceSum(comm::Communicator::kWorld, state.buffers.parameters.gradients,
+                                state.layout.trainable, kernels::DType::kFloat32, nullptr));
+  return state.group->AllReduceSum(comm::Communicator::kWorld, &stats->global_loss_sum, 1, nullptr);
 }
 
 // Norm, decision and update, with the numbers of the parts around them while `verify`.

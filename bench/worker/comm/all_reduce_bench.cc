@@ -50,7 +50,9 @@ void Coxswain(benchmark::State& state) {
   for (auto& thread : forming) thread.join();
   std::vector<std::vector<float>> data(world, std::vector<float>(state.range(1), 0.5f));
   Follow(state, world, [&](int rank) {
-    if (!groups[rank]->AllReduceSum(data[rank].data(), state.range(1)).ok()) std::abort();
+    const absl::Status status = groups[rank]->AllReduceSum(
+        Communicator::kWorld, data[rank].data(), state.range(1), kernels::DType::kFloat32, nullptr);
+    if (!status.ok()) std::abort();
   });
 }
 

@@ -111,7 +111,9 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
   stats.seconds.forward = SecondsSince(start);
   double totals[2] = {stats.loss_sum, sums.weighted};
-  if (impl_->group != nullptr) RETURN_IF_ERROR(impl_->group->AllReduceSum(totals, 2));
+  if (impl_->group != nullptr) {
+    RETURN_IF_ERROR(impl_->group->AllReduceSum(comm::Communicator::kWorld, totals, 2, nullptr));
+  }
   stats.global_loss_sum = totals[0];
   stats.grad_norm = std::abs(totals[1]) / static_cast<double>(step.loss_denominator);
   stats.applied = true;

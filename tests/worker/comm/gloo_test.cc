@@ -10,62 +10,13 @@
 
 #include "tests/worker/comm/in_process_rendezvous.h"
 #include "tests/worker/comm/largest_allocation.h"
+#include "tests/worker/comm/test_ranks.h"
 #include "worker/comm/collectives.h"
 
 namespace coxswain::comm {
 namespace {
 
 using std::chrono::milliseconds;
-
-// Runs `body` on one thread per rank with a group formed over loopback.
-void WithRanks(int world, const std::function<void(Collectives&)>& body,
-               milliseconds timeout = milliseconds(30000)) {
-  InProcessRendezvous rendezvous;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back([&, rank] {
-      GroupConfig config;
-      config.rank = rank;
-      config.world_size = world;
-      config.timeout = timeout;
-      auto group = Collectives::Form(config, world == 1 ? nullptr : &rendezvous);
-      ASSERT_TRUE(group.ok()) << group.status();
-      body(**group);
-    });
-  }
-  for (auto& thread : ranks) thread.join();
-}
-
-// Values whose sum depends on the order of addition.
-template <typename T>
-T Element(int rank, int64_t i) {
-  const uint64_t bits =
-      (static_cast<uint64_t>(rank) << 40 | static_cast<uint64_t>(i)) * 0x9E3779B97F4A7C15u;
-  return static_cast<T>(static_cast<double>(bits >> 11) * 0x1p-53 - 0.5) *
-         static_cast<T>(bits % 7 == 0 ? 1e6 : 1.0);
-}
-
-template <typename T>
-std::vector<T> Contribution(int rank, int64_t n) {
-  std::vector<T> data(n);
-  for (int64_t i = 0; i < n; ++i) data[i] = Element<T>(rank, i);
-  return data;
-}
-
-template <typename T>
-std::vector<T> SumInRankOrder(int world, int64_t n) {
-  std::vector<T> sum = Contribution<T>(0, n);
-  for (int r = 1; r < world; ++r) {
-    for (int64_t i = 0; i < n; ++i) sum[i] += Element<T>(r, i);
-  }
-  return sum;
-}
-
-template <typename T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 class GlooSizes : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(World, GlooSizes, testing::Values(1, 2, 3, 4, 7));
@@ -81,12 +32,12 @@ TEST_P(GlooSizes, AllReduceAddsInRankOrderOnEveryRank) {
     const auto expected_double = SumInRankOrder<double>(world, n);
     WithRanks(world, [&](Collectives& group) {
       auto data = Contribution<float>(group.rank(), n);
-      ASSERT_TRUE(group.AllReduceSum(data.data(), n).ok());
+      ASSERT_TRUE(Sum(group, data.data(), n).ok());
       EXPECT_TRUE(SameBits(data, expected)) << "n " << n << " rank " << group.rank();
       auto wide = Contribution<double>(group.rank(), n);
-      ASSERT_TRUE(group.AllReduceSum(wide.data(), n).ok());
+      ASSERT_TRUE(Sum(group, wide.data(), n).ok());
       EXPECT_TRUE(SameBits(wide, expected_double)) << "n " << n << " rank " << group.rank();
-      EXPECT_EQ(group.ordinal(), 2u);
+      EXPECT_EQ(group.progress().finished, 2u);
     });
   }
 }
@@ -96,12 +47,12 @@ TEST(GlooTest, ManyCallsOfOneGroupStayInStep) {
     for (int round = 0; round < 50; ++round) {
       const int64_t n = 1 + round * 997;
       std::vector<float> data(n, static_cast<float>(group.rank() + round));
-      ASSERT_TRUE(group.AllReduceSum(data.data(), n).ok());
+      ASSERT_TRUE(Sum(group, data.data(), n).ok());
       ASSERT_EQ(data.front(), 3.0f * round + 3.0f);
       ASSERT_EQ(data.back(), 3.0f * round + 3.0f);
       ASSERT_TRUE(group.Barrier().ok());
     }
-    EXPECT_EQ(group.ordinal(), 100u);
+    EXPECT_EQ(group.progress().finished, 100u);
   });
 }
 
@@ -111,7 +62,7 @@ TEST(GlooTest, ACallAllocatesNoScratch) {
     std::vector<float> data(1 << 20, 1.0f);
     ASSERT_TRUE(group.Barrier().ok());  // both ranks are formed and have their data
     TakeLargestAllocation();
-    ASSERT_TRUE(group.AllReduceSum(data.data(), static_cast<int64_t>(data.size())).ok());
+    ASSERT_TRUE(Sum(group, data.data(), static_cast<int64_t>(data.size())).ok());
     EXPECT_LT(TakeLargestAllocation(), size_t{16} << 10);
     EXPECT_EQ(data.front(), 2.0f);
     ASSERT_TRUE(group.Barrier().ok());
@@ -122,7 +73,7 @@ TEST(GlooTest, NonFiniteValuesReachEveryRank) {
   WithRanks(2, [](Collectives& group) {
     std::vector<float> data(5000, 1.0f);
     if (group.rank() == 1) data[4999] = std::nanf("");
-    ASSERT_TRUE(group.AllReduceSum(data.data(), 5000).ok());
+    ASSERT_TRUE(Sum(group, data.data(), 5000).ok());
     EXPECT_EQ(data[0], 2.0f);
     EXPECT_TRUE(std::isnan(data[4999]));
   });
@@ -151,8 +102,7 @@ TEST(GlooTest, AbortWakesACallInProgressAndEndsTheGroup) {
         return;
       }
       std::vector<float> data(n, 1.0f);
-      auto result =
-          std::async(std::launch::async, [&] { return group.AllReduceSum(data.data(), n); });
+      auto result = std::async(std::launch::async, [&] { return Sum(group, data.data(), n); });
       EXPECT_EQ(result.wait_for(milliseconds(50)), std::future_status::timeout);
       group.Abort();
       ASSERT_EQ(result.wait_for(milliseconds(5000)), std::future_status::ready);
@@ -181,12 +131,14 @@ TEST(GlooTest, DeadPeerGivesUnavailableNamingOperationAndOrdinal) {
     ASSERT_TRUE(group.Barrier().ok());
     if (group.rank() == 1) return;  // destroyed: its sockets close
     std::vector<float> data(100000, 1.0f);
-    const absl::Status status = group.AllReduceSum(data.data(), 100000);
+    const absl::Status status = Sum(group, data.data(), 100000);
     ASSERT_EQ(status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_NE(status.message().find("#2 (all_reduce of 100000 float32), rank 0 of 2"),
+    EXPECT_NE(status.message().find("#2 (all_reduce of 100000 float32 over world), rank 0 of 2"),
               std::string::npos)
         << status;
+    EXPECT_NE(status.message().find("; waiting for rank 1"), std::string::npos) << status;
     EXPECT_EQ(group.Barrier(), status);  // the group stays broken, with its first cause
+    EXPECT_EQ(group.Poll(), status);
   });
 }
 
@@ -201,7 +153,7 @@ TEST(GlooTest, LatePeerGivesUnavailableAfterTheTimeout) {
           return;
         }
         float value = 1.0f;
-        const absl::Status status = group.AllReduceSum(&value, 1);
+        const absl::Status status = Sum(group, &value, 1);
         EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
         EXPECT_NE(status.message().find("#1"), std::string::npos) << status;
         done.set_value();
@@ -242,10 +194,10 @@ TEST(GlooTest, RefusesARankOutsideTheWorld) {
 TEST(GlooTest, AbortOfAGroupOfOneCancelsLaterCalls) {
   WithRanks(1, [](Collectives& group) {
     float value = 3.0f;
-    ASSERT_TRUE(group.AllReduceSum(&value, 1).ok());
+    ASSERT_TRUE(Sum(group, &value, 1).ok());
     EXPECT_EQ(value, 3.0f);
     group.Abort();
-    EXPECT_EQ(group.AllReduceSum(&value, 1).code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(Sum(group, &value, 1).code(), absl::StatusCode::kCancelled);
   });
 }
 
