@@ -18,6 +18,8 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
 find_package(CUDAToolkit 13 REQUIRED)
+# NCCL's header: the library is loaded by the jobs of several GPUs.
+find_path(COXSWAIN_NCCL_INCLUDE nccl.h REQUIRED HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(COXSWAIN_CUDNN cudnn REQUIRED HINTS ${CUDAToolkit_LIBRARY_DIR})
 
 set(COXSWAIN_CUDNN_FRONTEND ${CMAKE_SOURCE_DIR}/.deps/cudnn-frontend-1.12.0/include)

@@ -30,6 +30,7 @@ struct DeviceDescription {
   int64_t free_bytes = 0;
   int32_t capability = 0;  // CUDA compute capability x 10 (90: sm_90); 0 on the CPU
   int32_t multiprocessors = 0;
+  std::string pci_bus = {};  // of the GPU, e.g. "0000:1b:00.0"; empty on the CPU
 };
 // Devices that SelectDevice can choose among; 1 on the CPU. Throws DeviceError as it does.
 int DeviceCount();

@@ -11,9 +11,12 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/build_info.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -98,11 +101,33 @@ void FillDefaults(const CLI::App& app, agent::WorkerOptions& worker) {
   if (app.count("--threads") == 0) worker.threads = agent::UsableCpus();
 }
 
+// Hides the other GPUs from this process: each of its threads then works on the one, and takes no
+// memory of another. Before CUDA is first called.
+absl::Status ShowOnly(int gpu) {
+  const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string name = std::to_string(gpu);
+  if (shown != nullptr) {
+    const std::vector<std::string> names = absl::StrSplit(shown, ',', absl::SkipEmpty());
+    if (gpu >= static_cast<int>(names.size())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("GPU ", gpu, " does not exist: CUDA_VISIBLE_DEVICES is \"", shown, "\""));
+    }
+    name = names[static_cast<size_t>(gpu)];
+  }
+  setenv("CUDA_VISIBLE_DEVICES", name.c_str(), 1);
+  ASSIGN_OR_RETURN(const int count, engine::CountDevices());
+  if (count == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("GPU ", gpu, " does not exist on this host"));
+}
+
 // Chooses the device and fills in what the worker tells of it.
 absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   agent::WorkerOptions& worker = flags.worker;
   if (kCuda && app.count("--gpu") == 0) flags.gpu = worker.slot;
-  ASSIGN_OR_RETURN(const kernels::DeviceDescription device, engine::OpenDevice(flags.gpu));
+  if (kCuda) RETURN_IF_ERROR(ShowOnly(flags.gpu));
+  ASSIGN_OR_RETURN(const kernels::DeviceDescription device, engine::OpenDevice(0));
+  worker.gpu = flags.gpu;
+  worker.numa_node = kCuda ? agent::NumaNodeOf(device.pci_bus) : 0;
   worker.device = device.kind;
   worker.device_name = kCuda ? device.name : agent::CpuModel();
   worker.compute_capability = device.capability;

@@ -164,6 +164,9 @@ DeviceDescription SelectDevice(int index) {
                           "." + std::to_string(properties.minor) + ", at least 8.0 is needed",
                       false);
   }
+  char bus[32] = {};
+  cuda::CheckCuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), index), "cudaDeviceGetPCIBusId");
+  device.pci_bus = bus;
   size_t free_bytes = 0, total_bytes = 0;
   cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   device.free_bytes = static_cast<int64_t>(free_bytes);

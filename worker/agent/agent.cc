@@ -112,6 +112,7 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
   auto epoch = std::make_shared<Epoch>();
   epoch->rank = request.rank();
   epoch->world_size = request.world_size();
+  epoch->shard = plan->shard;
   epoch->limits = {plan->model.vocab_size, plan->sequence_len, plan->max_documents_per_bin};
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -188,6 +189,7 @@ absl::Status Agent::FormGroup(const EpochPtr& epoch) {
   comm::GroupConfig config;
   config.rank = epoch->rank;
   config.world_size = epoch->world_size;
+  config.shard = epoch->shard;
   config.interface_address = options_.interface_address;
   config.timeout = options_.collective_timeout;
   std::shared_ptr<engine::Engine> engine;
@@ -201,6 +203,7 @@ absl::Status Agent::FormGroup(const EpochPtr& epoch) {
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
   if (status.ok()) {
+    epoch->connected = true;
     SetState("CONNECTED");
   } else {
     log::Error("connect failed", {{"rank", epoch->rank}, {"error", status.ToString()}});
@@ -311,6 +314,7 @@ Agent::Progress Agent::progress() const {
     progress.current = *gate_.current();
     progress.last_queued_seq = epoch_->last_queued_seq;
     progress.last_done_seq = epoch_->last_done_seq;
+    if (epoch_->connected) progress.collectives = epoch_->engine->collectives();
   }
   return progress;
 }

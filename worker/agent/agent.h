@@ -27,6 +27,7 @@
 #include "worker/agent/relay_rendezvous.h"
 #include "worker/agent/task_thread.h"
 #include "worker/agent/worker_metrics.h"
+#include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::agent {
@@ -84,6 +85,7 @@ class Agent {
     v1::Fence current;  // empty when idle
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
+    comm::Progress collectives;  // of the group, once it is formed
     bool outstanding() const { return last_queued_seq > last_done_seq; }
   };
   Progress progress() const;
@@ -103,6 +105,8 @@ class Agent {
   struct Epoch {
     int rank = 0;
     int world_size = 1;
+    int shard = 1;           // ranks of one replica
+    bool connected = false;  // the engine has its group
     BinLimits limits;
     std::shared_ptr<const MappedTokens> tokens;  // null: commands carry their tokens
     std::shared_ptr<engine::Engine> engine;      // null until prepared

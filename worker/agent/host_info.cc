@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 
 namespace coxswain::agent {
@@ -37,6 +38,14 @@ int UsableCpus() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
+}
+
+int NumaNodeOf(const std::string& pci_bus) {
+  std::string name = pci_bus;
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::ifstream in("/sys/bus/pci/devices/" + name + "/numa_node");
+  int node = 0;  // -1 in the file: one node, or a virtual machine that hides them
+  return in >> node ? std::max(0, node) : 0;
 }
 
 uint64_t MemoryLimitBytes() {

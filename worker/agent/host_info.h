@@ -11,6 +11,9 @@ std::string HostName();
 std::string CpuModel();  // "model name" of /proc/cpuinfo, "cpu" where it has none
 int UsableCpus();        // CPUs this process may run on
 
+// Of a PCI device ("0000:1b:00.0"); 0 where the host does not say.
+int NumaNodeOf(const std::string& pci_bus);
+
 // Bytes this process may use: the smaller of the machine's memory and its cgroup's limit.
 uint64_t MemoryLimitBytes();
 // What `workers` processes of one host may each plan with: an equal part of 80 %; the rest is for

@@ -8,6 +8,7 @@
 #include "common/grpc_status.h"
 #include "common/logging.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
+#include "worker/agent/wire.h"
 
 namespace coxswain::agent {
 namespace {
@@ -150,6 +151,8 @@ void RegistryClient::Beat() {
     if (progress.current.epoch() != 0) *beat.mutable_current() = progress.current;
     beat.set_last_queued_seq(progress.last_queued_seq);
     beat.set_last_done_seq(progress.last_done_seq);
+    if (progress.collectives.started > 0)
+      *beat.mutable_collectives() = ToWire(progress.collectives);
     {
       std::lock_guard<std::mutex> lock(mu_);
       beat.set_draining(draining_);

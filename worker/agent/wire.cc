@@ -26,6 +26,15 @@ v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds) {
   return wire;
 }
 
+v1::CollectiveProgress ToWire(const comm::Progress& progress) {
+  v1::CollectiveProgress wire;
+  wire.set_started(progress.started);
+  wire.set_finished(progress.finished);
+  wire.set_operation(progress.operation);
+  wire.set_in_it_ms(progress.in_it_for.count());
+  return wire;
+}
+
 v1::Error ToError(const absl::Status& status) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));

@@ -4,12 +4,15 @@
 
 #include "absl/status/status.h"
 #include "coxswain/v1/common.pb.h"
+#include "coxswain/v1/registry_service.pb.h"
+#include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::agent {
 
 v1::MemoryBytes ToWire(const engine::MemoryBytes& memory);
 v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
+v1::CollectiveProgress ToWire(const comm::Progress& progress);
 
 // Code, message and kind. USER: InvalidArgument, NotFound, FailedPrecondition, OutOfRange,
 // PermissionDenied, Unimplemented, ResourceExhausted; all others are SYSTEM, worth a retry.

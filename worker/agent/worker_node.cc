@@ -45,6 +45,8 @@ absl::Status WorkerNode::StartServers() {
   hello_.set_memory_bytes(options_.memory_bytes);
   hello_.set_threads(options_.threads);
   hello_.set_compute_capability(options_.compute_capability);
+  hello_.set_gpu(options_.gpu);
+  hello_.set_numa_node(options_.numa_node);
   SocketAddress reachable = listen;
   if (!options_.advertise.empty()) {
     reachable.host = options_.advertise;

@@ -39,6 +39,8 @@ struct WorkerOptions {
   int threads = 1;
   uint64_t memory_bytes = 0;       // a plan may use this much
   int32_t compute_capability = 0;  // of the GPU, x 10; 0 without one
+  int32_t gpu = 0;                 // its number on the host
+  int32_t numa_node = 0;           // that it hangs on
   TlsFiles tls;
   bool insecure = false;
   std::chrono::milliseconds controller_grace{60000};

@@ -44,7 +44,8 @@ struct Progress {
 };
 
 // Every call is collective: the ranks of a communicator make the same calls in the same order, and
-// all ranks take the communicators in the same order. W and rank are those of the communicator.
+// all ranks take the communicators in the same order. W and rank are those of the communicator. The
+// calls of one communicator go to one stream, or to streams that the caller puts in order.
 //
 // CPU: a call is done on return and `stream` is null. A peer that dies or is late gives Unavailable
 // naming the operation, its ordinal, this rank and those it waits for.
@@ -56,7 +57,7 @@ struct Progress {
 // sum is taken in rank order: equal bits on every rank, from run to run and in both calls. After
 // Abort() every call, also one in progress, gives Cancelled. Destroying a group closes it at once:
 // another rank still inside a call then gets Unavailable, so destroy when every rank's last result
-// is known, or to abort.
+// is known, or to abort. GPU: graphs that captured calls are destroyed before the group.
 class Collectives {
  public:
   // Forms the communicators in the order of Communicator and checks each by an all-reduce of rank
@@ -66,6 +67,9 @@ class Collectives {
   static absl::StatusOr<std::unique_ptr<Collectives>> Form(const GroupConfig& config,
                                                            Rendezvous* rendezvous);
   ~Collectives();
+
+  // What the bits of sums depend on beside the ranks: library and settings. Equal on all ranks.
+  static std::string Fingerprint();
 
   // data[0..n) becomes its sum over the communicator.
   absl::Status AllReduceSum(Communicator comm, void* data, int64_t n, kernels::DType dtype,

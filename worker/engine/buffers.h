@@ -56,7 +56,8 @@ struct Scalars {
   kernels::OptimizerScalars optimizer;
   kernels::NormSums norm_sums;
   double norm = 0;
-  double loss_sum = 0;       // of this rank: objective when training, nll when evaluating
+  double loss_sum = 0;         // of this rank: objective when training, nll when evaluating
+  double global_loss_sum = 0;  // over the ranks, when training with others
   float gradient_scale = 0;  // 1 / loss denominator
   uint32_t step = 0;         // keys dropout and stochastic rounding
 };

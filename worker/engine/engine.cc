@@ -106,6 +106,10 @@ void Engine::Abort() {
   if (impl_->state->group != nullptr) impl_->state->group->Abort();
 }
 
+comm::Progress Engine::collectives() const {
+  return impl_->state->group == nullptr ? comm::Progress() : impl_->state->group->progress();
+}
+
 int64_t Engine::start_step() const { return impl_->state->start_step; }
 
 int64_t Engine::applied_updates() const { return impl_->state->applied_updates; }
@@ -134,7 +138,12 @@ std::string Engine::choices() const {
 }
 
 std::string Engine::fingerprint() const {
-  return absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());
+  std::string fingerprint =
+      absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());
+  if (impl_->state->plan.world_size() > 1) {
+    absl::StrAppend(&fingerprint, " ", comm::Collectives::Fingerprint());
+  }
+  return fingerprint;
 }
 
 }  // namespace coxswain::engine

@@ -94,6 +94,8 @@ class Engine {
                                                    int64_t finished_steps);
 
   void Abort();  // any thread: wakes a collective in progress
+  // Of the group; any thread, once Connect has returned.
+  comm::Progress collectives() const;
 
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;

@@ -59,8 +59,6 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
       {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
        absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),
        "\"float32\""},
-      {plan.device != "cuda" || plan.world_size() == 1,
-       absl::StrCat("world size ", plan.world_size(), " on cuda"), "1: one GPU a job"},
       {plan.shard == 1, absl::StrCat("shard ", plan.shard), "1: this engine replicates"},
       {rank >= 0 && rank < plan.world_size(),
        absl::StrCat("rank ", rank, " of replicate ", plan.replicate), "a rank of the mesh"},

@@ -94,16 +94,21 @@ void RunHeadAndBackward(State& state, const Pass& pass) {
       state.stream);
 }
 
-// Sums gradients and loss over the ranks.
-absl::Status Reduce(State& state, StepStats* stats) {
+// Sums gradients and loss over the ranks, on the device.
+absl::Status Reduce(State& state) {
   if (state.group == nullptr) return absl::OkStatus();
-  ReceiveScalars(state);
-  kernels::Synchronize(state.stream);
-  stats->loss_sum = stats->global_loss_sum = state.received[0].loss_sum;
-  RETURN_IF_ERROR(
-      state.group->AllReduceSum(comm::Communicator::kWorld, state.buffers.parameters.gradients,
-                                state.layout.trainable, kernels::DType::kFloat32, nullptr));
-  return state.group->AllReduceSum(comm::Communicator::kWorld, &stats->global_loss_sum, 1, nullptr);
+  const Range range("reduce");
+  constexpr comm::Communicator kWorld = comm::Communicator::kWorld;
+  const ParameterBuffers& parameters = state.buffers.parameters;
+  const ParameterLayout& layout = state.layout;
+  Scalars* scalars = state.buffers.scalars;
+  kernels::Stream* stream = state.stream;
+  RETURN_IF_ERROR(state.group->AllReduceSum(kWorld, parameters.gradients, layout.gradients,
+                                            kernels::DType::kFloat32, stream));
+  RETURN_IF_ERROR(state.group->AllReduceSum(
+      kWorld, parameters.bf16_gradients, layout.bf16_gradients, kernels::DType::kBFloat16, stream));
+  kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double), stream);
+  return state.group->AllReduceSum(kWorld, &scalars->global_loss_sum, 1, stream);
 }
 
 // Norm, decision and update, with the numbers of the parts around them while `verify`.
@@ -140,7 +145,8 @@ absl::Status Verify(State& state) {
 // What the finished step left in state.received.
 absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepStats* stats) {
   const Scalars& after = state.received[0];
-  if (state.group == nullptr) stats->loss_sum = stats->global_loss_sum = after.loss_sum;
+  stats->loss_sum = after.loss_sum;
+  stats->global_loss_sum = state.group == nullptr ? after.loss_sum : after.global_loss_sum;
   stats->nonfinite = static_cast<int64_t>(after.norm_sums.nonfinite);
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;
@@ -180,11 +186,12 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   const bool verify = !state.verification->finished();
   state.timeline.Begin(state.stream);
   AccumulateGradients(state, step, &stats.seconds);
-  RETURN_IF_ERROR(Reduce(state, &stats));
+  RETURN_IF_ERROR(Reduce(state));
   state.timeline.Mark(&stats.seconds.comm, state.stream);
   LaunchUpdate(state, verify);
   state.timeline.Mark(&stats.seconds.optimizer, state.stream);
   stats.seconds.step = state.timeline.Finish();
+  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());  // else the numbers are nothing
   RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
   return stats;
 }

@@ -42,10 +42,10 @@ struct State {
   Arena arena;
   Buffers buffers;
   Model model;
-  Graphs graphs;
+  std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
+  Graphs graphs;                             // may hold calls of the group: gone before it
   Timeline timeline;
   std::unique_ptr<SelfVerification> verification;
-  std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   int64_t start_step = 0;
   int64_t applied_updates = 0;
   std::string choices;  // algorithms that Prepare chose, for the log

@@ -163,6 +163,10 @@ void Engine::Abort() {
   if (impl_->group != nullptr) impl_->group->Abort();
 }
 
+comm::Progress Engine::collectives() const {
+  return impl_->group == nullptr ? comm::Progress() : impl_->group->progress();
+}
+
 int64_t Engine::start_step() const { return impl_->start_step; }
 int64_t Engine::applied_updates() const { return impl_->applied; }
 MemoryBytes Engine::memory() const {

@@ -1,0 +1,139 @@
+// W ranks with a GPU each compute what one rank computes. Invariant engine-5 on GPUs.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+#include "tests/worker/comm/cuda/nccl_rank.h"
+#include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_plan.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::engine {
+namespace {
+
+using comm::ThisRank;
+
+constexpr int kSteps = 10;
+
+struct Setting {
+  const char* name;
+  int64_t lora_rank;
+  const char* dtype;
+  double loss_tolerance, norm_tolerance;  // relative
+};
+
+PlanOptions Options(const Setting& setting, int32_t replicate) {
+  PlanOptions options;
+  options.init = "random";
+  options.replicate = replicate;
+  options.sequence_len = 48;
+  options.micro_batch_bins = 2;
+  options.lora_rank = setting.lora_rank;
+  options.compute_dtype = setting.dtype;
+  options.gradient_dtype = setting.lora_rank == 0 ? setting.dtype : "float32";
+  return options;
+}
+
+// Extents that attention in bfloat16 takes too.
+model::ModelConfig Config() {
+  model::ModelConfig config = SmallConfig();
+  config.head_dim = 16;
+  config.hidden_size = 64;
+  return config;
+}
+
+// Two bins a rank and one more: the last rank has three.
+std::vector<BinBatch> Batches(int64_t vocab) {
+  std::vector<std::vector<int32_t>> lengths;
+  for (int rank = 0; rank < ThisRank().world; ++rank) {
+    lengths.push_back({5, 1, 17, 9});
+    lengths.push_back({31, 3});
+  }
+  lengths.push_back({40});
+  std::vector<BinBatch> batches;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    batches.push_back(RandomBins(lengths, vocab, 100 + step));
+  }
+  return batches;
+}
+
+std::vector<StepStats> Train(const plan::Plan& plan, int rank,
+                             std::unique_ptr<comm::Collectives> group) {
+  std::vector<StepStats> stats;
+  auto engine = Engine::Prepare(plan, rank, "");
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  if (!engine.ok()) return stats;
+  if (group != nullptr) {
+    EXPECT_TRUE((*engine)->Connect(std::move(group)).ok());
+  }
+  const int64_t world = plan.world_size();
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const BinBatch all = Batches(plan.model.vocab_size)[static_cast<size_t>(step)];
+    TrainStep train = MakeStep(step, all);
+    const size_t first = static_cast<size_t>(2 * rank);
+    const size_t count = rank + 1 == world ? all.bin_ids.size() - first : 2;
+    train.bins = Slice(all, first, count);
+    const auto result = (*engine)->Train(train);
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) break;
+    stats.push_back(*result);
+  }
+  return stats;
+}
+
+// Loss and norm of a step, as text that keeps their bits.
+std::string BitsOf(const std::vector<StepStats>& stats) {
+  std::string text;
+  for (const StepStats& step : stats) {
+    absl::StrAppend(&text, absl::Hex(std::bit_cast<uint64_t>(step.global_loss_sum)), " ",
+                    absl::Hex(std::bit_cast<uint64_t>(step.grad_norm)), "\n");
+  }
+  return text;
+}
+
+class NcclStep : public testing::TestWithParam<Setting> {};
+// Float32: sums over ranks round in another order. Bfloat16: gradients are rounded to 8 bits once
+// more for each rank they pass, and what training makes of that grows from step to step.
+INSTANTIATE_TEST_SUITE_P(Settings, NcclStep,
+                         testing::Values(Setting{"full_float32", 0, "float32", 1e-5, 1e-4},
+                                         Setting{"lora_float32", 4, "float32", 1e-5, 1e-4},
+                                         Setting{"full_bfloat16", 0, "bfloat16", 1e-2, 5e-2},
+                                         Setting{"lora_bfloat16", 4, "bfloat16", 1e-2, 5e-2}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(NcclStep, RanksEqualOneAndEachOther) {
+  const Setting& setting = GetParam();
+  const int world = ThisRank().world, rank = ThisRank().rank;
+  std::vector<std::string> bits;
+  std::vector<StepStats> many;
+  for (const char* run : {"first", "second"}) {
+    auto group = comm::Form(run);
+    ASSERT_NE(group, nullptr);
+    many = Train(MakePlan(Config(), Options(setting, world)), rank, std::move(group));
+    ASSERT_EQ(many.size(), static_cast<size_t>(kSteps));
+    bits.push_back(BitsOf(many));
+    // The group goes with the engine: no rank may be in it any more.
+    const auto meeting = comm::MeetAt(absl::StrCat("bits-", run));
+    ASSERT_TRUE(meeting->Set(absl::StrCat("rank", rank), bits.back()).ok());
+    for (int r = 0; r < world; ++r) {
+      EXPECT_EQ(meeting->Get(absl::StrCat("rank", r), std::chrono::milliseconds(60000)).value(),
+                bits.back())
+          << "rank " << r << " against " << rank;
+    }
+  }
+  EXPECT_EQ(bits[0], bits[1]) << "two runs differ";
+  const std::vector<StepStats> one = Train(MakePlan(Config(), Options(setting, 1)), 0, nullptr);
+  ASSERT_EQ(one.size(), many.size());
+  for (size_t step = 0; step < one.size(); ++step) {
+    EXPECT_NEAR(many[step].global_loss_sum / one[step].global_loss_sum, 1.0, setting.loss_tolerance)
+        << "step " << step;
+    EXPECT_NEAR(many[step].grad_norm / one[step].grad_norm, 1.0, setting.norm_tolerance)
+        << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::engine

@@ -1,0 +1,271 @@
+// Collectives over NCCL. What communicators are and how they end stands in nccl_group.cc.
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/cuda/stream.h"
+#include "worker/comm/collectives.h"
+#include "worker/comm/members.h"
+#include "worker/comm/nccl_group.h"
+
+namespace coxswain::comm {
+namespace {
+
+// The warm-up calls: NCCL connects for an algorithm at its first use, and its choice depends on the
+// size.
+constexpr int64_t kWarmUpBytes[] = {int64_t{4} << 10, int64_t{1} << 20, int64_t{32} << 20};
+
+// Of NCCL, by which it chooses how to add up.
+constexpr const char* kSettings[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+                                     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+                                     "NCCL_NVLS_ENABLE",   "NCCL_NTHREADS"};
+
+ncclDataType_t TypeOf(kernels::DType dtype) {
+  return dtype == kernels::DType::kFloat32 ? ncclFloat32 : ncclBfloat16;
+}
+
+const char* TypeName(kernels::DType dtype) {
+  return dtype == kernels::DType::kFloat32 ? "float32" : "bfloat16";
+}
+
+absl::Status CudaStatus(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(result)));
+}
+
+ncclResult_t ResultOf(cudaError_t result) {
+  return result == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+}  // namespace
+
+struct Collectives::Impl {
+  ~Impl() {
+    group.reset();
+    if (stream != nullptr) (void)cudaStreamDestroy(stream);
+    (void)cudaFree(warm_up);
+    (void)cudaFree(device_words);
+    (void)cudaFreeHost(host_words);
+  }
+
+  GroupConfig config;
+  std::unique_ptr<NcclGroup> group;  // null: one rank
+  bool aborted_alone = false;        // of one rank
+
+  // Of the calls that wait on the host: the check of a new group and the barrier.
+  cudaStream_t stream = nullptr;
+  double *device_words = nullptr, *host_words = nullptr;  // [world size], host pinned
+  void* warm_up = nullptr;  // what the first calls move; gone when the group is formed
+
+  absl::Status OpenHostCalls();
+  absl::Status Verify(Communicator comm);
+  absl::Status WarmUp();
+  absl::Status WarmUpOne(Communicator comm);
+  absl::Status Alone() const;
+  absl::Status Sum(Communicator comm, void* data, int64_t n, ncclDataType_t type,
+                   const char* type_name, cudaStream_t on);
+  absl::Status Scatter(Communicator comm, const void* send, void* receive, int64_t n,
+                       kernels::DType dtype, cudaStream_t on);
+  absl::Status Gather(Communicator comm, const void* send, void* receive, int64_t bytes,
+                      cudaStream_t on);
+};
+
+absl::Status Collectives::Impl::OpenHostCalls() {
+  const size_t bytes = static_cast<size_t>(config.world_size) * sizeof(double);
+  void *device = nullptr, *host = nullptr;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
+  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&device, bytes), "cudaMalloc"));
+  device_words = static_cast<double*>(device);
+  RETURN_IF_ERROR(CudaStatus(cudaMallocHost(&host, bytes), "cudaMallocHost"));
+  host_words = static_cast<double*>(host);
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Impl::Alone() const {
+  return aborted_alone ? absl::CancelledError("the group was aborted") : absl::OkStatus();
+}
+
+absl::Status Collectives::Impl::Sum(Communicator comm, void* data, int64_t n, ncclDataType_t type,
+                                    const char* type_name, cudaStream_t on) {
+  if (group == nullptr) return Alone();
+  return group->Enqueue(
+      comm, OperationName("all_reduce", n, type_name, comm), on, [&](ncclComm_t nccl) {
+        if (nccl == nullptr || n == 0) return ncclSuccess;
+        return group->nccl().AllReduce(data, data, static_cast<size_t>(n), type, ncclSum, nccl, on);
+      });
+}
+
+// Alone, a part is the whole.
+absl::Status Collectives::Impl::Scatter(Communicator comm, const void* send, void* receive,
+                                        int64_t n, kernels::DType dtype, cudaStream_t on) {
+  const auto copy = [&] {
+    if (send == receive || n == 0) return cudaSuccess;
+    return cudaMemcpyAsync(receive, send, static_cast<size_t>(n * kernels::DTypeBytes(dtype)),
+                           cudaMemcpyDeviceToDevice, on);
+  };
+  if (group == nullptr) {
+    RETURN_IF_ERROR(Alone());
+    return CudaStatus(copy(), "cudaMemcpyAsync");
+  }
+  return group->Enqueue(comm, OperationName("reduce_scatter", n, TypeName(dtype), comm), on,
+                        [&](ncclComm_t nccl) {
+                          if (nccl == nullptr) return ResultOf(copy());
+                          if (n == 0) return ncclSuccess;
+                          return group->nccl().ReduceScatter(send, receive, static_cast<size_t>(n),
+                                                             TypeOf(dtype), ncclSum, nccl, on);
+                        });
+}
+
+absl::Status Collectives::Impl::Gather(Communicator comm, const void* send, void* receive,
+                                       int64_t bytes, cudaStream_t on) {
+  const auto copy = [&] {
+    if (send == receive || bytes == 0) return cudaSuccess;
+    return cudaMemcpyAsync(receive, send, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, on);
+  };
+  if (group == nullptr) {
+    RETURN_IF_ERROR(Alone());
+    return CudaStatus(copy(), "cudaMemcpyAsync");
+  }
+  return group->Enqueue(comm, OperationName("all_gather", bytes, "bytes", comm), on,
+                        [&](ncclComm_t nccl) {
+                          if (nccl == nullptr) return ResultOf(copy());
+                          if (bytes == 0) return ncclSuccess;
+                          return group->nccl().AllGather(send, receive, static_cast<size_t>(bytes),
+                                                         ncclInt8, nccl, on);
+                        });
+}
+
+// Sums a vector to which each rank adds its number + 1 at its place.
+absl::Status Collectives::Impl::Verify(Communicator comm) {
+  const Members& members = group->members(comm);
+  const int size = members.size();
+  const size_t bytes = static_cast<size_t>(size) * sizeof(double);
+  std::fill_n(host_words, size, 0.0);
+  host_words[members.index] = config.rank + 1;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(device_words, host_words, bytes, cudaMemcpyHostToDevice, stream),
+                 "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(Sum(comm, device_words, size, ncclFloat64, "float64", stream));
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(host_words, device_words, bytes, cudaMemcpyDeviceToHost, stream),
+                 "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(group->Wait(stream));
+  for (int r = 0; r < size; ++r) {
+    if (host_words[r] == members.ranks[r] + 1) continue;
+    return absl::InternalError(absl::StrCat(
+        "rank ", config.rank, ", communicator ", NameOf(comm), ": the all-reduce of rank ids gave ",
+        host_words[r] - 1, " for rank ", members.ranks[r], "; two processes took the same rank"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Impl::WarmUpOne(Communicator comm) {
+  const int64_t size = group->members(comm).size();
+  if (size == 1) return absl::OkStatus();
+  char* const data = static_cast<char*>(warm_up);
+  for (int64_t bytes : kWarmUpBytes) {
+    const int64_t part = bytes / size / 8 * 8;
+    char* const own = data + group->members(comm).index * part;
+    for (kernels::DType dtype : {kernels::DType::kFloat32, kernels::DType::kBFloat16}) {
+      const int64_t element = kernels::DTypeBytes(dtype);
+      RETURN_IF_ERROR(Sum(comm, data, bytes / element, TypeOf(dtype), TypeName(dtype), stream));
+      RETURN_IF_ERROR(Scatter(comm, data, own, part / element, dtype, stream));
+    }
+    RETURN_IF_ERROR(Gather(comm, own, data, part, stream));
+    RETURN_IF_ERROR(group->Wait(stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Impl::WarmUp() {
+  const auto bytes =
+      static_cast<size_t>(*std::max_element(std::begin(kWarmUpBytes), std::end(kWarmUpBytes)));
+  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&warm_up, bytes), "cudaMalloc"));
+  RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(warm_up, 0, bytes, stream), "cudaMemsetAsync"));
+  for (Communicator comm : kCommunicators) RETURN_IF_ERROR(WarmUpOne(comm));
+  return CudaStatus(cudaFree(std::exchange(warm_up, nullptr)), "cudaFree");
+}
+
+std::string Collectives::Fingerprint() {
+  const absl::StatusOr<const NcclLibrary*> nccl = LoadNccl();
+  std::string fingerprint =
+      absl::StrCat("nccl=", nccl.ok() ? NcclVersionText((*nccl)->version) : "none");
+  for (const char* name : kSettings) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) absl::StrAppend(&fingerprint, " ", name, "=", value);
+  }
+  return fingerprint;
+}
+
+Collectives::Collectives() : impl_(std::make_unique<Impl>()) {}
+Collectives::~Collectives() = default;
+
+absl::StatusOr<std::unique_ptr<Collectives>> Collectives::Form(const GroupConfig& config,
+                                                               Rendezvous* rendezvous) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  std::unique_ptr<Collectives> group(new Collectives);
+  Impl& impl = *group->impl_;
+  impl.config = config;
+  if (config.world_size == 1) return group;
+  ASSIGN_OR_RETURN(impl.group, NcclGroup::Form(config, rendezvous));
+  RETURN_IF_ERROR(impl.OpenHostCalls());
+  for (Communicator comm : kCommunicators) RETURN_IF_ERROR(impl.Verify(comm));
+  RETURN_IF_ERROR(impl.WarmUp());
+  return group;
+}
+
+absl::Status Collectives::AllReduceSum(Communicator comm, void* data, int64_t n,
+                                       kernels::DType dtype, kernels::Stream* stream) {
+  return impl_->Sum(comm, data, n, TypeOf(dtype), TypeName(dtype), kernels::cuda::Handle(stream));
+}
+
+absl::Status Collectives::AllReduceSum(Communicator comm, double* data, int64_t n,
+                                       kernels::Stream* stream) {
+  return impl_->Sum(comm, data, n, ncclFloat64, "float64", kernels::cuda::Handle(stream));
+}
+
+absl::Status Collectives::ReduceScatterSum(Communicator comm, const void* send, void* receive,
+                                           int64_t n, kernels::DType dtype,
+                                           kernels::Stream* stream) {
+  return impl_->Scatter(comm, send, receive, n, dtype, kernels::cuda::Handle(stream));
+}
+
+absl::Status Collectives::AllGatherBytes(Communicator comm, const void* send, void* receive,
+                                         int64_t bytes, kernels::Stream* stream) {
+  return impl_->Gather(comm, send, receive, bytes, kernels::cuda::Handle(stream));
+}
+
+absl::Status Collectives::Barrier() {
+  if (impl_->group == nullptr) return impl_->Alone();
+  RETURN_IF_ERROR(impl_->Sum(Communicator::kWorld, impl_->device_words, 1, ncclFloat64,
+                             "float64 of a barrier", impl_->stream));
+  return impl_->group->Wait(impl_->stream);
+}
+
+absl::Status Collectives::Poll() const {
+  return impl_->group == nullptr ? impl_->Alone() : impl_->group->Poll();
+}
+
+Progress Collectives::progress() const {
+  return impl_->group == nullptr ? Progress() : impl_->group->progress();
+}
+
+void Collectives::Abort() {
+  if (impl_->group == nullptr) {
+    impl_->aborted_alone = true;
+  } else {
+    impl_->group->Abort();
+  }
+}
+
+int Collectives::rank() const { return impl_->config.rank; }
+int Collectives::world_size() const { return impl_->config.world_size; }
+int Collectives::rank(Communicator comm) const { return MembersOf(impl_->config, comm).index; }
+int Collectives::size(Communicator comm) const { return MembersOf(impl_->config, comm).size(); }
+
+}  // namespace coxswain::comm

@@ -1,0 +1,88 @@
+// The communicators of one rank over NCCL: formed in plan order, watched, ended as one.
+#ifndef COXSWAIN_WORKER_COMM_NCCL_GROUP_H_
+#define COXSWAIN_WORKER_COMM_NCCL_GROUP_H_
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/comm/members.h"
+#include "worker/comm/nccl_library.h"
+#include "worker/comm/nccl_progress.h"
+
+namespace coxswain::comm {
+
+// NCCL's calls are made under one mutex, by the engine's thread and by the thread of this object,
+// which looks for errors and ends all communicators at once when there is one. A communicator is
+// non-blocking: what a call leaves to NCCL's own threads is polled for, with a deadline.
+class NcclGroup {
+ public:
+  // See Collectives::Form; of several ranks.
+  static absl::StatusOr<std::unique_ptr<NcclGroup>> Form(const GroupConfig& config,
+                                                         Rendezvous* rendezvous);
+  // Ends the communicators. What graphs still hold of them must be gone.
+  ~NcclGroup();
+
+  const Members& members(Communicator comm) const { return members_[static_cast<int>(comm)]; }
+
+  // Enqueues what `launch` launches on the communicator as the next collective. `launch` gets null
+  // where this rank is alone in it.
+  using Launch = std::function<ncclResult_t(ncclComm_t)>;
+  absl::Status Enqueue(Communicator comm, const std::string& operation, cudaStream_t stream,
+                       const Launch& launch);
+  // Waits until `stream` has got here, or until the timeout or something goes wrong.
+  absl::Status Wait(cudaStream_t stream);
+
+  absl::Status Poll() const;
+  Progress progress() const;
+  void Abort();
+
+  const NcclLibrary& nccl() const { return *nccl_; }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Clock = std::chrono::steady_clock;
+
+  explicit NcclGroup(const GroupConfig& config);
+  absl::Status Meet(Rendezvous* rendezvous, Clock::time_point deadline);
+  absl::StatusOr<std::string> Introduce(Rendezvous* rendezvous, Clock::time_point deadline);
+  absl::Status Split(Communicator comm, Rendezvous* rendezvous, Clock::time_point deadline);
+  // Until NCCL has done what it was asked for. `lock` is let go between looks.
+  absl::Status Settle(Lock* lock, ncclComm_t comm, ncclResult_t result, const std::string& call,
+                      Clock::time_point deadline, Rendezvous* rendezvous);
+  absl::Status Trouble() const;  // mutex held, as the next
+  absl::Status LookForTrouble();
+  absl::Status Failed(absl::Status status);
+  std::string Name() const;  // of the call in progress
+  void Watch();
+  void EndAll(Lock* lock);
+
+  const GroupConfig config_;
+  std::array<Members, kCommunicators.size()> members_;
+  // The place in comms_ of a communicator; those of the same ranks have one. -1: alone.
+  std::array<int, kCommunicators.size()> lane_;
+  const NcclLibrary* nccl_ = nullptr;
+  int device_ = 0;
+
+  mutable std::mutex mu_;  // what follows
+  std::condition_variable wake_;
+  std::array<ncclComm_t, kCommunicators.size()> comms_{};
+  std::unique_ptr<NcclProgress> marks_;
+  uint64_t issued_ = 0;
+  Progress progress_;  // as the watch saw it last
+  absl::Status failure_;
+  bool aborted_ = false, stopping_ = false, ended_ = false;
+  std::thread watch_;
+};
+
+}  // namespace coxswain::comm
+
+#endif  // COXSWAIN_WORKER_COMM_NCCL_GROUP_H_
