@@ -105,11 +105,6 @@ void CheckDevice(Validated* job) {
   const auto error = [job](const std::string& path, std::string message) {
     job->errors.push_back({path, LineOf(*job, path), std::move(message)});
   };
-  const std::string workers = "spec.resources.workers";
-  const Json& count = At(job->effective, workers);
-  if (cuda && count.is_number() && count.get<int64_t>() > 1) {
-    error(workers, "more than one cuda worker is not supported yet; give 1");
-  }
   const Json& compute = At(job->effective, "spec.precision.compute");
   if (compute.is_null()) return;
   if (!cuda && compute == "bfloat16") {

@@ -1,19 +1,37 @@
 #include "controller/driver/form_gang.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 
 namespace coxswain::driver {
+namespace {
+
+// "to/3/...": the key is for rank 3 alone.
+std::optional<int> AddresseeOf(const std::string& key, int world_size) {
+  const std::vector<std::string> parts = absl::StrSplit(key, absl::MaxSplits('/', 2));
+  int rank = 0;
+  if (parts.size() != 3 || parts[0] != "to" || !absl::SimpleAtoi(parts[1], &rank)) {
+    return std::nullopt;
+  }
+  return rank >= 0 && rank < world_size ? std::optional<int>(rank) : std::nullopt;
+}
+
+}  // namespace
 
 GangFormation::GangFormation(const Deps& deps, Gang* gang, FormArgs args, Done done)
     : deps_(deps),
       gang_(gang),
       args_(std::move(args)),
       done_(std::move(done)),
+      heard_(gang->ranks.size(), false),
       connected_(gang->ranks.size(), false) {}
 
 Where GangFormation::At(int rank, const char* phase) const {
@@ -141,27 +159,39 @@ void GangFormation::OpenConnect() {
     *hello.mutable_fence() = gang_->FenceOf(rank);
     streams_[rank]->Write(hello);
   }
-  deps_.loop->After(deps_.settings.connect_timeout, lifetime_.Wrap([this] {
-    if (finished_) return;
-    std::string missing;
-    for (size_t rank = 0; rank < connected_.size(); ++rank) {
-      if (!connected_[rank]) absl::StrAppend(&missing, missing.empty() ? "" : ", ", rank);
-    }
-    Finish(MakeError(
-        absl::DeadlineExceededError(absl::StrCat("ranks ", missing, " did not connect within ",
-                                                 deps_.settings.connect_timeout.count(), " ms")),
-        {.phase = "connect"}));
-  }));
+  deps_.loop->After(deps_.settings.connect_timeout,
+                    lifetime_.Wrap([this] { OnConnectTimeout(); }));
+}
+
+// One missing rank keeps all from connecting: where some were never heard of, it is those.
+void GangFormation::OnConnectTimeout() {
+  if (finished_) return;
+  const bool all_heard = std::all_of(heard_.begin(), heard_.end(), [](bool heard) { return heard; });
+  const std::vector<bool>& there = all_heard ? connected_ : heard_;
+  std::vector<std::string> missing;
+  int first = -1;
+  for (int rank = 0; rank < gang_->world_size(); ++rank) {
+    if (there[rank]) continue;
+    if (first < 0) first = rank;
+    missing.push_back(absl::StrCat(rank, " (", gang_->ranks[rank].host, ")"));
+  }
+  const absl::Status status = absl::DeadlineExceededError(
+      absl::StrCat("rank ", absl::StrJoin(missing, ", "),
+                   all_heard ? " did not connect within " : " sent nothing to the others within ",
+                   deps_.settings.connect_timeout.count(), " ms"));
+  Finish(MakeError(status, missing.size() == 1 ? At(first, "connect") : Where{.phase = "connect"}));
 }
 
 void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& message) {
   if (finished_) return;
+  heard_[rank] = true;
   if (message.has_set()) {
     v1::ConnectRequest relay;
     relay.set_key(message.set().key());
     relay.set_value(message.set().value());
+    const std::optional<int> only = AddresseeOf(relay.key(), gang_->world_size());
     for (int other = 0; other < gang_->world_size(); ++other) {
-      if (other != rank) streams_[other]->Write(relay);
+      if (other != rank && other == only.value_or(other)) streams_[other]->Write(relay);
     }
     return;
   }

@@ -36,6 +36,7 @@ class GangFormation {
   void OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response);
   absl::Status CheckPrepared(int rank, const v1::PrepareResponse& response);
   void OpenConnect();
+  void OnConnectTimeout();
   void OnConnectMessage(int rank, const v1::ConnectResponse& message);
   void OnConnectClosed(int rank, const absl::Status& status);
   void Arrive(state::GangEvent event);
@@ -50,6 +51,7 @@ class GangFormation {
   std::string nonce_path_;
   std::string nonce_;
   std::vector<std::unique_ptr<Outgoing<v1::ConnectRequest>>> streams_;
+  std::vector<bool> heard_;  // something came on its Connect stream
   std::vector<bool> connected_;
   Lifetime lifetime_;
 };

@@ -13,6 +13,7 @@ struct Settings {
   std::chrono::milliseconds save_timeout{600000};
   std::chrono::milliseconds first_step_timeout{300000};   // of the first two steps
   std::chrono::milliseconds hang_floor{30000};            // later: max(this, 5 x median step)
+  std::chrono::milliseconds collective_floor{7000};       // in one: max(this, 2 x median step)
   std::chrono::milliseconds drain_floor{30000};           // drain: max(this, 5 x median step)
   std::chrono::milliseconds verdict_window{1000};         // errors of other ranks are awaited
 };

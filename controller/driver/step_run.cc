@@ -249,7 +249,7 @@ void StepRun::End() {
 void StepRun::RankFailed(int rank, const absl::Status& status) {
   if (ended_ || rank_reported_[rank]) return;
   rank_reported_[rank] = true;
-  AddError(MakeError(status, At(rank)));
+  AddError(MakeError(status, At(rank)), /*first_hand=*/true);
 }
 
 void StepRun::GiveUp(const absl::Status& status) {
@@ -259,7 +259,8 @@ void StepRun::GiveUp(const absl::Status& status) {
 }
 
 // The first error seen is often only the echo of another rank's: the verdict waits for the others.
-void StepRun::AddError(v1::Error error) {
+// What is seen of a rank here goes before what others tell of it.
+void StepRun::AddError(v1::Error error, bool first_hand) {
   if (ended_) return;
   log::Warning("rank failed", {{"job", gang_->job},
                                {"epoch", gang_->epoch},
@@ -267,7 +268,7 @@ void StepRun::AddError(v1::Error error) {
                                {"error", Describe(error)}});
   const bool first = errors_.empty();
   const bool final = error.kind() == v1::ERROR_KIND_USER;
-  errors_.push_back(std::move(error));
+  errors_.insert(first_hand ? errors_.begin() : errors_.end(), std::move(error));
   const bool all = std::all_of(rank_reported_.begin(), rank_reported_.end(),
                                [](bool reported) { return reported; });
   if (final || all) {
@@ -280,12 +281,37 @@ void StepRun::AddError(v1::Error error) {
 void StepRun::Conclude() {
   if (ended_) return;
   ended_ = true;
-  events_.on_failed(RootCause(errors_));
+  v1::Error error = RootCause(errors_);
+  if (error.kind() == v1::ERROR_KIND_SYSTEM && gang_->world_size() > 1) {
+    absl::StrAppend(error.mutable_message(),
+                    DescribeCollectives(BeatsOf(*gang_, *deps_.registry)));
+  }
+  events_.on_failed(error);
+}
+
+// A live rank that others wait for. A checkpoint in progress keeps a rank from the next step.
+std::optional<Suspect> StepRun::LookForSuspect() const {
+  const InFlight* oldest = window_.oldest();
+  if (gang_->world_size() == 1 || saving_ || oldest == nullptr) return std::nullopt;
+  if (oldest->action != Action::kTrain) return std::nullopt;
+  return FindSuspect(BeatsOf(*gang_, *deps_.registry),
+                     timing_.CollectiveLimit(deps_.settings.first_step_timeout,
+                                             deps_.settings.collective_floor));
 }
 
 void StepRun::CheckHang() {
   TakeAnswers();
   if (ended_) return;
+  if (const std::optional<Suspect> suspect = LookForSuspect()) {
+    const absl::Status status = absl::DeadlineExceededError(suspect->message);
+    if (suspect->rank < 0) {
+      GiveUp(status);
+    } else {
+      RankFailed(suspect->rank, status);
+      Conclude();
+    }
+    return;
+  }
   const InFlight* oldest = window_.oldest();
   if (oldest != nullptr) {
     const bool is_train = oldest->action == Action::kTrain;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "controller/driver/answer_queue.h"
+#include "controller/driver/collective_watch.h"
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
 #include "controller/driver/curriculum.h"
@@ -81,7 +82,8 @@ class StepRun {
   void CompleteEval(const InFlight& command);
   void CompleteSnapshot(const InFlight& command);
   void End();
-  void AddError(v1::Error error);
+  void AddError(v1::Error error, bool first_hand = false);
+  std::optional<Suspect> LookForSuspect() const;
   void Conclude();
   void CheckHang();
   Where At(int rank) const;

@@ -43,11 +43,22 @@ double StepTiming::median_seconds() const {
   return *middle;
 }
 
+std::chrono::milliseconds StepTiming::Limit(std::chrono::milliseconds first,
+                                            std::chrono::milliseconds floor,
+                                            double medians) const {
+  if (count_ < kWarmUpSteps) return first;
+  const auto ms = static_cast<int64_t>(1000 * medians * median_seconds());
+  return std::max(floor, std::chrono::milliseconds(ms));
+}
+
 std::chrono::milliseconds StepTiming::HangLimit(std::chrono::milliseconds first,
                                                 std::chrono::milliseconds floor) const {
-  if (count_ < kWarmUpSteps) return first;
-  const std::chrono::milliseconds five(static_cast<int64_t>(5000 * median_seconds()));
-  return std::max(floor, five);
+  return Limit(first, floor, 5);
+}
+
+std::chrono::milliseconds StepTiming::CollectiveLimit(std::chrono::milliseconds first,
+                                                      std::chrono::milliseconds floor) const {
+  return Limit(first, floor, 2);
 }
 
 }  // namespace coxswain::driver

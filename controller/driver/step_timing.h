@@ -23,12 +23,18 @@ class StepTiming {
   // max(`floor`, 5 x median). Source: notes/control_plane.md 5.4.
   std::chrono::milliseconds HangLimit(std::chrono::milliseconds first,
                                       std::chrono::milliseconds floor) const;
+  // A rank that keeps others waiting in a collective for this long hangs: as above, 2 x median.
+  std::chrono::milliseconds CollectiveLimit(std::chrono::milliseconds first,
+                                            std::chrono::milliseconds floor) const;
 
  private:
   struct Sample {
     double seconds = 0;
     int64_t tokens = 0;
   };
+  std::chrono::milliseconds Limit(std::chrono::milliseconds first, std::chrono::milliseconds floor,
+                                  double medians) const;
+
   std::deque<Sample> samples_;
   int64_t count_ = 0;
 };

@@ -27,10 +27,6 @@ absl::Status CheckCpu(const config::JobSpec& job) {
 
 absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& model,
                        int32_t compute_capability) {
-  if (job.workers > 1) {
-    return absl::UnimplementedError(absl::StrCat(
-        "resources.workers is ", job.workers, ": more than one cuda worker is not supported yet"));
-  }
   if (job.compute_dtype != "float32" && job.compute_dtype != "bfloat16") {
     return absl::UnimplementedError(absl::StrCat("precision.compute is ", job.compute_dtype,
                                                  ": cuda workers know bfloat16 and float32"));

@@ -1,6 +1,8 @@
 #include "controller/scheduler/registry.h"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,6 +88,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   Worker& worker = it->second;
   worker.last_beat_ns = loop_->clock().NowNs();
   worker.beat_stream = std::max(worker.beat_stream, stream);
+  worker.beat = request;
   Apply(worker, state::WorkerEvent::kBeat);
   if (request.draining() && !worker.status.draining) {
     Apply(worker, state::WorkerEvent::kDrainRequested);
@@ -122,10 +125,12 @@ void Registry::CheckLeases() {
 std::vector<Worker> Registry::All() const {
   std::vector<Worker> workers;
   for (const auto& [incarnation, worker] : workers_) workers.push_back(worker);
-  std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
-    return std::make_pair(a.hello.host(), a.hello.slot()) <
-           std::make_pair(b.hello.host(), b.hello.slot());
-  });
+  const auto place = [](const Worker& worker) {
+    const v1::RegisterRequest& hello = worker.hello;
+    return std::make_tuple(std::cref(hello.host()), hello.numa_node(), hello.gpu(), hello.slot());
+  };
+  std::sort(workers.begin(), workers.end(),
+            [&](const Worker& a, const Worker& b) { return place(a) < place(b); });
   return workers;
 }
 

@@ -29,6 +29,7 @@ struct Worker {
   v1::RegisterRequest hello;
   state::WorkerStatus status;
   int64_t last_beat_ns = 0;
+  v1::HeartbeatRequest beat;  // the last one
   uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
   std::string job;           // empty when free
   int32_t rank = -1;
@@ -59,10 +60,12 @@ class Registry {
   bool Beat(const v1::HeartbeatRequest& request, uint64_t stream);
   void BeatStreamEnded(const std::string& incarnation, uint64_t stream);
 
-  // Free workers of a device kind in (host, slot) order: ranks are stable over restarts.
+  // Free workers of a device kind in the order of All.
   std::vector<Worker> Free(const std::string& device) const;
   // Workers of the kind that live, free or not.
   int64_t Living(const std::string& device) const;
+  // By host, NUMA node, GPU and slot: neighbours in rank are neighbours in the machine, the same
+  // after a restart.
   std::vector<Worker> All() const;
   const Worker* Find(const std::string& incarnation) const;
   double BeatAgeSeconds(const Worker& worker) const;

@@ -57,6 +57,29 @@ class RecoveryTest(Cluster):
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
         final = self.cox_json('get', job)
         self.assertEqual(final['restarts'], 1)
+        self.assert_named(job)
+
+    def assert_named(self, job):
+        """The failed attempt names rank 1, its host, the phase, and the collective that the other one was in."""
+        failed = [e for e in self.cox_json('events', job)['events'] if e['type'] == 'AttemptFailed']
+        self.assertEqual(len(failed), 1, failed)
+        print(failed[0]['message'])
+        self.assertRegex(failed[0]['message'], r'^rank 1 \(\S+\), train: .*collectives: .*#\d+')
+
+    def test_worker_stopped_while_training(self):
+        """A process that hangs: its heartbeat ends, the other rank waits in a collective."""
+        self.start_controller()
+        self.start_workers(2)
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        victim = self.worker_pids()[1]
+        os.kill(victim, signal.SIGSTOP)
+        try:
+            wait_for('its name', lambda: self.events(job, 'AttemptFailed'), 10)
+        finally:
+            os.kill(victim, signal.SIGKILL)  # the supervisor starts another
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assert_named(job)
 
     def test_pause_step_resume_and_cancel(self):
         self.start_controller()

@@ -155,10 +155,23 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   return hello;
 }
 
+// A command is one collective, numbered as it is.
 v1::HeartbeatRequest FakeWorkers::Beat(int slot) const {
+  const Process& process = processes_.at(slot);
   v1::HeartbeatRequest beat;
-  beat.set_incarnation(processes_.at(slot).incarnation);
-  *beat.mutable_current() = processes_.at(slot).fence;
+  beat.set_incarnation(process.incarnation);
+  *beat.mutable_current() = process.fence;
+  beat.set_last_queued_seq(process.last_seq);
+  beat.set_last_done_seq(process.done_seq);
+  v1::CollectiveProgress* collective = beat.mutable_collectives();
+  collective->set_started(process.done_seq);
+  collective->set_finished(process.done_seq);
+  if (const auto it = process.arrived_ms.find(process.done_seq + 1);
+      it != process.arrived_ms.end()) {
+    collective->set_started(it->first);
+    collective->set_operation("all_reduce of 1 float32 over world");
+    collective->set_in_it_ms(agenda_->now_ms() - it->second);
+  }
   return beat;
 }
 
@@ -263,7 +276,13 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FakeWorkers::Connect(
       });
       return;
     }
+    if (process->hung) return;
     process->connect = stream;
+    ToController(0, [stream, rank = process->rank] {
+      v1::ConnectResponse key;
+      key.mutable_set()->set_key(absl::StrCat("rank/", rank));
+      if (stream->incoming.on_message) stream->incoming.on_message(key);
+    });
     OnConnected(*process);
   });
   return std::make_unique<FakeOutgoing<v1::ConnectRequest>>([](const v1::ConnectRequest&) {},
@@ -336,6 +355,7 @@ void FakeWorkers::Meet(Process& process, const v1::Command& command) {
       absl::StrCat(process.fence.job(), "/", process.fence.epoch(), "/", command.seq());
   Meeting& meeting = meetings_[key];
   meeting.commands[process.rank] = command;
+  process.arrived_ms[command.seq()] = agenda_->now_ms();
   if (static_cast<int>(meeting.commands.size()) == process.world) {
     // Commands of an epoch take their time one after another.
     int64_t& busy_until_ms = busy_until_ms_[process.fence.job()];
@@ -375,6 +395,7 @@ void FakeWorkers::Finish(const std::string& key) {
 
 v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   const v1::Command& mine = meeting.commands.at(process.rank);
+  process.done_seq = mine.seq();
   v1::Event event;
   *event.mutable_fence() = process.fence;
   event.set_seq(mine.seq());
@@ -486,6 +507,8 @@ void FakeWorkers::DropEpoch(Process& process) {
   process.fence.Clear();
   process.snapshot.reset();
   process.hung = false;
+  process.done_seq = 0;
+  process.arrived_ms.clear();
   process.run.reset();
   process.connect.reset();
 }

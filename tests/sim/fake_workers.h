@@ -52,7 +52,7 @@ class FakeWorkers : public WorkerTransport {
   // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
   std::string Start(int slot);
   void Kill(int slot);                 // as SIGKILL: streams break, nothing is answered
-  void Hang(int slot);                 // it lives, beats and never answers a command again
+  void Hang(int slot);                 // it lives, beats and takes part in nothing again
   void BreakStreams(int slot);         // its streams end, the process lives
   void Partition(int slot, bool cut);  // unary calls time out, heartbeats do not arrive
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
@@ -108,6 +108,8 @@ class FakeWorkers : public WorkerTransport {
     int rank = 0;
     int world = 0;
     uint64_t last_seq = 0;
+    uint64_t done_seq = 0;
+    std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
     FakeModel model;
     std::optional<FakeModel> snapshot;
     std::vector<v1::Command> queue;  // accepted, not executed

@@ -153,8 +153,6 @@ TEST(JobErrorsTest, KnownButLater) {
        "a Jinja template is not supported yet"},
       {"  precision: {compute: fp16}\n", "spec.precision.compute", 7,
        "float16 is not supported yet"},
-      {"  resources: {device: cuda, workers: 2}\n", "spec.resources.workers", 7,
-       "more than one cuda worker is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
        "not supported yet; leave the key out or give 0"},
       {"  lora: {loraplus_lr_embedding: 1e-5}\n", "spec.lora.loraplus_lr_embedding", 7,

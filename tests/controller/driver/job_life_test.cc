@@ -159,10 +159,28 @@ TEST_F(JobLifeTest, AHangIsFoundAndRetried) {
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
   sim.workers().Hang(1);
+  // Invariant driver-11.
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "AttemptFailed") == 1; }, 10'000));
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   ASSERT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
-  EXPECT_NE(sim.Events(id, "AttemptFailed")[0].message().find("taken for a hang"),
-            std::string::npos);
+  const std::string message = sim.Events(id, "AttemptFailed")[0].message();
+  EXPECT_EQ(message.find("rank 1 ("), 0u) << message;
+  EXPECT_NE(message.find("train: keeps rank 0 waiting in collective #"), std::string::npos)
+      << message;
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, ARankThatKeepsTheGangFromFormingIsNamed) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.workers().Beat(1).current().job() == id; }, 60'000));
+  sim.workers().Hang(1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ASSERT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
+  const std::string message = sim.Events(id, "AttemptFailed")[0].message();
+  EXPECT_NE(message.find("connect: rank 1 ("), std::string::npos) << message;
+  EXPECT_NE(message.find("sent nothing to the others within 120000 ms"), std::string::npos)
+      << message;
   ExpectClean(sim);
 }
 

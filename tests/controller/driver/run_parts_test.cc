@@ -186,6 +186,7 @@ TEST(StepTimingTest, HangLimitFollowsTheMedianAfterWarmUp) {
   EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30)), milliseconds(300));
   for (int i = 0; i < 3; ++i) timing.Add(0, 20'000'000'000, 100);
   EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30000)), milliseconds(100000));
+  EXPECT_EQ(timing.CollectiveLimit(milliseconds(300), milliseconds(7000)), milliseconds(40000));
   EXPECT_DOUBLE_EQ(timing.tokens_per_second(), 5.0);
 }
 

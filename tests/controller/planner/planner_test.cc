@@ -271,9 +271,6 @@ TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
 }
 
 TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
-  job_.workers = 2;
-  ExpectRefused("more than one cuda worker is not supported yet");
-  job_.workers = 1;
   job_.compute_dtype = "float16";
   ExpectRefused("precision.compute is float16");
   job_.compute_dtype = "bfloat16";

@@ -58,6 +58,13 @@ class RegistryTest : public testing::Test {
     registry_.Beat(workers_.Beat(slot), stream_);
     return incarnation;
   }
+  void JoinWithGpu(int slot, int32_t numa_node, int32_t gpu) {
+    workers_.Start(slot);
+    v1::RegisterRequest hello = workers_.Hello(slot);
+    hello.set_numa_node(numa_node);
+    hello.set_gpu(gpu);
+    registry_.Register(hello);
+  }
   void Run(int64_t ms) {
     const int64_t end = clock_.NowNs() + ms * 1'000'000;
     while (true) {
@@ -131,6 +138,16 @@ TEST_F(RegistryTest, ReservesAllOrNone) {
 }
 
 // Invariant scheduler-3: the abort is sent again until the worker answers.
+TEST_F(RegistryTest, NeighboursInTheMachineAreNeighboursInRank) {
+  JoinWithGpu(0, 1, 2);
+  JoinWithGpu(1, 0, 3);
+  JoinWithGpu(2, 1, 0);
+  JoinWithGpu(3, 0, 1);
+  std::vector<int> slots;
+  for (const Worker& worker : registry_.All()) slots.push_back(worker.hello.slot());
+  EXPECT_EQ(slots, (std::vector<int>{3, 1, 2, 0}));
+}
+
 TEST_F(RegistryTest, AnAbortedWorkerIsFreeOnlyWhenItSaysSo) {
   const std::string worker = Join(0);
   ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
