@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# Tests and benchmarks on a machine with one GPU, from a bundle of deploy/bundle.sh; run from anywhere.
+# Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--job] [--large]
+#   bench/device.sh --gpus N [--gang [ROW...]] [--set KEY=VALUE]...
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
+# --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
+# gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
+# alone runs the rows named. --set goes to those jobs.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt, job.json;
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt, job.json, nccl.xml,
+# comm.json, gang.json, fault.txt;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins. The exit code is the
 # number of parts that failed.
 set -uo pipefail
@@ -17,8 +22,13 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
+gpus=0 gang_rows=() gang_settings=()
 while [[ $# -gt 0 ]]; do
   part=$1; shift
+  case $part in
+    --gpus) gpus=$1; shift; continue ;;
+    --set) gang_settings+=(--set "$1"); shift; continue ;;
+  esac
   parts+=("${part#--}")
   case $part in
     --tests) [[ $# -gt 0 && $1 != --* ]] && { tests_filter=$1; shift; } ;;
@@ -26,10 +36,12 @@ while [[ $# -gt 0 ]]; do
     --profile) [[ $# -gt 0 && $1 != --* ]] && { profile_row=$1; shift; } ;;
     --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
-    --job | --large) ;;
+    --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
+    --job | --large | --nccl | --comm | --fault) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
+[[ ${#parts[@]} -eq 0 && $gpus -gt 0 ]] && parts=(nccl comm fault gang)
 [[ ${#parts[@]} -eq 0 ]] && parts=(tests kernels steps)
 [[ ${#rows[@]} -eq 0 ]] && rows=(0.5b_full_1024 0.5b_full_2048 1.5b_full_1024 7b_full_1024 0.5b_lora_1024
                                  7b_lora_1024 0.5b_packed_2048 0.5b_full_1024_norm_swiglu)
@@ -126,6 +138,42 @@ run_large() {
     -o json >"$out/large.json" 2>"$out/large.txt") || { tail -n 20 "$out/large.txt" "$work"/coxswain/*/*.log; return 1; }
   grep -v "^$" "$out/large.txt" | tail -n 8
   python3 "$repository/bench/large_job.py" table "$out/large.json" "$out/steps.json"
+}
+
+# A process for each GPU, the NCCL of a Python environment.
+run_nccl() {
+  have nccl_tests || return 1
+  timeout 150 nccl_tests --gpus "$gpus" --gtest_output="xml:$out/nccl.xml"
+}
+
+run_comm() {
+  have gpu_comm_bench || return 1
+  timeout 90 gpu_comm_bench --gpus "$gpus" --json "$out/comm.json"
+}
+
+run_gang() {
+  have coxswain-worker-cuda || return 1
+  local work code
+  work=$(mktemp -d)
+  local options=(--gpus "$gpus" --deadline "$((deadline - SECONDS))" --single "$out/steps.json" "${gang_settings[@]}")
+  [[ ${#gang_rows[@]} -gt 0 ]] && options+=(--rows "${gang_rows[@]}")
+  python3 "$repository/bench/gang_jobs.py" run "$work" "$bundle/models/qwen2.5-0.5b" "${options[@]}"
+  code=$?
+  cp "$work/gang.json" "$out/" 2>/dev/null
+  [[ $code -eq 0 ]] || tail -n 15 "$work"/state-*/coxswain/*/*.log
+  rm -rf "$work"
+  return "$code"
+}
+
+run_fault() {
+  have coxswain-worker-cuda || return 1
+  local work code
+  work=$(mktemp -d)
+  timeout 150 python3 "$repository/bench/gang_jobs.py" fault "$work" "$bundle/models/qwen2.5-0.5b" --gpus "$gpus" 2>&1 |
+    tee "$out/fault.txt"
+  code=${PIPESTATUS[0]}
+  rm -rf "$work"
+  return "$code"
 }
 
 run_job() {

@@ -27,20 +27,25 @@ spec:
 """
 
 
-def make(folder, model):
+def write_documents(path, count):
+    """`count` records of more than 1,024 tokens, of the quickstart's records."""
     here = os.path.dirname(os.path.abspath(__file__))
-    os.makedirs(folder, exist_ok=True)
-    shutil.copytree(model, os.path.join(folder, "model"))
     with open(os.path.join(here, "..", "deploy", "quickstart", "train.jsonl"), encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     texts = [" ".join(str(value) for value in record.values()) for record in records]
     draw = random.Random(1)
-    with open(os.path.join(folder, "train.jsonl"), "w", encoding="utf-8") as file:
-        for _ in range(STEPS * BINS):
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(count):
             text = ""
             while len(text) < 9000:  # at least 1,024 tokens of up to 8 letters
                 text += draw.choice(texts) + "\n"
             file.write(json.dumps({"text": text}) + "\n")
+
+
+def make(folder, model):
+    os.makedirs(folder, exist_ok=True)
+    shutil.copytree(model, os.path.join(folder, "model"))
+    write_documents(os.path.join(folder, "train.jsonl"), STEPS * BINS)
     with open(os.path.join(folder, "job.yaml"), "w", encoding="utf-8") as file:
         file.write(JOB.format(steps=STEPS, bins=BINS))
 
@@ -58,7 +63,8 @@ def table(job_path, steps_path):
             print(f"gpu_step_bench: {bench:,.0f}; the job is at {100 * speed / bench:.2f} % of it (goal 99)")
 
 
-if sys.argv[1] == "make":
-    make(sys.argv[2], sys.argv[3])
-else:
-    table(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "")
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(sys.argv[2], sys.argv[3])
+    else:
+        table(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "")
