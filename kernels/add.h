@@ -10,7 +10,8 @@
 namespace coxswain::kernels {
 
 struct AddArgs {
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;    // of y
+  DType x_dtype = DType::kFloat32;  // that of y, or bfloat16
   int64_t count = 0;
   float alpha = 1.0f;
   const void* x = nullptr;  // [count]

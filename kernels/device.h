@@ -66,14 +66,20 @@ class Event;
 Event* CreateEvent();
 void DestroyEvent(Event* event);
 void RecordEvent(Event* event, Stream* stream);
+// What follows in `stream` waits for what was before the event's last record. While a sequence is
+// captured, this is how another stream joins it and is joined again.
+void WaitEvent(Event* event, Stream* stream);
+// As RecordEvent for events that the host times: inside a captured sequence RecordEvent orders
+// launches only, this one is recorded again at each launch of the graph.
+void RecordTime(Event* event, Stream* stream);
 // True once the stream has passed it; true when it was never recorded.
 bool EventReached(const Event* event);
 // Between two events that were reached.
 double SecondsBetween(const Event* begin, const Event* end);
 
-// A sequence of launches that is issued as one. `launches` uses `stream` only, allocates and waits
-// for nothing, and everything it refers to outlives the graph. The CPU keeps the function and calls
-// it; CUDA records what it launches and does not run it now.
+// A sequence of launches that is issued as one. `launches` uses `stream` and streams that join it
+// by WaitEvent, allocates and waits for nothing, and everything it refers to outlives the graph.
+// The CPU keeps the function and calls it; CUDA records what it launches and does not run it now.
 class Graph;
 Graph* CaptureGraph(std::function<void()> launches, Stream* stream);
 void LaunchGraph(Graph* graph, Stream* stream);

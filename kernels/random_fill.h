@@ -21,6 +21,7 @@ struct RandomFillArgs {
   double value = 0.0;  // the constant, the bound, or the standard deviation
   uint32_t key[2] = {0, 0};
   uint32_t counter[2] = {0, 0};
+  int64_t first = 0;  // element that out[0] is
   int64_t count = 0;
   void* out = nullptr;  // [count]; computed in double, rounded to float32, then to dtype
 };

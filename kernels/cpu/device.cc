@@ -86,6 +86,8 @@ void CopyMemory(void* destination, const void* source, int64_t bytes, Stream* st
 Event* CreateEvent() { return new Event; }
 void DestroyEvent(Event* event) { delete event; }
 void RecordEvent(Event* event, Stream* stream) { event->time = std::chrono::steady_clock::now(); }
+void WaitEvent(Event* event, Stream* stream) {}
+void RecordTime(Event* event, Stream* stream) { RecordEvent(event, stream); }
 bool EventReached(const Event* event) { return true; }
 double SecondsBetween(const Event* begin, const Event* end) {
   return std::chrono::duration<double>(end->time - begin->time).count();

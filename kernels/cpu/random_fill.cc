@@ -31,14 +31,16 @@ void RandomFill(const RandomFillArgs& args, Stream* stream) {
     std::fill_n(out, args.count, static_cast<float>(args.value));
     return;
   }
-  cpu::ParallelFor((args.count + 3) / 4, 256, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
+  const int64_t first_block = args.first / 4, end_block = (args.first + args.count + 3) / 4;
+  cpu::ParallelFor(end_block - first_block, 256, [&](int64_t begin, int64_t end) {
+    for (int64_t block = first_block + begin; block < first_block + end; ++block) {
       const PhiloxWords words =
           Philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                    args.counter[0], args.counter[1]}},
                  args.key[0], args.key[1]);
-      for (int64_t j = 0; j < 4 && 4 * block + j < args.count; ++j) {
-        out[4 * block + j] = static_cast<float>(Value(args, words, j));
+      for (int64_t j = 0; j < 4; ++j) {
+        const int64_t i = 4 * block + j - args.first;
+        if (i >= 0 && i < args.count) out[i] = static_cast<float>(Value(args, words, j));
       }
     }
   });

@@ -1,6 +1,7 @@
 // y += alpha x.
 //
-// Elementwise over 16-byte vectors, 3 x sizeof(T) bytes moved per element; bitwise deterministic.
+// Elementwise over 16-byte vectors of y; x is read once and y read and written, bitwise
+// deterministic.
 #include "kernels/add.h"
 
 #include "kernels/cuda/stream.h"
@@ -11,11 +12,12 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <typename T>
-__global__ void AddKernel(int64_t count, float alpha, const T* x, T* y) {
+template <typename T, typename X>
+__global__ void AddKernel(int64_t count, float alpha, const X* x, T* y) {
   const int64_t first = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * cuda::kVector<T>;
   if (first + cuda::kVector<T> <= count) {
-    cuda::Vector<T> a, b;
+    cuda::Vector<X, cuda::kVector<T>> a;
+    cuda::Vector<T> b;
     a.Load(x + first);
     b.Load(y + first);
 #pragma unroll
@@ -28,20 +30,31 @@ __global__ void AddKernel(int64_t count, float alpha, const T* x, T* y) {
   }
 }
 
+template <typename T, typename X>
+void Launch(const AddArgs& args, Stream* stream) {
+  if (!cuda::Aligned<X>(args.x, 0) || !cuda::Aligned<T>(args.y, 0)) {
+    throw std::invalid_argument("Add: x and y must be 16-byte aligned");
+  }
+  const int64_t blocks = cuda::CeilDiv(args.count, int64_t{kThreads} * cuda::kVector<T>);
+  AddKernel<T, X><<<static_cast<unsigned>(blocks), kThreads, 0, cuda::Handle(stream)>>>(
+      args.count, args.alpha, static_cast<const X*>(args.x), static_cast<T*>(args.y));
+}
+
 }  // namespace
 
 void Add(const AddArgs& args, Stream* stream) {
   cuda::RequireExtent(args.count, "Add", "count");
   if (args.count == 0) return;
-  cuda::ForDType(args.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (!cuda::Aligned<T>(args.x, 0) || !cuda::Aligned<T>(args.y, 0)) {
-      throw std::invalid_argument("Add: x and y must be 16-byte aligned");
-    }
-    const int64_t blocks = cuda::CeilDiv(args.count, int64_t{kThreads} * cuda::kVector<T>);
-    AddKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, cuda::Handle(stream)>>>(
-        args.count, args.alpha, static_cast<const T*>(args.x), static_cast<T*>(args.y));
-  });
+  if (args.dtype == args.x_dtype) {
+    cuda::ForDType(args.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      Launch<T, T>(args, stream);
+    });
+  } else if (args.x_dtype == DType::kBFloat16) {
+    Launch<float, cuda::bf16>(args, stream);
+  } else {
+    throw std::invalid_argument("Add: x of float32 and y of bfloat16");
+  }
   cuda::CheckLaunch("Add");
 }
 

@@ -242,6 +242,20 @@ void RecordEvent(Event* event, Stream* stream) {
   cuda::CheckCuda(cudaEventRecord(event->event, cuda::Handle(stream)), "cudaEventRecord");
 }
 
+void WaitEvent(Event* event, Stream* stream) {
+  cuda::CheckCuda(cudaStreamWaitEvent(cuda::Handle(stream), event->event, cudaEventWaitDefault),
+                  "cudaStreamWaitEvent");
+}
+
+void RecordTime(Event* event, Stream* stream) {
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  cuda::CheckCuda(cudaStreamIsCapturing(cuda::Handle(stream), &capturing), "cudaStreamIsCapturing");
+  const unsigned flags =
+      capturing == cudaStreamCaptureStatusNone ? cudaEventRecordDefault : cudaEventRecordExternal;
+  cuda::CheckCuda(cudaEventRecordWithFlags(event->event, cuda::Handle(stream), flags),
+                  "cudaEventRecordWithFlags");
+}
+
 bool EventReached(const Event* event) {
   const cudaError_t result = cudaEventQuery(event->event);
   if (result == cudaErrorNotReady) return false;

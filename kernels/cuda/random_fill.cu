@@ -54,8 +54,9 @@ __device__ __forceinline__ Values NormalValues(const PhiloxWords& words, double 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) RandomFillKernel(RandomFillArgs args) {
   T* out = static_cast<T*>(args.out);
-  const int64_t groups = (args.count + 3) / 4, stride = int64_t{gridDim.x} * kThreads;
-  for (int64_t g = int64_t{blockIdx.x} * kThreads + threadIdx.x; g < groups; g += stride) {
+  const int64_t end = (args.first + args.count + 3) / 4, stride = int64_t{gridDim.x} * kThreads;
+  for (int64_t g = args.first / 4 + int64_t{blockIdx.x} * kThreads + threadIdx.x; g < end;
+       g += stride) {
     const PhiloxWords words = Philox({{static_cast<uint32_t>(g), static_cast<uint32_t>(g >> 32),
                                        args.counter[0], args.counter[1]}},
                                      args.key[0], args.key[1]);
@@ -63,7 +64,8 @@ __global__ void __launch_bounds__(kThreads) RandomFillKernel(RandomFillArgs args
                                                                 : NormalValues(words, args.value);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      if (4 * g + j < args.count) out[4 * g + j] = cuda::FromFloat<T>(values.value[j]);
+      const int64_t i = 4 * g + j - args.first;
+      if (i >= 0 && i < args.count) out[i] = cuda::FromFloat<T>(values.value[j]);
     }
   }
 }
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) ConstantKernel(int64_t count, float 
 void RandomFill(const RandomFillArgs& args, Stream* stream) {
   cuda::RequireExtent(args.count, "RandomFill", "count");
   if (args.count == 0) return;
-  const int64_t groups = cuda::CeilDiv(args.count, 4);
+  const int64_t groups = cuda::CeilDiv(args.count, 4) + 1;
   const auto blocks = static_cast<unsigned>(
       std::min<int64_t>(cuda::CeilDiv(groups, kThreads), 16 * int64_t{cuda::Multiprocessors()}));
   cuda::ForDType(args.dtype, [&](auto zero) {

@@ -19,6 +19,7 @@ void BenchAdd(Bench* bench, const Shape& m) {
                .bytes = 6.0 * static_cast<double>(n),
                .make = [n](Memory* memory) -> Launch {
                  const AddArgs args{.dtype = kBF16,
+                                    .x_dtype = kBF16,
                                     .count = n,
                                     .alpha = 1e-3f,
                                     .x = memory->BFloat16(n),

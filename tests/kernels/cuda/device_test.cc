@@ -15,7 +15,8 @@ namespace coxswain::kernels {
 namespace {
 
 AddArgs Doubled(const DeviceTensor& y) {
-  return {.dtype = y.dtype(), .count = y.count(), .alpha = 1.0f, .x = y.data(), .y = y.data()};
+  return {
+      .dtype = y.dtype(), .x_dtype = y.dtype(), .count = y.count(), .x = y.data(), .y = y.data()};
 }
 
 TEST(DeviceGpuTest, NamesTheDeviceItChose) {
