@@ -77,7 +77,7 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
   std::vector<TensorSource> sources;
   for (const plan::Parameter& parameter : plan.parameters) {
     if (!IsAdapterTensor(parameter)) continue;
-    const TensorInfo* master = checkpoint.Find(parameter.name);
+    const PiecedTensor* master = checkpoint.Find(parameter.name);
     if (master == nullptr) {
       return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(),
                                               " lacks adapter tensor ", parameter.name));

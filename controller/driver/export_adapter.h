@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/checkpoint_tensors.h"
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
-#include "controller/driver/checkpoint_tensors.h"
 
 namespace coxswain::driver {
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint_tensors.h"
 #include "common/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/driver/artifact_files.h"
-#include "controller/driver/checkpoint_tensors.h"
 #include "controller/driver/export_adapter.h"
 #include "controller/driver/export_model.h"
 

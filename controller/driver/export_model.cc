@@ -21,10 +21,10 @@ namespace {
 // One tensor of the exported model and where its values come from.
 struct ModelTensor {
   const plan::Parameter* parameter = nullptr;
-  const TensorInfo* weights = nullptr;    // checkpoint master, or base
-  const TensorInfo* lora_a = nullptr;     // [r, cols], null: nothing to merge
-  const TensorInfo* lora_b = nullptr;     // [rows, r]
-  const TensorInfo* magnitude = nullptr;  // [rows], null: no DoRA
+  PiecedTensor weights;                     // checkpoint master, or base
+  const PiecedTensor* lora_a = nullptr;     // [r, cols], null: nothing to merge
+  const PiecedTensor* lora_b = nullptr;     // [rows, r]
+  const PiecedTensor* magnitude = nullptr;  // [rows], null: no DoRA
   DType dtype{};
   std::vector<int64_t> shape;
 };
@@ -132,13 +132,13 @@ absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out
 }
 
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
-  const bool unchanged = tensor.lora_a == nullptr && tensor.weights->dtype == tensor.dtype;
+  const bool unchanged = tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype;
   if (unchanged) {
-    std::memcpy(out, tensor.weights->data, tensor.weights->bytes);
+    CopyBytes(tensor.weights, out);
     return absl::OkStatus();
   }
   std::vector<float> values(tensor.parameter->elements());
-  RETURN_IF_ERROR(CopyAsFloat(*tensor.weights, values.data()));
+  RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
   if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
   if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
   return StoreAs(tensor.dtype, values, out);
@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
   for (const plan::Parameter& parameter : plan.parameters) {
     adapters[{static_cast<uint32_t>(parameter.role), parameter.layer}] = &parameter;
   }
-  const auto adapter = [&](plan::Role role, int32_t layer) -> const TensorInfo* {
+  const auto adapter = [&](plan::Role role, int32_t layer) -> const PiecedTensor* {
     const auto found = adapters.find({static_cast<uint32_t>(role), layer});
     return found == adapters.end() ? nullptr : checkpoint.Find(found->second->name);
   };
@@ -160,17 +160,18 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     if (static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(plan::Role::kLoraA))
       continue;
     const TensorInfo* source = from.Find(parameter.name);
-    const TensorInfo* master = parameter.trainable() ? checkpoint.Find(parameter.name) : source;
-    if (master == nullptr) {
+    const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
+    if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
       return absl::NotFoundError(
           absl::StrCat("no values for ", parameter.name, " in ",
                        parameter.trainable() ? checkpoint.directory() : plan.model_path));
     }
     ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
-    tensors.push_back({&parameter, master, adapter(plan::LoraA(parameter.role), parameter.layer),
+    const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
+    tensors.push_back({&parameter, weights, adapter(plan::LoraA(parameter.role), parameter.layer),
                        adapter(plan::LoraB(parameter.role), parameter.layer),
                        adapter(plan::LoraMagnitude(parameter.role), parameter.layer), dtype,
-                       source != nullptr ? source->shape : master->shape});
+                       source != nullptr ? source->shape : weights.shape});
   }
   return tensors;
 }
