@@ -26,6 +26,12 @@ std::optional<T> Optional(const Json& value) {
   return value.get<T>();
 }
 
+// Of a key that may be `auto`.
+std::optional<int64_t> Number(const Json& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.get<int64_t>();
+}
+
 std::vector<DatasetSpec> Datasets(const Json& list) {
   std::vector<DatasetSpec> out;
   for (const Json& item : list) {
@@ -60,8 +66,7 @@ LoraSpec Lora(const Json& json) {
 TrainSpec Train(const Json& json) {
   TrainSpec train;
   train.global_batch_size = Optional<int64_t>(json["global_batch_size"]);
-  if (json["micro_batch_size"].is_number())
-    train.micro_batch_size = json["micro_batch_size"].get<int64_t>();
+  train.micro_batch_size = Number(json["micro_batch_size"]);
   train.gradient_accumulation_steps = json["gradient_accumulation_steps"];
   train.num_epochs = Optional<double>(json["num_epochs"]);
   train.max_steps = Optional<int64_t>(json["max_steps"]);
@@ -150,6 +155,10 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->device =
       Word<Device, 2>(resources["device"], {{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}});
   job->workers = resources["workers"];
+  const Json& parallelism = spec["parallelism"];
+  job->replicate = Number(parallelism["replicate"]);
+  job->shard = Number(parallelism["shard"]);
+  job->zero = Number(parallelism["zero"]);
   job->priority = resources["priority"];
   job->max_restarts = resources["max_restarts"];
   job->logging_steps = spec["logging"]["logging_steps"];

@@ -1,6 +1,8 @@
 #include "common/config/rules.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -100,6 +102,42 @@ void CheckMergeOfRandomWeights(Validated* job) {
                          "give adapter: none or leave merge out"});
 }
 
+// replicate x shard = workers, and a ZeRO stage above 0 needs ranks to share with.
+void CheckMesh(Validated* job) {
+  const auto number = [job](const std::string& path) -> std::optional<int64_t> {
+    const Json& value = At(job->effective, path);
+    if (!value.is_number_integer()) return std::nullopt;
+    return value.get<int64_t>();
+  };
+  const auto error = [job](const std::string& path, std::string message) {
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+  };
+  const std::string mesh = "spec.parallelism.";
+  const auto workers = number("spec.resources.workers");
+  const auto replicate = number(mesh + "replicate"), shard = number(mesh + "shard");
+  const auto zero = number(mesh + "zero");
+  if (!workers.has_value() || *workers < 1) return;
+  for (const char* name : {"replicate", "shard"}) {
+    const auto value = number(mesh + name);
+    if (!value.has_value() || *value < 1 || *workers % *value == 0) continue;
+    error(mesh + name,
+          absl::StrCat("is ", *value, ", which does not divide resources.workers ", *workers));
+    return;
+  }
+  if (replicate.has_value() && shard.has_value() && *replicate * *shard != *workers) {
+    error(mesh + "shard", absl::StrCat("replicate ", *replicate, " x shard ", *shard, " is ",
+                                       *replicate * *shard, ", resources.workers is ", *workers));
+    return;
+  }
+  if (!zero.has_value()) return;
+  int64_t ranks = *zero == 0 ? 1 : *workers;  // of a replica
+  if (replicate.has_value()) ranks = *workers / std::max<int64_t>(1, *replicate);
+  if (shard.has_value()) ranks = *shard;
+  if ((*zero > 0) == (ranks > 1)) return;
+  error(mesh + "zero", absl::StrCat("is ", *zero, " with ", ranks, " rank", ranks == 1 ? "" : "s",
+                                    " in a replica; 0 goes with shard 1, 1 to 3 with more"));
+}
+
 void CheckDevice(Validated* job) {
   const bool cuda = At(job->effective, "spec.resources.device") == "cuda";
   const auto error = [job](const std::string& path, std::string message) {
@@ -145,6 +183,7 @@ void ApplyRules(Validated* job) {
   CheckPretrain(job);
   CheckDora(job);
   CheckMergeOfRandomWeights(job);
+  CheckMesh(job);
   CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }

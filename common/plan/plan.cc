@@ -73,7 +73,6 @@ void TablesToProto(const Plan& plan, v1::Plan* out) {
     p->set_cols(parameter.cols);
     p->set_unit(parameter.unit);
     p->set_group(parameter.group);
-    p->set_save_rank(parameter.save_rank);
   }
   for (const ParameterGroup& group : plan.groups) {
     v1::ParameterGroup* g = out->add_groups();
@@ -91,6 +90,27 @@ void TablesToProto(const Plan& plan, v1::Plan* out) {
   }
 }
 
+void PredictionToProto(const Plan& plan, v1::Plan* out) {
+  for (const LinkSpeed& link : plan.links) {
+    v1::LinkSpeed* l = out->add_links();
+    l->set_bytes(link.bytes);
+    l->set_bytes_per_second(link.bytes_per_second);
+  }
+  v1::Prediction* predicted = out->mutable_predicted();
+  predicted->set_step_seconds(plan.predicted.step_seconds);
+  predicted->set_comm_seconds(plan.predicted.comm_seconds);
+  predicted->set_exposed_seconds(plan.predicted.exposed_seconds);
+}
+
+void PredictionFromProto(const v1::Plan& in, Plan* plan) {
+  for (const v1::LinkSpeed& l : in.links()) {
+    plan->links.push_back({.bytes = l.bytes(), .bytes_per_second = l.bytes_per_second()});
+  }
+  plan->predicted = {.step_seconds = in.predicted().step_seconds(),
+                     .comm_seconds = in.predicted().comm_seconds(),
+                     .exposed_seconds = in.predicted().exposed_seconds()};
+}
+
 void TablesFromProto(const v1::Plan& in, Plan* plan) {
   for (const v1::Parameter& p : in.parameters()) {
     plan->parameters.push_back({.name = p.name(),
@@ -99,8 +119,7 @@ void TablesFromProto(const v1::Plan& in, Plan* plan) {
                                 .rows = p.rows(),
                                 .cols = p.cols(),
                                 .unit = p.unit(),
-                                .group = p.group(),
-                                .save_rank = p.save_rank()});
+                                .group = p.group()});
   }
   for (const v1::ParameterGroup& g : in.groups()) {
     plan->groups.push_back({.name = g.name(),
@@ -130,6 +149,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->mutable_lora()->set_dora(plan.lora.dora);
   out->set_replicate(plan.replicate);
   out->set_shard(plan.shard);
+  out->set_zero(plan.zero);
   out->set_sequence_len(plan.sequence_len);
   out->set_micro_batch_bins(plan.micro_batch_bins);
   out->set_max_documents_per_bin(plan.max_documents_per_bin);
@@ -166,6 +186,7 @@ Plan FromProto(const v1::Plan& in) {
                .dora = in.lora().dora()};
   plan.replicate = in.replicate();
   plan.shard = in.shard();
+  plan.zero = in.zero();
   plan.sequence_len = in.sequence_len();
   plan.micro_batch_bins = in.micro_batch_bins();
   plan.max_documents_per_bin = in.max_documents_per_bin();
@@ -185,6 +206,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.attention_deterministic = in.attention_deterministic();
   plan.attention_workspace_bytes = in.attention_workspace_bytes();
   TablesFromProto(in, &plan);
+  PredictionFromProto(in, &plan);
   return plan;
 }
 
@@ -200,23 +222,12 @@ std::string SerializeDeterministic(const v1::Plan& message) {
 
 }  // namespace
 
-bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter) {
-  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
-  const bool tied = parameter.role == Role::kEmbedding && plan.model.tie_embeddings;
-  return plan.gradient_dtype == "bfloat16" && parameter.cols > 1 && !adapter && !tied;
-}
-
-bool HasMaster(const Plan& plan, const Parameter& parameter) {
-  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
-  return plan.compute_dtype == "bfloat16" && parameter.trainable() &&
-         (adapter || plan.master_dtype == "float32");
-}
-
 std::string SerializePlan(const Plan& plan) {
   v1::Plan message;
   ScalarsToProto(plan, &message);
   ToProto(plan.model, message.mutable_model());
   TablesToProto(plan, &message);
+  PredictionToProto(plan, &message);
   return SerializeDeterministic(message);
 }
 

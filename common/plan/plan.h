@@ -1,6 +1,6 @@
 // The plan: what every rank of a gang must agree on, as plain data. The planner fills it, the wire
 // carries it serialised (proto/coxswain/v1/plan.proto), the engine allocates and runs exactly it.
-// A field that no worker reads does not belong here.
+// A field that no worker reads does not belong here, but for the prediction.
 #ifndef COXSWAIN_COMMON_PLAN_PLAN_H_
 #define COXSWAIN_COMMON_PLAN_PLAN_H_
 
@@ -63,7 +63,6 @@ struct Parameter {
   int64_t cols = 1;      // in features; 1 for a vector
   int32_t unit = 0;      // 0 embedding, 1..L blocks, L+1 final norm and head
   int32_t group = kFrozen;  // index into Plan::groups, kFrozen: no gradient
-  int32_t save_rank = 0; // rank whose checkpoint shard holds it (trainable tensors only)
 
   int64_t elements() const { return rows * cols; }
   bool trainable() const { return group != kFrozen; }
@@ -104,6 +103,23 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
+// A point of the curve of a link: a collective that moves `bytes` through each rank does so at this
+// speed.
+struct LinkSpeed {
+  int64_t bytes = 0;
+  double bytes_per_second = 0;
+  bool operator==(const LinkSpeed&) const = default;
+};
+
+// Of one optimizer step of the whole global batch. Nothing is computed from it: it is fixed before
+// the first step, so that what is measured can be held against it.
+struct Prediction {
+  double step_seconds = 0;
+  double comm_seconds = 0;     // of all collectives
+  double exposed_seconds = 0;  // of these, in which compute waits
+  bool operator==(const Prediction&) const = default;
+};
+
 struct Plan {
   std::string job;
   std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
@@ -112,11 +128,14 @@ struct Plan {
   uint64_t init_seed = 0;           // base weights when init is "random"
   uint64_t seed = 42;               // adapter init, dropout
   model::ModelConfig model;
-  std::vector<Parameter> parameters;  // table order = order in memory
+  std::vector<Parameter> parameters;  // order in memory: shard_map.h
   std::vector<ParameterGroup> groups;
   Lora lora;
   int32_t replicate = 1;            // replicas; world size = replicate * shard
-  int32_t shard = 1;
+  int32_t shard = 1;                // ranks of a replica, each of which updates its part of all
+  // What else the ranks of a replica split (shard_map.h): 0 with shard 1; 1: masters and moments;
+  // 2: gradients of blocks too; 3: weights of blocks too.
+  int32_t zero = 0;
   int64_t sequence_len = 0;         // bin capacity, tokens
   int64_t micro_batch_bins = 1;     // bins of one micro-step
   int64_t max_documents_per_bin = 32;
@@ -141,6 +160,8 @@ struct Plan {
   bool attention_deterministic = true;
   int64_t attention_workspace_bytes = int64_t{4} << 30;  // an algorithm that needs more is not taken
   std::vector<Buffer> buffers;
+  std::vector<LinkSpeed> links;  // ascending by bytes, that `predicted` rests on; empty: one rank
+  Prediction predicted;
 
   int32_t world_size() const { return replicate * shard; }
   bool operator==(const Plan&) const = default;

@@ -97,9 +97,7 @@ absl::Status CheckParameter(const Plan& plan, const Parameter& p) {
   RETURN_IF_ERROR(Within(field + "rows", p.rows, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "unit", p.unit, 0, plan.model.num_layers + 1));
-  RETURN_IF_ERROR(
-      Within(field + "group", p.group, kFrozen, static_cast<int64_t>(plan.groups.size()) - 1));
-  return Within(field + "save_rank", p.save_rank, 0, plan.world_size() - 1);
+  return Within(field + "group", p.group, kFrozen, static_cast<int64_t>(plan.groups.size()) - 1);
 }
 
 absl::Status CheckParameters(const Plan& plan) {
@@ -165,6 +163,18 @@ absl::Status CheckBuffers(const Plan& plan) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPrediction(const Plan& plan) {
+  int64_t before = 0;
+  for (const LinkSpeed& link : plan.links) {
+    RETURN_IF_ERROR(Within("links bytes", link.bytes, before + 1, kMaxBytes));
+    RETURN_IF_ERROR(Above0("links bytes_per_second", link.bytes_per_second));
+    before = link.bytes;
+  }
+  RETURN_IF_ERROR(Real("predicted.step_seconds", plan.predicted.step_seconds, 0, kInfinity));
+  RETURN_IF_ERROR(Real("predicted.comm_seconds", plan.predicted.comm_seconds, 0, kInfinity));
+  return Real("predicted.exposed_seconds", plan.predicted.exposed_seconds, 0, kInfinity);
+}
+
 absl::Status CheckScalars(const Plan& plan) {
   if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
   RETURN_IF_ERROR(
@@ -183,6 +193,7 @@ absl::Status CheckScalars(const Plan& plan) {
       Within("attention_workspace_bytes", plan.attention_workspace_bytes, 1, kMaxBytes));
   RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));
   RETURN_IF_ERROR(Within("shard", plan.shard, 1, 1 << 12));
+  RETURN_IF_ERROR(Within("zero", plan.zero, plan.shard > 1 ? 1 : 0, plan.shard > 1 ? 3 : 0));
   RETURN_IF_ERROR(Within("sequence_len", plan.sequence_len, 1, 1 << 24));
   RETURN_IF_ERROR(Within("micro_batch_bins", plan.micro_batch_bins, 1, 1 << 16));
   RETURN_IF_ERROR(Within("max_documents_per_bin", plan.max_documents_per_bin, 1, 1 << 24));
@@ -203,6 +214,7 @@ absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));
   RETURN_IF_ERROR(CheckParameters(plan));
+  RETURN_IF_ERROR(CheckPrediction(plan));
   return CheckBuffers(plan);
 }
 

@@ -69,6 +69,8 @@ class StepRun {
   void Pump();
   bool MaySend(Action action) const;
   void Send(Action action);
+  // Of the rank with the most bins.
+  int64_t MicroSteps(const InFlight& command) const;
   void SendTrain(InFlight& command);
   void SendEvalPart(InFlight& command);
   void SendSnapshot(InFlight& command);

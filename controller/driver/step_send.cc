@@ -1,4 +1,5 @@
 // StepRun: what goes out to the ranks.
+#include <algorithm>
 #include <utility>
 
 #include "controller/driver/step_run.h"
@@ -62,6 +63,7 @@ void StepRun::SendTrain(InFlight& command) {
   shared.mutable_train()->set_loss_denominator(command.loss_denominator);
   shared.mutable_train()->set_learning_rate(curriculum.learning_rate(command.step));
   const std::vector<BinForm> forms = Deal(bins, &command);
+  shared.mutable_train()->mutable_bins()->set_micro_steps(MicroSteps(command));
   Broadcast(command, std::move(shared), [&](int rank, v1::Command* own) {
     curriculum.FillTrain(command.step, command.bins[rank], forms[rank],
                          own->mutable_train()->mutable_bins());
@@ -74,6 +76,7 @@ void StepRun::SendEvalPart(InFlight& command) {
   v1::Command shared;
   shared.mutable_eval()->set_step(command.step);
   const std::vector<BinForm> forms = Deal(bins, &command);
+  shared.mutable_eval()->mutable_bins()->set_micro_steps(MicroSteps(command));
   eval_outstanding_ = true;
   command.last_part = ++next_eval_part_ == eval_parts_.size();
   if (command.last_part) next_eval_part_ = 0;
@@ -99,6 +102,13 @@ std::vector<BinForm> StepRun::Deal(std::span<const BinSize> bins, InFlight* comm
     if (large && gang_->ranks[rank].maps_tokens) forms[rank] = BinForm::kDocumentIds;
   }
   return forms;
+}
+
+// Of the rank that has the most.
+int64_t StepRun::MicroSteps(const InFlight& command) const {
+  size_t most = 0;
+  for (const auto& bins : command.bins) most = std::max(most, bins.size());
+  return (static_cast<int64_t>(most) + gang_->micro_batch_bins - 1) / gang_->micro_batch_bins;
 }
 
 void StepRun::SendSnapshot(InFlight& command) {

@@ -55,7 +55,7 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 
 }  // namespace
 
-BufferExtents::BufferExtents(const plan::Plan& plan) {
+BufferExtents::BufferExtents(const plan::Plan& plan) : map(plan) {
   const model::ModelConfig& model = plan.model;
   element = plan.compute_dtype == "bfloat16" ? 2 : 4;
   tokens = plan.micro_batch_bins * plan.sequence_len;
@@ -72,7 +72,6 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
   for (const plan::DoraOutput& output : dora) dora_columns += output.columns;
   lora_linears.resize(static_cast<size_t>(model.num_layers));
   for (const plan::Parameter& parameter : plan.parameters) {
-    elements += parameter.elements();
     const bool lora_a =
         (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
     if (lora_a) ++lora_linears[static_cast<size_t>(parameter.layer)];
@@ -80,12 +79,6 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
     trainable += parameter.elements();
     ++trainable_tensors;
     trainable_chunks += CeilDiv(parameter.elements(), kChunkElements);
-    if (plan::HasBfloat16Gradient(plan, parameter)) bfloat16_gradients += parameter.elements();
-    if (plan::HasMaster(plan, parameter)) {
-      masters += parameter.elements();
-    } else if (plan.compute_dtype == "bfloat16") {
-      bfloat16_masters += parameter.elements();
-    }
   }
 }
 

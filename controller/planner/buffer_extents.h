@@ -7,6 +7,7 @@
 
 #include "common/plan/dora_outputs.h"
 #include "common/plan/plan.h"
+#include "common/plan/shard_map.h"
 
 namespace coxswain::planner {
 
@@ -16,10 +17,10 @@ struct BufferExtents {
   int64_t element = 0;  // bytes of the compute dtype
   int64_t tokens = 0, documents = 0, hidden = 0, query = 0, key = 0, packed = 0, intermediate = 0;
   int64_t head_rows = 0;  // tokens rounded up to whole LM-head chunks
-  int64_t elements = 0, trainable = 0, trainable_tensors = 0;
-  int64_t trainable_chunks = 0;                                       // kernels/adamw.h
-  int64_t bfloat16_gradients = 0, masters = 0, bfloat16_masters = 0;  // trainable elements
-  std::vector<int64_t> lora_linears;                                  // adapted linears of a layer
+  int64_t trainable = 0, trainable_tensors = 0;
+  int64_t trainable_chunks = 0;       // kernels/adamw.h
+  plan::ShardMap map;                 // rows of parameters
+  std::vector<int64_t> lora_linears;  // adapted linears of a layer
   std::vector<plan::DoraOutput> dora;
   int64_t dora_columns = 0;  // of all of them
 };

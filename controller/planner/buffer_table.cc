@@ -15,7 +15,7 @@ using plan::MemoryClass;
 
 constexpr int64_t kFloat = 4;
 // Sizes of records in device memory: kernels/adamw.h, kernels/global_norm.h, worker/engine.
-constexpr int64_t kAdamWTensorBytes = 80, kNormTensorBytes = 32, kScalarsBytes = 512,
+constexpr int64_t kAdamWTensorBytes = 88, kNormTensorBytes = 32, kScalarsBytes = 512,
                   kVerificationBytes = 16384;
 
 class Table {
@@ -68,17 +68,23 @@ void AddLayer(const plan::Plan& plan, const BufferExtents& n, int64_t layer, Tab
 }
 
 void AddStates(const plan::Plan& plan, const BufferExtents& n, Table* table) {
-  table->Row("weights", n.element * n.elements);
-  if (n.masters > 0) table->Row("master", kFloat * n.masters);
+  const plan::ShardMap& map = n.map;
+  const auto some = [table](const char* name, int64_t bytes) {
+    if (bytes > 0) table->Row(name, bytes);
+  };
+  table->Row("weights", n.element * map.weights);
+  some("weight_slots", plan::kUnitSlots * n.element * map.weight_slot);
+  some("master", kFloat * map.masters);
   table->Class(MemoryClass::kGradients);
-  table->Row("gradients", kFloat * (n.trainable - n.bfloat16_gradients));
-  if (n.bfloat16_gradients > 0) table->Row("gradients.bf16", 2 * n.bfloat16_gradients);
+  table->Row("gradients", kFloat * map.gradients);
+  some("gradients.bf16", 2 * map.bf16_gradients);
+  some("gradient_slots", plan::kUnitSlots * kFloat * map.gradient_slot);
+  some("gradient_slots.bf16", plan::kUnitSlots * 2 * map.bf16_gradient_slot);
   table->Class(MemoryClass::kOptimizer);
-  table->Row("adam.m", kFloat * n.trainable);
-  table->Row("adam.v", kFloat * n.trainable);
+  table->Row("adam.m", kFloat * map.state);
+  table->Row("adam.v", kFloat * map.state);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
-  const int64_t float_masters = n.trainable - n.bfloat16_masters;
-  table->Row("snapshot", 8 * n.trainable + kFloat * float_masters + 2 * n.bfloat16_masters);
+  table->Row("snapshot", (8 + n.element) * map.state + (kFloat - n.element) * map.masters);
 }
 
 void AddBatch(const plan::Plan& plan, const BufferExtents& n, Table* table) {

@@ -107,7 +107,8 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
                            Count(recipe.train_tokens(), "token")));
   page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
                                            Count(plan.sequence_len, "token")));
-  page.Row("Mesh", absl::StrFormat("replicate %d x shard %d", plan.replicate, plan.shard));
+  page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
+                                plan.shard > 1 ? absl::StrCat(", ZeRO ", plan.zero) : ""));
   page.Row("Micro-batch",
            absl::StrFormat("%s of %s, recompute %s, LM head in chunks of %d tokens",
                            Count(plan.micro_batch_bins, "bin"), Count(plan.sequence_len, "token"),
@@ -140,6 +141,19 @@ std::string Assumption(const Estimate& e, bool cuda) {
                          100 * e.mfu, FormatFlops(kBfloat16FlopsPerSecond), kBytesPerSecond / 1e12);
 }
 
+// Milliseconds of a step.
+void AddCommunication(const plan::Plan& plan, Page& page) {
+  if (plan.world_size() == 1) return;
+  const plan::Prediction& p = plan.predicted;
+  const plan::LinkSpeed& fastest = plan.links.back();
+  page.Row("Communication",
+           absl::StrFormat("%.3g ms a step, %.3g ms of them (%.1f %% of the step) not hidden, "
+                           "assuming %.3g GB/s at %s",
+                           1e3 * p.comm_seconds, 1e3 * p.exposed_seconds,
+                           100 * p.exposed_seconds / p.step_seconds, fastest.bytes_per_second / 1e9,
+                           FormatBytes(static_cast<uint64_t>(fastest.bytes))));
+}
+
 void AddEstimate(const Estimate& e, bool cuda, Page& page) {
   page.Row("Memory/rank", FormatBytes(e.total_bytes));
   const std::pair<const char*, uint64_t> classes[] = {{"  weights", e.weights},
@@ -166,6 +180,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddSteps(recipe, planned.plan, page);
   AddDevice(planned.plan, page);
   AddEstimate(planned.estimate, planned.plan.device == "cuda", page);
+  AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));
   page.Row("Plan", ToHex(planned.hash).substr(0, 16));
   for (const std::string& line : planned.advice) page.Row("Advice", line);

@@ -54,6 +54,9 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
     half.master_dtype = half.gradient_dtype = "bfloat16";
     changes.Consider("precision.master_weights: bfloat16 with precision.gradients: bfloat16", half);
   }
+  config::JobSpec sharded = job;
+  sharded.zero = 3;
+  if (plan.shard > 1 && job.zero.has_value()) changes.Consider("parallelism.zero: 3", sharded);
   config::JobSpec lora = job;
   lora.adapter = config::Adapter::kLora;
   if (full) changes.Consider("adapter: lora", lora);

@@ -10,7 +10,7 @@
 
 namespace coxswain::planner {
 
-// Fills master_dtype, gradient_dtype, micro_batch_bins, recompute, recompute_every,
+// Fills master_dtype, gradient_dtype, zero, micro_batch_bins, recompute, recompute_every,
 // lm_head_chunk_tokens and buffers of a plan whose other fields are final, by the first of
 // LayoutsToTry that fits. ResourceExhausted names need by class, limit, and changes that would fit;
 // InvalidArgument a value that no memory or model allows.

@@ -70,11 +70,18 @@ std::vector<const char*> RecomputeLevels(Recompute recompute, const std::string&
   return {"none", "block"};
 }
 
+// ZeRO stages to try.
+std::vector<int32_t> Stages(const config::JobSpec& job, const plan::Plan& plan) {
+  if (plan.shard == 1) return {0};
+  if (job.zero.has_value()) return {static_cast<int32_t>(*job.zero)};
+  return {1, 2, 3};
+}
+
 // Levels that cost memory bandwidth only.
 bool IsCheap(std::string_view level) { return level == "none" || level == "norm_swiglu"; }
 
-// Layouts of one choice of number formats: those of cheap recomputation and large micro-steps, and
-// the others.
+// Layouts of one choice of number formats and stage: those of cheap recomputation and large
+// micro-steps, and the others.
 struct LayoutList {
   std::vector<Layout> fast, slow;
 };
@@ -109,6 +116,7 @@ LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
 void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->master_dtype = layout.master_dtype;
   plan->gradient_dtype = layout.gradient_dtype;
+  plan->zero = layout.zero;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
   plan->lm_head_chunk_tokens = HeadChunk(*plan);
@@ -122,13 +130,16 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
   };
   std::vector<Layout> formats;
   for (const char* dtype : {"float32", "bfloat16"}) {
-    const Layout next{.master_dtype = chosen(job.master_dtype, dtype),
-                      .gradient_dtype = chosen(job.gradient_dtype, dtype)};
+    Layout next{.master_dtype = chosen(job.master_dtype, dtype),
+                .gradient_dtype = chosen(job.gradient_dtype, dtype)};
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.
     if (tried || (!formats.empty() && plan.lora.rank > 0)) break;
-    formats.push_back(next);
+    for (const int32_t stage : Stages(job, plan)) {
+      next.zero = stage;
+      formats.push_back(next);
+    }
   }
   std::vector<Layout> layouts, slow;
   for (const Layout& format : formats) {

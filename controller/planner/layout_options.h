@@ -19,6 +19,7 @@ struct LayoutLimits {
 // What the job leaves to the planner, decided.
 struct Layout {
   std::string master_dtype, gradient_dtype;
+  int32_t zero = 0;
   int64_t micro_batch = 1;
   const char* recompute = "none";
 };
@@ -29,7 +30,8 @@ struct Layout {
 // - cuda: the least recomputation with a micro-batch of 8,192 to 32,768 tokens, the largest first;
 //   below 8,192 tokens the largest micro-batch, then the least recomputation;
 // - masters and gradients: float32 before bfloat16, but bfloat16 before any product is computed
-//   again and before micro-batches below 8,192 tokens.
+//   again and before micro-batches below 8,192 tokens;
+// - ranks that share a replica: within each of these the lowest ZeRO stage that fits.
 // Micro-batches are cut so that the micro-steps of a step are equal. The last layout is the
 // smallest. `plan` has its model, device, compute_dtype, mesh, parameters and sequence_len.
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,

@@ -1,6 +1,5 @@
 #include "controller/planner/parameter_groups.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -95,22 +94,6 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
     plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();
   }
   return absl::OkStatus();
-}
-
-void BalanceSaveRanks(int32_t world_size, std::vector<Parameter>* parameters) {
-  std::vector<Parameter*> order;
-  for (Parameter& parameter : *parameters) {
-    if (parameter.trainable()) order.push_back(&parameter);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const Parameter* a, const Parameter* b) {
-    return a->elements() > b->elements();
-  });
-  std::vector<int64_t> load(static_cast<size_t>(world_size), 0);
-  for (Parameter* parameter : order) {
-    const auto least = std::min_element(load.begin(), load.end());
-    parameter->save_rank = static_cast<int32_t>(least - load.begin());
-    *least += parameter->elements();
-  }
 }
 
 }  // namespace coxswain::planner

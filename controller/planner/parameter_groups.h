@@ -1,4 +1,4 @@
-// Which tensors train, in which optimizer group, and which rank saves them.
+// Which tensors train, in which optimizer group.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
 
@@ -13,10 +13,6 @@ namespace coxswain::planner {
 // "norms_and_biases" without decay; of a LoRA job: "lora_a" (lr_scale 1) and "lora_b"
 // (loraplus_lr_ratio), with DoRA "lora_magnitude" (lr_scale 1), one weight decay for all.
 absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan);
-
-// Spreads trainable tensors over the ranks so that their shards have about equal bytes: largest
-// first, each to the least loaded rank, the lowest rank of equals.
-void BalanceSaveRanks(int32_t world_size, std::vector<plan::Parameter>* parameters);
 
 }  // namespace coxswain::planner
 

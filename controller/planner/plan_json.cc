@@ -50,6 +50,7 @@ Json ScheduleJson(const Recipe& recipe) {
 Json LayoutJson(const plan::Plan& plan) {
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
+          {"zero", plan.zero},
           {"sequence_len", plan.sequence_len},
           {"micro_batch_bins", plan.micro_batch_bins},
           {"recompute", plan.recompute},
@@ -63,8 +64,13 @@ Json LayoutJson(const plan::Plan& plan) {
           {"attention_workspace_bytes", plan.attention_workspace_bytes}};
 }
 
-Json PredictedJson(const Estimate& e, bool cuda) {
-  Json json = {{"tokens_per_second", e.tokens_per_second}, {"seconds", e.seconds}};
+Json PredictedJson(const Estimate& e, const plan::Plan& plan) {
+  const bool cuda = plan.device == "cuda";
+  Json json = {{"tokens_per_second", e.tokens_per_second},
+               {"seconds", e.seconds},
+               {"step_seconds", plan.predicted.step_seconds},
+               {"comm_seconds_per_step", plan.predicted.comm_seconds},
+               {"exposed_seconds_per_step", plan.predicted.exposed_seconds}};
   if (cuda) {
     json["mfu"] = e.mfu;
     json["assumed_flops_per_second"] = kBfloat16FlopsPerSecond;
@@ -103,7 +109,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"total", e.total_bytes},
                        {"host", e.host}}},
                      {"flops_per_token", e.flops_per_token},
-                     {"predicted", PredictedJson(e, planned.plan.device == "cuda")},
+                     {"predicted", PredictedJson(e, planned.plan)},
                      {"advice", planned.advice},
                      {"warnings", data.warnings}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,10 +1,13 @@
 #include "controller/planner/planner.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/model/flops.h"
 #include "common/plan/plan_checks.h"
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
+#include "controller/planner/comm_time.h"
 #include "controller/planner/device_check.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/layout.h"
@@ -22,8 +25,11 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->init = job.init;
   plan->init_seed = job.init_seed;
   plan->seed = job.train.seed;
-  plan->replicate = static_cast<int32_t>(job.workers);
-  plan->shard = 1;
+  // One replica unless the job says otherwise: nothing is held twice.
+  const int64_t whole = job.zero == 0 ? 1 : job.workers;
+  plan->shard = static_cast<int32_t>(
+      job.shard.value_or(job.replicate.has_value() ? job.workers / *job.replicate : whole));
+  plan->replicate = static_cast<int32_t>(job.workers) / plan->shard;
   plan->sequence_len = job.sequence_len;
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
                                     ? 1
@@ -49,19 +55,45 @@ int64_t Evaluations(const config::JobSpec& job, const Recipe& recipe) {
   return 1 + steps / job.eval_steps + (steps % job.eval_steps != 0 ? 1 : 0);
 }
 
-// A bin occupies all its slots, filled or not.
+// Work of the rank with the most bins of a whole global batch.
+ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
+                             const WorkerResources& resources, double flops_per_token) {
+  const int64_t world = plan.world_size(), size = plan.micro_batch_bins;
+  const int64_t bins = (recipe.global_batch_bins() + world - 1) / world;
+  ComputeSeconds compute;
+  compute.micro_steps = (bins + size - 1) / size;
+  const auto tokens = static_cast<double>(std::min(size, bins) * plan.sequence_len);
+  if (plan.device == "cuda") {
+    const GpuTime time = PredictGpuTime(plan, recipe.attention_span());
+    compute.forward = tokens * time.forward_token;
+    compute.backward = tokens * (time.token - time.forward_token);
+    compute.update = time.step / plan.shard;
+    return compute;
+  }
+  const double rate = static_cast<double>(resources.threads) * kFlopsPerSecondPerThread;
+  const double forward =
+      model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
+  const double filled = tokens * recipe.packing_efficiency();  // the CPU computes no padding
+  compute.forward = filled * forward / rate;
+  compute.backward = filled * (flops_per_token - forward) / rate;
+  return compute;
+}
+
+// A bin occupies all its slots, filled or not. Ranks that wait for each other wait in every step.
 void PredictCuda(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
                  Estimate* estimate) {
   const GpuTime time = PredictGpuTime(plan, recipe.attention_span());
   const auto tokens = static_cast<double>(recipe.train_tokens());
-  const double training = tokens / recipe.packing_efficiency() * time.token +
-                          static_cast<double>(recipe.total_steps()) * time.step;
+  const auto ranks = static_cast<double>(plan.world_size());
+  const double training = tokens / recipe.packing_efficiency() * time.token / ranks +
+                          static_cast<double>(recipe.total_steps()) *
+                              (time.step / plan.shard + plan.predicted.exposed_seconds);
   const double evaluation = static_cast<double>(recipe.eval_bins().size()) *
-                            static_cast<double>(plan.sequence_len) * time.forward_token;
+                            static_cast<double>(plan.sequence_len) * time.forward_token / ranks;
   estimate->tokens_per_second = tokens / training;
   estimate->seconds = training + static_cast<double>(Evaluations(job, recipe)) * evaluation;
-  estimate->mfu = model::ModelFlopsUtilisation(estimate->flops_per_token,
-                                               estimate->tokens_per_second, kPeakFlopsPerSecond);
+  estimate->mfu = model::ModelFlopsUtilisation(
+      estimate->flops_per_token, estimate->tokens_per_second / ranks, kPeakFlopsPerSecond);
 }
 
 void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
@@ -76,7 +108,9 @@ void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe
   }
   const double rate =
       static_cast<double>(plan.world_size() * estimate->threads) * kFlopsPerSecondPerThread;
-  estimate->tokens_per_second = rate / executed;
+  const double waits = static_cast<double>(recipe.total_steps()) * plan.predicted.exposed_seconds;
+  const auto tokens = static_cast<double>(recipe.train_tokens());
+  estimate->tokens_per_second = tokens / (tokens * executed / rate + waits);
   const double evaluated =
       static_cast<double>(Evaluations(job, recipe)) * static_cast<double>(recipe.eval_tokens());
   estimate->seconds = static_cast<double>(recipe.train_tokens()) / estimate->tokens_per_second +
@@ -122,11 +156,14 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   plan.model = model;
   SetScalars(job_id, job, recipe, &plan);
   RETURN_IF_ERROR(MakeParameters(job, &plan));
-  BalanceSaveRanks(plan.world_size(), &plan.parameters);
   RETURN_IF_ERROR(ChooseLayout(
       job,
       {.global_batch_bins = recipe.global_batch_bins(), .memory_bytes = resources.memory_bytes},
       &plan));
+  plan.links = resources.links.empty() ? DefaultLinks(plan) : resources.links;
+  const double flops =
+      model::TrainingFlops(plan.model, plan.parameters, recipe.attention_span()).total();
+  plan.predicted = PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops));
   RETURN_IF_ERROR(plan::CheckPlan(plan));
   planned.bytes = plan::SerializePlan(plan);
   planned.hash = plan::PlanHash(planned.bytes);

@@ -24,9 +24,10 @@ inline constexpr double kFlopsPerSecondPerThread = 88e9;
 inline constexpr double kPeakFlopsPerSecond = 989.4e12;
 
 struct WorkerResources {
-  uint64_t memory_bytes = 0;       // per worker; 0: unknown, nothing is refused for memory
-  int64_t threads = 1;             // per worker, for the predicted time
-  int32_t compute_capability = 0;  // of its GPU x 10; 0: unknown or none
+  uint64_t memory_bytes = 0;                // per worker; 0: unknown, nothing is refused for memory
+  int64_t threads = 1;                      // per worker, for the predicted time
+  int32_t compute_capability = 0;           // of its GPU x 10; 0: unknown or none
+  std::vector<plan::LinkSpeed> links = {};  // measured between the workers; empty: assumed
 };
 
 struct Estimate {

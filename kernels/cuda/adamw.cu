@@ -118,7 +118,7 @@ __device__ __forceinline__ void Update(const Chunk& chunk, const Draws& draws, i
   if constexpr (kMaster) {
     x.StoreStreaming(t.master + i);
   } else if constexpr (sizeof(P) == 2) {
-    RoundStochastically(draws, t.index, i, x.value);
+    RoundStochastically(draws, t.index, t.begin + i, x.value);
   }
   cuda::Vector<P, kSize> rounded;
 #pragma unroll
@@ -126,12 +126,13 @@ __device__ __forceinline__ void Update(const Chunk& chunk, const Draws& draws, i
   rounded.StoreStreaming(p);
 }
 
-// Chunks begin at multiples of kTensorChunk: the base pointers decide.
+// Chunks begin at multiples of kTensorChunk: the base pointers decide, and a group of elements must
+// not straddle two Philox blocks.
 __device__ __forceinline__ bool Aligned(const AdamWTensor& t) {
   const uintptr_t all = reinterpret_cast<uintptr_t>(t.p) | reinterpret_cast<uintptr_t>(t.master) |
                         reinterpret_cast<uintptr_t>(t.g) | reinterpret_cast<uintptr_t>(t.m) |
                         reinterpret_cast<uintptr_t>(t.v);
-  return all % 16 == 0;
+  return all % 16 == 0 && t.begin % kGroup == 0;
 }
 
 template <typename P, typename G, bool kMaster>

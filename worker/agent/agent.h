@@ -105,7 +105,7 @@ class Agent {
   struct Epoch {
     int rank = 0;
     int world_size = 1;
-    int shard = 1;           // ranks of one replica
+    int shard = 1;           // ranks of a replica
     bool connected = false;  // the engine has its group
     BinLimits limits;
     std::shared_ptr<const MappedTokens> tokens;  // null: commands carry their tokens

@@ -147,6 +147,8 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
   batch.documents_per_bin.assign(bins.documents_per_bin().begin(), bins.documents_per_bin().end());
   batch.token_ids.resize(tokens);
   batch.targets.resize(tokens);
+  batch.micro_steps = bins.micro_steps();
+  if (batch.micro_steps < 0) return Bad("micro_steps is ", batch.micro_steps);
   if (bins.document_ids().empty()) {
     RETURN_IF_ERROR(FillFromMessage(bins, &batch));
   } else {

@@ -69,6 +69,12 @@ absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins) {
           " tokens, the plan allows ", plan.max_documents_per_bin, " and ", plan.sequence_len));
     }
   }
+  const int64_t size = plan.micro_batch_bins;
+  const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
+  if (bins.micro_steps != 0 && bins.micro_steps < own) {
+    return absl::InvalidArgumentError(absl::StrCat("bins: micro_steps is ", bins.micro_steps, ", ",
+                                                   bins.bin_ids.size(), " bins take ", own));
+  }
   return CheckTokens(plan, bins);
 }
 

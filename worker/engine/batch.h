@@ -18,7 +18,7 @@ namespace coxswain::engine {
 
 // InvalidArgument names bin, document or token and both values: counts that do not add up, a bin
 // longer than sequence_len or with more documents than the plan allows, an id outside the
-// vocabulary, a target at the last token of a document.
+// vocabulary, a target at the last token of a document, fewer micro-steps than the bins take.
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins);
 
 // Extents of a staged micro-step.

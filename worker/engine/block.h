@@ -20,6 +20,15 @@ namespace coxswain::engine {
 // becomes residual_in. Out: residual_mid, Buffers::branch (output of the down projection).
 void BlockForward(const Pass& pass, int64_t layer);
 
+// Units of common/plan/shard_map.h.
+inline int32_t UnitOf(int64_t layer) { return static_cast<int32_t>(layer) + 1; }
+
+struct Segment {
+  int64_t begin = 0, end = 0;  // blocks
+};
+// The blocks that BlockRecompute(layer) computes again from their weights; empty below kBlock.
+Segment RecomputedSegment(const Model& model, int64_t layer);
+
 // Fills again, bit for bit, what the backward of `layer` reads and the recompute level shares
 // between layers. Called before every BlockBackward, from the last layer down.
 void BlockRecompute(const Pass& pass, int64_t layer);

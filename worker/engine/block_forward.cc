@@ -137,9 +137,11 @@ void AddInput(const Pass& pass, int64_t layer) {
 }
 
 // The blocks of one segment from the residual_in of its first.
-void RecomputeSegment(const Pass& pass, int64_t begin, int64_t end) {
-  for (int64_t layer = begin; layer < end; ++layer) {
-    if (layer == begin) {
+void RecomputeSegment(const Pass& pass, Segment segment) {
+  for (int64_t layer = segment.begin; layer < segment.end; ++layer) {
+    pass.units->Enter(UnitOf(layer));
+    if (pass.idle()) continue;
+    if (layer == segment.begin) {
       Norm(pass, InputNorm(pass, layer));
     } else {
       AddInput(pass, layer);
@@ -147,7 +149,7 @@ void RecomputeSegment(const Pass& pass, int64_t begin, int64_t end) {
     Inside(pass, layer);
     // The last block's output is not wanted, but lora_h and down_u of its down projection are.
     const bool adapted = pass.model.blocks[layer].down.adapters.members > 0;
-    if (layer + 1 < end || adapted) Down(pass, layer);
+    if (layer + 1 < segment.end || adapted) Down(pass, layer);
   }
 }
 
@@ -163,17 +165,25 @@ void BlockForward(const Pass& pass, int64_t layer) {
   Down(pass, layer);
 }
 
+Segment RecomputedSegment(const Model& model, int64_t layer) {
+  if (model.recompute != Recompute::kBlock) return {};
+  const int64_t layers = model.config.num_layers;
+  const int64_t begin = layer / model.recompute_every * model.recompute_every;
+  const int64_t end = std::min(begin + model.recompute_every, layers);
+  // The last segment is still there, and a segment is filled before its last block's backward.
+  if (end == layers || layer != end - 1) return {};
+  return {begin, end};
+}
+
 void BlockRecompute(const Pass& pass, int64_t layer) {
   const Model& model = pass.model;
-  const int64_t layers = model.config.num_layers;
-  if (model.recompute == Recompute::kNone || layer == layers - 1) return;
   if (model.recompute == Recompute::kBlock) {
-    const int64_t begin = layer / model.recompute_every * model.recompute_every;
-    const int64_t end = std::min(begin + model.recompute_every, layers);
-    // The last segment is still there, and a segment is filled before its last block's backward.
-    if (end < layers && layer == end - 1) RecomputeSegment(pass, begin, end);
+    RecomputeSegment(pass, RecomputedSegment(model, layer));
     return;
   }
+  if (model.recompute == Recompute::kNone || layer == model.config.num_layers - 1) return;
+  pass.units->Enter(UnitOf(layer));
+  if (pass.idle()) return;
   Norm(pass, InputNorm(pass, layer));
   const LayerBuffers& own = pass.buffers.layers[layer];
   Norm(pass, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});

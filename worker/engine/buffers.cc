@@ -125,19 +125,74 @@ void BindDora(const plan::Plan& plan, Binder& binder, DoraBuffers& out) {
 
 void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binder& binder,
                     Buffers& out) {
+  const plan::ShardMap& map = layout.map;
   const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
-  binder.Bytes("weights", layout.elements * bytes, &out.parameters.weights);
-  if (layout.masters > 0) binder.Row("master", layout.masters, out.master);
-  binder.Class(MemoryClass::kGradients);
-  binder.Row("gradients", layout.gradients, out.parameters.gradients);
-  if (layout.bf16_gradients > 0) {
-    binder.Row("gradients.bf16", layout.bf16_gradients, out.parameters.bf16_gradients);
+  const auto some = [&binder](const char* name, int64_t elements, auto*& row) {
+    if (elements > 0) binder.Row(name, elements, row);
+  };
+  binder.Bytes("weights", map.weights * bytes, &out.weights);
+  if (map.weight_slot > 0) {
+    binder.Bytes("weight_slots", plan::kUnitSlots * map.weight_slot * bytes, &out.weight_slots);
   }
+  some("master", map.masters, out.master);
+  binder.Class(MemoryClass::kGradients);
+  binder.Row("gradients", map.gradients, out.gradients);
+  some("gradients.bf16", map.bf16_gradients, out.bf16_gradients);
+  some("gradient_slots", plan::kUnitSlots * map.gradient_slot, out.gradient_slots);
+  some("gradient_slots.bf16", plan::kUnitSlots * map.bf16_gradient_slot, out.bf16_gradient_slots);
   binder.Class(MemoryClass::kOptimizer);
-  binder.Row("adam.m", layout.trainable, out.adam_m);
-  binder.Row("adam.v", layout.trainable, out.adam_v);
+  binder.Row("adam.m", map.state, out.adam_m);
+  binder.Row("adam.v", map.state, out.adam_v);
   if (plan.device == "cuda") binder.Class(MemoryClass::kHost);
   binder.Row("snapshot", SnapshotBytes(plan, layout), out.snapshot);
+}
+
+void PlaceWeights(const plan::Flat& flat, const ParameterLayout& layout, int64_t bytes,
+                  const Buffers& rows, FlatMemory* out) {
+  char* in_row = static_cast<char*>(rows.weights) + flat.weights * bytes;
+  if (flat.weights_slotted()) {
+    const int64_t slot = plan::SlotOf(flat.unit) * layout.map.weight_slot + flat.weight_slot;
+    out->values = static_cast<char*>(rows.weight_slots) + slot * bytes;
+    out->owned = in_row;
+  } else {
+    out->values = in_row;
+    out->owned = in_row + layout.place.shard * flat.owned * bytes;
+  }
+}
+
+void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const Buffers& rows,
+                   FlatMemory* out) {
+  const bool bf16 = flat.kind == plan::FlatKind::kBfloat16Gradient;
+  const int32_t slot = plan::SlotOf(flat.unit);
+  out->gradient_dtype = bf16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+  if (flat.gradient_slotted()) {
+    out->reduced = rows.gradients + flat.gradient;
+    if (bf16) {
+      out->gradient =
+          rows.bf16_gradient_slots + slot * layout.map.bf16_gradient_slot + flat.gradient_slot;
+    } else {
+      out->gradient = rows.gradient_slots + slot * layout.map.gradient_slot + flat.gradient_slot;
+    }
+    return;
+  }
+  const int64_t own = layout.place.shard * flat.owned;
+  out->reduced_dtype = out->gradient_dtype;
+  if (bf16) {
+    out->gradient = rows.bf16_gradients + flat.gradient;
+    out->reduced = rows.bf16_gradients + flat.gradient + own;
+  } else {
+    out->gradient = rows.gradients + flat.gradient;
+    out->reduced = rows.gradients + flat.gradient + own;
+  }
+}
+
+void PlaceFlats(const plan::Plan& plan, const ParameterLayout& layout, Buffers* buffers) {
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
+  for (const plan::Flat& flat : layout.map.flats) {
+    FlatMemory& memory = buffers->flats.emplace_back();
+    PlaceWeights(flat, layout, bytes, *buffers, &memory);
+    if (flat.trained()) PlaceGradient(flat, layout, *buffers, &memory);
+  }
 }
 
 void BindBackward(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
@@ -230,6 +285,7 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   BindDora(plan, binder, out.dora);
   BindScalars(layout, binder, out);
   RETURN_IF_ERROR(binder.status());
+  PlaceFlats(plan, layout, &out);
   return out;
 }
 

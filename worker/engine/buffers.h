@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_BUFFERS_H_
 #define COXSWAIN_WORKER_ENGINE_BUFFERS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -54,15 +55,20 @@ struct LayerBuffers {
 // Device scalars of a step.
 struct Scalars {
   kernels::OptimizerScalars optimizer;
+  // Summed over the ranks together, as doubles:
   kernels::NormSums norm_sums;
+  double global_loss_sum = 0;
+
   double norm = 0;
-  double loss_sum = 0;         // of this rank: objective when training, nll when evaluating
-  double global_loss_sum = 0;  // over the ranks, when training with others
+  double loss_sum = 0;       // of this rank: objective when training, nll when evaluating
   float gradient_scale = 0;  // 1 / loss denominator
   uint32_t step = 0;         // keys dropout and stochastic rounding
 };
 inline constexpr int64_t kScalarsBytes = 512;
 static_assert(sizeof(Scalars) <= kScalarsBytes);
+inline constexpr int64_t kStepSums = 3;
+static_assert(offsetof(Scalars, global_loss_sum) ==
+              offsetof(Scalars, norm_sums) + (kStepSums - 1) * sizeof(double));
 
 // What self-verification reads of one part (parts.h).
 struct PartNumbers {
@@ -82,10 +88,14 @@ struct DoraBuffers {
 };
 
 struct Buffers {
-  ParameterBuffers parameters;
+  // Rows of parameters, and every flat inside them by index into the shard map.
+  void *weights = nullptr, *weight_slots = nullptr;
+  float *gradients = nullptr, *gradient_slots = nullptr;
+  uint16_t *bf16_gradients = nullptr, *bf16_gradient_slots = nullptr;
   float* master = nullptr;                     // null: every weight is its own master
-  float *adam_m = nullptr, *adam_v = nullptr;  // [trainable]
-  char* snapshot = nullptr;                    // layout in snapshot.h; may be host memory
+  float *adam_m = nullptr, *adam_v = nullptr;  // owned ranges
+  std::vector<FlatMemory> flats;
+  char* snapshot = nullptr;  // layout in snapshot.h; may be host memory
   std::vector<LayerBuffers> layers;
   void *final_residual = nullptr, *final_norm = nullptr;
   float* final_rstd = nullptr;
@@ -107,7 +117,7 @@ struct Buffers {
   Scalars* scalars = nullptr;
   PartNumbers* verification = nullptr;            // [kMaxParts]
   kernels::AdamWTensor* adamw_tensors = nullptr;  // [N trainable tensors]
-  kernels::NormTensor* norm_tensors = nullptr;    // [N], by verification part (verify.h)
+  kernels::NormTensor* norm_tensors = nullptr;    // [N], by verification part (parts.h)
   kernels::Workspace scratch;
 };
 

@@ -1,12 +1,10 @@
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <set>
-#include <system_error>
-#include <utility>
+#include <string>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint_tensors.h"
 #include "common/hash.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
@@ -48,30 +46,6 @@ absl::StatusOr<ShardHeader> ReadHeader(const SafetensorsFile& file) {
   return header;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenShards(
-    const std::string& directory) {
-  std::set<std::string> paths;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (absl::StartsWith(name, "rank-") && absl::EndsWith(name, ".safetensors")) {
-      paths.insert(entry->path().string());
-    }
-  }
-  if (paths.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(directory, ": no rank-*.safetensors here",
-                     error ? absl::StrCat(" (", error.message(), ")") : std::string()));
-  }
-  std::vector<std::unique_ptr<SafetensorsFile>> shards;
-  for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
-    shards.push_back(std::move(file));
-  }
-  return shards;
-}
-
 absl::StatusOr<ShardHeader> CheckHeaders(
     const plan::Plan& plan, const std::vector<std::unique_ptr<SafetensorsFile>>& shards) {
   ShardHeader first;
@@ -105,80 +79,71 @@ absl::StatusOr<ShardHeader> CheckHeaders(
   return first;
 }
 
-class ShardSet {
+// Reads elements of the tensors of a checkpoint and remembers which it was asked for.
+class Reader {
  public:
-  absl::Status Index(const std::vector<std::unique_ptr<SafetensorsFile>>& shards) {
-    for (const auto& shard : shards) {
-      for (const TensorInfo& tensor : shard->tensors()) {
-        if (tensors_.emplace(tensor.name, std::pair{&tensor, shard->path()}).second) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat(shard->path(), ": tensor \"", tensor.name, "\" is in another shard too"));
-      }
+  explicit Reader(const CheckpointTensors& tensors) : tensors_(tensors) {}
+
+  // Elements `range` of the tensor `name`, which has the shape of `parameter`.
+  absl::Status Read(const std::string& name, const plan::Parameter& parameter, plan::Range range,
+                    float* out) {
+    const PiecedTensor* tensor = tensors_.Find(name);
+    if (tensor == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
+                                                     ": no shard holds tensor \"", name, "\""));
+    }
+    known_.insert(name);
+    const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
+    if (!readable || tensor->shape != FileShape(parameter)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
+          std::string(DTypeName(tensor->dtype)), " of ", tensor->elements(),
+          " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
+    }
+    return CopyRangeAsFloat(*tensor, range.begin, range.count(), out);
+  }
+
+  absl::Status CheckNothingLeft() const {
+    for (const auto& [name, tensor] : tensors_.tensors()) {
+      if (known_.count(name) != 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
+                                                     ": tensor \"", name,
+                                                     "\" is not trained by this job"));
     }
     return absl::OkStatus();
   }
 
-  // The tensor `name`, which has the shape of `parameter`.
-  absl::StatusOr<const TensorInfo*> Take(const std::string& name,
-                                         const plan::Parameter& parameter) {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("checkpoint: no shard holds tensor \"", name, "\""));
-    }
-    const auto& [tensor, path] = found->second;
-    const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
-    if (!readable || tensor->shape != FileShape(parameter)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tensor \"", name, "\" is ", std::string(DTypeName(tensor->dtype)),
-                       " of ", tensor->elements(), " elements, wanted F32 or BF16 [",
-                       parameter.rows, ", ", parameter.cols, "]"));
-    }
-    const TensorInfo* taken = tensor;
-    tensors_.erase(found);
-    return taken;
-  }
-
-  absl::Status CheckEmpty() const {
-    if (tensors_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(tensors_.begin()->second.second, ": tensor \"",
-                                                   tensors_.begin()->first,
-                                                   "\" is not trained by this job"));
-  }
-
  private:
-  std::map<std::string, std::pair<const TensorInfo*, std::string>> tensors_;
+  const CheckpointTensors& tensors_;
+  std::set<std::string> known_;
 };
 
 }  // namespace
 
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const Buffers& buffers) {
-  ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<SafetensorsFile>> shards,
-                   OpenShards(directory));
-  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, shards));
-  ShardSet set;
-  RETURN_IF_ERROR(set.Index(shards));
+  ASSIGN_OR_RETURN(const CheckpointTensors tensors, CheckpointTensors::Open(directory));
+  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, tensors.shards()));
+  Reader reader(tensors);
   const ParameterStore store(plan, layout, buffers);
   std::vector<float> staging;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
-    staging.resize(static_cast<size_t>(parameter.elements()));
-    const auto read = [&](const char* suffix) -> absl::Status {
-      ASSIGN_OR_RETURN(const TensorInfo* tensor,
-                       set.Take(absl::StrCat(parameter.name, suffix), parameter));
-      return CopyAsFloat(*tensor, staging.data());
-    };
-    const int64_t offset = layout.state_offset[i], bytes = 4 * parameter.elements();
-    RETURN_IF_ERROR(read(""));
+    const plan::Range owned = layout.owned[i];
+    staging.resize(static_cast<size_t>(owned.count()));
+    const int64_t state = layout.FlatOf(i).state + layout.OffsetInOwned(i);
+    const int64_t bytes = 4 * owned.count();
+    RETURN_IF_ERROR(reader.Read(parameter.name, parameter, owned, staging.data()));
     store.Upload(i, staging.data());
-    RETURN_IF_ERROR(read(".m"));
-    kernels::CopyMemory(buffers.adam_m + offset, staging.data(), bytes, nullptr);
-    RETURN_IF_ERROR(read(".v"));
-    kernels::CopyMemory(buffers.adam_v + offset, staging.data(), bytes, nullptr);
+    RETURN_IF_ERROR(
+        reader.Read(absl::StrCat(parameter.name, ".m"), parameter, owned, staging.data()));
+    kernels::CopyMemory(buffers.adam_m + state, staging.data(), bytes, nullptr);
+    RETURN_IF_ERROR(
+        reader.Read(absl::StrCat(parameter.name, ".v"), parameter, owned, staging.data()));
+    kernels::CopyMemory(buffers.adam_v + state, staging.data(), bytes, nullptr);
   }
-  RETURN_IF_ERROR(set.CheckEmpty());
+  RETURN_IF_ERROR(reader.CheckNothingLeft());
   return header.counters;
 }
 

@@ -1,9 +1,9 @@
 #include "worker/engine/dora.h"
 
 #include <cmath>
-#include <map>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "kernels/device.h"
 #include "kernels/dora.h"
 #include "worker/engine/linear.h"
@@ -12,40 +12,18 @@
 namespace coxswain::engine {
 namespace {
 
-std::vector<const Linear*> AdaptedLinears(const Model& model) {
+std::vector<const Linear*> AdaptedLinears(const Model& model, int64_t layer) {
+  const Block& block = model.blocks[static_cast<size_t>(layer)];
   std::vector<const Linear*> adapted;
-  for (const Linear* linear : Linears(model)) {
+  for (const Linear* linear : {&block.qkv, &block.o, &block.gate_up, &block.down}) {
     if (linear->adapters.members > 0) adapted.push_back(linear);
   }
   return adapted;
 }
 
-void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& buffers,
-                    const ParameterStore& store) {
-  std::map<const void*, int64_t> first_column;  // by the values of a magnitude
-  int64_t columns = 0;
-  for (const Linear* linear : AdaptedLinears(model)) {
-    const Adapters& adapters = linear->adapters;
-    for (int64_t j = 0; j < adapters.members; ++j) {
-      first_column[adapters.magnitude[j].value] = adapters.dora_column + adapters.column[j];
-    }
-    columns = adapters.dora_column + linear->out;
-  }
-  std::vector<float> norms(static_cast<size_t>(columns));
-  kernels::CopyMemory(norms.data(), buffers.dora.squares, columns * 4, nullptr);
-  for (float& norm : norms) norm = std::sqrt(norm);
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (!IsMagnitude(plan.parameters[i].role)) continue;
-    store.Upload(i, norms.data() + first_column.at(store.Compute(i).data));
-  }
-}
-
-}  // namespace
-
-void InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
-              const ParameterStore& store, kernels::Stream* stream) {
-  if (!model.dora) return;
-  for (const Linear* linear : AdaptedLinears(model)) {
+void RowSquares(const Model& model, const Buffers& buffers, int64_t layer,
+                kernels::Stream* stream) {
+  for (const Linear* linear : AdaptedLinears(model, layer)) {
     kernels::DoraRowSquares({.dtype = model.dtype,
                              .rows = linear->out,
                              .columns = linear->in,
@@ -54,14 +32,47 @@ void InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers
                             stream);
   }
   kernels::Synchronize(stream);
-  if (plan.lora.init_from.empty()) InitMagnitudes(plan, model, buffers, store);
 }
 
-void UpdateDoraFactors(const Model& model, const Buffers& buffers, kernels::Stream* stream) {
-  for (const Linear* linear : AdaptedLinears(model)) {
+// Of one block: magnitudes of different blocks may share a slot.
+void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& buffers,
+                    const ParameterStore& store, int64_t layer) {
+  for (const Linear* linear : AdaptedLinears(model, layer)) {
+    const Adapters& adapters = linear->adapters;
+    std::vector<float> norms(static_cast<size_t>(linear->out));
+    kernels::CopyMemory(norms.data(), buffers.dora.squares + adapters.dora_column, 4 * linear->out,
+                        nullptr);
+    for (float& norm : norms) norm = std::sqrt(norm);
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      if (plan.parameters[i].layer != layer || !IsMagnitude(plan.parameters[i].role)) continue;
+      for (int64_t j = 0; j < adapters.members; ++j) {
+        if (adapters.magnitude[j].value != store.Compute(i).data) continue;
+        store.Upload(i, norms.data() + adapters.column[j] + store.Loaded(i).begin);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
+                      const ParameterStore& store, kernels::Stream* stream) {
+  if (!model.dora) return absl::OkStatus();
+  for (int32_t layer = 0; layer < model.config.num_layers; ++layer) {
+    if (plan.zero == 3) RETURN_IF_ERROR(LoadWholeBlock(plan, layer, store));
+    RowSquares(model, buffers, layer, stream);
+    if (plan.lora.init_from.empty()) InitMagnitudes(plan, model, buffers, store, layer);
+  }
+  return absl::OkStatus();
+}
+
+void UpdateDoraFactors(const Pass& pass, int64_t layer) {
+  if (!pass.model.dora) return;
+  const Buffers& buffers = pass.buffers;
+  for (const Linear* linear : AdaptedLinears(pass.model, layer)) {
     const Adapters& adapters = linear->adapters;
     kernels::DoraFactorsArgs factors;
-    factors.spec = LoraSpec(model, *linear, /*train=*/false);
+    factors.spec = LoraSpec(pass.model, *linear, /*train=*/false);
     factors.w = linear->weight.value;
     factors.squares = buffers.dora.squares + adapters.dora_column;
     factors.a = adapters.a.value;
@@ -72,7 +83,7 @@ void UpdateDoraFactors(const Model& model, const Buffers& buffers, kernels::Stre
     factors.norm = buffers.dora.norm + adapters.dora_column;
     factors.factor = buffers.dora.factor + adapters.dora_column;
     factors.workspace = buffers.scratch;
-    kernels::DoraFactors(factors, stream);
+    kernels::DoraFactors(factors, pass.stream);
   }
 }
 

@@ -2,21 +2,26 @@
 #ifndef COXSWAIN_WORKER_ENGINE_DORA_H_
 #define COXSWAIN_WORKER_ENGINE_DORA_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parameter_store.h"
+#include "worker/engine/pass.h"
 
 namespace coxswain::engine {
 
 // Fills Buffers::dora.squares from the base weights, which are frozen, and, when the plan starts no
-// adapter from a file, the magnitudes: with B zero they are the norms of the rows. Waits.
-// Source: peft 0.21 lora/dora.py, DoraLinearLayer.update_layer.
-void InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
-              const ParameterStore& store, kernels::Stream* stream);
+// adapter from a file, the magnitudes: with B zero they are the norms of the rows. Waits. Under
+// ZeRO 3 reads the base weights again, whole: a rank keeps parts of rows only. Source: peft 0.21
+// lora/dora.py, DoraLinearLayer.update_layer.
+absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
+                      const ParameterStore& store, kernels::Stream* stream);
 
-// Buffers::dora.norm and .factor from the adapters as they are now. Once per update, before the
-// first forward pass. Uses Buffers::scratch; launches only.
-void UpdateDoraFactors(const Model& model, const Buffers& buffers, kernels::Stream* stream);
+// Buffers::dora.norm and .factor of a block from the adapters as they are now: in the first forward
+// pass after an update. Uses Buffers::scratch; launches only.
+void UpdateDoraFactors(const Pass& pass, int64_t layer);
 
 }  // namespace coxswain::engine
 

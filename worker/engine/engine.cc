@@ -43,9 +43,18 @@ absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
                                                    " of ", group->world_size(), ", the plan ",
                                                    state.rank, " of ", state.plan.world_size()));
   }
+  if (group->size(comm::Communicator::kShard) != state.plan.shard) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("connect: the group's replicas have ", group->size(comm::Communicator::kShard),
+                     " ranks, the plan's shard is ", state.plan.shard));
+  }
   state.group = std::move(group);
+  state.exchange.Connect(state.plan.world_size() > 1 ? state.group.get() : nullptr);
+  if (state.plan.world_size() > 1) state.graphs.CaptureAtSecondUse();
   return absl::OkStatus();
 }
+
+void Engine::DisableOverlap() { impl_->state->exchange.DisableOverlap(); }
 
 absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   StepStats stats;

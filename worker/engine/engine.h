@@ -22,6 +22,9 @@ struct BinBatch {
   std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
   std::vector<int32_t> token_ids;          // [T], in [0, vocab)
   std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
+  // Of the rank that has the most; 0: as many as these bins take. Ranks that gather or reduce in
+  // every micro-step (ZeRO 2, 3) join so many.
+  int64_t micro_steps = 0;
 };
 
 struct TrainStep {
@@ -31,6 +34,7 @@ struct TrainStep {
   double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
 };
 
+// Phases add up to the step; comm is the time in which compute waited for other ranks.
 struct PhaseSeconds {
   double forward = 0, backward = 0, comm = 0, optimizer = 0, step = 0;
 };
@@ -78,10 +82,14 @@ class Engine {
                                                          const std::string& checkpoint_dir);
   ~Engine();
 
-  // Gives the engine its group; must be called before Train when the plan has more than one rank.
+  // Gives the engine its group; must be called before Train and Evaluate when the plan has more
+  // than one rank.
   absl::Status Connect(std::unique_ptr<comm::Collectives> group);
 
-  // One optimizer step: micro-steps over the bins, gradient all-reduce, norm, clip, AdamW. Also
+  // For measurements, before Connect: collectives take their turn with compute.
+  void DisableOverlap();
+
+  // One optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW. Also
   // enforces the self-verification of design.md section 6: FailedPrecondition names the group.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);

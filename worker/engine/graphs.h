@@ -11,24 +11,38 @@
 
 #include "worker/engine/batch.h"
 #include "worker/engine/device_handles.h"
+#include "worker/engine/stopwatch.h"
 
 namespace coxswain::engine {
 
 class Graphs {
  public:
+  // What launches of a part are given: times the waits for other ranks.
+  using Launches = std::function<void(Stopwatch* exposed)>;
+
   // Captures nothing until enabled.
   void Enable() { enabled_ = true; }
   void Disable() { enabled_ = false; }
+  // The first use of a shape runs directly: a transport may set something up in its first calls,
+  // which is no part of a graph.
+  void CaptureAtSecondUse() { capture_at_ = 2; }
 
   // `launches` is a function of `name` and `batch` alone, and what it refers to lives as long as
-  // this object.
-  void Run(const std::string& name, const MicroBatch& batch, std::function<void()> launches,
-           kernels::Stream* stream);
+  // this object. Returns what its last run on the device waited for, to be read when that is done.
+  const Stopwatch& Run(const std::string& name, const MicroBatch& batch, Launches launches,
+                       kernels::Stream* stream);
 
  private:
-  using Key = std::tuple<std::string, bool, bool, int64_t>;  // name, train, dense, target rows
+  // name, train, dense, idle, target rows
+  using Key = std::tuple<std::string, bool, bool, bool, int64_t>;
+  struct Part {
+    GraphHandle graph;
+    Stopwatch exposed;
+    int uses = 0;
+  };
   bool enabled_ = false;
-  std::map<Key, GraphHandle> graphs_;
+  int capture_at_ = 1;
+  std::map<Key, Part> parts_;
 };
 
 }  // namespace coxswain::engine

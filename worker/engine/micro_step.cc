@@ -1,10 +1,16 @@
 #include "worker/engine/micro_step.h"
 
+#include <numeric>
+
 #include "kernels/embedding.h"
 #include "worker/engine/block.h"
+#include "worker/engine/dora.h"
 
 namespace coxswain::engine {
 namespace {
+
+constexpr int32_t kEmbeddingUnit = 0;
+int32_t HeadUnit(const Model& model) { return static_cast<int32_t>(model.blocks.size()) + 1; }
 
 bool Trained(const Linear& linear) {
   return linear.weight.gradient != nullptr || linear.bias.gradient != nullptr ||
@@ -49,6 +55,41 @@ void FinalNormBackward(const Pass& pass) {
   kernels::RmsNormBackward(norm, pass.stream);
 }
 
+void Embed(const Pass& pass) {
+  kernels::EmbeddingForwardArgs embedding;
+  embedding.spec = TokenEmbeddingSpec(pass.model);
+  embedding.tokens = pass.batch.tokens;
+  embedding.ids = pass.buffers.tokens;
+  embedding.weight = pass.model.embedding.value;
+  embedding.out = pass.buffers.layers.front().residual_in;
+  kernels::EmbeddingForward(embedding, pass.stream);
+}
+
+void EmbeddingBackward(const Pass& pass) {
+  kernels::EmbeddingBackwardArgs embedding;
+  embedding.spec = TokenEmbeddingSpec(pass.model);
+  embedding.tokens = pass.batch.tokens;
+  embedding.ids = pass.buffers.tokens;
+  embedding.dout = pass.buffers.dres;
+  embedding.dweight = pass.model.embedding.gradient;
+  embedding.workspace = pass.buffers.scratch;
+  kernels::EmbeddingBackward(embedding, pass.stream);
+}
+
+// The last block's branch is added here.
+void FinalNorm(const Pass& pass) {
+  kernels::AddRmsNormForwardArgs norm;
+  norm.spec = NormSpec(pass.model);
+  norm.rows = pass.batch.tokens;
+  norm.x = pass.buffers.branch;
+  norm.residual = pass.buffers.layers.back().residual_mid;
+  norm.weight = pass.model.final_norm.value;
+  norm.sum = pass.buffers.final_residual;
+  norm.y = pass.buffers.final_norm;
+  norm.rstd = pass.buffers.final_rstd;
+  kernels::AddRmsNormForward(norm, pass.stream);
+}
+
 }  // namespace
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
@@ -60,45 +101,55 @@ kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
   return spec;
 }
 
+std::vector<int32_t> ForwardVisits(const Model& model) {
+  std::vector<int32_t> units(model.blocks.size() + 2);
+  std::iota(units.begin(), units.end(), 0);
+  return units;
+}
+
+std::vector<int32_t> BackwardVisits(const Model& model, bool train) {
+  std::vector<int32_t> units = {HeadUnit(model)};
+  if (!train) return units;
+  const auto visit = [&units](int64_t layer) {
+    if (units.back() != UnitOf(layer)) units.push_back(UnitOf(layer));
+  };
+  const int64_t lowest = LowestTrained(model).layer;
+  for (int64_t layer = model.config.num_layers - 1; layer >= lowest; --layer) {
+    const Segment again = RecomputedSegment(model, layer);
+    for (int64_t i = again.begin; i < again.end; ++i) visit(i);
+    visit(layer);
+  }
+  return units;
+}
+
 void ForwardToFinalNorm(const Pass& pass) {
-  const Buffers& buffers = pass.buffers;
-  kernels::EmbeddingForwardArgs embedding;
-  embedding.spec = TokenEmbeddingSpec(pass.model);
-  embedding.tokens = pass.batch.tokens;
-  embedding.ids = buffers.tokens;
-  embedding.weight = pass.model.embedding.value;
-  embedding.out = buffers.layers.front().residual_in;
-  kernels::EmbeddingForward(embedding, pass.stream);
-  for (int64_t layer = 0; layer < pass.model.config.num_layers; ++layer) BlockForward(pass, layer);
-  kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model);
-  norm.rows = pass.batch.tokens;
-  norm.x = buffers.branch;
-  norm.residual = buffers.layers.back().residual_mid;
-  norm.weight = pass.model.final_norm.value;
-  norm.sum = buffers.final_residual;
-  norm.y = buffers.final_norm;
-  norm.rstd = buffers.final_rstd;
-  kernels::AddRmsNormForward(norm, pass.stream);
+  pass.units->Enter(kEmbeddingUnit);
+  if (!pass.idle()) Embed(pass);
+  for (int64_t layer = 0; layer < pass.model.config.num_layers; ++layer) {
+    pass.units->Enter(UnitOf(layer));
+    if (pass.idle()) continue;
+    if (pass.first) UpdateDoraFactors(pass, layer);
+    BlockForward(pass, layer);
+  }
+  pass.units->Enter(HeadUnit(pass.model));
+  if (!pass.idle()) FinalNorm(pass);
 }
 
 void BackwardFromFinalNorm(const Pass& pass) {
   const Lowest lowest = LowestTrained(pass.model);
-  FinalNormBackward(pass);
-  const int64_t last = pass.model.config.num_layers - 1;
-  for (int64_t layer = last; layer >= lowest.layer; --layer) {
+  if (!pass.idle()) FinalNormBackward(pass);
+  pass.units->ReduceGradients(HeadUnit(pass.model));
+  for (int64_t layer = pass.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
     BlockRecompute(pass, layer);
-    BlockBackward(pass, {layer, layer > lowest.layer || lowest.input_gradient});
+    pass.units->Enter(UnitOf(layer));
+    pass.units->BeginGradients(UnitOf(layer));
+    if (!pass.idle()) {
+      BlockBackward(pass, {layer, layer > lowest.layer || lowest.input_gradient});
+    }
+    pass.units->ReduceGradients(UnitOf(layer));
   }
-  if (pass.model.embedding.gradient == nullptr) return;
-  kernels::EmbeddingBackwardArgs embedding;
-  embedding.spec = TokenEmbeddingSpec(pass.model);
-  embedding.tokens = pass.batch.tokens;
-  embedding.ids = pass.buffers.tokens;
-  embedding.dout = pass.buffers.dres;
-  embedding.dweight = pass.model.embedding.gradient;
-  embedding.workspace = pass.buffers.scratch;
-  kernels::EmbeddingBackward(embedding, pass.stream);
+  if (!pass.idle() && pass.model.embedding.gradient != nullptr) EmbeddingBackward(pass);
+  pass.units->ReduceGradients(kEmbeddingUnit);
 }
 
 }  // namespace coxswain::engine

@@ -2,10 +2,18 @@
 #ifndef COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
 #define COXSWAIN_WORKER_ENGINE_MICRO_STEP_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/embedding.h"
 #include "worker/engine/pass.h"
 
 namespace coxswain::engine {
+
+// Units in the order in which the passes below read their weights: forward; head and backward, or
+// the head alone. Units that are read again at once stand there once.
+std::vector<int32_t> ForwardVisits(const Model& model);
+std::vector<int32_t> BackwardVisits(const Model& model, bool train);
 
 // Embedding to final_norm [T, H].
 void ForwardToFinalNorm(const Pass& pass);

@@ -31,10 +31,10 @@ std::string Where(Role role, int32_t layer) {
 // Takes tensors out of the table one by one, so that what is left at the end is an error.
 class Table {
  public:
-  Table(const plan::Plan& plan, const ParameterLayout& layout, const ParameterBuffers& buffers)
+  Table(const plan::Plan& plan, const ParameterLayout& layout, const std::vector<FlatMemory>& flats)
       : plan_(plan),
         layout_(layout),
-        buffers_(buffers),
+        flats_(flats),
         bytes_(kernels::DTypeBytes(ComputeDType(plan))) {}
 
   absl::Status Index() {
@@ -106,21 +106,19 @@ class Table {
   static void* After(void* data, int64_t bytes) { return static_cast<char*>(data) + bytes; }
 
   Tensor View(size_t i) const {
+    const plan::ParameterPlace& place = layout_.map.places[i];
+    const FlatMemory& flat = flats_[place.flat];
     Tensor tensor;
-    tensor.value = After(buffers_.weights, layout_.weight_offset[i] * bytes_);
+    tensor.value = After(flat.values, place.offset * bytes_);
     if (!plan_.parameters[i].trainable()) return tensor;
-    if (layout_.bf16_gradient[i]) {
-      tensor.gradient = buffers_.bf16_gradients + layout_.gradient_offset[i];
-      tensor.gradient_dtype = kernels::DType::kBFloat16;
-    } else {
-      tensor.gradient = buffers_.gradients + layout_.gradient_offset[i];
-    }
+    tensor.gradient_dtype = flat.gradient_dtype;
+    tensor.gradient = After(flat.gradient, place.offset * kernels::DTypeBytes(flat.gradient_dtype));
     return tensor;
   }
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
-  const ParameterBuffers buffers_;
+  const std::vector<FlatMemory>& flats_;
   const int64_t bytes_;  // of a weight
   std::map<std::pair<Role, int32_t>, size_t> index_;
 };
@@ -252,23 +250,13 @@ Recompute RecomputeOf(const plan::Plan& plan) {
 
 }  // namespace
 
-ParameterLayout::ParameterLayout(const plan::Plan& plan) {
-  for (const plan::Parameter& parameter : plan.parameters) {
-    const bool trained = parameter.trainable(), master = plan::HasMaster(plan, parameter);
-    const bool bf16 = trained && plan::HasBfloat16Gradient(plan, parameter);
-    int64_t& in_gradients = bf16 ? bf16_gradients : gradients;
-    weight_offset.push_back(elements);
-    state_offset.push_back(trained ? trainable : -1);
-    gradient_offset.push_back(trained ? in_gradients : -1);
-    master_offset.push_back(master ? masters : -1);
-    bf16_gradient.push_back(bf16);
-    elements += parameter.elements();
-    if (master) masters += parameter.elements();
-    if (!trained) continue;
-    in_gradients += parameter.elements();
-    trainable += parameter.elements();
-    ++trainable_tensors;
-    trainable_chunks += kernels::TensorChunks(parameter.elements());
+ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), place(plan, rank) {
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    owned.push_back(map.Owned(plan, i, place.shard));
+    if (plan.parameters[i].trainable()) ++trainable_tensors;
+    if (!HasPiece(plan, i)) continue;
+    ++pieces;
+    piece_chunks += kernels::TensorChunks(owned[i].count());
   }
 }
 
@@ -285,7 +273,7 @@ kernels::DType ComputeDType(const plan::Plan& plan) {
 }
 
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
-                                 const ParameterBuffers& buffers) {
+                                 const std::vector<FlatMemory>& flats) {
   const model::ModelConfig& c = plan.model;
   Model model;
   model.config = c;
@@ -298,7 +286,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
   model.seed = plan.seed;
-  Table table(plan, layout, buffers);
+  Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,
                    table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "common/plan/shard_map.h"
 #include "kernels/dtype.h"
 #include "kernels/lora_linear.h"
 
@@ -69,30 +70,36 @@ struct Model {
   uint64_t seed = 0;  // of dropout
 };
 
-// Where each parameter lies: element offsets into the buffers of the plan, -1 where it is not in
-// one. Table order, no gaps.
+// The parameters as this rank holds them. A piece is the owned range of a trained parameter, where
+// it is not empty: what this rank reduces to, updates, checks and saves.
 struct ParameterLayout {
-  explicit ParameterLayout(const plan::Plan& plan);
-  std::vector<int64_t> weight_offset;  // into "weights"
-  std::vector<int64_t> state_offset;   // into "adam.m" and "adam.v"
-  std::vector<int64_t>
-      gradient_offset;                 // into "gradients", or "gradients.bf16" where that holds it
-  std::vector<int64_t> master_offset;  // into "master"
-  std::vector<bool> bf16_gradient;
-  int64_t elements = 0;
-  int64_t trainable = 0;       // elements
-  int64_t masters = 0;         // elements of "master"
-  int64_t gradients = 0;       // elements of "gradients"
-  int64_t bf16_gradients = 0;  // elements of "gradients.bf16"
-  int64_t trainable_tensors = 0;
-  int64_t trainable_chunks = 0;  // of kernels/adamw.h
+  ParameterLayout(const plan::Plan& plan, int rank);
+
+  plan::ShardMap map;
+  plan::MeshPlace place;
+  std::vector<plan::Range> owned;  // elements, by parameter
+  int64_t trainable_tensors = 0;   // of the plan: at most one piece each
+  int64_t pieces = 0;
+  int64_t piece_chunks = 0;  // of kernels/adamw.h
+
+  const plan::Flat& FlatOf(size_t i) const { return map.flats[map.places[i].flat]; }
+  bool HasPiece(const plan::Plan& plan, size_t i) const {
+    return plan.parameters[i].trainable() && owned[i].count() > 0;
+  }
+  // Of parameter i's first owned element inside the owned range of its flat.
+  int64_t OffsetInOwned(size_t i) const {
+    return map.places[i].offset + owned[i].begin - place.shard * FlatOf(i).owned;
+  }
 };
 
-// The buffers that hold parameters and gradients; null where the plan has no such buffer.
-struct ParameterBuffers {
-  void* weights = nullptr;
-  float* gradients = nullptr;
-  uint16_t* bf16_gradients = nullptr;
+// A flat in this rank's memory; null where it has none.
+struct FlatMemory {
+  void* values = nullptr;    // [elements]: what passes read; a slot holds it only during a pass
+  void* owned = nullptr;     // [owned] of them: what updates write
+  void* gradient = nullptr;  // [elements]: where backward accumulates
+  void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks
+  kernels::DType gradient_dtype = kernels::DType::kFloat32;
+  kernels::DType reduced_dtype = kernels::DType::kFloat32;
 };
 
 // Of every block: qkv, o, gate and up, down.
@@ -103,7 +110,7 @@ kernels::DType ComputeDType(const plan::Plan& plan);
 // InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape
 // than the config says, or trained unlike the tensors it is packed with.
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
-                                 const ParameterBuffers& buffers);
+                                 const std::vector<FlatMemory>& flats);
 
 }  // namespace coxswain::engine
 

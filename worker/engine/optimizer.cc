@@ -9,43 +9,30 @@
 
 namespace coxswain::engine {
 
-namespace {
-
-// Where the gradient of parameter i accumulates.
-const void* Gradient(const ParameterLayout& layout, const Buffers& buffers, size_t i) {
-  const int64_t offset = layout.gradient_offset[i];
-  if (layout.bf16_gradient[i]) return buffers.parameters.bf16_gradients + offset;
-  return buffers.parameters.gradients + offset;
-}
-
-kernels::DType GradientDType(const ParameterLayout& layout, size_t i) {
-  return layout.bf16_gradient[i] ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
-}
-
-}  // namespace
-
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<Part>& parts, const Buffers& buffers) {
   const ParameterStore store(plan, layout, buffers);
   std::vector<kernels::AdamWTensor> updates;
   int64_t chunks = 0;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (!parameter.trainable()) continue;
-    const plan::ParameterGroup& group = plan.groups[static_cast<size_t>(parameter.group)];
-    const Values weights = store.Compute(i);
+    if (!layout.HasPiece(plan, i)) continue;
+    const plan::ParameterGroup& group = plan.groups[static_cast<size_t>(plan.parameters[i].group)];
+    const Values weights = store.Weights(i), trained = store.Trained(i);
+    const Values gradient = store.ReducedGradient(i);
+    const int64_t state = layout.FlatOf(i).state + layout.OffsetInOwned(i);
     kernels::AdamWTensor tensor;
     tensor.p = weights.data;
-    if (layout.master_offset[i] >= 0) tensor.master = buffers.master + layout.master_offset[i];
-    tensor.g = Gradient(layout, buffers, i);
-    tensor.m = buffers.adam_m + layout.state_offset[i];
-    tensor.v = buffers.adam_v + layout.state_offset[i];
-    tensor.n = parameter.elements();
+    if (trained.data != weights.data) tensor.master = static_cast<float*>(trained.data);
+    tensor.g = gradient.data;
+    tensor.m = buffers.adam_m + state;
+    tensor.v = buffers.adam_v + state;
+    tensor.n = weights.elements;
+    tensor.begin = weights.first;
     tensor.first_chunk = chunks;
     tensor.lr_scale = group.lr_scale;
     tensor.weight_decay = group.weight_decay;
     tensor.p_dtype = weights.dtype;
-    tensor.g_dtype = GradientDType(layout, i);
+    tensor.g_dtype = gradient.dtype;
     tensor.index = static_cast<uint32_t>(i);
     chunks += kernels::TensorChunks(tensor.n);
     updates.push_back(tensor);
@@ -54,9 +41,10 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
   chunks = 0;
   for (const Part& part : parts) {
     for (size_t i : part.parameters) {
-      const int64_t elements = plan.parameters[i].elements();
-      norms.push_back({Gradient(layout, buffers, i), elements, chunks, GradientDType(layout, i)});
-      chunks += kernels::TensorChunks(elements);
+      if (!layout.HasPiece(plan, i)) continue;
+      const Values gradient = store.ReducedGradient(i);
+      norms.push_back({gradient.data, gradient.elements, chunks, gradient.dtype});
+      chunks += kernels::TensorChunks(gradient.elements);
     }
   }
   kernels::CopyMemory(buffers.adamw_tensors, updates.data(),
@@ -66,8 +54,8 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
 }
 
 void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream) {
-  kernels::SetMemory(buffers.parameters.gradients, 0, layout.gradients * 4, stream);
-  kernels::SetMemory(buffers.parameters.bf16_gradients, 0, layout.bf16_gradients * 2, stream);
+  kernels::SetMemory(buffers.gradients, 0, layout.map.gradients * 4, stream);
+  kernels::SetMemory(buffers.bf16_gradients, 0, layout.map.bf16_gradients * 2, stream);
 }
 
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,

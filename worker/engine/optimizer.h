@@ -17,10 +17,12 @@ struct TensorRange {
   int64_t first = 0, count = 0, chunks = 0;
 };
 
-// Writes Buffers::adamw_tensors (table order) and norm_tensors (order of `parts`) to the device.
+// Writes this rank's pieces: Buffers::adamw_tensors (table order) and norm_tensors (order of
+// `parts`).
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<Part>& parts, const Buffers& buffers);
 
+// Slots apart, which are cleared when a unit takes them.
 void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream);
 
 // Sum of squares and non-finite count of a range of norm_tensors into `sums`.

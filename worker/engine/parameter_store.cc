@@ -15,46 +15,90 @@ void Convert(const Values& from, const Values& to) {
   kernels::Synchronize(nullptr);
 }
 
+void* After(void* data, int64_t elements, kernels::DType dtype) {
+  return static_cast<char*>(data) + elements * kernels::DTypeBytes(dtype);
+}
+
+void RunFill(kernels::RandomFillArgs fill, const Values& out) {
+  fill.dtype = out.dtype;
+  fill.first = out.first;
+  fill.count = out.elements;
+  fill.out = out.data;
+  kernels::RandomFill(fill, nullptr);
+  kernels::Synchronize(nullptr);
+}
+
 }  // namespace
+
+plan::Range ParameterStore::Loaded(size_t i) const {
+  const plan::Flat& flat = layout_.FlatOf(i);
+  if (flat.trained() || flat.weights_slotted()) return layout_.owned[i];
+  return {0, plan_.parameters[i].elements()};
+}
 
 Values ParameterStore::Compute(size_t i) const {
   const kernels::DType dtype = ComputeDType(plan_);
-  char* weights = static_cast<char*>(buffers_.parameters.weights);
-  return {weights + layout_.weight_offset[i] * kernels::DTypeBytes(dtype), dtype,
+  const plan::ParameterPlace& place = layout_.map.places[i];
+  return {After(buffers_.flats[place.flat].values, place.offset, dtype), dtype, 0,
           plan_.parameters[i].elements()};
+}
+
+Values ParameterStore::Weights(size_t i) const {
+  const plan::Flat& flat = layout_.FlatOf(i);
+  if (!flat.trained() && !flat.weights_slotted()) return Compute(i);
+  const kernels::DType dtype = ComputeDType(plan_);
+  const plan::Range owned = layout_.owned[i];
+  return {After(buffers_.flats[layout_.map.places[i].flat].owned, layout_.OffsetInOwned(i), dtype),
+          dtype, owned.begin, owned.count()};
 }
 
 Values ParameterStore::Trained(size_t i) const {
-  if (layout_.master_offset[i] < 0) return Compute(i);
-  return {buffers_.master + layout_.master_offset[i], kernels::DType::kFloat32,
-          plan_.parameters[i].elements()};
+  const plan::Flat& flat = layout_.FlatOf(i);
+  if (flat.master < 0) return Weights(i);
+  const plan::Range owned = layout_.owned[i];
+  return {buffers_.master + flat.master + layout_.OffsetInOwned(i), kernels::DType::kFloat32,
+          owned.begin, owned.count()};
 }
 
-void ParameterStore::Upload(size_t i, const float* values) const {
-  const Values compute = Compute(i), trained = Trained(i);
-  if (trained.dtype == kernels::DType::kFloat32) {
-    kernels::CopyMemory(trained.data, values, trained.elements * 4, nullptr);
-    if (trained.data != compute.data) Convert(trained, compute);
+Values ParameterStore::ReducedGradient(size_t i) const {
+  const FlatMemory& flat = buffers_.flats[layout_.map.places[i].flat];
+  const plan::Range owned = layout_.owned[i];
+  return {After(flat.reduced, layout_.OffsetInOwned(i), flat.reduced_dtype), flat.reduced_dtype,
+          owned.begin, owned.count()};
+}
+
+void ParameterStore::Write(const float* values, const Values& to) const {
+  if (to.dtype == kernels::DType::kFloat32) {
+    kernels::CopyMemory(to.data, values, to.elements * 4, nullptr);
     return;
   }
   const int64_t piece = buffers_.scratch.bytes / 4;
-  for (int64_t begin = 0; begin < compute.elements; begin += piece) {
-    const int64_t count = std::min(piece, compute.elements - begin);
+  for (int64_t begin = 0; begin < to.elements; begin += piece) {
+    const int64_t count = std::min(piece, to.elements - begin);
     kernels::CopyMemory(buffers_.scratch.data, values + begin, count * 4, nullptr);
-    Convert({buffers_.scratch.data, kernels::DType::kFloat32, count},
-            {static_cast<char*>(compute.data) + begin * kernels::DTypeBytes(compute.dtype),
-             compute.dtype, count});
+    Convert({buffers_.scratch.data, kernels::DType::kFloat32, 0, count},
+            {After(to.data, begin, to.dtype), to.dtype, 0, count});
   }
 }
 
+void ParameterStore::Upload(size_t i, const float* values) const {
+  const Values weights = Weights(i), trained = Trained(i);
+  if (weights.elements == 0) return;
+  Write(values, trained);
+  if (trained.data != weights.data) Convert(trained, weights);
+}
+
 void ParameterStore::Fill(size_t i, kernels::RandomFillArgs fill) const {
-  const Values compute = Compute(i), trained = Trained(i);
-  fill.dtype = trained.dtype;
-  fill.count = trained.elements;
-  fill.out = trained.data;
-  kernels::RandomFill(fill, nullptr);
-  kernels::Synchronize(nullptr);
-  if (trained.data != compute.data) Convert(trained, compute);
+  const Values weights = Weights(i), trained = Trained(i);
+  if (weights.elements == 0) return;
+  RunFill(fill, trained);
+  if (trained.data != weights.data) Convert(trained, weights);
+}
+
+void ParameterStore::UploadWhole(size_t i, const float* values) const { Write(values, Compute(i)); }
+
+void ParameterStore::FillWhole(size_t i, kernels::RandomFillArgs fill) const {
+  RunFill(fill, Compute(i));
 }
 
 }  // namespace coxswain::engine

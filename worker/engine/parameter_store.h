@@ -13,11 +13,11 @@
 
 namespace coxswain::engine {
 
-// Values of one tensor in device memory.
+// Elements [first, first + elements) of one parameter in device memory.
 struct Values {
   void* data = nullptr;
   kernels::DType dtype = kernels::DType::kFloat32;
-  int64_t elements = 0;
+  int64_t first = 0, elements = 0;
 };
 
 // Views only. Calls block until done.
@@ -27,17 +27,32 @@ class ParameterStore {
   ParameterStore(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
       : plan_(plan), layout_(layout), buffers_(buffers) {}
 
-  // Parameter i from host memory [elements], rounded to nearest where it is kept in bfloat16.
+  // The elements of parameter i that this rank loads: all of one that is frozen and stays whole on
+  // every rank, else the owned ones. Ranks get the rest of trained and slotted ones by gathering.
+  plan::Range Loaded(size_t i) const;
+  // Elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
-  // Parameter i from counters; dtype, count and out of `fill` are set here.
+  // Elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;
 
-  // What forward and backward read.
+  // All of it, where forward and backward read it.
   Values Compute(size_t i) const;
-  // What the optimizer updates and a checkpoint holds: the master, else the weight itself.
+  // Elements Loaded(i) of it, where an update writes them.
+  Values Weights(size_t i) const;
+  // What an update writes and a checkpoint holds: of the owned elements the master, else the
+  // weight itself.
   Values Trained(size_t i) const;
+  // Gradient of the owned elements after reduction.
+  Values ReducedGradient(size_t i) const;
+
+  // Upload and Fill of all elements where passes read them, master or not: for looking at a
+  // parameter whose slot is free.
+  void UploadWhole(size_t i, const float* values) const;
+  void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
 
  private:
+  void Write(const float* values, const Values& to) const;
+
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
   const Buffers& buffers_;

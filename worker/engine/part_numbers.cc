@@ -5,13 +5,15 @@
 
 namespace coxswain::engine {
 
-void LaunchPartGradients(const plan::Plan& plan, const std::vector<Part>& parts,
+void LaunchPartGradients(const ParameterLayout& layout, const std::vector<Part>& parts,
                          const Buffers& buffers, kernels::Stream* stream) {
   int64_t first = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
-    TensorRange range{first, static_cast<int64_t>(parts[p].parameters.size()), 0};
+    TensorRange range{first, 0, 0};
     for (size_t i : parts[p].parameters) {
-      range.chunks += kernels::TensorChunks(plan.parameters[i].elements());
+      const int64_t elements = layout.owned[i].count();
+      if (elements > 0) ++range.count;
+      range.chunks += kernels::TensorChunks(elements);
     }
     NormOf(buffers, range, &buffers.verification[p].gradient, stream);
     first += range.count;

@@ -6,6 +6,7 @@
 #include "worker/engine/batch.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
+#include "worker/engine/unit_exchange.h"
 
 namespace coxswain::engine {
 
@@ -14,6 +15,11 @@ struct Pass {
   const Buffers& buffers;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
+  bool first = false;         // of the step or evaluation: factors of DoRA are computed
+  UnitPass* units = nullptr;  // the pass's exchange
+
+  // A rank with fewer bins than others joins their collectives and computes nothing.
+  bool idle() const { return batch.tokens == 0; }
 };
 
 }  // namespace coxswain::engine

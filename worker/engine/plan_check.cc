@@ -59,9 +59,9 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
       {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
        absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),
        "\"float32\""},
-      {plan.shard == 1, absl::StrCat("shard ", plan.shard), "1: this engine replicates"},
       {rank >= 0 && rank < plan.world_size(),
-       absl::StrCat("rank ", rank, " of replicate ", plan.replicate), "a rank of the mesh"},
+       absl::StrCat("rank ", rank, " of replicate ", plan.replicate, " x shard ", plan.shard),
+       "a rank of the mesh"},
       {tokens <= kMaxTokens,
        absl::StrCat("micro_batch_bins ", plan.micro_batch_bins, " x sequence_len ",
                     plan.sequence_len),
@@ -193,7 +193,7 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   }
   need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
   if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model), n.tokens));
-  need(kernels::GlobalNormWorkspaceBytes(layout.trainable_chunks));
+  need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
   if (model.embedding.gradient != nullptr) {
     need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model), n.tokens));
   }

@@ -35,17 +35,19 @@ void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Str
   kernels::Synchronize(stream);
 }
 
-absl::StatusOr<std::unique_ptr<SelfVerification>> MakeVerification(State& state) {
+absl::Status BeginVerification(State& state) {
   if (static_cast<int64_t>(state.parts.size()) > kMaxParts) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: ", state.parts.size(), " parts of groups, at most ", kMaxParts));
   }
   const ParameterStore store(state.plan, state.layout, state.buffers);
   LaunchPartValues(store, state.parts, state.buffers, nullptr);
-  std::vector<PartNumbers> loaded(state.parts.size());
+  std::vector<PartNumbers>& loaded = state.loaded_parts;
+  loaded.resize(state.parts.size());
   kernels::CopyMemory(loaded.data(), state.buffers.verification,
                       static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
-  return std::make_unique<SelfVerification>(state.parts, std::move(loaded));
+  state.verification = std::make_unique<SelfVerification>(state.parts);
+  return absl::OkStatus();
 }
 
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
@@ -71,8 +73,7 @@ absl::Status LoadParameters(State& state, std::string* doing) {
   RETURN_IF_ERROR(LoadBaseWeights(plan, store));
   *doing = "initialise the adapter";
   RETURN_IF_ERROR(LoadAdapter(plan, store));
-  InitDora(plan, state.model, state.buffers, store, state.stream);
-  return absl::OkStatus();
+  return InitDora(plan, state.model, state.buffers, store, state.stream);
 }
 
 absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {
@@ -90,11 +91,12 @@ absl::Status LoadCheckpoint(State& state, const std::string& directory, std::str
 State::State(const plan::Plan& plan_in, int rank_in)
     : plan(plan_in),
       rank(rank_in),
-      layout(plan),
+      layout(plan, rank),
       parts(MakeParts(plan)),
       owned_stream(kernels::CreateStream()),
       stream(owned_stream.get()),
-      stager(plan) {}
+      stager(plan),
+      exchange(plan, layout, buffers, stream) {}
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
@@ -105,7 +107,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   *doing = "prepare";
   ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->layout, state->arena));
   Buffers& buffers = state->buffers;
-  ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.parameters));
+  ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
   state->choices = PrepareAttentions(*state);
   ASSIGN_OR_RETURN(buffers.scratch,
@@ -115,16 +117,14 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   FillTensorLists(plan, state->layout, state->parts, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, doing));
   *doing = "verify";
-  ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
+  RETURN_IF_ERROR(BeginVerification(*state));
   if (plan.device == "cuda") {
     *doing = "warm up";
     WarmUp(*state);
-    ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
+    RETURN_IF_ERROR(BeginVerification(*state));
   }
   RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, doing));
-  if (!checkpoint_dir.empty()) {
-    ASSIGN_OR_RETURN(state->verification, MakeVerification(*state));
-  }
+  if (!checkpoint_dir.empty()) RETURN_IF_ERROR(BeginVerification(*state));
   return state;
 }
 

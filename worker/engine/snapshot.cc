@@ -5,35 +5,32 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "kernels/device.h"
-#include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
 
 int64_t SnapshotBytes(const plan::Plan& plan, const ParameterLayout& layout) {
   const int64_t compute = kernels::DTypeBytes(ComputeDType(plan));
-  int64_t bytes = 8 * layout.trainable;
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (!plan.parameters[i].trainable()) continue;
-    bytes += plan.parameters[i].elements() * (layout.master_offset[i] >= 0 ? 4 : compute);
-  }
-  return bytes;
+  return (8 + compute) * layout.map.state + (4 - compute) * layout.map.masters;
 }
 
 std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
                          const SnapshotCounters& counters, const Buffers& buffers,
                          kernels::Stream* stream) {
-  const ParameterStore store(plan, layout, buffers);
   char* out = buffers.snapshot;
   const auto append = [&out, stream](const void* data, int64_t bytes) {
     kernels::CopyMemory(out, data, bytes, stream);
     out += bytes;
   };
-  append(buffers.adam_m, layout.trainable * 4);
-  append(buffers.adam_v, layout.trainable * 4);
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (!plan.parameters[i].trainable()) continue;
-    const Values values = store.Trained(i);
-    append(values.data, values.elements * kernels::DTypeBytes(values.dtype));
+  append(buffers.adam_m, layout.map.state * 4);
+  append(buffers.adam_v, layout.map.state * 4);
+  for (size_t f = 0; f < layout.map.flats.size(); ++f) {
+    const plan::Flat& flat = layout.map.flats[f];
+    if (!flat.trained()) continue;
+    if (flat.master >= 0) {
+      append(buffers.master + flat.master, flat.owned * 4);
+    } else {
+      append(buffers.flats[f].owned, flat.owned * kernels::DTypeBytes(ComputeDType(plan)));
+    }
   }
   kernels::Synchronize(stream);
 

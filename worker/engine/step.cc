@@ -1,10 +1,12 @@
 #include "worker/engine/step.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/engine/dora.h"
+#include "worker/engine/block.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
@@ -44,6 +46,16 @@ Scalars ScalarsOf(const State& state, const TrainStep& step) {
   return host;
 }
 
+// A warm-up computes alone, whatever comes of it.
+absl::Status CheckGroup(const State& state, const std::string& doing) {
+  if (state.plan.world_size() == 1 || state.group != nullptr || state.warming_up) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(doing, ": rank ", state.rank, " of ",
+                                                    state.plan.world_size(),
+                                                    " ranks has no group; Connect comes first"));
+}
+
 absl::Status CheckStep(const State& state, const TrainStep& step) {
   if (step.loss_denominator < 1 || step.step < 0 || !(step.learning_rate >= 0) ||
       !std::isfinite(step.learning_rate)) {
@@ -51,11 +63,7 @@ absl::Status CheckStep(const State& state, const TrainStep& step) {
         "step ", step.step, ": loss denominator ", step.loss_denominator, ", learning rate ",
         step.learning_rate, "; wanted step >= 0, denominator >= 1, rate >= 0"));
   }
-  if (state.plan.world_size() > 1 && state.group == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("step ", step.step, ": rank ", state.rank,
-                                                      " of ", state.plan.world_size(),
-                                                      " ranks has no group; Connect comes first"));
-  }
+  RETURN_IF_ERROR(CheckGroup(state, absl::StrCat("step ", step.step)));
   return CheckBins(state.plan, step.bins);
 }
 
@@ -65,68 +73,100 @@ int64_t CountTargets(const BinBatch& bins) {
   return targets;
 }
 
-void RunDoraFactors(State& state) {
-  if (!state.model.dora) return;
-  const Model& model = state.model;
-  const Buffers& buffers = state.buffers;
-  kernels::Stream* stream = state.stream;
-  state.graphs.Run(
-      "dora", MicroBatch{},
-      [&model, &buffers, stream] { UpdateDoraFactors(model, buffers, stream); }, stream);
+// A pass and what the graphs know it by.
+struct PassKind {
+  const char* name;
+  bool last_micro_step = false;
+  PhaseSeconds* seconds = nullptr;
+  double* phase = nullptr;  // of `seconds`
+};
+
+// The time of a wait belongs to comm and not to the phase it lies in.
+void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
+  const double waited = exposed.Seconds();
+  *phase -= waited;
+  seconds->comm += waited;
 }
 
-void RunForward(State& state, const Pass& pass) {
-  const Range range("forward");
-  state.graphs.Run(
-      "forward", pass.batch, [pass] { ForwardToFinalNorm(pass); }, state.stream);
-}
-
-void RunHeadAndBackward(State& state, const Pass& pass) {
-  const Range range("backward");
-  const int64_t chunk = state.plan.lm_head_chunk_tokens;
-  const kernels::CrossEntropySpec loss = LossSpec(state.plan);
-  state.graphs.Run(
-      "backward", pass.batch,
-      [pass, chunk, loss] {
-        LmHead(pass, chunk, loss);
-        if (pass.batch.train) BackwardFromFinalNorm(pass);
+void RunPass(State& state, const Pass& pass, const PassKind& kind, std::vector<int32_t> visits,
+             void (*body)(const State&, const Pass&)) {
+  const Range range(kind.name);
+  const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
+  const bool factors = pass.first && state.model.dora;
+  const Stopwatch& exposed = state.graphs.Run(
+      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), pass.batch,
+      [&state, pass, script, body](Stopwatch* watch) {
+        UnitPass units(state.exchange, script, watch);
+        Pass exchanging = pass;
+        exchanging.units = &units;
+        body(state, exchanging);
+        units.Finish();
       },
       state.stream);
+  state.exchange.Passed(script);
+  if (state.plan.device == "cpu") {
+    CountWait(exposed, kind.phase, kind.seconds);
+  } else {
+    state.waits.push_back({&exposed, kind.phase});
+  }
 }
 
-// Sums gradients and loss over the ranks, on the device.
-absl::Status Reduce(State& state) {
-  if (state.group == nullptr) return absl::OkStatus();
-  const Range range("reduce");
-  constexpr comm::Communicator kWorld = comm::Communicator::kWorld;
-  const ParameterBuffers& parameters = state.buffers.parameters;
-  const ParameterLayout& layout = state.layout;
-  Scalars* scalars = state.buffers.scalars;
-  kernels::Stream* stream = state.stream;
-  RETURN_IF_ERROR(state.group->AllReduceSum(kWorld, parameters.gradients, layout.gradients,
-                                            kernels::DType::kFloat32, stream));
-  RETURN_IF_ERROR(state.group->AllReduceSum(
-      kWorld, parameters.bf16_gradients, layout.bf16_gradients, kernels::DType::kBFloat16, stream));
-  kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double), stream);
-  return state.group->AllReduceSum(kWorld, &scalars->global_loss_sum, 1, stream);
+void RunForward(State& state, const Pass& pass, PhaseSeconds* seconds) {
+  RunPass(state, pass, {"forward", false, seconds, &seconds->forward}, ForwardVisits(state.model),
+          [](const State&, const Pass& p) { ForwardToFinalNorm(p); });
+}
+
+void RunHeadAndBackward(State& state, const Pass& pass, bool last_micro_step,
+                        PhaseSeconds* seconds) {
+  const bool train = pass.batch.train;
+  RunPass(state, pass,
+          {"backward", train && last_micro_step, seconds,
+           train ? &seconds->backward : &seconds->forward},
+          BackwardVisits(state.model, train), [](const State& s, const Pass& p) {
+            p.units->Enter(UnitOf(s.plan.model.num_layers));
+            if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
+            if (p.batch.train) BackwardFromFinalNorm(p);
+          });
+}
+
+// Rounds of passes of this rank: its own micro-steps, and those in which it only joins others.
+int64_t Rounds(const State& state, const BinBatch& bins) {
+  const int64_t size = state.plan.micro_batch_bins;
+  const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
+  return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
 }
 
 // Norm, decision and update, with the numbers of the parts around them while `verify`.
-void LaunchUpdate(State& state, bool verify) {
+void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
-  if (verify) LaunchPartGradients(state.plan, state.parts, state.buffers, state.stream);
-  const UpdateArgs args{{0, state.layout.trainable_tensors, state.layout.trainable_chunks},
-                        state.plan.max_grad_norm,
-                        state.plan.seed};
-  const Buffers& buffers = state.buffers;
-  kernels::Stream* stream = state.stream;
-  state.graphs.Run(
+  if (verify) LaunchPartGradients(state.layout, state.parts, state.buffers, state.stream);
+  const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
-      [args, &buffers, stream] {
-        NormOf(buffers, args.all, &buffers.scalars->norm_sums, stream);
-        UpdateParameters(buffers, args, stream);
+      [&state](Stopwatch* watch) {
+        const UpdateArgs args{{0, state.layout.pieces, state.layout.piece_chunks},
+                              state.plan.max_grad_norm,
+                              state.plan.seed};
+        Scalars* scalars = state.buffers.scalars;
+        NormOf(state.buffers, args.all, &scalars->norm_sums, state.stream);
+        kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double),
+                            state.stream);
+        // Replicas hold the same sums: one of them counts, and all ranks get the same bits.
+        if (state.layout.place.replica > 0) {
+          kernels::SetMemory(&scalars->norm_sums, 0, sizeof(kernels::NormSums), state.stream);
+        }
+        watch->Reset();
+        watch->Start(state.stream);
+        state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
+        watch->Stop(state.stream);
+        UpdateParameters(state.buffers, args, state.stream);
       },
-      stream);
+      state.stream);
+  state.exchange.Invalidate();
+  if (state.plan.device == "cpu") {
+    CountWait(exposed, &seconds->optimizer, seconds);
+  } else {
+    state.waits.push_back({&exposed, &seconds->optimizer});
+  }
   ReceiveScalars(state);
   if (!verify) return;
   const ParameterStore store(state.plan, state.layout, state.buffers);
@@ -135,18 +175,37 @@ void LaunchUpdate(State& state, bool verify) {
                       state.stream);
 }
 
+// Waits for the step and accounts for its waits.
+absl::Status FinishStep(State& state, PhaseSeconds* seconds) {
+  seconds->step = state.timeline.Finish();
+  for (const auto& [exposed, phase] : state.waits) CountWait(*exposed, phase, seconds);
+  state.waits.clear();
+  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());
+  return state.exchange.status();
+}
+
 absl::Status Verify(State& state) {
-  const std::vector<PartNumbers> numbers(state.received_parts.data(),
-                                         state.received_parts.data() + state.parts.size());
-  RETURN_IF_ERROR(state.verification->CheckGradients(numbers));
-  return state.verification->CheckUpdate(numbers);
+  static_assert(sizeof(PartSums) <= sizeof(PartNumbers));
+  std::vector<PartSums> sums(state.parts.size());
+  for (size_t p = 0; p < sums.size(); ++p) {
+    sums[p] = PartOfRank(state.loaded_parts[p], state.received_parts[static_cast<int64_t>(p)]);
+  }
+  const auto bytes = static_cast<int64_t>(sums.size() * sizeof(PartSums));
+  auto* device = reinterpret_cast<double*>(state.buffers.verification);
+  kernels::CopyMemory(device, sums.data(), bytes, nullptr);
+  state.exchange.SumDoubles(device, bytes / static_cast<int64_t>(sizeof(double)));
+  kernels::Synchronize(state.stream);
+  kernels::CopyMemory(sums.data(), device, bytes, nullptr);
+  RETURN_IF_ERROR(state.exchange.status());
+  RETURN_IF_ERROR(state.verification->CheckGradients(sums));
+  return state.verification->CheckUpdate(sums);
 }
 
 // What the finished step left in state.received.
 absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepStats* stats) {
   const Scalars& after = state.received[0];
   stats->loss_sum = after.loss_sum;
-  stats->global_loss_sum = state.group == nullptr ? after.loss_sum : after.global_loss_sum;
+  stats->global_loss_sum = after.global_loss_sum;
   stats->nonfinite = static_cast<int64_t>(after.norm_sums.nonfinite);
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;
@@ -165,15 +224,18 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
   SendScalars(state, ScalarsOf(state, step));
   ZeroGradients(state.layout, state.buffers, state.stream);
-  RunDoraFactors(state);
   BinCursor cursor;
-  while (cursor.bin < step.bins.bin_ids.size()) {
-    MicroBatch batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
+  const int64_t rounds = Rounds(state, step.bins);
+  for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
+    MicroBatch batch;
+    if (cursor.bin < step.bins.bin_ids.size()) {
+      batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
+    }
     batch.train = true;
-    const Pass pass{state.model, state.buffers, batch, state.stream};
-    RunForward(state, pass);
+    const Pass pass{state.model, state.buffers, batch, state.stream, round == 0};
+    RunForward(state, pass, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
-    RunHeadAndBackward(state, pass);
+    RunHeadAndBackward(state, pass, round + 1 == rounds, seconds);
     state.timeline.Mark(&seconds->backward, state.stream);
   }
 }
@@ -186,32 +248,34 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   const bool verify = !state.verification->finished();
   state.timeline.Begin(state.stream);
   AccumulateGradients(state, step, &stats.seconds);
-  RETURN_IF_ERROR(Reduce(state));
-  state.timeline.Mark(&stats.seconds.comm, state.stream);
-  LaunchUpdate(state, verify);
+  RETURN_IF_ERROR(state.exchange.status());
+  LaunchUpdate(state, verify, &stats.seconds);
   state.timeline.Mark(&stats.seconds.optimizer, state.stream);
-  stats.seconds.step = state.timeline.Finish();
-  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());  // else the numbers are nothing
+  RETURN_IF_ERROR(FinishStep(state, &stats.seconds));
   RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
   return stats;
 }
 
 absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
+  RETURN_IF_ERROR(CheckGroup(state, "evaluate"));
   RETURN_IF_ERROR(CheckBins(state.plan, bins));
   EvalStats stats;
   state.timeline.Begin(state.stream);
   SendScalars(state, Scalars{});
-  RunDoraFactors(state);
   BinCursor cursor;
-  while (cursor.bin < bins.bin_ids.size()) {
-    const MicroBatch batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
-    const Pass pass{state.model, state.buffers, batch, state.stream};
-    RunForward(state, pass);
-    RunHeadAndBackward(state, pass);
+  const int64_t rounds = Rounds(state, bins);
+  for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
+    MicroBatch batch;
+    if (cursor.bin < bins.bin_ids.size()) {
+      batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
+    }
+    const Pass pass{state.model, state.buffers, batch, state.stream, round == 0};
+    RunForward(state, pass, &stats.seconds);
+    RunHeadAndBackward(state, pass, false, &stats.seconds);
   }
   ReceiveScalars(state);
   state.timeline.Mark(&stats.seconds.forward, state.stream);
-  stats.seconds.step = state.timeline.Finish();
+  RETURN_IF_ERROR(FinishStep(state, &stats.seconds));
   stats.loss_sum = state.received[0].loss_sum;
   stats.targets = CountTargets(bins);
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());

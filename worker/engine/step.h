@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@
 #include "worker/engine/model.h"
 #include "worker/engine/parts.h"
 #include "worker/engine/timeline.h"
+#include "worker/engine/unit_exchange.h"
 #include "worker/engine/verify.h"
 
 namespace coxswain::engine {
@@ -43,9 +45,14 @@ struct State {
   Buffers buffers;
   Model model;
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
-  Graphs graphs;                             // may hold calls of the group: gone before it
+  UnitExchange exchange;
+  Graphs graphs;  // may hold calls of the group: gone before it
   Timeline timeline;
+  // Waits for other ranks in the step being run, and the phase that each lies in.
+  std::vector<std::pair<const Stopwatch*, double*>> waits;
   std::unique_ptr<SelfVerification> verification;
+  std::vector<PartNumbers> loaded_parts;  // of this rank, before the first step
+  bool warming_up = false;                // no group is there yet, nor needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
   std::string choices;  // algorithms that Prepare chose, for the log
@@ -61,9 +68,9 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
                                                  const std::string& checkpoint_dir,
                                                  std::string* doing);
 
-// Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers, the
-// rank's loss sum into scalars->loss_sum. No communication. Marks the phases in state.timeline,
-// which has begun.
+// Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers and over
+// the ranks, the rank's loss sum into scalars->loss_sum. Marks the phases in state.timeline, which
+// has begun.
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds);
 
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step);

@@ -1,7 +1,5 @@
 #include "worker/engine/verify.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::engine {
@@ -14,21 +12,24 @@ absl::Status Failure(const Part& part, const char* reason) {
 
 }  // namespace
 
-SelfVerification::SelfVerification(const std::vector<Part>& parts, std::vector<PartNumbers> loaded)
-    : parts_(parts), loaded_(std::move(loaded)), had_gradient_(parts.size(), false) {
-  bool any_b = false, all_zero = true;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    if (!parts_[i].lora_b) continue;
-    any_b = true;
-    all_zero = all_zero && loaded_[i].all_zero != 0;
-  }
-  b_is_zero_ = any_b && all_zero;
+PartSums PartOfRank(const PartNumbers& loaded, const PartNumbers& now) {
+  return {.gradient_squares = now.gradient.sum_squares,
+          .moved = now.checksum != loaded.checksum ? 1.0 : 0.0,
+          .loaded_nonzero = loaded.all_zero == 0 ? 1.0 : 0.0};
 }
 
-absl::Status SelfVerification::CheckGradients(const std::vector<PartNumbers>& numbers) {
+SelfVerification::SelfVerification(const std::vector<Part>& parts)
+    : parts_(parts), had_gradient_(parts.size(), false) {}
+
+absl::Status SelfVerification::CheckGradients(const std::vector<PartSums>& sums) {
+  bool b_is_zero = false;  // some B exists and all were zero
+  for (size_t i = 0; i < parts_.size(); ++i) b_is_zero = b_is_zero || parts_[i].lora_b;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    const bool zero = numbers[i].gradient.sum_squares == 0.0;
-    if (parts_[i].lora_a && b_is_zero_ && updates_ == 0 && !zero) {
+    if (parts_[i].lora_b && sums[i].loaded_nonzero > 0) b_is_zero = false;
+  }
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const bool zero = sums[i].gradient_squares == 0.0;
+    if (parts_[i].lora_a && b_is_zero && updates_ == 0 && !zero) {
       return Failure(parts_[i], "its gradient must be zero while B is zero, and is not");
     }
     if (!zero) had_gradient_[i] = true;
@@ -44,10 +45,10 @@ absl::Status SelfVerification::CheckGradients(const std::vector<PartNumbers>& nu
   return absl::OkStatus();
 }
 
-absl::Status SelfVerification::CheckUpdate(const std::vector<PartNumbers>& numbers) {
+absl::Status SelfVerification::CheckUpdate(const std::vector<PartSums>& sums) {
   if (++updates_ < 2) return absl::OkStatus();
   for (size_t i = 0; i < parts_.size(); ++i) {
-    if (numbers[i].checksum != loaded_[i].checksum) continue;
+    if (sums[i].moved > 0) continue;
     return Failure(parts_[i], "its parameters did not move in two applied updates");
   }
   return absl::OkStatus();

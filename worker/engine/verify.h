@@ -12,29 +12,36 @@
 
 namespace coxswain::engine {
 
+// What the ranks together know of a part.
+struct PartSums {
+  double gradient_squares = 0;  // of the reduced gradient, before the update
+  double moved = 0;             // ranks whose values differ from those they loaded
+  double loaded_nonzero = 0;    // ranks that loaded a value other than zero
+};
+
+// Of one rank: `loaded` before the first step, `now` after an update.
+PartSums PartOfRank(const PartNumbers& loaded, const PartNumbers& now);
+
 // Looks at the first two updates with lr > 0 since Prepare. FailedPrecondition names part and
-// reason. The numbers of the parts come from part_numbers.h, in the order of the parts.
+// reason. Sums are in the order of the parts.
 class SelfVerification {
  public:
-  // `loaded`: checksum and all_zero of the values before the first step.
-  SelfVerification(const std::vector<Part>& parts, std::vector<PartNumbers> loaded);
+  explicit SelfVerification(const std::vector<Part>& parts);
 
   // Two gradients and two updates have been looked at.
   bool finished() const { return updates_ >= 2; }
 
   // Reduced gradients, finite. While every B is zero the gradient of A must be exactly zero; by the
   // second step no part's may have stayed zero.
-  absl::Status CheckGradients(const std::vector<PartNumbers>& numbers);
+  absl::Status CheckGradients(const std::vector<PartSums>& sums);
 
   // After an applied update; after the second each part must differ from what was loaded.
-  absl::Status CheckUpdate(const std::vector<PartNumbers>& numbers);
+  absl::Status CheckUpdate(const std::vector<PartSums>& sums);
 
  private:
   const std::vector<Part>& parts_;
-  const std::vector<PartNumbers> loaded_;
   std::vector<bool> had_gradient_;
-  bool b_is_zero_ = false;  // some B exists and all are zero
-  int updates_ = 0;         // applied, lr > 0
+  int updates_ = 0;  // applied, lr > 0
 };
 
 }  // namespace coxswain::engine

@@ -44,11 +44,13 @@ void RunStep(State& state, int64_t documents) {
 
 void WarmUp(State& state) {
   const bool packs = state.plan.max_documents_per_bin > 1 && state.plan.sequence_len > 1;
+  state.warming_up = true;
   kernels::SetGemmTuning(true);
   RunStep(state, 1);
   if (packs) RunStep(state, 2);
   kernels::SetGemmTuning(false);
-  const int64_t moments = state.layout.trainable * 4;
+  state.warming_up = false;
+  const int64_t moments = state.layout.map.state * 4;
   kernels::SetMemory(state.buffers.adam_m, 0, moments, nullptr);
   kernels::SetMemory(state.buffers.adam_v, 0, moments, nullptr);
   state.applied_updates = 0;

@@ -19,7 +19,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-// Checks `tensor` (null: absent) of `source` and uploads it as parameter i.
+// Checks `tensor` (null: absent) of `source` and uploads what this rank loads of parameter i.
 absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
                   const std::string& source, const ParameterStore& store) {
   const plan::Parameter& parameter = plan.parameters[i];
@@ -34,8 +34,10 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
                                                    "\" has shape ", ShapeText(tensor->shape),
                                                    ", the model needs ", ShapeText(wanted)));
   }
-  std::vector<float> staging(static_cast<size_t>(parameter.elements()));
-  if (absl::Status status = CopyAsFloat(*tensor, staging.data()); !status.ok()) {
+  const plan::Range range = store.Loaded(i);
+  std::vector<float> staging(static_cast<size_t>(range.count()));
+  if (absl::Status status = CopyRangeAsFloat(*tensor, range.begin, range.count(), staging.data());
+      !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
   store.Upload(i, staging.data());
@@ -108,6 +110,26 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const plan::Parameter& parameter = plan.parameters[i];
     if (!IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.init_seed, parameter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store) {
+  std::unique_ptr<WeightFiles> files;
+  if (plan.init == "pretrained") {
+    ASSIGN_OR_RETURN(files, WeightFiles::Open(plan.model_path));
+  }
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const plan::Parameter& parameter = plan.parameters[i];
+    if (parameter.layer != layer || IsAdapter(parameter.role)) continue;
+    if (files == nullptr) {
+      store.FillWhole(i, RandomInit(plan.init_seed, parameter));
+      continue;
+    }
+    // LoadBaseWeights has found and checked it.
+    std::vector<float> staging(static_cast<size_t>(parameter.elements()));
+    RETURN_IF_ERROR(CopyAsFloat(*files->Find(parameter.name), staging.data()));
+    store.UploadWhole(i, staging.data());
   }
   return absl::OkStatus();
 }

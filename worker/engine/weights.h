@@ -1,4 +1,5 @@
-// Fills the weight buffer: from files or from the plan's seed. Walks the parameter table.
+// Fills the weight buffer: from files or from the plan's seed. Walks the parameter table and reads
+// what ParameterStore::Loaded says.
 #ifndef COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
 #define COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
 
@@ -17,6 +18,10 @@ namespace coxswain::engine {
 // another shape, is not floating point, or that the model has no place for (rotary_emb.inv_freq and
 // the head of a tied model are ignored).
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
+
+// All of the base tensors of one block, where passes read them: for a block whose slot is free.
+// After LoadBaseWeights.
+absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store);
 
 // Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked likewise; without
 // init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero, and magnitudes

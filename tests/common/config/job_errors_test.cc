@@ -161,7 +161,6 @@ TEST(JobErrorsTest, KnownButLater) {
        "not supported yet"},
       {"  lora: {target_modules: [q_proj, lm_head]}\n", "spec.lora.target_modules", 7,
        "lm_head is not supported yet"},
-      {"  parallelism: {shard: 2}\n", "spec.parallelism.shard", 7, "not supported yet"},
       {"  logging: {report_to: [wandb]}\n", "spec.logging.report_to", 7, "not supported yet"},
       {"  train: {optimizer: muon}\n", "spec.train.optimizer", 7, "muon is not supported yet"},
   });
@@ -177,6 +176,21 @@ TEST(JobErrorsTest, ExclusiveKeys) {
        "excludes spec.train.warmup_ratio"},
       {"  test_datasets: [{path: ./a.jsonl}]\n  val_set_size: 0.1\n", "spec.val_set_size", 8,
        "excludes spec.test_datasets"},
+  });
+}
+
+TEST(JobErrorsTest, RulesOfTheMesh) {
+  ExpectErrors({
+      {"  resources: {workers: 4}\n  parallelism: {shard: 3}\n", "spec.parallelism.shard", 8,
+       "is 3, which does not divide resources.workers 4"},
+      {"  resources: {workers: 4}\n  parallelism: {replicate: 2, shard: 1}\n",
+       "spec.parallelism.shard", 8, "replicate 2 x shard 1 is 2, resources.workers is 4"},
+      {"  resources: {workers: 4}\n  parallelism: {shard: 1, zero: 2}\n", "spec.parallelism.zero",
+       8, "is 2 with 1 rank in a replica"},
+      {"  resources: {workers: 4}\n  parallelism: {shard: 4, zero: 0}\n", "spec.parallelism.zero",
+       8, "is 0 with 4 ranks in a replica"},
+      {"  parallelism: {zero: 1}\n", "spec.parallelism.zero", 7, "is 1 with 1 rank in a replica"},
+      {"  parallelism: {zero: 4}\n", "spec.parallelism.zero", 7, "out of range"},
   });
 }
 

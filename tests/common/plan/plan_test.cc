@@ -57,12 +57,14 @@ Plan Full() {
                       .rows = 64,
                       .cols = 8,
                       .unit = 2,
-                      .group = 0,
-                      .save_rank = 5}};
+                      .group = 0}};
   plan.groups = {{.name = "lora_b", .lr_scale = 16, .weight_decay = 0.1, .expected_elements = 512}};
   plan.lora = {.rank = 8, .scale = 2.5, .dropout = 0.25, .init_from = "/adapters/a"};
   plan.replicate = 3;
   plan.shard = 2;
+  plan.zero = 2;
+  plan.links = {{1024, 1e6}, {4096, 2e6}};
+  plan.predicted = {1.5, 0.25, 0.125};
   plan.sequence_len = 2048;
   plan.micro_batch_bins = 4;
   plan.max_documents_per_bin = 7;
@@ -138,7 +140,6 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.parameters[1].cols; },
       [](Plan& p) { ++p.parameters[1].unit; },
       [](Plan& p) { p.parameters[1].group = kFrozen; },
-      [](Plan& p) { --p.parameters[1].save_rank; },
       [](Plan& p) { p.groups[0].name = "x"; },
       [](Plan& p) { ++p.groups[0].lr_scale; },
       [](Plan& p) { ++p.groups[0].weight_decay; },
@@ -150,6 +151,12 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.lora.dora = true; },
       [](Plan& p) { ++p.replicate; },
       [](Plan& p) { ++p.shard; },
+      [](Plan& p) { ++p.zero; },
+      [](Plan& p) { ++p.links[0].bytes; },
+      [](Plan& p) { ++p.links[1].bytes_per_second; },
+      [](Plan& p) { ++p.predicted.step_seconds; },
+      [](Plan& p) { ++p.predicted.comm_seconds; },
+      [](Plan& p) { ++p.predicted.exposed_seconds; },
       [](Plan& p) { ++p.sequence_len; },
       [](Plan& p) { ++p.micro_batch_bins; },
       [](Plan& p) { ++p.max_documents_per_bin; },
@@ -197,6 +204,12 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.init = "zero"; }, "init");
   ExpectRefused([](Plan& p) { p.replicate = 0; }, "replicate");
   ExpectRefused([](Plan& p) { p.shard = -1; }, "shard");
+  ExpectRefused([](Plan& p) { p.zero = 4; }, "zero is 4");
+  ExpectRefused([](Plan& p) { p.zero = 0; }, "zero is 0");   // with 2 ranks of a replica
+  ExpectRefused([](Plan& p) { p.shard = 1; }, "zero is 2");  // with 1
+  ExpectRefused([](Plan& p) { p.links[1].bytes = 1024; }, "links bytes is 1024");
+  ExpectRefused([](Plan& p) { p.links[0].bytes_per_second = 0; }, "links bytes_per_second");
+  ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
   ExpectRefused([](Plan& p) { p.sequence_len = 0; }, "sequence_len");
   ExpectRefused([](Plan& p) { p.micro_batch_bins = 0; }, "micro_batch_bins");
   ExpectRefused([](Plan& p) { p.max_documents_per_bin = 0; }, "max_documents_per_bin");
@@ -252,7 +265,6 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters[1].cols = 0; }, "cols");
   ExpectRefused([](Plan& p) { p.parameters[1].unit = 4; }, "unit");
   ExpectRefused([](Plan& p) { p.parameters[1].group = 1; }, "group");
-  ExpectRefused([](Plan& p) { p.parameters[1].save_rank = 6; }, "save_rank");
   ExpectRefused([](Plan& p) { p.groups.clear(); }, "groups");
   ExpectRefused([](Plan& p) { p.groups[0].lr_scale = 0; }, "lr_scale");
   ExpectRefused([](Plan& p) { p.groups[0].weight_decay = -1; }, "weight_decay");

@@ -38,12 +38,24 @@ class CudaTableTest : public testing::Test {
     ADD_FAILURE() << "no row " << name;
     return {};
   }
+  // Elements of the flats (common/plan/shard_map.h), padded.
   int64_t Elements(bool trainable_only) const {
     int64_t sum = 0;
-    for (const plan::Parameter& p : plan_.parameters) {
-      if (p.trainable() || !trainable_only) sum += p.elements();
+    for (const auto& [flat, elements] : Flats()) {
+      if (flat.second != 2 || !trainable_only) sum += elements;
     }
     return sum;
+  }
+  // By (unit, kind); kinds: 0 bfloat16 gradient, 1 float32 gradient, 2 frozen.
+  std::map<std::pair<int32_t, int>, int64_t> Flats() const {
+    std::map<std::pair<int32_t, int>, int64_t> flats;
+    for (const plan::Parameter& p : plan_.parameters) {
+      const int kind = !p.trainable() ? 2 : plan::HasBfloat16Gradient(plan_, p) ? 0 : 1;
+      flats[{p.unit, kind}] += p.elements();
+    }
+    const int64_t alignment = 64 * plan_.shard;
+    for (auto& [flat, n] : flats) n = (n + alignment - 1) / alignment * alignment;
+    return flats;
   }
 
   config::JobSpec job_ = SmallJob();
@@ -67,14 +79,50 @@ TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
   plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
   Make();
   int64_t matrices = 0;  // the tied embedding, vectors: float32
-  for (const plan::Parameter& p : plan_.parameters) {
-    if (p.cols > 1 && p.role != plan::Role::kEmbedding) matrices += p.elements();
+  for (const auto& [flat, elements] : Flats()) {
+    EXPECT_TRUE(flat.second != 0 || (flat.first >= 1 && flat.first <= 3));
+    if (flat.second == 0) matrices += elements;
   }
   const int64_t g = Elements(true);
   EXPECT_EQ(rows_.count("master"), 0u);
   EXPECT_EQ(Bytes("gradients"), 4 * (g - matrices));
   EXPECT_EQ(Bytes("gradients.bf16"), 2 * matrices);
   EXPECT_EQ(Bytes("snapshot"), 10 * g);
+}
+
+TEST_F(CudaTableTest, RanksShareMoreByStage) {
+  plan_.gradient_dtype = "bfloat16";
+  plan_.shard = 4;
+  plan_.zero = 1;
+  Make();
+  const int64_t g = Elements(true);
+  int64_t blocks = 0, block = 0, block_vectors = 0, outside = 0;
+  for (const auto& [flat, elements] : Flats()) {
+    const bool in_block = flat.first >= 1 && flat.first <= 3;
+    (in_block ? blocks : outside) += elements;
+    if (flat.first == 1) (flat.second == 0 ? block : block_vectors) += elements;
+  }
+  EXPECT_EQ(Bytes("weights"), 2 * g);
+  EXPECT_EQ(Bytes("gradients.bf16"), 2 * 3 * block);
+  EXPECT_EQ(Bytes("gradients"), 4 * (3 * block_vectors + outside));
+  for (const char* row : {"master", "adam.m", "adam.v"}) EXPECT_EQ(Bytes(row), g) << row;
+  EXPECT_EQ(Bytes("snapshot"), 3 * g);
+  EXPECT_EQ(rows_.count("weight_slots") + rows_.count("gradient_slots"), 0u);
+
+  plan_.zero = 2;  // of blocks: two slots, and the owned quarter in float32
+  Make();
+  EXPECT_EQ(Bytes("weights"), 2 * g);
+  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
+  EXPECT_EQ(Bytes("gradients"), blocks + 4 * outside);
+  EXPECT_EQ(Bytes("gradient_slots.bf16"), 2 * 2 * block);
+  EXPECT_EQ(Bytes("gradient_slots"), 2 * 4 * block_vectors);
+  EXPECT_EQ(rows_.count("weight_slots"), 0u);
+
+  plan_.zero = 3;
+  Make();
+  EXPECT_EQ(Bytes("weights"), 2 * (outside + blocks / 4));
+  EXPECT_EQ(Bytes("weight_slots"), 2 * 2 * (block + block_vectors));
+  EXPECT_EQ(Bytes("adam.m"), g);
 }
 
 TEST_F(CudaTableTest, AdaptersKeepFloatMastersAndGradients) {

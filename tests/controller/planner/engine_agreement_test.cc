@@ -90,6 +90,24 @@ INSTANTIATE_TEST_SUITE_P(
                            model.tie_embeddings = false;
                            model.layer_windows = {0, 16, 0};
                          }},
+                    Case{"ThreeRanksZero2",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.adapter = config::Adapter::kNone;
+                           job.workers = 3;
+                           job.zero = 2;
+                         }},
+                    Case{"MeshZero3",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.lora.use_dora = true;
+                           job.workers = 4;
+                           job.replicate = 2;
+                           job.zero = 3;
+                         }},
+                    Case{"Replicas",
+                         [](config::JobSpec& job, model::ModelConfig&) {
+                           job.workers = 2;
+                           job.zero = 0;
+                         }},
                     Case{"LongSequence",
                          [](config::JobSpec& job, model::ModelConfig& model) {
                            job.sequence_len = 1000;

@@ -3,12 +3,10 @@
 
 #include <filesystem>
 #include <memory>
-#include <thread>
 
 #include "common/hash.h"
 #include "common/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "tests/worker/comm/in_process_rendezvous.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -119,37 +117,6 @@ TEST_F(CheckpointTest, SaveShardWantsTheNewestSnapshot) {
   EXPECT_EQ(engine->SaveShard(directory_, 2).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(engine->SaveShard(directory_, 3).ok());
-}
-
-TEST_F(CheckpointTest, AnotherWorldSizeReadsTheSameFiles) {
-  if (TestDevice() != "cpu") GTEST_SKIP() << "ranks as threads share one GPU, which NCCL refuses";
-  const plan::Plan two = Plan(3, 2), one = Plan(3, 1);
-  comm::InProcessRendezvous rendezvous;
-  std::vector<std::string> digests(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      std::unique_ptr<Engine> engine = std::move(Engine::Prepare(two, rank, "")).value();
-      comm::GroupConfig config;
-      config.rank = rank;
-      config.world_size = 2;
-      auto group = comm::Collectives::Form(config, &rendezvous);
-      ASSERT_TRUE(group.ok()) << group.status();
-      ASSERT_TRUE(engine->Connect(std::move(*group)).ok());
-      for (int64_t step = 0; step < 3; ++step) {
-        TrainStep train = Step(step);
-        train.bins = Slice(train.bins, static_cast<size_t>(rank), 1);
-        ASSERT_TRUE(engine->Train(train).ok());
-      }
-      digests[static_cast<size_t>(rank)] = engine->Snapshot(3).value();
-      ASSERT_TRUE(engine->SaveShard(directory_, 3).ok());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(digests[0], digests[1]);
-  std::unique_ptr<Engine> alone = Prepare(one, directory_);
-  ASSERT_NE(alone, nullptr);
-  EXPECT_EQ(alone->Snapshot(3).value(), digests[0]);
 }
 
 TEST_F(CheckpointTest, AnotherRecipeIsRefused) {

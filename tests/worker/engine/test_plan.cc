@@ -23,13 +23,11 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
                   {lora ? "lora_b" : "norms_and_biases", lora ? options.lora_plus_ratio : 1.0,
                    options.weight_decay, 0}};
   if (options.dora) plan->groups.push_back({"lora_magnitude", 1.0, options.weight_decay, 0});
-  int64_t index = 0;
   for (plan::Parameter& parameter : plan->parameters) {
     const bool adapter = IsAdapter(parameter.role);
     if (lora && !adapter) continue;
     const bool second = lora ? !IsLoraA(parameter.role) : parameter.cols == 1;
     parameter.group = IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
-    parameter.save_rank = static_cast<int32_t>(index++ % options.replicate);
   }
 }
 
@@ -61,6 +59,8 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   }
   AssignGroups(options, &plan);
   plan.replicate = options.replicate;
+  plan.shard = options.shard;
+  plan.zero = options.zero;
   plan.sequence_len = options.sequence_len;
   plan.micro_batch_bins = options.micro_batch_bins;
   plan.max_documents_per_bin = options.max_documents_per_bin;

@@ -49,13 +49,8 @@ void SetTrainedValues(const State& state, size_t i, const std::vector<float>& va
 }
 
 std::vector<float> GradientOf(const State& state, size_t i) {
-  const int64_t offset = state.layout.gradient_offset[i];
-  const int64_t count = state.plan.parameters[i].elements();
-  const ParameterBuffers& buffers = state.buffers.parameters;
-  if (state.layout.bf16_gradient[i]) {
-    return ReadFloats(buffers.bf16_gradients + offset, kernels::DType::kBFloat16, count);
-  }
-  return ReadFloats(buffers.gradients + offset, kernels::DType::kFloat32, count);
+  const Values values = ParameterStore(state.plan, state.layout, state.buffers).ReducedGradient(i);
+  return ReadFloats(values.data, values.dtype, values.elements);
 }
 
 std::vector<float> AllGradients(const State& state) {

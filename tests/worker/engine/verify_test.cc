@@ -137,19 +137,22 @@ class VerificationRulesTest : public testing::Test {
   void SetUp() override {
     plan_ = MakePlan(SmallConfig(), Options(4));
     parts_ = MakeParts(plan_);
-    verification_ = std::make_unique<SelfVerification>(parts_, Numbers({}, {7, 0}));
+    verification_ = std::make_unique<SelfVerification>(parts_);
   }
 
-  // Of the parts A and B: squares of the gradients, checksums of the values.
-  static std::vector<PartNumbers> Numbers(std::array<double, 2> squares,
-                                          std::array<uint64_t, 2> checksums) {
-    std::vector<PartNumbers> numbers(2);
+  // Of the parts A and B: squares of the gradients, checksums of the values, which were 7 and 0.
+  static std::vector<PartSums> Sums(std::array<double, 2> squares,
+                                    std::array<uint64_t, 2> checksums) {
+    std::vector<PartSums> sums;
     for (size_t i = 0; i < 2; ++i) {
-      numbers[i].gradient.sum_squares = squares[i];
-      numbers[i].checksum = checksums[i];
+      PartNumbers loaded, now;
+      loaded.checksum = i == 0 ? 7 : 0;
+      loaded.all_zero = i == 0 ? 0 : 1;
+      now.gradient.sum_squares = squares[i];
+      now.checksum = checksums[i];
+      sums.push_back(PartOfRank(loaded, now));
     }
-    numbers[1].all_zero = 1;
-    return numbers;
+    return sums;
   }
 
   plan::Plan plan_;
@@ -160,17 +163,17 @@ class VerificationRulesTest : public testing::Test {
 TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
   ASSERT_EQ(parts_.size(), 2u);
   ASSERT_TRUE(parts_[0].lora_a);
-  EXPECT_TRUE(verification_->CheckGradients(Numbers({0.0, 1.0}, {})).ok());
-  ExpectFailure(verification_->CheckGradients(Numbers({1e-30, 1.0}, {})), "while B is zero");
+  EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
+  ExpectFailure(verification_->CheckGradients(Sums({1e-30, 1.0}, {})), "while B is zero");
 }
 
 TEST_F(VerificationRulesTest, EveryPartMustMoveInTwoUpdates) {
-  EXPECT_TRUE(verification_->CheckGradients(Numbers({0.0, 1.0}, {})).ok());
-  EXPECT_TRUE(verification_->CheckUpdate(Numbers({}, {7, 0})).ok());
-  EXPECT_TRUE(verification_->CheckGradients(Numbers({1.0, 1.0}, {})).ok());
+  EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
+  EXPECT_TRUE(verification_->CheckUpdate(Sums({}, {7, 0})).ok());
+  EXPECT_TRUE(verification_->CheckGradients(Sums({1.0, 1.0}, {})).ok());
   EXPECT_FALSE(verification_->finished());
   // A moves, B does not.
-  ExpectFailure(verification_->CheckUpdate(Numbers({}, {8, 0})), "(LoRA B)");
+  ExpectFailure(verification_->CheckUpdate(Sums({}, {8, 0})), "(LoRA B)");
   EXPECT_TRUE(verification_->finished());
 }
 

@@ -1,0 +1,99 @@
+// Who holds what of the parameters: units, their flats and the range of each flat that a rank owns.
+// A pure function of the plan; the planner sizes buffers by it, the engine lays out by it.
+//
+// A unit is the embedding, a block, or final norm and head (Parameter::unit). Its tensors lie in up
+// to three flats, each the unit of one collective: trained matrices whose gradient is bfloat16,
+// other trained tensors, frozen ones; inside a flat they keep the order of the table, without gaps.
+// A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
+// owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
+// masters and moments of them and updates them.
+// Rows of the buffer table hold flats in order; the order of the flats is that of the units.
+//
+// Goals: one contiguous buffer per collective, equal ranges, no divisibility rule for any extent.
+// Non-goals: ranges by rows (a tensor of few rows would not divide), optimizers that need whole
+// matrices.
+// Source: Zhao et al., "PyTorch FSDP", 2023 (flat parameters); Rajbhandari et al., "ZeRO", 2020.
+#ifndef COXSWAIN_COMMON_PLAN_SHARD_MAP_H_
+#define COXSWAIN_COMMON_PLAN_SHARD_MAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+// Every owned range begins at a multiple of so many elements of its row: 128 bytes of bfloat16.
+inline constexpr int64_t kShardAlignment = 64;
+
+enum class FlatKind { kBfloat16Gradient, kFloat32Gradient, kFrozen };
+
+// Offsets are elements into the row named in the comment; -1: not in one.
+struct Flat {
+  int32_t unit = 0;
+  FlatKind kind = FlatKind::kFrozen;
+  std::vector<size_t> parameters;  // indices into the plan's table
+  int64_t elements = 0;            // padded
+  int64_t owned = 0;               // elements / shard
+  // "weights": all of it, or the owned range alone when a slot holds all of it during a pass.
+  int64_t weights = 0;
+  int64_t weight_slot = -1;  // "weight_slots", inside either slot
+  // Where backward accumulates: "gradients", or "gradients.bf16" with kBfloat16Gradient. Slotted:
+  // "gradients", the owned range alone, always float32.
+  int64_t gradient = -1;
+  int64_t gradient_slot = -1;  // "gradient_slots" or "gradient_slots.bf16", inside either slot
+  int64_t state = -1;          // "adam.m" and "adam.v": owned range
+  int64_t master = -1;         // "master": owned range
+
+  bool trained() const { return kind != FlatKind::kFrozen; }
+  bool weights_slotted() const { return weight_slot >= 0; }
+  bool gradient_slotted() const { return gradient_slot >= 0; }
+};
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+// Where a parameter lies.
+struct ParameterPlace {
+  size_t flat = 0;     // index into ShardMap::flats
+  int64_t offset = 0;  // of its first element in the flat
+};
+
+struct ShardMap {
+  // `plan` has passed CheckPlan.
+  explicit ShardMap(const Plan& plan);
+
+  int32_t shard = 1;
+  std::vector<Flat> flats;             // none is empty
+  std::vector<ParameterPlace> places;  // by index into the plan's table
+
+  // Elements of the rows. Slot rows: of one of the two slots.
+  int64_t weights = 0, weight_slot = 0;
+  int64_t gradients = 0, bf16_gradients = 0, gradient_slot = 0, bf16_gradient_slot = 0;
+  int64_t state = 0, masters = 0;
+
+  // Elements of parameter `i` that rank `shard_rank` of a shard group owns; may be none.
+  Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;
+};
+
+// Blocks are bound to slots alternately: two neighbours are never in the same.
+inline constexpr int32_t kUnitSlots = 2;
+inline int32_t SlotOf(int32_t unit) { return unit % kUnitSlots; }
+
+// Where a rank stands: shard groups are consecutive ranks.
+struct MeshPlace {
+  MeshPlace(const Plan& plan, int rank) : shard(rank % plan.shard), replica(rank / plan.shard) {}
+  int32_t shard, replica;
+};
+
+// What of `owned` rank `replica` writes into a checkpoint: replicas hold the same and share the
+// work.
+Range SavedBy(const Plan& plan, Range owned, int32_t replica);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_SHARD_MAP_H_

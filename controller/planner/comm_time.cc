@@ -1,0 +1,156 @@
+#include "controller/planner/comm_time.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/plan/shard_map.h"
+
+namespace coxswain::planner {
+namespace {
+
+double Seconds(const plan::LinkSpeed& point) {
+  return static_cast<double>(point.bytes) / point.bytes_per_second;
+}
+
+// Two queues of work, compute and communication, and what compute has waited for the other.
+class Timeline {
+ public:
+  explicit Timeline(const plan::Plan& plan) : plan_(plan), map_(plan) {
+    gathered_.resize(static_cast<size_t>(plan.model.num_layers + 2));
+    weight_.resize(gathered_.size());
+    for (const plan::Parameter& p : plan.parameters) {
+      // The embedding is looked up; the head multiplies, be it tied or not.
+      const bool head = p.role == plan::Role::kLmHead ||
+                        (p.role == plan::Role::kEmbedding && plan.model.tie_embeddings);
+      if (p.cols == 1 || (p.role == plan::Role::kEmbedding && !head)) continue;
+      const size_t unit = head ? weight_.size() - 1 : static_cast<size_t>(p.unit);
+      weight_[unit] += static_cast<double>(p.elements());
+      all_weight_ += static_cast<double>(p.elements());
+    }
+  }
+
+  void Forward(double seconds, bool first) {
+    const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
+    if (first) {
+      for (int32_t unit = 0; unit <= last; ++unit) Gather(unit, /*slotted=*/false);
+    }
+    for (int32_t unit = 0; unit <= last; ++unit) {
+      if (unit == 1) Gather(unit, true);
+      // The next unit is fetched while this one computes, once the one before it is done.
+      if (unit + 1 <= last) Gather(unit + 1, true);
+      Compute(unit, seconds, gathered_[static_cast<size_t>(unit)]);
+    }
+  }
+
+  void Backward(double seconds, bool last_micro_step) {
+    const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
+    for (int32_t unit = last; unit >= 0; --unit) {
+      // The last two blocks are still in their slots.
+      if (unit - 1 >= 1 && unit < last - 1) Gather(unit - 1, true);
+      double ready = gathered_[static_cast<size_t>(unit)];
+      if (plan_.zero >= 2) {
+        ready = std::max(ready, slot_free_[static_cast<size_t>(plan::SlotOf(unit))]);
+      }
+      Compute(unit, seconds, ready);
+      Reduce(unit, last_micro_step);
+    }
+    Join();
+  }
+
+  void Update(double seconds) { now_ += seconds; }
+  // A sum of a few numbers.
+  void Decide() {
+    comm_ += LinkSeconds(plan_.links, 64);
+    busy_ = std::max(busy_, now_) + LinkSeconds(plan_.links, 64);
+    Join();
+  }
+
+  plan::Prediction Result() const {
+    return {.step_seconds = now_, .comm_seconds = comm_, .exposed_seconds = waited_};
+  }
+
+ private:
+  void Compute(int32_t unit, double all_seconds, double ready) {
+    if (ready > now_) {
+      waited_ += ready - now_;
+      now_ = ready;
+    }
+    now_ += all_seconds * weight_[static_cast<size_t>(unit)] / all_weight_;
+  }
+
+  void Send(double bytes, int32_t ranks, double passes) {
+    if (ranks == 1 || bytes == 0) return;
+    const double seconds = passes * LinkSeconds(plan_.links, bytes * (ranks - 1) / ranks);
+    busy_ = std::max(busy_, now_) + seconds;
+    comm_ += seconds;
+  }
+
+  void Gather(int32_t unit, bool slotted) {
+    const double element = plan_.compute_dtype == "bfloat16" ? 2 : 4;
+    for (const plan::Flat& flat : map_.flats) {
+      if (flat.unit != unit || flat.weights_slotted() != slotted) continue;
+      if (!flat.trained() && !slotted) continue;
+      Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
+      if (plan_.shard > 1) gathered_[static_cast<size_t>(unit)] = busy_;
+    }
+  }
+
+  void Reduce(int32_t unit, bool last_micro_step) {
+    for (const plan::Flat& flat : map_.flats) {
+      if (flat.unit != unit || !flat.trained()) continue;
+      if (!flat.gradient_slotted() && !last_micro_step) continue;
+      const double element = flat.kind == plan::FlatKind::kBfloat16Gradient ? 2 : 4;
+      Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
+      const double owned =
+          (flat.gradient_slotted() ? 4 : element) * static_cast<double>(flat.owned);
+      if (last_micro_step) Send(owned, plan_.replicate, 2);
+      if (flat.gradient_slotted()) slot_free_[static_cast<size_t>(plan::SlotOf(unit))] = busy_;
+    }
+  }
+
+  void Join() {
+    waited_ += std::max(0.0, busy_ - now_);
+    now_ = std::max(now_, busy_);
+  }
+
+  const plan::Plan& plan_;
+  const plan::ShardMap map_;
+  std::vector<double> weight_;    // by unit: elements that multiply
+  std::vector<double> gathered_;  // by unit: when its weights are there
+  std::array<double, plan::kUnitSlots> slot_free_ = {};
+  double all_weight_ = 0;
+  double now_ = 0, busy_ = 0, comm_ = 0, waited_ = 0;
+};
+
+}  // namespace
+
+std::vector<plan::LinkSpeed> DefaultLinks(const plan::Plan& plan) {
+  if (plan.world_size() == 1) return {};
+  if (plan.device == "cuda") {
+    return {{int64_t{32} << 20, 240e9}, {int64_t{128} << 20, 290e9}, {int64_t{2} << 30, 337e9}};
+  }
+  return {{int64_t{16} << 10, 82e6}, {int64_t{32} << 20, 0.98e9}};
+}
+
+double LinkSeconds(const std::vector<plan::LinkSpeed>& links, double bytes) {
+  if (links.empty() || bytes == 0) return 0;
+  if (links.size() == 1) return bytes / links.front().bytes_per_second;
+  size_t above = 1;
+  while (above + 1 < links.size() && bytes > static_cast<double>(links[above].bytes)) ++above;
+  const plan::LinkSpeed &low = links[above - 1], &high = links[above];
+  const double slope = (Seconds(high) - Seconds(low)) / static_cast<double>(high.bytes - low.bytes);
+  return std::max(0.0, Seconds(low) + slope * (bytes - static_cast<double>(low.bytes)));
+}
+
+plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute) {
+  Timeline timeline(plan);
+  for (int64_t i = 0; i < compute.micro_steps; ++i) {
+    timeline.Forward(compute.forward, i == 0);
+    timeline.Backward(compute.backward, i + 1 == compute.micro_steps);
+  }
+  if (plan.world_size() > 1) timeline.Decide();
+  timeline.Update(compute.update);
+  return timeline.Result();
+}
+
+}  // namespace coxswain::planner

@@ -1,0 +1,33 @@
+// Predicted time of a step's collectives, and how much of it compute waits for: the order of
+// worker/engine/unit_exchange.h played through with the time of each unit and each collective.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_COMM_TIME_H_
+#define COXSWAIN_CONTROLLER_PLANNER_COMM_TIME_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::planner {
+
+// Where none was measured. cuda: NCCL over NVLink without multicast on 4 H200, the slower of
+// all-gather and reduce-scatter; cpu: Gloo over loopback (worker/comm/README.md).
+std::vector<plan::LinkSpeed> DefaultLinks(const plan::Plan& plan);
+
+// Seconds to move `bytes` through the link of `plan`: linear between the measured points and beyond
+// them. 0 for no bytes.
+double LinkSeconds(const std::vector<plan::LinkSpeed>& links, double bytes);
+
+// Compute of one rank, seconds.
+struct ComputeSeconds {
+  double forward = 0, backward = 0;  // of a micro-step; backward with recomputation
+  double update = 0;
+  int64_t micro_steps = 1;
+};
+
+// Of one optimizer step. plan.links is set where the plan has several ranks.
+plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_COMM_TIME_H_

@@ -1,0 +1,132 @@
+#include "common/plan/shard_map.h"
+
+#include <gtest/gtest.h>
+
+#include "common/model/parameter_table.h"
+
+namespace coxswain::plan {
+namespace {
+
+// 3 blocks with odd extents, everything trained; bfloat16 gradients of matrices.
+Plan MakePlan(int32_t shard, int32_t zero, int64_t lora_rank = 0) {
+  Plan plan;
+  model::ModelConfig& c = plan.model;
+  c.vocab_size = 131;
+  c.hidden_size = 36;
+  c.intermediate_size = 70;
+  c.num_layers = 3;
+  c.num_heads = 3;
+  c.num_kv_heads = 1;
+  c.head_dim = 12;
+  c.tie_embeddings = true;
+  c.qkv_bias = true;
+  c.layer_windows = {0, 0, 0};
+  plan.parameters = model::BaseParameterTable(c);
+  if (lora_rank > 0) {
+    plan.parameters =
+        model::WithLora(plan.parameters, c, {lora_rank, {"all-linear"}, false}).value();
+    plan.lora.rank = lora_rank;
+  }
+  for (Parameter& p : plan.parameters) {
+    const bool adapter = static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraA);
+    if (lora_rank == 0 || adapter) p.group = 0;
+  }
+  plan.compute_dtype = plan.gradient_dtype = "bfloat16";
+  plan.shard = shard;
+  plan.zero = zero;
+  return plan;
+}
+
+// Invariant plan-5.
+TEST(ShardMapTest, RanksOwnEachElementOnce) {
+  for (const int32_t shard : {1, 2, 3, 7}) {
+    const Plan plan = MakePlan(shard, shard > 1 ? 1 : 0);
+    const ShardMap map(plan);
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      int64_t end = 0;
+      for (int32_t rank = 0; rank < shard; ++rank) {
+        const Range owned = map.Owned(plan, i, rank);
+        if (owned.count() == 0) continue;
+        EXPECT_EQ(owned.begin, end) << plan.parameters[i].name;
+        end = owned.end;
+      }
+      EXPECT_EQ(end, plan.parameters[i].elements()) << plan.parameters[i].name;
+    }
+  }
+}
+
+TEST(ShardMapTest, RangesAreEqualAlignedAndInOrder) {
+  const Plan plan = MakePlan(3, 1);
+  const ShardMap map(plan);
+  int64_t weights = 0, state = 0;
+  int32_t unit = 0;
+  for (const Flat& flat : map.flats) {
+    EXPECT_GE(flat.unit, unit);
+    unit = flat.unit;
+    EXPECT_EQ(flat.owned * 3, flat.elements);
+    EXPECT_EQ(flat.owned % kShardAlignment, 0);
+    EXPECT_EQ(flat.weights, weights);
+    EXPECT_EQ(flat.state, state);
+    weights += flat.elements;
+    state += flat.owned;
+    int64_t elements = 0;
+    for (const size_t i : flat.parameters) {
+      EXPECT_EQ(map.places[i].offset, elements);  // no gaps: packed matrices stay together
+      elements += plan.parameters[i].elements();
+    }
+    EXPECT_LE(elements, flat.elements);
+    EXPECT_GT(elements, flat.elements - 3 * kShardAlignment);
+  }
+  EXPECT_EQ(map.weights, weights);
+  EXPECT_EQ(map.state, state);
+}
+
+TEST(ShardMapTest, AMatrixIsCutInsideARow) {
+  const Plan plan = MakePlan(7, 1);
+  const ShardMap map(plan);
+  const Range owned = map.Owned(plan, 0, 1);  // of the embedding
+  EXPECT_EQ(plan.parameters[0].role, Role::kEmbedding);
+  EXPECT_NE(owned.begin % plan.parameters[0].cols, 0);
+}
+
+TEST(ShardMapTest, FlatsAreByKindOfGradient) {
+  const ShardMap map(MakePlan(2, 1));
+  ASSERT_EQ(map.flats.size(), 1u + 3 * 2 + 1);  // tied embedding, blocks of two kinds, final norm
+  EXPECT_EQ(map.flats[0].kind, FlatKind::kFloat32Gradient);
+  EXPECT_EQ(map.flats[1].kind, FlatKind::kBfloat16Gradient);
+  EXPECT_EQ(map.flats[2].kind, FlatKind::kFloat32Gradient);
+  const ShardMap lora(MakePlan(2, 1, 4));
+  ASSERT_EQ(lora.flats.size(), 1u + 3 * 2 + 1);
+  EXPECT_EQ(lora.flats[0].kind, FlatKind::kFrozen);
+  EXPECT_EQ(lora.flats[1].kind, FlatKind::kFloat32Gradient);  // one bucket of a unit's adapters
+  EXPECT_EQ(lora.flats[2].kind, FlatKind::kFrozen);
+  EXPECT_EQ(lora.flats[2].state, -1);
+}
+
+TEST(ShardMapTest, StagesMoveBlocksIntoSlots) {
+  for (const int32_t zero : {1, 2, 3}) {
+    const ShardMap map(MakePlan(2, zero));
+    for (const Flat& flat : map.flats) {
+      const bool block = flat.unit >= 1 && flat.unit <= 3;
+      EXPECT_EQ(flat.weights_slotted(), block && zero == 3);
+      EXPECT_EQ(flat.gradient_slotted(), block && zero >= 2);
+    }
+  }
+  const ShardMap frozen(MakePlan(2, 3, 4));
+  EXPECT_TRUE(frozen.flats[2].weights_slotted());  // a frozen block
+  EXPECT_FALSE(frozen.flats[0].weights_slotted());
+}
+
+TEST(ShardMapTest, ReplicasShareTheSaving) {
+  Plan plan = MakePlan(2, 1);
+  plan.replicate = 3;
+  const Range owned{100, 207};
+  EXPECT_EQ(SavedBy(plan, owned, 0), (Range{100, 135}));
+  EXPECT_EQ(SavedBy(plan, owned, 1), (Range{135, 171}));
+  EXPECT_EQ(SavedBy(plan, owned, 2), (Range{171, 207}));
+  EXPECT_EQ(MeshPlace(plan, 5).replica, 2);
+  EXPECT_EQ(MeshPlace(plan, 5).shard, 1);
+}
+
+}  // namespace
+}  // namespace coxswain::plan

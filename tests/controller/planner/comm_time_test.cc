@@ -1,0 +1,70 @@
+#include "controller/planner/comm_time.h"
+
+#include "controller/planner/parameter_groups.h"
+#include "gtest/gtest.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace {
+
+class CommTimeTest : public testing::Test {
+ protected:
+  CommTimeTest() {
+    job_.adapter = config::Adapter::kNone;
+    plan_.model = SmallModel();
+    plan_.device = "cuda";
+    plan_.compute_dtype = "bfloat16";
+    plan_.links = {{1, 1e9}};  // a byte takes a nanosecond, whatever the size
+    EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
+  }
+  plan::Prediction Predict(int32_t replicate, int32_t shard, int32_t zero, double compute,
+                           int64_t micro_steps = 1) {
+    plan_.replicate = replicate;
+    plan_.shard = shard;
+    plan_.zero = zero;
+    return PredictStep(plan_, {compute, compute, 0, micro_steps});
+  }
+
+  config::JobSpec job_ = SmallJob();
+  plan::Plan plan_;
+};
+
+TEST_F(CommTimeTest, LinkIsLinearInTimeBetweenPoints) {
+  const std::vector<plan::LinkSpeed> links = {{1000, 1e9}, {3000, 1.5e9}};
+  EXPECT_DOUBLE_EQ(LinkSeconds(links, 1000), 1e-6);
+  EXPECT_DOUBLE_EQ(LinkSeconds(links, 2000), 1.5e-6);
+  EXPECT_DOUBLE_EQ(LinkSeconds(links, 5000), 3e-6);
+  EXPECT_DOUBLE_EQ(LinkSeconds(links, 0), 0);
+}
+
+TEST_F(CommTimeTest, OneRankWaitsForNothing) {
+  const plan::Prediction one = Predict(1, 1, 0, 0.5, 2);
+  EXPECT_NEAR(one.step_seconds, 2.0, 1e-12);
+  EXPECT_EQ(one.comm_seconds, 0);
+  EXPECT_EQ(one.exposed_seconds, 0);
+}
+
+TEST_F(CommTimeTest, StagesSendWhatTheyMust) {
+  double elements = 0;
+  for (const plan::Parameter& p : plan_.parameters) elements += static_cast<double>(p.elements());
+  // bfloat16 weights gathered, float32 gradients scattered: 3/4 of each with 4 ranks.
+  const double once = 1e-9 * 0.75 * (2 + 4) * elements;
+  const double slow = 1e3;
+  EXPECT_NEAR(Predict(1, 4, 1, slow).comm_seconds / once, 1.0, 0.1);  // padding
+  EXPECT_NEAR(Predict(1, 4, 1, slow, 8).comm_seconds / once, 1.0, 0.1);
+  EXPECT_GT(Predict(1, 4, 2, slow, 8).comm_seconds, 4 * once);  // gradients in each micro-step
+  EXPECT_GT(Predict(1, 4, 3, slow, 8).comm_seconds, 1.3 * Predict(1, 4, 2, slow, 8).comm_seconds);
+  const double replicas = Predict(2, 4, 1, slow).comm_seconds;
+  EXPECT_NEAR(replicas - Predict(1, 4, 1, slow).comm_seconds, 1e-9 * elements, 1e-10 * elements);
+}
+
+TEST_F(CommTimeTest, ComputeHidesCommunication) {
+  const double comm = Predict(1, 4, 3, 1).comm_seconds;
+  const plan::Prediction fast = Predict(1, 4, 3, comm / 100), slow = Predict(1, 4, 3, 100 * comm);
+  EXPECT_GT(fast.exposed_seconds, 0.9 * comm);
+  EXPECT_LT(slow.exposed_seconds, 0.6 * comm);  // the first gather and the last reduction remain
+  EXPECT_NEAR(slow.step_seconds, 200 * comm + slow.exposed_seconds, 1e-9);
+}
+
+}  // namespace
+}  // namespace coxswain::planner

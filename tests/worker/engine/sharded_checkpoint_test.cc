@@ -1,0 +1,145 @@
+// A checkpoint of any mesh and ZeRO stage starts any other. Invariant engine-6.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "common/checkpoint_tensors.h"
+#include "common/hash.h"
+#include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_model.h"
+#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_ranks.h"
+
+namespace coxswain::engine {
+namespace {
+
+struct Mesh {
+  int32_t replicate = 1, shard = 1, zero = 0;
+};
+
+plan::Plan MakeCase(int64_t lora_rank, const Mesh& mesh) {
+  PlanOptions options;
+  options.init = "random";
+  options.lora_rank = lora_rank;
+  options.sequence_len = 40;
+  options.replicate = mesh.replicate;
+  options.shard = mesh.shard;
+  options.zero = mesh.zero;
+  return MakePlan(SmallConfig(), options);
+}
+
+// Trains steps [first, end) from `checkpoint` and saves into `directory` where it is not empty.
+Ranks Train(const plan::Plan& plan, const std::string& checkpoint, int64_t first, int64_t end,
+            const std::string& directory) {
+  Ranks stats(static_cast<size_t>(plan.world_size()));
+  WithEngines(plan, checkpoint, [&](int rank, Engine& engine) {
+    EXPECT_EQ(engine.start_step(), first);
+    for (int64_t step = first; step < end; ++step) {
+      TrainStep train =
+          MakeStep(step, RandomBins({{17, 9}, {31, 3}, {40}}, 131, static_cast<uint64_t>(step)));
+      train.bins = PartOf(plan, train.bins, rank);
+      const auto result = engine.Train(train);
+      ASSERT_TRUE(result.ok()) << result.status();
+      stats[static_cast<size_t>(rank)].push_back(*result);
+    }
+    if (directory.empty()) return;
+    ASSERT_TRUE(engine.Snapshot(end).ok());
+    const auto files = engine.SaveShard(directory, end);
+    ASSERT_TRUE(files.ok()) << files.status();
+  });
+  return stats;
+}
+
+std::map<std::string, std::vector<float>> ReadAll(const std::string& directory) {
+  std::map<std::string, std::vector<float>> values;
+  const auto tensors = CheckpointTensors::Open(directory);
+  EXPECT_TRUE(tensors.ok()) << tensors.status();
+  if (!tensors.ok()) return values;
+  for (const auto& [name, tensor] : tensors->tensors()) {
+    std::vector<float>& one = values[name];
+    one.resize(static_cast<size_t>(tensor.elements()));
+    EXPECT_TRUE(CopyAsFloat(tensor, one.data()).ok());
+  }
+  return values;
+}
+
+class ShardedCheckpointTest : public testing::Test {
+ protected:
+  std::string Folder(const std::string& name) const {
+    const std::string path = folder_.path() + "/" + name;
+    std::filesystem::create_directories(path);
+    return path;
+  }
+  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+};
+
+TEST_F(ShardedCheckpointTest, AnyMeshAndStageReadsAnyOther) {
+  const std::vector<Mesh> chain = {{1, 3, 3}, {1, 2, 1}, {2, 2, 2}, {1, 1, 0},
+                                   {3, 1, 0}, {1, 4, 2}, {1, 3, 3}};
+  for (const int64_t lora_rank : {0, 3}) {
+    const std::string origin = Folder("origin" + std::to_string(lora_rank));
+    Train(MakeCase(lora_rank, chain[0]), "", 0, 2, origin);
+    std::string last = origin;
+    for (size_t i = 1; i < chain.size(); ++i) {
+      const std::string next = Folder(std::to_string(lora_rank) + "-" + std::to_string(i));
+      Train(MakeCase(lora_rank, chain[i]), last, 2, 2, next);
+      last = next;
+    }
+    EXPECT_EQ(ReadAll(last), ReadAll(origin));
+    EXPECT_FALSE(ReadAll(last).empty());
+    // The last mesh of the chain is the first: its files are the same bytes.
+    for (const auto& entry : std::filesystem::directory_iterator(origin)) {
+      const std::string name = entry.path().filename().string();
+      EXPECT_EQ(Sha256HexOfFile(origin + "/" + name).value(),
+                Sha256HexOfFile(last + "/" + name).value())
+          << name;
+    }
+  }
+}
+
+TEST_F(ShardedCheckpointTest, TrainingGoesOnAsWithoutInterruption) {
+  const std::vector<StepStats> whole = Train(MakeCase(0, {}), "", 0, 6, "")[0];
+  const std::string first = Folder("first"), second = Folder("second");
+  ExpectEqualRuns(Train(MakeCase(0, {1, 3, 2}), "", 0, 2, first), {whole[0], whole[1]});
+  ExpectEqualRuns(Train(MakeCase(0, {1, 2, 3}), first, 2, 4, second), {whole[2], whole[3]});
+  ExpectEqualRuns(Train(MakeCase(0, {2, 2, 1}), second, 4, 6, ""), {whole[4], whole[5]});
+}
+
+TEST_F(ShardedCheckpointTest, TheSameMeshRepeatsTheRunBitForBit) {
+  for (const int32_t zero : {1, 2, 3}) {
+    const plan::Plan plan = MakeCase(0, {1, 3, zero});
+    const std::string saved = Folder("zero" + std::to_string(zero));
+    const Ranks whole = Train(plan, "", 0, 5, "");
+    Train(plan, "", 0, 3, saved);
+    const Ranks resumed = Train(plan, saved, 3, 5, "");
+    for (size_t step = 0; step < 2; ++step) {
+      EXPECT_EQ(resumed[0][step].global_loss_sum, whole[0][3 + step].global_loss_sum);
+      EXPECT_EQ(resumed[0][step].grad_norm, whole[0][3 + step].grad_norm);
+    }
+  }
+}
+
+TEST_F(ShardedCheckpointTest, EachRankWritesAboutEqualBytes) {
+  const std::string directory = Folder("saved");
+  Train(MakeCase(0, {2, 2, 1}), "", 0, 1, directory);
+  std::vector<double> bytes;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    bytes.push_back(static_cast<double>(entry.file_size()));
+  }
+  ASSERT_EQ(bytes.size(), 4u);
+  for (const double size : bytes) EXPECT_NEAR(size / bytes[0], 1.0, 0.1);
+}
+
+TEST_F(ShardedCheckpointTest, AMissingShardIsNamed) {
+  const std::string directory = Folder("saved");
+  Train(MakeCase(0, {1, 3, 1}), "", 0, 1, directory);
+  std::filesystem::remove(directory + "/rank-1.safetensors");
+  const absl::Status status = Engine::Prepare(MakeCase(0, {}), 0, directory).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_NE(status.message().find(directory), absl::string_view::npos) << status;
+}
+
+}  // namespace
+}  // namespace coxswain::engine

@@ -1,0 +1,194 @@
+// W ranks that share masters, gradients and weights compute what one rank computes. Invariant
+// engine-5. No extent of the model divides by the ranks: flats are cut inside rows.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_ranks.h"
+
+namespace coxswain::engine {
+namespace {
+
+constexpr int64_t kSteps = 20;
+
+enum class Method { kFull, kLora, kDora };
+
+struct Mesh {
+  int32_t replicate = 1, shard = 1, zero = 0;
+};
+
+plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
+                    const std::string& recompute = "none", int64_t every = 1) {
+  model::ModelConfig config = SmallConfig();
+  config.tie_embeddings = tied;
+  PlanOptions options;
+  options.init = "random";
+  options.lora_rank = method == Method::kFull ? 0 : 3;
+  options.dora = method == Method::kDora;
+  options.sequence_len = 40;
+  options.micro_batch_bins = 2;
+  options.replicate = mesh.replicate;
+  options.shard = mesh.shard;
+  options.zero = mesh.zero;
+  options.recompute = recompute;
+  options.recompute_every = every;
+  return MakePlan(config, options);
+}
+
+BinBatch Bins(int64_t step) {
+  return RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {1, 1, 20}, {13, 13, 13}},
+                    SmallConfig().vocab_size, 100 + static_cast<uint64_t>(step));
+}
+
+struct Outcome {
+  Ranks stats;
+  std::vector<double> eval_loss;  // by rank, between two steps
+};
+
+Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
+  const auto world = static_cast<size_t>(plan.world_size());
+  Outcome run{Ranks(world), std::vector<double>(world)};
+  WithEngines(plan, "", [&](int rank, Engine& engine) {
+    for (int64_t step = 0; step < steps; ++step) {
+      TrainStep train = MakeStep(step, Bins(step));
+      train.bins = PartOf(plan, train.bins, rank);
+      const auto stats = engine.Train(train);
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      run.stats[static_cast<size_t>(rank)].push_back(*stats);
+      if (step != 1) continue;
+      const auto eval = engine.Evaluate(PartOf(plan, Bins(7), rank));
+      ASSERT_TRUE(eval.ok()) << eval.status();
+      run.eval_loss[static_cast<size_t>(rank)] = eval->loss_sum;
+    }
+  });
+  return run;
+}
+
+// What one rank computes, once per model and method.
+const Outcome& OneRank(Method method, bool tied) {
+  static auto* runs = new std::map<std::pair<Method, bool>, Outcome>;
+  auto [found, added] = runs->try_emplace({method, tied});
+  if (added) found->second = Train(MakeCase(method, tied, {}));
+  return found->second;
+}
+
+void ExpectEqual(const Outcome& many, const Outcome& one) {
+  ExpectEqualRuns(many.stats, one.stats[0]);
+  double loss = 0;
+  for (const double part : many.eval_loss) loss += part;
+  EXPECT_NEAR(loss / one.eval_loss[0], 1.0, 2e-6);
+}
+
+class ShardedTest : public testing::TestWithParam<std::tuple<Method, bool, Mesh>> {};
+
+TEST_P(ShardedTest, RanksEqualOne) {
+  const auto [method, tied, mesh] = GetParam();
+  ExpectEqual(Train(MakeCase(method, tied, mesh)), OneRank(method, tied));
+}
+
+std::string CaseName(const testing::TestParamInfo<ShardedTest::ParamType>& info) {
+  const auto& [method, tied, mesh] = info.param;
+  const char* const names[] = {"Full", "Lora", "Dora"};
+  return std::string(names[static_cast<int>(method)]) + (tied ? "Tied" : "Untied") +
+         std::to_string(mesh.replicate) + "x" + std::to_string(mesh.shard) + "Zero" +
+         std::to_string(mesh.zero);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Full, ShardedTest,
+    testing::Combine(testing::Values(Method::kFull), testing::Bool(),
+                     testing::Values(Mesh{1, 2, 1}, Mesh{1, 2, 2}, Mesh{1, 2, 3}, Mesh{1, 3, 1},
+                                     Mesh{1, 3, 2}, Mesh{1, 3, 3}, Mesh{1, 4, 3}, Mesh{2, 2, 2})),
+    CaseName);
+INSTANTIATE_TEST_SUITE_P(Adapters, ShardedTest,
+                         testing::Combine(testing::Values(Method::kLora, Method::kDora),
+                                          testing::Values(true),
+                                          testing::Values(Mesh{1, 2, 1}, Mesh{1, 2, 2},
+                                                          Mesh{1, 3, 3}, Mesh{1, 4, 1},
+                                                          Mesh{2, 2, 3})),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Replicas, ShardedTest,
+                         testing::Combine(testing::Values(Method::kFull), testing::Values(true),
+                                          testing::Values(Mesh{3, 1, 0}, Mesh{2, 2, 1},
+                                                          Mesh{2, 2, 3})),
+                         CaseName);
+
+TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
+  for (const int64_t every : {1, 2}) {
+    const plan::Plan plan = MakeCase(Method::kFull, true, {1, 2, 3}, "block", every);
+    ExpectEqual(Train(plan), OneRank(Method::kFull, true));
+  }
+  ExpectEqual(Train(MakeCase(Method::kLora, true, {1, 3, 3}, "ffn")), OneRank(Method::kLora, true));
+}
+
+TEST(ShardedRunTest, TwoRunsGiveTheSameBits) {
+  for (const int32_t zero : {1, 2, 3}) {
+    const plan::Plan plan = MakeCase(Method::kFull, true, {1, 3, zero});
+    const Outcome first = Train(plan, 5), second = Train(plan, 5);
+    for (size_t step = 0; step < 5; ++step) {
+      EXPECT_EQ(first.stats[0][step].global_loss_sum, second.stats[0][step].global_loss_sum);
+      EXPECT_EQ(first.stats[0][step].grad_norm, second.stats[0][step].grad_norm);
+    }
+    EXPECT_EQ(first.eval_loss, second.eval_loss);
+  }
+}
+
+TEST(ShardedRunTest, ARankWithoutBinsJoinsTheOthers) {
+  for (const Mesh& mesh : {Mesh{1, 2, 1}, Mesh{1, 2, 3}, Mesh{2, 1, 0}}) {
+    const plan::Plan plan = MakeCase(Method::kFull, true, mesh);
+    Ranks stats(2);
+    WithEngines(plan, "", [&](int rank, Engine& engine) {
+      for (int64_t step = 0; step < 3; ++step) {
+        TrainStep train = MakeStep(step, Bins(step));
+        if (rank == 1) train.bins = BinBatch{};
+        train.bins.micro_steps = 3;
+        const auto result = engine.Train(train);
+        ASSERT_TRUE(result.ok()) << result.status();
+        stats[static_cast<size_t>(rank)].push_back(*result);
+      }
+    });
+    std::vector<StepStats> one = OneRank(Method::kFull, true).stats[0];
+    one.resize(3);
+    ExpectEqualRuns(stats, one);
+    EXPECT_EQ(stats[1][0].tokens, 0);
+  }
+}
+
+TEST(ShardedRunTest, OverlapOffGivesTheSameBits) {
+  const plan::Plan plan = MakeCase(Method::kFull, false, {1, 2, 3});
+  std::vector<double> norms[2];
+  for (const bool overlap : {true, false}) {
+    WithEngines(plan, "", [&](int rank, Engine& engine) {
+      if (!overlap) engine.DisableOverlap();
+      for (int64_t step = 0; step < 3; ++step) {
+        TrainStep train = MakeStep(step, Bins(step));
+        train.bins = PartOf(plan, train.bins, rank);
+        const auto result = engine.Train(train);
+        ASSERT_TRUE(result.ok()) << result.status();
+        if (rank == 0) norms[overlap].push_back(result->grad_norm);
+      }
+    });
+  }
+  EXPECT_EQ(norms[0], norms[1]);
+}
+
+TEST(ShardedRunTest, FewerMicroStepsThanTheBinsTakeAreRefused) {
+  WithEngines(MakeCase(Method::kFull, true, {}), "", [](int, Engine& engine) {
+    TrainStep train = MakeStep(0, Bins(0));
+    train.bins.micro_steps = 2;
+    const absl::Status status = engine.Train(train).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  });
+}
+
+TEST(ShardedRunTest, EvaluateWithoutGroupIsRefused) {
+  const auto engine = Engine::Prepare(MakeCase(Method::kFull, true, {1, 2, 3}), 1, "");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->Evaluate(Bins(0)).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace coxswain::engine

@@ -1,0 +1,228 @@
+#include "worker/engine/unit_exchange.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/add.h"
+
+namespace coxswain::engine {
+
+using comm::Communicator;
+
+std::string ExchangeScript::Key() const {
+  return absl::StrCat(start.stale ? " gather" : "", last_micro_step ? " reduce" : "", " ",
+                      start.held[0], " ", start.held[1]);
+}
+
+UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout,
+                           const Buffers& buffers, kernels::Stream* compute)
+    : plan_(plan),
+      layout_(layout),
+      buffers_(buffers),
+      compute_(compute),
+      owned_(plan.world_size() > 1 ? kernels::CreateStream() : nullptr),
+      comm_(owned_ != nullptr ? owned_.get() : compute),
+      flats_of_unit_(static_cast<size_t>(plan.model.num_layers + 2)),
+      gathered_(flats_of_unit_.size()) {
+  for (size_t f = 0; f < layout.map.flats.size(); ++f) {
+    flats_of_unit_[static_cast<size_t>(layout.map.flats[f].unit)].push_back(f);
+  }
+  residency_.stale = plan.shard > 1;
+}
+
+void UnitExchange::Connect(comm::Collectives* group) {
+  group_ = group;
+  residency_ = Residency{.stale = plan_.shard > 1};
+}
+
+void UnitExchange::Invalidate() {
+  residency_.stale = plan_.shard > 1;
+  for (int32_t& held : residency_.held) {
+    if (held < 0) continue;
+    for (const size_t f : flats_of_unit_[static_cast<size_t>(held)]) {
+      if (layout_.map.flats[f].trained()) held = -1;
+      if (held < 0) break;
+    }
+  }
+}
+
+Residency UnitExchange::After(const ExchangeScript& script) const {
+  Residency end{.stale = false, .held = script.start.held};
+  if (layout_.map.weight_slot == 0) return end;
+  for (const int32_t unit : script.visits) {
+    if (IsSlotted(unit)) end.held[static_cast<size_t>(plan::SlotOf(unit))] = unit;
+  }
+  return end;
+}
+
+bool UnitExchange::IsSlotted(int32_t unit) const {
+  const std::vector<size_t>& flats = flats_of_unit_[static_cast<size_t>(unit)];
+  return !flats.empty() && layout_.map.flats[flats.front()].weights_slotted();
+}
+
+void UnitExchange::SumDoubles(double* data, int64_t n) {
+  if (group_ == nullptr || !status_.ok()) return;
+  Keep(group_->AllReduceSum(Communicator::kWorld, data, n, compute_));
+}
+
+bool UnitExchange::Travels(int32_t unit) const {
+  if (plan_.shard == 1) return false;
+  for (const size_t f : flats_of_unit_[static_cast<size_t>(unit)]) {
+    const plan::Flat& flat = layout_.map.flats[f];
+    if (flat.trained() || flat.weights_slotted()) return true;
+  }
+  return false;
+}
+
+void UnitExchange::Gather(int32_t unit) {
+  for (const size_t f : flats_of_unit_[static_cast<size_t>(unit)]) {
+    const plan::Flat& flat = layout_.map.flats[f];
+    if (!flat.trained() && !flat.weights_slotted()) continue;
+    if (group_ == nullptr || !status_.ok()) return;
+    const FlatMemory& memory = buffers_.flats[f];
+    Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values, flat.owned,
+                           ComputeDType(plan_), comm_));
+  }
+}
+
+void UnitExchange::Reduce(size_t f, bool last_micro_step) {
+  const plan::Flat& flat = layout_.map.flats[f];
+  const FlatMemory& memory = buffers_.flats[f];
+  char* own = static_cast<char*>(memory.gradient) +
+              layout_.place.shard * flat.owned * kernels::DTypeBytes(memory.gradient_dtype);
+  if (plan_.shard > 1 && status_.ok()) {
+    Keep(group_->ReduceScatterSum(Communicator::kShard, memory.gradient, own, flat.owned,
+                                  memory.gradient_dtype, comm_));
+  }
+  if (flat.gradient_slotted()) {
+    kernels::Add({.dtype = memory.reduced_dtype,
+                  .x_dtype = memory.gradient_dtype,
+                  .count = flat.owned,
+                  .x = own,
+                  .y = memory.reduced},
+                 comm_);
+  }
+  if (last_micro_step && plan_.replicate > 1 && status_.ok()) {
+    Keep(group_->AllReduceSum(Communicator::kReplicate, memory.reduced, flat.owned,
+                              memory.reduced_dtype, comm_));
+  }
+}
+
+void UnitExchange::Fork() {
+  forked_.Record(compute_);
+  kernels::WaitEvent(forked_.get(), comm_);
+}
+
+void UnitExchange::Join() {
+  joined_.Record(comm_);
+  kernels::WaitEvent(joined_.get(), compute_);
+}
+
+UnitPass::UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed)
+    : exchange_(exchange),
+      script_(script),
+      exposed_(exposed),
+      held_(script.start.held),
+      in_flight_(exchange.flats_of_unit_.size(), false) {
+  exposed_->Reset();
+}
+
+template <typename Calls>
+void UnitPass::Communicate(const Calls& calls) {
+  // Calls that are not on a stream beside compute take compute's time themselves.
+  const bool blocking = exchange_.plan_.device == "cpu" || !exchange_.Overlaps();
+  if (blocking) exposed_->Start(exchange_.compute_);
+  exchange_.Fork();
+  calls();
+  joined_ = false;
+  if (blocking) exposed_->Stop(exchange_.compute_);
+}
+
+void UnitPass::Await(const EventHandle& event) {
+  if (exchange_.plan_.device == "cpu" || !exchange_.Overlaps()) return;
+  exposed_->Start(exchange_.compute_);
+  kernels::WaitEvent(event.get(), exchange_.compute_);
+  exposed_->Stop(exchange_.compute_);
+}
+
+bool UnitPass::IsThere(int32_t unit) const {
+  if (!exchange_.Travels(unit)) return true;
+  if (!exchange_.IsSlotted(unit)) return !script_.start.stale;
+  return held_[static_cast<size_t>(plan::SlotOf(unit))] == unit;
+}
+
+void UnitPass::Fetch(int32_t unit) {
+  Communicate([&] {
+    exchange_.Gather(unit);
+    exchange_.gathered_[static_cast<size_t>(unit)].Record(exchange_.comm_);
+  });
+  in_flight_[static_cast<size_t>(unit)] = true;
+  if (exchange_.IsSlotted(unit)) held_[static_cast<size_t>(plan::SlotOf(unit))] = unit;
+}
+
+void UnitPass::FetchAhead(size_t now) {
+  for (; fetched_ < script_.visits.size(); ++fetched_) {
+    const int32_t unit = script_.visits[fetched_];
+    if (IsThere(unit)) continue;
+    const size_t ahead = fetched_ - now;
+    if (ahead > 0 && !exchange_.Overlaps()) return;
+    if (exchange_.IsSlotted(unit)) {
+      // What its slot holds was last read before the unit of now, and that is not in the slot.
+      const bool free = ahead == 0 || plan::SlotOf(unit) != plan::SlotOf(script_.visits[now]);
+      if (ahead > 1 || !free) return;
+    }
+    Fetch(unit);
+  }
+}
+
+void UnitPass::Enter(int32_t unit) {
+  if (position_ > 0 && script_.visits[position_ - 1] == unit) return;
+  FetchAhead(position_++);
+  if (!in_flight_[static_cast<size_t>(unit)]) return;
+  in_flight_[static_cast<size_t>(unit)] = false;
+  Await(exchange_.gathered_[static_cast<size_t>(unit)]);
+}
+
+void UnitPass::BeginGradients(int32_t unit) {
+  const size_t slot = static_cast<size_t>(plan::SlotOf(unit));
+  for (const size_t f : exchange_.flats_of_unit_[static_cast<size_t>(unit)]) {
+    const plan::Flat& flat = exchange_.layout_.map.flats[f];
+    if (!flat.gradient_slotted()) continue;
+    if (reducing_[slot]) Await(exchange_.slot_free_[slot]);
+    reducing_[slot] = false;
+    const FlatMemory& memory = exchange_.buffers_.flats[f];
+    kernels::SetMemory(memory.gradient, 0,
+                       flat.elements * kernels::DTypeBytes(memory.gradient_dtype),
+                       exchange_.compute_);
+  }
+}
+
+void UnitPass::ReduceGradients(int32_t unit) {
+  if (exchange_.group_ == nullptr) return;
+  std::vector<size_t> flats;
+  bool slotted = false;
+  for (const size_t f : exchange_.flats_of_unit_[static_cast<size_t>(unit)]) {
+    const plan::Flat& flat = exchange_.layout_.map.flats[f];
+    slotted = slotted || flat.gradient_slotted();
+    if (flat.trained() && (flat.gradient_slotted() || script_.last_micro_step)) flats.push_back(f);
+  }
+  if (flats.empty()) return;
+  Communicate([&] {
+    for (const size_t f : flats) exchange_.Reduce(f, script_.last_micro_step);
+    if (!slotted) return;
+    const size_t slot = static_cast<size_t>(plan::SlotOf(unit));
+    exchange_.slot_free_[slot].Record(exchange_.comm_);
+    reducing_[slot] = true;
+  });
+}
+
+void UnitPass::Finish() {
+  if (joined_) return;
+  joined_ = true;
+  if (exchange_.plan_.device == "cpu") return;
+  exposed_->Start(exchange_.compute_);
+  exchange_.Join();
+  exposed_->Stop(exchange_.compute_);
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,140 @@
+// The collectives of parameters and gradients, unit by unit, on a stream of their own beside
+// compute. common/plan/shard_map.h says what a unit is, the plan's ZeRO stage what travels:
+//   weights    trained flats are gathered in the first forward pass after an update; flats in slots
+//              whenever a pass needs a unit that its slot does not hold. Slot by slot, the next
+//              unit is fetched while this one computes; what needs no slot is fetched at once.
+//   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
+//              micro-step, slotted ones in each, added there to the owned range in float32; then,
+//              in the last micro-step, over the replicas.
+// The order of collectives is a function of the plan and of the passes alone, so equal on all
+// ranks. On the CPU the same calls run in order on one thread. Source: Zhao et al., "PyTorch FSDP",
+// 2023; llmq, LLamaWeightsManager (slots and versions).
+#ifndef COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
+#define COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/plan/plan.h"
+#include "worker/comm/collectives.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/device_handles.h"
+#include "worker/engine/model.h"
+#include "worker/engine/stopwatch.h"
+
+namespace coxswain::engine {
+
+// What of other ranks' weights this one has between two passes.
+struct Residency {
+  bool stale = true;                                      // trained flats that need no slot
+  std::array<int32_t, plan::kUnitSlots> held = {-1, -1};  // unit in each slot, -1: none
+  bool operator==(const Residency&) const = default;
+};
+
+// What a pass walks through and exchanges: a key of its graph.
+struct ExchangeScript {
+  std::vector<int32_t> visits;  // units in the order in which the pass reads their weights
+  Residency start;
+  bool last_micro_step = false;  // whole gradients are reduced
+
+  std::string Key() const;  // of what differs between passes over the same visits
+};
+
+class UnitExchange {
+ public:
+  // Views that outlive this object; `compute` is the stream of the passes.
+  UnitExchange(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
+               kernels::Stream* compute);
+
+  // `group` outlives this object's last pass; nothing is here of other ranks yet.
+  void Connect(comm::Collectives* group);
+  // For measurements: collectives take their turn in the compute stream and nothing is prefetched.
+  void DisableOverlap() { comm_ = compute_; }
+
+  const Residency& residency() const { return residency_; }
+  // A pass, or the graph that was captured of one, has been launched.
+  void Passed(const ExchangeScript& script) { residency_ = After(script); }
+  // After an update, or a load: what other ranks own has changed.
+  void Invalidate();
+
+  // Sums n doubles over all ranks in place, in the compute stream.
+  void SumDoubles(double* data, int64_t n);
+
+  // The first failure of a collective. After one no other is made.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  friend class UnitPass;
+  struct StreamDeleter {
+    void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
+  };
+
+  Residency After(const ExchangeScript& script) const;
+  bool IsSlotted(int32_t unit) const;  // its weights need a slot
+  bool Travels(int32_t unit) const;    // some of its weights are gathered
+  void Gather(int32_t unit);
+  void Reduce(size_t flat, bool last_micro_step);
+  // The communication stream waits for compute up to here, or the other way round.
+  void Fork();
+  void Join();
+  bool Overlaps() const { return comm_ != compute_; }
+  void Keep(const absl::Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+
+  const plan::Plan& plan_;
+  const ParameterLayout& layout_;
+  const Buffers& buffers_;
+  kernels::Stream* const compute_;
+  const std::unique_ptr<kernels::Stream, StreamDeleter> owned_;
+  kernels::Stream* comm_;
+  comm::Collectives* group_ = nullptr;  // null: no collective is made
+  std::vector<std::vector<size_t>> flats_of_unit_;
+  Residency residency_;
+  absl::Status status_;
+  EventHandle forked_, joined_;
+  std::vector<EventHandle> gathered_;                    // by unit
+  std::array<EventHandle, plan::kUnitSlots> slot_free_;  // of gradients
+};
+
+// One pass while its launches are issued. Every unit of the script is entered in order.
+class UnitPass {
+ public:
+  UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed);
+
+  // Before the first launch that reads weights of `unit`: the next of the script, or that of now.
+  void Enter(int32_t unit);
+  // Before the unit's gradients are written: clears those in a slot.
+  void BeginGradients(int32_t unit);
+  // After the last launch that writes them.
+  void ReduceGradients(int32_t unit);
+  // Compute goes on when all is exchanged.
+  void Finish();
+
+ private:
+  template <typename Calls>
+  void Communicate(const Calls& calls);
+  void Await(const EventHandle& event);
+  bool IsThere(int32_t unit) const;  // or on its way
+  void Fetch(int32_t unit);
+  void FetchAhead(size_t now);  // now: the visit that is being entered
+
+  UnitExchange& exchange_;
+  const ExchangeScript& script_;
+  Stopwatch* const exposed_;  // time that compute waits for communication
+  std::array<int32_t, plan::kUnitSlots> held_;
+  size_t position_ = 0;          // visits entered
+  size_t fetched_ = 0;           // visits whose weights are there or on their way
+  std::vector<bool> in_flight_;  // by unit: fetched in this pass and not waited for
+  std::array<bool, plan::kUnitSlots> reducing_ = {false, false};
+  bool joined_ = true;  // the communication stream has nothing of this pass that compute lacks
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
