@@ -111,12 +111,14 @@ TEST(AllZeroTest, IgnoresTheSignOfZeroAndNothingElse) {
   EXPECT_EQ(all_zero, 0);
 }
 
-Floats Filled(RandomFillKind kind, double value, int64_t count, uint32_t counter = 3) {
+Floats Filled(RandomFillKind kind, double value, int64_t count, uint32_t counter = 3,
+              int64_t first = 0) {
   Floats out(Size(count));
   RandomFill({.kind = kind,
               .value = value,
               .key = {1, 2},
               .counter = {counter, 4},
+              .first = first,
               .count = count,
               .out = out.data()},
              nullptr);
@@ -144,6 +146,12 @@ TEST(RandomFillTest, AnElementDependsOnItsIndexAndCounterAlone) {
   const Floats whole = Filled(RandomFillKind::kNormal, 1.0, 400000);
   const Floats part = Filled(RandomFillKind::kNormal, 1.0, 1001);
   EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()));
+  for (const int64_t first : {1, 2, 3, 4, 1003}) {
+    for (const int64_t count : {0, 1, 2, 5, 998}) {
+      const Floats range = Filled(RandomFillKind::kNormal, 1.0, count, 3, first);
+      EXPECT_TRUE(std::equal(range.begin(), range.end(), whole.begin() + first)) << first;
+    }
+  }
   EXPECT_NE(Filled(RandomFillKind::kNormal, 1.0, 8, 5), Filled(RandomFillKind::kNormal, 1.0, 8));
 }
 

@@ -154,10 +154,12 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
         if (state.layout.place.replica > 0) {
           kernels::SetMemory(&scalars->norm_sums, 0, sizeof(kernels::NormSums), state.stream);
         }
-        watch->Reset();
-        watch->Start(state.stream);
-        state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
-        watch->Stop(state.stream);
+        if (state.plan.world_size() > 1) {
+          watch->Reset();
+          watch->Start(state.stream);
+          state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
+          watch->Stop(state.stream);
+        }
         UpdateParameters(state.buffers, args, state.stream);
       },
       state.stream);

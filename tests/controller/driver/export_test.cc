@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/checkpoint_tensors.h"
 #include "common/model/model_config.h"
 #include "common/model/parameter_table.h"
 #include "common/safetensors.h"
@@ -90,6 +91,33 @@ class ExportTest : public ::testing::Test {
       auto written = WriteSafetensors(
           request_.checkpoint_dir + "/rank-" + std::to_string(rank) + ".safetensors", shards[rank]);
       ASSERT_TRUE(written.ok()) << written.status();
+    }
+  }
+
+  // The same checkpoint as three ranks write it that own parts of every tensor.
+  void CutCheckpoint(const std::string& to) {
+    fs::create_directories(to);
+    const auto whole = CheckpointTensors::Open(request_.checkpoint_dir);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    for (int rank = 0; rank < 3; ++rank) {
+      std::vector<TensorSource> tensors;
+      nlohmann::json pieces = nlohmann::json::object();
+      for (const auto& [name, tensor] : whole->tensors()) {
+        const int64_t begin = tensor.elements() * rank / 3,
+                      end = tensor.elements() * (rank + 1) / 3;
+        pieces[name] = {{"begin", begin}, {"shape", tensor.shape}};
+        const TensorInfo* values = tensor.pieces[0].values;
+        const int64_t element = DTypeBits(tensor.dtype) / 8;
+        tensors.push_back({name, tensor.dtype, {end - begin}, [=](uint8_t* out) {
+                             std::memcpy(out, values->data + begin * element,
+                                         static_cast<size_t>((end - begin) * element));
+                             return absl::OkStatus();
+                           }});
+      }
+      const nlohmann::json metadata = {{"pieces", pieces}};
+      ASSERT_TRUE(WriteSafetensors(to + "/rank-" + std::to_string(rank) + ".safetensors", tensors,
+                                   {{"coxswain", metadata.dump()}})
+                      .ok());
     }
   }
 
@@ -243,6 +271,32 @@ TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
       EXPECT_EQ(written->dtype, *key != '\0' ? DType::kBF16 : DType::kF32) << tensor.name;
     }
   }
+}
+
+TEST_F(ExportTest, PiecesOfRanksExportAsTheWhole) {
+  UseModel("deploy/quickstart/model");
+  AddLora(4, 8, false);
+  TrainGroup(IsAdapter);
+  WriteCheckpoint([](const plan::Parameter& p, float* out) {
+    for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 11 - 5);
+  });
+  request_.job.export_merge = true;
+  std::string files[2];
+  for (const bool cut : {false, true}) {
+    if (cut) {
+      CutCheckpoint(directory_ + "/pieces");
+      request_.checkpoint_dir = directory_ + "/pieces";
+    }
+    const auto result = ExportArtifacts(request_);
+    ASSERT_TRUE(result.ok()) << result.status();
+    files[cut] = ReadText(request_.job.output_dir + "/adapter/adapter_model.safetensors") +
+                 ReadText(request_.job.output_dir + "/model/model.safetensors");
+  }
+  EXPECT_GT(files[0].size(), 1000u);
+  EXPECT_TRUE(files[0] == files[1]);
+  fs::remove(directory_ + "/pieces/rank-1.safetensors");
+  const absl::Status status = ExportArtifacts(request_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {

@@ -19,9 +19,25 @@ TEST_P(AddGpuTest, AddsScaledForEveryTail) {
       largest = std::max(largest, std::abs(want.back()));
     }
     const DeviceTensor device_x(dtype, x), device_y(dtype, y);
-    Add({.dtype = dtype, .count = n, .alpha = 0.75f, .x = device_x.data(), .y = device_y.data()},
+    Add({.dtype = dtype,
+         .x_dtype = dtype,
+         .count = n,
+         .alpha = 0.75f,
+         .x = device_x.data(),
+         .y = device_y.data()},
         TestStream());
     ExpectWithin(device_y.Read(), want, 2 * kUnit(dtype) * largest, Name(dtype));
+  }
+}
+
+TEST(AddRangeGpuTest, AddsBfloat16IntoFloat32) {
+  for (const int64_t n : {1, 3, 4, 127, 100003}) {
+    const Floats x = Normal(n, 1, DType::kBFloat16), y = Normal(n, 2, DType::kFloat32);
+    const DeviceTensor device_x(DType::kBFloat16, x), device_y(DType::kFloat32, y);
+    Add({.x_dtype = DType::kBFloat16, .count = n, .x = device_x.data(), .y = device_y.data()},
+        TestStream());
+    const Floats sum = device_y.Read();
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(sum[i], y[i] + x[i]) << i;
   }
 }
 

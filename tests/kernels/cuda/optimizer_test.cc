@@ -280,13 +280,14 @@ TEST(AdamWGpuTest, SkipLeavesEverything) {
 
 // p after one update of `initial` by gradients `g` at this step.
 Floats OneUpdate(DType p_dtype, const Floats& initial, const Floats& g, uint32_t step,
-                 uint32_t index, int64_t offset = 0) {
+                 uint32_t index, int64_t offset = 0, int64_t begin = 0) {
   Parameter p(p_dtype, DType::kFloat32, false, initial, offset);
   p.g.Write(p.Shifted(g));
   Parameter other(DType::kFloat32, DType::kFloat32, false, Floats(20000, 1.0f), 0);
   const DeviceValues<OptimizerScalars> scalars({OptimizerScalars{.lr = 1e-3}});
   AdamWTensor t = p.Entry(0);
   t.index = index;
+  t.begin = begin;
   t.weight_decay = 0.1;
   // Behind another tensor when it is also shifted: neither may matter.
   RunAdamW(offset == 0 ? std::vector{t} : std::vector{other.Entry(0), t}, scalars, step);
@@ -307,6 +308,20 @@ TEST(AdamWGpuTest, StochasticRoundingIsTheStatedFunction) {
       << "neither the place in the list nor the alignment enters";
   EXPECT_FALSE(SameBits(OneUpdate(DType::kBFloat16, initial, g, 6, 9), rounded));
   EXPECT_FALSE(SameBits(OneUpdate(DType::kBFloat16, initial, g, 5, 10), rounded));
+}
+
+// Ranks that own a piece each round as one that owns all.
+TEST(AdamWGpuTest, PiecesRoundAsTheWhole) {
+  const Floats initial = Normal(33001, 1, DType::kBFloat16), g = Normal(33001, 2, DType::kFloat32);
+  const Floats whole = OneUpdate(DType::kBFloat16, initial, g, 5, 9);
+  int64_t begin = 0;
+  for (const int64_t end : {64, 67, 16390, 33001}) {
+    const Floats piece =
+        OneUpdate(DType::kBFloat16, Floats(initial.begin() + begin, initial.begin() + end),
+                  Floats(g.begin() + begin, g.begin() + end), 5, 9, 0, begin);
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + begin)) << begin;
+    begin = end;
+  }
 }
 
 // Means over elements and steps within 4 sigma. The first update moves by lr sign(g) from 0.75,

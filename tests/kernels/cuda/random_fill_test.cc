@@ -10,13 +10,14 @@ class RandomFillGpuTest : public testing::TestWithParam<DType> {
  protected:
   DType dtype_ = GetParam();
 
-  Floats Fill(RandomFillKind kind, double value, int64_t count) const {
+  Floats Fill(RandomFillKind kind, double value, int64_t count, int64_t first = 0) const {
     const DeviceTensor out(dtype_, count);
     RandomFill({.dtype = dtype_,
                 .kind = kind,
                 .value = value,
                 .key = {11, 12},
                 .counter = {13, 14},
+                .first = first,
                 .count = count,
                 .out = out.data()},
                TestStream());
@@ -50,6 +51,16 @@ TEST_P(RandomFillGpuTest, EqualsTheFormula) {
       ASSERT_NEAR(normal[Size(i)], want, 2 * kUnit(dtype_) * std::abs(want) + 1e-17) << i;
     }
     EXPECT_LE(different, 1);
+  }
+}
+
+TEST_P(RandomFillGpuTest, ARangeIsThatOfTheWhole) {
+  const Floats whole = Fill(RandomFillKind::kNormal, 0.02, 3000);
+  for (const int64_t first : {1, 2, 3, 4, 1003}) {
+    for (const int64_t count : {1, 2, 5, 998}) {
+      const Floats range = Fill(RandomFillKind::kNormal, 0.02, count, first);
+      EXPECT_TRUE(std::equal(range.begin(), range.end(), whole.begin() + first)) << first;
+    }
   }
 }
 
