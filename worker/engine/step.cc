@@ -76,7 +76,7 @@ int64_t CountTargets(const BinBatch& bins) {
 // A pass and what the graphs know it by.
 struct PassKind {
   const char* name;
-  bool last_micro_step = false;
+  bool last_micro_step = false;  // what ranks reduce then
   PhaseSeconds* seconds = nullptr;
   double* phase = nullptr;  // of `seconds`
 };
@@ -120,7 +120,7 @@ void RunHeadAndBackward(State& state, const Pass& pass, bool last_micro_step,
                         PhaseSeconds* seconds) {
   const bool train = pass.batch.train;
   RunPass(state, pass,
-          {"backward", train && last_micro_step, seconds,
+          {"backward", train && last_micro_step && state.plan.world_size() > 1, seconds,
            train ? &seconds->backward : &seconds->forward},
           BackwardVisits(state.model, train), [](const State& s, const Pass& p) {
             p.units->Enter(UnitOf(s.plan.model.num_layers));
@@ -136,6 +136,19 @@ int64_t Rounds(const State& state, const BinBatch& bins) {
   return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
 }
 
+// Norm and loss of the step, the same bits on all ranks.
+void SumOverRanks(State& state, Stopwatch* exposed) {
+  Scalars* scalars = state.buffers.scalars;
+  kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double), state.stream);
+  // Replicas hold the same sums of gradients: one of them counts.
+  if (state.layout.place.replica > 0) {
+    kernels::SetMemory(&scalars->norm_sums, 0, sizeof(kernels::NormSums), state.stream);
+  }
+  exposed->Start(state.stream);
+  state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
+  exposed->Stop(state.stream);
+}
+
 // Norm, decision and update, with the numbers of the parts around them while `verify`.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
@@ -148,18 +161,8 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
                               state.plan.seed};
         Scalars* scalars = state.buffers.scalars;
         NormOf(state.buffers, args.all, &scalars->norm_sums, state.stream);
-        kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double),
-                            state.stream);
-        // Replicas hold the same sums: one of them counts, and all ranks get the same bits.
-        if (state.layout.place.replica > 0) {
-          kernels::SetMemory(&scalars->norm_sums, 0, sizeof(kernels::NormSums), state.stream);
-        }
-        if (state.plan.world_size() > 1) {
-          watch->Reset();
-          watch->Start(state.stream);
-          state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
-          watch->Stop(state.stream);
-        }
+        watch->Reset();
+        if (state.plan.world_size() > 1) SumOverRanks(state, watch);
         UpdateParameters(state.buffers, args, state.stream);
       },
       state.stream);
@@ -192,13 +195,15 @@ absl::Status Verify(State& state) {
   for (size_t p = 0; p < sums.size(); ++p) {
     sums[p] = PartOfRank(state.loaded_parts[p], state.received_parts[static_cast<int64_t>(p)]);
   }
-  const auto bytes = static_cast<int64_t>(sums.size() * sizeof(PartSums));
-  auto* device = reinterpret_cast<double*>(state.buffers.verification);
-  kernels::CopyMemory(device, sums.data(), bytes, nullptr);
-  state.exchange.SumDoubles(device, bytes / static_cast<int64_t>(sizeof(double)));
-  kernels::Synchronize(state.stream);
-  kernels::CopyMemory(sums.data(), device, bytes, nullptr);
-  RETURN_IF_ERROR(state.exchange.status());
+  if (state.plan.world_size() > 1) {
+    const auto bytes = static_cast<int64_t>(sums.size() * sizeof(PartSums));
+    auto* device = reinterpret_cast<double*>(state.buffers.verification);
+    kernels::CopyMemory(device, sums.data(), bytes, state.stream);
+    state.exchange.SumDoubles(device, bytes / static_cast<int64_t>(sizeof(double)));
+    kernels::CopyMemory(sums.data(), device, bytes, state.stream);
+    kernels::Synchronize(state.stream);
+    RETURN_IF_ERROR(state.exchange.status());
+  }
   RETURN_IF_ERROR(state.verification->CheckGradients(sums));
   return state.verification->CheckUpdate(sums);
 }
@@ -207,7 +212,7 @@ absl::Status Verify(State& state) {
 absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepStats* stats) {
   const Scalars& after = state.received[0];
   stats->loss_sum = after.loss_sum;
-  stats->global_loss_sum = after.global_loss_sum;
+  stats->global_loss_sum = state.plan.world_size() > 1 ? after.global_loss_sum : after.loss_sum;
   stats->nonfinite = static_cast<int64_t>(after.norm_sums.nonfinite);
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;
@@ -224,6 +229,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
 }  // namespace
 
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
+  state.waits.clear();
   SendScalars(state, ScalarsOf(state, step));
   ZeroGradients(state.layout, state.buffers, state.stream);
   BinCursor cursor;
@@ -262,6 +268,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   RETURN_IF_ERROR(CheckGroup(state, "evaluate"));
   RETURN_IF_ERROR(CheckBins(state.plan, bins));
   EvalStats stats;
+  state.waits.clear();
   state.timeline.Begin(state.stream);
   SendScalars(state, Scalars{});
   BinCursor cursor;
