@@ -79,7 +79,7 @@ class RecoveryTest(Cluster):
         finally:
             os.kill(victim, signal.SIGKILL)  # the supervisor starts another
         self.wait_state(job, 'SUCCEEDED', 240)
-        self.assert_named(job, r'^rank 1 \(\S+\), train: .*collectives: rank 0 in #\d+ \(all_reduce of ')
+        self.assert_named(job, r'^rank 1 \(\S+\), train: .*collectives: rank 0 in #\d+ \((all_reduce|all_gather|reduce_scatter) of ')
 
     def test_pause_step_resume_and_cancel(self):
         self.start_controller()
