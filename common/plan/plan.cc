@@ -96,6 +96,7 @@ void PredictionToProto(const Plan& plan, v1::Plan* out) {
     l->set_bytes(link.bytes);
     l->set_bytes_per_second(link.bytes_per_second);
   }
+  out->set_links_measured(plan.links_measured);
   v1::Prediction* predicted = out->mutable_predicted();
   predicted->set_step_seconds(plan.predicted.step_seconds);
   predicted->set_comm_seconds(plan.predicted.comm_seconds);
@@ -106,6 +107,7 @@ void PredictionFromProto(const v1::Plan& in, Plan* plan) {
   for (const v1::LinkSpeed& l : in.links()) {
     plan->links.push_back({.bytes = l.bytes(), .bytes_per_second = l.bytes_per_second()});
   }
+  plan->links_measured = in.links_measured();
   plan->predicted = {.step_seconds = in.predicted().step_seconds(),
                      .comm_seconds = in.predicted().comm_seconds(),
                      .exposed_seconds = in.predicted().exposed_seconds()};

@@ -161,6 +161,7 @@ struct Plan {
   int64_t attention_workspace_bytes = int64_t{4} << 30;  // an algorithm that needs more is not taken
   std::vector<Buffer> buffers;
   std::vector<LinkSpeed> links;  // ascending by bytes, that `predicted` rests on; empty: one rank
+  bool links_measured = false;   // where a gang of such ranks was formed; else assumed
   Prediction predicted;
 
   int32_t world_size() const { return replicate * shard; }

@@ -13,8 +13,13 @@ void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanRespon
     return;
   }
   const char* device = parsed.spec.device == config::Device::kCuda ? "cuda" : "cpu";
-  const driver::WorkerFacts workers =
-      driver::LeastOf(driver::LivingWorkers(context.deps.registry->All(), device));
+  std::vector<scheduler::Worker> living =
+      driver::LivingWorkers(context.deps.registry->All(), device);
+  driver::WorkerFacts workers = driver::LeastOf(living);
+  if (living.size() >= static_cast<size_t>(parsed.spec.workers)) {
+    living.resize(static_cast<size_t>(parsed.spec.workers));
+    workers.links = context.deps.registry->links().Find(living);
+  }
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
       [plan = context.plan, spec = parsed.spec, workers, result] {

@@ -206,8 +206,26 @@ void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& messag
     return;
   }
   connected_[rank] = true;
+  TakeLinks(message.done());
   Arrive(state::GangEvent::kRankConnected);
   if (gang_->status.phase == state::GangPhase::kRunning) Finish(std::nullopt);
+}
+
+// All ranks measure the same points: the slowest of them is the link's.
+void GangFormation::TakeLinks(const v1::ConnectDone& done) {
+  for (int i = 0; i < done.links_size(); ++i) {
+    const plan::LinkSpeed link{.bytes = done.links(i).bytes(),
+                               .bytes_per_second = done.links(i).bytes_per_second()};
+    if (link.bytes <= 0 || !(link.bytes_per_second > 0)) continue;
+    const auto known =
+        std::find_if(gang_->links.begin(), gang_->links.end(),
+                     [&link](const plan::LinkSpeed& other) { return other.bytes == link.bytes; });
+    if (known == gang_->links.end()) {
+      gang_->links.push_back(link);
+    } else {
+      known->bytes_per_second = std::min(known->bytes_per_second, link.bytes_per_second);
+    }
+  }
 }
 
 void GangFormation::OnConnectClosed(int rank, const absl::Status& status) {

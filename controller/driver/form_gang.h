@@ -40,6 +40,7 @@ class GangFormation {
   void OnConnectMessage(int rank, const v1::ConnectResponse& message);
   void OnConnectClosed(int rank, const absl::Status& status);
   void Arrive(state::GangEvent event);
+  void TakeLinks(const v1::ConnectDone& done);
   void Finish(std::optional<v1::Error> error);
   Where At(int rank, const char* phase) const;
 

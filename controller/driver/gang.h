@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/plan.h"
 #include "controller/driver/deal_bins.h"
 #include "controller/state/gang_state.h"
 #include "controller/worker_transport.h"
@@ -29,10 +30,13 @@ struct Gang {
   std::string plan_bytes;
   double flops_per_token = 0;  // of the plan
   int64_t micro_batch_bins = 1;
-  BinWork work;  // of the plan
+  BinWork work;                 // of the plan
+  plan::Prediction predicted;   // of the plan
+  bool links_measured = false;  // what `predicted` rests on
   std::vector<Rank> ranks;
   state::GangStatus status;
-  std::string fingerprint;  // equal on all ranks, empty until prepared
+  std::vector<plan::LinkSpeed> links;  // measured, of the slowest rank at each point; may be empty
+  std::string fingerprint;             // equal on all ranks, empty until prepared
   int64_t start_step = 0;
   int64_t applied_updates = 0;
 

@@ -20,6 +20,22 @@ int64_t BackoffNs(int restarts) {
   return std::min<int64_t>(int64_t{1} << std::min(restarts - 2, 5), 30) * 1'000'000'000;
 }
 
+nlohmann::json LinksJson(const std::vector<plan::LinkSpeed>& links) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const plan::LinkSpeed& link : links) {
+    json.push_back({{"bytes", link.bytes}, {"bytes_per_second", link.bytes_per_second}});
+  }
+  return json;
+}
+
+// Of a step, to be held against StepDone.
+nlohmann::json PredictedJson(const Gang& gang) {
+  return {{"step_seconds", gang.predicted.step_seconds},
+          {"comm_seconds", gang.predicted.comm_seconds},
+          {"exposed_seconds", gang.predicted.exposed_seconds},
+          {"links_measured", gang.links_measured}};
+}
+
 }  // namespace
 
 struct JobDriver::Draft {
@@ -44,7 +60,9 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
       .Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"),
              {{"workers", ids}})
       .IgnoreError();  // WantsWorkers held
-  DraftAttempt(LeastOf(workers));
+  WorkerFacts facts = LeastOf(workers);
+  facts.links = deps_.registry->links().Find(workers);
+  DraftAttempt(facts);
 }
 
 void JobDriver::DraftAttempt(const WorkerFacts& workers) {
@@ -98,6 +116,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   gang_->flops_per_token = draft->plan.flops_per_token;
   gang_->micro_batch_bins = draft->plan.micro_batch_bins;
   gang_->work = draft->plan.work;
+  gang_->predicted = draft->plan.predicted;
+  gang_->links_measured = draft->plan.links_measured;
   if (draft->resume) {
     for (const std::string& warning : draft->resume->warnings) {
       record_.AddEvent("Warning", warning, nlohmann::json::object());
@@ -183,16 +203,30 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     ids.push_back(rank.target.id);
     deps_.registry->StepsStarted(rank.target.incarnation);
   }
+  RememberLinks();
   record_.AddEvent("GangFormed",
                    absl::StrCat("gang ", gang_->epoch, ": ", ids.size(), " ranks, from step ",
                                 gang_->start_step),
                    {{"epoch", gang_->epoch},
                     {"workers", ids},
                     {"start_step", gang_->start_step},
-                    {"fingerprint", gang_->fingerprint}});
+                    {"fingerprint", gang_->fingerprint},
+                    {"links", LinksJson(gang_->links)},
+                    {"predicted", PredictedJson(*gang_)}});
   record_.Apply(state::JobEvent::kFormed, "running").IgnoreError();  // FORMING
   SayFlush();
   StartRun();
+}
+
+// For the plans of later gangs.
+void JobDriver::RememberLinks() {
+  std::vector<scheduler::Worker> workers;
+  for (const Rank& rank : gang_->ranks) {
+    const scheduler::Worker* worker = deps_.registry->Find(rank.target.incarnation);
+    if (worker == nullptr) return;
+    workers.push_back(*worker);
+  }
+  deps_.registry->links().Remember(workers, gang_->links);
 }
 
 // Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,

@@ -71,6 +71,7 @@ class JobDriver {
   void OnDraft(const absl::StatusOr<Draft>& draft);
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);
+  void RememberLinks();
   void LoadRecordedSteps();
   void StartRun();
   void AttemptFailed(const v1::Error& error);

@@ -31,6 +31,7 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
   planner::WorkerResources resources;
   resources.memory_bytes = workers.memory_bytes;
   resources.compute_capability = workers.compute_capability;
+  resources.links = workers.links;
   if (workers.threads > 0) resources.threads = workers.threads;
   return resources;
 }
@@ -57,6 +58,8 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   plan.flops_per_token = estimate.flops_per_token;
   plan.micro_batch_bins = planned.plan.micro_batch_bins;
   plan.work = WorkOf(planned.plan);
+  plan.predicted = planned.plan.predicted;
+  plan.links_measured = planned.plan.links_measured;
   plan.memory.set_weights(estimate.weights);
   plan.memory.set_gradients(estimate.gradients);
   plan.memory.set_optimizer(estimate.optimizer);

@@ -30,6 +30,8 @@ struct GangPlan {
   double flops_per_token = 0;  // forward and backward
   int64_t micro_batch_bins = 1;
   BinWork work;
+  plan::Prediction predicted = {};
+  bool links_measured = false;  // what `predicted` rests on
 };
 
 struct PlanInput {

@@ -104,7 +104,6 @@ std::vector<BinForm> StepRun::Deal(std::span<const BinSize> bins, InFlight* comm
   return forms;
 }
 
-// Of the rank that has the most.
 int64_t StepRun::MicroSteps(const InFlight& command) const {
   size_t most = 0;
   for (const auto& bins : command.bins) most = std::max(most, bins.size());

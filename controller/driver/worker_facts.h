@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/plan.h"
+
 namespace coxswain::scheduler {
 struct Worker;
 }  // namespace coxswain::scheduler
@@ -17,6 +19,8 @@ struct WorkerFacts {
   uint64_t memory_bytes = 0;
   int64_t threads = 0;
   int32_t compute_capability = 0;  // x 10; 0 without a GPU
+  // Measured between a gang like them; LeastOf knows none.
+  std::vector<plan::LinkSpeed> links = {};
 };
 WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers);
 

@@ -146,12 +146,14 @@ void AddCommunication(const plan::Plan& plan, Page& page) {
   if (plan.world_size() == 1) return;
   const plan::Prediction& p = plan.predicted;
   const plan::LinkSpeed& fastest = plan.links.back();
-  page.Row("Communication",
-           absl::StrFormat("%.3g ms a step, %.3g ms of them (%.1f %% of the step) not hidden, "
-                           "assuming %.3g GB/s at %s",
-                           1e3 * p.comm_seconds, 1e3 * p.exposed_seconds,
-                           100 * p.exposed_seconds / p.step_seconds, fastest.bytes_per_second / 1e9,
-                           FormatBytes(static_cast<uint64_t>(fastest.bytes))));
+  page.Row(
+      "Communication",
+      absl::StrFormat("%.3g ms a step, %.3g ms of them (%.1f %% of the step) not hidden, "
+                      "%s %.3g GB/s at %s",
+                      1e3 * p.comm_seconds, 1e3 * p.exposed_seconds,
+                      100 * p.exposed_seconds / p.step_seconds,
+                      plan.links_measured ? "measured" : "assuming", fastest.bytes_per_second / 1e9,
+                      FormatBytes(static_cast<uint64_t>(fastest.bytes))));
 }
 
 void AddEstimate(const Estimate& e, bool cuda, Page& page) {

@@ -71,6 +71,10 @@ Json PredictedJson(const Estimate& e, const plan::Plan& plan) {
                {"step_seconds", plan.predicted.step_seconds},
                {"comm_seconds_per_step", plan.predicted.comm_seconds},
                {"exposed_seconds_per_step", plan.predicted.exposed_seconds}};
+  json["links_measured"] = plan.links_measured;
+  for (const plan::LinkSpeed& link : plan.links) {
+    json["links"].push_back({{"bytes", link.bytes}, {"bytes_per_second", link.bytes_per_second}});
+  }
   if (cuda) {
     json["mfu"] = e.mfu;
     json["assumed_flops_per_second"] = kBfloat16FlopsPerSecond;

@@ -160,7 +160,8 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
       job,
       {.global_batch_bins = recipe.global_batch_bins(), .memory_bytes = resources.memory_bytes},
       &plan));
-  plan.links = resources.links.empty() ? DefaultLinks(plan) : resources.links;
+  plan.links_measured = plan.world_size() > 1 && !resources.links.empty();
+  plan.links = plan.links_measured ? resources.links : DefaultLinks(plan);
   const double flops =
       model::TrainingFlops(plan.model, plan.parameters, recipe.attention_span()).total();
   plan.predicted = PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops));

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/loop.h"
+#include "controller/scheduler/link_table.h"
 #include "controller/state/worker_state.h"
 #include "controller/worker_transport.h"
 #include "coxswain/v1/registry_service.pb.h"
@@ -68,6 +69,7 @@ class Registry {
   // after a restart.
   std::vector<Worker> All() const;
   const Worker* Find(const std::string& incarnation) const;
+  LinkTable& links() { return links_; }
   double BeatAgeSeconds(const Worker& worker) const;
 
   // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then none
@@ -92,6 +94,7 @@ class Registry {
   uint64_t term_ = 0;
   uint64_t last_stream_ = 0;
   std::map<std::string, Worker> workers_;  // by incarnation
+  LinkTable links_;
   Lifetime lifetime_;
 };
 

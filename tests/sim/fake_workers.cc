@@ -299,10 +299,13 @@ void FakeWorkers::OnConnected(Process& process) {
     }
   }
   if (static_cast<int>(peers.size()) < process.world) return;
-  for (Process* peer : peers) {
-    ToController(Delay(), [stream = peer->connect] {
-      v1::ConnectResponse done;
-      done.mutable_done();
+  for (size_t i = 0; i < peers.size(); ++i) {
+    Process* peer = peers[i];
+    v1::ConnectResponse done;
+    v1::LinkSpeed* link = done.mutable_done()->add_links();
+    link->set_bytes(1024);
+    link->set_bytes_per_second(1e9 / static_cast<double>(i + 1));
+    ToController(Delay(), [stream = peer->connect, done] {
       if (stream->incoming.on_message) stream->incoming.on_message(done);
     });
     peer->connect.reset();

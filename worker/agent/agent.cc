@@ -172,7 +172,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
 
 absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Fence& fence,
                                                                 RelayRendezvous::Publish publish,
-                                                                Finished finished) {
+                                                                Done<LinkSpeeds> finished) {
   std::lock_guard<std::mutex> lock(mu_);
   if (absl::Status status = gate_.Check(fence); !status.ok()) return Refused(status);
   if (epoch_->engine == nullptr || epoch_->relay != nullptr) {
@@ -185,7 +185,7 @@ absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Fence&
   return epoch_->relay;
 }
 
-absl::Status Agent::FormGroup(const EpochPtr& epoch) {
+absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch) {
   comm::GroupConfig config;
   config.rank = epoch->rank;
   config.world_size = epoch->world_size;
@@ -200,16 +200,17 @@ absl::Status Agent::FormGroup(const EpochPtr& epoch) {
   }
   auto group = comm::Collectives::Form(config, epoch->relay.get());
   absl::Status status = group.ok() ? engine->Connect(std::move(*group)) : group.status();
+  absl::StatusOr<LinkSpeeds> links = status.ok() ? engine->MeasureLinks() : status;
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
-  if (status.ok()) {
+  if (links.ok()) {
     epoch->connected = true;
     SetState("CONNECTED");
   } else {
-    log::Error("connect failed", {{"rank", epoch->rank}, {"error", status.ToString()}});
-    CloseEpoch(std::string(status.message()), "ABORTED");
+    log::Error("connect failed", {{"rank", epoch->rank}, {"error", links.status().ToString()}});
+    CloseEpoch(std::string(links.status().message()), "ABORTED");
   }
-  return status;
+  return links;
 }
 
 // The epoch's engine goes when its last command has left the executor.

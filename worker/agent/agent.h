@@ -54,17 +54,18 @@ class Agent {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   using Finished = std::function<void(absl::Status)>;
+  using LinkSpeeds = std::vector<plan::LinkSpeed>;
 
   Agent(AgentOptions options, WorkerMetrics* metrics);
   ~Agent();  // ends the epoch
 
   void Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
 
-  // Forms the epoch's group. Keys this rank sets go to `publish`; the caller delivers the others'
-  // to the rendezvous returned and cancels it when the stream breaks.
+  // Forms the epoch's group and measures its links. Keys this rank sets go to `publish`; the caller
+  // delivers the others' to the rendezvous returned and cancels it when the stream breaks.
   absl::StatusOr<std::shared_ptr<RelayRendezvous>> Connect(const v1::Fence& fence,
                                                            RelayRendezvous::Publish publish,
-                                                           Finished finished);
+                                                           Done<LinkSpeeds> finished);
 
   // Queues one command of the stream `sink`; its event goes to the newest stream that asked for it.
   // A sequence number that is done gets its recorded event again. ABORTED naming both values for a
@@ -128,7 +129,7 @@ class Agent {
   void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
-  absl::Status FormGroup(const EpochPtr& epoch);
+  absl::StatusOr<LinkSpeeds> FormGroup(const EpochPtr& epoch);
   void EndIfDeviceLost(const absl::Status& status) const;
   EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
   void EndEpoch(const std::string& reason);                           // control thread

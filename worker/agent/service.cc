@@ -37,13 +37,9 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
           response.mutable_set()->set_value(value);
           out->Write(std::move(response));
         },
-        [out = outbox()](const absl::Status& status) {
+        [out = outbox()](const absl::StatusOr<Agent::LinkSpeeds>& links) {
           v1::ConnectResponse response;
-          v1::ConnectDone* done = response.mutable_done();
-          if (!status.ok()) {
-            *done->mutable_error() = ToError(status);
-            done->mutable_error()->set_phase("connect");
-          }
+          *response.mutable_done() = ToConnectDone(links);
           out->Write(std::move(response));
           out->Close(absl::OkStatus());
         });

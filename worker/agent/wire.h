@@ -2,9 +2,14 @@
 #ifndef COXSWAIN_WORKER_AGENT_WIRE_H_
 #define COXSWAIN_WORKER_AGENT_WIRE_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/registry_service.pb.h"
+#include "coxswain/v1/worker_service.pb.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"
 
@@ -13,6 +18,7 @@ namespace coxswain::agent {
 v1::MemoryBytes ToWire(const engine::MemoryBytes& memory);
 v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
 v1::CollectiveProgress ToWire(const comm::Progress& progress);
+v1::ConnectDone ToConnectDone(const absl::StatusOr<std::vector<plan::LinkSpeed>>& links);
 
 // Code, message and kind. USER: InvalidArgument, NotFound, FailedPrecondition, OutOfRange,
 // PermissionDenied, Unimplemented, ResourceExhausted; all others are SYSTEM, worth a retry.

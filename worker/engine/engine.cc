@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "worker/engine/choices.h"
 #include "worker/engine/executor.h"
+#include "worker/engine/link_speed.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
 
@@ -55,6 +56,16 @@ absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
 }
 
 void Engine::DisableOverlap() { impl_->state->exchange.DisableOverlap(); }
+
+absl::StatusOr<std::vector<plan::LinkSpeed>> Engine::MeasureLinks() {
+  std::vector<plan::LinkSpeed> links;
+  const std::string doing = "measure the links";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(links, engine::MeasureLinks(*impl_->state));
+    return absl::OkStatus();
+  }));
+  return links;
+}
 
 absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   StepStats stats;

@@ -86,6 +86,11 @@ class Engine {
   // than one rank.
   absl::Status Connect(std::unique_ptr<comm::Collectives> group);
 
+  // What collectives over all ranks reach, a point for each size that the plan's buffers have room
+  // for, ascending; the slower of all-gather and reduce-scatter on this rank. Every rank calls it,
+  // after Connect and between steps. Empty for one rank.
+  absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
+
   // For measurements, before Connect: collectives take their turn with compute.
   void DisableOverlap();
 

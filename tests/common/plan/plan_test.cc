@@ -153,6 +153,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.shard; },
       [](Plan& p) { ++p.zero; },
       [](Plan& p) { ++p.links[0].bytes; },
+      [](Plan& p) { p.links_measured = true; },
       [](Plan& p) { ++p.links[1].bytes_per_second; },
       [](Plan& p) { ++p.predicted.step_seconds; },
       [](Plan& p) { ++p.predicted.comm_seconds; },

@@ -55,6 +55,16 @@ TEST_F(JobLifeTest, StepEventsCarryWhatClientsPrint) {
   EXPECT_NE(data.at("ranks")[0].at("bin_ids"), data.at("ranks")[1].at("bin_ids"));
 }
 
+TEST_F(JobLifeTest, ALinkIsAsFastAsItsSlowestRank) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed")[0].data_json());
+  ASSERT_EQ(formed.at("links").size(), 1u);
+  EXPECT_EQ(formed.at("links")[0].at("bytes"), 1024);
+  EXPECT_EQ(formed.at("links")[0].at("bytes_per_second"), 5e8);  // of two ranks
+}
+
 // Invariants driver-5 and driver-6.
 TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
   Simulation sim(SlowSteps());

@@ -189,10 +189,13 @@ TEST_F(PlannerTest, PredictsCommunicationOfSeveralRanksOnly) {
   const plan::Plan one = MustPlan().plan;
   EXPECT_EQ(one.predicted.comm_seconds, 0);
   EXPECT_TRUE(one.links.empty());
+  EXPECT_FALSE(two.links_measured);
   job_.workers = 2;
   const auto measured = Plan({.links = {{1 << 20, 1e12}}});
   ASSERT_TRUE(measured.ok()) << measured.status();
   EXPECT_LT(measured->plan.predicted.comm_seconds, two.predicted.comm_seconds / 100);
+  EXPECT_TRUE(measured->plan.links_measured);
+  EXPECT_NE(measured->hash, MustPlan().hash);
 }
 
 TEST_F(PlannerTest, WorkersChangeThePlanButNotTheRecipe) {

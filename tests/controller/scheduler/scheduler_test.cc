@@ -13,6 +13,28 @@ QueueEntry Entry(const std::string& job, int64_t workers, int64_t order, int64_t
 }
 using Jobs = std::vector<std::string>;
 
+Worker On(const std::string& host, const std::string& device_name) {
+  Worker worker;
+  worker.hello.set_host(host);
+  worker.hello.set_device_name(device_name);
+  return worker;
+}
+
+TEST(LinkTableTest, GangsOfTheSameKindShareTheFirstMeasurement) {
+  LinkTable table;
+  const std::vector<Worker> one_host = {On("a", "H200"), On("a", "H200")};
+  EXPECT_TRUE(table.Find(one_host).empty());
+  table.Remember(one_host, {});
+  table.Remember(one_host, {{1024, 1e9}});
+  table.Remember(one_host, {{1024, 2e9}});
+  const std::vector<plan::LinkSpeed> first = {{1024, 1e9}};
+  EXPECT_EQ(table.Find(one_host), first);
+  EXPECT_EQ(table.Find({On("b", "H200"), On("b", "H200")}), first);
+  EXPECT_TRUE(table.Find({On("a", "H200"), On("b", "H200")}).empty());
+  EXPECT_TRUE(table.Find({On("a", "H100"), On("a", "H100")}).empty());
+  EXPECT_TRUE(table.Find({On("a", "H200")}).empty());
+}
+
 // Invariant scheduler-1.
 TEST(AdmissionTest, AllOrNothing) {
   EXPECT_EQ(Admit({Entry("a", 3, 1)}, {{"cpu", 2, 3}}), Jobs{});

@@ -21,7 +21,8 @@ struct Mesh {
 };
 
 plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
-                    const std::string& recompute = "none", int64_t every = 1) {
+                    const std::string& recompute = "none", int64_t every = 1,
+                    int64_t head_chunk = 40) {
   model::ModelConfig config = SmallConfig();
   config.tie_embeddings = tied;
   PlanOptions options;
@@ -35,6 +36,7 @@ plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
   options.zero = mesh.zero;
   options.recompute = recompute;
   options.recompute_every = every;
+  options.head_chunk = head_chunk;
   return MakePlan(config, options);
 }
 
@@ -175,6 +177,31 @@ TEST(ShardedRunTest, AllRanksSkipANonFiniteStep) {
     });
     EXPECT_GT(nonfinite[0], 0);
     for (const int64_t count : nonfinite) EXPECT_EQ(count, nonfinite[0]);
+  }
+}
+
+TEST(ShardedRunTest, LinksAreMeasuredBetweenStepsAndChangeNothing) {
+  for (const Mesh& mesh : {Mesh{1, 3, 3}, Mesh{2, 2, 1}}) {
+    const plan::Plan plan = MakeCase(Method::kFull, true, mesh, "none", 1, /*head_chunk=*/80);
+    const Outcome expected = Train(plan, 2);
+    WithEngines(plan, "", [&](int rank, Engine& engine) {
+      for (int64_t step = 0; step < 2; ++step) {
+        const auto links = engine.MeasureLinks();
+        ASSERT_TRUE(links.ok()) << links.status();
+        ASSERT_FALSE(links->empty());
+        int64_t before = 0;
+        for (const plan::LinkSpeed& link : *links) {
+          EXPECT_GT(link.bytes, before);
+          EXPECT_GT(link.bytes_per_second, 0);
+          before = link.bytes;
+        }
+        TrainStep train = MakeStep(step, Bins(step));
+        train.bins = PartOf(plan, train.bins, rank);
+        const auto result = engine.Train(train);
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_EQ(result->grad_norm, expected.stats[0][static_cast<size_t>(step)].grad_norm);
+      }
+    });
   }
 }
 

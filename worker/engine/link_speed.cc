@@ -1,0 +1,70 @@
+#include "worker/engine/link_speed.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/status_macros.h"
+#include "worker/engine/stopwatch.h"
+
+namespace coxswain::engine {
+namespace {
+
+using comm::Communicator;
+
+// Of each point; the first sets up what a transport needs.
+constexpr int kRuns = 4;
+
+// Bytes through each rank: a small call, one of an adapter's or a norm's size, one of a block's.
+std::vector<int64_t> Points(const plan::Plan& plan) {
+  if (plan.device == "cuda") return {int64_t{1} << 20, int64_t{32} << 20, int64_t{256} << 20};
+  return {int64_t{16} << 10, int64_t{512} << 10, int64_t{8} << 20};
+}
+
+// Seconds of the fastest run.
+template <typename Call>
+absl::StatusOr<double> Fastest(kernels::Stream* stream, const Call& call) {
+  double fastest = std::numeric_limits<double>::infinity();
+  Stopwatch watch;
+  for (int run = 0; run < kRuns; ++run) {
+    watch.Reset();
+    watch.Start(stream);
+    RETURN_IF_ERROR(call());
+    watch.Stop(stream);
+    kernels::Synchronize(stream);
+    if (run > 0) fastest = std::min(fastest, watch.Seconds());
+  }
+  return fastest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks(State& state) {
+  std::vector<plan::LinkSpeed> links;
+  if (state.group == nullptr || state.plan.world_size() == 1) return links;
+  const int64_t world = state.plan.world_size();
+  // Logits are written before they are read in every step.
+  auto* data = static_cast<float*>(state.buffers.logits);
+  const int64_t room = state.plan.lm_head_chunk_tokens * state.plan.model.vocab_size *
+                       kernels::DTypeBytes(ComputeDType(state.plan)) / 4;
+  kernels::SetMemory(data, 0, 4 * room, state.stream);
+  for (const int64_t bytes : Points(state.plan)) {
+    const int64_t part = bytes / 4 / (world - 1) / plan::kShardAlignment * plan::kShardAlignment;
+    if (part == 0 || part * world > room) continue;
+    float* own = data + state.rank * part;
+    ASSIGN_OR_RETURN(const double gather, Fastest(state.stream, [&] {
+                       return state.group->AllGather(Communicator::kWorld, own, data, part,
+                                                     kernels::DType::kFloat32, state.stream);
+                     }));
+    ASSIGN_OR_RETURN(const double scatter, Fastest(state.stream, [&] {
+                       return state.group->ReduceScatterSum(Communicator::kWorld, data, own, part,
+                                                            kernels::DType::kFloat32, state.stream);
+                     }));
+    RETURN_IF_ERROR(state.group->Poll());
+    const double slower = std::max(gather, scatter);
+    const int64_t moved = 4 * part * (world - 1);
+    if (slower > 0) links.push_back({moved, static_cast<double>(moved) / slower});
+  }
+  return links;
+}
+
+}  // namespace coxswain::engine
