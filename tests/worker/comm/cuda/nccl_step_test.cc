@@ -22,13 +22,16 @@ struct Setting {
   const char* name;
   int64_t lora_rank;
   const char* dtype;
+  int32_t replicate, zero;                // zero 0: replicas alone
   double loss_tolerance, norm_tolerance;  // relative
 };
 
-PlanOptions Options(const Setting& setting, int32_t replicate) {
+PlanOptions Options(const Setting& setting, int32_t world) {
   PlanOptions options;
   options.init = "random";
-  options.replicate = replicate;
+  options.replicate = world > 1 && setting.zero > 0 ? setting.replicate : world;
+  options.shard = world / options.replicate;
+  options.zero = options.shard > 1 ? setting.zero : 0;
   options.sequence_len = 48;
   options.micro_batch_bins = 2;
   options.lora_rank = setting.lora_rank;
@@ -76,6 +79,7 @@ std::vector<StepStats> Train(const plan::Plan& plan, int rank,
     const size_t first = static_cast<size_t>(2 * rank);
     const size_t count = rank + 1 == world ? all.bin_ids.size() - first : 2;
     train.bins = Slice(all, first, count);
+    if (world > 1) train.bins.micro_steps = 2;  // of the last rank
     const auto result = (*engine)->Train(train);
     EXPECT_TRUE(result.ok()) << result.status();
     if (!result.ok()) break;
@@ -97,22 +101,34 @@ std::string BitsOf(const std::vector<StepStats>& stats) {
 class NcclStep : public testing::TestWithParam<Setting> {};
 // Float32: sums over ranks round in another order. Bfloat16: gradients are rounded to 8 bits once
 // more for each rank they pass, and what training makes of that grows from step to step.
-INSTANTIATE_TEST_SUITE_P(Settings, NcclStep,
-                         testing::Values(Setting{"full_float32", 0, "float32", 1e-5, 1e-4},
-                                         Setting{"lora_float32", 4, "float32", 1e-5, 1e-4},
-                                         Setting{"full_bfloat16", 0, "bfloat16", 1e-2, 5e-2},
-                                         Setting{"lora_bfloat16", 4, "bfloat16", 1e-2, 5e-2}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, NcclStep,
+    testing::Values(Setting{"full_float32", 0, "float32", 1, 0, 1e-5, 1e-4},
+                    Setting{"full_float32_zero1", 0, "float32", 1, 1, 1e-5, 1e-4},
+                    Setting{"full_float32_zero2", 0, "float32", 1, 2, 1e-5, 1e-4},
+                    Setting{"full_float32_zero3", 0, "float32", 1, 3, 1e-5, 1e-4},
+                    Setting{"hybrid_float32_zero3", 0, "float32", 2, 3, 1e-5, 1e-4},
+                    Setting{"lora_float32", 4, "float32", 1, 0, 1e-5, 1e-4},
+                    Setting{"lora_float32_zero1", 4, "float32", 1, 1, 1e-5, 1e-4},
+                    Setting{"lora_float32_zero3", 4, "float32", 1, 3, 1e-5, 1e-4},
+                    Setting{"full_bfloat16", 0, "bfloat16", 1, 0, 1e-2, 5e-2},
+                    Setting{"full_bfloat16_zero1", 0, "bfloat16", 1, 1, 1e-2, 5e-2},
+                    Setting{"full_bfloat16_zero3", 0, "bfloat16", 1, 3, 1e-2, 5e-2},
+                    Setting{"lora_bfloat16", 4, "bfloat16", 1, 0, 1e-2, 5e-2},
+                    Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_P(NcclStep, RanksEqualOneAndEachOther) {
   const Setting& setting = GetParam();
   const int world = ThisRank().world, rank = ThisRank().rank;
+  if (world % setting.replicate != 0) GTEST_SKIP() << "two replicas need an even number of GPUs";
+  const plan::Plan plan = MakePlan(Config(), Options(setting, world));
   std::vector<std::string> bits;
   std::vector<StepStats> many;
   for (const char* run : {"first", "second"}) {
-    auto group = comm::Form(run);
+    auto group = comm::Form(run, plan.shard);
     ASSERT_NE(group, nullptr);
-    many = Train(MakePlan(Config(), Options(setting, world)), rank, std::move(group));
+    many = Train(plan, rank, std::move(group));
     ASSERT_EQ(many.size(), static_cast<size_t>(kSteps));
     bits.push_back(BitsOf(many));
     // The group goes with the engine: no rank may be in it any more.
