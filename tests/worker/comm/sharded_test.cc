@@ -206,7 +206,9 @@ TEST(ShardedTest, AHungPeerIsNamed) {
             << status;
         EXPECT_EQ(group.Poll(), status);
         if (status.message().find("closed") == std::string::npos) {
-          EXPECT_NE(status.message().find("; waiting for rank 2"), std::string::npos) << status;
+          // On a busy machine a living rank may be late as well.
+          const size_t named = status.message().find("; waiting for rank ");
+          EXPECT_NE(status.message().find('2', named), std::string::npos) << status;
         }
         if (--waiting == 0) done.set_value();
         finished.wait();
