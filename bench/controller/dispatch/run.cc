@@ -16,6 +16,7 @@
 #include "controller/driver/step_run.h"
 #include "controller/fan_out.h"
 #include "controller/grpc_worker_transport.h"
+#include "controller/scheduler/registry.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::bench {
@@ -75,10 +76,12 @@ class Run {
         curriculum_(args.shape, args.directory),
         loop_(&clock_, 0),
         transport_(&loop_, args.tls, false),
+        registry_(&loop_, &transport_, {}),
         fan_out_(FanOut::DefaultThreads()),
         metrics_(std::make_shared<prometheus::Registry>()) {
     deps_.loop = &loop_;
     deps_.transport = &transport_;
+    deps_.registry = &registry_;
     deps_.fan_out = &fan_out_;
     deps_.metrics = &metrics_;
     deps_.settings.credits = args.credits;
@@ -212,6 +215,7 @@ class Run {
   SystemClock clock_;
   Loop loop_;
   GrpcWorkerTransport transport_;
+  scheduler::Registry registry_;  // empty: nobody sends heartbeats here
   FanOut fan_out_;
   driver::Metrics metrics_;
   driver::Deps deps_;
