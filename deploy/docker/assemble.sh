@@ -17,8 +17,8 @@ case $image in
 esac
 build=${COXSWAIN_BUILD:-$default_build}
 mkdir -p "$root" && root=$(cd "$root" && pwd)
-# Loaded by name at run time: cuDNN's parts, and the compiler that its fused kernels use.
-cuda_dlopened='^lib(cudnn(_graph|_ops|_heuristic|_engines_precompiled|_engines_runtime_compiled|_adv|_cnn)?|nvrtc|nvrtc-builtins)\.so\.[0-9.]+$'
+# Loaded by name at run time: NCCL, cuDNN's parts, and the compiler that its fused kernels use.
+cuda_dlopened='^lib(nccl|cudnn(_graph|_ops|_heuristic|_engines_precompiled|_engines_runtime_compiled|_adv|_cnn)?|nvrtc|nvrtc-builtins)\.so\.[0-9.]+$'
 libdir=$root/usr/lib/x86_64-linux-gnu
 [[ ! -e $root || -z $(ls -A "$root") ]] || { echo "assemble.sh: $root is not empty" >&2; exit 1; }
 

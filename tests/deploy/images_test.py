@@ -66,6 +66,8 @@ class FileSystemTest(unittest.TestCase):
             self.assertIn('coxswain', packages)
             self.assertTrue(all(p['versionInfo'] for p in packages.values()))
             self.assertTrue(os.path.exists(f'{root}/usr/share/doc/libc6/copyright'))
+            for library in ('libnccl.so.2', 'libcudnn_graph.so.9', 'libnvrtc.so.13') if image == 'worker-cuda' else ():
+                self.assertTrue(glob.glob(f'{root}/usr/lib/x86_64-linux-gnu/{library}*'), f'{library}, which is loaded by name')
             entry = next(f for f in sbom['files'] if f['fileName'] == '.' + entry_point(image)[0])
             with open(root + entry_point(image)[0], 'rb') as f:
                 self.assertEqual(entry['checksums'][0]['checksumValue'], hashlib.sha256(f.read()).hexdigest())

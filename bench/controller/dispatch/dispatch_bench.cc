@@ -119,9 +119,8 @@ void Print(const nlohmann::json& row) {
       "%6d %-7s %-4s %8lld B %8.1f us %7.1f us %9.1f ms/step %8.1f MB/s %8.1f KiB %+7.1f B\n",
       row["workers"].get<int>(), row["payload"].get<std::string>().c_str(),
       row["tls"].get<bool>() ? "tls" : "-", row["command_bytes"].get<long long>(),
-      number("us_per_worker_step"), number("loop_us_per_worker_step"),
-      number("ms_per_step"), number("egress_mb_per_s"), number("kib_per_worker"),
-      number("grown_bytes_per_worker_step"));
+      number("us_per_worker_step"), number("loop_us_per_worker_step"), number("ms_per_step"),
+      number("egress_mb_per_s"), number("kib_per_worker"), number("grown_bytes_per_worker_step"));
   if (row.contains("latency_p50_ms")) {
     std::printf("       latency of a command with k = 1: p50 %.3f ms, p99 %.3f ms\n",
                 number("latency_p50_ms"), number("latency_p99_ms"));
