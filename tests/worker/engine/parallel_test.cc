@@ -1,7 +1,6 @@
 // W ranks compute what one rank computes. Invariant engine-5.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "tests/worker/comm/in_process_rendezvous.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_ranks.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"
 
@@ -36,68 +36,29 @@ std::vector<BinBatch> Batches() {
   return batches;
 }
 
-// The steps of one rank. `share` = {first, count} of the bins of each step.
+// The bins of each step that a rank gets.
 struct Share {
   size_t first = 0, count = 0;
 };
 
-void TrainRank(const plan::Plan& plan, int rank, Share share, comm::Rendezvous* rendezvous,
-               std::vector<StepStats>* stats) {
-  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(plan, rank, "");
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  if (plan.world_size() > 1) {
-    comm::GroupConfig config;
-    config.rank = rank;
-    config.world_size = plan.world_size();
-    auto group = comm::Collectives::Form(config, rendezvous);
-    ASSERT_TRUE(group.ok()) << group.status();
-    ASSERT_TRUE((*engine)->Connect(std::move(*group)).ok());
-  }
-  const std::vector<BinBatch> batches = Batches();
-  for (int64_t step = 0; step < kSteps; ++step) {
-    TrainStep train = MakeStep(step, batches[static_cast<size_t>(step)]);
-    train.bins = Slice(train.bins, share.first, share.count);
-    const absl::StatusOr<StepStats> result = (*engine)->Train(train);
-    ASSERT_TRUE(result.ok()) << result.status();
-    stats->push_back(*result);
-  }
-}
-
-using Ranks = std::vector<std::vector<StepStats>>;
-
 Ranks TrainAll(int64_t lora_rank, const std::vector<Share>& shares) {
   const int32_t world = static_cast<int32_t>(shares.size());
-  const plan::Plan plan = MakePlan(SmallConfig(), Options(world, lora_rank));
-  comm::InProcessRendezvous rendezvous;
+  const std::vector<BinBatch> batches = Batches();
   Ranks stats(shares.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world; ++rank) {
-    threads.emplace_back(
-        [&, rank] { TrainRank(plan, rank, shares[rank], &rendezvous, &stats[rank]); });
+  WithEngines(MakePlan(SmallConfig(), Options(world, lora_rank)), "",
+              [&](int rank, Engine& engine) {
+                for (int64_t step = 0; step < kSteps; ++step) {
+                  TrainStep train = MakeStep(step, batches[static_cast<size_t>(step)]);
+                  train.bins = Slice(train.bins, shares[rank].first, shares[rank].count);
+                  const absl::StatusOr<StepStats> result = engine.Train(train);
+                  ASSERT_TRUE(result.ok()) << result.status();
+                  stats[rank].push_back(*result);
+                }
+              });
+  for (const std::vector<StepStats>& rank : stats) {
+    EXPECT_EQ(rank.size(), static_cast<size_t>(kSteps));
   }
-  for (std::thread& thread : threads) thread.join();
   return stats;
-}
-
-void ExpectEqualRuns(const Ranks& many, const std::vector<StepStats>& one) {
-  ASSERT_EQ(one.size(), static_cast<size_t>(kSteps));
-  for (int step = 0; step < kSteps; ++step) {
-    double loss_sum = 0;
-    int64_t targets = 0;
-    for (const std::vector<StepStats>& rank : many) {
-      ASSERT_EQ(rank.size(), one.size());
-      EXPECT_EQ(rank[step].grad_norm, many[0][step].grad_norm);
-      EXPECT_EQ(rank[step].global_loss_sum, many[0][step].global_loss_sum);
-      loss_sum += rank[step].loss_sum;
-      targets += rank[step].targets;
-    }
-    EXPECT_EQ(targets, one[step].targets);
-    EXPECT_NEAR(loss_sum / many[0][step].global_loss_sum, 1.0, 1e-12);
-    const double loss = many[0][step].global_loss_sum / one[step].global_loss_sum;
-    const double norm = many[0][step].grad_norm / one[step].grad_norm;
-    EXPECT_NEAR(loss, 1.0, step == 0 ? 1e-6 : 2e-6) << "step " << step;
-    EXPECT_NEAR(norm, 1.0, step == 0 ? 1e-6 : 2e-5) << "step " << step;
-  }
 }
 
 TEST(ParallelTest, TwoRanksEqualOne) {
