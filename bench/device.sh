@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
-#                   [--job] [--large]
+#                   [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--set KEY=VALUE]...
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
@@ -9,10 +9,11 @@
 # alone runs the rows named. --set goes to those jobs.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
+# --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt;
-# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins. The exit code is the
+# comm.json, gang.json, fault.txt, dispatch.json;
+# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code is the
 # number of parts that failed.
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +23,8 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
-gpus=0 gang_rows=() gang_settings=()
+gpus=0 gang_rows=() gang_settings=() dispatch_workers=1,64,1024
+readonly checker_shards=4
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -36,6 +38,7 @@ while [[ $# -gt 0 ]]; do
     --profile) [[ $# -gt 0 && $1 != --* ]] && { profile_row=$1; shift; } ;;
     --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
+    --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --job | --large | --nccl | --comm | --fault) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
@@ -101,23 +104,37 @@ run_steps() {
 }
 
 # Our kernels only, by the tests of the ops: the engine launches no others, and those of the libraries are not
-# ours to mend and take long under a checker.
+# ours to mend and take long under a checker. Most of a checker's time is the host's: its tests run in shards.
 run_sanitize() {
   have gpu_tests || return 1
-  local tool bad=0 options filter
+  local tool shard bad=0 processes=()
   for tool in memcheck racecheck; do
-    options=() filter=$sanitize_filter
-    [[ $tool == memcheck ]] && options=(--report-api-errors no)  # a test asks for too much memory
-    [[ $tool == racecheck ]] && filter+=':GatedLinear*'  # the tool ends at a hardware exception of its own
-    timeout 240 compute-sanitizer --tool "$tool" "${options[@]}" --kernel-name kns=coxswain \
-      --error-exitcode 99 --print-limit 20 "$bundle/bin/gpu_tests" \
-      --gtest_filter="$filter" >"$out/$tool.txt" 2>&1
-    local code=$?
-    echo "$tool: exit code $code; $(grep -c '\[       OK' "$out/$tool.txt") tests passed;" \
-      "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.txt" | tail -n 1)"
-    [[ $code -eq 0 ]] || { bad=1; grep -m 12 -A 8 '========= \(Invalid\|Error\|Race\|Program hit\)' "$out/$tool.txt"; }
+    for ((shard = 0; shard < checker_shards; ++shard)); do
+      check_shard "$tool" "$shard" &
+      processes+=($!)
+    done
+  done
+  wait "${processes[@]}"
+  for tool in memcheck racecheck; do
+    cat "$out/$tool".[0-9]* >"$out/$tool.txt"
+    rm "$out/$tool".[0-9]*
+    grep "^$tool: " "$out/$tool.txt"
+    [[ $(grep -c "^$tool: exit code 0" "$out/$tool.txt") -eq $checker_shards ]] && continue
+    bad=1
+    grep -m 12 -A 8 '========= \(Invalid\|Error\|Race\|Program hit\)' "$out/$tool.txt"
   done
   return $bad
+}
+
+check_shard() {
+  local tool=$1 shard=$2 filter=$sanitize_filter options=() file=$out/$1.$2
+  [[ $tool == memcheck ]] && options=(--report-api-errors no)  # a test asks for too much memory
+  [[ $tool == racecheck ]] && filter+=':GatedLinear*'  # the tool ends at a hardware exception of its own
+  GTEST_TOTAL_SHARDS=$checker_shards GTEST_SHARD_INDEX=$shard timeout "$((deadline - SECONDS))" compute-sanitizer \
+    --tool "$tool" "${options[@]}" --kernel-name kns=coxswain --error-exitcode 99 --print-limit 20 "$bundle/bin/gpu_tests" \
+    --gtest_filter="$filter" >"$file" 2>&1
+  echo "$tool: exit code $?, shard $shard, $SECONDS s; $(grep -c '\[       OK' "$file") tests passed;" \
+    "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$file" | tail -n 1)" >>"$file"
 }
 
 # One step, kernel by kernel: where the time goes that is not in the GEMMs.
@@ -144,6 +161,11 @@ run_large() {
 run_nccl() {
   have nccl_tests || return 1
   timeout 150 nccl_tests --gpus "$gpus" --gtest_output="xml:$out/nccl.xml"
+}
+
+run_dispatch() {
+  have dispatch_bench || return 1
+  timeout 150 dispatch_bench --fake-workers "$dispatch_workers" --no-tls --json "$out/dispatch.json"
 }
 
 run_comm() {

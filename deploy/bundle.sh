@@ -16,7 +16,7 @@ shared=${COXSWAIN_SHARED:-../shared}
 limit_mib=60
 
 programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench nccl_tests
-          gpu_comm_bench)
+          gpu_comm_bench dispatch_bench)
 libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
 fixtures=(qwen2_full llama_full llama31_rope_full mistral_full mistral_swa_full qwen3_full qwen2_lora
           qwen2_lora_plus llama_rslora llama_dora)
