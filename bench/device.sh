@@ -11,7 +11,7 @@
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, memcheck.txt, racecheck.txt, job.json, nccl.xml,
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, checks.txt, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, dispatch.json;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code is the
 # number of parts that failed.
@@ -24,7 +24,6 @@ mkdir -p "$out"
 
 parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
 gpus=0 gang_rows=() gang_settings=() dispatch_workers=1,64,1024
-readonly checker_shards=4
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -104,37 +103,44 @@ run_steps() {
 }
 
 # Our kernels only, by the tests of the ops: the engine launches no others, and those of the libraries are not
-# ours to mend and take long under a checker. Most of a checker's time is the host's: its tests run in shards.
+# ours to mend and take long under a checker. A process for each test: where the tool itself dies, in kernels that
+# multicast their tiles (cuBLASLt's in bfloat16, fused_gated_*), that test is named and the others are checked.
 run_sanitize() {
   have gpu_tests || return 1
-  local tool shard bad=0 processes=()
+  local tool bad=0
+  mkdir -p "$out/checks"
+  export out bundle
+  export -f check_test
+  list_tests "$sanitize_filter" | sed 's/^/memcheck /;p;s/^memcheck/racecheck/' |
+    timeout "$((deadline - SECONDS))" xargs -P 16 -L 1 bash -c 'check_test "$@"' check_test >"$out/checks.txt" ||
+    { echo "not all tests were checked"; bad=1; }
   for tool in memcheck racecheck; do
-    for ((shard = 0; shard < checker_shards; ++shard)); do
-      check_shard "$tool" "$shard" &
-      processes+=($!)
-    done
+    echo "$tool: $(grep -c "^$tool clean" "$out/checks.txt") tests clean," \
+      "$(grep -c "^$tool skipped" "$out/checks.txt") skipped, $(grep -c "^$tool failed" "$out/checks.txt") failed," \
+      "the tool died in $(grep -c "^$tool died" "$out/checks.txt")"
   done
-  wait "${processes[@]}"
-  for tool in memcheck racecheck; do
-    cat "$out/$tool".[0-9]* >"$out/$tool.txt"
-    rm "$out/$tool".[0-9]*
-    grep "^$tool: " "$out/$tool.txt"
-    [[ $(grep -c "^$tool: exit code 0" "$out/$tool.txt") -eq $checker_shards ]] && continue
-    bad=1
-    grep -m 12 -A 8 '========= \(Invalid\|Error\|Race\|Program hit\)' "$out/$tool.txt"
-  done
+  grep '^[a-z]* died' "$out/checks.txt" | sort
+  ! grep '^[a-z]* failed\|^memcheck died' "$out/checks.txt" || bad=1
   return $bad
 }
 
-check_shard() {
-  local tool=$1 shard=$2 filter=$sanitize_filter options=() file=$out/$1.$2
+# What GoogleTest lists of FILTER, a full name a line.
+list_tests() {
+  "$bundle/bin/gpu_tests" --gtest_list_tests --gtest_filter="$1" |
+    awk '/^[^ ].*\.( |$)/ { suite = $1; next } /^  / { print suite $1 }'
+}
+
+check_test() {
+  local tool=$1 name=$2 file=$out/checks/$1.${2//\//_} options=() outcome
   [[ $tool == memcheck ]] && options=(--report-api-errors no)  # a test asks for too much memory
-  [[ $tool == racecheck ]] && filter+=':GatedLinear*'  # the tool ends at a hardware exception of its own
-  GTEST_TOTAL_SHARDS=$checker_shards GTEST_SHARD_INDEX=$shard timeout "$((deadline - SECONDS))" compute-sanitizer \
-    --tool "$tool" "${options[@]}" --kernel-name kns=coxswain --error-exitcode 99 --print-limit 20 "$bundle/bin/gpu_tests" \
-    --gtest_filter="$filter" >"$file" 2>&1
-  echo "$tool: exit code $?, shard $shard, $SECONDS s; $(grep -c '\[       OK' "$file") tests passed;" \
-    "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$file" | tail -n 1)" >>"$file"
+  compute-sanitizer --tool "$tool" "${options[@]}" --kernel-name kns=coxswain --error-exitcode 99 \
+    --print-limit 20 "$bundle/bin/gpu_tests" --gtest_filter="$name" >"$file" 2>&1
+  local code=$?
+  if grep -q 'Internal Sanitizer Error' "$file"; then outcome=died
+  elif [[ $code -ne 0 ]]; then outcome=failed
+  elif grep -q '\[       OK' "$file"; then outcome=clean
+  else outcome=skipped; fi
+  echo "$tool $outcome $name"
 }
 
 # One step, kernel by kernel: where the time goes that is not in the GEMMs.

@@ -140,7 +140,7 @@ def run_row(folder, row, gpus, settings, seconds):
         wanted, deadline = ROWS[row][3], time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = cluster.json('get', job)
-            if found['state'] == 'FAILED' or int(found['progress'].get('step', 0)) >= wanted:
+            if found['state'] == 'FAILED' or int((found.get('progress') or {}).get('step', 0)) >= wanted:
                 break
             time.sleep(0.5)
         cluster.cox('cancel', job, check=False)
@@ -223,7 +223,7 @@ def fault(args):
         while len(cluster.events(job, 'StepDone')) < before + 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         found = cluster.json('get', job)
-        print(f'{job}: {found["state"]}, step {found["progress"]["step"]}, {found.get("restarts", 0)} restarts, '
+        print(f'{job}: {found["state"]}, step {(found.get("progress") or {}).get("step", 0)}, {found.get("restarts", 0)} restarts, '
               f'{len(cluster.events(job, "ReplayDivergence"))} replays with other bits')
         bad += len(cluster.events(job, 'StepDone')) < before + 2 or found['state'] == 'FAILED'
         cluster.cox('cancel', job, check=False)

@@ -50,7 +50,7 @@ absl::Status NcclProgress::Write(const volatile uint32_t* word, uint64_t value,
                                  cudaStream_t stream) const {
   const CUresult result =
       write_(stream, reinterpret_cast<CUdeviceptr>(word), static_cast<uint32_t>(value),
-             CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+             CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_SUCCESS) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("cuStreamWriteValue32: CUDA driver error ", static_cast<int>(result)));
