@@ -107,6 +107,7 @@ struct JobSpec {
   int64_t workers = 1;
   // Absent: by the planner. The rules allow only what goes together and with `workers`.
   std::optional<int64_t> replicate, shard, zero;
+  bool overlap = true;  // of collectives and compute
   int64_t priority = 0;
   int64_t max_restarts = 3;
   int64_t logging_steps = 1;

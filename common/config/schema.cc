@@ -269,6 +269,9 @@ void AppendResources(std::vector<Key>* t) {
        .range = {.min = 0, .max = 3},
        .doc = "What the ranks of a replica share: 0 nothing, 1 masters and moments, 2 gradients too, "
               "3 weights too; auto: the lowest that fits."},
+      {.path = "spec.parallelism.overlap", .type = Type::kBool, .def = "true",
+       .doc = "Collectives run beside compute. false: each takes its turn in the compute stream and "
+              "nothing is prefetched; for measuring what overlap hides."},
       {.path = "spec.logging", .doc = "Reports."},
       {.path = "spec.logging.logging_steps", .type = Type::kInt, .def = "1", .range = kAtLeastOne,
        .doc = "Steps between step events."},

@@ -136,6 +136,7 @@ struct Plan {
   // What else the ranks of a replica split (shard_map.h): 0 with shard 1; 1: masters and moments;
   // 2: gradients of blocks too; 3: weights of blocks too.
   int32_t zero = 0;
+  bool overlap = true;              // collectives run beside compute; false: in its stream
   int64_t sequence_len = 0;         // bin capacity, tokens
   int64_t micro_batch_bins = 1;     // bins of one micro-step
   int64_t max_documents_per_bin = 32;

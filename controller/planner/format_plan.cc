@@ -108,7 +108,8 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
-                                plan.shard > 1 ? absl::StrCat(", ZeRO ", plan.zero) : ""));
+                                plan.shard > 1 ? absl::StrCat(", ZeRO ", plan.zero) : "",
+                                plan.overlap ? "" : ", no overlap"));
   page.Row("Micro-batch",
            absl::StrFormat("%s of %s, recompute %s, LM head in chunks of %d tokens",
                            Count(plan.micro_batch_bins, "bin"), Count(plan.sequence_len, "token"),

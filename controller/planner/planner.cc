@@ -30,6 +30,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->shard = static_cast<int32_t>(
       job.shard.value_or(job.replicate.has_value() ? job.workers / *job.replicate : whole));
   plan->replicate = static_cast<int32_t>(job.workers) / plan->shard;
+  plan->overlap = job.overlap;
   plan->sequence_len = job.sequence_len;
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
                                     ? 1

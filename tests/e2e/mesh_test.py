@@ -65,13 +65,15 @@ class MeshTest(Cluster):
         self.assert_same_model(other, one)
 
         # What was measured when a gang first formed is in the plans of those like it.
-        again = self.run_to_end(self.mesh('again', 2, 'shard: 2, zero: 1', resume=f'{hybrid}:3'))
+        again = self.run_to_end(self.mesh('again', 2, 'shard: 2, zero: 1, overlap: false', resume=f'{hybrid}:3'))
         self.assert_same_run(again, expected[3:])
         first, second = (self.events(job, 'GangFormed')[0] for job in (other, again))
         print(second['links'], second['predicted'])
         self.assertTrue(first['links'] and all(link['bytes_per_second'] > 0 for link in first['links']))
         self.assertEqual([e['predicted']['links_measured'] for e in (first, second)], [False, True])
         self.assertGreater(second['predicted']['exposed_seconds'], 0)
+        self.assertAlmostEqual(second['predicted']['exposed_seconds'] / second['predicted']['comm_seconds'], 1)
+        self.assertLess(first['predicted']['exposed_seconds'] / first['predicted']['comm_seconds'], 0.99)
 
     def test_plan_names_mesh_and_memory(self):
         """The planner's own choice, and what stages save of a rank."""

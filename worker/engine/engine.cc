@@ -55,8 +55,6 @@ absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
   return absl::OkStatus();
 }
 
-void Engine::DisableOverlap() { impl_->state->exchange.DisableOverlap(); }
-
 absl::StatusOr<std::vector<plan::LinkSpeed>> Engine::MeasureLinks() {
   std::vector<plan::LinkSpeed> links;
   const std::string doing = "measure the links";

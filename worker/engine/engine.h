@@ -91,9 +91,6 @@ class Engine {
   // after Connect and between steps. Empty for one rank.
   absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
 
-  // For measurements, before Connect: collectives take their turn with compute.
-  void DisableOverlap();
-
   // One optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW. Also
   // enforces the self-verification of design.md section 6: FailedPrecondition names the group.
   absl::StatusOr<StepStats> Train(const TrainStep& step);

@@ -20,7 +20,7 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       layout_(layout),
       buffers_(buffers),
       compute_(compute),
-      owned_(plan.world_size() > 1 ? kernels::CreateStream() : nullptr),
+      owned_(plan.world_size() > 1 && plan.overlap ? kernels::CreateStream() : nullptr),
       comm_(owned_ != nullptr ? owned_.get() : compute),
       flats_of_unit_(static_cast<size_t>(plan.model.num_layers + 2)),
       gathered_(flats_of_unit_.size()) {

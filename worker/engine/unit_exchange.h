@@ -7,8 +7,9 @@
 //              micro-step, slotted ones in each, added there to the owned range in float32; then,
 //              in the last micro-step, over the replicas.
 // The order of collectives is a function of the plan and of the passes alone, so equal on all
-// ranks. On the CPU the same calls run in order on one thread. Source: Zhao et al., "PyTorch FSDP",
-// 2023; llmq, LLamaWeightsManager (slots and versions).
+// ranks. Without the plan's overlap collectives take their turn in the compute stream and nothing
+// is prefetched. On the CPU the same calls run in order on one thread. Source: Zhao et al.,
+// "PyTorch FSDP", 2023; llmq, LLamaWeightsManager (slots and versions).
 #ifndef COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
 #define COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
 
@@ -53,8 +54,6 @@ class UnitExchange {
 
   // `group` outlives this object's last pass; nothing is here of other ranks yet.
   void Connect(comm::Collectives* group);
-  // For measurements: collectives take their turn in the compute stream and nothing is prefetched.
-  void DisableOverlap() { comm_ = compute_; }
 
   const Residency& residency() const { return residency_; }
   // A pass, or the graph that was captured of one, has been launched.
@@ -92,7 +91,7 @@ class UnitExchange {
   const Buffers& buffers_;
   kernels::Stream* const compute_;
   const std::unique_ptr<kernels::Stream, StreamDeleter> owned_;
-  kernels::Stream* comm_;
+  kernels::Stream* const comm_;
   comm::Collectives* group_ = nullptr;  // null: no collective is made
   std::vector<std::vector<size_t>> flats_of_unit_;
   Residency residency_;

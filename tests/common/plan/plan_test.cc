@@ -63,6 +63,7 @@ Plan Full() {
   plan.replicate = 3;
   plan.shard = 2;
   plan.zero = 2;
+  plan.overlap = false;
   plan.links = {{1024, 1e6}, {4096, 2e6}};
   plan.predicted = {1.5, 0.25, 0.125};
   plan.sequence_len = 2048;
@@ -152,6 +153,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.replicate; },
       [](Plan& p) { ++p.shard; },
       [](Plan& p) { ++p.zero; },
+      [](Plan& p) { p.overlap = true; },
       [](Plan& p) { ++p.links[0].bytes; },
       [](Plan& p) { p.links_measured = true; },
       [](Plan& p) { ++p.links[1].bytes_per_second; },

@@ -66,5 +66,18 @@ TEST_F(CommTimeTest, ComputeHidesCommunication) {
   EXPECT_NEAR(slow.step_seconds, 200 * comm + slow.exposed_seconds, 1e-9);
 }
 
+TEST_F(CommTimeTest, WithoutOverlapComputeWaitsForAll) {
+  for (const int32_t zero : {1, 3}) {
+    plan_.overlap = true;
+    const plan::Prediction with = Predict(2, 4, zero, 1, 2);
+    plan_.overlap = false;
+    const plan::Prediction without = Predict(2, 4, zero, 1, 2);
+    EXPECT_DOUBLE_EQ(without.comm_seconds, with.comm_seconds);
+    EXPECT_LT(with.exposed_seconds, 0.9 * with.comm_seconds);
+    EXPECT_NEAR(without.exposed_seconds, without.comm_seconds, 1e-9);
+    EXPECT_NEAR(without.step_seconds, 4 + without.comm_seconds, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::planner

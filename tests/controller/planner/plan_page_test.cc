@@ -100,6 +100,18 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
 }
 
+TEST_F(PlanPageTest, SaysWhenNothingOverlaps) {
+  Make();
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("no overlap"), std::string::npos);
+  job_.overlap = false;
+  Make();
+  EXPECT_FALSE(planned_.plan.overlap);
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("ZeRO 1, no overlap"), std::string::npos) << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["overlap"], false);
+}
+
 TEST_F(PlanPageTest, AdvisesOnPrecision) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;

@@ -206,11 +206,11 @@ TEST(ShardedRunTest, LinksAreMeasuredBetweenStepsAndChangeNothing) {
 }
 
 TEST(ShardedRunTest, OverlapOffGivesTheSameBits) {
-  const plan::Plan plan = MakeCase(Method::kFull, false, {1, 2, 3});
+  plan::Plan plan = MakeCase(Method::kFull, false, {1, 2, 3});
   std::vector<double> norms[2];
   for (const bool overlap : {true, false}) {
+    plan.overlap = overlap;
     WithEngines(plan, "", [&](int rank, Engine& engine) {
-      if (!overlap) engine.DisableOverlap();
       for (int64_t step = 0; step < 3; ++step) {
         TrainStep train = MakeStep(step, Bins(step));
         train.bins = PartOf(plan, train.bins, rank);
