@@ -70,11 +70,13 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
 
 absl::Status DoesNotFit(const config::JobSpec& job, const LayoutLimits& limits,
                         const plan::Plan& plan) {
-  const MemoryByClass need = SumByClass(plan.buffers);
+  const MemoryByClass need = PlannedMemory(plan);
   std::string message = absl::StrCat(
       "a worker needs ", FormatBytes(need.total()), " (weights ", FormatBytes(need.weights),
       ", gradients ", FormatBytes(need.gradients), ", optimizer ", FormatBytes(need.optimizer),
       ", activations ", FormatBytes(need.activations), ", workspace ", FormatBytes(need.workspace),
+      need.communication > 0 ? absl::StrCat(", communication ", FormatBytes(need.communication))
+                             : "",
       "), its limit is ", FormatBytes(limits.memory_bytes), ". ");
   const std::vector<std::string> fitting = WhatFits(job, limits, plan);
   if (fitting.empty()) {
@@ -104,7 +106,7 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
   }
   for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
     ApplyLayout(layout, plan);
-    const uint64_t need = SumByClass(plan->buffers).total();
+    const uint64_t need = PlannedMemory(*plan).total();
     if (limits.memory_bytes == 0 || need <= limits.memory_bytes) return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);

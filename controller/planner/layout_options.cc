@@ -154,7 +154,7 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
                              plan::Plan plan) {
   ApplyLayout(LayoutsToTry(job, limits, plan).back(), &plan);
-  return SumByClass(plan.buffers).total();
+  return PlannedMemory(plan).total();
 }
 
 }  // namespace coxswain::planner

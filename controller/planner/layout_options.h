@@ -40,7 +40,7 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
 // Fills what the layout decides, lm_head_chunk_tokens and buffers.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
-// Device bytes of the smallest layout.
+// Device bytes of the smallest layout, NCCL's too.
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
                              plan::Plan plan);
 

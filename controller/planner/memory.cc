@@ -5,9 +5,21 @@
 
 namespace coxswain::planner {
 
-MemoryByClass SumByClass(const std::vector<plan::Buffer>& buffers) {
+namespace {
+
+// The world, and the ranks of a replica or of a part where these are some but not all of it.
+// Communicators of the same ranks are one: worker/comm/nccl_group.h.
+uint64_t NcclCommunicators(const plan::Plan& plan) {
+  if (plan.device != "cuda" || plan.world_size() == 1) return 0;
+  return plan.shard > 1 && plan.replicate > 1 ? 3 : 1;
+}
+
+}  // namespace
+
+MemoryByClass PlannedMemory(const plan::Plan& plan) {
   MemoryByClass sum;
-  for (const plan::Buffer& buffer : buffers) {
+  sum.communication = kNcclBytesPerCommunicator * NcclCommunicators(plan);
+  for (const plan::Buffer& buffer : plan.buffers) {
     const auto bytes = static_cast<uint64_t>(buffer.bytes);
     switch (buffer.memory_class) {
       case plan::MemoryClass::kWeights:

@@ -111,6 +111,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"optimizer", e.optimizer},
                        {"activations", e.activations},
                        {"workspace", e.workspace},
+                       {"communication", e.communication},
                        {"total", e.total_bytes},
                        {"host", e.host}}},
                      {"flops_per_token", e.flops_per_token},

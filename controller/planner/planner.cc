@@ -125,12 +125,13 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
     estimate.total_parameters += parameter.elements();
     if (parameter.trainable()) estimate.trainable_parameters += parameter.elements();
   }
-  const MemoryByClass memory = SumByClass(plan.buffers);
+  const MemoryByClass memory = PlannedMemory(plan);
   estimate.weights = memory.weights;
   estimate.gradients = memory.gradients;
   estimate.optimizer = memory.optimizer;
   estimate.activations = memory.activations;
   estimate.workspace = memory.workspace;
+  estimate.communication = memory.communication;
   estimate.total_bytes = memory.total();
   estimate.host = memory.host;
 

@@ -21,7 +21,7 @@ class LayoutTest : public testing::Test {
     return ChooseLayout(job_, {.global_batch_bins = global_batch, .memory_bytes = memory}, &plan_);
   }
 
-  uint64_t Bytes() const { return SumByClass(plan_.buffers).total(); }
+  uint64_t Bytes() const { return PlannedMemory(plan_).total(); }
 
   config::JobSpec job_ = SmallJob();
   model::ModelConfig model_ = SmallModel();
@@ -88,10 +88,10 @@ TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
 TEST_F(LayoutTest, RecomputeSharesTheActivationsOfLayers) {
   job_.train.micro_batch_size = 2;
   ASSERT_TRUE(Choose(4).ok());
-  const uint64_t none = SumByClass(plan_.buffers).activations;
+  const uint64_t none = PlannedMemory(plan_).activations;
   job_.recompute = config::Recompute::kBlock;
   ASSERT_TRUE(Choose(4).ok());
-  const uint64_t block = SumByClass(plan_.buffers).activations;
+  const uint64_t block = PlannedMemory(plan_).activations;
   EXPECT_LT(block, none);
   for (const plan::Buffer& buffer : plan_.buffers) {
     const bool shared = buffer.name == "layer2.qkv";
@@ -263,10 +263,42 @@ TEST_F(CudaLayoutTest, SegmentsOfBlocks) {
 // Snapshots lie in host memory: they are shown, not counted.
 TEST_F(CudaLayoutTest, HostMemoryIsNotTheDevices) {
   ASSERT_TRUE(Choose(4).ok());
-  const MemoryByClass memory = SumByClass(plan_.buffers);
+  const MemoryByClass memory = PlannedMemory(plan_);
   EXPECT_GT(memory.host, 0u);
   EXPECT_EQ(memory.total(), memory.weights + memory.gradients + memory.optimizer +
                                 memory.activations + memory.workspace);
+}
+
+// The world's communicator, and those of replicas and parts where they are others.
+TEST_F(CudaLayoutTest, CountsWhatNcclTakesOfAGang) {
+  const auto communicators = [this](int32_t replicate, int32_t shard) {
+    plan_.replicate = replicate;
+    plan_.shard = shard;
+    const MemoryByClass memory = PlannedMemory(plan_);
+    EXPECT_EQ(memory.total() - memory.communication, memory.weights + memory.gradients +
+                                                         memory.optimizer + memory.activations +
+                                                         memory.workspace);
+    EXPECT_EQ(memory.communication % kNcclBytesPerCommunicator, 0u);
+    return memory.communication / kNcclBytesPerCommunicator;
+  };
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(communicators(1, 1), 0u);
+  EXPECT_EQ(communicators(1, 2), 1u);
+  EXPECT_EQ(communicators(8, 1), 1u);
+  EXPECT_EQ(communicators(2, 4), 3u);
+  plan_.device = "cpu";
+  EXPECT_EQ(communicators(2, 4), 0u);
+}
+
+TEST_F(CudaLayoutTest, RefusesAGangForWhatNcclTakes) {
+  job_.workers = 2;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_TRUE(Choose(4, Bytes()).ok());
+  const absl::Status status = Choose(4, kNcclBytesPerCommunicator);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find(", communication 870.4 MiB), its limit is 870.4 MiB"),
+            std::string::npos)
+      << status;
 }
 
 TEST(FormatBytesTest, KeepsThreeDigits) {

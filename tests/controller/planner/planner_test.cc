@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/model/flops.h"
 #include "controller/planner/gpu_time.h"
+#include "controller/planner/memory.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 
@@ -312,6 +313,20 @@ TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
   EXPECT_DOUBLE_EQ(
       planned.estimate.mfu,
       planned.estimate.flops_per_token * planned.estimate.tokens_per_second / kPeakFlopsPerSecond);
+}
+
+// planned_memory.peak of a job is total_bytes.
+TEST_F(CudaPlannerTest, TotalOfAGangHoldsWhatNcclTakes) {
+  EXPECT_EQ(MustPlan().estimate.communication, 0u);
+  job_.workers = 2;
+  const PlannedJob planned = MustPlan();
+  const Estimate& e = planned.estimate;
+  EXPECT_EQ(e.communication, kNcclBytesPerCommunicator);
+  EXPECT_EQ(e.total_bytes, e.weights + e.gradients + e.optimizer + e.activations + e.workspace +
+                               kNcclBytesPerCommunicator);
+  const auto recipe = Recipe::Make(job_, model_, data_);
+  const std::string page = FormatPlan(job_, *recipe, planned, data_);
+  EXPECT_NE(page.find("  NCCL         870.4 MiB"), std::string::npos) << page;
 }
 
 TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
