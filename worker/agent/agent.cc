@@ -206,6 +206,7 @@ absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch) {
   if (links.ok()) {
     epoch->connected = true;
     SetState("CONNECTED");
+    log::Info("connected", {{"rank", epoch->rank}, {"transport", engine->transport()}});
   } else {
     log::Error("connect failed", {{"rank", epoch->rank}, {"error", links.status().ToString()}});
     CloseEpoch(std::string(links.status().message()), "ABORTED");

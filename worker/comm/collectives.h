@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,12 @@ struct GroupConfig {
   int shard = 1;                                // ranks of one replica; divides world_size
   std::string interface_address = "127.0.0.1";  // address the other ranks reach this one by
   std::chrono::milliseconds timeout{60000};     // of formation and of each collective
+};
+
+// Memory of a GPU, of one allocation.
+struct DeviceRegion {
+  void* data = nullptr;
+  int64_t bytes = 0;
 };
 
 // How far the collectives of a rank have got. They are numbered from 1 in the order of the calls,
@@ -89,6 +96,15 @@ class Collectives {
   }
   absl::Status AllGatherBytes(Communicator comm, const void* send, void* receive, int64_t bytes,
                               kernels::Stream* stream);
+
+  // GPU: lets gathers and reductions of what lies in `regions` copy between the GPUs of a host
+  // instead of taking multiprocessors from the compute beside them. Once, collective over the world
+  // and in no collective; a call's pointers must then have the same place in the regions of every
+  // rank, that of a part in place excepted. The regions outlive the group. Where a host lets no
+  // process open another's memory calls stay as they were. CPU: nothing.
+  absl::Status Share(const std::vector<DeviceRegion>& regions);
+  // What moves the data of large calls, for people: "copies between GPUs", "NCCL (rank 1: ...)".
+  std::string transport() const;
 
   // Returns when every rank has entered it.
   absl::Status Barrier();

@@ -11,6 +11,7 @@
 #include "worker/comm/collectives.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
+#include "worker/comm/peer_copies.h"
 
 namespace coxswain::comm {
 namespace {
@@ -45,7 +46,8 @@ ncclResult_t ResultOf(cudaError_t result) {
 
 struct Collectives::Impl {
   ~Impl() {
-    group.reset();
+    group.reset();  // its watch ends the waits of copies
+    copies.reset();
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
     (void)cudaFree(warm_up);
     (void)cudaFree(device_words);
@@ -53,8 +55,10 @@ struct Collectives::Impl {
   }
 
   GroupConfig config;
-  std::unique_ptr<NcclGroup> group;  // null: one rank
-  bool aborted_alone = false;        // of one rank
+  std::unique_ptr<NcclGroup> group;    // null: one rank
+  bool aborted_alone = false;          // of one rank
+  std::unique_ptr<PeerCopies> copies;  // null: not shared, or not possible
+  std::string transport = "NCCL";
 
   // Of the calls that wait on the host: the check of a new group and the barrier.
   cudaStream_t stream = nullptr;
@@ -62,6 +66,10 @@ struct Collectives::Impl {
   void* warm_up = nullptr;  // what the first calls move; gone when the group is formed
 
   absl::Status OpenHostCalls();
+  absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);
+  bool Copies(Communicator comm, const void* whole, int64_t bytes) const {
+    return copies != nullptr && copies->Takes(group->members(comm), whole, bytes);
+  }
   absl::Status Verify(Communicator comm);
   absl::Status WarmUp();
   absl::Status WarmUpOne(Communicator comm);
@@ -112,13 +120,19 @@ absl::Status Collectives::Impl::Scatter(Communicator comm, const void* send, voi
     RETURN_IF_ERROR(Alone());
     return CudaStatus(copy(), "cudaMemcpyAsync");
   }
-  return group->Enqueue(comm, OperationName("reduce_scatter", n, TypeName(dtype), comm), on,
-                        [&](ncclComm_t nccl) {
-                          if (nccl == nullptr) return ResultOf(copy());
-                          if (n == 0) return ncclSuccess;
-                          return group->nccl().ReduceScatter(send, receive, static_cast<size_t>(n),
-                                                             TypeOf(dtype), ncclSum, nccl, on);
-                        });
+  const std::string operation = OperationName("reduce_scatter", n, TypeName(dtype), comm);
+  const int64_t bytes = n * kernels::DTypeBytes(dtype) * group->members(comm).size();
+  if (Copies(comm, send, bytes)) {
+    return group->EnqueueCopies(comm, operation, on, [&](int lane) {
+      return copies->ReduceScatter(group->members(comm), lane, send, receive, n, dtype, on);
+    });
+  }
+  return group->Enqueue(comm, operation, on, [&](ncclComm_t nccl) {
+    if (nccl == nullptr) return ResultOf(copy());
+    if (n == 0) return ncclSuccess;
+    return group->nccl().ReduceScatter(send, receive, static_cast<size_t>(n), TypeOf(dtype),
+                                       ncclSum, nccl, on);
+  });
 }
 
 absl::Status Collectives::Impl::Gather(Communicator comm, const void* send, void* receive,
@@ -131,13 +145,41 @@ absl::Status Collectives::Impl::Gather(Communicator comm, const void* send, void
     RETURN_IF_ERROR(Alone());
     return CudaStatus(copy(), "cudaMemcpyAsync");
   }
-  return group->Enqueue(comm, OperationName("all_gather", bytes, "bytes", comm), on,
-                        [&](ncclComm_t nccl) {
-                          if (nccl == nullptr) return ResultOf(copy());
-                          if (bytes == 0) return ncclSuccess;
-                          return group->nccl().AllGather(send, receive, static_cast<size_t>(bytes),
-                                                         ncclInt8, nccl, on);
-                        });
+  const std::string operation = OperationName("all_gather", bytes, "bytes", comm);
+  if (Copies(comm, receive, bytes * group->members(comm).size())) {
+    return group->EnqueueCopies(comm, operation, on, [&](int lane) {
+      return copies->AllGather(group->members(comm), lane, send, receive, bytes, on);
+    });
+  }
+  return group->Enqueue(comm, operation, on, [&](ncclComm_t nccl) {
+    if (nccl == nullptr) return ResultOf(copy());
+    if (bytes == 0) return ncclSuccess;
+    return group->nccl().AllGather(send, receive, static_cast<size_t>(bytes), ncclInt8, nccl, on);
+  });
+}
+
+// The string of every rank, by rank; all of one length. In no collective.
+absl::StatusOr<std::vector<std::string>> Collectives::Impl::Exchange(const std::string& mine) {
+  const auto bytes = static_cast<int64_t>(mine.size());
+  std::string all(mine.size() * static_cast<size_t>(config.world_size), '\0');
+  void* memory = nullptr;
+  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&memory, all.size()), "cudaMalloc"));
+  const std::unique_ptr<void, cudaError_t (*)(void*)> device(memory, cudaFree);
+  char* const own = static_cast<char*>(memory) + config.rank * bytes;
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(own, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream),
+                 "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(Gather(Communicator::kWorld, own, memory, bytes, stream));
+  RETURN_IF_ERROR(group->Wait(stream));
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(all.data(), memory, all.size(), cudaMemcpyDeviceToHost, stream),
+                 "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(group->Wait(stream));
+  std::vector<std::string> strings;
+  for (int r = 0; r < config.world_size; ++r) {
+    strings.push_back(all.substr(static_cast<size_t>(r) * mine.size(), mine.size()));
+  }
+  return strings;
 }
 
 // Sums a vector to which each rank adds its number + 1 at its place.
@@ -239,6 +281,23 @@ absl::Status Collectives::AllGatherBytes(Communicator comm, const void* send, vo
                                          int64_t bytes, kernels::Stream* stream) {
   return impl_->Gather(comm, send, receive, bytes, kernels::cuda::Handle(stream));
 }
+
+absl::Status Collectives::Share(const std::vector<DeviceRegion>& regions) {
+  if (impl_->group == nullptr) return impl_->Alone();
+  auto copies = PeerCopies::Open(impl_->config.rank, impl_->config.world_size, regions,
+                                 [this](const std::string& mine) { return impl_->Exchange(mine); });
+  if (absl::IsFailedPrecondition(copies.status())) {
+    impl_->transport = absl::StrCat("NCCL (", std::string(copies.status().message()), ")");
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(copies.status());
+  impl_->copies = *std::move(copies);
+  impl_->transport = "copies between GPUs, NCCL";
+  impl_->group->OnEnd([raw = impl_->copies.get()] { raw->EndWaits(); });
+  return absl::OkStatus();
+}
+
+std::string Collectives::transport() const { return impl_->transport; }
 
 absl::Status Collectives::Barrier() {
   if (impl_->group == nullptr) return impl_->Alone();

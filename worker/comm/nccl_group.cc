@@ -216,6 +216,25 @@ absl::Status NcclGroup::Enqueue(Communicator comm, const std::string& operation,
   return status.ok() ? status : Failed(std::move(status));
 }
 
+absl::Status NcclGroup::EnqueueCopies(Communicator comm, const std::string& operation,
+                                      cudaStream_t stream, const Copies& copies) {
+  Lock lock(mu_);
+  RETURN_IF_ERROR(Trouble());
+  const uint64_t ordinal = ++issued_;
+  const int lane = lane_[static_cast<int>(comm)];
+  absl::Status status = marks_->Begin(lane, ordinal, operation, stream);
+  if (status.ok()) status = copies(lane);
+  if (status.ok()) status = marks_->End(lane, ordinal, stream);
+  if (status.ok()) return status;
+  return Failed(absl::Status(status.code(), absl::StrCat(CallName(ordinal, operation, config_),
+                                                         ": ", std::string(status.message()))));
+}
+
+void NcclGroup::OnEnd(std::function<void()> end_waits) {
+  Lock lock(mu_);
+  end_waits_ = std::move(end_waits);
+}
+
 absl::Status NcclGroup::Wait(cudaStream_t stream) {
   const Clock::time_point deadline = Clock::now() + config_.timeout;
   while (true) {
@@ -268,6 +287,7 @@ void NcclGroup::Watch() {
 // here until what the engine still holds of them, graphs, is gone too.
 void NcclGroup::EndAll(Lock* lock) {
   ended_ = true;
+  if (end_waits_) end_waits_();
   const auto comms = std::exchange(comms_, {});
   lock->unlock();
   nccl_->GroupStart();
@@ -285,6 +305,7 @@ absl::Status NcclGroup::Poll() const {
 
 Progress NcclGroup::progress() const {
   Lock lock(mu_);
+  if (Trouble().ok()) progress_ = marks_->Look(Clock::now());
   return progress_;
 }
 

@@ -38,6 +38,13 @@ class NcclGroup {
   using Launch = std::function<ncclResult_t(ncclComm_t)>;
   absl::Status Enqueue(Communicator comm, const std::string& operation, cudaStream_t stream,
                        const Launch& launch);
+  // Enqueues what `copies` launches as the next collective; it gets the number of the communicator
+  // (0-2), which those of the same ranks share. Not where this rank is alone in it.
+  using Copies = std::function<absl::Status(int lane)>;
+  absl::Status EnqueueCopies(Communicator comm, const std::string& operation, cudaStream_t stream,
+                             const Copies& copies);
+  // `end_waits` is called once when the communicators are ended, before that.
+  void OnEnd(std::function<void()> end_waits);
   // Waits until `stream` has got here, or until the timeout or something goes wrong.
   absl::Status Wait(cudaStream_t stream);
 
@@ -77,7 +84,8 @@ class NcclGroup {
   std::array<ncclComm_t, kCommunicators.size()> comms_{};
   std::unique_ptr<NcclProgress> marks_;
   uint64_t issued_ = 0;
-  Progress progress_;  // as the watch saw it last
+  mutable Progress progress_;  // as it was seen last
+  std::function<void()> end_waits_;
   absl::Status failure_;
   bool aborted_ = false, stopping_ = false, ended_ = false;
   std::thread watch_;

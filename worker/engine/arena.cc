@@ -19,6 +19,7 @@ void* Arena::Own(const plan::Buffer& buffer) {
     return host_.back().get();
   }
   device_.emplace_back(kernels::AllocateMemory(buffer.bytes));
+  device_bytes_.push_back(buffer.bytes);
   kernels::SetMemory(device_.back().get(), 0, buffer.bytes, nullptr);
   return device_.back().get();
 }
@@ -41,6 +42,14 @@ Arena Arena::Allocate(const std::vector<plan::Buffer>& buffers, std::string* cur
     slot.bytes = owner.bytes;
   }
   return arena;
+}
+
+std::vector<comm::DeviceRegion> Arena::device_regions() const {
+  std::vector<comm::DeviceRegion> regions;
+  for (size_t i = 0; i < device_.size(); ++i) {
+    regions.push_back({device_[i].get(), device_bytes_[i]});
+  }
+  return regions;
 }
 
 absl::StatusOr<void*> Arena::Bind(const plan::Buffer& need) {

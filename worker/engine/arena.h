@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "worker/comm/collectives.h"
 
 namespace coxswain::engine {
 
@@ -28,6 +29,9 @@ class Arena {
 
   // InvalidArgument names a buffer that nothing was bound to: the table is of another engine.
   absl::Status CheckAllBound() const;
+
+  // What lies on the device, in plan order: the same on every rank.
+  std::vector<comm::DeviceRegion> device_regions() const;
 
   uint64_t bytes(plan::MemoryClass memory_class) const;
   uint64_t total_bytes() const;
@@ -49,6 +53,7 @@ class Arena {
   };
 
   std::vector<std::unique_ptr<void, FreeDevice>> device_;
+  std::vector<int64_t> device_bytes_;  // of each
   std::vector<std::unique_ptr<void, FreeHost>> host_;
   std::map<std::string, Slot> slots_;
 };

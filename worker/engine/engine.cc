@@ -50,6 +50,7 @@ absl::Status Engine::Connect(std::unique_ptr<comm::Collectives> group) {
                      " ranks, the plan's shard is ", state.plan.shard));
   }
   state.group = std::move(group);
+  RETURN_IF_ERROR(state.group->Share(state.arena.device_regions()));
   state.exchange.Connect(state.plan.world_size() > 1 ? state.group.get() : nullptr);
   if (state.plan.world_size() > 1) state.graphs.CaptureAtSecondUse();
   return absl::OkStatus();
@@ -126,6 +127,10 @@ void Engine::Abort() {
 
 comm::Progress Engine::collectives() const {
   return impl_->state->group == nullptr ? comm::Progress() : impl_->state->group->progress();
+}
+
+std::string Engine::transport() const {
+  return impl_->state->group == nullptr ? "none" : impl_->state->group->transport();
 }
 
 int64_t Engine::start_step() const { return impl_->state->start_step; }

@@ -106,6 +106,7 @@ class Engine {
   void Abort();  // any thread: wakes a collective in progress
   // Of the group; any thread, once Connect has returned.
   comm::Progress collectives() const;
+  std::string transport() const;  // of its collectives, for the log
 
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;

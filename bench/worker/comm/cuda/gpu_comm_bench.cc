@@ -42,9 +42,13 @@ class Bench {
         stream_(kernels::CreateStream()),
         begin_(kernels::CreateEvent()),
         end_(kernels::CreateEvent()),
+        largest_(largest),
         data_(static_cast<char*>(kernels::AllocateMemory(largest))) {
     kernels::SetMemory(data_, 0, largest, stream_);
   }
+
+  // From now on large gathers and reductions are copies, where the host allows it.
+  void Share() { Check(group_.Share({{data_, largest_}})); }
 
   // [{op, dtype, bytes, us, algorithm_gb_per_s, bus_gb_per_s, host_us}] of one size.
   void Row(const char* op, kernels::DType dtype, int64_t bytes, nlohmann::json* rows) {
@@ -67,6 +71,7 @@ class Bench {
     const double share = static_cast<double>(world - 1) / static_cast<double>(world);
     const double speed = static_cast<double>(bytes) / measured.seconds * 1e-9;
     rows->push_back({{"op", op},
+                     {"transport", group_.transport()},
                      {"dtype", dtype == kernels::DType::kFloat32 ? "float32" : "bfloat16"},
                      {"bytes", bytes},
                      {"us", measured.seconds * 1e6},
@@ -112,18 +117,19 @@ class Bench {
   Collectives& group_;
   kernels::Stream* const stream_;
   kernels::Event *const begin_, *const end_;
+  const int64_t largest_;
   char* const data_;
 };
 
 void Print(const nlohmann::json& rows) {
-  std::printf("%-14s %-9s %10s %12s %10s %10s %9s\n", "op", "dtype", "MiB", "us", "alg GB/s",
-              "bus GB/s", "host us");
+  std::printf("%-14s %-9s %10s %12s %10s %10s %9s  %s\n", "op", "dtype", "MiB", "us", "alg GB/s",
+              "bus GB/s", "host us", "transport");
   for (const auto& row : rows) {
-    std::printf("%-14s %-9s %10.3f %12.1f %10.1f %10.1f %9.1f\n",
+    std::printf("%-14s %-9s %10.3f %12.1f %10.1f %10.1f %9.1f  %s\n",
                 row["op"].get<std::string>().c_str(), row["dtype"].get<std::string>().c_str(),
                 row["bytes"].get<double>() / static_cast<double>(kMiB), row["us"].get<double>(),
                 row["algorithm_gb_per_s"].get<double>(), row["bus_gb_per_s"].get<double>(),
-                row["host_us"].get<double>());
+                row["host_us"].get<double>(), row["transport"].get<std::string>().c_str());
   }
 }
 
@@ -143,14 +149,17 @@ int RunRank(const RankProcess& rank, int64_t largest, const std::string& json_fi
   const int64_t used = kernels::UsedMemoryBytes();
   Bench bench(group->get(), largest);
   nlohmann::json rows = nlohmann::json::array();
-  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather"}) {
+  const auto measure = [&](const char* op) {
     bench.Row(op, kernels::DType::kFloat32, 4096, &rows);
     bench.Row(op, kernels::DType::kFloat32, kMiB, &rows);
     for (int64_t bytes = 32 * kMiB; bytes <= largest; bytes *= 2) {
       bench.Row(op, kernels::DType::kBFloat16, bytes, &rows);
     }
     bench.Row(op, kernels::DType::kFloat32, std::min(largest, 512 * kMiB), &rows);
-  }
+  };
+  for (const char* op : {"all_reduce", "reduce_scatter", "all_gather"}) measure(op);
+  bench.Share();
+  for (const char* op : {"reduce_scatter", "all_gather"}) measure(op);
   if (rank.rank == 0) {
     std::printf("%d x %s, %s: group formed in %.2f s, %.2f GiB of each GPU in use\n", rank.world,
                 device.name.c_str(), Collectives::Fingerprint().c_str(), forming.count(),

@@ -24,6 +24,7 @@ struct Setting {
   const char* dtype;
   int32_t replicate, zero;                // zero 0: replicas alone
   double loss_tolerance, norm_tolerance;  // relative
+  int32_t vocab = 131;                    // 20011: embeddings of a size that is copied between GPUs
 };
 
 PlanOptions Options(const Setting& setting, int32_t world) {
@@ -41,8 +42,9 @@ PlanOptions Options(const Setting& setting, int32_t world) {
 }
 
 // Extents that attention in bfloat16 takes too.
-model::ModelConfig Config() {
+model::ModelConfig Config(const Setting& setting) {
   model::ModelConfig config = SmallConfig();
+  config.vocab_size = setting.vocab;
   config.head_dim = 16;
   config.hidden_size = 64;
   return config;
@@ -114,6 +116,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"full_bfloat16", 0, "bfloat16", 1, 0, 1e-2, 5e-2},
                     Setting{"full_bfloat16_zero1", 0, "bfloat16", 1, 1, 1e-2, 5e-2},
                     Setting{"full_bfloat16_zero3", 0, "bfloat16", 1, 3, 1e-2, 5e-2},
+                    Setting{"large_float32_zero1", 0, "float32", 1, 1, 1e-5, 1e-4, 20011},
+                    Setting{"large_float32_zero3", 0, "float32", 1, 3, 1e-5, 1e-4, 20011},
+                    Setting{"large_bfloat16_zero2", 0, "bfloat16", 1, 2, 1e-2, 5e-2, 20011},
                     Setting{"lora_bfloat16", 4, "bfloat16", 1, 0, 1e-2, 5e-2},
                     Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2}),
     [](const auto& info) { return info.param.name; });
@@ -122,7 +127,7 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
   const Setting& setting = GetParam();
   const int world = ThisRank().world, rank = ThisRank().rank;
   if (world % setting.replicate != 0) GTEST_SKIP() << "two replicas need an even number of GPUs";
-  const plan::Plan plan = MakePlan(Config(), Options(setting, world));
+  const plan::Plan plan = MakePlan(Config(setting), Options(setting, world));
   std::vector<std::string> bits;
   std::vector<StepStats> many;
   for (const char* run : {"first", "second"}) {
@@ -141,7 +146,8 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
     }
   }
   EXPECT_EQ(bits[0], bits[1]) << "two runs differ";
-  const std::vector<StepStats> one = Train(MakePlan(Config(), Options(setting, 1)), 0, nullptr);
+  const std::vector<StepStats> one =
+      Train(MakePlan(Config(setting), Options(setting, 1)), 0, nullptr);
   ASSERT_EQ(one.size(), many.size());
   for (size_t step = 0; step < one.size(); ++step) {
     EXPECT_NEAR(many[step].global_loss_sum / one[step].global_loss_sum, 1.0, setting.loss_tolerance)

@@ -1,14 +1,13 @@
 // Collectives over NCCL, a process and a GPU for each rank.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "tests/worker/comm/cuda/device_vectors.h"
 #include "tests/worker/comm/cuda/nccl_rank.h"
-#include "worker/comm/rank_order_sum.h"
 
 namespace coxswain::comm {
 namespace {
@@ -20,83 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr DType kFloat = DType::kFloat32, kHalf = DType::kBFloat16;
 constexpr Communicator kWorld = Communicator::kWorld;
 const int64_t kLengths[] = {1, 7, 4097, 65537, 1000003};
-
-struct StreamDeleter {
-  void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
-};
-using StreamHandle = std::unique_ptr<kernels::Stream, StreamDeleter>;
-
-// A vector on the device.
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& values) : size_(values.size()) {
-    data_ = static_cast<T*>(kernels::AllocateMemory(bytes()));
-    kernels::CopyMemory(data_, values.data(), bytes(), nullptr);
-  }
-  explicit OnDevice(int64_t size) : OnDevice(std::vector<T>(static_cast<size_t>(size))) {}
-  ~OnDevice() { kernels::FreeMemory(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  T* data() const { return data_; }
-  std::vector<T> Read() const {
-    std::vector<T> values(size_);
-    kernels::CopyMemory(values.data(), data_, bytes(), nullptr);
-    return values;
-  }
-
- private:
-  int64_t bytes() const { return static_cast<int64_t>(size_ * sizeof(T)); }
-  const size_t size_;
-  T* data_;
-};
-
-// Small integers: their sums over a few ranks are exact in every type.
-template <typename T>
-T Whole(int rank, int64_t i) {
-  const auto value = static_cast<float>((i * 7 + rank * 3) % 8);
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    BFloat16 half;
-    Store(value, &half);
-    return half;
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <typename T>
-std::vector<T> Wholes(int rank, int64_t n) {
-  std::vector<T> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = Whole<T>(rank, i);
-  return values;
-}
-
-double SumAt(const std::vector<int>& ranks, int64_t i) {
-  double sum = 0;
-  for (int rank : ranks) sum += Whole<float>(rank, i);
-  return sum;
-}
-
-std::vector<int> Everyone() {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < ThisRank().world; ++rank) ranks.push_back(rank);
-  return ranks;
-}
-
-template <typename T>
-void ExpectSums(const std::vector<T>& values, const std::vector<int>& ranks, int64_t first) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    ASSERT_EQ(static_cast<double>(static_cast<float>(values[i])),
-              SumAt(ranks, first + static_cast<int64_t>(i)))
-        << "element " << i << " of " << values.size();
-  }
-}
-
-void Finish(const Collectives& group, kernels::Stream* stream) {
-  kernels::Synchronize(stream);
-  ASSERT_EQ(group.Poll(), absl::OkStatus());
-}
 
 template <typename T>
 void TestAllReduce(Collectives& group, DType dtype, kernels::Stream* stream) {
@@ -244,10 +166,6 @@ TEST(NcclTest, AGraphReplaysCollectives) {
     kernels::LaunchGraph(graph, stream.get());
     Finish(*group, stream.get());
     ExpectSums(data.Read(), Everyone(), 0);
-  }
-  const auto deadline = Clock::now() + milliseconds(5000);  // the watch looks now and then
-  while (group->progress().finished < last + 2 && Clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_EQ(group->progress().finished, last + 2);
   EXPECT_EQ(group->progress().operation, "");

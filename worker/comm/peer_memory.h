@@ -1,0 +1,52 @@
+// Device memory of other ranks of this host, opened through CUDA's inter-process handles.
+#ifndef COXSWAIN_WORKER_COMM_PEER_MEMORY_H_
+#define COXSWAIN_WORKER_COMM_PEER_MEMORY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/comm/collectives.h"
+
+namespace coxswain::comm {
+
+class PeerMemory {
+ public:
+  // Collective over the world: every rank gives a string of one length and gets those of all, by
+  // rank.
+  using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(const std::string&)>;
+
+  // Collective. Opens the `regions` of all ranks of this host: as many on each rank, of equal
+  // sizes, allocated by cudaMalloc, alive until no rank uses them. FailedPrecondition, on every
+  // rank, when one of them cannot: its message names the rank and why. Other errors are those of
+  // `exchange`.
+  static absl::StatusOr<std::unique_ptr<PeerMemory>> Open(int rank,
+                                                          const std::vector<DeviceRegion>& regions,
+                                                          const Exchange& exchange);
+  ~PeerMemory();
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  bool IsOpen(int rank) const { return !bases_[static_cast<size_t>(rank)].empty(); }
+  // Is [data, data + bytes) in one of the regions?
+  bool Holds(const void* data, int64_t bytes) const { return RegionOf(data, bytes) >= 0; }
+  // Where `rank` has what this rank has at `data`, which is held. `rank` is open.
+  char* Of(int rank, const void* data) const;
+
+ private:
+  PeerMemory(int rank, const std::vector<DeviceRegion>& regions) : rank_(rank), regions_(regions) {}
+  int RegionOf(const void* data, int64_t bytes) const;
+  absl::StatusOr<std::string> Describe() const;
+  absl::Status OpenAll(const std::vector<std::string>& records);
+
+  const int rank_;
+  const std::vector<DeviceRegion> regions_;
+  std::vector<std::vector<char*>> bases_;  // by rank and region; none of ranks of other hosts
+};
+
+}  // namespace coxswain::comm
+
+#endif  // COXSWAIN_WORKER_COMM_PEER_MEMORY_H_
