@@ -73,6 +73,16 @@ collect_files() {
   gunzip -qf "$model"/*.gz 2>/dev/null || true
 }
 
+# Controller and workers of two builds refuse each other; results name the commit.
+check_commit() {
+  local commit name
+  commit=$(git rev-parse --short=12 HEAD 2>/dev/null) || return 0
+  for name in cox coxswain-controller coxswain-worker-cuda gpu_step_bench; do
+    [[ ! -e $bundle/bin/$name ]] || grep -qa "$commit" "$bundle/bin/$name" ||
+      die "$name is not of commit $commit: configure and build all of preset cuda again"
+  done
+}
+
 # Each library that a file names lies in the bundle or is one that the machine has.
 check_closed() {
   local file name
@@ -113,6 +123,7 @@ mkdir -p "$bundle"/{bin,lib,fixtures}
 collect_ours
 collect_libraries
 collect_files
+check_commit
 check_closed
 check_loads
 

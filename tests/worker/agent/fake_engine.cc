@@ -167,6 +167,8 @@ void Engine::Abort() {
   if (impl_->group != nullptr) impl_->group->Abort();
 }
 
+std::string Engine::transport() const { return "none"; }
+
 comm::Progress Engine::collectives() const {
   return impl_->group == nullptr ? comm::Progress() : impl_->group->progress();
 }
