@@ -200,6 +200,7 @@ run_fault() {
   timeout 150 python3 "$repository/bench/gang_jobs.py" fault "$work" "$bundle/models/qwen2.5-0.5b" --gpus "$gpus" 2>&1 |
     tee "$out/fault.txt"
   code=${PIPESTATUS[0]}
+  [[ $code -eq 0 ]] || tail -n 30 "$work"/state-*/coxswain/*/*.log
   rm -rf "$work"
   return "$code"
 }

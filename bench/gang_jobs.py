@@ -202,12 +202,16 @@ def fault(args):
         job = cluster.cox('submit', path, '-o', 'name').strip()
         for name, number in (('killed', signal.SIGKILL), ('stopped', signal.SIGSTOP)):
             before = len(cluster.events(job, 'StepDone'))
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 60
             while len(cluster.events(job, 'StepDone')) < before + 8 and time.monotonic() < deadline:
                 time.sleep(0.1)
             failures = len(cluster.events(job, 'AttemptFailed'))
             workers = [w for w in cluster.json('workers')['workers'] if w.get('job') and w['state'] != 'LOST']
-            victim = next(w for w in workers if w.get('rank', 0) == args.gpus - 1)
+            victim = next((w for w in workers if w.get('rank', 0) == args.gpus - 1), None)
+            if victim is None:  # the job did not go on
+                print(cluster.cox('describe', job, check=False), cluster.cox('workers', check=False),
+                      cluster.cox('events', job, check=False)[-4000:], sep='\n')
+                return bad + 1
             start = time.monotonic()
             os.kill(int(victim['pid']), number)
             while len(cluster.events(job, 'AttemptFailed')) == failures and time.monotonic() < start + 30:
