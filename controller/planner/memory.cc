@@ -18,7 +18,10 @@ uint64_t NcclCommunicators(const plan::Plan& plan) {
 
 MemoryByClass PlannedMemory(const plan::Plan& plan) {
   MemoryByClass sum;
-  sum.communication = kNcclBytesPerCommunicator * NcclCommunicators(plan);
+  const uint64_t communicators = NcclCommunicators(plan);
+  if (communicators > 0) {
+    sum.communication = kNcclBytesPerCommunicator * communicators + kCopyStagingBytes;
+  }
   for (const plan::Buffer& buffer : plan.buffers) {
     const auto bytes = static_cast<uint64_t>(buffer.bytes);
     switch (buffer.memory_class) {
