@@ -2,11 +2,11 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--job] [--large] [--dispatch [WORKERS]]
-#   bench/device.sh --gpus N [--gang [ROW...]] [--set KEY=VALUE]...
+#   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]...
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
 # gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
-# alone runs the rows named. --set goes to those jobs.
+# alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
@@ -29,6 +29,7 @@ while [[ $# -gt 0 ]]; do
   case $part in
     --gpus) gpus=$1; shift; continue ;;
     --set) gang_settings+=(--set "$1"); shift; continue ;;
+    --overlap-off) gang_settings+=(--overlap-off); continue ;;
   esac
   parts+=("${part#--}")
   case $part in

@@ -1,38 +1,63 @@
 #!/usr/bin/env python3
 """Rows of gpu_step_bench as jobs over one GPU and over several of a host, through the controller.
 
-  gang_jobs.py run FOLDER MODEL --gpus N [--rows ROW...] [--single STEPS_JSON] [--set KEY=VALUE]... [--deadline S]
+  gang_jobs.py run FOLDER MODEL --gpus N [--rows ROW...] [--single STEPS_JSON] [--overlap-off] [--set KEY=VALUE]...
+                   [--deadline S]
       FOLDER gets gang.json and the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU: measured
       as a job here, or taken from a report of gpu_step_bench. --set goes to cox submit: parallelism, for example.
+      --overlap-off runs each row a second time with parallelism.overlap=false. Without --rows: those with a goal. One
+      job runs at a time.
   gang_jobs.py fault FOLDER MODEL --gpus N
       kills, then stops (SIGSTOP) a worker inside a training step: who is named, how fast, and that the job goes on
   gang_jobs.py table FOLDER
 
 Programs (cox, coxswain-controller, ...) come from PATH. Exposed communication of a step: the time of its stream
-inside collectives that nothing else of the step filled, largest rank; by events of the device.
+inside collectives that nothing else of the step filled, largest rank; by events of the device. With overlap off that is
+all their time, and hidden = 1 - exposed with overlap / exposed without. Predicted: what the plan held before step 1.
 """
 import argparse, json, os, shutil, signal, statistics, subprocess, sys, time
+from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from large_job import write_documents
 
-SEQUENCE = 1024
 NEVER = 100000
 WARM_UP = 3  # steps: capture of graphs, first touch
 HALF = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
             num_key_value_heads=2, tie_word_embeddings=True)
 SEVEN = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
              num_attention_heads=28, num_key_value_heads=4, tie_word_embeddings=False)
+# Llama 3.1 8B, but for the vocabulary of 128,256: ids of Qwen's tokenizer reach 151,664.
+LLAMA = dict(architectures=['LlamaForCausalLM'], model_type='llama', vocab_size=151936, hidden_size=4096,
+             intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
+             rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=False)
+MODELS = {'0.5b': HALF, '7b': SEVEN, 'llama8b': LLAMA}
 STATE = 'precision: {master_weights: bfloat16, gradients: bfloat16}'
 LORA = 'adapter: lora\n  lora: {r: 16, alpha: 32}'
-# name: model, bins of a micro-step, micro-steps of a step, steps, lines of the spec, row of gpu_step_bench, goal of
-# N x one GPU in percent
+
+
+class Row(NamedTuple):
+    model: str
+    micro: int  # bins of a micro-step
+    micro_steps: int  # of a step
+    steps: int
+    lines: str = ''  # of the spec
+    single: str = None  # row of gpu_step_bench
+    goal: float = None  # percent of N x one GPU
+    sequence: int = 1024
+    zero: int = None  # stage of the gang; None: what the planner picks
+
+
 ROWS = {
-    '0.5b_full': (HALF, 32, 4, 12, '', '0.5b_full_1024', 97),
-    '0.5b_full_x1': (HALF, 32, 1, 24, '', None, 98.5),
-    '7b_full': (SEVEN, 4, 16, 6, STATE, '7b_full_1024', 96),
-    '7b_full_x1': (SEVEN, 8, 1, 14, STATE, None, 95),
-    '7b_lora': (SEVEN, 8, 1, 16, LORA, '7b_lora_1024', 97),
+    '0.5b_full': Row('0.5b', 32, 4, 12, '', '0.5b_full_1024', 97),
+    '0.5b_full_x1': Row('0.5b', 32, 1, 24, '', None, 98.5),
+    '0.5b_full_zero3': Row('0.5b', 32, 4, 12, '', '0.5b_full_1024', zero=3),
+    '7b_full': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 96),
+    '7b_full_x1': Row('7b', 8, 1, 14, STATE, None, 95),
+    '7b_full_zero2': Row('7b', 4, 16, 6, STATE, '7b_full_1024', zero=2),
+    '7b_full_zero3': Row('7b', 4, 16, 6, STATE, '7b_full_1024', zero=3),
+    '7b_lora': Row('7b', 8, 1, 16, LORA, '7b_lora_1024', 97),
+    'llama8b_full_512': Row('llama8b', 16, 4, 8, STATE, sequence=512),
 }
 JOB = """apiVersion: coxswain/v1
 kind: FineTuneJob
@@ -42,11 +67,11 @@ spec:
   method: pretrain
   {lines}
   datasets: [{{path: {data}, format: completion}}]
-  sequence_len: 1024
+  sequence_len: {sequence}
   train: {{global_batch_size: {bins}, micro_batch_size: {micro}, max_steps: {steps}, learning_rate: 2.0e-5}}
   checkpoint: {{output_dir: {output}, save_steps: {save}, resume: never}}
   resources: {{device: cuda, workers: {gpus}}}
-"""
+{mesh}"""
 
 
 class Cluster:
@@ -80,7 +105,7 @@ class Cluster:
 def prepare(folder, model):
     """Models and documents that all rows share."""
     os.makedirs(folder, exist_ok=True)
-    for name, shape in (('0.5b', HALF), ('7b', SEVEN)):
+    for name, shape in MODELS.items():
         path = os.path.join(folder, 'models', name)
         if os.path.exists(path):
             continue
@@ -99,20 +124,31 @@ def documents(folder, count):
     return path
 
 
-def write_job(folder, row, gpus, steps=None, save=NEVER):
-    shape, micro, micro_steps, row_steps, lines, _, _ = ROWS[row]
-    steps = steps or row_steps
-    bins = micro * micro_steps * gpus
+def write_job(folder, name, gpus, steps=None, save=NEVER, overlap=True):
+    row = ROWS[name]
+    steps = steps or row.steps
+    bins = row.micro * row.micro_steps * gpus
+    label = f'{name}-{gpus}' + ('' if overlap else '-overlap-off')
     # A job that is measured is cancelled before its last step: its checkpoint would be 76 GB of a 7B model.
-    text = JOB.format(name=row.replace('_', '-').replace('.', '-'), lines=lines, bins=bins, micro=micro,
-                      steps=100 * steps if save == NEVER else steps,
-                      gpus=gpus, save=save, output=os.path.join(folder, f'out-{row}-{gpus}'),
-                      model=os.path.join(folder, 'models', '0.5b' if shape is HALF else '7b'),
+    text = JOB.format(name=name.replace('_', '-').replace('.', '-'), lines=row.lines, bins=bins, micro=row.micro,
+                      steps=100 * steps if save == NEVER else steps, sequence=row.sequence,
+                      gpus=gpus, save=save, output=os.path.join(folder, f'out-{label}'),
+                      mesh=f'  parallelism: {{zero: {row.zero}}}\n' if row.zero and gpus > 1 else '',
+                      model=os.path.join(folder, 'models', row.model),
                       data=documents(folder, bins * steps))
-    path = os.path.join(folder, f'{row}-{gpus}.yaml')
+    path = os.path.join(folder, f'{label}.yaml')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
     return path
+
+
+def predicted(cluster, job):
+    """Of a step, from the plan; of a gang only."""
+    for _, data in cluster.events(job, 'GangFormed'):
+        plan = data['predicted']
+        return {'step_ms': 1e3 * plan['step_seconds'], 'comm_ms': 1e3 * plan['comm_seconds'],
+                'exposed_ms': 1e3 * plan['exposed_seconds'], 'links_measured': plan['links_measured']}
+    return None
 
 
 def measure(cluster, job, gpus):
@@ -131,65 +167,100 @@ def measure(cluster, job, gpus):
             'slowest_over_mean': statistics.median(
                 max(c) / (sum(c) / len(c)) for c in ([r['seconds']['forward'] + r['seconds']['backward'] for r in s['ranks']] for s in steps)),
             'loss': [s['loss'] for s in steps], 'grad_norm': [s['grad_norm'] for s in steps],
-            'peak_gib': gib(found.get('measured_memory', {}), 'peak'), 'plan_gib': gib(planned, 'peak')}
+            'peak_gib': gib(found.get('measured_memory', {}), 'peak'), 'plan_gib': gib(planned, 'peak'),
+            'predicted': predicted(cluster, job) if gpus > 1 else None}
 
 
-def run_row(folder, row, gpus, settings, seconds):
+def run_row(folder, row, gpus, settings, deadline, overlap=True):
+    left = deadline - time.monotonic() + START
+    if left < 40:
+        raise RuntimeError(f'not run, {left:.0f} s are left')
+    if not overlap:
+        settings = [*settings, '--set', 'parallelism.overlap=false']
     with Cluster(folder, gpus) as cluster:
-        job = cluster.cox('submit', write_job(folder, row, gpus), '-o', 'name', *settings).strip()
-        wanted, deadline = ROWS[row][3], time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        job = cluster.cox('submit', write_job(folder, row, gpus, overlap=overlap), '-o', 'name', *settings).strip()
+        while time.monotonic() < START + deadline:
             found = cluster.json('get', job)
-            if found['state'] == 'FAILED' or int((found.get('progress') or {}).get('step', 0)) >= wanted:
+            if found['state'] == 'FAILED' or int((found.get('progress') or {}).get('step', 0)) >= ROWS[row].steps:
                 break
             time.sleep(0.5)
         cluster.cox('cancel', job, check=False)
         return measure(cluster, job, gpus)
 
 
+def run_entry(args, name, known, alone):
+    """A row over the GPUs, perhaps without overlap, and then one GPU, beside which nothing else runs."""
+    row = ROWS[name]
+    entry = {'row': name, 'gpus': args.gpus, 'sequence': row.sequence, 'settings': args.set, 'goal_percent': row.goal}
+    settings = [word for value in args.set for word in ('--set', value)]
+    same = row._replace(zero=None, goal=None)  # on one GPU
+    if known.get(row.single):
+        alone[same] = {'tokens_per_second': known[row.single], 'source': 'gpu_step_bench'}
+    runs = {'gang': lambda: run_row(args.folder, name, args.gpus, settings, args.deadline)}
+    if args.overlap_off:
+        runs['overlap_off'] = lambda: run_row(args.folder, name, args.gpus, settings, args.deadline, overlap=False)
+    runs['single'] = lambda: alone.get(same) or run_row(args.folder, name, 1, [], args.deadline)
+    for part, measured in runs.items():
+        try:
+            entry[part] = measured()
+        except RuntimeError as error:
+            entry.setdefault('error', f'{part}: {str(error).strip()}')
+    if 'single' in entry:
+        alone[same] = entry['single']
+    return entry
+
+
 def run(args):
     prepare(args.folder, args.model)
-    single = {}
+    known = {}
     if args.single and os.path.exists(args.single):
         with open(args.single, encoding='utf-8') as file:
-            single = {r['row']: r.get('tokens_per_second') for r in json.load(file)['rows']}
-    settings = [word for value in args.set for word in ('--set', value)]
-    report, bad = [], 0
-    for row in args.rows or ROWS:
-        entry = {'row': row, 'gpus': args.gpus, 'settings': args.set, 'goal_percent': ROWS[row][6]}
-        report.append(entry)
-        try:
-            left = args.deadline - time.monotonic() + START
-            if left < 40:
-                raise RuntimeError(f'not run, {left:.0f} s are left')
-            entry['gang'] = run_row(args.folder, row, args.gpus, settings, left)
-            if single.get(ROWS[row][5]):
-                entry['single'] = {'tokens_per_second': single[ROWS[row][5]], 'source': 'gpu_step_bench'}
-            elif args.deadline - time.monotonic() + START > 40:
-                entry['single'] = run_row(args.folder, row, 1, [], args.deadline - time.monotonic() + START)
-        except RuntimeError as error:
-            entry['error'] = str(error)
-            bad += 'gang' not in entry
+            known = {r['row']: r.get('tokens_per_second') for r in json.load(file)['rows']}
+    report, alone = [], {}
+    for name in args.rows or [name for name, row in ROWS.items() if row.goal]:
+        report.append(run_entry(args, name, known, alone))
         with open(os.path.join(args.folder, 'gang.json'), 'w', encoding='utf-8') as file:
             json.dump({'rows': report}, file, indent=1)
     table(args)
-    return bad
+    return sum('gang' not in entry for entry in report)
+
+
+def cells(entry):
+    """Title and text of each column; empty where nothing was measured."""
+    gang, off, one = entry['gang'], entry.get('overlap_off'), entry.get('single', {}).get('tokens_per_second')
+    plan, goal = gang.get('predicted'), entry.get('goal_percent')
+    number = lambda value, digits=1: '' if value is None else f'{value:,.{digits}f}'
+    comm = off['exposed_ms'] if off else None
+    return {
+        'sequence': entry.get('sequence', ''), 'GPUs': gang['gpus'], 'tokens/s': number(gang['tokens_per_second'], 0),
+        'one GPU': number(one, 0), '%': number(100 * gang['tokens_per_second'] / gang['gpus'] / one, 2) if one else '',
+        'goal': '' if goal is None else goal, 'ms/step': number(gang['ms_per_step']),
+        'predicted': number(plan['step_ms']) if plan else '',
+        'pred. %': f'{100 * (plan["step_ms"] / gang["ms_per_step"] - 1):+.1f}' if plan else '',
+        'exposed': number(gang['exposed_ms'], 2), 'no overlap': number(off['ms_per_step']) if off else '',
+        'comm': number(comm, 2), 'pred. comm': number(plan['comm_ms'], 2) if plan else '',
+        'hidden %': number(100 * (1 - gang['exposed_ms'] / comm)) if comm else '',
+        'slowest/mean': number(gang['slowest_over_mean'], 3), 'peak GiB': number(gang['peak_gib'], 2),
+        'plan GiB': number(gang['plan_gib'], 2),
+    }
 
 
 def table(args):
+    """Times in milliseconds. predicted: a step, and how far off; no overlap: a step; comm: its collectives."""
     with open(os.path.join(args.folder, 'gang.json'), encoding='utf-8') as file:
         rows = json.load(file)['rows']
-    print(f'{"row":16}{"GPUs":>5}{"tokens/s":>11}{"one GPU":>10}{"%":>8}{"goal":>6}{"ms/step":>10}{"exposed ms":>12}'
-          f'{"slowest/mean":>14}{"peak GiB":>10}{"plan GiB":>10}')
+    width = lambda title: max(len(title) + 2, 9)
+    line = lambda name, texts: f'{name:17}' + ''.join(f'{text:>{width(title)}}' for title, text in texts.items())
+    titled = False
     for entry in rows:
-        gang, one = entry.get('gang'), entry.get('single', {}).get('tokens_per_second')
-        if gang is None:
-            print(f'{entry["row"]:16}{entry["error"].strip().splitlines()[-1]}')
-            continue
-        percent = f'{100 * gang["tokens_per_second"] / gang["gpus"] / one:.2f}' if one else ''
-        print(f'{entry["row"]:16}{gang["gpus"]:5}{gang["tokens_per_second"]:11,.0f}{one or 0:10,.0f}{percent:>8}'
-              f'{entry["goal_percent"]:6}{gang["ms_per_step"]:10.1f}{gang["exposed_ms"]:12.1f}'
-              f'{gang["slowest_over_mean"]:14.3f}{gang["peak_gib"]:10.1f}{gang["plan_gib"]:10.1f}')
+        if 'gang' in entry:
+            texts = cells(entry)
+            if not titled:
+                print(line('row', {title: title for title in texts}))
+            titled = True
+            print(line(entry['row'], texts))
+        if 'error' in entry:
+            print(f'{entry["row"]:17}{entry["error"].strip().splitlines()[-1]}')
     return 0
 
 
@@ -245,6 +316,7 @@ def main():
     parser.add_argument('--gpus', type=int, default=2)
     parser.add_argument('--rows', nargs='*', choices=ROWS)
     parser.add_argument('--single')
+    parser.add_argument('--overlap-off', action='store_true')
     parser.add_argument('--set', action='append', default=[])
     parser.add_argument('--deadline', type=float, default=480)
     args = parser.parse_args()
