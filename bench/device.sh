@@ -22,7 +22,7 @@ step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
-parts=() tests_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
+parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
 gpus=0 gang_rows=() gang_settings=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
@@ -40,7 +40,8 @@ while [[ $# -gt 0 ]]; do
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
-    --job | --large | --nccl | --comm | --fault) ;;
+    --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
+    --job | --large | --comm | --fault) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -167,7 +168,7 @@ run_large() {
 # A process for each GPU, the NCCL of a Python environment.
 run_nccl() {
   have nccl_tests || return 1
-  timeout 150 nccl_tests --gpus "$gpus" --gtest_output="xml:$out/nccl.xml"
+  timeout 150 nccl_tests --gpus "$gpus" --gtest_filter="$nccl_filter" --gtest_output="xml:$out/nccl.xml"
 }
 
 run_dispatch() {

@@ -4,9 +4,9 @@
   gang_jobs.py run FOLDER MODEL --gpus N [--rows ROW...] [--single STEPS_JSON] [--overlap-off] [--set KEY=VALUE]...
                    [--deadline S]
       FOLDER gets gang.json and the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU: measured
-      as a job here, or taken from a report of gpu_step_bench. --set goes to cox submit: parallelism, for example.
-      --overlap-off runs each row a second time with parallelism.overlap=false. Without --rows: those with a goal. One
-      job runs at a time.
+      as a job on each, all at once, or taken from a report of gpu_step_bench. --set goes to cox submit: parallelism,
+      for example. --overlap-off runs each row a second time with parallelism.overlap=false. Without --rows: those
+      with a goal.
   gang_jobs.py fault FOLDER MODEL --gpus N
       kills, then stops (SIGSTOP) a worker inside a training step: who is named, how fast, and that the job goes on
   gang_jobs.py table FOLDER
@@ -16,6 +16,7 @@ inside collectives that nothing else of the step filled, largest rank; by events
 all their time, and hidden = 1 - exposed with overlap / exposed without. Predicted: what the plan held before step 1.
 """
 import argparse, json, os, shutil, signal, statistics, subprocess, sys, time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -75,11 +76,14 @@ spec:
 
 
 class Cluster:
-    """cox up in a state directory of its own; stopped at the end."""
+    """cox up in a state directory of its own; stopped at the end. gpu: the one to use, for one worker."""
 
-    def __init__(self, folder, gpus):
-        self.env = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, f'state-{gpus}'),
-                        XDG_CACHE_HOME=os.path.join(folder, 'cache'), NO_COLOR='1')
+    def __init__(self, folder, gpus, gpu=None):
+        which = 'all' if gpu is None else f'gpu{gpu}'
+        self.env = dict(os.environ, XDG_STATE_HOME=os.path.join(folder, f'state-{gpus}-{which}'),
+                        XDG_CACHE_HOME=os.path.join(folder, f'cache-{which}'), NO_COLOR='1')
+        if gpu is not None:
+            self.env['CUDA_VISIBLE_DEVICES'] = str(gpu)
         self.cox('up', '--gpus', str(gpus))
 
     def __enter__(self):
@@ -124,11 +128,11 @@ def documents(folder, count):
     return path
 
 
-def write_job(folder, name, gpus, steps=None, save=NEVER, overlap=True):
+def write_job(folder, name, gpus, steps=None, save=NEVER, overlap=True, gpu=None):
     row = ROWS[name]
     steps = steps or row.steps
     bins = row.micro * row.micro_steps * gpus
-    label = f'{name}-{gpus}' + ('' if overlap else '-overlap-off')
+    label = f'{name}-{gpus}' + ('' if gpu is None else f'-gpu{gpu}') + ('' if overlap else '-overlap-off')
     # A job that is measured is cancelled before its last step: its checkpoint would be 76 GB of a 7B model.
     text = JOB.format(name=name.replace('_', '-').replace('.', '-'), lines=row.lines, bins=bins, micro=row.micro,
                       steps=100 * steps if save == NEVER else steps, sequence=row.sequence,
@@ -171,14 +175,15 @@ def measure(cluster, job, gpus):
             'predicted': predicted(cluster, job) if gpus > 1 else None}
 
 
-def run_row(folder, row, gpus, settings, deadline, overlap=True):
+def run_row(folder, row, gpus, settings, deadline, overlap=True, gpu=None):
     left = deadline - time.monotonic() + START
-    if left < 40:
+    if left < 25:
         raise RuntimeError(f'not run, {left:.0f} s are left')
     if not overlap:
         settings = [*settings, '--set', 'parallelism.overlap=false']
-    with Cluster(folder, gpus) as cluster:
-        job = cluster.cox('submit', write_job(folder, row, gpus, overlap=overlap), '-o', 'name', *settings).strip()
+    with Cluster(folder, gpus, gpu) as cluster:
+        path = write_job(folder, row, gpus, overlap=overlap, gpu=gpu)
+        job = cluster.cox('submit', path, '-o', 'name', *settings).strip()
         while time.monotonic() < START + deadline:
             found = cluster.json('get', job)
             if found['state'] == 'FAILED' or int((found.get('progress') or {}).get('step', 0)) >= ROWS[row].steps:
@@ -188,8 +193,17 @@ def run_row(folder, row, gpus, settings, deadline, overlap=True):
         return measure(cluster, job, gpus)
 
 
+def run_alone(folder, name, gpus, deadline):
+    """A job for each GPU, at the same time: GPUs differ, and are as warm as in the gang. Speed: their mean."""
+    documents(folder, ROWS[name].micro * ROWS[name].micro_steps * ROWS[name].steps)
+    with ThreadPoolExecutor(gpus) as pool:
+        runs = list(pool.map(lambda gpu: run_row(folder, name, 1, [], deadline, gpu=gpu), range(gpus)))
+    speeds = [run['tokens_per_second'] for run in runs]
+    return {**runs[0], 'tokens_per_second': statistics.mean(speeds), 'each_gpu': speeds}
+
+
 def run_entry(args, name, known, alone):
-    """A row over the GPUs, perhaps without overlap, and then one GPU, beside which nothing else runs."""
+    """A row over the GPUs, perhaps without overlap, and then on each of them by itself."""
     row = ROWS[name]
     entry = {'row': name, 'gpus': args.gpus, 'sequence': row.sequence, 'settings': args.set, 'goal_percent': row.goal}
     settings = [word for value in args.set for word in ('--set', value)]
@@ -199,7 +213,7 @@ def run_entry(args, name, known, alone):
     runs = {'gang': lambda: run_row(args.folder, name, args.gpus, settings, args.deadline)}
     if args.overlap_off:
         runs['overlap_off'] = lambda: run_row(args.folder, name, args.gpus, settings, args.deadline, overlap=False)
-    runs['single'] = lambda: alone.get(same) or run_row(args.folder, name, 1, [], args.deadline)
+    runs['single'] = lambda: alone.get(same) or run_alone(args.folder, name, args.gpus, args.deadline)
     for part, measured in runs.items():
         try:
             entry[part] = measured()

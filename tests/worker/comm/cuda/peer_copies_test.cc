@@ -157,25 +157,36 @@ TEST_F(PeerCopies, AGraphReplaysCopies) {
 }
 
 // Invariant comm-2: a rank that is waited for in vain is named, and the wait ends with the group.
-TEST_F(PeerCopies, AbortEndsTheWaits) {
+class PeerCopiesAborted : public PeerCopies, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Launches, PeerCopiesAborted, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Graph" : "Stream");
+});
+
+TEST_P(PeerCopiesAborted, EndsTheWaits) {
   Open(int64_t{16} << 20);
   if (Closed()) return;
   const auto meeting = MeetAt("aborted");
   const int last = group_->world_size() - 1;
+  const int64_t n = (int64_t{16} << 20) / 4 / group_->world_size();
+  absl::Status status;
+  const auto gather_twice = [&] {
+    float* const own = data<float>() + group_->rank() * n;
+    for (int i = 0; i < 2 && status.ok(); ++i) {
+      status = group_->AllGather(kWorld, own, data<float>(), n, DType::kFloat32, stream_.get());
+    }
+  };
+  kernels::Graph* graph = GetParam() ? kernels::CaptureGraph(gather_twice, stream_.get()) : nullptr;
   if (group_->rank() == last) {  // takes no part
     for (int r = 0; r < last; ++r) {
       EXPECT_TRUE(meeting->Get(absl::StrCat("done", r), milliseconds(60000)).ok());
     }
+    if (graph != nullptr) kernels::DestroyGraph(graph);
     group_->Abort();
     return;
   }
-  const int64_t n = (int64_t{16} << 20) / 4 / group_->world_size();
-  const auto gather = [&] {
-    return group_->AllGather(kWorld, data<float>() + group_->rank() * n, data<float>(), n,
-                             DType::kFloat32, stream_.get());
-  };
-  ASSERT_TRUE(gather().ok());
-  ASSERT_TRUE(gather().ok());
+  if (graph != nullptr) kernels::LaunchGraph(graph, stream_.get());
+  if (graph == nullptr) gather_twice();
+  ASSERT_EQ(status, absl::OkStatus());
   const auto deadline = Clock::now() + milliseconds(20000);
   while (group_->progress().operation.empty() && Clock::now() < deadline) {
   }
@@ -186,7 +197,9 @@ TEST_F(PeerCopies, AbortEndsTheWaits) {
   kernels::Synchronize(stream_.get());
   EXPECT_LT(Clock::now() - start, milliseconds(5000));
   EXPECT_EQ(group_->Poll().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(gather().code(), absl::StatusCode::kCancelled);
+  if (graph != nullptr) kernels::DestroyGraph(graph);
+  gather_twice();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   ASSERT_TRUE(meeting->Set(absl::StrCat("done", group_->rank()), "1").ok());
 }
 
