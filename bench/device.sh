@@ -22,7 +22,7 @@ step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
-parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
+parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
 gpus=0 gang_rows=() gang_settings=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
