@@ -23,6 +23,13 @@ class DeviceError : public std::runtime_error {
   bool sticky_;
 };
 
+// What no later try on this host changes: no driver, a driver too old, no such device, too old a
+// device. One sentence.
+class UnusableDevice : public DeviceError {
+ public:
+  explicit UnusableDevice(const std::string& what) : DeviceError(what, false) {}
+};
+
 struct DeviceDescription {
   std::string kind = {};    // "cpu" | "cuda"
   std::string name = {};    // of the model of GPU; empty on the CPU
@@ -35,7 +42,7 @@ struct DeviceDescription {
 // Devices that SelectDevice can choose among; 1 on the CPU. Throws DeviceError as it does.
 int DeviceCount();
 // Chooses the device of this process; 0 on the CPU. Before anything else of this library. Throws
-// DeviceError in one sentence: no driver, a driver too old, no such device, too old a device.
+// UnusableDevice, or DeviceError where a device is there and does not answer.
 DeviceDescription SelectDevice(int index);
 
 // Opaque handle of an ordered queue of launches. Null: the default queue, on which copies block.

@@ -132,9 +132,13 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   worker.device_name = kCuda ? device.name : agent::CpuModel();
   worker.compute_capability = device.capability;
   if (app.count("--memory-bytes") > 0) return absl::OkStatus();
-  const auto free_bytes = static_cast<uint64_t>(device.free_bytes);
-  worker.memory_bytes =
-      kCuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : agent::PlannableBytes(1);
+  if (!kCuda) {
+    worker.memory_bytes = agent::PlannableBytes(1);
+    return absl::OkStatus();
+  }
+  const auto free_bytes = static_cast<uint64_t>(engine::SettledFreeBytes(
+      device.total_bytes, [&device] { return device.total_bytes - kernels::UsedMemoryBytes(); }));
+  worker.memory_bytes = free_bytes - std::min(free_bytes, kDeviceReserve);
   return absl::OkStatus();
 }
 
@@ -219,7 +223,7 @@ int Run(int argc, char** argv) {
   log::Init("worker", log::Level::kInfo, flags.log_file);
   if (const absl::Status status = OpenDevice(app, flags); !status.ok()) {
     log::Error(std::string(status.message()));
-    return agent::kExitBadConfig;
+    return absl::IsUnavailable(status) ? agent::kExitDeviceLost : agent::kExitBadConfig;
   }
   KeepGemmTable(flags);
   flags.worker.exit = [](int code, const std::string& why) {

@@ -51,8 +51,8 @@ int DeviceCount() { return 1; }
 
 DeviceDescription SelectDevice(int index) {
   if (index != 0) {
-    throw DeviceError("device " + std::to_string(index) + ": the CPU is device 0 and the only one",
-                      false);
+    throw UnusableDevice("device " + std::to_string(index) +
+                         ": the CPU is device 0 and the only one");
   }
   return {.kind = "cpu"};
 }

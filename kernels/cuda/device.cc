@@ -128,18 +128,18 @@ int DeviceCount() {
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
   if (driver == 0) {
-    throw DeviceError("no NVIDIA driver is loaded on this host: install one for CUDA " +
-                          Version(runtime) + " or use the CPU worker",
-                      false);
+    throw UnusableDevice("no NVIDIA driver is loaded on this host: install one for CUDA " +
+                         Version(runtime) + " or use the CPU worker");
   }
   if (driver / 1000 < runtime / 1000) {
-    throw DeviceError("the NVIDIA driver supports CUDA " + Version(driver) + ", this build needs " +
-                          Version(runtime) + ": update the driver",
-                      false);
+    throw UnusableDevice("the NVIDIA driver supports CUDA " + Version(driver) +
+                         ", this build needs " + Version(runtime) + ": update the driver");
   }
   if (const cudaError_t result = cudaGetDeviceCount(&count); result != cudaSuccess) {
-    throw DeviceError(
-        std::string("the CUDA driver finds no usable GPU: ") + cudaGetErrorString(result), false);
+    const std::string why =
+        std::string("the CUDA driver finds no usable GPU: ") + cudaGetErrorString(result);
+    if (result == cudaErrorNoDevice) throw UnusableDevice(why);
+    throw DeviceError(why, false);
   }
   return count;
 }
@@ -147,9 +147,8 @@ int DeviceCount() {
 DeviceDescription SelectDevice(int index) {
   const int count = DeviceCount();
   if (index < 0 || index >= count) {
-    throw DeviceError("GPU " + std::to_string(index) + " does not exist: this host shows " +
-                          std::to_string(count) + " (see CUDA_VISIBLE_DEVICES)",
-                      false);
+    throw UnusableDevice("GPU " + std::to_string(index) + " does not exist: this host shows " +
+                         std::to_string(count) + " (see CUDA_VISIBLE_DEVICES)");
   }
   cuda::CheckCuda(cudaSetDevice(index), "cudaSetDevice");
   cudaDeviceProp properties{};
@@ -160,9 +159,9 @@ DeviceDescription SelectDevice(int index) {
   device.capability = properties.major * 10 + properties.minor;
   device.multiprocessors = properties.multiProcessorCount;
   if (device.capability < kOldestCapability) {
-    throw DeviceError(device.name + " has compute capability " + std::to_string(properties.major) +
-                          "." + std::to_string(properties.minor) + ", at least 8.0 is needed",
-                      false);
+    throw UnusableDevice(device.name + " has compute capability " +
+                         std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                         ", at least 8.0 is needed");
   }
   char bus[32] = {};
   cuda::CheckCuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), index), "cudaDeviceGetPCIBusId");

@@ -1,8 +1,10 @@
 #include "worker/engine/device.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +16,10 @@
 namespace coxswain::engine {
 namespace {
 
-// What keeps a device from being chosen is not the device's fault: the sentence alone is told.
+// A part of a device's memory that is free when nobody uses it: the driver has the rest.
+constexpr double kAllFree = 0.97;
+
+// Of what keeps a device from being chosen the sentence alone is told.
 absl::Status Choosing(const std::function<void()>& choose) {
   const std::string doing = "device";
   const absl::Status status = RunGuarded(&doing, [&] {
@@ -22,7 +27,9 @@ absl::Status Choosing(const std::function<void()>& choose) {
     return absl::OkStatus();
   });
   if (status.ok()) return status;
-  return absl::FailedPreconditionError(status.message().substr(doing.size() + 2));
+  const bool busy = absl::IsInternal(status) || absl::IsResourceExhausted(status);
+  const auto code = busy ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition;
+  return absl::Status(code, status.message().substr(doing.size() + 2));
 }
 
 }  // namespace
@@ -37,6 +44,22 @@ absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
   kernels::DeviceDescription device;
   RETURN_IF_ERROR(Choosing([&] { device = kernels::SelectDevice(index); }));
   return device;
+}
+
+int64_t SettledFreeBytes(int64_t total_bytes, const std::function<int64_t()>& free_bytes,
+                         const SettleTimes& times) {
+  const auto start = std::chrono::steady_clock::now();
+  auto grown = start;
+  int64_t most = free_bytes();
+  while (static_cast<double>(most) < kAllFree * static_cast<double>(total_bytes)) {
+    std::this_thread::sleep_for(times.interval);
+    const auto now = std::chrono::steady_clock::now();
+    const int64_t found = free_bytes();
+    if (found > most) grown = now;
+    most = std::max(most, found);
+    if (now - grown >= times.quiet || now - start >= times.limit) break;
+  }
+  return most;
 }
 
 absl::StatusOr<bool> GemmTableFile::Load() {

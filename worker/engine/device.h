@@ -2,6 +2,9 @@
 #ifndef COXSWAIN_WORKER_ENGINE_DEVICE_H_
 #define COXSWAIN_WORKER_ENGINE_DEVICE_H_
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,12 +13,22 @@
 
 namespace coxswain::engine {
 
-// Devices that OpenDevice can choose among; 1 on the CPU. FailedPrecondition as OpenDevice.
+// Devices that OpenDevice can choose among; 1 on the CPU. Errors as OpenDevice's.
 absl::StatusOr<int> CountDevices();
 
-// Chooses the device of this process, before any Engine. FailedPrecondition in one sentence: no
-// driver, a driver too old, no such device, too old a device.
+// Chooses the device of this process, before any Engine. In one sentence, FailedPrecondition: no
+// driver, a driver too old, no such device, too old a device. Unavailable: the device does not
+// answer, as when what a dead process left on it is being cleared away; a later try can succeed.
 absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index);
+
+struct SettleTimes {
+  std::chrono::milliseconds interval{100}, quiet{2000}, limit{15000};
+};
+// Free memory of a device of `total_bytes` that a worker can plan with. A process that died gives
+// its memory back after it is gone, and what other ranks had opened of it when they let go: waits
+// until nearly all is free, none has come free for `quiet`, or for `limit`.
+int64_t SettledFreeBytes(int64_t total_bytes, const std::function<int64_t()>& free_bytes,
+                         const SettleTimes& times = {});
 
 // The GEMM choices of earlier processes: kept in a file so that they are measured once per device.
 class GemmTableFile {

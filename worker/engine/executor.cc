@@ -17,6 +17,8 @@ absl::Status RunGuarded(const std::string* doing, const std::function<absl::Stat
     return absl::ResourceExhaustedError(absl::StrCat(*doing, ": out of memory"));
   } catch (const std::invalid_argument& error) {
     return absl::InvalidArgumentError(absl::StrCat(*doing, ": ", error.what()));
+  } catch (const kernels::UnusableDevice& error) {
+    return absl::FailedPreconditionError(absl::StrCat(*doing, ": ", error.what()));
   } catch (const kernels::DeviceError& error) {
     absl::Status status = absl::InternalError(absl::StrCat(*doing, ": ", error.what()));
     if (error.sticky()) status.SetPayload(kDeviceLost, absl::Cord());

@@ -11,7 +11,8 @@ namespace coxswain::engine {
 
 // Runs `operation` and turns what it throws into a status whose message starts with `*doing`, read
 // when the exception arrives: std::bad_alloc -> ResourceExhausted, std::invalid_argument ->
-// InvalidArgument, any other -> Internal, with the payload kDeviceLost after a sticky DeviceError.
+// InvalidArgument, kernels::UnusableDevice -> FailedPrecondition, any other -> Internal, with the
+// payload kDeviceLost after a sticky DeviceError.
 // The only catch of the worker's engine.
 absl::Status RunGuarded(const std::string* doing, const std::function<absl::Status()>& operation);
 

@@ -35,7 +35,7 @@ TEST(DeviceGpuTest, ADeviceThatIsNotThereIsOneSentence) {
   try {
     SelectDevice(999);
     FAIL() << "GPU 999 was chosen";
-  } catch (const DeviceError& error) {
+  } catch (const UnusableDevice& error) {
     EXPECT_NE(std::string(error.what()).find("GPU 999 does not exist: this host shows"),
               std::string::npos)
         << error.what();

@@ -1,6 +1,7 @@
 // Choosing the device, the table of GEMM choices, and what becomes of errors of the device.
 #include "worker/engine/device.h"
 
+#include <deque>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -37,6 +38,45 @@ TEST(DeviceTest, OnlyAStickyErrorMeansThatTheDeviceIsLost) {
     EXPECT_EQ(status.message(), "step 3: cudaLaunchKernel: out of luck");
     EXPECT_EQ(status.GetPayload(kDeviceLost).has_value(), sticky);
   }
+}
+
+TEST(DeviceTest, AnUnusableDeviceIsToldFromOneThatDoesNotAnswer) {
+  const std::string doing = "device";
+  const absl::Status status = RunGuarded(
+      &doing, [&]() -> absl::Status { throw kernels::UnusableDevice("GPU 9 does not exist"); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "device: GPU 9 does not exist");
+}
+
+// Reads `values` one after the other, the last again and again.
+std::function<int64_t()> Reads(std::deque<int64_t> values) {
+  return [values]() mutable {
+    const int64_t value = values.front();
+    if (values.size() > 1) values.pop_front();
+    return value;
+  };
+}
+
+constexpr std::chrono::milliseconds kSoon{1}, kLate{60000};
+
+TEST(SettledFreeBytesTest, IsKnownAtOnceWhereNothingElseIsOnTheDevice) {
+  EXPECT_EQ(SettledFreeBytes(100, Reads({98}), {kLate, kLate, kLate}), 98);
+}
+
+TEST(SettledFreeBytesTest, WaitsForWhatADeadProcessGivesBack) {
+  EXPECT_EQ(SettledFreeBytes(100, Reads({40, 40, 60, 60, 99}), {kSoon, kLate, kLate}), 99);
+}
+
+TEST(SettledFreeBytesTest, TakesWhatIsFreeWhereOthersStay) {
+  EXPECT_EQ(SettledFreeBytes(100, Reads({40, 60, 50}), {kSoon, 20 * kSoon, kLate}), 60);
+}
+
+TEST(SettledFreeBytesTest, EndsWhereMemoryComesFreeForEver) {
+  int64_t free = 0;
+  const int64_t found =
+      SettledFreeBytes(1'000'000, [&free] { return ++free; }, {kSoon, kLate, 20 * kSoon});
+  EXPECT_LE(found, free);
+  EXPECT_GE(found, 2);
 }
 
 }  // namespace
