@@ -62,6 +62,8 @@ void* AllocatePinnedMemory(int64_t bytes);
 void FreePinnedMemory(void* data);
 // Device memory in use by this process, all allocations and the runtime's own; 0 on the CPU.
 int64_t UsedMemoryBytes();
+// Device memory that no process uses; 0 on the CPU.
+int64_t FreeMemoryBytes();
 
 void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream);
 // Host or device to host or device, no overlap. The host side must stay as it is until the stream

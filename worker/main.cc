@@ -34,6 +34,8 @@ constexpr bool kCuda = true;
 #else
 constexpr bool kCuda = false;
 #endif
+// A part of a GPU's memory that is free when nobody uses it: the driver has the rest.
+constexpr double kAllFree = 0.97;
 constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // of a GPU's free memory, left unplanned
 
 struct Flags {
@@ -136,8 +138,9 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
     worker.memory_bytes = agent::PlannableBytes(1);
     return absl::OkStatus();
   }
-  const auto free_bytes = static_cast<uint64_t>(engine::SettledFreeBytes(
-      device.total_bytes, [&device] { return device.total_bytes - kernels::UsedMemoryBytes(); }));
+  const auto all = static_cast<int64_t>(kAllFree * static_cast<double>(device.total_bytes));
+  const auto free_bytes =
+      static_cast<uint64_t>(engine::SettledFreeBytes(all, kernels::FreeMemoryBytes));
   worker.memory_bytes = free_bytes - std::min(free_bytes, kDeviceReserve);
   return absl::OkStatus();
 }

@@ -74,6 +74,7 @@ void FreeMemory(void* data) { std::free(data); }
 void* AllocatePinnedMemory(int64_t bytes) { return AllocateMemory(bytes); }
 void FreePinnedMemory(void* data) { FreeMemory(data); }
 int64_t UsedMemoryBytes() { return 0; }
+int64_t FreeMemoryBytes() { return 0; }
 
 void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
   if (bytes > 0) std::memset(data, byte_value, static_cast<size_t>(bytes));

@@ -209,6 +209,12 @@ int64_t UsedMemoryBytes() {
   return static_cast<int64_t>(total_bytes - free_bytes);
 }
 
+int64_t FreeMemoryBytes() {
+  size_t free_bytes = 0, total_bytes = 0;
+  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  return static_cast<int64_t>(free_bytes);
+}
+
 void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
   if (bytes <= 0) return;
   cuda::CheckCuda(

@@ -47,6 +47,7 @@ ncclResult_t ResultOf(cudaError_t result) {
 struct Collectives::Impl {
   ~Impl() {
     group.reset();  // its watch ends the waits of copies
+    if (copies != nullptr) (void)cudaDeviceSynchronize();  // no stream reads other ranks any more
     copies.reset();
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
     (void)cudaFree(warm_up);

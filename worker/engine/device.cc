@@ -16,9 +16,6 @@
 namespace coxswain::engine {
 namespace {
 
-// A part of a device's memory that is free when nobody uses it: the driver has the rest.
-constexpr double kAllFree = 0.97;
-
 // Of what keeps a device from being chosen the sentence alone is told.
 absl::Status Choosing(const std::function<void()>& choose) {
   const std::string doing = "device";
@@ -46,12 +43,12 @@ absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
   return device;
 }
 
-int64_t SettledFreeBytes(int64_t total_bytes, const std::function<int64_t()>& free_bytes,
+int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_bytes,
                          const SettleTimes& times) {
   const auto start = std::chrono::steady_clock::now();
   auto grown = start;
   int64_t most = free_bytes();
-  while (static_cast<double>(most) < kAllFree * static_cast<double>(total_bytes)) {
+  while (most < enough) {
     std::this_thread::sleep_for(times.interval);
     const auto now = std::chrono::steady_clock::now();
     const int64_t found = free_bytes();

@@ -24,10 +24,10 @@ absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index);
 struct SettleTimes {
   std::chrono::milliseconds interval{100}, quiet{2000}, limit{15000};
 };
-// Free memory of a device of `total_bytes` that a worker can plan with. A process that died gives
-// its memory back after it is gone, and what other ranks had opened of it when they let go: waits
-// until nearly all is free, none has come free for `quiet`, or for `limit`.
-int64_t SettledFreeBytes(int64_t total_bytes, const std::function<int64_t()>& free_bytes,
+// Free memory of a device, once there is `enough`, or none has come free for `quiet`, or after
+// `limit`. A process that died gives its memory back when it is gone, and what other ranks had
+// opened of it when they let go.
+int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_bytes,
                          const SettleTimes& times = {});
 
 // The GEMM choices of earlier processes: kept in a file so that they are measured once per device.

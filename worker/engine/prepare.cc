@@ -4,6 +4,7 @@
 #include "common/status_macros.h"
 #include "kernels/rope.h"
 #include "worker/engine/block.h"
+#include "worker/engine/device.h"
 #include "worker/engine/dora.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/parameter_store.h"
@@ -76,6 +77,18 @@ absl::Status LoadParameters(State& state, std::string* doing) {
   return InitDora(plan, state.model, state.buffers, store, state.stream);
 }
 
+// Ranks let go of each other's memory one after the other: what an earlier epoch had here can still
+// be held by another rank.
+void AwaitMemory(const plan::Plan& plan) {
+  if (plan.device != "cuda") return;
+  int64_t need = 0;
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.memory_class == plan::MemoryClass::kHost || !buffer.alias_of.empty()) continue;
+    need += buffer.bytes;
+  }
+  (void)SettledFreeBytes(need, kernels::FreeMemoryBytes);  // too little is told by Allocate
+}
+
 absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {
   if (directory.empty()) return absl::OkStatus();
   *doing = absl::StrCat("load checkpoint ", directory);
@@ -103,6 +116,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
                                                  std::string* doing) {
   RETURN_IF_ERROR(CheckPlan(plan, rank));
   auto state = std::make_unique<State>(plan, rank);
+  AwaitMemory(plan);
   state->arena = Arena::Allocate(plan.buffers, doing);
   *doing = "prepare";
   ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->layout, state->arena));

@@ -60,15 +60,15 @@ std::function<int64_t()> Reads(std::deque<int64_t> values) {
 constexpr std::chrono::milliseconds kSoon{1}, kLate{60000};
 
 TEST(SettledFreeBytesTest, IsKnownAtOnceWhereNothingElseIsOnTheDevice) {
-  EXPECT_EQ(SettledFreeBytes(100, Reads({98}), {kLate, kLate, kLate}), 98);
+  EXPECT_EQ(SettledFreeBytes(97, Reads({98}), {kLate, kLate, kLate}), 98);
 }
 
 TEST(SettledFreeBytesTest, WaitsForWhatADeadProcessGivesBack) {
-  EXPECT_EQ(SettledFreeBytes(100, Reads({40, 40, 60, 60, 99}), {kSoon, kLate, kLate}), 99);
+  EXPECT_EQ(SettledFreeBytes(97, Reads({40, 40, 60, 60, 99}), {kSoon, kLate, kLate}), 99);
 }
 
 TEST(SettledFreeBytesTest, TakesWhatIsFreeWhereOthersStay) {
-  EXPECT_EQ(SettledFreeBytes(100, Reads({40, 60, 50}), {kSoon, 20 * kSoon, kLate}), 60);
+  EXPECT_EQ(SettledFreeBytes(97, Reads({40, 60, 50}), {kSoon, 20 * kSoon, kLate}), 60);
 }
 
 TEST(SettledFreeBytesTest, EndsWhereMemoryComesFreeForEver) {
