@@ -11,9 +11,10 @@
       kills, then stops (SIGSTOP) a worker inside a training step: who is named, how fast, and that the job goes on
   gang_jobs.py table FOLDER
 
-Programs (cox, coxswain-controller, ...) come from PATH. Exposed communication of a step: the time of its stream
-inside collectives that nothing else of the step filled, largest rank; by events of the device. With overlap off that is
-all their time, and hidden = 1 - exposed with overlap / exposed without. Predicted: what the plan held before step 1.
+Programs (cox, coxswain-controller, ...) come from PATH. Exposed communication of a step: the time in which compute
+waits for collectives, by events of the device, of the rank that waits least: it is the slowest, for which the others
+wait (the longest wait is in gang.json). With overlap off that is all their time, and hidden = 1 - exposed with overlap /
+exposed without. Predicted: what the plan held before step 1.
 """
 import argparse, json, os, shutil, signal, statistics, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
@@ -167,7 +168,8 @@ def measure(cluster, job, gpus):
             'tokens_per_second': sum(s['tokens'] for s in steps) / sum(s['seconds'] for s in steps),
             'ms_per_step': 1e3 * statistics.median(s['seconds'] for s in steps),
             'device_ms': 1e3 * statistics.median(max(ranks(s, 'step')) for s in steps),
-            'exposed_ms': 1e3 * statistics.median(max(ranks(s, 'comm')) for s in steps),
+            'exposed_ms': 1e3 * statistics.median(min(ranks(s, 'comm')) for s in steps),
+            'longest_wait_ms': 1e3 * statistics.median(max(ranks(s, 'comm')) for s in steps),
             'slowest_over_mean': statistics.median(
                 max(c) / (sum(c) / len(c)) for c in ([r['seconds']['forward'] + r['seconds']['backward'] for r in s['ranks']] for s in steps)),
             'loss': [s['loss'] for s in steps], 'grad_norm': [s['grad_norm'] for s in steps],
