@@ -105,16 +105,20 @@ run_steps() {
 }
 
 # Our kernels only, by the tests of the ops: the engine launches no others, and those of the libraries are not
-# ours to mend and take long under a checker. A process for each test: where the tool itself dies, in kernels that
-# multicast their tiles (cuBLASLt's in bfloat16, fused_gated_*), that test is named and the others are checked.
+# ours to mend and take long under a checker. racecheck gets a process for each test: where the tool itself dies, in
+# kernels that multicast their tiles (cuBLASLt's in bfloat16, fused_gated_*), that test is named and the others are
+# checked.
 run_sanitize() {
   have gpu_tests || return 1
   local tool bad=0
   mkdir -p "$out/checks"
   export out bundle
-  export -f check_test
-  list_tests "$sanitize_filter" | sed 's/^/memcheck /;p;s/^memcheck/racecheck/' |
-    timeout "$((deadline - SECONDS))" xargs -P 16 -L 1 bash -c 'check_test "$@"' check_test >"$out/checks.txt" ||
+  export -f check_tests
+  {
+    list_tests "$sanitize_filter" | split --number=r/4 --filter='sed "s/^/memcheck /" | paste -sd " "'
+    list_tests "$sanitize_filter" | sed 's/^/racecheck /'
+  } | sed 's/ memcheck /:/g' |
+    timeout "$((deadline - SECONDS))" xargs -P 16 -L 1 bash -c 'check_tests "$@"' check_tests >"$out/checks.txt" ||
     { echo "not all tests were checked"; bad=1; }
   for tool in memcheck racecheck; do
     echo "$tool: $(grep -c "^$tool clean" "$out/checks.txt") tests clean," \
@@ -132,17 +136,21 @@ list_tests() {
     awk '/^[^ ].*\.( |$)/ { suite = $1; next } /^  / { print suite $1 }'
 }
 
-check_test() {
-  local tool=$1 name=$2 file=$out/checks/$1.${2//\//_} options=() outcome
+# TOOL NAME[:NAME...]; what the tool finds is found in any of them.
+check_tests() {
+  local tool=$1 name options=() outcome=failed file
+  file=$(mktemp "$out/checks/$tool.XXXXXX")
   [[ $tool == memcheck ]] && options=(--report-api-errors no)  # a test asks for too much memory
   compute-sanitizer --tool "$tool" "${options[@]}" --kernel-name kns=coxswain --error-exitcode 99 \
-    --print-limit 20 "$bundle/bin/gpu_tests" --gtest_filter="$name" >"$file" 2>&1
-  local code=$?
-  if grep -q 'Internal Sanitizer Error' "$file"; then outcome=died
-  elif [[ $code -ne 0 ]]; then outcome=failed
-  elif grep -q '\[       OK' "$file"; then outcome=clean
-  else outcome=skipped; fi
-  echo "$tool $outcome $name"
+    --print-limit 20 "$bundle/bin/gpu_tests" --gtest_filter="$2" >"$file" 2>&1 && outcome=skipped
+  grep -q 'Internal Sanitizer Error' "$file" && outcome=died
+  for name in ${2//:/ }; do
+    if [[ $outcome == skipped ]] && grep -qF "[       OK ] $name" "$file"; then
+      echo "$tool clean $name"
+    else
+      echo "$tool $outcome $name"
+    fi
+  done
 }
 
 # One step, kernel by kernel: where the time goes that is not in the GEMMs.
