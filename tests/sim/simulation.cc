@@ -64,7 +64,8 @@ Simulation::Simulation(Options options)
     hooks.progress(0.5);
     return std::make_shared<SyntheticCurriculum>(shape);
   };
-  long_work_.plan = [](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
+  long_work_.plan =
+      [work = options.work](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
     const std::string bytes = "plan of " + input.job;
     return driver::GangPlan{.bytes = bytes,
                             .hash = Sha256(bytes),
@@ -72,7 +73,7 @@ Simulation::Simulation(Options options)
                             .advice = {},
                             .flops_per_token = 1000,
                             .micro_batch_bins = 2,
-                            .work = {}};
+                            .work = work};
   };
   long_work_.export_artifacts =
       [this](const driver::ExportInput& input) -> absl::StatusOr<std::string> {

@@ -46,6 +46,7 @@ class Simulation {
     SyntheticShape shape;
     Network network;
     driver::Settings settings;
+    driver::BinWork work;  // of every plan
   };
   explicit Simulation(Options options);
   ~Simulation();

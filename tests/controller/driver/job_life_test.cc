@@ -55,6 +55,23 @@ TEST_F(JobLifeTest, StepEventsCarryWhatClientsPrint) {
   EXPECT_NE(data.at("ranks")[0].at("bin_ids"), data.at("ranks")[1].at("bin_ids"));
 }
 
+// Here every bin costs the same, whatever its tokens.
+TEST_F(JobLifeTest, BinsAreDealtByTheCostOfThePlan) {
+  Simulation::Options options;
+  options.work = {.per_token = 0, .per_bin = 1};
+  const std::vector<driver::BinSize> bins = SyntheticCurriculum(options.shape).step_bins(0);
+  const auto hands = driver::DealBins(bins, 2, options.work);
+  ASSERT_NE(hands, driver::DealBins(bins, 2, {}));
+  Simulation sim(options);
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto data = nlohmann::json::parse(sim.Events(id, "StepDone").front().data_json());
+  ASSERT_EQ(data.at("step"), 0);
+  for (size_t rank = 0; rank < hands.size(); ++rank) {  // ids of step 0 are places
+    EXPECT_EQ(data.at("ranks")[rank].at("bin_ids").get<std::vector<int64_t>>(), hands[rank]);
+  }
+}
+
 TEST_F(JobLifeTest, ALinkIsAsFastAsItsSlowestRank) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
