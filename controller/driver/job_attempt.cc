@@ -218,7 +218,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
   StartRun();
 }
 
-// For the plans of later gangs.
+// For the plans of later gangs, of later controllers too.
 void JobDriver::RememberLinks() {
   std::vector<scheduler::Worker> workers;
   for (const Rank& rank : gang_->ranks) {
@@ -226,7 +226,12 @@ void JobDriver::RememberLinks() {
     if (worker == nullptr) return;
     workers.push_back(*worker);
   }
-  deps_.registry->links().Remember(workers, gang_->links);
+  if (!deps_.registry->links().Remember(workers, gang_->links)) return;
+  const std::string kind = scheduler::GangKind(workers);
+  for (const plan::LinkSpeed& link : gang_->links) {
+    deps_.journal->batch().links.push_back(
+        {.gang = kind, .bytes = link.bytes, .bytes_per_second = link.bytes_per_second});
+  }
 }
 
 // Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,

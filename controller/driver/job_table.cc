@@ -61,6 +61,11 @@ JobHooks JobTable::Hooks() {
 absl::Status JobTable::Recover() {
   ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm());
   deps_.registry->SetTerm(term);
+  ASSIGN_OR_RETURN(const std::vector<store::LinkRow> links, deps_.journal->store()->Links());
+  for (const store::LinkRow& row : links) {
+    deps_.registry->links().Restore(row.gang,
+                                    {.bytes = row.bytes, .bytes_per_second = row.bytes_per_second});
+  }
   ASSIGN_OR_RETURN(std::vector<store::JobRow> rows, deps_.journal->store()->Jobs());
   log::Info("recovering", {{"term", term}, {"jobs", static_cast<int64_t>(rows.size())}});
   for (store::JobRow& row : rows) {

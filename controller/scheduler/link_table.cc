@@ -7,27 +7,29 @@
 #include "controller/scheduler/registry.h"
 
 namespace coxswain::scheduler {
-namespace {
 
-std::string KindOf(const std::vector<Worker>& gang) {
+std::string GangKind(const std::vector<Worker>& gang) {
   std::set<std::string> hosts, devices;
   for (const Worker& worker : gang) {
     hosts.insert(worker.hello.host());
-    devices.insert(absl::StrCat(worker.hello.build().device(), " ", worker.hello.device_name()));
+    devices.insert(absl::StrCat(worker.hello.build().version(), " ", worker.hello.build().device(),
+                                " ", worker.hello.device_name()));
   }
   std::string kind = absl::StrCat(gang.size(), " ranks on ", hosts.size(), " hosts");
   for (const std::string& device : devices) absl::StrAppend(&kind, ", ", device);
   return kind;
 }
 
-}  // namespace
+bool LinkTable::Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links) {
+  return !links.empty() && links_.try_emplace(GangKind(gang), std::move(links)).second;
+}
 
-void LinkTable::Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links) {
-  if (!links.empty()) links_.try_emplace(KindOf(gang), std::move(links));
+void LinkTable::Restore(const std::string& gang_kind, const plan::LinkSpeed& link) {
+  links_[gang_kind].push_back(link);
 }
 
 std::vector<plan::LinkSpeed> LinkTable::Find(const std::vector<Worker>& gang) const {
-  const auto found = links_.find(KindOf(gang));
+  const auto found = links_.find(GangKind(gang));
   return found == links_.end() ? std::vector<plan::LinkSpeed>() : found->second;
 }
 

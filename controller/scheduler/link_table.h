@@ -1,5 +1,5 @@
 // What links between workers were measured to reach, for the plans of later gangs. Gangs are alike
-// when they have the same device, as many ranks and as many hosts.
+// when they have the same release and device, as many ranks and as many hosts.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_LINK_TABLE_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_LINK_TABLE_H_
 
@@ -13,11 +13,16 @@ namespace coxswain::scheduler {
 
 struct Worker;
 
+// "16 ranks on 2 hosts, 0.1.0 cuda NVIDIA H200": equal for gangs that are alike.
+std::string GangKind(const std::vector<Worker>& gang);
+
 class LinkTable {
  public:
   // Keeps the first measurement, so that equal jobs get equal plans. `links` may be empty: nothing
-  // was measured.
-  void Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links);
+  // was measured. True: this was the first, to be stored.
+  bool Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links);
+  // Adds a point that was stored; in ascending order of bytes.
+  void Restore(const std::string& gang_kind, const plan::LinkSpeed& link);
   // Empty when no such gang was measured.
   std::vector<plan::LinkSpeed> Find(const std::vector<Worker>& gang) const;
 

@@ -25,6 +25,7 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
   }
   for (const CheckpointRow& row : batch.checkpoints) checkpoints_[{row.job, row.step}] = row;
   for (const KeyRow& row : batch.keys) keys_[row.key] = row;
+  for (const LinkRow& row : batch.links) links_[{row.gang, row.bytes}] = row;
   for (const v1::JobEvent& event : batch.events) {
     events_[event.job()].push_back(event);
     events_[event.job()].back().set_id(++last_event_);
@@ -93,6 +94,12 @@ absl::StatusOr<std::optional<KeyRow>> MemoryStore::FindKey(const std::string& ke
   const auto it = keys_.find(key);
   if (it == keys_.end()) return std::optional<KeyRow>();
   return std::optional<KeyRow>(it->second);
+}
+
+absl::StatusOr<std::vector<LinkRow>> MemoryStore::Links() {
+  std::vector<LinkRow> rows;
+  for (const auto& [key, row] : links_) rows.push_back(row);
+  return rows;
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::Events(const std::string& job,

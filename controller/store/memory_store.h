@@ -22,6 +22,7 @@ class MemoryStore : public Store {
   absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
+  absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::Status CheckWritable() override { return write_error_; }
@@ -43,6 +44,7 @@ class MemoryStore : public Store {
   std::map<std::tuple<std::string, int64_t, uint64_t>, StepRow> steps_;
   std::map<std::pair<std::string, int64_t>, CheckpointRow> checkpoints_;
   std::map<std::string, KeyRow> keys_;
+  std::map<std::pair<std::string, int64_t>, LinkRow> links_;
   std::map<std::string, std::vector<v1::JobEvent>> events_;
 };
 

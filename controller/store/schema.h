@@ -9,10 +9,10 @@
 
 namespace coxswain::store {
 
-inline constexpr int64_t kSchemaVersion = 1;
+inline constexpr int64_t kSchemaVersion = 2;
 
-// Creates the tables of an empty database. FailedPrecondition names both numbers when the database
-// was written by a newer schema.
+// Creates the tables that an empty database or one of an older schema lacks. FailedPrecondition
+// names both numbers when the database was written by a newer schema.
 absl::Status EnsureSchema(Database* db);
 
 }  // namespace coxswain::store

@@ -127,6 +127,7 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
   RETURN_IF_ERROR(ApplyJobs(batch));
   RETURN_IF_ERROR(ApplySteps(batch));
   RETURN_IF_ERROR(ApplyCheckpoints(batch));
+  RETURN_IF_ERROR(ApplyLinks(batch));
   RETURN_IF_ERROR(ApplyEvents(batch));
   for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(id));
   return absl::OkStatus();
@@ -203,6 +204,14 @@ absl::Status SqliteStore::ApplyCheckpoints(const Batch& batch) {
                         .Int(8, row.has_eval)
                         .Int(9, row.deleted)
                         .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyLinks(const Batch& batch) {
+  for (const LinkRow& row : batch.links) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO links VALUES(?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.gang).Int(2, row.bytes).Real(3, row.bytes_per_second).Run());
   }
   return absl::OkStatus();
 }
@@ -322,6 +331,19 @@ absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& ke
   KeyRow found{.key = key, .body_hash = query->ColumnText(0), .job = query->ColumnText(1)};
   query->Reset();
   return std::optional<KeyRow>(std::move(found));
+}
+
+absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT gang, bytes, bytes_per_second FROM links ORDER BY gang, bytes"));
+  std::vector<LinkRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.gang = query->ColumnText(0),
+                    .bytes = query->ColumnInt(1),
+                    .bytes_per_second = query->ColumnReal(2)});
+  }
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job, int64_t after,

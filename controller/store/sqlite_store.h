@@ -28,6 +28,7 @@ class SqliteStore : public Store {
   absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
+  absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::Status CheckWritable() override;
@@ -39,6 +40,7 @@ class SqliteStore : public Store {
   absl::Status ApplyJobs(const Batch& batch);
   absl::Status ApplySteps(const Batch& batch);
   absl::Status ApplyCheckpoints(const Batch& batch);
+  absl::Status ApplyLinks(const Batch& batch);
   absl::Status ApplyEvents(const Batch& batch);
   absl::Status DeleteJob(const std::string& id);
 

@@ -67,6 +67,13 @@ struct KeyRow {
   std::string job;
 };
 
+// A point of the links measured between the ranks of a kind of gang.
+struct LinkRow {
+  std::string gang;  // scheduler::GangKind
+  int64_t bytes = 0;
+  double bytes_per_second = 0;
+};
+
 // One transaction: all of it or nothing. Rows replace those of the same key.
 struct Batch {
   std::vector<JobRow> jobs;
@@ -75,12 +82,14 @@ struct Batch {
   std::vector<StepRow> steps;              // rows of the same step and a lower epoch: superseded
   std::vector<CheckpointRow> checkpoints;
   std::vector<KeyRow> keys;
+  std::vector<LinkRow> links;
   std::vector<v1::JobEvent> events;        // id is assigned by Commit: +1 per event of the store
   std::vector<std::string> deleted_jobs;   // every row of these jobs goes
 
   bool empty() const {
     return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
-           checkpoints.empty() && keys.empty() && events.empty() && deleted_jobs.empty();
+           checkpoints.empty() && keys.empty() && links.empty() && events.empty() &&
+           deleted_jobs.empty();
   }
 };
 
@@ -103,6 +112,7 @@ class Store {
                                                      int64_t from_step) = 0;
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
+  virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;  // by gang, then bytes
   // Events of a job with id > after, by id, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                            int64_t limit) = 0;

@@ -73,7 +73,9 @@ Simulation::Simulation(Options options)
                             .advice = {},
                             .flops_per_token = 1000,
                             .micro_batch_bins = 2,
-                            .work = work};
+                            .work = work,
+                            .predicted = {},
+                            .links_measured = !input.workers.links.empty()};
   };
   long_work_.export_artifacts =
       [this](const driver::ExportInput& input) -> absl::StatusOr<std::string> {

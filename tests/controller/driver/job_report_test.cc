@@ -69,6 +69,25 @@ TEST_F(JobReportTest, AJobWithNoStepLeftShowsTheNumbersOfTheCheckpoint) {
   EXPECT_EQ(std::count(changes.begin(), changes.end(), "no step was left"), 1);
 }
 
+TEST_F(JobReportTest, MeasuredLinksOutliveTheController) {
+  Simulation sim({});
+  const auto measured = [&](const std::string& id) {
+    const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed").front().data_json());
+    return formed.at("predicted").at("links_measured").get<bool>();
+  };
+  const std::string first = sim.Submit({.name = "a"});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_FALSE(measured(first));
+  const auto links = sim.registry().links().Find(sim.registry().All());
+  ASSERT_FALSE(links.empty());
+  sim.CrashController();
+  sim.StartController();
+  const std::string second = sim.Submit({.name = "b"});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_TRUE(measured(second));
+  EXPECT_EQ(sim.registry().links().Find(sim.registry().All()), links);
+}
+
 // What the alerts on checkpoints and disk compare.
 TEST_F(JobReportTest, CheckpointGaugesFollowTheCommits) {
   Simulation sim({});

@@ -24,15 +24,28 @@ TEST(LinkTableTest, GangsOfTheSameKindShareTheFirstMeasurement) {
   LinkTable table;
   const std::vector<Worker> one_host = {On("a", "H200"), On("a", "H200")};
   EXPECT_TRUE(table.Find(one_host).empty());
-  table.Remember(one_host, {});
-  table.Remember(one_host, {{1024, 1e9}});
-  table.Remember(one_host, {{1024, 2e9}});
+  EXPECT_FALSE(table.Remember(one_host, {}));
+  EXPECT_TRUE(table.Remember(one_host, {{1024, 1e9}}));
+  EXPECT_FALSE(table.Remember(one_host, {{1024, 2e9}}));
   const std::vector<plan::LinkSpeed> first = {{1024, 1e9}};
   EXPECT_EQ(table.Find(one_host), first);
   EXPECT_EQ(table.Find({On("b", "H200"), On("b", "H200")}), first);
   EXPECT_TRUE(table.Find({On("a", "H200"), On("b", "H200")}).empty());
   EXPECT_TRUE(table.Find({On("a", "H100"), On("a", "H100")}).empty());
   EXPECT_TRUE(table.Find({On("a", "H200")}).empty());
+  std::vector<Worker> newer = one_host;
+  for (Worker& worker : newer) worker.hello.mutable_build()->set_version("2");
+  EXPECT_TRUE(table.Find(newer).empty());
+}
+
+TEST(LinkTableTest, StoredLinksAreFoundAndKept) {
+  const std::vector<Worker> gang = {On("a", "H200"), On("b", "H200")};
+  LinkTable table;
+  table.Restore(GangKind(gang), {1024, 1e9});
+  table.Restore(GangKind(gang), {4096, 2e9});
+  const std::vector<plan::LinkSpeed> stored = {{1024, 1e9}, {4096, 2e9}};
+  EXPECT_EQ(table.Find(gang), stored);
+  EXPECT_FALSE(table.Remember(gang, {{1024, 5e9}}));
 }
 
 // Invariant scheduler-1.

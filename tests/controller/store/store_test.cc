@@ -71,6 +71,7 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   batch.plans = {{std::string("\0h", 2), std::string("pl\0an", 5)}};
   batch.checkpoints = {{.job = "a", .step = 5, .directory = "/out/checkpoint-5", .bytes = 9}};
   batch.keys = {{"key", "hash", "a"}};
+  batch.links = {{"two", 4096, 2.5e9}, {"two", 1024, 1.0 / 3}, {"four", 1024, 7}};
   ASSERT_TRUE(store_->Commit(batch).ok());
 
   const auto jobs = *store_->Jobs();
@@ -85,6 +86,12 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   EXPECT_EQ(store_->Checkpoints("a")->at(0).directory, "/out/checkpoint-5");
   EXPECT_EQ((*store_->FindKey("key"))->job, "a");
   EXPECT_FALSE(store_->FindKey("none")->has_value());
+  const auto links = *store_->Links();
+  ASSERT_EQ(links.size(), 3u);
+  EXPECT_EQ(links[0].gang, "four");
+  EXPECT_EQ(links[1].bytes, 1024);
+  EXPECT_EQ(links[1].bytes_per_second, 1.0 / 3);
+  EXPECT_EQ(links[2].bytes, 4096);
   EXPECT_TRUE(store_->CheckWritable().ok());
 }
 
@@ -171,6 +178,25 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
   const auto again = SqliteStore::Open(directory.path());
   EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
+}
+
+// Schema 1 had no links.
+TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
+  Directory directory;
+  Batch batch;
+  batch.jobs = {Row("a", 1)};
+  ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
+  {
+    auto db = *Database::Open(directory.path() + "/coxswain.db");
+    ASSERT_TRUE(db->Execute("DROP TABLE links; UPDATE meta SET value=1 WHERE key='schema'").ok());
+  }
+  auto store = *SqliteStore::Open(directory.path());
+  EXPECT_EQ(store->Jobs()->size(), 1u);
+  EXPECT_TRUE(store->Links()->empty());
+  batch = {};
+  batch.links = {{"two", 1024, 7}};
+  EXPECT_TRUE(store->Commit(batch).ok());
+  EXPECT_EQ(store->Links()->size(), 1u);
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
