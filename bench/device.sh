@@ -2,17 +2,19 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--job] [--large] [--dispatch [WORKERS]]
-#   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]...
+#   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
 # gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
+# --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
+# may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, checks.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, dispatch.json;
+# comm.json, gang.json, fault.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code is the
 # number of parts that failed.
 set -uo pipefail
@@ -23,7 +25,7 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
-gpus=0 gang_rows=() gang_settings=() dispatch_workers=1,64,1024
+gpus=0 gang_rows=() gang_settings=() peer_batches=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -40,6 +42,7 @@ while [[ $# -gt 0 ]]; do
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
+    --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
     --job | --large | --comm | --fault) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
@@ -201,6 +204,34 @@ run_gang() {
   [[ $code -eq 0 ]] || tail -n 15 "$work"/state-*/coxswain/*/*.log
   rm -rf "$work"
   return "$code"
+}
+
+run_peers() {
+  local wheels=("$repository"/.carry/wheels/*.whl) site='' options=() bad=0
+  local -x PYTHONPATH=${PYTHONPATH:-}
+  if [[ -f ${wheels[0]} ]]; then
+    site=$(mktemp -d)
+    python3 -m pip install -q --no-index --no-deps --target "$site" "${wheels[@]}" || return 1
+    PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
+  fi
+  [[ ${#peer_batches[@]} -gt 0 ]] && options+=(--batch "${peer_batches[@]}")
+  run_peer "$(((deadline - SECONDS) / 2))" "${options[@]}" || bad=1
+  if python3 -c 'import liger_kernel' 2>/dev/null; then
+    run_peer "$((deadline - SECONDS))" --liger "${options[@]}" || bad=1
+  else
+    echo "no liger_kernel here: transformers alone"
+  fi
+  [[ -z $site ]] || rm -rf "$site"
+  return $bad
+}
+
+# SECONDS [OPTION]...; the script ends by itself, and is ended 20 s later if not.
+run_peer() {
+  local left=$1 more
+  shift
+  read -ra more <<<"${PEER_OPTIONS:-}"
+  timeout -k 10 "$((left + 20))" python3 "$repository/bench/peer_fsdp.py" --gpus "$gpus" --deadline "$left" \
+    --json "$out/peer_fsdp.json" "$@" "${more[@]}"
 }
 
 run_fault() {
