@@ -262,9 +262,10 @@ void AppendResources(std::vector<Key>* t) {
        .doc = "Failed attempts that are retried from the last checkpoint."},
       {.path = "spec.parallelism", .doc = "The mesh."},
       {.path = "spec.parallelism.replicate", .type = Type::kIntOrAuto, .def = "auto",
-       .range = kAtLeastOne, .doc = "Replicas; replicate x shard = workers."},
+       .range = kAtLeastOne, .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the hosts "
+              "have equally many ranks and a replica fits a host as well."},
       {.path = "spec.parallelism.shard", .type = Type::kIntOrAuto, .def = "auto",
-       .range = kAtLeastOne, .doc = "Ranks that share the state of a replica; auto: all."},
+       .range = kAtLeastOne, .doc = "Ranks that share the state of a replica; auto: all of it."},
       {.path = "spec.parallelism.zero", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 0, .max = 3},
        .doc = "What the ranks of a replica share: 0 nothing, 1 masters and moments, 2 gradients too, "

@@ -19,6 +19,7 @@ void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanRespon
   if (living.size() >= static_cast<size_t>(parsed.spec.workers)) {
     living.resize(static_cast<size_t>(parsed.spec.workers));
     workers.links = context.deps.registry->links().Find(living);
+    workers.ranks_of_hosts = driver::RanksOfHosts(living);
   }
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(

@@ -1,6 +1,7 @@
 // ADMITTED, FORMING, RECOVERING: one attempt to run, from reserved workers to the first command,
 // and what happens when it fails.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "common/status_macros.h"
 #include "controller/driver/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/replays.h"
 
 namespace coxswain::driver {
 namespace {
@@ -62,6 +64,7 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
       .IgnoreError();  // WantsWorkers held
   WorkerFacts facts = LeastOf(workers);
   facts.links = deps_.registry->links().Find(workers);
+  facts.ranks_of_hosts = RanksOfHosts(workers);
   DraftAttempt(facts);
 }
 
@@ -235,7 +238,7 @@ void JobDriver::RememberLinks() {
 }
 
 // Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,
-// unless world size or fingerprint changed.
+// unless world size, fingerprint or what the plan computes changed.
 void JobDriver::LoadRecordedSteps() {
   recorded_.clear();
   store::Store* store = deps_.journal->store();
@@ -243,19 +246,21 @@ void JobDriver::LoadRecordedSteps() {
   absl::StatusOr<std::vector<store::StepRow>> steps = store->Steps(job().id(), gang_->start_step);
   if (!epochs.ok() || !steps.ok()) return;
   bool differs = false;
+  std::map<uint64_t, bool> must_agree;  // by epoch
   for (const store::StepRow& row : *steps) {
-    const auto epoch = std::find_if(epochs->begin(), epochs->end(), [&](const auto& candidate) {
-      return candidate.epoch == row.epoch;
-    });
-    const bool comparable = epoch != epochs->end() && epoch->fingerprint == gang_->fingerprint &&
-                            epoch->world_size == gang_->world_size();
-    if (comparable) recorded_[row.step] = row;
-    differs = differs || !comparable;
+    const auto [known, first] = must_agree.try_emplace(row.epoch, false);
+    if (first) {
+      known->second = std::any_of(epochs->begin(), epochs->end(), [&](const auto& epoch) {
+        return epoch.epoch == row.epoch && MustAgree(epoch, *gang_, store);
+      });
+    }
+    if (known->second) recorded_[row.step] = row;
+    differs = differs || !known->second;
   }
   if (differs) {
     record_.AddEvent("Warning",
-                     "some replayed steps ran under another fingerprint or world size: they are "
-                     "not compared bit by bit",
+                     "some replayed steps ran under another fingerprint, world size or plan: they "
+                     "are not compared bit by bit",
                      {{"fingerprint", gang_->fingerprint}});
   }
 }

@@ -32,6 +32,7 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
   resources.memory_bytes = workers.memory_bytes;
   resources.compute_capability = workers.compute_capability;
   resources.links = workers.links;
+  resources.ranks_of_hosts = workers.ranks_of_hosts;
   if (workers.threads > 0) resources.threads = workers.threads;
   return resources;
 }

@@ -24,6 +24,16 @@ WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers) {
   return facts;
 }
 
+std::vector<int32_t> RanksOfHosts(const std::vector<scheduler::Worker>& gang) {
+  std::vector<int32_t> counts;
+  for (size_t rank = 0; rank < gang.size(); ++rank) {
+    const bool neighbour = rank > 0 && gang[rank].hello.host() == gang[rank - 1].hello.host();
+    if (!neighbour) counts.push_back(0);
+    ++counts.back();
+  }
+  return counts;
+}
+
 std::vector<scheduler::Worker> LivingWorkers(const std::vector<scheduler::Worker>& workers,
                                              const std::string& device) {
   std::vector<scheduler::Worker> living;

@@ -21,8 +21,12 @@ struct WorkerFacts {
   int32_t compute_capability = 0;  // x 10; 0 without a GPU
   // Measured between a gang like them; LeastOf knows none.
   std::vector<plan::LinkSpeed> links = {};
+  std::vector<int32_t> ranks_of_hosts = {};  // of a gang, in order of rank; LeastOf knows none
 };
 WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers);
+
+// How many neighbours share each host.
+std::vector<int32_t> RanksOfHosts(const std::vector<scheduler::Worker>& gang);
 
 // Those of a kind ("cpu", "cuda") that are not lost.
 std::vector<scheduler::Worker> LivingWorkers(const std::vector<scheduler::Worker>& workers,

@@ -1,6 +1,7 @@
 #include "controller/planner/planner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/model/flops.h"
@@ -10,8 +11,8 @@
 #include "controller/planner/comm_time.h"
 #include "controller/planner/device_check.h"
 #include "controller/planner/gpu_time.h"
-#include "controller/planner/layout.h"
 #include "controller/planner/memory.h"
+#include "controller/planner/mesh.h"
 #include "controller/planner/parameter_groups.h"
 
 namespace coxswain::planner {
@@ -25,11 +26,6 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->init = job.init;
   plan->init_seed = job.init_seed;
   plan->seed = job.train.seed;
-  // One replica unless the job says otherwise: nothing is held twice.
-  const int64_t whole = job.zero == 0 ? 1 : job.workers;
-  plan->shard = static_cast<int32_t>(
-      job.shard.value_or(job.replicate.has_value() ? job.workers / *job.replicate : whole));
-  plan->replicate = static_cast<int32_t>(job.workers) / plan->shard;
   plan->overlap = job.overlap;
   plan->sequence_len = job.sequence_len;
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
@@ -158,10 +154,9 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   plan.model = model;
   SetScalars(job_id, job, recipe, &plan);
   RETURN_IF_ERROR(MakeParameters(job, &plan));
-  RETURN_IF_ERROR(ChooseLayout(
-      job,
-      {.global_batch_bins = recipe.global_batch_bins(), .memory_bytes = resources.memory_bytes},
-      &plan));
+  const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),
+                            .memory_bytes = resources.memory_bytes};
+  ASSIGN_OR_RETURN(std::string why, ChooseMesh(job, limits, resources.ranks_of_hosts, &plan));
   plan.links_measured = plan.world_size() > 1 && !resources.links.empty();
   plan.links = plan.links_measured ? resources.links : DefaultLinks(plan);
   const double flops =
@@ -172,6 +167,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   planned.hash = plan::PlanHash(planned.bytes);
   planned.estimate = MakeEstimate(job, plan, recipe, resources);
   planned.advice = Advise(job, plan, recipe);
+  if (!why.empty()) planned.advice.push_back(std::move(why));
   return planned;
 }
 

@@ -28,6 +28,7 @@ struct WorkerResources {
   int64_t threads = 1;                      // per worker, for the predicted time
   int32_t compute_capability = 0;           // of its GPU x 10; 0: unknown or none
   std::vector<plan::LinkSpeed> links = {};  // measured between the workers; empty: assumed
+  std::vector<int32_t> ranks_of_hosts = {};  // in order of rank; empty: one host
 };
 
 struct Estimate {
@@ -53,8 +54,8 @@ struct PlannedJob {
   std::vector<std::string> advice;  // settings far from the recommended ones; nothing is changed
 };
 
-// Advice also says which number formats `auto` came to. ResourceExhausted names need and limit per
-// class and what would make it fit.
+// Advice also says which number formats `auto` came to and what hosts made of the mesh.
+// ResourceExhausted names need and limit per class and what would make it fit.
 absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::JobSpec& job,
                                     const model::ModelConfig& model, const Recipe& recipe,
                                     const WorkerResources& resources);

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/logging.h"
 #include "controller/driver/checkpoint_files.h"
+#include "controller/driver/replays.h"
 #include "tests/sim/simulation.h"
 
 namespace coxswain::sim {
@@ -86,6 +88,35 @@ TEST_F(JobReportTest, MeasuredLinksOutliveTheController) {
   ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
   EXPECT_TRUE(measured(second));
   EXPECT_EQ(sim.registry().links().Find(sim.registry().All()), links);
+}
+
+// Another mesh sums in another order.
+TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
+  sim.deps().long_work->plan = [plan = sim.deps().long_work->plan](const driver::PlanInput& input) {
+    absl::StatusOr<driver::GangPlan> changed = plan(input);
+    changed->bytes += " on other hosts";
+    changed->hash = Sha256(changed->bytes);
+    return changed;
+  };
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto warnings = Messages(sim, id, "Warning");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
+}
+
+TEST(ReplaysTest, LinksAndPredictionsComputeNothing) {
+  const plan::Plan one;
+  plan::Plan other;
+  other.links = {{1024, 1e9}};
+  other.links_measured = true;
+  other.predicted.step_seconds = 1;
+  EXPECT_TRUE(driver::SameArithmetic(one, other));
+  other.replicate = 2;
+  EXPECT_FALSE(driver::SameArithmetic(one, other));
 }
 
 // What the alerts on checkpoints and disk compare.

@@ -28,6 +28,15 @@ TEST(WorkerFactsTest, TheLeastOfWhatIsKnown) {
   EXPECT_EQ(facts.compute_capability, 80);
 }
 
+TEST(WorkerFactsTest, NeighboursShareAHost) {
+  std::vector<scheduler::Worker> gang(5);
+  for (size_t rank = 0; rank < gang.size(); ++rank) {
+    gang[rank].hello.set_host(rank < 3 ? "a" : "b");
+  }
+  EXPECT_EQ(RanksOfHosts(gang), (std::vector<int32_t>{3, 2}));
+  EXPECT_TRUE(RanksOfHosts({}).empty());
+}
+
 TEST(WorkerFactsTest, LivingWorkersOfAKind) {
   scheduler::Worker lost = Worker("cpu", 1, 1, 0);
   lost.status.phase = state::WorkerPhase::kLost;

@@ -1,0 +1,25 @@
+#include "controller/driver/replays.h"
+
+#include <string>
+#include <utility>
+
+namespace coxswain::driver {
+
+bool SameArithmetic(plan::Plan a, const plan::Plan& b) {
+  a.links = b.links;
+  a.links_measured = b.links_measured;
+  a.predicted = b.predicted;
+  return a == b;
+}
+
+bool MustAgree(const store::EpochRow& epoch, const Gang& gang, store::Store* store) {
+  if (epoch.fingerprint != gang.fingerprint || epoch.world_size != gang.world_size()) return false;
+  if (epoch.plan_hash == gang.plan_hash) return true;
+  const absl::StatusOr<std::string> bytes = store->PlanBytes(epoch.plan_hash);
+  if (!bytes.ok()) return false;
+  absl::StatusOr<plan::Plan> before = plan::ParsePlan(*bytes);
+  const absl::StatusOr<plan::Plan> now = plan::ParsePlan(gang.plan_bytes);
+  return before.ok() && now.ok() && SameArithmetic(*std::move(before), *now);
+}
+
+}  // namespace coxswain::driver
