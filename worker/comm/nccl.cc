@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/stream.h"
 #include "worker/comm/collectives.h"
+#include "worker/comm/cuda_calls.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
 #include "worker/comm/peer_copies.h"
@@ -31,11 +32,6 @@ ncclDataType_t TypeOf(kernels::DType dtype) {
 
 const char* TypeName(kernels::DType dtype) {
   return dtype == kernels::DType::kFloat32 ? "float32" : "bfloat16";
-}
-
-absl::Status CudaStatus(cudaError_t result, const char* call) {
-  if (result == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(result)));
 }
 
 ncclResult_t ResultOf(cudaError_t result) {

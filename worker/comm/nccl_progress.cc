@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/comm/cuda_calls.h"
 
 namespace coxswain::comm {
 namespace {
@@ -12,24 +13,12 @@ namespace {
 // More calls than a step enqueues ahead of the device.
 constexpr size_t kEagerKept = 16384;
 
-absl::Status CudaStatus(cudaError_t result, const char* call) {
-  if (result == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(result)));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NcclProgress>> NcclProgress::Create() {
   std::unique_ptr<NcclProgress> progress(new NcclProgress);
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  RETURN_IF_ERROR(CudaStatus(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &entry, 12000,
-                                                              cudaEnableDefault, &found),
-                             "cuStreamWriteValue32"));
-  if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
-    return absl::InternalError("the CUDA driver has no cuStreamWriteValue32");
-  }
-  progress->write_ = reinterpret_cast<decltype(&cuStreamWriteValue32_v2)>(entry);
+  ASSIGN_OR_RETURN(void* const write, DriverFunction("cuStreamWriteValue32"));
+  progress->write_ = reinterpret_cast<decltype(&cuStreamWriteValue32_v2)>(write);
   void* words = nullptr;
   RETURN_IF_ERROR(CudaStatus(
       cudaHostAlloc(&words, kLanes * sizeof(Words), cudaHostAllocMapped | cudaHostAllocPortable),
@@ -48,9 +37,8 @@ NcclProgress::~NcclProgress() {
 
 absl::Status NcclProgress::Write(const volatile uint32_t* word, uint64_t value,
                                  cudaStream_t stream) const {
-  const CUresult result =
-      write_(stream, reinterpret_cast<CUdeviceptr>(word), static_cast<uint32_t>(value),
-             CU_STREAM_WRITE_VALUE_DEFAULT);
+  const CUresult result = write_(stream, reinterpret_cast<CUdeviceptr>(word),
+                                 static_cast<uint32_t>(value), CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_SUCCESS) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat("cuStreamWriteValue32: CUDA driver error ", static_cast<int>(result)));

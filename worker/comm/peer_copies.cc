@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/ordered_sum.h"
+#include "worker/comm/cuda_calls.h"
 
 namespace coxswain::comm {
 namespace {
@@ -16,11 +17,6 @@ constexpr int kLanes = 3, kMeetings = 2;
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
 constexpr int64_t kAlignment = 16;
 constexpr std::chrono::milliseconds kReleaseInterval{1};
-
-absl::Status CudaStatus(cudaError_t result, const char* call) {
-  if (result == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(result)));
-}
 
 bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; }
 
@@ -52,15 +48,8 @@ absl::Status CopyPeer(void* to, const void* from, int64_t bytes, cudaStream_t st
 
 absl::Status PeerCopies::Allocate(const PeerMemory::Exchange& exchange,
                                   std::vector<DeviceRegion>* regions) {
-  void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  RETURN_IF_ERROR(CudaStatus(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", &entry, 12000,
-                                                              cudaEnableDefault, &found),
-                             "cuStreamBatchMemOp"));
-  if (found != cudaDriverEntryPointSuccess || entry == nullptr) {
-    return absl::InternalError("the CUDA driver has no cuStreamBatchMemOp");
-  }
-  batch_ = reinterpret_cast<decltype(batch_)>(entry);
+  ASSIGN_OR_RETURN(void* const batch, DriverFunction("cuStreamBatchMemOp"));
+  batch_ = reinterpret_cast<decltype(batch_)>(batch);
   const auto bytes = static_cast<size_t>(kLanes * kMeetings * world_) * sizeof(uint32_t);
   void *words = nullptr, *staging = nullptr;
   RETURN_IF_ERROR(CudaStatus(cudaMalloc(&words, bytes), "cudaMalloc"));
