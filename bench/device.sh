@@ -15,8 +15,8 @@
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, checks.txt, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
-# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code is the
-# number of parts that failed.
+# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
+# is the number of parts that failed.
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 out=${OUT:-$PWD/out}

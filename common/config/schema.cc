@@ -262,7 +262,8 @@ void AppendResources(std::vector<Key>* t) {
        .doc = "Failed attempts that are retried from the last checkpoint."},
       {.path = "spec.parallelism", .doc = "The mesh."},
       {.path = "spec.parallelism.replicate", .type = Type::kIntOrAuto, .def = "auto",
-       .range = kAtLeastOne, .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the hosts "
+       .range = kAtLeastOne,
+       .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the hosts "
               "have equally many ranks and a replica fits a host as well."},
       {.path = "spec.parallelism.shard", .type = Type::kIntOrAuto, .def = "auto",
        .range = kAtLeastOne, .doc = "Ranks that share the state of a replica; auto: all of it."},

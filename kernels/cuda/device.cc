@@ -36,6 +36,16 @@ bool IsSticky(cudaError_t error) {
   }
 }
 
+struct FreeAndTotal {
+  int64_t free, total;
+};
+
+FreeAndTotal MemoryBytes() {
+  size_t free = 0, total = 0;
+  cuda::CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
 std::string Version(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -166,10 +176,7 @@ DeviceDescription SelectDevice(int index) {
   char bus[32] = {};
   cuda::CheckCuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), index), "cudaDeviceGetPCIBusId");
   device.pci_bus = bus;
-  size_t free_bytes = 0, total_bytes = 0;
-  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  device.free_bytes = static_cast<int64_t>(free_bytes);
-  device.total_bytes = static_cast<int64_t>(total_bytes);
+  device.total_bytes = MemoryBytes().total;
   return device;
 }
 
@@ -204,16 +211,11 @@ void* AllocatePinnedMemory(int64_t bytes) {
 void FreePinnedMemory(void* data) { (void)cudaFreeHost(data); }
 
 int64_t UsedMemoryBytes() {
-  size_t free_bytes = 0, total_bytes = 0;
-  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return static_cast<int64_t>(total_bytes - free_bytes);
+  const FreeAndTotal memory = MemoryBytes();
+  return memory.total - memory.free;
 }
 
-int64_t FreeMemoryBytes() {
-  size_t free_bytes = 0, total_bytes = 0;
-  cuda::CheckCuda(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-  return static_cast<int64_t>(free_bytes);
-}
+int64_t FreeMemoryBytes() { return MemoryBytes().free; }
 
 void SetMemory(void* data, int byte_value, int64_t bytes, Stream* stream) {
   if (bytes <= 0) return;

@@ -60,11 +60,12 @@ struct Progress {
 // into a graph. What goes wrong later is told by Poll(), and ends what the streams still hold of
 // the group.
 //
-// Sums of float32 and bfloat16 are made in float32 (GPU: bfloat16 as NCCL does). On the CPU every
-// sum is taken in rank order: equal bits on every rank, from run to run and in both calls. After
-// Abort() every call, also one in progress, gives Cancelled. Destroying a group closes it at once:
-// another rank still inside a call then gets Unavailable, so destroy when every rank's last result
-// is known, or to abort. GPU: graphs that captured calls are destroyed before the group.
+// Sums of float32 and bfloat16 are made in float32 (GPU: bfloat16 as NCCL does, but for copies). On
+// the CPU, and by copies, every sum is taken in rank order: on the CPU equal bits on every rank,
+// from run to run and in both calls. After Abort() every call, also one in progress, gives
+// Cancelled. Destroying a group closes it at once: another rank still inside a call then gets
+// Unavailable, so destroy when every rank's last result is known, or to abort. GPU: graphs that
+// captured calls are destroyed before the group.
 class Collectives {
  public:
   // Forms the communicators in the order of Communicator and checks each by an all-reduce of rank
@@ -103,7 +104,7 @@ class Collectives {
   // rank, that of a part in place excepted. The regions outlive the group. Where a host lets no
   // process open another's memory calls stay as they were. CPU: nothing.
   absl::Status Share(const std::vector<DeviceRegion>& regions);
-  // What moves the data of large calls, for people: "copies between GPUs", "NCCL (rank 1: ...)".
+  // What moves data, for people: "copies between GPUs of a host, NCCL", "NCCL (rank 1: ...)".
   std::string transport() const;
 
   // Returns when every rank has entered it.

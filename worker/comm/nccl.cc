@@ -289,7 +289,7 @@ absl::Status Collectives::Share(const std::vector<DeviceRegion>& regions) {
   }
   RETURN_IF_ERROR(copies.status());
   impl_->copies = *std::move(copies);
-  impl_->transport = "copies between GPUs, NCCL";
+  impl_->transport = "copies between GPUs of a host, NCCL";
   impl_->group->OnEnd([raw = impl_->copies.get()] { raw->EndWaits(); });
   return absl::OkStatus();
 }

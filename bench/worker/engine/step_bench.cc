@@ -301,7 +301,7 @@ int Run(Flags flags) {
     return 1;
   }
   const bool cuda = device->kind == "cuda";
-  const auto free_bytes = static_cast<uint64_t>(device->free_bytes);
+  const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
       .memory_bytes = cuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : 0,
       .compute_capability = device->capability};

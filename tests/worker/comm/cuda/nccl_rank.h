@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/device.h"
@@ -45,6 +46,16 @@ inline std::unique_ptr<Collectives> Form(
   auto group = Collectives::Form(ConfigOf(shard, timeout), MeetAt(name).get());
   EXPECT_TRUE(group.ok()) << group.status();
   return group.ok() ? std::move(*group) : nullptr;
+}
+
+// Waits until the group is in a collective; false: not within 20 seconds.
+inline bool InCollective(const Collectives& group) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (group.progress().operation.empty()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
 }
 
 }  // namespace coxswain::comm

@@ -194,16 +194,6 @@ TEST(NcclTest, ManyCallsInARow) {
   }
 }
 
-// Waits for the watch to see a collective in progress.
-bool InCollective(const Collectives& group) {
-  const auto deadline = Clock::now() + milliseconds(20000);
-  while (group.progress().operation.empty()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
-
 // Invariant comm-2 on GPUs: the kernel that waits for the last rank is ended.
 TEST(NcclTest, AbortEndsWhatTheStreamWaitsFor) {
   const auto group = Form("group");

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/planner/memory.h"
+#include "worker/comm/peer_copies.h"
+
 namespace coxswain::comm {
 namespace {
 
@@ -65,6 +68,10 @@ TEST(PeerMemoryTest, RanksAgreeThatMemoryCannotBeShared) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(status.message().substr(0, 28), "rank 0: cudaIpcGetMemHandle:") << status;
   }
+}
+
+TEST(PeerCopiesTest, ThePlannerCountsTheirStagingBuffer) {
+  EXPECT_EQ(static_cast<uint64_t>(PeerCopies::kStagingBytes), planner::kCopyStagingBytes);
 }
 
 TEST(PeerMemoryTest, AnExchangeThatFailsIsNoReasonToGoOn) {
