@@ -30,6 +30,8 @@ void SetGemmTuning(bool on);
 // The choices made so far, those of gated_linear.h with them, as JSON {"device": ..., "library":
 // ..., "gemms": [...], "gated": [...]}; "" on the CPU. Same table, device and library: same bits.
 std::string GemmTable();
+// Of the shapes launched since tuning was last turned on alone.
+std::string TunedGemmTable();
 // Makes the choices of a table that GemmTable wrote; shapes in it are not tuned again. Ignores one
 // of another device or library and returns false.
 bool LoadGemmTable(const std::string& table);

@@ -155,7 +155,7 @@ std::string GemmTablePath(const std::string& device_name) {
   return CacheDir() + "/gemm-" + name + ".json";
 }
 
-// Uses the choices of earlier workers, and keeps those that the next Prepare makes. A table that
+// Uses the choices of earlier workers, and keeps those that the next gang makes. A table that
 // cannot be read or written costs time, not the worker.
 void KeepGemmTable(Flags& flags) {
   if (!kCuda) return;
@@ -169,7 +169,7 @@ void KeepGemmTable(Flags& flags) {
     }
   };
   tell("GEMM table loaded", file->Load());
-  flags.worker.on_prepared = [file, tell] { tell("GEMM table written", file->Save()); };
+  flags.worker.on_connected = [file, tell] { tell("GEMM table written", file->Save()); };
 }
 
 // OpenMP and OpenBLAS read their thread counts when they are loaded, before main: the process

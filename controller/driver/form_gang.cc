@@ -109,6 +109,7 @@ void GangFormation::SendPrepare() {
     request.set_nonce_path(nonce_path_);
     request.set_nonce(nonce_);
     *request.mutable_tokens() = args_.tokens;
+    request.set_gemm_table(args_.gemm_table);
     deps_.transport->Prepare(
         gang_->ranks[rank].target, request, deps_.settings.prepare_timeout,
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::PrepareResponse>& response) {
@@ -130,6 +131,7 @@ absl::Status GangFormation::CheckPrepared(int rank, const v1::PrepareResponse& r
   gang_->fingerprint = response.fingerprint();
   gang_->start_step = response.start_step();
   gang_->applied_updates = response.applied_updates();
+  if (rank == 0) gang_->gemm_table = response.gemm_table();
   gang_->ranks[rank].memory = response.memory();
   gang_->ranks[rank].maps_tokens = response.maps_tokens();
   return absl::OkStatus();
@@ -157,16 +159,17 @@ void GangFormation::OpenConnect() {
     streams_[rank] = deps_.transport->Connect(gang_->ranks[rank].target, std::move(incoming));
     v1::ConnectRequest hello;
     *hello.mutable_fence() = gang_->FenceOf(rank);
+    hello.set_gemm_table(gang_->gemm_table);
     streams_[rank]->Write(hello);
   }
-  deps_.loop->After(deps_.settings.connect_timeout,
-                    lifetime_.Wrap([this] { OnConnectTimeout(); }));
+  deps_.loop->After(deps_.settings.connect_timeout, lifetime_.Wrap([this] { OnConnectTimeout(); }));
 }
 
 // One missing rank keeps all from connecting: where some were never heard of, it is those.
 void GangFormation::OnConnectTimeout() {
   if (finished_) return;
-  const bool all_heard = std::all_of(heard_.begin(), heard_.end(), [](bool heard) { return heard; });
+  const bool all_heard =
+      std::all_of(heard_.begin(), heard_.end(), [](bool heard) { return heard; });
   const std::vector<bool>& there = all_heard ? connected_ : heard_;
   std::vector<std::string> missing;
   int first = -1;

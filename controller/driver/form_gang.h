@@ -18,7 +18,8 @@ struct FormArgs {
   std::string output_dir;      // shared storage: a nonce written here must be readable by each rank
   std::string checkpoint_dir;  // start from it, empty: base weights
   int64_t start_step = 0;      // of that checkpoint
-  v1::TokenStores tokens;      // without nonce: of the curriculum
+  std::string gemm_table = {};  // of an earlier gang of the job, empty: none
+  v1::TokenStores tokens;       // without nonce: of the curriculum
 };
 
 // Lives while its gang forms; destroying it stops that. The epoch must be durable before Start.

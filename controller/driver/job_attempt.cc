@@ -168,9 +168,16 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
       FormArgs{.output_dir = spec_.output_dir,
                .checkpoint_dir = directory,
                .start_step = start_state_.step,
+               .gemm_table = KnownGemmTable(),
                .tokens = curriculum_->token_stores()},
       lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }));
   formation_->Start();
+}
+
+// A store that cannot be read costs a gang the bits of the one before, not the job.
+std::string JobDriver::KnownGemmTable() {
+  const auto epochs = deps_.journal->store()->Epochs(job().id());
+  return epochs.ok() ? LastGemmTable(*epochs) : "";
 }
 
 // Invariant driver-1: numbers before use.
@@ -183,7 +190,8 @@ absl::Status JobDriver::PersistEpoch(const GangPlan& plan, int64_t start_step) {
                           .plan_hash = plan.hash,
                           .fingerprint = gang_->fingerprint,
                           .world_size = gang_->world_size(),
-                          .start_step = start_step});
+                          .start_step = start_step,
+                          .gemm_table = gang_->gemm_table});
   return deps_.journal->Flush();
 }
 
@@ -199,7 +207,8 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
                                            .plan_hash = gang_->plan_hash,
                                            .fingerprint = gang_->fingerprint,
                                            .world_size = gang_->world_size(),
-                                           .start_step = gang_->start_step});
+                                           .start_step = gang_->start_step,
+                                           .gemm_table = gang_->gemm_table});
   LoadRecordedSteps();
   std::vector<std::string> ids;
   for (const Rank& rank : gang_->ranks) {
@@ -238,7 +247,7 @@ void JobDriver::RememberLinks() {
 }
 
 // Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,
-// unless world size, fingerprint or what the plan computes changed.
+// unless world size, fingerprint, GEMM table or what the plan computes changed.
 void JobDriver::LoadRecordedSteps() {
   recorded_.clear();
   store::Store* store = deps_.journal->store();
@@ -258,10 +267,11 @@ void JobDriver::LoadRecordedSteps() {
     differs = differs || !known->second;
   }
   if (differs) {
-    record_.AddEvent("Warning",
-                     "some replayed steps ran under another fingerprint, world size or plan: they "
-                     "are not compared bit by bit",
-                     {{"fingerprint", gang_->fingerprint}});
+    record_.AddEvent(
+        "Warning",
+        "some replayed steps ran under another fingerprint, world size, GEMM table or plan: they "
+        "are not compared bit by bit",
+        {{"fingerprint", gang_->fingerprint}});
   }
 }
 

@@ -69,6 +69,7 @@ class JobDriver {
   struct Draft;  // what the pool finds out before a gang forms
   void DraftAttempt(const WorkerFacts& workers);
   void OnDraft(const absl::StatusOr<Draft>& draft);
+  std::string KnownGemmTable();
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);
   void RememberLinks();

@@ -12,8 +12,16 @@ bool SameArithmetic(plan::Plan a, const plan::Plan& b) {
   return a == b;
 }
 
+std::string LastGemmTable(const std::vector<store::EpochRow>& epochs) {
+  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
+    if (!epoch->gemm_table.empty()) return epoch->gemm_table;
+  }
+  return "";
+}
+
 bool MustAgree(const store::EpochRow& epoch, const Gang& gang, store::Store* store) {
   if (epoch.fingerprint != gang.fingerprint || epoch.world_size != gang.world_size()) return false;
+  if (epoch.gemm_table != gang.gemm_table) return false;
   if (epoch.plan_hash == gang.plan_hash) return true;
   const absl::StatusOr<std::string> bytes = store->PlanBytes(epoch.plan_hash);
   if (!bytes.ok()) return false;

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS jobs(
 CREATE TABLE IF NOT EXISTS epochs(
   job TEXT NOT NULL, epoch INTEGER NOT NULL, term INTEGER NOT NULL, plan_hash BLOB NOT NULL,
   fingerprint TEXT NOT NULL, world_size INTEGER NOT NULL, start_step INTEGER NOT NULL,
-  PRIMARY KEY(job, epoch)) WITHOUT ROWID;
+  gemm_table TEXT NOT NULL DEFAULT '', PRIMARY KEY(job, epoch)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS plans(hash BLOB PRIMARY KEY, bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS steps(
   job TEXT NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, loss_bits INTEGER NOT NULL,
@@ -38,11 +38,14 @@ CREATE TABLE IF NOT EXISTS links(
 INSERT OR IGNORE INTO meta VALUES('schema', 0), ('term', 0);
 )sql";
 
+constexpr char kToSchema3[] = "ALTER TABLE epochs ADD COLUMN gemm_table TEXT NOT NULL DEFAULT ''";
+
 }  // namespace
 
 absl::Status EnsureSchema(Database* db) {
-  RETURN_IF_ERROR(db->Execute(
-      "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"));
+  RETURN_IF_ERROR(
+      db->Execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) "
+                  "WITHOUT ROWID"));
   int64_t found = 0;
   {
     ASSIGN_OR_RETURN(auto query, db->Prepare("SELECT value FROM meta WHERE key='schema'"));
@@ -50,12 +53,15 @@ absl::Status EnsureSchema(Database* db) {
     if (row) found = query->ColumnInt(0);
   }
   if (found > kSchemaVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "store ", db->path(), ": schema ", found, " was written by a newer release; this one knows ",
-        kSchemaVersion, ". Start the newer release, or use another --state-dir"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("store ", db->path(), ": schema ", found,
+                     " was written by a newer release; this one knows ", kSchemaVersion,
+                     ". Start the newer release, or use another --state-dir"));
   }
   RETURN_IF_ERROR(db->Execute("BEGIN IMMEDIATE"));
-  absl::Status made = db->Execute(kCreate);
+  absl::Status made;
+  if (found == 1 || found == 2) made = db->Execute(kToSchema3);
+  if (made.ok()) made = db->Execute(kCreate);
   if (made.ok()) {
     const std::string set =
         absl::StrCat("UPDATE meta SET value=", kSchemaVersion, " WHERE key='schema'");

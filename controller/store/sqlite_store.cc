@@ -148,7 +148,7 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
   }
   for (const EpochRow& row : batch.epochs) {
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?)"));
+                     Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.job)
                         .Int(2, static_cast<int64_t>(row.epoch))
                         .Int(3, static_cast<int64_t>(row.term))
@@ -156,6 +156,7 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
                         .Text(5, row.fingerprint)
                         .Int(6, row.world_size)
                         .Int(7, row.start_step)
+                        .Text(8, row.gemm_table)
                         .Run());
   }
   for (const PlanRow& row : batch.plans) {
@@ -255,8 +256,8 @@ absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
 
 absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job) {
   ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT epoch, term, plan_hash, fingerprint, world_size, start_step "
-                          "FROM epochs WHERE job=? ORDER BY epoch"));
+                   Cached("SELECT epoch, term, plan_hash, fingerprint, world_size, start_step, "
+                          "gemm_table FROM epochs WHERE job=? ORDER BY epoch"));
   query->Text(1, job);
   std::vector<EpochRow> rows;
   while (true) {
@@ -268,7 +269,8 @@ absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job
                     .plan_hash = query->ColumnText(2),
                     .fingerprint = query->ColumnText(3),
                     .world_size = static_cast<int32_t>(query->ColumnInt(4)),
-                    .start_step = query->ColumnInt(5)});
+                    .start_step = query->ColumnInt(5),
+                    .gemm_table = query->ColumnText(6)});
   }
 }
 

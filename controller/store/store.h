@@ -14,56 +14,57 @@
 namespace coxswain::store {
 
 struct JobRow {
-  v1::Job job;                     // all that users see; `checkpoints` is left empty here
-  std::string base_dir;            // relative paths of the YAML are resolved against it
-  int64_t order = 0;               // of submission, unique
-  int64_t stop_at_step = 0;        // pause after this many finished steps, 0: run to the end
-  int32_t drain_goal = 0;          // v1::JobState while DRAINING
+  v1::Job job;               // all that users see; `checkpoints` is left empty here
+  std::string base_dir;      // relative paths of the YAML are resolved against it
+  int64_t order = 0;         // of submission, unique
+  int64_t stop_at_step = 0;  // pause after this many finished steps, 0: run to the end
+  int32_t drain_goal = 0;    // v1::JobState while DRAINING
 };
 
 // One gang, written before any message carries its number.
 struct EpochRow {
-  std::string job;
+  std::string job = {};
   uint64_t epoch = 0;
   uint64_t term = 0;
-  std::string plan_hash;           // 32 bytes
-  std::string fingerprint;         // of the ranks, empty until formed
+  std::string plan_hash = {};    // 32 bytes
+  std::string fingerprint = {};  // of the ranks, empty until formed
   int32_t world_size = 0;
   int64_t start_step = 0;
+  std::string gemm_table = {};  // of the ranks, empty until formed and on the CPU
 };
 
 struct PlanRow {
-  std::string hash;                // 32 bytes
+  std::string hash;  // 32 bytes
   std::string bytes;
 };
 
 // A committed optimizer step. Bits: the IEEE-754 representation, compared on replay.
 struct StepRow {
   std::string job;
-  int64_t step = 0;                // 0-based
+  int64_t step = 0;  // 0-based
   uint64_t epoch = 0;
   uint64_t loss_bits = 0;
   uint64_t gnorm_bits = 0;
   int64_t tokens = 0;
   double learning_rate = 0;
-  bool superseded = false;         // a later epoch trained the step again
+  bool superseded = false;  // a later epoch trained the step again
 };
 
 struct CheckpointRow {
   std::string job;
-  int64_t step = 0;                // finished steps
+  int64_t step = 0;  // finished steps
   uint64_t epoch = 0;
   std::string directory;
   int64_t bytes = 0;
   int64_t committed_unix_ms = 0;
   double eval_loss = 0;
   bool has_eval = false;
-  bool deleted = false;            // superseded and removed from storage
+  bool deleted = false;  // superseded and removed from storage
 };
 
 struct KeyRow {
-  std::string key;                 // idempotency key of a Submit
-  std::string body_hash;           // SHA-256 of the request without the key
+  std::string key;        // idempotency key of a Submit
+  std::string body_hash;  // SHA-256 of the request without the key
   std::string job;
 };
 
@@ -79,12 +80,12 @@ struct Batch {
   std::vector<JobRow> jobs;
   std::vector<EpochRow> epochs;
   std::vector<PlanRow> plans;
-  std::vector<StepRow> steps;              // rows of the same step and a lower epoch: superseded
+  std::vector<StepRow> steps;  // rows of the same step and a lower epoch: superseded
   std::vector<CheckpointRow> checkpoints;
   std::vector<KeyRow> keys;
   std::vector<LinkRow> links;
-  std::vector<v1::JobEvent> events;        // id is assigned by Commit: +1 per event of the store
-  std::vector<std::string> deleted_jobs;   // every row of these jobs goes
+  std::vector<v1::JobEvent> events;       // id is assigned by Commit: +1 per event of the store
+  std::vector<std::string> deleted_jobs;  // every row of these jobs goes
 
   bool empty() const {
     return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
@@ -103,13 +104,12 @@ class Store {
   // Durable (fsync) when it returns OK. Unchanged when it fails.
   virtual absl::Status Commit(const Batch& batch) = 0;
 
-  virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;                     // by order
+  virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
-  virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0; // NotFound
-  // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at and
-  // beyond the checkpoint are what the replay must reproduce.
-  virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job,
-                                                     int64_t from_step) = 0;
+  virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0;  // NotFound
+  // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at
+  // and beyond the checkpoint are what the replay must reproduce.
+  virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) = 0;
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;  // by gang, then bytes

@@ -40,6 +40,7 @@ bool GemmSupports(const GemmSpec& spec) {
 int64_t GemmWorkspaceBytes() { return 0; }
 void SetGemmTuning(bool on) {}
 std::string GemmTable() { return ""; }
+std::string TunedGemmTable() { return ""; }
 bool LoadGemmTable(const std::string& table) { return false; }
 
 void Gemm(const GemmArgs& args, Stream* stream) {

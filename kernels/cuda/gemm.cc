@@ -59,7 +59,8 @@ bool GemmSupports(const GemmSpec& spec) {
 }
 
 int64_t GemmWorkspaceBytes() { return kWorkspaceBytes; }
-std::string GemmTable() { return cuda::GemmChoices::Instance().ToJson(); }
+std::string GemmTable() { return cuda::GemmChoices::Instance().ToJson(cuda::Rows::kAll); }
+std::string TunedGemmTable() { return cuda::GemmChoices::Instance().ToJson(cuda::Rows::kUsed); }
 bool LoadGemmTable(const std::string& table) { return cuda::GemmChoices::Instance().Load(table); }
 
 void Gemm(const GemmArgs& args, Stream* stream) {

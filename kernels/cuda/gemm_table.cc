@@ -1,7 +1,8 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
 // "microseconds", "tflops" (the last two 0 where not measured)}, ...], "gated": [{the fields of
-// GatedKey and GatedChoice but "settled"}, ...]}, sorted by key. A table without "gated" has none.
+// GatedKey and GatedChoice but "settled" and "used"}, ...]}, sorted by key. A table without "gated"
+// has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -167,6 +168,7 @@ std::optional<GemmEntry> GemmChoices::Find(const GemmKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
+  found->second.used = true;
   return found->second;
 }
 
@@ -174,6 +176,7 @@ GemmChoice GemmChoices::Remember(const GemmKey& key, const GemmEntry& entry) {
   const std::lock_guard lock(mutex_);
   GemmEntry& kept = entries_[key];
   if (!kept.settled || !kept.checked) kept = entry;
+  kept.used = true;
   return kept.choice;
 }
 
@@ -181,6 +184,7 @@ std::optional<GatedChoice> GemmChoices::Find(const GatedKey& key) {
   const std::lock_guard lock(mutex_);
   const auto found = gated_.find(key);
   if (found == gated_.end()) return std::nullopt;
+  found->second.used = true;
   return found->second;
 }
 
@@ -188,20 +192,30 @@ GatedChoice GemmChoices::Remember(const GatedKey& key, const GatedChoice& choice
   const std::lock_guard lock(mutex_);
   GatedChoice& kept = gated_[key];
   if (!kept.settled) kept = choice;
+  kept.used = true;
   return kept;
 }
 
-std::string GemmChoices::ToJson() {
+void GemmChoices::ForgetUse() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) entry.used = false;
+  for (auto& [key, choice] : gated_) choice.used = false;
+}
+
+std::string GemmChoices::ToJson(Rows rows) {
   std::vector<std::pair<std::string, Json>> sorted;
   Json gated = Json::array();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
+      if (rows == Rows::kUsed && !entry.used) continue;
       Json described = Describe(key, entry.choice);
       std::string order = described.dump();
       sorted.emplace_back(std::move(order), std::move(described));
     }
-    for (const auto& [key, choice] : gated_) gated.push_back(Describe(key, choice));
+    for (const auto& [key, choice] : gated_) {
+      if (rows == Rows::kAll || choice.used) gated.push_back(Describe(key, choice));
+    }
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -19,6 +19,7 @@ struct GemmEntry {
   GemmChoice choice = {};
   bool settled = false;  // tuned or loaded: not tuned again
   bool checked = false;  // this library runs it; false for a loaded one until its first launch
+  bool used = false;     // launched since ForgetUse
 };
 
 // A product of gated_linear.h whose two bodies both run. What it leaves out may not decide: all
@@ -39,7 +40,10 @@ struct GatedChoice {
   bool fused = false;
   double plain_microseconds = 0, fused_microseconds = 0;  // 0: not measured
   bool settled = false;                                   // tuned or loaded: not tuned again
+  bool used = false;                                      // launched since ForgetUse
 };
+
+enum class Rows { kAll, kUsed };
 
 class GemmChoices {
  public:
@@ -52,7 +56,9 @@ class GemmChoices {
   std::optional<GatedChoice> Find(const GatedKey& key);
   GatedChoice Remember(const GatedKey& key, const GatedChoice& choice);
 
-  std::string ToJson();
+  // From now on only what is found or remembered again counts as used.
+  void ForgetUse();
+  std::string ToJson(Rows rows);
   bool Load(const std::string& table);
 
  private:

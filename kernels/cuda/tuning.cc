@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "kernels/cuda/gemm_table.h"
 #include "kernels/gemm.h"
 
 namespace coxswain::kernels {
@@ -76,7 +77,10 @@ int LaunchesOfRound(const cuda::Alternative& launch, Stream* stream) {
 
 }  // namespace
 
-void SetGemmTuning(bool on) { tuning.store(on, std::memory_order_relaxed); }
+void SetGemmTuning(bool on) {
+  if (on && !tuning.load(std::memory_order_relaxed)) cuda::GemmChoices::Instance().ForgetUse();
+  tuning.store(on, std::memory_order_relaxed);
+}
 
 namespace cuda {
 

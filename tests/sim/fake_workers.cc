@@ -242,6 +242,8 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   process.fence = request.fence();
   process.rank = request.rank();
   process.world = request.world_size();
+  process.gemm_table = request.gemm_table();
+  if (process.gemm_table.empty()) process.gemm_table = process.incarnation;
   process.last_seq = 0;
   process.model = FakeModel();
   if (!request.checkpoint_dir().empty()) {
@@ -252,6 +254,7 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   response.set_fingerprint("sim");
   response.set_start_step(process.model.steps);
   response.set_applied_updates(process.model.steps);
+  if (process.rank == 0) response.set_gemm_table(process.gemm_table);
   return response;
 }
 
@@ -285,7 +288,11 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FakeWorkers::Connect(
     });
     OnConnected(*process);
   });
-  return std::make_unique<FakeOutgoing<v1::ConnectRequest>>([](const v1::ConnectRequest&) {},
+  const auto write = [this, worker](const v1::ConnectRequest& message) {
+    Process* process = Find(worker);
+    if (process != nullptr && message.has_fence()) process->gemm_table = message.gemm_table();
+  };
+  return std::make_unique<FakeOutgoing<v1::ConnectRequest>>(write,
                                                             [stream] { stream->incoming = {}; });
 }
 
@@ -370,7 +377,7 @@ void FakeWorkers::Meet(Process& process, const v1::Command& command) {
 
 // All ranks execute the command together, as collectives force them to.
 void FakeWorkers::Finish(const std::string& key) {
-  const Meeting meeting = meetings_[key];
+  Meeting meeting = meetings_[key];
   meetings_.erase(key);
   const v1::Fence& fence = meeting.commands.begin()->second.fence();
   std::vector<Process*> ranks;
@@ -382,6 +389,9 @@ void FakeWorkers::Finish(const std::string& key) {
   }
   if (ranks.size() != meeting.commands.size()) return;  // one died: the others hang until aborted
   const v1::Command& first = meeting.commands.begin()->second;
+  for (const Process* process : ranks) {
+    meeting.gemm_tables = Mix(meeting.gemm_tables, std::hash<std::string>()(process->gemm_table));
+  }
   if (first.has_train()) finished_.insert({fence.job(), fence.epoch(), first.train().step()});
   for (Process* process : ranks) {
     const v1::Event event = Execute(*process, meeting);
@@ -438,7 +448,7 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   ++process.model.steps;
   const bool finite = !nonfinite_.contains(mine.train().step());
   done.set_global_loss_sum(Unit(parameters) * 100);
-  done.set_grad_norm(finite ? 0.5 + Unit(Mix(parameters, 7))
+  done.set_grad_norm(finite ? 0.5 + Unit(Mix(parameters, meeting.gemm_tables))
                             : std::numeric_limits<double>::infinity());
   done.set_applied(finite);
   done.mutable_seconds()->set_forward(0.010 + 0.001 * process.rank);

@@ -1,6 +1,8 @@
 // Worker processes in virtual time, behind the controller's transport. They keep the rules of
 // design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed:
-// a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss.
+// a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss, and
+// the gradient norm depends on the GEMM table of every rank, which each process draws for itself
+// unless it is given one.
 #ifndef COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 #define COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 
@@ -107,6 +109,7 @@ class FakeWorkers : public WorkerTransport {
     v1::Fence fence;  // of the current epoch; empty job when idle
     int rank = 0;
     int world = 0;
+    std::string gemm_table;
     uint64_t last_seq = 0;
     uint64_t done_seq = 0;
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
@@ -119,6 +122,7 @@ class FakeWorkers : public WorkerTransport {
   // Where the ranks of one command meet.
   struct Meeting {
     std::map<int, v1::Command> commands;  // by rank
+    uint64_t gemm_tables = 0;             // of all ranks
   };
 
   Process* Find(const WorkerTarget& worker);  // alive, reachable and of that incarnation; else null

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "worker/agent/wire.h"
 #include "worker/comm/collectives.h"
+#include "worker/engine/device.h"
 
 namespace coxswain::agent {
 namespace {
@@ -138,10 +139,12 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
                                                        const plan::Plan& plan,
                                                        const EpochPtr& epoch) {
   auto tokens = MapTokens(request.tokens());
+  if (const auto used = engine::UseGemmTable(request.gemm_table()); !used.ok()) {
+    return used.status();
+  }
   auto built = tokens.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir())
                            : tokens.status();
   EndIfDeviceLost(built.status());
-  if (built.ok() && options_.on_prepared) options_.on_prepared();
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
   if (!built.ok()) {
@@ -163,6 +166,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   response.set_start_step(epoch->engine->start_step());
   response.set_applied_updates(epoch->engine->applied_updates());
   response.set_maps_tokens(epoch->tokens != nullptr);
+  if (epoch->rank == 0) response.set_gemm_table(epoch->engine->gemm_table());
   log::Info("prepared", {{"job", request.fence().job()},
                          {"rank", epoch->rank},
                          {"start_step", epoch->engine->start_step()},
@@ -170,22 +174,25 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   return response;
 }
 
-absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Fence& fence,
+absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::ConnectRequest& first,
                                                                 RelayRendezvous::Publish publish,
                                                                 Done<LinkSpeeds> finished) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (absl::Status status = gate_.Check(fence); !status.ok()) return Refused(status);
+  if (absl::Status status = gate_.Check(first.fence()); !status.ok()) {
+    return Refused(status);
+  }
   if (epoch_->engine == nullptr || epoch_->relay != nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("Connect: the worker is ", state_, ", expected READY"));
   }
   epoch_->relay = std::make_shared<RelayRendezvous>(std::move(publish));
-  executor_.Post(
-      [this, epoch = epoch_, finished = std::move(finished)] { finished(FormGroup(epoch)); });
+  executor_.Post([this, epoch = epoch_, table = first.gemm_table(),
+                  finished = std::move(finished)] { finished(FormGroup(epoch, table)); });
   return epoch_->relay;
 }
 
-absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch) {
+absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch,
+                                                   const std::string& gemm_table) {
   comm::GroupConfig config;
   config.rank = epoch->rank;
   config.world_size = epoch->world_size;
@@ -200,11 +207,14 @@ absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch) {
   }
   auto group = comm::Collectives::Form(config, epoch->relay.get());
   absl::Status status = group.ok() ? engine->Connect(std::move(*group)) : group.status();
+  if (status.ok() && epoch->rank != 0) status = engine::UseGemmTable(gemm_table).status();
   absl::StatusOr<LinkSpeeds> links = status.ok() ? engine->MeasureLinks() : status;
+  if (links.ok() && options_.on_connected) options_.on_connected();
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
   if (links.ok()) {
     epoch->connected = true;
+    epoch->choices = engine->choices();
     SetState("CONNECTED");
     log::Info("connected", {{"rank", epoch->rank}, {"transport", engine->transport()}});
   } else {

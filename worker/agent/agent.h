@@ -46,7 +46,7 @@ struct AgentOptions {
   // The device does nothing more for this process: ends it before the controller hears of the
   // failure, which then counts as a lost worker.
   std::function<void(const std::string& why)> on_device_lost;
-  std::function<void()> on_prepared;  // an engine was built; may be empty
+  std::function<void()> on_connected;  // an engine is ready for its first command; may be empty
 };
 
 class Agent {
@@ -61,9 +61,10 @@ class Agent {
 
   void Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
 
-  // Forms the epoch's group and measures its links. Keys this rank sets go to `publish`; the caller
-  // delivers the others' to the rendezvous returned and cancels it when the stream breaks.
-  absl::StatusOr<std::shared_ptr<RelayRendezvous>> Connect(const v1::Fence& fence,
+  // Makes rank 0's choices, forms the epoch's group and measures its links. `first` is the stream's
+  // first message. Keys this rank sets go to `publish`; the caller delivers the others' to the
+  // rendezvous returned and cancels it when the stream breaks.
+  absl::StatusOr<std::shared_ptr<RelayRendezvous>> Connect(const v1::ConnectRequest& first,
                                                            RelayRendezvous::Publish publish,
                                                            Done<LinkSpeeds> finished);
 
@@ -129,7 +130,7 @@ class Agent {
   void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
-  absl::StatusOr<LinkSpeeds> FormGroup(const EpochPtr& epoch);
+  absl::StatusOr<LinkSpeeds> FormGroup(const EpochPtr& epoch, const std::string& gemm_table);
   void EndIfDeviceLost(const absl::Status& status) const;
   EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
   void EndEpoch(const std::string& reason);                           // control thread

@@ -17,7 +17,7 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
 
  private:
   void OnMessage(const v1::ConnectRequest& message) override {
-    if (rendezvous_ == nullptr && !Start(message.fence())) return;
+    if (rendezvous_ == nullptr && !Start(message)) return;
     if (!message.key().empty()) rendezvous_->Deliver(message.key(), message.value());
   }
   void OnEndOfMessages() override {
@@ -28,9 +28,9 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
     }
   }
 
-  bool Start(const v1::Fence& fence) {
+  bool Start(const v1::ConnectRequest& first) {
     auto started = agent_->Connect(
-        fence,
+        first,
         [out = outbox()](const std::string& key, const std::string& value) {
           v1::ConnectResponse response;
           response.mutable_set()->set_key(key);

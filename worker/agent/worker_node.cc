@@ -68,7 +68,7 @@ absl::Status WorkerNode::StartServers() {
   agent.on_device_lost = [exit = options_.exit](const std::string& why) {
     exit(kExitDeviceLost, why);
   };
-  agent.on_prepared = options_.on_prepared;
+  agent.on_connected = options_.on_connected;
   agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
   service_ = std::make_unique<Service>(agent_.get());
 

@@ -46,7 +46,7 @@ struct WorkerOptions {
   std::chrono::milliseconds controller_grace{60000};
   std::chrono::milliseconds abort_deadline{5000};
   std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
-  std::function<void()> on_prepared;             // an engine was built; may be empty
+  std::function<void()> on_connected;  // an engine is ready for its first command; may be empty
   std::function<void(bool registered)> on_registered;  // it changed; may be empty
   // The process must end with this code. Called on an inner thread.
   std::function<void(int exit_code, const std::string& why)> exit;

@@ -59,18 +59,23 @@ int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_by
   return most;
 }
 
+absl::StatusOr<bool> UseGemmTable(const std::string& table) {
+  bool taken = false;
+  const std::string doing = "GEMM table";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&] {
+    taken = !table.empty() && kernels::LoadGemmTable(table);
+    return absl::OkStatus();
+  }));
+  return taken;
+}
+
 absl::StatusOr<bool> GemmTableFile::Load() {
   std::error_code error;
   if (!std::filesystem::exists(path_, error)) return false;
   std::ifstream in(path_, std::ios::binary);
   const std::string table((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (!in) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
-  const std::string doing = absl::StrCat("GEMM table ", path_);
-  bool taken = false;
-  RETURN_IF_ERROR(RunGuarded(&doing, [&] {
-    taken = kernels::LoadGemmTable(table);
-    return absl::OkStatus();
-  }));
+  ASSIGN_OR_RETURN(const bool taken, UseGemmTable(table));
   if (taken) seen_ = table;
   return taken;
 }

@@ -30,6 +30,10 @@ struct SettleTimes {
 int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_bytes,
                          const SettleTimes& times = {});
 
+// Makes the GEMM choices of `table` (Engine::gemm_table of any process); an engine prepared from
+// then on tunes none of its shapes. False where it is of another device or library, or empty.
+absl::StatusOr<bool> UseGemmTable(const std::string& table);
+
 // The GEMM choices of earlier processes: kept in a file so that they are measured once per device.
 class GemmTableFile {
  public:

@@ -160,6 +160,8 @@ std::string Engine::choices() const {
   return DescribeChoices(impl_->state->choices, kernels::GemmTable());
 }
 
+std::string Engine::gemm_table() const { return impl_->state->gemm_table; }
+
 std::string Engine::fingerprint() const {
   std::string fingerprint =
       absl::StrCat("build=", std::string(BuildCommit()), " ", kernels::DeviceFingerprint());

@@ -111,7 +111,9 @@ class Engine {
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
-  std::string choices() const;      // algorithms as lines: DescribeChoices (choices.h)
+  std::string choices() const;  // algorithms as lines: DescribeChoices (choices.h)
+  // The algorithms of this plan's matrix products for UseGemmTable (device.h); empty on the CPU.
+  std::string gemm_table() const;
   std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on
 
  private:

@@ -55,7 +55,8 @@ struct State {
   bool warming_up = false;                // no group is there yet, nor needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
-  std::string choices;  // algorithms that Prepare chose, for the log
+  std::string choices;     // algorithms that Prepare chose, for the log
+  std::string gemm_table;  // of the products launched while warming up
 
   // What a step sends and gets, pinned. One step is in flight at a time.
   PinnedArray<Scalars> sent{1}, received{1};

@@ -49,6 +49,7 @@ void WarmUp(State& state) {
   RunStep(state, 1);
   if (packs) RunStep(state, 2);
   kernels::SetGemmTuning(false);
+  state.gemm_table = kernels::TunedGemmTable();
   state.warming_up = false;
   const int64_t moments = state.layout.map.state * 4;
   kernels::SetMemory(state.buffers.adam_m, 0, moments, nullptr);

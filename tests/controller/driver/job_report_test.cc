@@ -108,6 +108,20 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
 }
 
+// On other hosts, say, whose own choices the new gang has to take.
+TEST(ReplaysTest, AnotherGemmTableGivesOtherBits) {
+  driver::Gang gang;
+  gang.fingerprint = "f";
+  gang.gemm_table = "a";
+  gang.ranks.resize(1);
+  store::EpochRow epoch{.fingerprint = "f", .world_size = 1, .gemm_table = "a"};
+  EXPECT_TRUE(driver::MustAgree(epoch, gang, nullptr));
+  epoch.gemm_table = "b";
+  EXPECT_FALSE(driver::MustAgree(epoch, gang, nullptr));
+  EXPECT_EQ(driver::LastGemmTable({epoch, {.gemm_table = "c"}, {}}), "c");
+  EXPECT_EQ(driver::LastGemmTable({}), "");
+}
+
 TEST(ReplaysTest, LinksAndPredictionsComputeNothing) {
   const plan::Plan one;
   plan::Plan other;
@@ -185,8 +199,8 @@ TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   const auto read = [&](int64_t step) {
-    return nlohmann::json::parse(*sim.files().Read(absl::StrCat(
-        driver::CheckpointDirectory("/out/job", step), "/trainer_state.json")));
+    return nlohmann::json::parse(*sim.files().Read(
+        absl::StrCat(driver::CheckpointDirectory("/out/job", step), "/trainer_state.json")));
   };
   const auto state = read(12);
   const double tokens = state.at("num_input_tokens_seen");

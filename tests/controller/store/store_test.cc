@@ -66,8 +66,14 @@ class StoreTest : public testing::TestWithParam<bool> {
 TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   Batch batch;
   batch.jobs = {Row("b", 2), Row("a", 1)};
-  batch.epochs = {{.job = "a", .epoch = 1, .term = 3, .plan_hash = std::string("\0h", 2),
-                   .fingerprint = "f", .world_size = 2, .start_step = 5}};
+  batch.epochs = {{.job = "a",
+                   .epoch = 1,
+                   .term = 3,
+                   .plan_hash = std::string("\0h", 2),
+                   .fingerprint = "f",
+                   .world_size = 2,
+                   .start_step = 5,
+                   .gemm_table = "{}"}};
   batch.plans = {{std::string("\0h", 2), std::string("pl\0an", 5)}};
   batch.checkpoints = {{.job = "a", .step = 5, .directory = "/out/checkpoint-5", .bytes = 9}};
   batch.keys = {{"key", "hash", "a"}};
@@ -81,6 +87,7 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   EXPECT_EQ(jobs[0].stop_at_step, 7);
   EXPECT_EQ(store_->Epochs("a")->at(0).plan_hash, std::string("\0h", 2));
   EXPECT_EQ(store_->Epochs("a")->at(0).start_step, 5);
+  EXPECT_EQ(store_->Epochs("a")->at(0).gemm_table, "{}");
   EXPECT_EQ(*store_->PlanBytes(std::string("\0h", 2)), std::string("pl\0an", 5));
   EXPECT_EQ(store_->PlanBytes("other").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(store_->Checkpoints("a")->at(0).directory, "/out/checkpoint-5");
@@ -180,23 +187,29 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
   EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
 }
 
-// Schema 1 had no links.
+// Schema 1 had no links, 2 no GEMM tables.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   Directory directory;
   Batch batch;
   batch.jobs = {Row("a", 1)};
+  batch.epochs = {{.job = "a", .epoch = 1, .plan_hash = "h", .fingerprint = "f"}};
   ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
   {
     auto db = *Database::Open(directory.path() + "/coxswain.db");
-    ASSERT_TRUE(db->Execute("DROP TABLE links; UPDATE meta SET value=1 WHERE key='schema'").ok());
+    ASSERT_TRUE(db->Execute("DROP TABLE links; ALTER TABLE epochs DROP COLUMN gemm_table; "
+                            "UPDATE meta SET value=1 WHERE key='schema'")
+                    .ok());
   }
   auto store = *SqliteStore::Open(directory.path());
   EXPECT_EQ(store->Jobs()->size(), 1u);
+  EXPECT_EQ(store->Epochs("a")->at(0).gemm_table, "");
   EXPECT_TRUE(store->Links()->empty());
   batch = {};
   batch.links = {{"two", 1024, 7}};
+  batch.epochs = {{.job = "a", .epoch = 2, .plan_hash = "h", .gemm_table = "{}"}};
   EXPECT_TRUE(store->Commit(batch).ok());
   EXPECT_EQ(store->Links()->size(), 1u);
+  EXPECT_EQ(store->Epochs("a")->at(1).gemm_table, "{}");
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
@@ -209,8 +222,9 @@ TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
   EXPECT_EQ(SqliteStore::Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// Invariants store-1 and store-2: a process killed at any moment leaves every commit that returned, and nothing
-// of one that did not. The child commits event i and then tells the parent i over a pipe.
+// Invariants store-1 and store-2: a process killed at any moment leaves every commit that returned,
+// and nothing of one that did not. The child commits event i and then tells the parent i over a
+// pipe.
 TEST(SqliteStoreTest, AKilledProcessLosesNoCommitThatReturned) {
   Directory directory;
   for (int round = 0; round < 6; ++round) {

@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "tests/kernels/cuda/gpu_testing.h"
 
@@ -250,6 +251,30 @@ TEST(GemmTableGpuTest, RoundTripGivesTheSameBits) {
   EXPECT_TRUE(LoadGemmTable(after));
   EXPECT_TRUE(SameBits(p.Compute(), tuned));
   EXPECT_EQ(GemmTable(), after);
+  SetGemmTuning(false);
+}
+
+TEST(GemmTableGpuTest, TunedTableHoldsWhatWasLaunchedSinceTuningWasTurnedOn) {
+  const auto rows = [](const std::string& table) {
+    return nlohmann::json::parse(table).at("gemms").size();
+  };
+  const Problem before(
+      {.spec = Spec(DType::kBFloat16, DType::kBFloat16), .m = 136, .n = 8, .k = 24});
+  const Problem since(
+      {.spec = Spec(DType::kBFloat16, DType::kBFloat16), .m = 8, .n = 136, .k = 24});
+  (void)before.Compute();
+  SetGemmTuning(true);
+  EXPECT_EQ(rows(TunedGemmTable()), 0u);
+  (void)since.Compute();
+  SetGemmTuning(false);
+  const std::string tuned = TunedGemmTable();
+  EXPECT_EQ(rows(tuned), 1u);
+  EXPECT_LE(2u, rows(GemmTable()));
+  SetGemmTuning(true);
+  EXPECT_TRUE(LoadGemmTable(tuned));
+  EXPECT_EQ(rows(TunedGemmTable()), 0u) << "loaded, not launched";
+  (void)since.Compute();
+  EXPECT_EQ(TunedGemmTable(), tuned) << "what is loaded is not tuned again";
   SetGemmTuning(false);
 }
 

@@ -187,11 +187,17 @@ MemoryBytes Engine::memory() const {
   return memory;
 }
 std::string Engine::choices() const { return "attention: fake"; }
+std::string Engine::gemm_table() const { return absl::StrCat("table of rank ", impl_->rank); }
 std::string Engine::fingerprint() const { return "fake"; }
 
 absl::StatusOr<int> CountDevices() { return 1; }
 absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
   return kernels::DeviceDescription{.kind = "cpu"};
+}
+absl::StatusOr<bool> UseGemmTable(const std::string& table) {
+  if (table.empty()) return false;
+  if (const auto hook = fake_engine::Current().use_gemm_table) hook(table);
+  return true;
 }
 absl::StatusOr<bool> GemmTableFile::Load() { return false; }
 absl::StatusOr<bool> GemmTableFile::Save() { return false; }

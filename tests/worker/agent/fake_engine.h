@@ -20,10 +20,12 @@ namespace coxswain::fake_engine {
 // Called on the executor thread before the operation; an error becomes its result. Every engine of
 // the process shares them. `aborted` says whether Abort was called on the engine since.
 struct Hooks {
-  std::function<absl::Status(const plan::Plan&, int rank)> prepare;
-  std::function<absl::Status(int rank, int64_t step, const std::function<bool()>& aborted)> train;
-  std::function<absl::Status(int rank)> evaluate;
-  std::function<absl::Status(int rank, int64_t finished_steps)> snapshot;
+  std::function<absl::Status(const plan::Plan&, int rank)> prepare = {};
+  std::function<absl::Status(int rank, int64_t step, const std::function<bool()>& aborted)> train =
+      {};
+  std::function<absl::Status(int rank)> evaluate = {};
+  std::function<absl::Status(int rank, int64_t finished_steps)> snapshot = {};
+  std::function<void(const std::string& table)> use_gemm_table = {};  // not empty
 };
 
 void SetHooks(Hooks hooks);  // Hooks{} resets

@@ -1,5 +1,6 @@
 // Two and three workers as one gang, real Gloo between them, over the relay of Connect.
 #include <chrono>
+#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -61,6 +62,34 @@ TEST_F(GangTest, RanksAgreeOnTheGlobalSumsBitForBit) {
     EXPECT_EQ(first->done().global_loss_sum(), losses);
   }
   for (TestRank* rank : all_) EXPECT_TRUE(rank->Release().ok());
+}
+
+// Bits depend on the choices: the ranks of a gang make the same.
+TEST_F(GangTest, RanksTakeTheGemmTableOfRankZero) {
+  std::vector<std::string> used;  // by one executor at a time
+  std::mutex mu;
+  fake_engine::SetHooks({.use_gemm_table = [&](const std::string& table) {
+    std::lock_guard<std::mutex> lock(mu);
+    used.push_back(table);
+  }});
+  Form(2, /*connect=*/false);
+  EXPECT_TRUE(used.empty());
+  v1::PrepareRequest request = all_[0]->PrepareRequest();
+  request.mutable_fence()->set_epoch(2);
+  request.set_gemm_table("of the last gang");
+  for (TestRank* rank : all_) {
+    request.mutable_fence()->set_worker_incarnation(rank->fence.worker_incarnation());
+    request.set_rank(rank->rank);
+    grpc::ClientContext context;
+    v1::PrepareResponse response;
+    ASSERT_TRUE(rank->stub()->Prepare(&context, request, &response).ok());
+    EXPECT_EQ(response.gemm_table(), rank->rank == 0 ? "table of rank 0" : "");
+    rank->fence = request.fence();
+  }
+  EXPECT_EQ(used, (std::vector<std::string>{"of the last gang", "of the last gang"}));
+  ASSERT_EQ(ConnectAll(all_, "table of rank 0"), absl::OkStatus());
+  ASSERT_EQ(used.size(), 3u) << "rank 0 made these choices itself";
+  EXPECT_EQ(used[2], "table of rank 0");
 }
 
 TEST_F(GangTest, DeathOfARankFailsTheOthersNamingTheCollective) {

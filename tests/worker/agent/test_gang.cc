@@ -261,7 +261,7 @@ v1::WorkerInspectResponse TestRank::Inspect() {
   return response;
 }
 
-absl::Status ConnectAll(const std::vector<TestRank*>& ranks) {
+absl::Status ConnectAll(const std::vector<TestRank*>& ranks, const std::string& gemm_table) {
   struct Peer {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReaderWriter<v1::ConnectRequest, v1::ConnectResponse>> stream;
@@ -274,6 +274,7 @@ absl::Status ConnectAll(const std::vector<TestRank*>& ranks) {
     peers.back()->stream = rank->stub()->Connect(&peers.back()->context);
     v1::ConnectRequest hello;
     *hello.mutable_fence() = rank->fence;
+    hello.set_gemm_table(gemm_table);
     peers.back()->stream->Write(hello);
   }
   std::vector<absl::Status> results(ranks.size());

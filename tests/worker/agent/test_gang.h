@@ -113,8 +113,9 @@ class TestRank {
   std::unique_ptr<v1::Worker::Stub> stub_;
 };
 
-// Relays rendezvous keys until every rank is connected; the first error otherwise.
-absl::Status ConnectAll(const std::vector<TestRank*>& ranks);
+// Hands out rank 0's GEMM table and relays rendezvous keys until every rank is connected; the first
+// error otherwise.
+absl::Status ConnectAll(const std::vector<TestRank*>& ranks, const std::string& gemm_table = "");
 
 // Options of a worker on ephemeral ports, registering at `registry`.
 WorkerOptions TestOptions(const TestRegistry& registry, int slot = 0);
