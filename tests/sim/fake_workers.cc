@@ -290,7 +290,9 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FakeWorkers::Connect(
   });
   const auto write = [this, worker](const v1::ConnectRequest& message) {
     Process* process = Find(worker);
-    if (process != nullptr && message.has_fence()) process->gemm_table = message.gemm_table();
+    if (process != nullptr && !message.gemm_table().empty()) {
+      process->gemm_table = message.gemm_table();
+    }
   };
   return std::make_unique<FakeOutgoing<v1::ConnectRequest>>(write,
                                                             [stream] { stream->incoming = {}; });
