@@ -15,27 +15,27 @@ namespace coxswain::plan {
 
 // What a tensor is in the model. The engine finds tensors by (role, layer), never by name.
 enum class Role : uint32_t {
-  kEmbedding = 1,          // [vocab, hidden]
-  kInputNorm = 2,          // [hidden]
-  kQ = 3,                  // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
-  kK = 4,                  // [kv_heads*head_dim, hidden]
-  kV = 5,                  // [kv_heads*head_dim, hidden]
-  kQBias = 6,              // biases: adjacent in the table likewise
+  kEmbedding = 1,  // [vocab, hidden]
+  kInputNorm = 2,  // [hidden]
+  kQ = 3,          // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
+  kK = 4,          // [kv_heads*head_dim, hidden]
+  kV = 5,          // [kv_heads*head_dim, hidden]
+  kQBias = 6,      // biases: adjacent in the table likewise
   kKBias = 7,
   kVBias = 8,
-  kQNorm = 9,              // [head_dim]
-  kKNorm = 10,             // [head_dim]
-  kO = 11,                 // [hidden, heads*head_dim]
+  kQNorm = 9,   // [head_dim]
+  kKNorm = 10,  // [head_dim]
+  kO = 11,      // [hidden, heads*head_dim]
   kOBias = 12,
-  kPostAttentionNorm = 13, // [hidden]
-  kGate = 14,              // [intermediate, hidden]; kGate, kUp adjacent in the table
-  kUp = 15,                // [intermediate, hidden]
-  kDown = 16,              // [hidden, intermediate]
+  kPostAttentionNorm = 13,  // [hidden]
+  kGate = 14,               // [intermediate, hidden]; kGate, kUp adjacent in the table
+  kUp = 15,                 // [intermediate, hidden]
+  kDown = 16,               // [hidden, intermediate]
   kGateBias = 17,
   kUpBias = 18,
   kDownBias = 19,
-  kFinalNorm = 20,         // [hidden]
-  kLmHead = 21,            // [vocab, hidden]; absent when tied
+  kFinalNorm = 20,  // [hidden]
+  kLmHead = 21,     // [vocab, hidden]; absent when tied
   // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
   kLoraA = 0x100,          // kLoraA | base role
   kLoraB = 0x200,          // kLoraB | base role
@@ -53,15 +53,25 @@ constexpr Role LoraMagnitude(Role base) {
                            static_cast<uint32_t>(base));
 }
 
+// The linears of a block, whose roles LoraA and its like take.
+inline constexpr Role kLinears[] = {Role::kQ,    Role::kK,  Role::kV,   Role::kO,
+                                    Role::kGate, Role::kUp, Role::kDown};
+constexpr bool IsLinear(Role role) {
+  for (const Role linear : kLinears) {
+    if (role == linear) return true;
+  }
+  return false;
+}
+
 inline constexpr int32_t kFrozen = -1;
 
 struct Parameter {
-  std::string name;      // Hugging Face name, or PEFT key for an adapter tensor
+  std::string name;  // Hugging Face name, or PEFT key for an adapter tensor
   Role role{};
-  int32_t layer = -1;    // -1 outside the blocks
-  int64_t rows = 0;      // out features; length of a vector
-  int64_t cols = 1;      // in features; 1 for a vector
-  int32_t unit = 0;      // 0 embedding, 1..L blocks, L+1 final norm and head
+  int32_t layer = -1;       // -1 outside the blocks
+  int64_t rows = 0;         // out features; length of a vector
+  int64_t cols = 1;         // in features; 1 for a vector
+  int32_t unit = 0;         // 0 embedding, 1..L blocks, L+1 final norm and head
   int32_t group = kFrozen;  // index into Plan::groups, kFrozen: no gradient
 
   int64_t elements() const { return rows * cols; }
@@ -71,35 +81,39 @@ struct Parameter {
 
 // An optimizer group: learning rate of the step x lr_scale; decoupled weight decay of its own lr.
 struct ParameterGroup {
-  std::string name;           // e.g. "weights", "norms_and_biases", "lora_a", "lora_b"
-  double lr_scale = 1.0;      // > 0
-  double weight_decay = 0.0;  // >= 0
+  std::string name;               // e.g. "weights", "norms_and_biases", "lora_a", "lora_b"
+  double lr_scale = 1.0;          // > 0
+  double weight_decay = 0.0;      // >= 0
   int64_t expected_elements = 0;  // trainable elements; Prepare refuses another count
   bool operator==(const ParameterGroup&) const = default;
 };
 
 struct Lora {
-  int64_t rank = 0;       // 0: no adapter
-  double scale = 0.0;     // alpha/r, or alpha/sqrt(r) with rsLoRA
-  double dropout = 0.0;   // on the input of A
+  int64_t rank = 0;      // 0: no adapter
+  double scale = 0.0;    // alpha/r, or alpha/sqrt(r) with rsLoRA
+  double dropout = 0.0;  // on the input of A
   // PEFT adapter directory, empty: A Kaiming uniform (a = sqrt 5), B = 0, magnitudes the norms of
   // the rows of the base weights
   std::string init_from;
-  bool dora = false;      // every adapted linear has a kLoraMagnitude; excludes dropout
+  bool dora = false;  // every adapted linear has a kLoraMagnitude; excludes dropout
   bool operator==(const Lora&) const = default;
 };
 
 enum class MemoryClass : uint32_t {
-  kWeights = 1, kGradients = 2, kOptimizer = 3, kActivations = 4, kWorkspace = 5,
+  kWeights = 1,
+  kGradients = 2,
+  kOptimizer = 3,
+  kActivations = 4,
+  kWorkspace = 5,
   kHost = 6,  // of the host, pageable; not device memory
 };
 
 // One allocation of the worker. The engine allocates each once at Prepare and nothing after.
 struct Buffer {
-  std::string name;       // e.g. "weights", "adam.m", "layer0.qkv", "logits"
+  std::string name;  // e.g. "weights", "adam.m", "layer0.qkv", "logits"
   MemoryClass memory_class{};
-  int64_t bytes = 0;      // 0 when alias_of is set
-  std::string alias_of;   // shares this buffer's memory, empty: owns it
+  int64_t bytes = 0;     // 0 when alias_of is set
+  std::string alias_of;  // shares this buffer's memory, empty: owns it
   bool operator==(const Buffer&) const = default;
 };
 
@@ -131,25 +145,25 @@ struct Plan {
   std::vector<Parameter> parameters;  // order in memory: shard_map.h
   std::vector<ParameterGroup> groups;
   Lora lora;
-  int32_t replicate = 1;            // replicas; world size = replicate * shard
-  int32_t shard = 1;                // ranks of a replica, each of which updates its part of all
+  int32_t replicate = 1;  // replicas; world size = replicate * shard
+  int32_t shard = 1;      // ranks of a replica, each of which updates its part of all
   // What else the ranks of a replica split (shard_map.h): 0 with shard 1; 1: masters and moments;
   // 2: gradients of blocks too; 3: weights of blocks too.
   int32_t zero = 0;
-  bool overlap = true;              // collectives run beside compute; false: in its stream
-  int64_t sequence_len = 0;         // bin capacity, tokens
-  int64_t micro_batch_bins = 1;     // bins of one micro-step
+  bool overlap = true;           // collectives run beside compute; false: in its stream
+  int64_t sequence_len = 0;      // bin capacity, tokens
+  int64_t micro_batch_bins = 1;  // bins of one micro-step
   int64_t max_documents_per_bin = 32;
   // What backward computes again instead of keeping: "none"; "norm_swiglu": both norms' outputs and
   // the gated product; "ffn": these and gate and up; "block": a whole segment of
   // recompute_every blocks from its first input.
   std::string recompute = "none";
-  int64_t recompute_every = 1;      // "block" only, 1 .. layers
-  int64_t lm_head_chunk_tokens = 0; // rows of the logits buffer, > 0
+  int64_t recompute_every = 1;       // "block" only, 1 .. layers
+  int64_t lm_head_chunk_tokens = 0;  // rows of the logits buffer, > 0
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double max_grad_norm = 1.0;       // 0: no clipping
+  double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
-  std::string device = "cpu";       // "cpu" | "cuda": whose worker runs it; decides buffer layout
+  std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
   // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
   // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep
@@ -159,7 +173,8 @@ struct Plan {
   // embedding and adapters accumulate in float32 always (GradientDtype below).
   std::string gradient_dtype = "float32";
   bool attention_deterministic = true;
-  int64_t attention_workspace_bytes = int64_t{4} << 30;  // an algorithm that needs more is not taken
+  int64_t attention_workspace_bytes = int64_t{4}
+                                      << 30;  // an algorithm that needs more is not taken
   std::vector<Buffer> buffers;
   std::vector<LinkSpeed> links;  // ascending by bytes, that `predicted` rests on; empty: one rank
   bool links_measured = false;   // where a gang of such ranks was formed; else assumed
@@ -169,8 +184,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master beside
-// its bfloat16 weights.
+// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master
+// beside its bfloat16 weights.
 bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter);
 bool HasMaster(const Plan& plan, const Parameter& parameter);
 

@@ -80,8 +80,7 @@ absl::Status CheckModel(const model::ModelConfig& m) {
 bool IsRole(Role role) {
   const auto value = static_cast<uint32_t>(role);
   if (value >= 1 && value <= static_cast<uint32_t>(Role::kLmHead)) return true;
-  for (const Role base :
-       {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
+  for (const Role base : kLinears) {
     if (role == LoraA(base) || role == LoraB(base) || role == LoraMagnitude(base)) return true;
   }
   return false;

@@ -133,8 +133,7 @@ double UpdateSeconds(const plan::Plan& plan) {
     const double weight = plan::HasMaster(plan, p) ? 8 + element : 2 * element;
     bytes += static_cast<double>(p.elements()) * (16 + 3 * gradient + weight);
   }
-  for (const Role role :
-       {Role::kQ, Role::kK, Role::kV, Role::kO, Role::kGate, Role::kUp, Role::kDown}) {
+  for (const Role role : plan::kLinears) {
     const bool scaled = Elements(plan, plan::LoraMagnitude(role)) > 0;
     if (scaled) bytes += element * Elements(plan, role);
   }

@@ -1,7 +1,7 @@
 // Sum of vectors of several ranks in rank order.
 //
-// Elementwise over 16-byte vectors: each summand is read once and the sum written once, bitwise
-// deterministic.
+// Elementwise over 16-byte vectors: each summand is read once and the sum written once, a total
+// read and written; bitwise deterministic.
 #include "kernels/cuda/ordered_sum.h"
 
 #include "kernels/cuda/stream.h"
@@ -12,7 +12,26 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <typename T>
+// The sum goes to `out`, or is added to `total`.
+template <typename T, bool kTotal>
+__device__ __forceinline__ void Keep(const cuda::Vector<T>& sum, const OrderedSumArgs& args,
+                                     int64_t first) {
+  if constexpr (!kTotal) {
+    sum.Store(static_cast<T*>(args.out) + first);
+  } else {
+    constexpr int kFloats = cuda::kVector<float>;
+    cuda::Vector<float> total;
+#pragma unroll
+    for (int part = 0; part < cuda::kVector<T>; part += kFloats) {
+      total.Load(args.total + first + part);
+#pragma unroll
+      for (int i = 0; i < kFloats; ++i) total.value[i] += sum.value[part + i];
+      total.Store(args.total + first + part);
+    }
+  }
+}
+
+template <typename T, bool kTotal>
 __global__ void OrderedSumKernel(const OrderedSumArgs args) {
   constexpr int kSize = cuda::kVector<T>;
   const int64_t first = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kSize;
@@ -24,7 +43,7 @@ __global__ void OrderedSumKernel(const OrderedSumArgs args) {
 #pragma unroll
       for (int i = 0; i < kSize; ++i) sum.value[i] += next.value[i];
     }
-    sum.Store(static_cast<T*>(args.out) + first);
+    Keep<T, kTotal>(sum, args, first);
     return;
   }
   for (int64_t i = first; i < args.count; ++i) {
@@ -32,7 +51,11 @@ __global__ void OrderedSumKernel(const OrderedSumArgs args) {
     for (int s = 1; s < args.summands; ++s) {
       sum += cuda::ToFloat(static_cast<const T*>(args.in[s])[i]);
     }
-    static_cast<T*>(args.out)[i] = cuda::FromFloat<T>(sum);
+    if constexpr (kTotal) {
+      args.total[i] += sum;
+    } else {
+      static_cast<T*>(args.out)[i] = cuda::FromFloat<T>(sum);
+    }
   }
 }
 
@@ -44,11 +67,13 @@ void OrderedSum(const OrderedSumArgs& args, cudaStream_t stream) {
   if (args.count == 0) return;
   cuda::ForDType(args.dtype, [&](auto zero) {
     using T = decltype(zero);
-    bool aligned = cuda::Aligned<T>(args.out, 0);
+    bool aligned = cuda::Aligned<T>(args.out, 0) && cuda::Aligned<float>(args.total, 0);
     for (int s = 0; s < args.summands; ++s) aligned = aligned && cuda::Aligned<T>(args.in[s], 0);
     if (!aligned) throw std::invalid_argument("OrderedSum: pointers must be 16-byte aligned");
     const int64_t blocks = cuda::CeilDiv(args.count, int64_t{kThreads} * cuda::kVector<T>);
-    OrderedSumKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(args);
+    const auto kernel =
+        args.total != nullptr ? OrderedSumKernel<T, true> : OrderedSumKernel<T, false>;
+    kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(args);
   });
   cuda::CheckLaunch("OrderedSum");
 }

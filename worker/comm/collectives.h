@@ -89,6 +89,11 @@ class Collectives {
   absl::Status ReduceScatterSum(Communicator comm, const void* send, void* receive, int64_t n,
                                 kernels::DType dtype, kernels::Stream* stream);
 
+  // total[0..n) gains that sum, in float32; part `rank` of `send` may have any value afterwards.
+  // GPU by copies: a bfloat16 sum is not rounded before.
+  absl::Status ReduceScatterAdd(Communicator comm, void* send, float* total, int64_t n,
+                                kernels::DType dtype, kernels::Stream* stream);
+
   // receive[r n, (r+1) n) becomes rank r's send[0..n). In place when send = receive + rank n; no
   // other overlap.
   absl::Status AllGather(Communicator comm, const void* send, void* receive, int64_t n,

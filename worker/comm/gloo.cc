@@ -241,6 +241,20 @@ absl::Status Collectives::ReduceScatterSum(Communicator comm, const void* send, 
                     });
 }
 
+absl::Status Collectives::ReduceScatterAdd(Communicator comm, void* send, float* total, int64_t n,
+                                           kernels::DType dtype, kernels::Stream* stream) {
+  char* const own = static_cast<char*>(send) + rank(comm) * n * kernels::DTypeBytes(dtype);
+  RETURN_IF_ERROR(ReduceScatterSum(comm, send, own, n, dtype, stream));
+  if (dtype == kernels::DType::kFloat32) {
+    const auto* sum = reinterpret_cast<const float*>(own);
+    for (int64_t i = 0; i < n; ++i) total[i] += sum[i];
+  } else {
+    const auto* sum = reinterpret_cast<const BFloat16*>(own);
+    for (int64_t i = 0; i < n; ++i) total[i] += sum[i];
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Collectives::AllGatherBytes(Communicator comm, const void* send, void* receive,
                                          int64_t bytes, kernels::Stream*) {
   if (size(comm) == 1 && send != receive) {

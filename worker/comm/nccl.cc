@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/add.h"
 #include "kernels/cuda/stream.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
@@ -42,7 +43,7 @@ ncclResult_t ResultOf(cudaError_t result) {
 
 struct Collectives::Impl {
   ~Impl() {
-    group.reset();  // its watch ends the waits of copies
+    group.reset();                                         // its watch ends the waits of copies
     if (copies != nullptr) (void)cudaDeviceSynchronize();  // no stream reads other ranks any more
     copies.reset();
     if (stream != nullptr) (void)cudaStreamDestroy(stream);
@@ -121,7 +122,9 @@ absl::Status Collectives::Impl::Scatter(Communicator comm, const void* send, voi
   const int64_t bytes = n * kernels::DTypeBytes(dtype) * group->members(comm).size();
   if (Copies(comm, send, bytes)) {
     return group->EnqueueCopies(comm, operation, on, [&](int lane) {
-      return copies->ReduceScatter(group->members(comm), lane, send, receive, n, dtype, on);
+      return copies->ReduceScatter(
+          group->members(comm), lane,
+          {.send = send, .receive = receive, .total = nullptr, .n = n, .dtype = dtype}, on);
     });
   }
   return group->Enqueue(comm, operation, on, [&](ncclComm_t nccl) {
@@ -272,6 +275,24 @@ absl::Status Collectives::ReduceScatterSum(Communicator comm, const void* send, 
                                            int64_t n, kernels::DType dtype,
                                            kernels::Stream* stream) {
   return impl_->Scatter(comm, send, receive, n, dtype, kernels::cuda::Handle(stream));
+}
+
+absl::Status Collectives::ReduceScatterAdd(Communicator comm, void* send, float* total, int64_t n,
+                                           kernels::DType dtype, kernels::Stream* stream) {
+  const int64_t bytes = n * kernels::DTypeBytes(dtype);
+  if (impl_->group != nullptr && impl_->Copies(comm, send, bytes * size(comm))) {
+    const cudaStream_t on = kernels::cuda::Handle(stream);
+    return impl_->group->EnqueueCopies(
+        comm, OperationName("reduce_scatter", n, TypeName(dtype), comm), on, [&](int lane) {
+          return impl_->copies->ReduceScatter(
+              impl_->group->members(comm), lane,
+              {.send = send, .receive = nullptr, .total = total, .n = n, .dtype = dtype}, on);
+        });
+  }
+  char* const own = static_cast<char*>(send) + rank(comm) * bytes;
+  RETURN_IF_ERROR(ReduceScatterSum(comm, send, own, n, dtype, stream));
+  kernels::Add({.x_dtype = dtype, .count = n, .x = own, .y = total}, stream);
+  return absl::OkStatus();
 }
 
 absl::Status Collectives::AllGatherBytes(Communicator comm, const void* send, void* receive,

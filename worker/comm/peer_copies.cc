@@ -139,18 +139,21 @@ absl::Status PeerCopies::AllGather(const Members& members, int lane, const void*
   return Meet(members, lane, 1, stream);
 }
 
-absl::Status PeerCopies::ReduceScatter(const Members& members, int lane, const void* send,
-                                       void* receive, int64_t n, kernels::DType dtype,
+absl::Status PeerCopies::ReduceScatter(const Members& members, int lane, const Scatter& scatter,
                                        cudaStream_t stream) {
-  const int64_t element = kernels::DTypeBytes(dtype), others = members.size() - 1;
+  const int64_t n = scatter.n, element = kernels::DTypeBytes(scatter.dtype);
+  const int64_t others = members.size() - 1;
   const int64_t most = kStagingBytes / others / kAlignment * kAlignment / element;
-  const char* const own = static_cast<const char*>(send) + members.index * n * element;
+  const char* const own = static_cast<const char*>(scatter.send) + members.index * n * element;
   RETURN_IF_ERROR(Meet(members, lane, 0, stream));
   for (int64_t first = 0; first < n; first += most) {
-    kernels::OrderedSumArgs sum{.dtype = dtype,
-                                .count = std::min(most, n - first),
-                                .summands = members.size(),
-                                .out = static_cast<char*>(receive) + first * element};
+    kernels::OrderedSumArgs sum{
+        .dtype = scatter.dtype, .count = std::min(most, n - first), .summands = members.size()};
+    if (scatter.total != nullptr) {
+      sum.total = scatter.total + first;
+    } else {
+      sum.out = static_cast<char*>(scatter.receive) + first * element;
+    }
     sum.in[members.index] = own + first * element;
     for (int step = 1; step < members.size(); ++step) {
       const int place = (members.index + step) % members.size();

@@ -51,8 +51,16 @@ class PeerCopies {
   // the regions. `lane` tells communicators that can be in a call at one time apart (0-2).
   absl::Status AllGather(const Members& members, int lane, const void* send, void* receive,
                          int64_t bytes, cudaStream_t stream);
-  absl::Status ReduceScatter(const Members& members, int lane, const void* send, void* receive,
-                             int64_t n, kernels::DType dtype, cudaStream_t stream);
+  // The part of the sum goes to `receive`, or is added to `total`.
+  struct Scatter {
+    const void* send = nullptr;
+    void* receive = nullptr;
+    float* total = nullptr;
+    int64_t n = 0;
+    kernels::DType dtype = kernels::DType::kFloat32;
+  };
+  absl::Status ReduceScatter(const Members& members, int lane, const Scatter& scatter,
+                             cudaStream_t stream);
 
   // Any thread: from now on no stream waits for another rank.
   void EndWaits();

@@ -165,6 +165,7 @@ void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const 
   const bool bf16 = flat.kind == plan::FlatKind::kBfloat16Gradient;
   const int32_t slot = plan::SlotOf(flat.unit);
   out->gradient_dtype = bf16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+  out->gradient_slotted = flat.gradient_slotted();
   if (flat.gradient_slotted()) {
     out->reduced = rows.gradients + flat.gradient;
     if (bf16) {

@@ -53,7 +53,7 @@ void DenseWeightGradient(const Pass& pass, const Dense& dense,
   gemm.lda = dense.out;
   gemm.b = args.x;
   gemm.ldb = dense.in;
-  gemm.beta = 1.0f;
+  gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = dense.weight->gradient;
   gemm.ldc = dense.in;
   gemm.workspace = pass.buffers.scratch;

@@ -32,10 +32,11 @@ struct DenseInputGradientArgs {
 };
 void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGradientArgs& args);
 
-// dW += dy^T x
+// dW = dy^T x, or added to dW.
 struct DenseWeightGradientArgs {
   const void* dy = nullptr;  // [rows, out]
   const void* x = nullptr;   // [rows, in]
+  bool accumulate = true;
 };
 void DenseWeightGradient(const Pass& pass, const Dense& dense, const DenseWeightGradientArgs& args);
 

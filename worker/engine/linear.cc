@@ -165,7 +165,9 @@ void LinearForward(const Pass& pass, const LinearForwardArgs& args) {
 void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   if (linear.weight.gradient != nullptr) {
-    DenseWeightGradient(pass, DenseOf(pass, linear), {args.dy, args.x});
+    // A slot is written once in a micro-step.
+    const bool accumulate = !linear.weight.gradient_slotted;
+    DenseWeightGradient(pass, DenseOf(pass, linear), {args.dy, args.x, accumulate});
   }
   if (linear.bias.gradient != nullptr) BiasGradient(pass, args);
 }

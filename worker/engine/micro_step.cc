@@ -142,7 +142,7 @@ void BackwardFromFinalNorm(const Pass& pass) {
   for (int64_t layer = pass.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
     BlockRecompute(pass, layer);
     pass.units->Enter(UnitOf(layer));
-    pass.units->BeginGradients(UnitOf(layer));
+    pass.units->BeginGradients(UnitOf(layer), pass.idle());
     if (!pass.idle()) {
       BlockBackward(pass, {layer, layer > lowest.layer || lowest.input_gradient});
     }

@@ -112,6 +112,7 @@ class Table {
     tensor.value = After(flat.values, place.offset * bytes_);
     if (!plan_.parameters[i].trainable()) return tensor;
     tensor.gradient_dtype = flat.gradient_dtype;
+    tensor.gradient_slotted = flat.gradient_slotted;
     tensor.gradient = After(flat.gradient, place.offset * kernels::DTypeBytes(flat.gradient_dtype));
     return tensor;
   }

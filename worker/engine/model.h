@@ -20,6 +20,7 @@ struct Tensor {
   void* value = nullptr;     // null: the model has no such tensor
   void* gradient = nullptr;  // null: frozen
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
+  bool gradient_slotted = false;  // of this micro-step alone
 };
 
 // The adapters of a packed linear: y[:, column_j .. column_j + out_j) += scale (x A_j^T) B_j^T.
@@ -100,6 +101,7 @@ struct FlatMemory {
   void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
   kernels::DType reduced_dtype = kernels::DType::kFloat32;
+  bool gradient_slotted = false;
 };
 
 // Of every block: qkv, o, gate and up, down.

@@ -3,11 +3,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/add.h"
 
 namespace coxswain::engine {
 
 using comm::Communicator;
+
+namespace {
+
+// What a flat has beside the weights of linears, whose gradient is one product: ascending.
+std::vector<plan::Range> BesideLinears(const plan::Plan& plan, const plan::ShardMap& map,
+                                       const plan::Flat& flat) {
+  std::vector<plan::Range> ranges;
+  int64_t at = 0;
+  for (const size_t i : flat.parameters) {
+    if (!plan::IsLinear(plan.parameters[i].role)) continue;
+    const int64_t first = map.places[i].offset;
+    if (first > at) ranges.push_back({at, first});
+    at = first + plan.parameters[i].elements();
+  }
+  if (flat.elements > at) ranges.push_back({at, flat.elements});
+  return ranges;
+}
+
+}  // namespace
 
 std::string ExchangeScript::Key() const {
   return absl::StrCat(start.stale ? " gather" : "", last_micro_step ? " reduce" : "", " ",
@@ -26,6 +44,7 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       gathered_(flats_of_unit_.size()) {
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     flats_of_unit_[static_cast<size_t>(layout.map.flats[f].unit)].push_back(f);
+    accumulated_.push_back(BesideLinears(plan, layout.map, layout.map.flats[f]));
   }
   residency_.stale = plan.shard > 1;
 }
@@ -88,19 +107,17 @@ void UnitExchange::Gather(int32_t unit) {
 void UnitExchange::Reduce(size_t f, bool last_micro_step) {
   const plan::Flat& flat = layout_.map.flats[f];
   const FlatMemory& memory = buffers_.flats[f];
-  char* own = static_cast<char*>(memory.gradient) +
-              layout_.place.shard * flat.owned * kernels::DTypeBytes(memory.gradient_dtype);
-  if (plan_.shard > 1 && status_.ok()) {
+  if (flat.gradient_slotted()) {
+    if (status_.ok()) {
+      Keep(group_->ReduceScatterAdd(Communicator::kShard, memory.gradient,
+                                    static_cast<float*>(memory.reduced), flat.owned,
+                                    memory.gradient_dtype, comm_));
+    }
+  } else if (plan_.shard > 1 && status_.ok()) {
+    char* const own = static_cast<char*>(memory.gradient) +
+                      layout_.place.shard * flat.owned * kernels::DTypeBytes(memory.gradient_dtype);
     Keep(group_->ReduceScatterSum(Communicator::kShard, memory.gradient, own, flat.owned,
                                   memory.gradient_dtype, comm_));
-  }
-  if (flat.gradient_slotted()) {
-    kernels::Add({.dtype = memory.reduced_dtype,
-                  .x_dtype = memory.gradient_dtype,
-                  .count = flat.owned,
-                  .x = own,
-                  .y = memory.reduced},
-                 comm_);
   }
   if (last_micro_step && plan_.replicate > 1 && status_.ok()) {
     Keep(group_->AllReduceSum(Communicator::kReplicate, memory.reduced, flat.owned,
@@ -183,7 +200,7 @@ void UnitPass::Enter(int32_t unit) {
   Await(exchange_.gathered_[static_cast<size_t>(unit)]);
 }
 
-void UnitPass::BeginGradients(int32_t unit) {
+void UnitPass::BeginGradients(int32_t unit, bool idle) {
   const size_t slot = static_cast<size_t>(plan::SlotOf(unit));
   for (const size_t f : exchange_.flats_of_unit_[static_cast<size_t>(unit)]) {
     const plan::Flat& flat = exchange_.layout_.map.flats[f];
@@ -191,9 +208,12 @@ void UnitPass::BeginGradients(int32_t unit) {
     if (reducing_[slot]) Await(exchange_.slot_free_[slot]);
     reducing_[slot] = false;
     const FlatMemory& memory = exchange_.buffers_.flats[f];
-    kernels::SetMemory(memory.gradient, 0,
-                       flat.elements * kernels::DTypeBytes(memory.gradient_dtype),
-                       exchange_.compute_);
+    const int64_t bytes = kernels::DTypeBytes(memory.gradient_dtype);
+    const std::vector<plan::Range> whole = {{0, flat.elements}};
+    for (const plan::Range& range : idle ? whole : exchange_.accumulated_[f]) {
+      kernels::SetMemory(static_cast<char*>(memory.gradient) + range.begin * bytes, 0,
+                         range.count() * bytes, exchange_.compute_);
+    }
   }
 }
 

@@ -94,6 +94,7 @@ class UnitExchange {
   kernels::Stream* const comm_;
   comm::Collectives* group_ = nullptr;  // null: no collective is made
   std::vector<std::vector<size_t>> flats_of_unit_;
+  std::vector<std::vector<plan::Range>> accumulated_;  // by flat: elements that are added to
   Residency residency_;
   absl::Status status_;
   EventHandle forked_, joined_;
@@ -108,8 +109,9 @@ class UnitPass {
 
   // Before the first launch that reads weights of `unit`: the next of the script, or that of now.
   void Enter(int32_t unit);
-  // Before the unit's gradients are written: clears those in a slot.
-  void BeginGradients(int32_t unit);
+  // Before the unit's gradients are written: clears those in a slot that no product will overwrite,
+  // on an idle rank all.
+  void BeginGradients(int32_t unit, bool idle);
   // After the last launch that writes them.
   void ReduceGradients(int32_t unit);
   // Compute goes on when all is exchanged.

@@ -36,6 +36,27 @@ TEST_P(OrderedSumGpuTest, AddsFromLeftToRightForEveryTail) {
   }
 }
 
+// Two bfloat16 values whose sum is none: the total has it in float32.
+TEST_P(OrderedSumGpuTest, AddsTheUnroundedSumToATotalForEveryTail) {
+  const DType dtype = GetParam();
+  for (const int64_t n : {0, 1, 7, 8, 9, 127, 8191, 100003}) {
+    const Floats x = Normal(n, 1, dtype), y = Normal(n, 2, dtype),
+                 before = Normal(n, 3, DType::kFloat32);
+    const DeviceTensor a(dtype, x), b(dtype, y);
+    const DeviceTensor total(DType::kFloat32, before);
+    OrderedSumArgs args{.dtype = dtype, .count = n, .summands = 2};
+    args.in[0] = a.data();
+    args.in[1] = b.data();
+    args.total = static_cast<float*>(total.data());
+    OrderedSum(args, cuda::Handle(TestStream()));
+    const Floats got = total.Read();
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i], before[i] + (x[i] + y[i])) << "element " << i << " of " << n;
+    }
+    EXPECT_EQ(a.Read(), x);
+  }
+}
+
 TEST(OrderedSumArgsGpuTest, RefusesWhatItCannotAdd) {
   EXPECT_THROW(OrderedSum({.count = 4, .summands = kMaxSummands + 1}, nullptr),
                std::invalid_argument);

@@ -74,6 +74,31 @@ TEST_P(Sharded, ReduceScatterGivesThisRanksPartOfTheSum) {
   }
 }
 
+TEST_P(Sharded, ReduceScatterAddsToATotal) {
+  const int world = GetParam();
+  for (int64_t n : kLengths) {
+    const auto sum = SumInRankOrder<float>(world, world * n);
+    const auto half_sum = RoundedSum(world, world * n);
+    WithRanks(world, [&](Collectives& group) {
+      const int rank = group.rank();
+      std::vector<float> before = Contribution<float>(rank + 7, n), total = before;
+      auto send = Contribution<float>(rank, world * n);
+      ASSERT_TRUE(
+          group
+              .ReduceScatterAdd(Communicator::kWorld, send.data(), total.data(), n, kFloat, nullptr)
+              .ok());
+      auto half = Rounded(Contribution<float>(rank, world * n));
+      ASSERT_TRUE(
+          group.ReduceScatterAdd(Communicator::kWorld, half.data(), total.data(), n, kHalf, nullptr)
+              .ok());
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t place = rank * n + i;
+        ASSERT_EQ(total[i], before[i] + sum[place] + float{half_sum[place]}) << i << " of " << n;
+      }
+    });
+  }
+}
+
 TEST_P(Sharded, AllReduceOfBFloat16RoundsOnce) {
   const int world = GetParam();
   for (int64_t n : kLengths) {

@@ -93,6 +93,22 @@ inline void Finish(const Collectives& group, kernels::Stream* stream) {
   ASSERT_EQ(group.Poll(), absl::OkStatus());
 }
 
+// Wholes of every rank, in memory that `group` moves, added to a total of ones.
+template <typename T>
+void TestScatterAdd(Collectives& group, kernels::DType dtype, T* send, int64_t n,
+                    kernels::Stream* stream) {
+  const int64_t all = group.world_size() * n;
+  const std::vector<T> mine = Wholes<T>(group.rank(), all);
+  kernels::CopyMemory(send, mine.data(), all * static_cast<int64_t>(sizeof(T)), nullptr);
+  const OnDevice<float> total(std::vector<float>(static_cast<size_t>(n), 1.0f));
+  ASSERT_EQ(group.ReduceScatterAdd(Communicator::kWorld, send, total.data(), n, dtype, stream),
+            absl::OkStatus());
+  Finish(group, stream);
+  std::vector<float> gained = total.Read();
+  for (float& value : gained) value -= 1.0f;
+  ExpectSums(gained, Everyone(), group.rank() * n);
+}
+
 }  // namespace coxswain::comm
 
 #endif  // COXSWAIN_TESTS_WORKER_COMM_CUDA_DEVICE_VECTORS_H_

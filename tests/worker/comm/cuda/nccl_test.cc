@@ -67,6 +67,19 @@ TEST(NcclTest, ReduceScatterGivesThisRanksPart) {
   }
 }
 
+TEST(NcclTest, ReduceScatterAddsToATotal) {
+  const auto group = Form("group");
+  ASSERT_NE(group, nullptr);
+  const StreamHandle stream(kernels::CreateStream());
+  for (int64_t n : kLengths) {
+    n = (n + 7) / 8 * 8;  // the part that is added begins at 16 bytes
+    const OnDevice<float> send(group->world_size() * n);
+    const OnDevice<BFloat16> half(group->world_size() * n);
+    TestScatterAdd(*group, kFloat, send.data(), n, stream.get());
+    TestScatterAdd(*group, kHalf, half.data(), n, stream.get());
+  }
+}
+
 TEST(NcclTest, AllGatherPutsEveryPartInItsPlace) {
   const auto group = Form("group");
   ASSERT_NE(group, nullptr);

@@ -81,6 +81,15 @@ TEST_F(PeerCopies, ReduceScatterGivesThisRanksPart) {
   }
 }
 
+TEST_F(PeerCopies, ReduceScatterAddsToATotal) {
+  Open(4 * 20000000 * int64_t{ThisRank().world});
+  if (Closed()) return;
+  for (const int64_t n : kParts) {
+    TestScatterAdd(*group_, DType::kFloat32, data<float>(), n, stream_.get());
+    TestScatterAdd(*group_, DType::kBFloat16, data<BFloat16>(), n, stream_.get());
+  }
+}
+
 TEST_F(PeerCopies, AllGatherPutsEveryPartInItsPlace) {
   Open(4 * 20000000 * int64_t{ThisRank().world + 1});
   if (Closed()) return;
