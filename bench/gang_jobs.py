@@ -3,10 +3,10 @@
 
   gang_jobs.py run FOLDER MODEL --gpus N [--rows ROW...] [--single STEPS_JSON] [--overlap-off] [--set KEY=VALUE]...
                    [--deadline S]
-      FOLDER gets gang.json and the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU: measured
-      as a job on each, all at once, or taken from a report of gpu_step_bench. --set goes to cox submit: parallelism,
-      for example. --overlap-off runs each row a second time with parallelism.overlap=false. Without --rows: those
-      with a goal.
+      FOLDER gets gang.json and the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU, for rows
+      that are compared with it: measured as a job on each, all at once, or taken from a report of gpu_step_bench.
+      --set goes to cox submit: parallelism, for example. --overlap-off runs each row a second time with
+      parallelism.overlap=false. Without --rows: those with a goal.
   gang_jobs.py fault FOLDER MODEL --gpus N
       kills, then stops (SIGSTOP) a worker inside a training step: who is named, how fast, and that the job goes on
   gang_jobs.py table FOLDER
@@ -215,7 +215,8 @@ def run_entry(args, name, known, alone):
     runs = {'gang': lambda: run_row(args.folder, name, args.gpus, settings, args.deadline)}
     if args.overlap_off:
         runs['overlap_off'] = lambda: run_row(args.folder, name, args.gpus, settings, args.deadline, overlap=False)
-    runs['single'] = lambda: alone.get(same) or run_alone(args.folder, name, args.gpus, args.deadline)
+    if row.goal or row.single:
+        runs['single'] = lambda: alone.get(same) or run_alone(args.folder, name, args.gpus, args.deadline)
     for part, measured in runs.items():
         try:
             entry[part] = measured()
