@@ -104,13 +104,17 @@ std::string MemoryText(const v1::Job& job) {
                FormatBytes(Allocated(m))});
   };
   if (job.has_planned_memory()) add("planned", job.planned_memory());
-  std::string resident;
+  std::string peaks;
+  const v1::MemoryBytes& planned = job.planned_memory();
+  if (planned.peak() > Allocated(planned)) {
+    peaks = fmt::format("  planned with NCCL's memory: {}\n", FormatBytes(planned.peak()));
+  }
   if (job.has_measured_memory()) {
     add("allocated", job.measured_memory());
-    resident = fmt::format("  process resident (with libraries): {}\n",
-                           FormatBytes(job.measured_memory().peak()));
+    peaks += fmt::format("  process resident (with libraries): {}\n",
+                         FormatBytes(job.measured_memory().peak()));
   }
-  return "\nMemory per rank\n" + table.Text(2) + resident;
+  return "\nMemory per rank\n" + table.Text(2) + peaks;
 }
 
 std::string CheckpointsText(const v1::Job& job, int64_t now) {

@@ -83,7 +83,7 @@ class Timeline {
     const double seconds = passes * LinkSeconds(plan_.links, bytes * (ranks - 1) / ranks);
     busy_ = std::max(busy_, now_) + seconds;
     comm_ += seconds;
-    if (!plan_.overlap) Join();  // in the compute stream
+    if (!plan_.overlap || plan_.device == "cpu") Join();  // in turn with compute
   }
 
   void Gather(int32_t unit, bool slotted) {

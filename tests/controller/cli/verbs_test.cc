@@ -184,6 +184,7 @@ TEST(DescribeTest, Text) {
     job->mutable_planned_memory()->set_weights(40 << 20);
     job->mutable_planned_memory()->set_workspace(24 << 20);
     *job->mutable_measured_memory() = job->planned_memory();
+    job->mutable_planned_memory()->set_peak(80 << 20);
     job->mutable_measured_memory()->set_peak(700 << 20);
     v1::CheckpointInfo* checkpoint = job->add_checkpoints();
     checkpoint->set_step(1);
@@ -210,6 +211,7 @@ Memory per rank
               WEIGHTS    GRADIENTS   OPTIMIZER   ACTIVATIONS   WORKSPACE   TOTAL
   planned     40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
   allocated   40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
+  planned with NCCL's memory: 80.0 MiB
   process resident (with libraries): 700.0 MiB
 
 Checkpoints

@@ -79,5 +79,13 @@ TEST_F(CommTimeTest, WithoutOverlapComputeWaitsForAll) {
   }
 }
 
+// One thread: the engine's calls run in order.
+TEST_F(CommTimeTest, OnTheCpuComputeWaitsForAll) {
+  plan_.device = "cpu";
+  const plan::Prediction cpu = Predict(1, 4, 3, 1, 2);
+  EXPECT_GT(cpu.comm_seconds, 0);
+  EXPECT_NEAR(cpu.exposed_seconds, cpu.comm_seconds, 1e-9);
+}
+
 }  // namespace
 }  // namespace coxswain::planner
