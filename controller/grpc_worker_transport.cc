@@ -149,6 +149,10 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
     half_closed_ = true;
     if (queue_.empty()) FinishWriting();
   }
+  void Listen() {
+    std::lock_guard lock(mu_);
+    if (!dead_) ReadOwed();
+  }
   // The owner is gone: no callback from here on.
   void Drop() {
     incoming_ = {};
@@ -164,14 +168,11 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
       ReleaseHold();
       return;
     }
-    if (on_arrival_) {
-      on_arrival_(std::move(response_));
-    } else {
-      impl_->Post([self = this->shared_from_this(), message = std::move(response_)] {
-        if (self->incoming_.on_message) self->incoming_.on_message(message);
-      });
-    }
-    response_ = Response();
+    Response message = std::exchange(response_, Response());
+    if (on_arrival_) return Arrived(std::move(message));
+    impl_->Post([self = this->shared_from_this(), message = std::move(message)] {
+      if (self->incoming_.on_message) self->incoming_.on_message(message);
+    });
     this->StartRead(&response_);
   }
   void OnWriteDone(bool ok) override {
@@ -183,6 +184,7 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
       ReleaseHold();
       return;
     }
+    ReadOwed();
     if (!queue_.empty()) {
       this->StartWrite(&queue_.front());
     } else if (half_closed_) {
@@ -198,7 +200,22 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
   }
 
  private:
+  // The answer to the message may be written before on_arrival_ returns: the read is owed by then.
+  void Arrived(Response message) {
+    bool last = false;
+    {
+      std::lock_guard lock(mu_);
+      last = half_closed_;
+      owed_read_ = !last;
+    }
+    on_arrival_(std::move(message));
+    if (last) this->StartRead(&response_);
+  }
+  void ReadOwed() {  // mu_ held
+    if (std::exchange(owed_read_, false)) this->StartRead(&response_);
+  }
   void FinishWriting() {  // mu_ held
+    ReadOwed();
     this->StartWritesDone();
     ReleaseHold();
   }
@@ -220,6 +237,7 @@ class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
   bool half_closed_ = false;
   bool dead_ = false;
   bool held_ = true;
+  bool owed_read_ = false;  // after the next write, or Listen
 };
 
 template <typename Request, typename Response>
@@ -248,6 +266,7 @@ class CommandHandle : public CommandStream {
     own.SerializeWithCachedSizesToArray(bytes + head);
     call_->Write(grpc::ByteBuffer(&slice, 1));
   }
+  void Listen() override { call_->Listen(); }
   void WritesDone() override { call_->WritesDone(); }
 
  private:
@@ -267,6 +286,7 @@ class ClosedHandle : public Outgoing<v1::ConnectRequest>,
   void Write(const v1::ConnectRequest&) override {}
   void Write(const v1::WorkerLogsRequest&) override {}
   void Write(const SharedCommand&, const v1::Command&) override {}
+  void Listen() override {}
   void WritesDone() override {}
 
  private:

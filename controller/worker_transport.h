@@ -52,10 +52,15 @@ struct SharedCommand {
 
 // The controller's side of a Run stream; as Outgoing. Different streams may be written at the same
 // time by different threads.
+//
+// After an event the next one is read when a command has been written: gRPC tells the peer of what
+// was read, in a packet of its own where a read is already waiting, else together with the next
+// command. Who has no command to write calls Listen.
 class CommandStream {
  public:
   virtual ~CommandStream() = default;
   virtual void Write(const SharedCommand& shared, const v1::Command& own) = 0;
+  virtual void Listen() = 0;
   virtual void WritesDone() = 0;
 };
 

@@ -98,13 +98,20 @@ void StepRun::TakeAnswers() {
     if (!command) break;
     Complete(*command);
   }
+  written_ = false;
   if (accepted) Pump();
   if (ended_) return;
+  if (!written_) Listen();
   answers_->Await(window_.oldest() == nullptr ? 1 : std::max(1, window_.oldest()->missing()));
   const int64_t now_ns = deps_.loop->clock().NowNs();
   for (const Answer& answer : answers) {
     deps_.metrics->Dispatch(static_cast<double>(now_ns - answer.received_ns) * 1e-9);
   }
+}
+
+// What no command follows is read all the same.
+void StepRun::Listen() {
+  for (auto& stream : streams_) stream->Listen();
 }
 
 // Whether the answer was to a command in flight.
@@ -266,6 +273,7 @@ void StepRun::AddError(v1::Error error, bool first_hand) {
                                {"epoch", gang_->epoch},
                                {"rank", error.rank()},
                                {"error", Describe(error)}});
+  Listen();  // to what the other ranks say
   const bool first = errors_.empty();
   const bool final = error.kind() == v1::ERROR_KIND_USER;
   errors_.insert(first_hand ? errors_.begin() : errors_.end(), std::move(error));
@@ -283,8 +291,7 @@ void StepRun::Conclude() {
   ended_ = true;
   v1::Error error = RootCause(errors_);
   if (error.kind() == v1::ERROR_KIND_SYSTEM && gang_->world_size() > 1) {
-    absl::StrAppend(error.mutable_message(),
-                    DescribeCollectives(BeatsOf(*gang_, *deps_.registry)));
+    absl::StrAppend(error.mutable_message(), DescribeCollectives(BeatsOf(*gang_, *deps_.registry)));
   }
   events_.on_failed(error);
 }
@@ -294,9 +301,9 @@ std::optional<Suspect> StepRun::LookForSuspect() const {
   const InFlight* oldest = window_.oldest();
   if (gang_->world_size() == 1 || saving_ || oldest == nullptr) return std::nullopt;
   if (oldest->action != Action::kTrain) return std::nullopt;
-  return FindSuspect(BeatsOf(*gang_, *deps_.registry),
-                     timing_.CollectiveLimit(deps_.settings.first_step_timeout,
-                                             deps_.settings.collective_floor));
+  return FindSuspect(
+      BeatsOf(*gang_, *deps_.registry),
+      timing_.CollectiveLimit(deps_.settings.first_step_timeout, deps_.settings.collective_floor));
 }
 
 void StepRun::CheckHang() {

@@ -78,6 +78,7 @@ class StepRun {
   void Broadcast(InFlight& command, v1::Command shared,
                  const std::function<void(int rank, v1::Command* own)>& fill);
   void TakeAnswers();
+  void Listen();
   bool OnEvent(const Answer& answer);
   void Complete(const InFlight& command);
   void CompleteTrain(const InFlight& command);
@@ -112,6 +113,7 @@ class StepRun {
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
 
   bool ended_ = false;
+  bool written_ = false;  // a command, since answers were taken
   std::vector<v1::Error> errors_;
   std::vector<bool> rank_reported_;
   int64_t last_progress_ns_ = 0;

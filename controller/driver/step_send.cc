@@ -123,6 +123,7 @@ void StepRun::Broadcast(InFlight& command, v1::Command shared,
   *shared.mutable_fence() = gang_->SharedFence();
   shared.set_seq(command.seq);
   const SharedCommand head(std::move(shared));
+  written_ = true;
   deps_.fan_out->ForAll(gang_->world_size(), [&](int rank) {
     v1::Command own;
     own.mutable_fence()->set_worker_incarnation(gang_->ranks[rank].target.incarnation);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -48,6 +49,21 @@ struct FakeWorkers::Stream {
   Incoming<Message> incoming;
   bool open = true;  // false once closed from either side
   uint64_t generation = 0;
+  // As the real transport reads events: one, and the next after a command or Listen.
+  bool reading = true;
+  std::deque<Message> unread;
+
+  void Read() {
+    reading = unread.empty();
+    if (reading) return;
+    const Message message = std::move(unread.front());
+    unread.pop_front();
+    if (incoming.on_arrival) incoming.on_arrival(message);
+  }
+  void Arrive(const Message& message) {
+    unread.push_back(message);
+    if (reading) Read();
+  }
 };
 
 namespace {
@@ -68,17 +84,20 @@ class FakeOutgoing : public Outgoing<Request> {
 
 class FakeCommands : public CommandStream {
  public:
-  FakeCommands(std::function<void(const v1::Command&)> write, std::function<void()> drop)
-      : stream_(std::move(write), std::move(drop)) {}
+  FakeCommands(std::function<void(const v1::Command&)> write, std::function<void()> listen,
+               std::function<void()> drop)
+      : stream_(std::move(write), std::move(drop)), listen_(std::move(listen)) {}
   void Write(const SharedCommand& shared, const v1::Command& own) override {
     v1::Command command = shared.message;
     command.MergeFrom(own);
     stream_.Write(command);
   }
+  void Listen() override { listen_(); }
   void WritesDone() override {}
 
  private:
   FakeOutgoing<v1::Command> stream_;
+  const std::function<void()> listen_;
 };
 
 }  // namespace
@@ -337,13 +356,19 @@ std::unique_ptr<CommandStream> FakeWorkers::Run(const WorkerTarget& worker,
   } else {
     process->run = stream;
   }
+  // Never inside the call.
+  const auto listen = [this, stream] {
+    if (!stream->reading) ToController(0, [stream] { stream->Read(); });
+  };
   return std::make_unique<FakeCommands>(
-      [this, incarnation, stream](const v1::Command& command) {
-        if (stream->open) {  // commands of one stream never overtake each other
-          agenda_->After(network_.max_delay_ms,
-                         [this, incarnation, command] { OnCommand(incarnation, command); });
-        }
+      [this, incarnation, stream, listen](const v1::Command& command) {
+        if (!stream->open) return;
+        listen();
+        // Commands of one stream never overtake each other.
+        agenda_->After(network_.max_delay_ms,
+                       [this, incarnation, command] { OnCommand(incarnation, command); });
       },
+      listen,
       [stream] {
         stream->incoming = {};
         stream->open = false;
@@ -401,9 +426,7 @@ void FakeWorkers::Finish(const std::string& key) {
     if (!stream || process->cut) continue;
     const bool twice = Unit(random_()) < network_.duplicate_events;
     for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
-      ToController(network_.max_delay_ms + copy, [stream, event] {
-        if (stream->incoming.on_arrival) stream->incoming.on_arrival(event);
-      });
+      ToController(network_.max_delay_ms + copy, [stream, event] { stream->Arrive(event); });
     }
   }
 }

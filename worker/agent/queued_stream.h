@@ -30,7 +30,6 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
       std::unique_lock<std::mutex> lock(mu_);
       if (closing_ || stream_ == nullptr) return;
       --unanswered_;
-      if (In* owed = std::exchange(owed_read_, nullptr)) stream_->StartRead(owed);
       queue_.push_back(std::move(message));
       if (!writing_) WriteFront(lock);
     }
@@ -61,6 +60,9 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
       writing_ = false;
       queue_.pop_front();
       if (!ok) queue_.clear();
+      if (owed_read_ != nullptr && !finished_) {
+        stream_->StartRead(std::exchange(owed_read_, nullptr));
+      }
       if (!queue_.empty()) {
         WriteFront(lock);
       } else if (closing_ && !finished_) {

@@ -127,10 +127,10 @@ void Print(const nlohmann::json& row) {
   }
   if (row.contains("idle_percent_two_credits")) {
     std::printf(
-        "       steps of %lld ms: engines wait for commands %.3f %% of the time with k = 2, "
-        "%.3f %% with k = 1\n",
-        static_cast<long long>(kIdleStepMs), number("idle_percent_two_credits"),
-        number("idle_percent_one_credit"));
+        "       steps of %lld ms: %.1f us of CPU, engines wait for commands %.3f %% of the time with "
+        "k = 2, %.3f %% with k = 1\n",
+        static_cast<long long>(kIdleStepMs), number("idle_step_us_per_worker_step"),
+        number("idle_percent_two_credits"), number("idle_percent_one_credit"));
   }
   std::fflush(stdout);
 }
@@ -175,7 +175,9 @@ class Group {
     run_.shape.steps = kIdleSteps;
     run_.step_ms = kIdleStepMs;
     row["idle_step_ms"] = kIdleStepMs;
-    row["idle_percent_two_credits"] = 100 * Go(2).idle_ratio;
+    const RunResult two = Go(2);
+    row["idle_step_us_per_worker_step"] = two.cpu_us_per_worker_step;
+    row["idle_percent_two_credits"] = 100 * two.idle_ratio;
     row["idle_percent_one_credit"] = 100 * Go(1).idle_ratio;
     run_.step_ms = 0;
     return row;
