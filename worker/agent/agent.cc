@@ -139,11 +139,10 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
                                                        const plan::Plan& plan,
                                                        const EpochPtr& epoch) {
   auto tokens = MapTokens(request.tokens());
-  if (const auto used = engine::UseGemmTable(request.gemm_table()); !used.ok()) {
-    return used.status();
-  }
-  auto built = tokens.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir())
-                           : tokens.status();
+  const absl::Status ready =
+      tokens.ok() ? engine::UseGemmTable(request.gemm_table()).status() : tokens.status();
+  auto built =
+      ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir()) : ready;
   EndIfDeviceLost(built.status());
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
