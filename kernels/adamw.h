@@ -61,6 +61,7 @@ struct AdamWArgs {
   OptimizerScalars* scalars = nullptr;
   uint32_t key[2] = {0, 0};        // of (seed, purpose), for stochastic rounding
   const uint32_t* step = nullptr;  // one word in device memory, likewise
+  bool last = true;                // of the lists of this update: applied_updates counts it
 };
 void AdamW(const AdamWArgs& args, Stream* stream);
 

@@ -28,13 +28,15 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream);
 
 int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t tokens);
 
-// dweight[ids[t]] += dout[t], added in token order: same bits every time.
+// dweight[ids[t]] += dout[t], added in token order: same bits every time. An id of -1 is no token:
+// its row of dout is not read.
 struct EmbeddingBackwardArgs {
   EmbeddingSpec spec = {};
   int64_t tokens = 0;
-  const int32_t* ids = nullptr;  // [T]
+  const int32_t* ids = nullptr;  // [T], in [-1, V)
   const void* dout = nullptr;    // [T, H]
   void* dweight = nullptr;       // [V, H], accumulated
+  int64_t begin = 0, end = -1;   // elements of dweight that are added to; end -1: V H
   Workspace workspace = {};
 };
 void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream);

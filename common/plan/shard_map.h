@@ -27,6 +27,8 @@ namespace coxswain::plan {
 // Every owned range begins at a multiple of so many elements of its row: 128 bytes of bfloat16.
 inline constexpr int64_t kShardAlignment = 64;
 
+inline constexpr int32_t kEmbeddingUnit = 0;
+
 enum class FlatKind { kBfloat16Gradient, kFloat32Gradient, kFrozen };
 
 // Offsets are elements into the row named in the comment; -1: not in one.

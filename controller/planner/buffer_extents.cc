@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/plan/embedding_rows.h"
+
 namespace coxswain::planner {
 namespace {
 
@@ -46,7 +48,8 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t gemm = (int64_t{64} << 20) + Align(n.element * n.tokens * 3 * plan.lora.rank) +
                        (dropout ? n.element * n.tokens * widest : 0);
   const int64_t columns = 4 * 1024 * std::max({n.packed, 2 * n.intermediate, n.hidden});
-  const int64_t embedding = 128 * n.tokens + 4 * n.hidden * (n.tokens / 64 + 1);
+  const int64_t lookups = std::max(n.tokens, n.embedding_rows);
+  const int64_t embedding = 128 * lookups + 4 * n.hidden * (lookups / 64 + 1);
   const int64_t norm = 16 * n.trainable_chunks;
   const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
   return (int64_t{1} << 20) +
@@ -62,6 +65,7 @@ BufferExtents::BufferExtents(const plan::Plan& plan) : map(plan) {
   // On cuda the padded tail of a bin is one more document.
   documents =
       plan.micro_batch_bins * (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0));
+  if (plan::ExchangesEmbeddingRows(plan)) embedding_rows = plan::EmbeddingRowTokens(plan);
   hidden = model.hidden_size;
   query = model.num_heads * model.head_dim;
   key = model.num_kv_heads * model.head_dim;

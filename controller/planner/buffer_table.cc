@@ -112,6 +112,10 @@ void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) 
   table->Row("head.dx", n.element * chunk * n.hidden);
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * chunk);
+  if (n.embedding_rows > 0) {
+    table->Alias("embedding.rows", "head.logits");
+    table->Row("embedding.ids", 4 * n.embedding_rows);
+  }
   AddBatch(plan, n, table);
   if (n.dora_columns > 0) {
     for (const char* name : {"dora.squares", "dora.norm", "dora.factor"}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/plan/embedding_rows.h"
 #include "common/plan/shard_map.h"
 
 namespace coxswain::planner {
@@ -18,7 +19,12 @@ class Timeline {
   explicit Timeline(const plan::Plan& plan) : plan_(plan), map_(plan) {
     gathered_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(gathered_.size());
+    double trained = 0;
     for (const plan::Parameter& p : plan.parameters) {
+      if (p.trainable()) {
+        trained += static_cast<double>(p.elements());
+        if (p.unit == plan::kEmbeddingUnit) embedding_share_ += static_cast<double>(p.elements());
+      }
       // The embedding is looked up; the head multiplies, be it tied or not.
       const bool head = p.role == plan::Role::kLmHead ||
                         (p.role == plan::Role::kEmbedding && plan.model.tie_embeddings);
@@ -27,12 +33,15 @@ class Timeline {
       weight_[unit] += static_cast<double>(p.elements());
       all_weight_ += static_cast<double>(p.elements());
     }
+    embedding_share_ /= std::max(1.0, trained);
   }
 
   void Forward(double seconds, bool first) {
     const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
     if (first) {
-      for (int32_t unit = 0; unit <= last; ++unit) Gather(unit, /*slotted=*/false);
+      // With overlap the embedding has been gathered beside the update.
+      const int32_t least = plan_.overlap ? plan::kEmbeddingUnit + 1 : plan::kEmbeddingUnit;
+      for (int32_t unit = least; unit <= last; ++unit) Gather(unit, /*slotted=*/false);
     }
     for (int32_t unit = 0; unit <= last; ++unit) {
       if (unit == 1) Gather(unit, true);
@@ -44,6 +53,7 @@ class Timeline {
 
   void Backward(double seconds, bool last_micro_step) {
     const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
+    const bool rows = last_micro_step && plan::ExchangesEmbeddingRows(plan_);
     for (int32_t unit = last; unit >= 0; --unit) {
       // The last two blocks are still in their slots.
       if (unit - 1 >= 1 && unit < last - 1) Gather(unit - 1, true);
@@ -52,12 +62,21 @@ class Timeline {
         ready = std::max(ready, slot_free_[static_cast<size_t>(plan::SlotOf(unit))]);
       }
       Compute(unit, seconds, ready);
+      if (unit == plan::kEmbeddingUnit && rows) break;
       Reduce(unit, last_micro_step);
+      if (unit == last && rows) Reduce(plan::kEmbeddingUnit, last_micro_step);
     }
+    if (rows) Receive(static_cast<double>(plan::EmbeddingRowBytesReceived(plan_)));
     Join();
   }
 
-  void Update(double seconds) { now_ += seconds; }
+  void Update(double seconds) {
+    const double embedding = seconds * embedding_share_;
+    now_ += embedding;
+    if (plan_.overlap) Gather(plan::kEmbeddingUnit, false);
+    now_ += seconds - embedding;
+    Join();
+  }
   // A sum of a few numbers.
   void Decide() {
     comm_ += LinkSeconds(plan_.links, 64);
@@ -78,9 +97,14 @@ class Timeline {
     now_ += all_seconds * weight_[static_cast<size_t>(unit)] / all_weight_;
   }
 
-  void Send(double bytes, int32_t ranks, double passes) {
-    if (ranks == 1 || bytes == 0) return;
-    const double seconds = passes * LinkSeconds(plan_.links, bytes * (ranks - 1) / ranks);
+  void Send(double bytes, int32_t ranks, int passes) {
+    if (ranks == 1) return;
+    for (int pass = 0; pass < passes; ++pass) Receive(bytes * (ranks - 1) / ranks);
+  }
+
+  void Receive(double bytes) {
+    if (bytes == 0) return;
+    const double seconds = LinkSeconds(plan_.links, bytes);
     busy_ = std::max(busy_, now_) + seconds;
     comm_ += seconds;
     if (!plan_.overlap || plan_.device == "cpu") Join();  // in turn with compute
@@ -120,6 +144,7 @@ class Timeline {
   std::vector<double> gathered_;  // by unit: when its weights are there
   std::array<double, plan::kUnitSlots> slot_free_ = {};
   double all_weight_ = 0;
+  double embedding_share_ = 0;  // of what is trained
   double now_ = 0, busy_ = 0, comm_ = 0, waited_ = 0;
 };
 

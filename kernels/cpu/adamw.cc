@@ -68,7 +68,7 @@ void AdamW(const AdamWArgs& args, Stream* stream) {
                      end - begin);
     });
   }
-  ++args.scalars->applied_updates;
+  if (args.last) ++args.scalars->applied_updates;
 }
 
 }  // namespace coxswain::kernels

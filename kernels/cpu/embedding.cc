@@ -2,6 +2,7 @@
 // sum of a row that several tokens share has one order whatever the thread count.
 #include "kernels/embedding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -13,9 +14,9 @@
 namespace coxswain::kernels {
 namespace {
 
-void RequireIds(const int32_t* ids, int64_t tokens, int64_t vocab) {
+void RequireIds(const int32_t* ids, int64_t tokens, int64_t vocab, int32_t least = 0) {
   for (int64_t t = 0; t < tokens; ++t) {
-    if (ids[t] < 0 || ids[t] >= vocab) {
+    if (ids[t] < least || ids[t] >= vocab) {
       throw std::invalid_argument("Embedding: token " + std::to_string(t) + " has id " +
                                   std::to_string(ids[t]) + ", the vocabulary has " +
                                   std::to_string(vocab));
@@ -48,14 +49,19 @@ int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t token
 
 void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream) {
   cpu::RequireSupported(EmbeddingSupports(args.spec), "Embedding");
-  RequireIds(args.ids, args.tokens, args.spec.vocab);
+  RequireIds(args.ids, args.tokens, args.spec.vocab, -1);
   const float* dout = static_cast<const float*>(args.dout);
   float* dweight = static_cast<float*>(args.dweight);
   const int64_t hidden = args.spec.hidden;
+  const int64_t range_end = args.end < 0 ? args.spec.vocab * hidden : args.end;
   cpu::ParallelFor(hidden, args.tokens, [&](int64_t begin, int64_t end) {
     for (int64_t t = 0; t < args.tokens; ++t) {
-      cpu::AddScaled(1.0f, dout + t * hidden + begin, dweight + args.ids[t] * hidden + begin,
-                     end - begin);
+      if (args.ids[t] < 0) continue;
+      const int64_t row = args.ids[t] * hidden;
+      const int64_t first = std::max(row + begin, args.begin);
+      const int64_t last = std::min(row + end, range_end);
+      if (first >= last) continue;
+      cpu::AddScaled(1.0f, dout + t * hidden + (first - row), dweight + first, last - first);
     }
   });
 }

@@ -204,6 +204,7 @@ void AdamW(const AdamWArgs& args, Stream* stream) {
         args.tensors, args.count, args.scalars, {{args.key[0], args.key[1]}, args.step});
     cuda::CheckLaunch("AdamW");
   }
+  if (!args.last) return;
   CountUpdateKernel<<<1, 1, 0, handle>>>(args.scalars);
   cuda::CheckLaunch("AdamW");
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_owner.h"
 #include "common/plan/dora_outputs.h"
+#include "common/plan/embedding_rows.h"
 #include "common/status_macros.h"
 #include "worker/engine/snapshot.h"
 
@@ -214,6 +215,11 @@ void BindHead(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers&
   binder.Bytes("head.dx", bytes * n.hidden, &out.head_dx);
   binder.Row("head.loss", chunk, out.head_loss);
   binder.Row("head.nll", chunk, out.head_nll);
+  if (n.embedding_rows == 0) return;
+  binder.Bytes("embedding.rows",
+               n.embedding_rows * n.hidden * kernels::DTypeBytes(ComputeDType(plan)),
+               &out.embedding_rows, "head.logits");
+  binder.Row("embedding.ids", n.embedding_rows, out.embedding_ids);
 }
 
 void BindBatch(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
@@ -247,6 +253,7 @@ Extents::Extents(const plan::Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
       documents(plan.micro_batch_bins *
                 (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
+      embedding_rows(plan::ExchangesEmbeddingRows(plan) ? plan::EmbeddingRowTokens(plan) : 0),
       hidden(plan.model.hidden_size),
       query(plan.model.num_heads * plan.model.head_dim),
       key(plan.model.num_kv_heads * plan.model.head_dim),

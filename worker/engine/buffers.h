@@ -23,6 +23,7 @@ struct Extents {
   int64_t tokens = 0;                 // T
   int64_t target_rows = 0;            // R: T rounded up to whole chunks of the LM head
   int64_t documents = 0;              // D
+  int64_t embedding_rows = 0;         // common/plan/embedding_rows.h: of all ranks, or 0
   int64_t hidden = 0;                 // H
   int64_t query = 0;                  // Q = heads * head_dim
   int64_t key = 0;                    // K = kv_heads * head_dim
@@ -108,6 +109,8 @@ struct Buffers {
   void* logits = nullptr;                              // [C, V]
   void *head_x = nullptr, *head_dx = nullptr;          // [C, H]
   float *head_loss = nullptr, *head_nll = nullptr;     // [C]
+  void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
+  int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout

@@ -9,7 +9,6 @@
 namespace coxswain::engine {
 namespace {
 
-constexpr int32_t kEmbeddingUnit = 0;
 int32_t HeadUnit(const Model& model) { return static_cast<int32_t>(model.blocks.size()) + 1; }
 
 bool Trained(const Linear& linear) {
@@ -65,15 +64,25 @@ void Embed(const Pass& pass) {
   kernels::EmbeddingForward(embedding, pass.stream);
 }
 
-void EmbeddingBackward(const Pass& pass) {
+// Of this rank's lookups the whole matrix, of all ranks' the range that this one owns.
+void EmbeddingBackward(const Pass& pass, const EmbeddingRows& lookups) {
   kernels::EmbeddingBackwardArgs embedding;
   embedding.spec = TokenEmbeddingSpec(pass.model);
-  embedding.tokens = pass.batch.tokens;
-  embedding.ids = pass.buffers.tokens;
-  embedding.dout = pass.buffers.dres;
+  embedding.tokens = lookups.tokens;
+  embedding.ids = lookups.ids;
+  embedding.dout = lookups.rows;
   embedding.dweight = pass.model.embedding.gradient;
+  embedding.begin = lookups.owned.begin;
+  embedding.end = lookups.owned.end;
   embedding.workspace = pass.buffers.scratch;
   kernels::EmbeddingBackward(embedding, pass.stream);
+}
+
+EmbeddingRows OwnRows(const Pass& pass) {
+  return {.tokens = pass.batch.tokens,
+          .ids = pass.buffers.tokens,
+          .rows = pass.buffers.dres,
+          .owned = {0, pass.model.config.vocab_size * pass.model.config.hidden_size}};
 }
 
 // The last block's branch is added here.
@@ -123,7 +132,7 @@ std::vector<int32_t> BackwardVisits(const Model& model, bool train) {
 }
 
 void ForwardToFinalNorm(const Pass& pass) {
-  pass.units->Enter(kEmbeddingUnit);
+  pass.units->Enter(plan::kEmbeddingUnit);
   if (!pass.idle()) Embed(pass);
   for (int64_t layer = 0; layer < pass.model.config.num_layers; ++layer) {
     pass.units->Enter(UnitOf(layer));
@@ -139,6 +148,8 @@ void BackwardFromFinalNorm(const Pass& pass) {
   const Lowest lowest = LowestTrained(pass.model);
   if (!pass.idle()) FinalNormBackward(pass);
   pass.units->ReduceGradients(HeadUnit(pass.model));
+  const bool rows = pass.units->ExchangesRows();
+  if (rows) pass.units->BeginRows(pass.batch.tokens);
   for (int64_t layer = pass.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
     BlockRecompute(pass, layer);
     pass.units->Enter(UnitOf(layer));
@@ -148,8 +159,11 @@ void BackwardFromFinalNorm(const Pass& pass) {
     }
     pass.units->ReduceGradients(UnitOf(layer));
   }
-  if (!pass.idle() && pass.model.embedding.gradient != nullptr) EmbeddingBackward(pass);
-  pass.units->ReduceGradients(kEmbeddingUnit);
+  if (rows) return EmbeddingBackward(pass, pass.units->TakeRows());
+  if (!pass.idle() && pass.model.embedding.gradient != nullptr) {
+    EmbeddingBackward(pass, OwnRows(pass));
+  }
+  pass.units->ReduceGradients(plan::kEmbeddingUnit);
 }
 
 }  // namespace coxswain::engine

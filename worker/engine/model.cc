@@ -256,8 +256,12 @@ ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), 
     owned.push_back(map.Owned(plan, i, place.shard));
     if (plan.parameters[i].trainable()) ++trainable_tensors;
     if (!HasPiece(plan, i)) continue;
+    const int64_t chunks = kernels::TensorChunks(owned[i].count());
     ++pieces;
-    piece_chunks += kernels::TensorChunks(owned[i].count());
+    piece_chunks += chunks;
+    if (plan.parameters[i].unit != plan::kEmbeddingUnit) continue;
+    ++embedding_pieces;
+    embedding_chunks += chunks;
   }
 }
 

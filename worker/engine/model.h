@@ -81,7 +81,8 @@ struct ParameterLayout {
   std::vector<plan::Range> owned;  // elements, by parameter
   int64_t trainable_tensors = 0;   // of the plan: at most one piece each
   int64_t pieces = 0;
-  int64_t piece_chunks = 0;  // of kernels/adamw.h
+  int64_t piece_chunks = 0;                            // of kernels/adamw.h
+  int64_t embedding_pieces = 0, embedding_chunks = 0;  // of these, in the embedding's unit
 
   const plan::Flat& FlatOf(size_t i) const { return map.flats[map.places[i].flat]; }
   bool HasPiece(const plan::Plan& plan, size_t i) const {

@@ -1,6 +1,8 @@
 #include "worker/engine/optimizer.h"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "common/philox.h"
 #include "kernels/adamw.h"
@@ -14,7 +16,12 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
   const ParameterStore store(plan, layout, buffers);
   std::vector<kernels::AdamWTensor> updates;
   int64_t chunks = 0;
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+  std::vector<size_t> order(plan.parameters.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_partition(order.begin(), order.end(), [&plan](size_t i) {
+    return plan.parameters[i].unit == plan::kEmbeddingUnit;
+  });
+  for (const size_t i : order) {
     if (!layout.HasPiece(plan, i)) continue;
     const plan::ParameterGroup& group = plan.groups[static_cast<size_t>(plan.parameters[i].group)];
     const Values weights = store.Weights(i), trained = store.Trained(i);
@@ -69,23 +76,28 @@ void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums*
   kernels::GlobalNorm(norm, stream);
 }
 
-void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream) {
+void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream) {
   Scalars* scalars = buffers.scalars;
   kernels::DecideUpdateArgs decide;
   decide.sums = &scalars->norm_sums;
-  decide.max_norm = args.max_grad_norm;
+  decide.max_norm = max_grad_norm;
   decide.scalars = &scalars->optimizer;
   decide.norm = &scalars->norm;
   kernels::DecideUpdate(decide, stream);
+}
+
+void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream) {
+  Scalars* scalars = buffers.scalars;
   const std::array<uint32_t, 2> key = PhiloxKey(args.seed, RandomPurpose::kStochasticRounding);
   kernels::AdamWArgs adamw;
-  adamw.tensors = buffers.adamw_tensors;
-  adamw.count = args.all.count;
-  adamw.chunks = args.all.chunks;
+  adamw.tensors = buffers.adamw_tensors + args.range.first;
+  adamw.count = args.range.count;
+  adamw.chunks = args.range.chunks;
   adamw.scalars = &scalars->optimizer;
   adamw.key[0] = key[0];
   adamw.key[1] = key[1];
   adamw.step = &scalars->step;
+  adamw.last = args.last;
   kernels::AdamW(adamw, stream);
 }
 

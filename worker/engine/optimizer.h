@@ -17,8 +17,8 @@ struct TensorRange {
   int64_t first = 0, count = 0, chunks = 0;
 };
 
-// Writes this rank's pieces: Buffers::adamw_tensors (table order) and norm_tensors (order of
-// `parts`).
+// Writes this rank's pieces: Buffers::adamw_tensors (those of the embedding's unit, then the
+// others, both in table order) and norm_tensors (order of `parts`).
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<Part>& parts, const Buffers& buffers);
 
@@ -29,13 +29,15 @@ void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernel
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream);
 
+// From scalars->norm_sums: norm, clip factor and skip flag, which stay on the device.
+void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream);
+
 struct UpdateArgs {
-  TensorRange all;
-  double max_grad_norm = 0.0;
+  TensorRange range;  // of adamw_tensors
+  bool last = true;   // of the ranges of this update
   uint64_t seed = 0;  // of stochastic rounding
 };
-// From scalars->norm_sums: norm, clip factor, skip flag, then one update of all trainable tensors
-// that clips, skips or applies as the flag on the device says.
+// Clips, skips or applies as decided.
 void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream);
 
 }  // namespace coxswain::engine

@@ -195,7 +195,8 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model), n.tokens));
   need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
   if (model.embedding.gradient != nullptr) {
-    need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model), n.tokens));
+    need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model),
+                                                  std::max(n.tokens, n.embedding_rows)));
   }
   return bytes;
 }

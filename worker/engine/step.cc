@@ -96,6 +96,7 @@ void RunPass(State& state, const Pass& pass, const PassKind& kind, std::vector<i
   const Stopwatch& exposed = state.graphs.Run(
       absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), pass.batch,
       [&state, pass, script, body](Stopwatch* watch) {
+        watch->Reset();
         UnitPass units(state.exchange, script, watch);
         Pass exchanging = pass;
         exchanging.units = &units;
@@ -149,6 +150,25 @@ void SumOverRanks(State& state, Stopwatch* exposed) {
   exposed->Stop(state.stream);
 }
 
+// The embedding first where it can travel while the others are updated.
+void UpdateAll(State& state, Stopwatch* exposed) {
+  const ParameterLayout& n = state.layout;
+  const uint64_t seed = state.plan.seed;
+  if (!state.exchange.GathersEmbeddingEarly()) {
+    const TensorRange all{0, n.pieces, n.piece_chunks};
+    return UpdateParameters(state.buffers, {all, true, seed}, state.stream);
+  }
+  const TensorRange embedding{0, n.embedding_pieces, n.embedding_chunks};
+  const TensorRange others{embedding.count, n.pieces - embedding.count,
+                           n.piece_chunks - embedding.chunks};
+  const ExchangeScript script;
+  UnitPass units(state.exchange, script, exposed);
+  UpdateParameters(state.buffers, {embedding, false, seed}, state.stream);
+  units.GatherEmbedding();
+  UpdateParameters(state.buffers, {others, true, seed}, state.stream);
+  units.Finish();
+}
+
 // Norm, decision and update, with the numbers of the parts around them while `verify`.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
@@ -156,17 +176,15 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
       [&state](Stopwatch* watch) {
-        const UpdateArgs args{{0, state.layout.pieces, state.layout.piece_chunks},
-                              state.plan.max_grad_norm,
-                              state.plan.seed};
-        Scalars* scalars = state.buffers.scalars;
-        NormOf(state.buffers, args.all, &scalars->norm_sums, state.stream);
+        NormOf(state.buffers, {0, state.layout.pieces, state.layout.piece_chunks},
+               &state.buffers.scalars->norm_sums, state.stream);
         watch->Reset();
         if (state.plan.world_size() > 1) SumOverRanks(state, watch);
-        UpdateParameters(state.buffers, args, state.stream);
+        DecideUpdate(state.buffers, state.plan.max_grad_norm, state.stream);
+        UpdateAll(state, watch);
       },
       state.stream);
-  state.exchange.Invalidate();
+  state.exchange.Updated();
   if (state.plan.device == "cpu") {
     CountWait(exposed, &seconds->optimizer, seconds);
   } else {

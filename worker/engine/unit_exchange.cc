@@ -28,8 +28,8 @@ std::vector<plan::Range> BesideLinears(const plan::Plan& plan, const plan::Shard
 }  // namespace
 
 std::string ExchangeScript::Key() const {
-  return absl::StrCat(start.stale ? " gather" : "", last_micro_step ? " reduce" : "", " ",
-                      start.held[0], " ", start.held[1]);
+  return absl::StrCat(start.stale ? " gather" : "", start.embedding ? " but the embedding" : "",
+                      last_micro_step ? " reduce" : "", " ", start.held[0], " ", start.held[1]);
 }
 
 UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout,
@@ -41,10 +41,14 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       owned_(plan.world_size() > 1 && plan.overlap ? kernels::CreateStream() : nullptr),
       comm_(owned_ != nullptr ? owned_.get() : compute),
       flats_of_unit_(static_cast<size_t>(plan.model.num_layers + 2)),
+      extents_(plan),
       gathered_(flats_of_unit_.size()) {
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     flats_of_unit_[static_cast<size_t>(layout.map.flats[f].unit)].push_back(f);
     accumulated_.push_back(BesideLinears(plan, layout.map, layout.map.flats[f]));
+  }
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (plan.parameters[i].role == plan::Role::kEmbedding) owned_embedding_ = layout.owned[i];
   }
   residency_.stale = plan.shard > 1;
 }
@@ -54,8 +58,9 @@ void UnitExchange::Connect(comm::Collectives* group) {
   residency_ = Residency{.stale = plan_.shard > 1};
 }
 
-void UnitExchange::Invalidate() {
+void UnitExchange::Updated() {
   residency_.stale = plan_.shard > 1;
+  residency_.embedding = GathersEmbeddingEarly() && group_ != nullptr;
   for (int32_t& held : residency_.held) {
     if (held < 0) continue;
     for (const size_t f : flats_of_unit_[static_cast<size_t>(held)]) {
@@ -125,6 +130,11 @@ void UnitExchange::Reduce(size_t f, bool last_micro_step) {
   }
 }
 
+void UnitExchange::GatherOfWorld(const void* own, void* all, int64_t bytes) {
+  if (!status_.ok()) return;
+  Keep(group_->AllGatherBytes(Communicator::kWorld, own, all, bytes, comm_));
+}
+
 void UnitExchange::Fork() {
   forked_.Record(compute_);
   kernels::WaitEvent(forked_.get(), comm_);
@@ -140,9 +150,7 @@ UnitPass::UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwat
       script_(script),
       exposed_(exposed),
       held_(script.start.held),
-      in_flight_(exchange.flats_of_unit_.size(), false) {
-  exposed_->Reset();
-}
+      in_flight_(exchange.flats_of_unit_.size(), false) {}
 
 template <typename Calls>
 void UnitPass::Communicate(const Calls& calls) {
@@ -164,7 +172,9 @@ void UnitPass::Await(const EventHandle& event) {
 
 bool UnitPass::IsThere(int32_t unit) const {
   if (!exchange_.Travels(unit)) return true;
-  if (!exchange_.IsSlotted(unit)) return !script_.start.stale;
+  if (!exchange_.IsSlotted(unit)) {
+    return !script_.start.stale || (unit == plan::kEmbeddingUnit && script_.start.embedding);
+  }
   return held_[static_cast<size_t>(plan::SlotOf(unit))] == unit;
 }
 
@@ -234,6 +244,39 @@ void UnitPass::ReduceGradients(int32_t unit) {
     exchange_.slot_free_[slot].Record(exchange_.comm_);
     reducing_[slot] = true;
   });
+}
+
+void UnitPass::GatherEmbedding() {
+  if (exchange_.group_ == nullptr) return;
+  Communicate([&] { exchange_.Gather(plan::kEmbeddingUnit); });
+}
+
+bool UnitPass::ExchangesRows() const {
+  return exchange_.group_ != nullptr && script_.last_micro_step &&
+         exchange_.extents_.embedding_rows > 0;
+}
+
+void UnitPass::BeginRows(int64_t tokens) {
+  const Buffers& buffers = exchange_.buffers_;
+  const int64_t capacity = exchange_.extents_.tokens;
+  int32_t* const own = buffers.embedding_ids + exchange_.rank() * capacity;
+  kernels::CopyMemory(own, buffers.tokens, 4 * tokens, exchange_.compute_);
+  kernels::SetMemory(own + tokens, 0xFF, 4 * (capacity - tokens), exchange_.compute_);
+  ReduceGradients(plan::kEmbeddingUnit);
+  Communicate([&] { exchange_.GatherOfWorld(own, buffers.embedding_ids, 4 * capacity); });
+}
+
+EmbeddingRows UnitPass::TakeRows() {
+  const Buffers& buffers = exchange_.buffers_;
+  const Extents& n = exchange_.extents_;
+  const int64_t row_bytes = n.hidden * kernels::DTypeBytes(ComputeDType(exchange_.plan_));
+  Communicate(
+      [&] { exchange_.GatherOfWorld(buffers.dres, buffers.embedding_rows, n.tokens * row_bytes); });
+  Finish();
+  return {.tokens = exchange_.status_.ok() ? n.embedding_rows : 0,
+          .ids = buffers.embedding_ids,
+          .rows = buffers.embedding_rows,
+          .owned = exchange_.owned_embedding_};
 }
 
 void UnitPass::Finish() {

@@ -5,7 +5,10 @@
 //              unit is fetched while this one computes; what needs no slot is fetched at once.
 //   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
 //              micro-step, slotted ones in each, added there to the owned range in float32; then,
-//              in the last micro-step, over the replicas.
+//              in the last micro-step, over the replicas. Where common/plan/embedding_rows.h says
+//              so, the embedding's goes early and the rows of the last micro-step go by themselves.
+// The embedding, which forward reads first, is gathered as soon as it is updated, beside the update
+// of the rest.
 // The order of collectives is a function of the plan and of the passes alone, so equal on all
 // ranks. Without the plan's overlap collectives take their turn in the compute stream and nothing
 // is prefetched. On the CPU the same calls run in order on one thread. Source: Zhao et al.,
@@ -33,6 +36,7 @@ namespace coxswain::engine {
 // What of other ranks' weights this one has between two passes.
 struct Residency {
   bool stale = true;                                      // trained flats that need no slot
+  bool embedding = false;                                 // those of the embedding are here
   std::array<int32_t, plan::kUnitSlots> held = {-1, -1};  // unit in each slot, -1: none
   bool operator==(const Residency&) const = default;
 };
@@ -44,6 +48,14 @@ struct ExchangeScript {
   bool last_micro_step = false;  // whole gradients are reduced
 
   std::string Key() const;  // of what differs between passes over the same visits
+};
+
+// Lookups of all ranks in one micro-step, and what of the gradient this rank adds them to.
+struct EmbeddingRows {
+  int64_t tokens = 0;
+  const int32_t* ids = nullptr;  // [tokens], -1: none
+  const void* rows = nullptr;    // [tokens, H]
+  plan::Range owned;             // elements of the embedding's gradient
 };
 
 class UnitExchange {
@@ -58,8 +70,10 @@ class UnitExchange {
   const Residency& residency() const { return residency_; }
   // A pass, or the graph that was captured of one, has been launched.
   void Passed(const ExchangeScript& script) { residency_ = After(script); }
-  // After an update, or a load: what other ranks own has changed.
-  void Invalidate();
+  // After an update: what other ranks own has changed, but for an embedding gathered in its course.
+  void Updated();
+  // Does an update gather the embedding as soon as it has updated it?
+  bool GathersEmbeddingEarly() const { return plan_.overlap && Travels(plan::kEmbeddingUnit); }
 
   // Sums n doubles over all ranks in place, in the compute stream.
   void SumDoubles(double* data, int64_t n);
@@ -78,6 +92,8 @@ class UnitExchange {
   bool Travels(int32_t unit) const;    // some of its weights are gathered
   void Gather(int32_t unit);
   void Reduce(size_t flat, bool last_micro_step);
+  void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes: of a rank
+  int rank() const { return layout_.place.replica * plan_.shard + layout_.place.shard; }
   // The communication stream waits for compute up to here, or the other way round.
   void Fork();
   void Join();
@@ -95,6 +111,8 @@ class UnitExchange {
   comm::Collectives* group_ = nullptr;  // null: no collective is made
   std::vector<std::vector<size_t>> flats_of_unit_;
   std::vector<std::vector<plan::Range>> accumulated_;  // by flat: elements that are added to
+  const Extents extents_;
+  plan::Range owned_embedding_;  // elements
   Residency residency_;
   absl::Status status_;
   EventHandle forked_, joined_;
@@ -114,6 +132,13 @@ class UnitPass {
   void BeginGradients(int32_t unit, bool idle);
   // After the last launch that writes them.
   void ReduceGradients(int32_t unit);
+  // In an update, when the embedding has got its new values.
+  void GatherEmbedding();
+  // Does the gradient of this pass's lookups go as rows? Then, when the head's gradient is there:
+  // BeginRows, which reduces what the embedding's gradient has by then; and at the end TakeRows.
+  bool ExchangesRows() const;
+  void BeginRows(int64_t tokens);  // of Buffers::tokens, capacity T
+  EmbeddingRows TakeRows();        // Buffers::dres has this rank's; compute goes on with all there
   // Compute goes on when all is exchanged.
   void Finish();
 

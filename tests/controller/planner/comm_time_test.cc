@@ -79,6 +79,21 @@ TEST_F(CommTimeTest, WithoutOverlapComputeWaitsForAll) {
   }
 }
 
+// A vocabulary much larger than a micro-step's tokens: rows go last, in the place of the matrix,
+// whose reduction is hidden behind the blocks.
+TEST_F(CommTimeTest, RowsOfTheEmbeddingHideItsReduction) {
+  plan_.sequence_len = 8;
+  plan_.lm_head_chunk_tokens = 8;
+  const double hidden = static_cast<double>(plan_.model.hidden_size), slow = 1e3;
+  const double matrix = 1e-9 * 0.75 * 4 * static_cast<double>(plan_.model.vocab_size) * hidden;
+  const double rows = 1e-9 * 3 * 8 * (2 * hidden + 4);
+  const plan::Prediction with = Predict(1, 4, 1, slow);
+  plan_.lm_head_chunk_tokens = 0;  // the rows would not fit
+  const plan::Prediction without = Predict(1, 4, 1, slow);
+  EXPECT_NEAR(with.comm_seconds - without.comm_seconds, rows, 1e-12);
+  EXPECT_NEAR(without.exposed_seconds - with.exposed_seconds, matrix - rows, 1e-12);
+}
+
 // One thread: the engine's calls run in order.
 TEST_F(CommTimeTest, OnTheCpuComputeWaitsForAll) {
   plan_.device = "cpu";

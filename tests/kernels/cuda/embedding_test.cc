@@ -19,7 +19,7 @@ class EmbeddingGpuTest : public testing::TestWithParam<std::tuple<DType, DType>>
     return {.dtype = dtype_, .grad_dtype = grad_dtype_, .vocab = vocab, .hidden = hidden};
   }
   Floats Backward(const EmbeddingSpec& spec, const Ids& ids, const Floats& dout,
-                  const Floats& before) const {
+                  const Floats& before, int64_t begin = 0, int64_t end = -1) const {
     const auto tokens = static_cast<int64_t>(ids.size());
     const DeviceValues<int32_t> device_ids(ids);
     const DeviceTensor device_dout(dtype_, dout), dweight(grad_dtype_, before);
@@ -29,6 +29,8 @@ class EmbeddingGpuTest : public testing::TestWithParam<std::tuple<DType, DType>>
                        .ids = device_ids.data(),
                        .dout = device_dout.data(),
                        .dweight = dweight.data(),
+                       .begin = begin,
+                       .end = end,
                        .workspace = scratch.workspace()},
                       TestStream());
     return dweight.Read();
@@ -110,6 +112,29 @@ TEST_P(EmbeddingGpuTest, AddsRunsThatCrossChunks) {
     }
     std::shuffle(ids.begin(), ids.end(), std::mt19937(5));
     ExpectGradient(static_cast<int64_t>(lengths.size()), 20, ids);
+  }
+}
+
+// Parts that cut rows, with and without vectors, have the bits of the whole and touch nothing else;
+// -1 is no token.
+TEST_P(EmbeddingGpuTest, AddsToAPartOfTheGradient) {
+  const int64_t vocab = 41, hidden = 96, all = vocab * hidden;
+  Ids ids = RandomIds(1500, vocab, 9);
+  for (size_t t = 0; t < ids.size(); t += 2) ids[t] = t % 4 == 0 ? -1 : 17;
+  const Floats dout = Normal(1500 * hidden, 1, dtype_), before = Normal(all, 2, grad_dtype_);
+  const Floats whole = Backward(Spec(vocab, hidden), ids, dout, before);
+  EXPECT_FALSE(SameBits(whole, before));
+  for (const auto& [begin, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 64},
+                                                {64, 1664},
+                                                {17 * hidden + 32, 17 * hidden + 64},
+                                                {1665, 1729},
+                                                {3904, all},
+                                                {0, 0}}) {
+    Floats want = before;
+    std::copy(whole.begin() + begin, whole.begin() + end, want.begin() + begin);
+    EXPECT_TRUE(SameBits(Backward(Spec(vocab, hidden), ids, dout, before, begin, end), want))
+        << begin << " " << end;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "common/plan/embedding_rows.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_ranks.h"
@@ -18,13 +19,17 @@ enum class Method { kFull, kLora, kDora };
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
+  int32_t vocab = static_cast<int32_t>(
+      SmallConfig().vocab_size);  // kWide: ranks exchange rows of the embedding
 };
+constexpr int32_t kWide = 1031;
 
 plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
                     const std::string& recompute = "none", int64_t every = 1,
                     int64_t head_chunk = 40) {
   model::ModelConfig config = SmallConfig();
   config.tie_embeddings = tied;
+  config.vocab_size = mesh.vocab;
   PlanOptions options;
   options.init = "random";
   options.lora_rank = method == Method::kFull ? 0 : 3;
@@ -70,10 +75,10 @@ Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
 }
 
 // What one rank computes, once per model and method.
-const Outcome& OneRank(Method method, bool tied) {
-  static auto* runs = new std::map<std::pair<Method, bool>, Outcome>;
-  auto [found, added] = runs->try_emplace({method, tied});
-  if (added) found->second = Train(MakeCase(method, tied, {}));
+const Outcome& OneRank(Method method, bool tied, int32_t vocab = Mesh().vocab) {
+  static auto* runs = new std::map<std::tuple<Method, bool, int32_t>, Outcome>;
+  auto [found, added] = runs->try_emplace({method, tied, vocab});
+  if (added) found->second = Train(MakeCase(method, tied, {1, 1, 0, vocab}));
   return found->second;
 }
 
@@ -88,7 +93,9 @@ class ShardedTest : public testing::TestWithParam<std::tuple<Method, bool, Mesh>
 
 TEST_P(ShardedTest, RanksEqualOne) {
   const auto [method, tied, mesh] = GetParam();
-  ExpectEqual(Train(MakeCase(method, tied, mesh)), OneRank(method, tied));
+  const plan::Plan plan = MakeCase(method, tied, mesh);
+  EXPECT_EQ(plan::ExchangesEmbeddingRows(plan), mesh.vocab == kWide);
+  ExpectEqual(Train(plan), OneRank(method, tied, mesh.vocab));
 }
 
 std::string CaseName(const testing::TestParamInfo<ShardedTest::ParamType>& info) {
@@ -96,7 +103,7 @@ std::string CaseName(const testing::TestParamInfo<ShardedTest::ParamType>& info)
   const char* const names[] = {"Full", "Lora", "Dora"};
   return std::string(names[static_cast<int>(method)]) + (tied ? "Tied" : "Untied") +
          std::to_string(mesh.replicate) + "x" + std::to_string(mesh.shard) + "Zero" +
-         std::to_string(mesh.zero);
+         std::to_string(mesh.zero) + (mesh.vocab == kWide ? "Wide" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -118,6 +125,14 @@ INSTANTIATE_TEST_SUITE_P(Replicas, ShardedTest,
                                                           Mesh{2, 2, 3})),
                          CaseName);
 
+INSTANTIATE_TEST_SUITE_P(
+    WideVocabulary, ShardedTest,
+    testing::Combine(testing::Values(Method::kFull), testing::Bool(),
+                     testing::Values(Mesh{1, 2, 1, kWide}, Mesh{1, 3, 2, kWide},
+                                     Mesh{1, 4, 3, kWide}, Mesh{2, 2, 1, kWide},
+                                     Mesh{3, 1, 0, kWide})),
+    CaseName);
+
 TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
   for (const int64_t every : {1, 2}) {
     const plan::Plan plan = MakeCase(Method::kFull, true, {1, 2, 3}, "block", every);
@@ -127,8 +142,8 @@ TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
 }
 
 TEST(ShardedRunTest, TwoRunsGiveTheSameBits) {
-  for (const int32_t zero : {1, 2, 3}) {
-    const plan::Plan plan = MakeCase(Method::kFull, true, {1, 3, zero});
+  for (const Mesh& mesh : {Mesh{1, 3, 1}, Mesh{1, 3, 2}, Mesh{1, 3, 3}, Mesh{1, 3, 1, kWide}}) {
+    const plan::Plan plan = MakeCase(Method::kFull, true, mesh);
     const Outcome first = Train(plan, 5), second = Train(plan, 5);
     for (size_t step = 0; step < 5; ++step) {
       EXPECT_EQ(first.stats[0][step].global_loss_sum, second.stats[0][step].global_loss_sum);
@@ -139,7 +154,7 @@ TEST(ShardedRunTest, TwoRunsGiveTheSameBits) {
 }
 
 TEST(ShardedRunTest, ARankWithoutBinsJoinsTheOthers) {
-  for (const Mesh& mesh : {Mesh{1, 2, 1}, Mesh{1, 2, 3}, Mesh{2, 1, 0}}) {
+  for (const Mesh& mesh : {Mesh{1, 2, 1}, Mesh{1, 2, 3}, Mesh{2, 1, 0}, Mesh{1, 2, 1, kWide}}) {
     const plan::Plan plan = MakeCase(Method::kFull, true, mesh);
     Ranks stats(2);
     WithEngines(plan, "", [&](int rank, Engine& engine) {
@@ -152,7 +167,7 @@ TEST(ShardedRunTest, ARankWithoutBinsJoinsTheOthers) {
         stats[static_cast<size_t>(rank)].push_back(*result);
       }
     });
-    std::vector<StepStats> one = OneRank(Method::kFull, true).stats[0];
+    std::vector<StepStats> one = OneRank(Method::kFull, true, mesh.vocab).stats[0];
     one.resize(3);
     ExpectEqualRuns(stats, one);
     EXPECT_EQ(stats[1][0].tokens, 0);
@@ -206,21 +221,16 @@ TEST(ShardedRunTest, LinksAreMeasuredBetweenStepsAndChangeNothing) {
 }
 
 TEST(ShardedRunTest, OverlapOffGivesTheSameBits) {
-  plan::Plan plan = MakeCase(Method::kFull, false, {1, 2, 3});
-  std::vector<double> norms[2];
-  for (const bool overlap : {true, false}) {
-    plan.overlap = overlap;
-    WithEngines(plan, "", [&](int rank, Engine& engine) {
-      for (int64_t step = 0; step < 3; ++step) {
-        TrainStep train = MakeStep(step, Bins(step));
-        train.bins = PartOf(plan, train.bins, rank);
-        const auto result = engine.Train(train);
-        ASSERT_TRUE(result.ok()) << result.status();
-        if (rank == 0) norms[overlap].push_back(result->grad_norm);
-      }
-    });
+  for (const Mesh& mesh : {Mesh{1, 2, 3}, Mesh{1, 2, 1, kWide}}) {
+    plan::Plan plan = MakeCase(Method::kFull, false, mesh);
+    std::vector<double> norms[2];
+    for (const bool overlap : {true, false}) {
+      plan.overlap = overlap;
+      const Outcome run = Train(plan, 3);
+      for (const StepStats& step : run.stats[0]) norms[overlap].push_back(step.grad_norm);
+    }
+    EXPECT_EQ(norms[0], norms[1]);
   }
-  EXPECT_EQ(norms[0], norms[1]);
 }
 
 TEST(ShardedRunTest, FewerMicroStepsThanTheBinsTakeAreRefused) {

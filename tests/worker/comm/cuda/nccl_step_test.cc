@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/plan/embedding_rows.h"
 #include "tests/worker/comm/cuda/nccl_rank.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
@@ -24,7 +25,7 @@ struct Setting {
   const char* dtype;
   int32_t replicate, zero;                // zero 0: replicas alone
   double loss_tolerance, norm_tolerance;  // relative
-  int32_t vocab = 131;                    // 20011: embeddings of a size that is copied between GPUs
+  int32_t vocab = 131;  // 20011: embeddings of a size that is copied between GPUs, rows exchanged
 };
 
 PlanOptions Options(const Setting& setting, int32_t world) {
@@ -128,6 +129,7 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
   const int world = ThisRank().world, rank = ThisRank().rank;
   if (world % setting.replicate != 0) GTEST_SKIP() << "two replicas need an even number of GPUs";
   const plan::Plan plan = MakePlan(Config(setting), Options(setting, world));
+  EXPECT_EQ(plan::ExchangesEmbeddingRows(plan), world > 1 && setting.vocab > 131);
   std::vector<std::string> bits;
   std::vector<StepStats> many;
   for (const char* run : {"first", "second"}) {

@@ -1,0 +1,40 @@
+#include "common/plan/embedding_rows.h"
+
+#include <algorithm>
+
+namespace coxswain::plan {
+namespace {
+
+int64_t ElementBytes(const Plan& plan) { return plan.compute_dtype == "bfloat16" ? 2 : 4; }
+
+// Of the matrix: its reduction over the shard group, and of the owned range over the replicas.
+int64_t MatrixBytesReceived(const Plan& plan, const Parameter& embedding) {
+  const int64_t bytes = embedding.elements() * (HasBfloat16Gradient(plan, embedding) ? 2 : 4);
+  const int64_t owned = bytes / plan.shard;
+  return (plan.shard - 1) * owned + 2 * (plan.replicate - 1) * (owned / plan.replicate);
+}
+
+}  // namespace
+
+int64_t EmbeddingRowTokens(const Plan& plan) {
+  return plan.world_size() * plan.micro_batch_bins * plan.sequence_len;
+}
+
+int64_t EmbeddingRowBytesReceived(const Plan& plan) {
+  const int64_t others = EmbeddingRowTokens(plan) / plan.world_size() * (plan.world_size() - 1);
+  return others * (plan.model.hidden_size * ElementBytes(plan) + int64_t{4});
+}
+
+bool ExchangesEmbeddingRows(const Plan& plan) {
+  const auto embedding =
+      std::find_if(plan.parameters.begin(), plan.parameters.end(),
+                   [](const Parameter& p) { return p.role == Role::kEmbedding; });
+  if (plan.world_size() == 1 || embedding == plan.parameters.end() || !embedding->trainable()) {
+    return false;
+  }
+  const int64_t rows = EmbeddingRowTokens(plan) * plan.model.hidden_size;
+  return 2 * EmbeddingRowBytesReceived(plan) <= MatrixBytesReceived(plan, *embedding) &&
+         rows <= plan.lm_head_chunk_tokens * plan.model.vocab_size;
+}
+
+}  // namespace coxswain::plan
