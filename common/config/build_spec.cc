@@ -159,6 +159,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->replicate = Number(parallelism["replicate"]);
   job->shard = Number(parallelism["shard"]);
   job->zero = Number(parallelism["zero"]);
+  job->resident_blocks = Number(parallelism["resident_blocks"]);
   job->overlap = parallelism["overlap"];
   job->priority = resources["priority"];
   job->max_restarts = resources["max_restarts"];

@@ -106,7 +106,7 @@ struct JobSpec {
   Device device = Device::kCpu;
   int64_t workers = 1;
   // Absent: by the planner. The rules allow only what goes together and with `workers`.
-  std::optional<int64_t> replicate, shard, zero;
+  std::optional<int64_t> replicate, shard, zero, resident_blocks;
   bool overlap = true;  // of collectives and compute
   int64_t priority = 0;
   int64_t max_restarts = 3;

@@ -116,6 +116,11 @@ void CheckMesh(Validated* job) {
   const auto workers = number("spec.resources.workers");
   const auto replicate = number(mesh + "replicate"), shard = number(mesh + "shard");
   const auto zero = number(mesh + "zero");
+  if (number(mesh + "resident_blocks").has_value() && zero.value_or(3) != 3) {
+    error(mesh + "resident_blocks",
+          absl::StrCat("goes with zero 3, which alone shares the weights of blocks; zero is ",
+                       *zero));
+  }
   if (!workers.has_value() || *workers < 1) return;
   for (const char* name : {"replicate", "shard"}) {
     const auto value = number(mesh + name);

@@ -152,6 +152,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_replicate(plan.replicate);
   out->set_shard(plan.shard);
   out->set_zero(plan.zero);
+  out->set_weight_slots(plan.weight_slots);
   out->set_overlap(plan.overlap);
   out->set_sequence_len(plan.sequence_len);
   out->set_micro_batch_bins(plan.micro_batch_bins);
@@ -190,6 +191,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.replicate = in.replicate();
   plan.shard = in.shard();
   plan.zero = in.zero();
+  plan.weight_slots = in.weight_slots();
   plan.overlap = in.overlap();
   plan.sequence_len = in.sequence_len();
   plan.micro_batch_bins = in.micro_batch_bins();

@@ -150,6 +150,10 @@ struct Plan {
   // What else the ranks of a replica split (shard_map.h): 0 with shard 1; 1: masters and moments;
   // 2: gradients of blocks too; 3: weights of blocks too.
   int32_t zero = 0;
+  // Under ZeRO 3: slots that hold gathered weights of blocks. 2, and what is computed hides what is
+  // fetched; with more the rest stays from pass to pass; num_layers: each is gathered once an
+  // update.
+  int32_t weight_slots = 2;
   bool overlap = true;           // collectives run beside compute; false: in its stream
   int64_t sequence_len = 0;      // bin capacity, tokens
   int64_t micro_batch_bins = 1;  // bins of one micro-step
@@ -173,8 +177,8 @@ struct Plan {
   // embedding and adapters accumulate in float32 always (GradientDtype below).
   std::string gradient_dtype = "float32";
   bool attention_deterministic = true;
-  int64_t attention_workspace_bytes = int64_t{4}
-                                      << 30;  // an algorithm that needs more is not taken
+  // An algorithm that needs more is not taken.
+  int64_t attention_workspace_bytes = int64_t{4} << 30;
   std::vector<Buffer> buffers;
   std::vector<LinkSpeed> links;  // ascending by bytes, that `predicted` rests on; empty: one rank
   bool links_measured = false;   // where a gang of such ranks was formed; else assumed

@@ -193,6 +193,8 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));
   RETURN_IF_ERROR(Within("shard", plan.shard, 1, 1 << 12));
   RETURN_IF_ERROR(Within("zero", plan.zero, plan.shard > 1 ? 1 : 0, plan.shard > 1 ? 3 : 0));
+  const int64_t most_slots = plan.zero == 3 ? std::max<int64_t>(2, plan.model.num_layers) : 2;
+  RETURN_IF_ERROR(Within("weight_slots", plan.weight_slots, 2, most_slots));
   RETURN_IF_ERROR(Within("sequence_len", plan.sequence_len, 1, 1 << 24));
   RETURN_IF_ERROR(Within("micro_batch_bins", plan.micro_batch_bins, 1, 1 << 16));
   RETURN_IF_ERROR(Within("max_documents_per_bin", plan.max_documents_per_bin, 1, 1 << 24));

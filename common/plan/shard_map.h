@@ -40,7 +40,7 @@ struct Flat {
   int64_t owned = 0;               // elements / shard
   // "weights": all of it, or the owned range alone when a slot holds all of it during a pass.
   int64_t weights = 0;
-  int64_t weight_slot = -1;  // "weight_slots", inside either slot
+  int64_t weight_slot = -1;  // "weight_slots", inside its slot
   // Where backward accumulates: "gradients", or "gradients.bf16" with kBfloat16Gradient. Slotted:
   // "gradients", the owned range alone, always float32.
   int64_t gradient = -1;
@@ -73,7 +73,7 @@ struct ShardMap {
   std::vector<Flat> flats;             // none is empty
   std::vector<ParameterPlace> places;  // by index into the plan's table
 
-  // Elements of the rows. Slot rows: of one of the two slots.
+  // Elements of the rows. Slot rows: of one slot.
   int64_t weights = 0, weight_slot = 0;
   int64_t gradients = 0, bf16_gradients = 0, gradient_slot = 0, bf16_gradient_slot = 0;
   int64_t state = 0, masters = 0;
@@ -82,9 +82,10 @@ struct ShardMap {
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;
 };
 
-// Blocks are bound to slots alternately: two neighbours are never in the same.
-inline constexpr int32_t kUnitSlots = 2;
-inline int32_t SlotOf(int32_t unit) { return unit % kUnitSlots; }
+// Blocks are bound to slots in turn: two neighbours are never in the same.
+inline constexpr int32_t kGradientSlots = 2;
+inline int32_t GradientSlotOf(int32_t unit) { return unit % kGradientSlots; }
+inline int32_t WeightSlotOf(const Plan& plan, int32_t unit) { return unit % plan.weight_slots; }
 
 // Where a rank stands: shard groups are consecutive ranks.
 struct MeshPlace {

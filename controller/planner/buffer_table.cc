@@ -73,13 +73,13 @@ void AddStates(const plan::Plan& plan, const BufferExtents& n, Table* table) {
     if (bytes > 0) table->Row(name, bytes);
   };
   table->Row("weights", n.element * map.weights);
-  some("weight_slots", plan::kUnitSlots * n.element * map.weight_slot);
+  some("weight_slots", plan.weight_slots * n.element * map.weight_slot);
   some("master", kFloat * map.masters);
   table->Class(MemoryClass::kGradients);
   table->Row("gradients", kFloat * map.gradients);
   some("gradients.bf16", 2 * map.bf16_gradients);
-  some("gradient_slots", plan::kUnitSlots * kFloat * map.gradient_slot);
-  some("gradient_slots.bf16", plan::kUnitSlots * 2 * map.bf16_gradient_slot);
+  some("gradient_slots", plan::kGradientSlots * kFloat * map.gradient_slot);
+  some("gradient_slots.bf16", plan::kGradientSlots * 2 * map.bf16_gradient_slot);
   table->Class(MemoryClass::kOptimizer);
   table->Row("adam.m", kFloat * map.state);
   table->Row("adam.v", kFloat * map.state);

@@ -16,7 +16,8 @@ double Seconds(const plan::LinkSpeed& point) {
 // Two queues of work, compute and communication, and what compute has waited for the other.
 class Timeline {
  public:
-  explicit Timeline(const plan::Plan& plan) : plan_(plan), map_(plan) {
+  explicit Timeline(const plan::Plan& plan)
+      : plan_(plan), map_(plan), slots_(static_cast<size_t>(plan.weight_slots)) {
     gathered_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(gathered_.size());
     double trained = 0;
@@ -34,6 +35,11 @@ class Timeline {
       all_weight_ += static_cast<double>(p.elements());
     }
     embedding_share_ /= std::max(1.0, trained);
+    // A step begins with what backward of the one before left.
+    for (int32_t unit = std::min(plan.weight_slots, static_cast<int32_t>(plan.model.num_layers));
+         unit >= 1; --unit) {
+      slots_[static_cast<size_t>(plan::WeightSlotOf(plan, unit))] = {unit, false};
+    }
   }
 
   void Forward(double seconds, bool first) {
@@ -44,9 +50,9 @@ class Timeline {
       for (int32_t unit = least; unit <= last; ++unit) Gather(unit, /*slotted=*/false);
     }
     for (int32_t unit = 0; unit <= last; ++unit) {
-      if (unit == 1) Gather(unit, true);
+      if (unit == 1) Fetch(unit);
       // The next unit is fetched while this one computes, once the one before it is done.
-      if (unit + 1 <= last) Gather(unit + 1, true);
+      if (unit + 1 <= last) Fetch(unit + 1);
       Compute(unit, seconds, gathered_[static_cast<size_t>(unit)]);
     }
   }
@@ -55,11 +61,10 @@ class Timeline {
     const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
     const bool rows = last_micro_step && plan::ExchangesEmbeddingRows(plan_);
     for (int32_t unit = last; unit >= 0; --unit) {
-      // The last two blocks are still in their slots.
-      if (unit - 1 >= 1 && unit < last - 1) Gather(unit - 1, true);
+      if (unit - 1 >= 1) Fetch(unit - 1);
       double ready = gathered_[static_cast<size_t>(unit)];
       if (plan_.zero >= 2) {
-        ready = std::max(ready, slot_free_[static_cast<size_t>(plan::SlotOf(unit))]);
+        ready = std::max(ready, slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))]);
       }
       Compute(unit, seconds, ready);
       if (unit == plan::kEmbeddingUnit && rows) break;
@@ -74,6 +79,7 @@ class Timeline {
     const double embedding = seconds * embedding_share_;
     now_ += embedding;
     if (plan_.overlap) Gather(plan::kEmbeddingUnit, false);
+    for (Slot& slot : slots_) slot.current = false;
     now_ += seconds - embedding;
     Join();
   }
@@ -110,11 +116,20 @@ class Timeline {
     if (!plan_.overlap || plan_.device == "cpu") Join();  // in turn with compute
   }
 
-  void Gather(int32_t unit, bool slotted) {
+  // Of a block what its slot lacks.
+  void Fetch(int32_t unit) {
+    if (unit < 1 || unit > plan_.model.num_layers) return;
+    Slot& slot = slots_[static_cast<size_t>(plan::WeightSlotOf(plan_, unit))];
+    if (slot.unit != unit) Gather(unit, true);
+    if (slot.unit == unit && !slot.current) Gather(unit, true, /*trained_only=*/true);
+    slot = {unit, true};
+  }
+
+  void Gather(int32_t unit, bool slotted, bool trained_only = false) {
     const double element = plan_.compute_dtype == "bfloat16" ? 2 : 4;
     for (const plan::Flat& flat : map_.flats) {
       if (flat.unit != unit || flat.weights_slotted() != slotted) continue;
-      if (!flat.trained() && !slotted) continue;
+      if (!flat.trained() && (!slotted || trained_only)) continue;
       Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
       if (plan_.shard > 1) gathered_[static_cast<size_t>(unit)] = busy_;
     }
@@ -129,7 +144,8 @@ class Timeline {
       const double owned =
           (flat.gradient_slotted() ? 4 : element) * static_cast<double>(flat.owned);
       if (last_micro_step) Send(owned, plan_.replicate, 2);
-      if (flat.gradient_slotted()) slot_free_[static_cast<size_t>(plan::SlotOf(unit))] = busy_;
+      if (flat.gradient_slotted())
+        slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))] = busy_;
     }
   }
 
@@ -138,11 +154,18 @@ class Timeline {
     now_ = std::max(now_, busy_);
   }
 
+  // As in the engine's Residency.
+  struct Slot {
+    int32_t unit = -1;
+    bool current = false;
+  };
+
   const plan::Plan& plan_;
   const plan::ShardMap map_;
+  std::vector<Slot> slots_;
   std::vector<double> weight_;    // by unit: elements that multiply
   std::vector<double> gathered_;  // by unit: when its weights are there
-  std::array<double, plan::kUnitSlots> slot_free_ = {};
+  std::array<double, plan::kGradientSlots> slot_free_ = {};
   double all_weight_ = 0;
   double embedding_share_ = 0;  // of what is trained
   double now_ = 0, busy_ = 0, comm_ = 0, waited_ = 0;

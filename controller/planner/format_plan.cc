@@ -100,6 +100,14 @@ std::string RecomputeText(const plan::Plan& plan) {
   return absl::StrCat("blocks in segments of ", plan.recompute_every);
 }
 
+std::string ZeroText(const plan::Plan& plan) {
+  if (plan.shard == 1) return "";
+  const std::string stage = absl::StrCat(", ZeRO ", plan.zero);
+  if (plan.zero < 3) return stage;
+  return absl::StrCat(stage, " with ", std::min<int64_t>(plan.weight_slots, plan.model.num_layers),
+                      " of ", Count(plan.model.num_layers, "block"), " resident");
+}
+
 void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Steps",
            absl::StrFormat("%s (%s, %s of warm-up), %s", Grouped(recipe.total_steps()),
@@ -108,8 +116,7 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
-                                plan.shard > 1 ? absl::StrCat(", ZeRO ", plan.zero) : "",
-                                plan.overlap ? "" : ", no overlap"));
+                                ZeroText(plan), plan.overlap ? "" : ", no overlap"));
   page.Row("Micro-batch",
            absl::StrFormat("%s of %s, recompute %s, LM head in chunks of %d tokens",
                            Count(plan.micro_batch_bins, "bin"), Count(plan.sequence_len, "token"),

@@ -1,11 +1,14 @@
 #include "controller/planner/layout.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 
@@ -88,6 +91,21 @@ absl::Status DoesNotFit(const config::JobSpec& job, const LayoutLimits& limits,
   return absl::ResourceExhaustedError(message);
 }
 
+// As many slots as there are blocks, or as the memory left by the least of them holds.
+void AddWeightSlots(const LayoutLimits& limits, plan::Plan* plan) {
+  const uint64_t least = PlannedMemory(*plan).total();
+  const int32_t all = std::max<int32_t>(plan->weight_slots, plan->model.num_layers);
+  plan->weight_slots += 1;
+  plan->buffers = BufferTable(*plan);
+  const uint64_t of_one = std::max<uint64_t>(1, PlannedMemory(*plan).total() - least);
+  plan->weight_slots -= 1;
+  const uint64_t more = limits.memory_bytes == 0 ? static_cast<uint64_t>(all)
+                                                 : (limits.memory_bytes - least) / of_one;
+  plan->weight_slots = static_cast<int32_t>(std::min<uint64_t>(
+      static_cast<uint64_t>(all), static_cast<uint64_t>(plan->weight_slots) + more));
+  plan->buffers = BufferTable(*plan);
+}
+
 }  // namespace
 
 absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits,
@@ -107,7 +125,9 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
   for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
     ApplyLayout(layout, plan);
     const uint64_t need = PlannedMemory(*plan).total();
-    if (limits.memory_bytes == 0 || need <= limits.memory_bytes) return absl::OkStatus();
+    if (limits.memory_bytes != 0 && need > limits.memory_bytes) continue;
+    if (plan->zero == 3 && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
+    return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);
 }

@@ -77,6 +77,12 @@ std::vector<int32_t> Stages(const config::JobSpec& job, const plan::Plan& plan) 
   return {1, 2, 3};
 }
 
+// What the job says, of the blocks there are; auto: the least, and ChooseLayout adds what fits.
+int32_t FixedWeightSlots(const config::JobSpec& job, const plan::Plan& plan) {
+  const int64_t most = std::max<int64_t>(kLeastWeightSlots, plan.model.num_layers);
+  return static_cast<int32_t>(std::min(job.resident_blocks.value_or(kLeastWeightSlots), most));
+}
+
 // Levels that cost memory bandwidth only.
 bool IsCheap(std::string_view level) { return level == "none" || level == "norm_swiglu"; }
 
@@ -117,6 +123,7 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->master_dtype = layout.master_dtype;
   plan->gradient_dtype = layout.gradient_dtype;
   plan->zero = layout.zero;
+  plan->weight_slots = layout.zero == 3 ? layout.weight_slots : kLeastWeightSlots;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
   plan->lm_head_chunk_tokens = HeadChunk(*plan);
@@ -131,7 +138,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
   std::vector<Layout> formats;
   for (const char* dtype : {"float32", "bfloat16"}) {
     Layout next{.master_dtype = chosen(job.master_dtype, dtype),
-                .gradient_dtype = chosen(job.gradient_dtype, dtype)};
+                .gradient_dtype = chosen(job.gradient_dtype, dtype),
+                .weight_slots = FixedWeightSlots(job, plan)};
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.

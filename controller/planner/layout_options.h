@@ -16,12 +16,16 @@ struct LayoutLimits {
   uint64_t memory_bytes = 0;  // of the device, per worker; 0: no limit
 };
 
+// One computes while the next is gathered.
+inline constexpr int32_t kLeastWeightSlots = 2;
+
 // What the job leaves to the planner, decided.
 struct Layout {
   std::string master_dtype, gradient_dtype;
   int32_t zero = 0;
   int64_t micro_batch = 1;
   const char* recompute = "none";
+  int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
 };
 
 // Values the job sets are kept. In order of preference:

@@ -51,6 +51,7 @@ Json LayoutJson(const plan::Plan& plan) {
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
           {"zero", plan.zero},
+          {"weight_slots", plan.weight_slots},
           {"overlap", plan.overlap},
           {"sequence_len", plan.sequence_len},
           {"micro_batch_bins", plan.micro_batch_bins},

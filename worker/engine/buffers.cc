@@ -133,14 +133,15 @@ void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binde
   };
   binder.Bytes("weights", map.weights * bytes, &out.weights);
   if (map.weight_slot > 0) {
-    binder.Bytes("weight_slots", plan::kUnitSlots * map.weight_slot * bytes, &out.weight_slots);
+    binder.Bytes("weight_slots", plan.weight_slots * map.weight_slot * bytes, &out.weight_slots);
   }
   some("master", map.masters, out.master);
   binder.Class(MemoryClass::kGradients);
   binder.Row("gradients", map.gradients, out.gradients);
   some("gradients.bf16", map.bf16_gradients, out.bf16_gradients);
-  some("gradient_slots", plan::kUnitSlots * map.gradient_slot, out.gradient_slots);
-  some("gradient_slots.bf16", plan::kUnitSlots * map.bf16_gradient_slot, out.bf16_gradient_slots);
+  some("gradient_slots", plan::kGradientSlots * map.gradient_slot, out.gradient_slots);
+  some("gradient_slots.bf16", plan::kGradientSlots * map.bf16_gradient_slot,
+       out.bf16_gradient_slots);
   binder.Class(MemoryClass::kOptimizer);
   binder.Row("adam.m", map.state, out.adam_m);
   binder.Row("adam.v", map.state, out.adam_v);
@@ -148,11 +149,13 @@ void BindParameters(const plan::Plan& plan, const ParameterLayout& layout, Binde
   binder.Row("snapshot", SnapshotBytes(plan, layout), out.snapshot);
 }
 
-void PlaceWeights(const plan::Flat& flat, const ParameterLayout& layout, int64_t bytes,
+void PlaceWeights(const plan::Plan& plan, const plan::Flat& flat, const ParameterLayout& layout,
                   const Buffers& rows, FlatMemory* out) {
+  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
   char* in_row = static_cast<char*>(rows.weights) + flat.weights * bytes;
   if (flat.weights_slotted()) {
-    const int64_t slot = plan::SlotOf(flat.unit) * layout.map.weight_slot + flat.weight_slot;
+    const int64_t slot =
+        plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot + flat.weight_slot;
     out->values = static_cast<char*>(rows.weight_slots) + slot * bytes;
     out->owned = in_row;
   } else {
@@ -164,7 +167,7 @@ void PlaceWeights(const plan::Flat& flat, const ParameterLayout& layout, int64_t
 void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const Buffers& rows,
                    FlatMemory* out) {
   const bool bf16 = flat.kind == plan::FlatKind::kBfloat16Gradient;
-  const int32_t slot = plan::SlotOf(flat.unit);
+  const int32_t slot = plan::GradientSlotOf(flat.unit);
   out->gradient_dtype = bf16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
   out->gradient_slotted = flat.gradient_slotted();
   if (flat.gradient_slotted()) {
@@ -189,10 +192,9 @@ void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const 
 }
 
 void PlaceFlats(const plan::Plan& plan, const ParameterLayout& layout, Buffers* buffers) {
-  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
   for (const plan::Flat& flat : layout.map.flats) {
     FlatMemory& memory = buffers->flats.emplace_back();
-    PlaceWeights(flat, layout, bytes, *buffers, &memory);
+    PlaceWeights(plan, flat, layout, *buffers, &memory);
     if (flat.trained()) PlaceGradient(flat, layout, *buffers, &memory);
   }
 }

@@ -1,5 +1,6 @@
 #include "worker/engine/unit_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,13 @@ std::vector<plan::Range> BesideLinears(const plan::Plan& plan, const plan::Shard
 }  // namespace
 
 std::string ExchangeScript::Key() const {
-  return absl::StrCat(start.stale ? " gather" : "", start.embedding ? " but the embedding" : "",
-                      last_micro_step ? " reduce" : "", " ", start.held[0], " ", start.held[1]);
+  std::string key =
+      absl::StrCat(start.stale ? " gather" : "", start.embedding ? " but the embedding" : "",
+                   last_micro_step ? " reduce" : "");
+  for (const Residency::Slot& slot : start.slots) {
+    absl::StrAppend(&key, " ", slot.unit, slot.current ? "" : "*");
+  }
+  return key;
 }
 
 UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout,
@@ -50,31 +56,34 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (plan.parameters[i].role == plan::Role::kEmbedding) owned_embedding_ = layout.owned[i];
   }
-  residency_.stale = plan.shard > 1;
+  residency_ = Nothing();
+}
+
+Residency UnitExchange::Nothing() const {
+  Residency nothing;
+  nothing.stale = plan_.shard > 1;
+  nothing.slots.resize(static_cast<size_t>(plan_.weight_slots));
+  return nothing;
 }
 
 void UnitExchange::Connect(comm::Collectives* group) {
   group_ = group;
-  residency_ = Residency{.stale = plan_.shard > 1};
+  residency_ = Nothing();
 }
 
 void UnitExchange::Updated() {
   residency_.stale = plan_.shard > 1;
   residency_.embedding = GathersEmbeddingEarly() && group_ != nullptr;
-  for (int32_t& held : residency_.held) {
-    if (held < 0) continue;
-    for (const size_t f : flats_of_unit_[static_cast<size_t>(held)]) {
-      if (layout_.map.flats[f].trained()) held = -1;
-      if (held < 0) break;
-    }
-  }
+  for (Residency::Slot& slot : residency_.slots) slot.current = false;
 }
 
 Residency UnitExchange::After(const ExchangeScript& script) const {
-  Residency end{.stale = false, .held = script.start.held};
+  Residency end;
+  end.stale = false;
+  end.slots = script.start.slots;
   if (layout_.map.weight_slot == 0) return end;
   for (const int32_t unit : script.visits) {
-    if (IsSlotted(unit)) end.held[static_cast<size_t>(plan::SlotOf(unit))] = unit;
+    if (IsSlotted(unit)) end.slots[SlotOf(unit)] = {unit, true};
   }
   return end;
 }
@@ -89,19 +98,20 @@ void UnitExchange::SumDoubles(double* data, int64_t n) {
   Keep(group_->AllReduceSum(Communicator::kWorld, data, n, compute_));
 }
 
-bool UnitExchange::Travels(int32_t unit) const {
-  if (plan_.shard == 1) return false;
-  for (const size_t f : flats_of_unit_[static_cast<size_t>(unit)]) {
-    const plan::Flat& flat = layout_.map.flats[f];
-    if (flat.trained() || flat.weights_slotted()) return true;
-  }
-  return false;
+bool UnitExchange::IsTrained(int32_t unit) const {
+  const std::vector<size_t>& flats = flats_of_unit_[static_cast<size_t>(unit)];
+  return std::any_of(flats.begin(), flats.end(),
+                     [this](size_t f) { return layout_.map.flats[f].trained(); });
 }
 
-void UnitExchange::Gather(int32_t unit) {
+bool UnitExchange::Travels(int32_t unit) const {
+  return plan_.shard > 1 && (IsTrained(unit) || IsSlotted(unit));
+}
+
+void UnitExchange::Gather(int32_t unit, bool trained_only) {
   for (const size_t f : flats_of_unit_[static_cast<size_t>(unit)]) {
     const plan::Flat& flat = layout_.map.flats[f];
-    if (!flat.trained() && !flat.weights_slotted()) continue;
+    if (!flat.trained() && (trained_only || !flat.weights_slotted())) continue;
     if (group_ == nullptr || !status_.ok()) return;
     const FlatMemory& memory = buffers_.flats[f];
     Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values, flat.owned,
@@ -149,7 +159,7 @@ UnitPass::UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwat
     : exchange_(exchange),
       script_(script),
       exposed_(exposed),
-      held_(script.start.held),
+      slots_(script.start.slots),
       in_flight_(exchange.flats_of_unit_.size(), false) {}
 
 template <typename Calls>
@@ -175,16 +185,19 @@ bool UnitPass::IsThere(int32_t unit) const {
   if (!exchange_.IsSlotted(unit)) {
     return !script_.start.stale || (unit == plan::kEmbeddingUnit && script_.start.embedding);
   }
-  return held_[static_cast<size_t>(plan::SlotOf(unit))] == unit;
+  const Residency::Slot& slot = slots_[exchange_.SlotOf(unit)];
+  return slot.unit == unit && (slot.current || !exchange_.IsTrained(unit));
 }
 
 void UnitPass::Fetch(int32_t unit) {
+  const bool slotted = exchange_.IsSlotted(unit);
+  const bool held = slotted && slots_[exchange_.SlotOf(unit)].unit == unit;
   Communicate([&] {
-    exchange_.Gather(unit);
+    exchange_.Gather(unit, /*trained_only=*/held);
     exchange_.gathered_[static_cast<size_t>(unit)].Record(exchange_.comm_);
   });
   in_flight_[static_cast<size_t>(unit)] = true;
-  if (exchange_.IsSlotted(unit)) held_[static_cast<size_t>(plan::SlotOf(unit))] = unit;
+  if (slotted) slots_[exchange_.SlotOf(unit)] = {unit, true};
 }
 
 void UnitPass::FetchAhead(size_t now) {
@@ -195,7 +208,8 @@ void UnitPass::FetchAhead(size_t now) {
     if (ahead > 0 && !exchange_.Overlaps()) return;
     if (exchange_.IsSlotted(unit)) {
       // What its slot holds was last read before the unit of now, and that is not in the slot.
-      const bool free = ahead == 0 || plan::SlotOf(unit) != plan::SlotOf(script_.visits[now]);
+      const bool free = ahead == 0 || !exchange_.IsSlotted(script_.visits[now]) ||
+                        exchange_.SlotOf(unit) != exchange_.SlotOf(script_.visits[now]);
       if (ahead > 1 || !free) return;
     }
     Fetch(unit);
@@ -211,7 +225,7 @@ void UnitPass::Enter(int32_t unit) {
 }
 
 void UnitPass::BeginGradients(int32_t unit, bool idle) {
-  const size_t slot = static_cast<size_t>(plan::SlotOf(unit));
+  const size_t slot = static_cast<size_t>(plan::GradientSlotOf(unit));
   for (const size_t f : exchange_.flats_of_unit_[static_cast<size_t>(unit)]) {
     const plan::Flat& flat = exchange_.layout_.map.flats[f];
     if (!flat.gradient_slotted()) continue;
@@ -240,7 +254,7 @@ void UnitPass::ReduceGradients(int32_t unit) {
   Communicate([&] {
     for (const size_t f : flats) exchange_.Reduce(f, script_.last_micro_step);
     if (!slotted) return;
-    const size_t slot = static_cast<size_t>(plan::SlotOf(unit));
+    const size_t slot = static_cast<size_t>(plan::GradientSlotOf(unit));
     exchange_.slot_free_[slot].Record(exchange_.comm_);
     reducing_[slot] = true;
   });
@@ -248,7 +262,7 @@ void UnitPass::ReduceGradients(int32_t unit) {
 
 void UnitPass::GatherEmbedding() {
   if (exchange_.group_ == nullptr) return;
-  Communicate([&] { exchange_.Gather(plan::kEmbeddingUnit); });
+  Communicate([&] { exchange_.Gather(plan::kEmbeddingUnit, true); });
 }
 
 bool UnitPass::ExchangesRows() const {

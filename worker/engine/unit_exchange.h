@@ -1,8 +1,9 @@
 // The collectives of parameters and gradients, unit by unit, on a stream of their own beside
 // compute. common/plan/shard_map.h says what a unit is, the plan's ZeRO stage what travels:
 //   weights    trained flats are gathered in the first forward pass after an update; flats in slots
-//              whenever a pass needs a unit that its slot does not hold. Slot by slot, the next
-//              unit is fetched while this one computes; what needs no slot is fetched at once.
+//              whenever a pass needs a unit that its slot does not hold, or holds as it was before
+//              the update: then its trained flats alone. Slot by slot, the next unit is fetched
+//              while this one computes; what needs no slot is fetched at once.
 //   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
 //              micro-step, slotted ones in each, added there to the owned range in float32; then,
 //              in the last micro-step, over the replicas. Where common/plan/embedding_rows.h says
@@ -35,9 +36,14 @@ namespace coxswain::engine {
 
 // What of other ranks' weights this one has between two passes.
 struct Residency {
-  bool stale = true;                                      // trained flats that need no slot
-  bool embedding = false;                                 // those of the embedding are here
-  std::array<int32_t, plan::kUnitSlots> held = {-1, -1};  // unit in each slot, -1: none
+  struct Slot {
+    int32_t unit = -1;     // -1: none
+    bool current = false;  // its trained flats are those of the last update
+    bool operator==(const Slot&) const = default;
+  };
+  bool stale = true;        // trained flats that need no slot
+  bool embedding = false;   // those of the embedding are here
+  std::vector<Slot> slots;  // of weights
   bool operator==(const Residency&) const = default;
 };
 
@@ -89,8 +95,11 @@ class UnitExchange {
 
   Residency After(const ExchangeScript& script) const;
   bool IsSlotted(int32_t unit) const;  // its weights need a slot
+  Residency Nothing() const;           // of other ranks is here
+  bool IsTrained(int32_t unit) const;  // some of it
   bool Travels(int32_t unit) const;    // some of its weights are gathered
-  void Gather(int32_t unit);
+  void Gather(int32_t unit, bool trained_only);
+  size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
   void Reduce(size_t flat, bool last_micro_step);
   void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes: of a rank
   int rank() const { return layout_.place.replica * plan_.shard + layout_.place.shard; }
@@ -116,8 +125,8 @@ class UnitExchange {
   Residency residency_;
   absl::Status status_;
   EventHandle forked_, joined_;
-  std::vector<EventHandle> gathered_;                    // by unit
-  std::array<EventHandle, plan::kUnitSlots> slot_free_;  // of gradients
+  std::vector<EventHandle> gathered_;  // by unit
+  std::array<EventHandle, plan::kGradientSlots> slot_free_;
 };
 
 // One pass while its launches are issued. Every unit of the script is entered in order.
@@ -153,11 +162,11 @@ class UnitPass {
   UnitExchange& exchange_;
   const ExchangeScript& script_;
   Stopwatch* const exposed_;  // time that compute waits for communication
-  std::array<int32_t, plan::kUnitSlots> held_;
+  std::vector<Residency::Slot> slots_;
   size_t position_ = 0;          // visits entered
   size_t fetched_ = 0;           // visits whose weights are there or on their way
   std::vector<bool> in_flight_;  // by unit: fetched in this pass and not waited for
-  std::array<bool, plan::kUnitSlots> reducing_ = {false, false};
+  std::array<bool, plan::kGradientSlots> reducing_ = {false, false};
   bool joined_ = true;  // the communication stream has nothing of this pass that compute lacks
 };
 

@@ -189,6 +189,10 @@ TEST(JobErrorsTest, RulesOfTheMesh) {
        8, "is 2 with 1 rank in a replica"},
       {"  resources: {workers: 4}\n  parallelism: {shard: 4, zero: 0}\n", "spec.parallelism.zero",
        8, "is 0 with 4 ranks in a replica"},
+      {"  resources: {workers: 4}\n  parallelism: {zero: 2, resident_blocks: 4}\n",
+       "spec.parallelism.resident_blocks", 8, "goes with zero 3"},
+      {"  parallelism: {resident_blocks: 1}\n", "spec.parallelism.resident_blocks", 7,
+       "out of range"},
       {"  parallelism: {zero: 1}\n", "spec.parallelism.zero", 7, "is 1 with 1 rank in a replica"},
       {"  parallelism: {zero: 4}\n", "spec.parallelism.zero", 7, "out of range"},
   });

@@ -153,6 +153,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.replicate; },
       [](Plan& p) { ++p.shard; },
       [](Plan& p) { ++p.zero; },
+      [](Plan& p) { ++p.weight_slots; },
       [](Plan& p) { p.overlap = true; },
       [](Plan& p) { ++p.links[0].bytes; },
       [](Plan& p) { p.links_measured = true; },
@@ -208,6 +209,8 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.replicate = 0; }, "replicate");
   ExpectRefused([](Plan& p) { p.shard = -1; }, "shard");
   ExpectRefused([](Plan& p) { p.zero = 4; }, "zero is 4");
+  ExpectRefused([](Plan& p) { p.weight_slots = 1; }, "weight_slots is 1");
+  ExpectRefused([](Plan& p) { p.weight_slots = 3; }, "weight_slots is 3");  // zero is 2
   ExpectRefused([](Plan& p) { p.zero = 0; }, "zero is 0");   // with 2 ranks of a replica
   ExpectRefused([](Plan& p) { p.shard = 1; }, "zero is 2");  // with 1
   ExpectRefused([](Plan& p) { p.links[1].bytes = 1024; }, "links bytes is 1024");

@@ -53,7 +53,11 @@ TEST_F(CommTimeTest, StagesSendWhatTheyMust) {
   EXPECT_NEAR(Predict(1, 4, 1, slow).comm_seconds / once, 1.0, 0.1);  // padding
   EXPECT_NEAR(Predict(1, 4, 1, slow, 8).comm_seconds / once, 1.0, 0.1);
   EXPECT_GT(Predict(1, 4, 2, slow, 8).comm_seconds, 4 * once);  // gradients in each micro-step
-  EXPECT_GT(Predict(1, 4, 3, slow, 8).comm_seconds, 1.3 * Predict(1, 4, 2, slow, 8).comm_seconds);
+  const double gradients = Predict(1, 4, 2, slow, 8).comm_seconds;
+  EXPECT_GT(Predict(1, 4, 3, slow, 8).comm_seconds, 1.1 * gradients);
+  plan_.weight_slots = 3;  // every block: its weights are gathered once
+  EXPECT_DOUBLE_EQ(Predict(1, 4, 3, slow, 8).comm_seconds, gradients);
+  plan_.weight_slots = 2;
   const double replicas = Predict(2, 4, 1, slow).comm_seconds;
   EXPECT_NEAR(replicas - Predict(1, 4, 1, slow).comm_seconds, 1e-9 * elements, 1e-10 * elements);
 }
@@ -77,6 +81,18 @@ TEST_F(CommTimeTest, WithoutOverlapComputeWaitsForAll) {
     EXPECT_NEAR(without.exposed_seconds, without.comm_seconds, 1e-9);
     EXPECT_NEAR(without.step_seconds, 4 + without.comm_seconds, 1e-9);
   }
+}
+
+// The base of an adapter does not change: of resident blocks adapters alone are gathered.
+TEST_F(CommTimeTest, AFrozenBaseStaysWhereItIsResident) {
+  job_.adapter = config::Adapter::kLora;
+  ASSERT_TRUE(MakeParameters(job_, &plan_).ok());
+  const double slow = 1e3;
+  const double two = Predict(1, 4, 3, slow).comm_seconds;
+  plan_.weight_slots = 3;
+  const double three = Predict(1, 4, 3, slow).comm_seconds;
+  EXPECT_LT(three, two);
+  EXPECT_NEAR(three, Predict(1, 4, 2, slow).comm_seconds, 1e-12);
 }
 
 // A vocabulary much larger than a micro-step's tokens: rows go last, in the place of the matrix,

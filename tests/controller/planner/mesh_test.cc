@@ -34,11 +34,13 @@ class MeshTest : public testing::Test {
   // Of the stage that needs least, without recomputation.
   uint64_t LeastBytes(const std::vector<int32_t>& ranks_of_hosts) {
     uint64_t least = UINT64_MAX;
+    job_.resident_blocks = 2;
     for (const int64_t zero : {1, 2, 3}) {
       job_.zero = zero;
       least = std::min(least, Plan(ranks_of_hosts).estimate.total_bytes);
     }
     job_.zero.reset();
+    job_.resident_blocks.reset();
     return least;
   }
   static std::vector<int32_t> Mesh(const PlannedJob& planned) {

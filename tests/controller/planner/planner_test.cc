@@ -165,10 +165,12 @@ TEST_F(PlannerTest, AutoTakesTheLowestStageThatFits) {
   job_.adapter = config::Adapter::kNone;
   job_.workers = 4;
   std::vector<uint64_t> bytes;
+  job_.resident_blocks = 2;
   for (const int64_t zero : {1, 2, 3}) {
     job_.zero = zero;
     bytes.push_back(MustPlan().estimate.total_bytes);
   }
+  job_.resident_blocks.reset();
   EXPECT_GT(bytes[0], bytes[1]);
   EXPECT_GT(bytes[1], bytes[2]);
   job_.zero.reset();
@@ -178,6 +180,34 @@ TEST_F(PlannerTest, AutoTakesTheLowestStageThatFits) {
     EXPECT_EQ(planned->plan.zero, stage);
     EXPECT_EQ(planned->plan.recompute, "none");
   }
+}
+
+// Three blocks.
+TEST_F(PlannerTest, FreeMemoryKeepsGatheredBlocks) {
+  job_.adapter = config::Adapter::kNone;
+  job_.workers = 4;
+  job_.zero = 3;
+  std::vector<PlannedJob> planned;
+  for (const int64_t blocks : {2, 3, 1000}) {
+    job_.resident_blocks = blocks;
+    planned.push_back(MustPlan());
+  }
+  EXPECT_EQ(planned[0].plan.weight_slots, 2);
+  EXPECT_EQ(planned[2].hash, planned[1].hash);  // there are no more
+  const uint64_t two = planned[0].estimate.total_bytes, three = planned[1].estimate.total_bytes;
+  ASSERT_LT(two, three);
+  EXPECT_LT(planned[1].plan.predicted.comm_seconds, planned[0].plan.predicted.comm_seconds);
+  job_.resident_blocks.reset();
+  EXPECT_EQ(MustPlan().plan.weight_slots, 3);  // no limit is known
+  for (const auto& [memory, slots] :
+       {std::pair{two, 2}, {three - 1, 2}, {three, 3}, {8 * three, 3}}) {
+    const auto found = Plan({.memory_bytes = memory});
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->plan.weight_slots, slots) << memory;
+    EXPECT_LE(found->estimate.total_bytes, memory);
+  }
+  job_.zero = 2;
+  EXPECT_EQ(MustPlan().plan.weight_slots, 2);
 }
 
 TEST_F(PlannerTest, PredictsCommunicationOfSeveralRanksOnly) {

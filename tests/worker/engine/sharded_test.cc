@@ -53,6 +53,7 @@ BinBatch Bins(int64_t step) {
 struct Outcome {
   Ranks stats;
   std::vector<double> eval_loss;  // by rank, between two steps
+  uint64_t collectives = 0;       // of rank 0
 };
 
 Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
@@ -70,6 +71,7 @@ Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
       ASSERT_TRUE(eval.ok()) << eval.status();
       run.eval_loss[static_cast<size_t>(rank)] = eval->loss_sum;
     }
+    if (rank == 0) run.collectives = engine.collectives().finished;
   });
   return run;
 }
@@ -139,6 +141,39 @@ TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
     ExpectEqual(Train(plan), OneRank(Method::kFull, true));
   }
   ExpectEqual(Train(MakeCase(Method::kLora, true, {1, 3, 3}, "ffn")), OneRank(Method::kLora, true));
+}
+
+// More slots for weights change what is gathered and no bit: with five of five blocks each is
+// gathered once an update, and a frozen base once at all.
+TEST(ShardedRunTest, ResidentBlocksAreNotGatheredAgain) {
+  for (const int64_t rank : {0, 3}) {
+    model::ModelConfig config = SmallConfig();
+    config.num_layers = 5;
+    config.layer_windows.assign(5, 0);
+    PlanOptions options;
+    options.init = "random";
+    options.lora_rank = rank;
+    options.sequence_len = 40;
+    options.shard = 2;
+    options.zero = 3;
+    Outcome two;
+    uint64_t before = UINT64_MAX;
+    for (const auto& [slots, recompute] :
+         {std::pair{2, "none"}, {3, "none"}, {4, "block"}, {5, "none"}}) {
+      options.weight_slots = slots;
+      options.recompute = recompute;
+      options.recompute_every = 2;
+      const Outcome run = Train(MakePlan(config, options), 3);
+      if (slots == 2) two = run;
+      for (size_t step = 0; step < 3; ++step) {
+        EXPECT_EQ(run.stats[0][step].global_loss_sum, two.stats[0][step].global_loss_sum);
+        EXPECT_EQ(run.stats[0][step].grad_norm, two.stats[0][step].grad_norm);
+      }
+      EXPECT_EQ(run.eval_loss, two.eval_loss);
+      EXPECT_LT(run.collectives, before) << slots << " slots";
+      before = run.collectives;
+    }
+  }
 }
 
 TEST(ShardedRunTest, TwoRunsGiveTheSameBits) {

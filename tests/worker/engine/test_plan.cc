@@ -61,6 +61,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.replicate = options.replicate;
   plan.shard = options.shard;
   plan.zero = options.zero;
+  plan.weight_slots = options.weight_slots;
   plan.sequence_len = options.sequence_len;
   plan.micro_batch_bins = options.micro_batch_bins;
   plan.max_documents_per_bin = options.max_documents_per_bin;

@@ -23,6 +23,7 @@ struct PlanOptions {
   std::string init_from;
   double weight_decay = 0.01;
   int32_t replicate = 1, shard = 1, zero = 0;
+  int32_t weight_slots = 2;
   int64_t sequence_len = 128;
   int64_t micro_batch_bins = 1;
   int64_t max_documents_per_bin = 8;
