@@ -57,7 +57,7 @@ ROWS = {
     '7b_full': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 96),
     '7b_full_x1': Row('7b', 8, 1, 14, STATE, None, 95),
     '7b_full_zero2': Row('7b', 4, 16, 6, STATE, '7b_full_1024', zero=2),
-    '7b_full_zero3': Row('7b', 4, 16, 6, STATE, '7b_full_1024', zero=3),
+    '7b_full_zero3': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 94, zero=3),
     '7b_lora': Row('7b', 8, 1, 16, LORA, '7b_lora_1024', 97),
     'llama8b_full_512': Row('llama8b', 16, 4, 8, STATE, sequence=512),
 }
