@@ -167,6 +167,7 @@ def measure(cluster, job, gpus):
     return {'gpus': gpus, 'steps': len(steps),
             'tokens_per_second': sum(s['tokens'] for s in steps) / sum(s['seconds'] for s in steps),
             'ms_per_step': 1e3 * statistics.median(s['seconds'] for s in steps),
+            'ms_of_each_step': [round(1e3 * s['seconds'], 3) for s in steps],
             'device_ms': 1e3 * statistics.median(max(ranks(s, 'step')) for s in steps),
             'exposed_ms': 1e3 * statistics.median(min(ranks(s, 'comm')) for s in steps),
             'longest_wait_ms': 1e3 * statistics.median(max(ranks(s, 'comm')) for s in steps),
@@ -242,6 +243,11 @@ def run(args):
     return sum('gang' not in entry for entry in report)
 
 
+def p90(run):
+    times = sorted(run.get('ms_of_each_step', []))
+    return times[int(0.9 * (len(times) - 1) + 0.5)] if times else None
+
+
 def cells(entry):
     """Title and text of each column; empty where nothing was measured."""
     gang, off, one = entry['gang'], entry.get('overlap_off'), entry.get('single', {}).get('tokens_per_second')
@@ -251,7 +257,7 @@ def cells(entry):
     return {
         'sequence': entry.get('sequence', ''), 'GPUs': gang['gpus'], 'tokens/s': number(gang['tokens_per_second'], 0),
         'one GPU': number(one, 0), '%': number(100 * gang['tokens_per_second'] / gang['gpus'] / one, 2) if one else '',
-        'goal': '' if goal is None else goal, 'ms/step': number(gang['ms_per_step']),
+        'goal': '' if goal is None else goal, 'ms/step': number(gang['ms_per_step']), 'p90': number(p90(gang)),
         'predicted': number(plan['step_ms']) if plan else '',
         'pred. %': f'{100 * (plan["step_ms"] / gang["ms_per_step"] - 1):+.1f}' if plan else '',
         'exposed': number(gang['exposed_ms'], 2), 'no overlap': number(off['ms_per_step']) if off else '',
