@@ -74,8 +74,10 @@ struct Collectives::Impl {
   absl::Status Alone() const;
   absl::Status Sum(Communicator comm, void* data, int64_t n, ncclDataType_t type,
                    const char* type_name, cudaStream_t on);
-  absl::Status Scatter(Communicator comm, const void* send, void* receive, int64_t n,
-                       kernels::DType dtype, cudaStream_t on);
+  // Copies, or NCCL, which takes no total: then the sum goes to `receive` alone and *added is
+  // false.
+  absl::Status Scatter(Communicator comm, const PeerCopies::Scatter& call, cudaStream_t on,
+                       bool* added = nullptr);
   absl::Status Gather(Communicator comm, const void* send, void* receive, int64_t bytes,
                       cudaStream_t on);
 };
@@ -107,31 +109,30 @@ absl::Status Collectives::Impl::Sum(Communicator comm, void* data, int64_t n, nc
 }
 
 // Alone, a part is the whole.
-absl::Status Collectives::Impl::Scatter(Communicator comm, const void* send, void* receive,
-                                        int64_t n, kernels::DType dtype, cudaStream_t on) {
+absl::Status Collectives::Impl::Scatter(Communicator comm, const PeerCopies::Scatter& call,
+                                        cudaStream_t on, bool* added) {
+  const int64_t bytes = call.n * kernels::DTypeBytes(call.dtype);
   const auto copy = [&] {
-    if (send == receive || n == 0) return cudaSuccess;
-    return cudaMemcpyAsync(receive, send, static_cast<size_t>(n * kernels::DTypeBytes(dtype)),
+    if (call.send == call.receive || bytes == 0) return cudaSuccess;
+    return cudaMemcpyAsync(call.receive, call.send, static_cast<size_t>(bytes),
                            cudaMemcpyDeviceToDevice, on);
   };
   if (group == nullptr) {
     RETURN_IF_ERROR(Alone());
     return CudaStatus(copy(), "cudaMemcpyAsync");
   }
-  const std::string operation = OperationName("reduce_scatter", n, TypeName(dtype), comm);
-  const int64_t bytes = n * kernels::DTypeBytes(dtype) * group->members(comm).size();
-  if (Copies(comm, send, bytes)) {
+  const std::string operation = OperationName("reduce_scatter", call.n, TypeName(call.dtype), comm);
+  if (Copies(comm, call.send, bytes * group->members(comm).size())) {
+    if (added != nullptr) *added = call.total != nullptr;
     return group->EnqueueCopies(comm, operation, on, [&](int lane) {
-      return copies->ReduceScatter(
-          group->members(comm), lane,
-          {.send = send, .receive = receive, .total = nullptr, .n = n, .dtype = dtype}, on);
+      return copies->ReduceScatter(group->members(comm), lane, call, on);
     });
   }
   return group->Enqueue(comm, operation, on, [&](ncclComm_t nccl) {
     if (nccl == nullptr) return ResultOf(copy());
-    if (n == 0) return ncclSuccess;
-    return group->nccl().ReduceScatter(send, receive, static_cast<size_t>(n), TypeOf(dtype),
-                                       ncclSum, nccl, on);
+    if (call.n == 0) return ncclSuccess;
+    return group->nccl().ReduceScatter(call.send, call.receive, static_cast<size_t>(call.n),
+                                       TypeOf(call.dtype), ncclSum, nccl, on);
   });
 }
 
@@ -216,7 +217,8 @@ absl::Status Collectives::Impl::WarmUpOne(Communicator comm) {
     for (kernels::DType dtype : {kernels::DType::kFloat32, kernels::DType::kBFloat16}) {
       const int64_t element = kernels::DTypeBytes(dtype);
       RETURN_IF_ERROR(Sum(comm, data, bytes / element, TypeOf(dtype), TypeName(dtype), stream));
-      RETURN_IF_ERROR(Scatter(comm, data, own, part / element, dtype, stream));
+      RETURN_IF_ERROR(Scatter(
+          comm, {.send = data, .receive = own, .n = part / element, .dtype = dtype}, stream));
     }
     RETURN_IF_ERROR(Gather(comm, own, data, part, stream));
     RETURN_IF_ERROR(group->Wait(stream));
@@ -274,24 +276,18 @@ absl::Status Collectives::AllReduceSum(Communicator comm, double* data, int64_t 
 absl::Status Collectives::ReduceScatterSum(Communicator comm, const void* send, void* receive,
                                            int64_t n, kernels::DType dtype,
                                            kernels::Stream* stream) {
-  return impl_->Scatter(comm, send, receive, n, dtype, kernels::cuda::Handle(stream));
+  return impl_->Scatter(comm, {.send = send, .receive = receive, .n = n, .dtype = dtype},
+                        kernels::cuda::Handle(stream));
 }
 
 absl::Status Collectives::ReduceScatterAdd(Communicator comm, void* send, float* total, int64_t n,
                                            kernels::DType dtype, kernels::Stream* stream) {
-  const int64_t bytes = n * kernels::DTypeBytes(dtype);
-  if (impl_->group != nullptr && impl_->Copies(comm, send, bytes * size(comm))) {
-    const cudaStream_t on = kernels::cuda::Handle(stream);
-    return impl_->group->EnqueueCopies(
-        comm, OperationName("reduce_scatter", n, TypeName(dtype), comm), on, [&](int lane) {
-          return impl_->copies->ReduceScatter(
-              impl_->group->members(comm), lane,
-              {.send = send, .receive = nullptr, .total = total, .n = n, .dtype = dtype}, on);
-        });
-  }
-  char* const own = static_cast<char*>(send) + rank(comm) * bytes;
-  RETURN_IF_ERROR(ReduceScatterSum(comm, send, own, n, dtype, stream));
-  kernels::Add({.x_dtype = dtype, .count = n, .x = own, .y = total}, stream);
+  char* const own = static_cast<char*>(send) + rank(comm) * n * kernels::DTypeBytes(dtype);
+  bool added = false;
+  RETURN_IF_ERROR(
+      impl_->Scatter(comm, {.send = send, .receive = own, .total = total, .n = n, .dtype = dtype},
+                     kernels::cuda::Handle(stream), &added));
+  if (!added) kernels::Add({.x_dtype = dtype, .count = n, .x = own, .y = total}, stream);
   return absl::OkStatus();
 }
 
