@@ -10,6 +10,7 @@
 #include "coxswain/v1/jobs_service.pb.h"
 #include "coxswain/v1/plan.pb.h"
 #include "coxswain/v1/registry_service.pb.h"
+#include "coxswain/v1/relay_service.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain {
@@ -62,7 +63,8 @@ TEST(DescriptorTest, WireIsTheRecordedOne) {
   for (const FileDescriptor* file :
        {v1::Error::descriptor()->file(), v1::Job::descriptor()->file(),
         v1::Plan::descriptor()->file(), v1::RegisterRequest::descriptor()->file(),
-        v1::Command::descriptor()->file(), v1::SubmitRequest::descriptor()->file()}) {
+        v1::HostCommands::descriptor()->file(), v1::Command::descriptor()->file(),
+        v1::SubmitRequest::descriptor()->file()}) {
     wire += DescribeFile(*file);
   }
   std::ifstream in("tests/proto/wire.txt");
