@@ -28,9 +28,9 @@ int FanOut::DefaultThreads() {
   return std::clamp(cores / 2, 1, kMostThreads) - 1;
 }
 
-void FanOut::ForAll(int count, const std::function<void(int)>& fn) {
+void FanOut::ForAll(int count, const std::function<void(int, int)>& fn) {
   if (threads_.empty() || count <= 2 * kChunk) {
-    for (int i = 0; i < count; ++i) fn(i);
+    for (int i = 0; i < count; i += kChunk) fn(i, std::min(i + kChunk, count));
     return;
   }
   std::unique_lock lock(mu_);
@@ -46,9 +46,9 @@ void FanOut::Take(std::unique_lock<std::mutex>& lock) {
   while (next_ < count_) {
     const int begin = next_, end = std::min(next_ + kChunk, count_);
     next_ = end;
-    const std::function<void(int)>& fn = *fn_;
+    const std::function<void(int, int)>& fn = *fn_;
     lock.unlock();
-    for (int i = begin; i < end; ++i) fn(i);
+    fn(begin, end);
     lock.lock();
     pending_ -= end - begin;
   }

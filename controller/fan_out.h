@@ -22,10 +22,10 @@ class FanOut {
   // As many as are worth while on this host: half of its cores, the caller's included, at most 8.
   static int DefaultThreads();
 
-  // Calls fn(0) .. fn(count - 1), each once, on the caller and the threads, and returns when all
-  // have returned. One caller at a time. A small count stays on the caller: waking a thread costs
-  // more than it saves.
-  void ForAll(int count, const std::function<void(int)>& fn);
+  // Calls fn(begin, end) on short ranges that together are [0, count), on the caller and the
+  // threads, and returns when all have returned. One caller at a time. A small count stays on the
+  // caller: waking a thread costs more than it saves.
+  void ForAll(int count, const std::function<void(int begin, int end)>& fn);
 
  private:
   void Thread();
@@ -33,7 +33,7 @@ class FanOut {
 
   std::mutex mu_;
   std::condition_variable wake_, finished_;
-  const std::function<void(int)>* fn_ = nullptr;
+  const std::function<void(int, int)>* fn_ = nullptr;
   int count_ = 0;
   int next_ = 0;     // first index nobody has taken
   int pending_ = 0;  // indices not yet returned

@@ -1,19 +1,19 @@
 #include "controller/grpc_worker_transport.h"
 
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <map>
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
-#include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "common/queued_call.h"
+#include "common/status_macros.h"
+#include "controller/call_error.h"
+#include "controller/host_stream.h"
+#include "controller/open_calls.h"
 #include "coxswain/v1/worker_service.grpc.pb.h"
 
 namespace coxswain {
@@ -25,42 +25,25 @@ struct Peer {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::Event> commands;
 };
 
-// Shared by the transport and every call in progress.
 struct GrpcWorkerTransport::Impl {
-  Loop* loop = nullptr;
-  TlsFiles tls;
-  bool insecure = false;
+  Impl(Loop* loop, TlsFiles tls, bool insecure)
+      : calls(std::make_shared<OpenCalls>(loop)), tls(std::move(tls)), insecure(insecure) {}
 
-  std::mutex mu;
-  std::condition_variable all_done;
-  std::set<grpc::ClientContext*> calls;                // guarded by mu
-  bool closed = false;                                 // guarded by mu
+  const std::shared_ptr<OpenCalls> calls;
+  const TlsFiles tls;
+  const bool insecure;
   std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only
 
-  void Began(grpc::ClientContext* context) {
-    std::lock_guard lock(mu);
-    calls.insert(context);
-    if (closed) context->TryCancel();
-  }
-  // `then` is posted unless the transport is gone.
-  void Ended(grpc::ClientContext* context, Loop::Task then) {
-    std::lock_guard lock(mu);
-    if (!closed) loop->Post(std::move(then));
-    calls.erase(context);
-    all_done.notify_all();
-  }
-  void Post(Loop::Task task) {
-    std::lock_guard lock(mu);
-    if (!closed) loop->Post(std::move(task));
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address) const {
+    ASSIGN_OR_RETURN(const SocketAddress socket, ParseSocketAddress(address));
+    ASSIGN_OR_RETURN(const auto credentials, ChannelCredentials(socket, tls, insecure));
+    return NewChannel(address, credentials);
   }
   absl::StatusOr<std::shared_ptr<Peer>> PeerOf(const WorkerTarget& worker) {
     const auto it = peers.find(worker.address);
     if (it != peers.end()) return it->second;
-    absl::StatusOr<SocketAddress> address = ParseSocketAddress(worker.address);
-    if (!address.ok()) return address.status();
-    auto credentials = ChannelCredentials(*address, tls, insecure);
-    if (!credentials.ok()) return credentials.status();
-    return peers[worker.address] = std::make_shared<Peer>(NewChannel(worker.address, *credentials));
+    ASSIGN_OR_RETURN(const auto channel, Dial(worker.address));
+    return peers[worker.address] = std::make_shared<Peer>(channel);
   }
 };
 
@@ -70,19 +53,15 @@ using Impl = GrpcWorkerTransport::Impl;
 
 constexpr char kRunMethod[] = "/coxswain.v1.Worker/Run";
 
-absl::Status Named(const WorkerTarget& worker, const char* method, const grpc::Status& status) {
-  const absl::Status plain = FromGrpc(status);
-  if (plain.ok()) return plain;
-  const bool ours = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                    status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  if (!ours) return plain;
-  return absl::Status(plain.code(), absl::StrCat("worker ", worker.id, " at ", worker.address, ": ",
-                                                 method, ": ", status.error_message()));
+absl::Status ErrorOf(const WorkerTarget& worker, const char* method, const grpc::Status& status) {
+  WorkerTarget dialled = worker;
+  dialled.relay.clear();
+  return CallError(NameOf(dialled), method, FromGrpc(status));
 }
 
 template <typename Request, typename Response>
 struct UnaryCall {
-  grpc::ClientContext context;
+  std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
   Request request;
   Response response;
 };
@@ -93,170 +72,90 @@ void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const 
            WorkerTransport::Done<Response> done, Start start) {
   absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
   if (!peer.ok()) {
-    impl->Post([done, status = peer.status()] { done(status); });
+    impl->calls->Post([done, status = peer.status()] { done(status); });
     return;
   }
   auto call = std::make_shared<UnaryCall<Request, Response>>();
   call->request = request;
-  call->context.set_deadline(std::chrono::system_clock::now() + timeout);
-  impl->Began(&call->context);
-  start(&(*peer)->stub, &call->context, &call->request, &call->response,
-        [impl, call, done, worker, method, keep = *peer](grpc::Status status) {
-          impl->Ended(&call->context, [call, done, worker, method, status] {
+  call->context->set_deadline(std::chrono::system_clock::now() + timeout);
+  impl->calls->Began(call->context);
+  start(&(*peer)->stub, call->context.get(), &call->request, &call->response,
+        [calls = impl->calls, call, done, worker, method](grpc::Status status) {
+          calls->Ended(std::move(call->context), [call, done, worker, method, status] {
             if (status.ok()) {
               done(std::move(call->response));
             } else {
-              done(Named(worker, method, status));
+              done(ErrorOf(worker, method, status));
             }
           });
         });
 }
 
-// One bidirectional stream. gRPC owns it between StartCall and OnDone; `self_` keeps it alive.
+// A bidirectional stream and who hears of it.
 template <typename Request, typename Response>
-class BidiCall : public grpc::ClientBidiReactor<Request, Response>,
-                 public std::enable_shared_from_this<BidiCall<Request, Response>> {
+class Stream {
  public:
-  BidiCall(std::shared_ptr<Impl> impl, std::shared_ptr<Peer> peer, WorkerTarget worker,
-           const char* method, Incoming<Response> incoming)
-      : impl_(std::move(impl)),
-        peer_(std::move(peer)),
-        worker_(std::move(worker)),
-        method_(method),
-        on_arrival_(std::move(incoming.on_arrival)),
-        incoming_(std::move(incoming)) {}
-
   template <typename Open>
-  void Begin(Open open) {
-    self_ = this->shared_from_this();
-    impl_->Began(&context_);
-    open(peer_.get(), &context_, this);
-    // Writes come from the loop, outside of reactions: the hold lasts while they may.
-    this->AddHold();
-    this->StartRead(&response_);
-    this->StartCall();
-  }
-
-  void Write(Request request) {
-    std::lock_guard lock(mu_);
-    if (half_closed_ || dead_) return;
-    queue_.push_back(std::move(request));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
-  }
-  void WritesDone() {
-    std::lock_guard lock(mu_);
-    if (half_closed_ || dead_) return;
-    half_closed_ = true;
-    if (queue_.empty()) FinishWriting();
-  }
-  void Listen() {
-    std::lock_guard lock(mu_);
-    if (!dead_) ReadOwed();
-  }
-  // The owner is gone: no callback from here on.
-  void Drop() {
-    incoming_ = {};
-    context_.TryCancel();
-    std::lock_guard lock(mu_);
-    ReleaseHold();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {  // the worker closed, or the connection broke: nothing more can be written
-      std::lock_guard lock(mu_);
-      dead_ = true;
-      ReleaseHold();
-      return;
+  Stream(const std::shared_ptr<OpenCalls>& calls, const WorkerTarget& worker, const char* method,
+         Incoming<Response> incoming, Open open)
+      : incoming_(std::make_shared<Incoming<Response>>(std::move(incoming))) {
+    typename Call::Reactions reactions;
+    const ReadTime read_time = incoming_->on_arrival ? ReadTime::kLate : ReadTime::kAtOnce;
+    if (incoming_->on_arrival) {
+      reactions.on_message = incoming_->on_arrival;
+    } else {
+      reactions.on_message = [calls, incoming = incoming_](Response message) {
+        calls->Post([incoming, message = std::move(message)] {
+          if (incoming->on_message) incoming->on_message(message);
+        });
+      };
     }
-    Response message = std::exchange(response_, Response());
-    if (on_arrival_) return Arrived(std::move(message));
-    impl_->Post([self = this->shared_from_this(), message = std::move(message)] {
-      if (self->incoming_.on_message) self->incoming_.on_message(message);
-    });
-    this->StartRead(&response_);
+    reactions.on_done = [calls, incoming = incoming_, worker, method](
+                            std::shared_ptr<grpc::ClientContext> context,
+                            const grpc::Status& status) {
+      calls->Ended(std::move(context), [incoming, error = ErrorOf(worker, method, status)] {
+        if (incoming->on_closed) std::exchange(incoming->on_closed, {})(error);
+      });
+    };
+    call_ = std::make_shared<Call>(read_time, std::move(reactions));
+    calls->Began(call_->context());
+    call_->Begin(open);
   }
-  void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mu_);
-    queue_.pop_front();
-    if (!ok || dead_) {
-      dead_ = true;
-      queue_.clear();
-      ReleaseHold();
-      return;
-    }
-    ReadOwed();
-    if (!queue_.empty()) {
-      this->StartWrite(&queue_.front());
-    } else if (half_closed_) {
-      FinishWriting();
-    }
+  // No callback from here on.
+  ~Stream() {
+    *incoming_ = {};
+    call_->Cancel();
   }
-  void OnDone(const grpc::Status& status) override {
-    const absl::Status named = Named(worker_, method_, status);
-    auto self = std::move(self_);
-    impl_->Ended(&context_, [self, named] {
-      if (self->incoming_.on_closed) std::exchange(self->incoming_.on_closed, {})(named);
-    });
-  }
+  QueuedCall<Request, Response>* operator->() const { return call_.get(); }
 
  private:
-  // The answer to the message may be written before on_arrival_ returns: the read is owed by then.
-  void Arrived(Response message) {
-    bool last = false;
-    {
-      std::lock_guard lock(mu_);
-      last = half_closed_;
-      owed_read_ = !last;
-    }
-    on_arrival_(std::move(message));
-    if (last) this->StartRead(&response_);
-  }
-  void ReadOwed() {  // mu_ held
-    if (std::exchange(owed_read_, false)) this->StartRead(&response_);
-  }
-  void FinishWriting() {  // mu_ held
-    ReadOwed();
-    this->StartWritesDone();
-    ReleaseHold();
-  }
-  void ReleaseHold() {  // mu_ held
-    if (std::exchange(held_, false)) this->RemoveHold();
-  }
+  using Call = QueuedCall<Request, Response>;
 
-  const std::shared_ptr<Impl> impl_;
-  const std::shared_ptr<Peer> peer_;
-  const WorkerTarget worker_;
-  const char* const method_;
-  const std::function<void(Response)> on_arrival_;
-  Incoming<Response> incoming_;  // loop thread only
-  std::shared_ptr<BidiCall> self_;
-  grpc::ClientContext context_;
-  Response response_;
-  std::mutex mu_;
-  std::deque<Request> queue_;  // front: being written
-  bool half_closed_ = false;
-  bool dead_ = false;
-  bool held_ = true;
-  bool owed_read_ = false;  // after the next write, or Listen
+  const std::shared_ptr<Incoming<Response>> incoming_;  // loop thread only
+  std::shared_ptr<Call> call_;
 };
 
-template <typename Request, typename Response>
-class BidiHandle : public Outgoing<Request> {
+class ConnectHandle : public Outgoing<v1::ConnectRequest> {
  public:
-  explicit BidiHandle(std::shared_ptr<BidiCall<Request, Response>> call) : call_(std::move(call)) {}
-  ~BidiHandle() override { call_->Drop(); }
-  void Write(const Request& request) override { call_->Write(request); }
-  void WritesDone() override { call_->WritesDone(); }
+  ConnectHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
+                Incoming<v1::ConnectResponse> incoming)
+      : stream_(impl->calls, worker, "Connect", std::move(incoming),
+                [peer](auto... args) { peer->stub.async()->Connect(args...); }) {}
+  void Write(const v1::ConnectRequest& request) override { stream_->Write(request); }
+  void WritesDone() override { stream_->WritesDone(); }
 
  private:
-  std::shared_ptr<BidiCall<Request, Response>> call_;
+  const Stream<v1::ConnectRequest, v1::ConnectResponse> stream_;
 };
 
 class CommandHandle : public CommandStream {
  public:
-  explicit CommandHandle(std::shared_ptr<BidiCall<grpc::ByteBuffer, v1::Event>> call)
-      : call_(std::move(call)) {}
-  ~CommandHandle() override { call_->Drop(); }
+  CommandHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
+                Incoming<v1::Event> incoming)
+      : stream_(impl->calls, worker, "Run", std::move(incoming),
+                [peer](grpc::ClientContext* context, auto* reactor) {
+                  peer->commands.PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
+                }) {}
   // Parsing one message after the other merges them.
   void Write(const SharedCommand& shared, const v1::Command& own) override {
     const size_t head = shared.bytes.size();
@@ -264,13 +163,14 @@ class CommandHandle : public CommandStream {
     auto* bytes = const_cast<uint8_t*>(slice.begin());
     std::memcpy(bytes, shared.bytes.data(), head);
     own.SerializeWithCachedSizesToArray(bytes + head);
-    call_->Write(grpc::ByteBuffer(&slice, 1));
+    stream_->Write(grpc::ByteBuffer(&slice, 1));
   }
-  void Listen() override { call_->Listen(); }
-  void WritesDone() override { call_->WritesDone(); }
+  void Flush() override {}  // it has gone
+  void Listen() override { stream_->Listen(); }
+  void WritesDone() override { stream_->WritesDone(); }
 
  private:
-  const std::shared_ptr<BidiCall<grpc::ByteBuffer, v1::Event>> call_;
+  const Stream<grpc::ByteBuffer, v1::Event> stream_;
 };
 
 // A handle of a stream that could not be opened; on_closed follows from the loop.
@@ -281,11 +181,12 @@ class ClosedHandle : public Outgoing<v1::ConnectRequest>,
   template <typename Response>
   ClosedHandle(const std::shared_ptr<Impl>& impl, Incoming<Response> incoming,
                absl::Status status) {
-    impl->Post(lifetime_.Wrap([incoming, status] { incoming.on_closed(status); }));
+    impl->calls->Post(lifetime_.Wrap([incoming, status] { incoming.on_closed(status); }));
   }
   void Write(const v1::ConnectRequest&) override {}
   void Write(const v1::WorkerLogsRequest&) override {}
   void Write(const SharedCommand&, const v1::Command&) override {}
+  void Flush() override {}
   void Listen() override {}
   void WritesDone() override {}
 
@@ -293,64 +194,60 @@ class ClosedHandle : public Outgoing<v1::ConnectRequest>,
   Lifetime lifetime_;
 };
 
-template <typename Handle, typename Stream, typename Request, typename Response, typename Open>
+template <typename Handle, typename Stream, typename Response>
 std::unique_ptr<Stream> OpenBidi(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker,
-                                 const char* method, Incoming<Response> incoming, Open open) {
+                                 Incoming<Response> incoming) {
   absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
   if (!peer.ok()) {
     return std::make_unique<ClosedHandle>(impl, std::move(incoming), peer.status());
   }
-  auto call = std::make_shared<BidiCall<Request, Response>>(impl, *peer, worker, method,
-                                                            std::move(incoming));
-  call->Begin(open);
-  return std::make_unique<Handle>(std::move(call));
+  return std::make_unique<Handle>(impl, peer->get(), worker, std::move(incoming));
 }
 
 class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
                  public std::enable_shared_from_this<LogsCall> {
  public:
-  LogsCall(std::shared_ptr<Impl> impl, std::shared_ptr<Peer> peer, WorkerTarget worker,
-           v1::WorkerLogsRequest request, Incoming<v1::LogLine> incoming)
-      : impl_(std::move(impl)),
-        peer_(std::move(peer)),
+  LogsCall(std::shared_ptr<OpenCalls> calls, WorkerTarget worker, v1::WorkerLogsRequest request,
+           Incoming<v1::LogLine> incoming)
+      : calls_(std::move(calls)),
         worker_(std::move(worker)),
         request_(std::move(request)),
         incoming_(std::move(incoming)) {}
 
-  void Begin() {
+  void Begin(Peer* peer) {
     self_ = shared_from_this();
-    impl_->Began(&context_);
-    peer_->stub.async()->Logs(&context_, &request_, this);
+    calls_->Began(context_);
+    peer->stub.async()->Logs(context_.get(), &request_, this);
     StartRead(&line_);
     StartCall();
   }
   void Drop() {
     incoming_ = {};
-    context_.TryCancel();
+    if (const auto context = open_.lock()) context->TryCancel();
   }
   void OnReadDone(bool ok) override {
     if (!ok) return;
-    impl_->Post([self = shared_from_this(), line = line_] {
+    calls_->Post([self = shared_from_this(), line = line_] {
       if (self->incoming_.on_message) self->incoming_.on_message(line);
     });
     StartRead(&line_);
   }
   void OnDone(const grpc::Status& status) override {
-    const absl::Status named = Named(worker_, "Logs", status);
+    const absl::Status named = ErrorOf(worker_, "Logs", status);
     auto self = std::move(self_);
-    impl_->Ended(&context_, [self, named] {
+    calls_->Ended(std::move(context_), [self, named] {
       if (self->incoming_.on_closed) std::exchange(self->incoming_.on_closed, {})(named);
     });
   }
 
  private:
-  const std::shared_ptr<Impl> impl_;
-  const std::shared_ptr<Peer> peer_;
+  const std::shared_ptr<OpenCalls> calls_;
   const WorkerTarget worker_;
   const v1::WorkerLogsRequest request_;
   Incoming<v1::LogLine> incoming_;  // loop thread only
   std::shared_ptr<LogsCall> self_;
-  grpc::ClientContext context_;
+  std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
+  const std::weak_ptr<grpc::ClientContext> open_ = context_;  // until it has ended
   v1::LogLine line_;
 };
 
@@ -368,18 +265,9 @@ class LogsHandle : public Outgoing<v1::WorkerLogsRequest> {
 }  // namespace
 
 GrpcWorkerTransport::GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure)
-    : impl_(std::make_shared<Impl>()) {
-  impl_->loop = loop;
-  impl_->tls = std::move(tls);
-  impl_->insecure = insecure;
-}
+    : impl_(std::make_shared<Impl>(loop, std::move(tls), insecure)) {}
 
-GrpcWorkerTransport::~GrpcWorkerTransport() {
-  std::unique_lock lock(impl_->mu);
-  impl_->closed = true;
-  for (grpc::ClientContext* context : impl_->calls) context->TryCancel();
-  impl_->all_done.wait(lock, [this] { return impl_->calls.empty(); });
-}
+GrpcWorkerTransport::~GrpcWorkerTransport() { impl_->calls->CancelAll(); }
 
 void GrpcWorkerTransport::Prepare(const WorkerTarget& worker, const v1::PrepareRequest& request,
                                   Timeout timeout, Done<v1::PrepareResponse> done) {
@@ -389,19 +277,24 @@ void GrpcWorkerTransport::Prepare(const WorkerTarget& worker, const v1::PrepareR
 
 std::unique_ptr<Outgoing<v1::ConnectRequest>> GrpcWorkerTransport::Connect(
     const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) {
-  return OpenBidi<BidiHandle<v1::ConnectRequest, v1::ConnectResponse>, Outgoing<v1::ConnectRequest>,
-                  v1::ConnectRequest>(
-      impl_, worker, "Connect", std::move(incoming),
-      [](Peer* peer, auto... args) { peer->stub.async()->Connect(args...); });
+  return OpenBidi<ConnectHandle, Outgoing<v1::ConnectRequest>>(impl_, worker, std::move(incoming));
 }
 
 std::unique_ptr<CommandStream> GrpcWorkerTransport::Run(const WorkerTarget& worker,
                                                         Incoming<v1::Event> incoming) {
-  return OpenBidi<CommandHandle, CommandStream, grpc::ByteBuffer>(
-      impl_, worker, "Run", std::move(incoming),
-      [](Peer* peer, grpc::ClientContext* context, auto* reactor) {
-        peer->commands.PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
-      });
+  if (worker.relay.empty()) {
+    return OpenBidi<CommandHandle, CommandStream>(impl_, worker, std::move(incoming));
+  }
+  std::shared_ptr<HostStream>& host = hosts_[worker.relay];
+  std::unique_ptr<CommandStream> stream = host == nullptr ? nullptr : host->Open(worker, incoming);
+  if (stream != nullptr) return stream;
+  const auto channel = impl_->Dial(worker.relay);
+  if (!channel.ok()) {
+    return std::make_unique<ClosedHandle>(impl_, std::move(incoming), channel.status());
+  }
+  host = std::make_shared<HostStream>(impl_->calls, *channel);
+  host->Begin();
+  return host->Open(worker, incoming);
 }
 
 void GrpcWorkerTransport::SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request,
@@ -417,8 +310,8 @@ std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> GrpcWorkerTransport::Logs(
   if (!peer.ok()) {
     return std::make_unique<ClosedHandle>(impl_, std::move(incoming), peer.status());
   }
-  auto call = std::make_shared<LogsCall>(impl_, *peer, worker, request, std::move(incoming));
-  call->Begin();
+  auto call = std::make_shared<LogsCall>(impl_->calls, worker, request, std::move(incoming));
+  call->Begin(peer->get());
   return std::make_unique<LogsHandle>(std::move(call));
 }
 

@@ -1,7 +1,8 @@
-// The transport to real workers: one channel per worker address, gRPC callback API.
+// The transport to real workers: one channel per worker address and per relay, gRPC callback API.
 #ifndef COXSWAIN_CONTROLLER_GRPC_WORKER_TRANSPORT_H_
 #define COXSWAIN_CONTROLLER_GRPC_WORKER_TRANSPORT_H_
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,8 @@
 #include "controller/worker_transport.h"
 
 namespace coxswain {
+
+class HostStream;
 
 class GrpcWorkerTransport : public WorkerTransport {
  public:
@@ -41,7 +44,8 @@ class GrpcWorkerTransport : public WorkerTransport {
   struct Impl;
 
  private:
-  std::shared_ptr<Impl> impl_;
+  const std::shared_ptr<Impl> impl_;
+  std::map<std::string, std::shared_ptr<HostStream>> hosts_;  // by relay
 };
 
 }  // namespace coxswain

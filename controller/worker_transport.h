@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_WORKER_TRANSPORT_H_
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,8 @@ struct WorkerTarget {
   std::string id;       // "<host>/<slot>"
   std::string address;  // host:port
   std::string incarnation;
+  std::string relay = {};  // host:port of the relay that carries its Run stream; empty: none does
+  int32_t slot = 0;        // by which the relay knows it
 
   bool operator==(const WorkerTarget&) const = default;
 };
@@ -53,15 +56,18 @@ struct SharedCommand {
 // The controller's side of a Run stream; as Outgoing. Different streams may be written at the same
 // time by different threads.
 //
-// After an event the next one is read when a command has been written: gRPC tells the peer of what
-// was read, in a packet of its own where a read is already waiting, else together with the next
-// command. Who has no command to write calls Listen.
+// What is written goes out at the latest with a Flush of any stream to the same host: commands of
+// one step to its workers then travel together where a relay carries them.
+//
+// After an event the next one is read when a command has been written (ReadTime::kLate), where the
+// worker is dialled. Who has no command to write calls Listen.
 class CommandStream {
  public:
   virtual ~CommandStream() = default;
   virtual void Write(const SharedCommand& shared, const v1::Command& own) = 0;
+  virtual void Flush() = 0;
   virtual void Listen() = 0;
-  virtual void WritesDone() = 0;
+  virtual void WritesDone() = 0;  // flushes
 };
 
 // Loop thread only; every callback comes on the loop, never inside the call that starts it. A unary

@@ -124,11 +124,14 @@ void StepRun::Broadcast(InFlight& command, v1::Command shared,
   shared.set_seq(command.seq);
   const SharedCommand head(std::move(shared));
   written_ = true;
-  deps_.fan_out->ForAll(gang_->world_size(), [&](int rank) {
-    v1::Command own;
-    own.mutable_fence()->set_worker_incarnation(gang_->ranks[rank].target.incarnation);
-    fill(rank, &own);
-    streams_[rank]->Write(head, own);
+  deps_.fan_out->ForAll(gang_->world_size(), [&](int begin, int end) {
+    for (int rank = begin; rank < end; ++rank) {
+      v1::Command own;
+      own.mutable_fence()->set_worker_incarnation(gang_->ranks[rank].target.incarnation);
+      fill(rank, &own);
+      streams_[rank]->Write(head, own);
+    }
+    for (int rank = begin; rank < end; ++rank) streams_[rank]->Flush();
   });
   deps_.metrics->Credits(gang_->job, window_.size());
 }

@@ -67,7 +67,11 @@ std::string Registry::Register(const v1::RegisterRequest& request) {
   }
   Worker& worker = workers_[request.incarnation()];
   worker.hello = request;
-  worker.target = {.id = id, .address = request.address(), .incarnation = request.incarnation()};
+  worker.target = {.id = id,
+                   .address = request.address(),
+                   .incarnation = request.incarnation(),
+                   .relay = request.relay_address(),
+                   .slot = request.slot()};
   worker.last_beat_ns = loop_->clock().NowNs();
   Apply(worker, state::WorkerEvent::kRegistered);
   log::Info("worker registered", {{"worker", id},

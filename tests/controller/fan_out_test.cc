@@ -14,7 +14,9 @@ TEST(FanOutTest, CallsEachIndexOnceAndReturnsWhenAllHave) {
     for (const int count : {0, 1, 33, 1000}) {
       std::vector<std::atomic<int>> calls(static_cast<size_t>(count));
       for (int round = 1; round <= 20; ++round) {
-        fan_out.ForAll(count, [&](int i) { ++calls[static_cast<size_t>(i)]; });
+        fan_out.ForAll(count, [&](int begin, int end) {
+          for (int i = begin; i < end; ++i) ++calls[static_cast<size_t>(i)];
+        });
         for (const auto& call : calls) ASSERT_EQ(call, round);
       }
     }

@@ -92,6 +92,7 @@ class FakeCommands : public CommandStream {
     command.MergeFrom(own);
     stream_.Write(command);
   }
+  void Flush() override {}
   void Listen() override { listen_(); }
   void WritesDone() override {}
 

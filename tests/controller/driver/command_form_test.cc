@@ -50,6 +50,7 @@ class Recorder : public sim::FakeWorkers {
       // As on the wire: one message's bytes after the other's.
       ASSERT_TRUE((*written)[rank].ParseFromString(shared.bytes + own.SerializeAsString()));
     }
+    void Flush() override {}
     void Listen() override {}
     void WritesDone() override {}
     std::vector<v1::Command>* const written;

@@ -173,6 +173,18 @@ TEST_F(RegistryTest, ReservesAllOrNone) {
 }
 
 // Invariant scheduler-3: the abort is sent again until the worker answers.
+TEST_F(RegistryTest, AWorkerIsReachedByTheRelayItLastTold) {
+  workers_.Start(2);
+  v1::RegisterRequest hello = workers_.Hello(2);
+  hello.set_relay_address("node-1:7078");
+  registry_.Register(hello);
+  EXPECT_EQ(registry_.Find(hello.incarnation())->target.relay, "node-1:7078");
+  EXPECT_EQ(registry_.Find(hello.incarnation())->target.slot, 2);
+  hello.clear_relay_address();
+  registry_.Register(hello);
+  EXPECT_EQ(registry_.Find(hello.incarnation())->target.relay, "");
+}
+
 TEST_F(RegistryTest, NeighboursInTheMachineAreNeighboursInRank) {
   JoinWithGpu(0, 1, 2);
   JoinWithGpu(1, 0, 3);
