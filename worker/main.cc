@@ -76,6 +76,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", worker.listen, "host:port to serve (default 127.0.0.1:7080+slot)");
   app.add_option("--advertise", worker.advertise,
                  "host that controller and workers reach this one by (default: that of --listen)");
+  app.add_option(
+      "--relay", worker.relay,
+      "host:port of the relay that carries this worker's command stream (default: none)");
   app.add_option("--metrics", worker.metrics,
                  "host:port of /metrics (default 127.0.0.1:7180+slot, \"\": off)");
   app.add_option("--threads", worker.threads, "CPU threads of compute (default: all)")

@@ -27,6 +27,6 @@ LABEL org.opencontainers.image.title="coxswain-worker-cpu" \
 ENV HOME=/var/lib/coxswain XDG_STATE_HOME=/var/lib/coxswain XDG_CACHE_HOME=/var/lib/coxswain/cache
 USER 65532:65532
 WORKDIR /var/lib/coxswain
-EXPOSE 7079 7080 7180
+EXPOSE 7078-7080 7180
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/bin/coxswain-supervisor"]

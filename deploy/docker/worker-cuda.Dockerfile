@@ -37,6 +37,6 @@ ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV HOME=/var/lib/coxswain XDG_STATE_HOME=/var/lib/coxswain XDG_CACHE_HOME=/var/lib/coxswain/cache
 USER 65532:65532
 WORKDIR /var/lib/coxswain
-EXPOSE 7079 7080-7087 7180-7187
+EXPOSE 7078-7087 7180-7187
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/bin/coxswain-supervisor"]

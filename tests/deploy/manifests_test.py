@@ -202,6 +202,8 @@ class MatchTest(unittest.TestCase):
             if name == 'worker':
                 processes = int(flag(container, 'workers')) + int(flag(container, 'gpus'))
             wanted = {'health': int(flag(container, 'health').split(':')[1])}
+            if processes > 1:
+                wanted['relay'] = listen - 2    # the supervisor's default
             for i in range(processes):
                 suffix = f'-{i}' if i else ''
                 wanted['grpc' + suffix] = listen + i

@@ -36,6 +36,7 @@ absl::Status WorkerNode::StartServers() {
   hello_.set_incarnation(NewUuid());
   hello_.set_host(HostName());
   hello_.set_slot(options_.slot);
+  hello_.set_relay_address(options_.relay);
   hello_.set_pid(getpid());
   hello_.mutable_build()->set_version(std::string(BuildVersion()));
   hello_.mutable_build()->set_commit(std::string(BuildCommit()));

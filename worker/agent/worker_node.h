@@ -33,6 +33,7 @@ struct WorkerOptions {
   int slot = 0;                         // 0-based, unique on the host
   std::string listen = "127.0.0.1:0";   // of the Worker service
   std::string advertise;                // host others reach this one by; empty: that of `listen`
+  std::string relay;                    // host:port of what carries Run streams; empty: none does
   std::string metrics = "127.0.0.1:0";  // empty: off
   std::string device = "cpu";           // "cpu" | "cuda"
   std::string device_name;              // model of CPU or GPU

@@ -1,12 +1,9 @@
 #include "worker/supervisor/health.h"
 
-#include <fstream>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/supervisor/endpoint.h"
 
 namespace coxswain::supervisor {
 namespace {
@@ -14,13 +11,6 @@ namespace {
 constexpr char kSupervisor[] = "coxswain.v1.Supervisor";
 constexpr char kWorker[] = "coxswain.v1.Worker";
 constexpr std::chrono::milliseconds kPeriod{500};
-
-// As worker/agent/endpoint_file.h writes it.
-bool IsRegistered(const std::string& file, pid_t pid) {
-  std::ifstream in(file);
-  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.value("pid", pid_t{0}) == pid && json.value("registered", false);
-}
 
 }  // namespace
 
@@ -64,8 +54,9 @@ void Health::Watch() {
 
 bool Health::AllRegistered(const std::vector<pid_t>& pids) const {
   for (size_t slot = 0; slot < pids.size(); ++slot) {
-    const std::string file = absl::StrCat(state_dir_, "/worker-", slot, ".json");
-    if (pids[slot] == 0 || !IsRegistered(file, pids[slot])) return false;
+    const auto endpoint = ReadEndpoint(state_dir_, static_cast<int>(slot));
+    if (pids[slot] == 0 || !endpoint.ok()) return false;
+    if (endpoint->pid != pids[slot] || !endpoint->registered) return false;
   }
   return !pids.empty();
 }

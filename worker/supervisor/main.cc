@@ -16,18 +16,20 @@
 #include "worker/agent/host_info.h"
 #include "worker/supervisor/find_binary.h"
 #include "worker/supervisor/health.h"
+#include "worker/supervisor/relay.h"
 #include "worker/supervisor/supervisor.h"
 
 namespace coxswain {
 namespace {
 
 constexpr int kBadConfig = 64;
+constexpr int kRelayPort = -2;  // from worker 0's: the port between is that of --health by custom
 // A loop that has not turned for so long hangs; taking stacks holds it up for each process.
 constexpr std::chrono::seconds kLoopStall{30};
 constexpr std::chrono::seconds kStallOfStacks{10};
 
 struct Flags {
-  std::string controller, binary, cuda_binary, state_dir = ".", advertise;
+  std::string controller, binary, cuda_binary, state_dir = ".", advertise, relay;
   std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180", health;
   int workers = 1, gpus = 0, threads = 0, grace_seconds = 30, stopped_exit_code = 0, first_slot = 0;
   int processes() const { return workers + gpus; }
@@ -56,6 +58,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "host:port of worker 0, the next ports for the others; port 0: ephemeral")
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise, "host that others reach the workers by");
+  app.add_option("--relay", flags.relay,
+                 "host:port of the relay of the workers' command streams; \"\": off "
+                 "(default: two ports below worker 0, off with one worker)");
   app.add_option("--metrics", flags.metrics, "host:port of /metrics likewise; \"\": off")
       ->capture_default_str();
   app.add_option("--health", flags.health,
@@ -86,9 +91,15 @@ std::string Shifted(const SocketAddress& first, int slot) {
   return address.text();
 }
 
+// By which others reach what listens on `host` here.
+std::string Reachable(const Flags& flags, const std::string& host) {
+  if (!flags.advertise.empty()) return flags.advertise;
+  return host == "0.0.0.0" || host == "::" ? agent::HostName() : host;
+}
+
 // Program and arguments of worker `slot`: CPU workers first, then one for each GPU.
 std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen,
-                                 const SocketAddress& metrics, int slot) {
+                                 const SocketAddress& metrics, const std::string& relay, int slot) {
   const bool cuda = slot >= flags.workers;
   const std::string file = absl::StrCat(flags.state_dir, "/worker-", slot);
   std::vector<std::string> command = {cuda ? flags.cuda_binary : flags.binary,
@@ -116,6 +127,7 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
     add("--memory-bytes", std::to_string(flags.memory_bytes));
   }
   add("--advertise", flags.advertise);
+  add("--relay", relay);
   add("--tls-cert", flags.tls_cert);
   add("--tls-key", flags.tls_key);
   add("--tls-ca", flags.tls_ca);
@@ -135,6 +147,10 @@ absl::Status FillDefaults(const CLI::App& app, Flags& flags) {
   if (flags.gpus > 0 && flags.cuda_binary.empty()) {
     ASSIGN_OR_RETURN(flags.cuda_binary, supervisor::FindBinary("coxswain-worker-cuda"));
   }
+  if (app.count("--relay") == 0 && flags.processes() > 1) {
+    ASSIGN_OR_RETURN(const SocketAddress listen, ParseSocketAddress(flags.listen));
+    flags.relay = Shifted(listen, kRelayPort);
+  }
   const int sharers = std::max(1, flags.workers);
   if (flags.threads == 0) flags.threads = std::max(1, agent::UsableCpus() / sharers);
   if (flags.memory_bytes == 0) flags.memory_bytes = agent::PlannableBytes(sharers);
@@ -146,12 +162,39 @@ int Refuse(const absl::Status& status) {
   return kBadConfig;
 }
 
-int Supervise(const Flags& flags, supervisor::SupervisorOptions options) {
+// Sets `address` to what the workers tell the controller; null and empty where --relay is off.
+absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(const Flags& flags,
+                                                              std::string* address) {
+  if (flags.relay.empty()) return nullptr;
+  ASSIGN_OR_RETURN(SocketAddress listen, ParseSocketAddress(flags.relay));
+  ASSIGN_OR_RETURN(auto relay, supervisor::Relay::Start(
+                                   listen, {.state_dir = flags.state_dir,
+                                            .first_slot = flags.first_slot,
+                                            .workers = flags.processes(),
+                                            .tls = {flags.tls_cert, flags.tls_key, flags.tls_ca},
+                                            .insecure = flags.insecure}));
+  listen.host = Reachable(flags, listen.host);
+  listen.port = relay->port();
+  *address = listen.text();
+  log::Info("relay served", {{"address", *address}});
+  return relay;
+}
+
+int Supervise(const Flags& flags, const SocketAddress& listen, const SocketAddress& metrics) {
   std::unique_ptr<supervisor::Health> health;
+  std::string relay_address;
+  supervisor::SupervisorOptions options;
+  options.workers = flags.processes();
+  options.state_dir = flags.state_dir;
+  options.grace = std::chrono::seconds(flags.grace_seconds);
+  options.stopped_exit_code = flags.stopped_exit_code;
+  options.command = [&](int slot) { return Command(flags, listen, metrics, relay_address, slot); };
   options.on_turn = [&health](const std::vector<pid_t>& pids) {
     if (health != nullptr) health->Turn(pids);
   };
   supervisor::Supervisor supervisor(std::move(options));
+  const auto relay = StartRelay(flags, &relay_address);
+  if (!relay.ok()) return Refuse(relay.status());
   if (!flags.health.empty()) {
     auto started = supervisor::Health::Start(flags.health, flags.state_dir,
                                              kLoopStall + flags.processes() * kStallOfStacks);
@@ -184,13 +227,7 @@ int Run(int argc, char** argv) {
         absl::StrCat("--state-dir ", flags.state_dir, " cannot be made: ", error.message())));
   }
 
-  supervisor::SupervisorOptions options;
-  options.workers = flags.processes();
-  options.state_dir = flags.state_dir;
-  options.grace = std::chrono::seconds(flags.grace_seconds);
-  options.stopped_exit_code = flags.stopped_exit_code;
-  options.command = [&](int slot) { return Command(flags, *listen, *metrics, slot); };
-  return Supervise(flags, std::move(options));
+  return Supervise(flags, *listen, *metrics);
 }
 
 }  // namespace

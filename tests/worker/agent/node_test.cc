@@ -49,12 +49,15 @@ class NodeTest : public testing::Test {
 
 TEST_F(NodeTest, RegistersWithItsIdentityAndBeats) {
   TestRegistry registry(/*term=*/9);
-  auto node = WorkerNode::Start(TestOptions(registry, 3));
+  WorkerOptions options = TestOptions(registry, 3);
+  options.relay = "127.0.0.1:7078";
+  auto node = WorkerNode::Start(options);
   ASSERT_TRUE(node.ok()) << node.status();
   ASSERT_TRUE(Eventually([&] { return registry.beats() >= 3; }));
   const v1::RegisterRequest hello = registry.registrations().at(0);
   EXPECT_EQ(hello.slot(), 3);
   EXPECT_EQ(hello.address(), (*node)->address());
+  EXPECT_EQ(hello.relay_address(), "127.0.0.1:7078");
   EXPECT_EQ(hello.metrics_address(), (*node)->metrics_address());
   EXPECT_EQ(hello.incarnation(), (*node)->incarnation());
   EXPECT_EQ(hello.pid(), getpid());

@@ -96,7 +96,7 @@ class SupervisorTest : public testing::Test {
             "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
             "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(),
             "--grace-seconds", grace_seconds, "--first-slot", first_slot_, "--stopped-exit-code",
-            stopped_exit_code, nullptr);
+            stopped_exit_code, relay_ == nullptr ? nullptr : "--relay", relay_, nullptr);
       _exit(127);
     }
   }
@@ -109,6 +109,11 @@ class SupervisorTest : public testing::Test {
   }
   std::string File(int slot, const char* what) {
     return dir_ + "/worker-" + std::to_string(slot) + what;
+  }
+  std::string Arguments(int slot) {
+    std::string arguments;
+    std::getline(std::ifstream(File(slot, ".json.arguments")), arguments);
+    return arguments;
   }
   int Starts(int slot) {
     std::ifstream in(File(slot, ".json.starts"));
@@ -127,6 +132,7 @@ class SupervisorTest : public testing::Test {
 
   std::string dir_;
   const char* first_slot_ = "0";
+  const char* relay_ = "127.0.0.1:0";  // null: by default
   pid_t pid_ = -1;
 };
 
@@ -136,8 +142,7 @@ TEST_F(SupervisorTest, StartsWorkersAndForwardsSigterm) {
   ASSERT_GT(first, 0);
   ASSERT_GT(second, 0);
   EXPECT_EQ(getpgid(first), first);  // Invariant supervisor-4
-  std::string arguments;
-  std::getline(std::ifstream(File(1, ".json.arguments")), arguments);
+  const std::string arguments = Arguments(1);
   EXPECT_NE(arguments.find("--slot|1|"), std::string::npos) << arguments;
   EXPECT_NE(arguments.find("--listen|127.0.0.1:9001|"), std::string::npos) << arguments;
   EXPECT_NE(arguments.find("--metrics|127.0.0.1:0|"), std::string::npos) << arguments;
@@ -158,8 +163,7 @@ TEST_F(SupervisorTest, GpuWorkersComeAfterCpuWorkersWithTheDefaultsOfTheirDevice
     EXPECT_NE(arguments.find(gpu), std::string::npos) << arguments;
     EXPECT_EQ(arguments.find("--memory-bytes"), std::string::npos) << arguments;
   }
-  std::string arguments;
-  std::getline(std::ifstream(File(0, ".json.arguments")), arguments);
+  const std::string arguments = Arguments(0);
   EXPECT_EQ(arguments.find("--gpu"), std::string::npos) << arguments;
   kill(pid_, SIGTERM);
   EXPECT_EQ(Wait(), 0);
@@ -170,11 +174,37 @@ TEST_F(SupervisorTest, SlotsCountFromTheFirst) {
   first_slot_ = "4";
   Start("runs", 1, "30", 1);
   ASSERT_GT(ReadyPid(1), 0);
-  std::string arguments;
-  std::getline(std::ifstream(File(1, ".json.arguments")), arguments);
+  const std::string arguments = Arguments(1);
   EXPECT_NE(arguments.find("--slot|5|"), std::string::npos) << arguments;
   EXPECT_NE(arguments.find("--gpu|0|"), std::string::npos) << arguments;
   EXPECT_NE(arguments.find("--listen|127.0.0.1:9001|"), std::string::npos) << arguments;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(SupervisorTest, WorkersAreToldOfTheRelay) {
+  Start("runs", 2);
+  ASSERT_GT(ReadyPid(1), 0);
+  EXPECT_NE(Arguments(1).find("--relay|127.0.0.1:"), std::string::npos) << Arguments(1);
+  EXPECT_EQ(Arguments(1).find("--relay|127.0.0.1:0|"), std::string::npos) << Arguments(1);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(SupervisorTest, ByDefaultTheRelayIsTwoPortsBelowTheFirstWorker) {
+  relay_ = nullptr;
+  Start("runs", 2);
+  ASSERT_GT(ReadyPid(0), 0);
+  EXPECT_NE(Arguments(0).find("--relay|127.0.0.1:8998|"), std::string::npos) << Arguments(0);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(SupervisorTest, OneWorkerNeedsNoRelay) {
+  relay_ = nullptr;
+  Start("runs", 1);
+  ASSERT_GT(ReadyPid(0), 0);
+  EXPECT_EQ(Arguments(0).find("--relay"), std::string::npos) << Arguments(0);
   kill(pid_, SIGTERM);
   EXPECT_EQ(Wait(), 0);
 }

@@ -1,0 +1,25 @@
+// Where a worker of this supervisor serves, as its endpoint file tells
+// (worker/agent/endpoint_file.h).
+#ifndef COXSWAIN_WORKER_SUPERVISOR_ENDPOINT_H_
+#define COXSWAIN_WORKER_SUPERVISOR_ENDPOINT_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain::supervisor {
+
+struct Endpoint {
+  std::string address;  // host:port of the Worker service
+  pid_t pid = 0;        // who wrote it: a process that was killed leaves its file behind
+  bool registered = false;
+};
+
+// Of process `index` of the supervisor, 0-based. Unavailable naming the file when there is none.
+absl::StatusOr<Endpoint> ReadEndpoint(const std::string& state_dir, int index);
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_ENDPOINT_H_

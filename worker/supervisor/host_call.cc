@@ -1,0 +1,177 @@
+#include "worker/supervisor/host_call.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include "common/grpc_status.h"
+
+namespace coxswain::supervisor {
+namespace {
+
+constexpr char kRunMethod[] = "/coxswain.v1.Worker/Run";
+
+// One message's bytes after the other's: protobuf merges them.
+grpc::ByteBuffer Joined(const grpc::Slice& shared, const std::string& own) {
+  const grpc::Slice slices[] = {shared, grpc::Slice(own)};
+  return grpc::ByteBuffer(slices, 2);
+}
+
+}  // namespace
+
+void HostCall::Begin() {
+  self_ = shared_from_this();
+  StartRead(&commands_);
+}
+
+void HostCall::OnReadDone(bool ok) {
+  if (!ok) return EndStreams();
+  const grpc::Slice shared(commands_.shared());
+  const auto round = std::make_shared<int>(0);
+  for (const v1::StreamCommand& entry : commands_.entries()) {
+    if (entry.has_open()) {
+      Open(entry.stream(), entry.open().slot());
+      continue;
+    }
+    const bool command = entry.kind_case() == v1::StreamCommand::kCommand;
+    const auto call = Find(entry.stream(), command ? round : nullptr);
+    if (call == nullptr) continue;
+    if (entry.has_half_close()) {
+      call->WritesDone();
+    } else if (entry.has_cancel()) {
+      call->Cancel();
+    } else {
+      call->Write(Joined(shared, entry.command()));
+    }
+  }
+  commands_.Clear();
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!finished_) StartRead(&commands_);
+}
+
+void HostCall::Open(uint64_t stream, int slot) {
+  const auto channel = workers_->Dial(slot);
+  if (!channel.ok()) return Closed(stream, channel.status());
+  WorkerCall::Reactions reactions;
+  reactions.on_message = [self = shared_from_this(), stream](const grpc::ByteBuffer& event) {
+    self->Arrived(stream, event);
+  };
+  reactions.on_done = [self = shared_from_this(), stream](
+                          std::shared_ptr<grpc::ClientContext> context,
+                          const grpc::Status& status) {
+    context.reset();
+    self->Closed(stream, FromGrpc(status));
+  };
+  auto call = std::make_shared<WorkerCall>(ReadTime::kAtOnce, std::move(reactions));
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (ending_) return;
+    streams_[stream].call = call;
+  }
+  call->Begin([&channel](grpc::ClientContext* context, auto* reactor) {
+    grpc::GenericStub(*channel).PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
+  });
+}
+
+std::shared_ptr<HostCall::WorkerCall> HostCall::Find(uint64_t stream, const Round& round) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto it = streams_.find(stream);
+  if (it == streams_.end()) return nullptr;
+  if (round != nullptr) {
+    ++*round;
+    it->second.unanswered.push_back(round);
+  }
+  return it->second.call;
+}
+
+bool HostCall::Answers(uint64_t stream) {
+  const auto it = streams_.find(stream);
+  if (it == streams_.end() || it->second.unanswered.empty()) return true;
+  const Round round = std::move(it->second.unanswered.front());
+  it->second.unanswered.pop_front();
+  return --*round == 0;
+}
+
+void HostCall::Arrived(uint64_t stream, const grpc::ByteBuffer& event) {
+  std::vector<grpc::Slice> slices;
+  event.Dump(&slices).IgnoreError();
+  std::lock_guard<std::mutex> lock(mu_);
+  v1::StreamEvent* entry = gathered_.add_entries();
+  entry->set_stream(stream);
+  std::string* bytes = entry->mutable_event();
+  for (const grpc::Slice& slice : slices) {
+    bytes->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  if (Answers(stream)) {
+    due_ = true;
+    Send();
+  } else {
+    SendSoon();
+  }
+}
+
+void HostCall::SendSoon() {
+  if (std::exchange(waiting_, true)) return;
+  wait_ = std::make_unique<grpc::Alarm>();
+  wait_->Set(std::chrono::system_clock::now() + kLongestWait, [weak = weak_from_this()](bool) {
+    if (const auto call = weak.lock()) call->WaitedLong();
+  });
+}
+
+void HostCall::WaitedLong() {
+  std::lock_guard<std::mutex> lock(mu_);
+  waiting_ = false;
+  due_ = due_ || !gathered_.entries().empty();
+  Send();
+}
+
+void HostCall::Closed(uint64_t stream, const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mu_);
+  streams_.erase(stream);
+  v1::StreamEvent* entry = gathered_.add_entries();
+  entry->set_stream(stream);
+  entry->mutable_closed()->set_code(status.raw_code());
+  entry->mutable_closed()->set_message(std::string(status.message()));
+  due_ = true;
+  Send();
+}
+
+void HostCall::Send() {
+  if (in_flight_ || finished_) return;
+  if (due_ && !gathered_.entries().empty()) {
+    writing_.Clear();
+    writing_.Swap(&gathered_);
+    in_flight_ = true;
+    due_ = false;
+    StartWrite(&writing_);
+  } else if (ending_ && streams_.empty()) {
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+}
+
+void HostCall::OnWriteDone(bool ok) {
+  std::lock_guard<std::mutex> lock(mu_);
+  in_flight_ = false;
+  if (!ok) gathered_.Clear();
+  Send();
+}
+
+void HostCall::EndStreams() {
+  std::map<uint64_t, Carried> open;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    ending_ = true;
+    open = streams_;
+    Send();
+  }
+  for (const auto& [stream, carried] : open) carried.call->Cancel();
+}
+
+void HostCall::OnCancel() { EndStreams(); }
+
+void HostCall::OnDone() { self_.reset(); }
+
+}  // namespace coxswain::supervisor

@@ -1,0 +1,29 @@
+#include "worker/supervisor/local_workers.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/supervisor/endpoint.h"
+
+namespace coxswain::supervisor {
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
+  const int index = slot - options_.first_slot;
+  if (index < 0 || index >= options_.workers) {
+    return absl::NotFoundError(
+        absl::StrCat("no worker of slot ", slot, " here: this supervisor runs slots ",
+                     options_.first_slot, " to ", options_.first_slot + options_.workers - 1));
+  }
+  ASSIGN_OR_RETURN(const Endpoint endpoint, ReadEndpoint(options_.state_dir, index));
+  std::lock_guard<std::mutex> lock(mu_);
+  Dialled& newest = newest_[slot];
+  if (newest.pid == endpoint.pid && newest.address == endpoint.address) return newest.channel;
+  ASSIGN_OR_RETURN(const SocketAddress address, ParseSocketAddress(endpoint.address));
+  ASSIGN_OR_RETURN(const auto credentials,
+                   ChannelCredentials(address, options_.tls, options_.insecure));
+  newest = {.pid = endpoint.pid,
+            .address = endpoint.address,
+            .channel = NewChannel(endpoint.address, credentials)};
+  return newest.channel;
+}
+
+}  // namespace coxswain::supervisor

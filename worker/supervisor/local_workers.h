@@ -1,0 +1,51 @@
+// Channels to the workers of one supervisor.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_LOCAL_WORKERS_H_
+#define COXSWAIN_WORKER_SUPERVISOR_LOCAL_WORKERS_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <grpcpp/channel.h>
+
+#include "absl/status/statusor.h"
+#include "common/grpc_endpoint.h"
+
+namespace coxswain::supervisor {
+
+struct LocalWorkersOptions {
+  std::string state_dir;  // endpoint files
+  int first_slot = 0;
+  int workers = 1;
+  TlsFiles tls = {};  // with which the workers serve; empty: plaintext on loopback
+  bool insecure = false;
+};
+
+// Thread-safe.
+class LocalWorkers {
+ public:
+  explicit LocalWorkers(LocalWorkersOptions options) : options_(std::move(options)) {}
+
+  // To where the worker of `slot` serves now. NotFound names the slots there are; Unavailable: it
+  // has not started.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(int slot);
+
+ private:
+  struct Dialled {
+    pid_t pid = 0;
+    std::string address;
+    std::shared_ptr<grpc::Channel> channel;
+  };
+
+  const LocalWorkersOptions options_;
+  std::mutex mu_;
+  std::map<int, Dialled> newest_;  // by slot: a worker that was started again is dialled anew
+};
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_LOCAL_WORKERS_H_
