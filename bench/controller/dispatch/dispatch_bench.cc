@@ -6,13 +6,16 @@
 // does not count; they answer a step when all have begun it, as after a collective. With one credit
 // each command goes out when the step before is committed, so that latency = engine has it -
 // controller decided to send it, over all workers of a step. The kernel counts a loopback packet's
-// way up to the receiver's socket as time of the sender.
+// way up to the receiver's socket as time of the sender. Workers of a host get commands through its
+// relay (worker/supervisor/relay.h), which runs beside them in those processes; with one worker a
+// host there is none.
 //
 // Payloads of a rank and step: "empty" one document of two tokens; "ids" and "tokens" 16 bins of
 // 2,048 tokens in 256 documents, by document ids and with tokens, lengths and label mask.
 //
-//   build/cpu/bench/dispatch_bench [--fake-workers 1,64,1024,4096] [--payloads empty,ids,tokens]
-//       [--no-tls] [--steps N] [--limit-us X]    writes bench/results/dispatch.json
+//   build/cpu/bench/dispatch_bench [--fake-workers 1,64,1024,4096] [--workers-per-host 8]
+//       [--payloads empty,ids,tokens] [--no-tls] [--steps N] [--limit-us X]
+//   writes bench/results/dispatch.json
 //
 // A row's CPU and memory are those with two credits, its latency that with one; "ids" without TLS
 // also says how long the engines wait for commands when a step takes 50 ms.
@@ -84,13 +87,14 @@ TlsFiles Certificates(const std::string& directory) {
   return {.cert = cert, .key = key, .ca = cert};
 }
 
-// A worker has a listening socket and a connection, the controller a connection.
+// The controller has a connection to each worker and relay; a process of 256 workers four sockets to
+// each of them.
 bool EnoughFiles(int workers) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t need = static_cast<rlim_t>(workers) + 512;
+  const rlim_t need = static_cast<rlim_t>(workers) * 9 / 8 + 1536;
   if (limit.rlim_cur >= need) return true;
   std::printf("skipped: %d fake workers need %llu open files, the limit is %llu\n", workers,
               static_cast<unsigned long long>(need),
@@ -98,8 +102,10 @@ bool EnoughFiles(int workers) {
   return false;
 }
 
-nlohmann::json RowOf(const RunArgs& args, const std::string& payload, const RunResult& r) {
+nlohmann::json RowOf(const RunArgs& args, int per_host, const std::string& payload,
+                     const RunResult& r) {
   return {{"workers", args.shape.ranks},
+          {"workers_per_host", per_host},
           {"payload", payload},
           {"tls", !args.tls.empty()},
           {"steps", args.shape.steps - args.warm_up},
@@ -116,18 +122,20 @@ nlohmann::json RowOf(const RunArgs& args, const std::string& payload, const RunR
 void Print(const nlohmann::json& row) {
   const auto number = [&row](const char* name) { return row.value(name, 0.0); };
   std::printf(
-      "%6d %-7s %-4s %8lld B %8.1f us %7.1f us %9.1f ms/step %8.1f MB/s %8.1f KiB %+7.1f B\n",
-      row["workers"].get<int>(), row["payload"].get<std::string>().c_str(),
-      row["tls"].get<bool>() ? "tls" : "-", row["command_bytes"].get<long long>(),
-      number("us_per_worker_step"), number("loop_us_per_worker_step"), number("ms_per_step"),
-      number("egress_mb_per_s"), number("kib_per_worker"), number("grown_bytes_per_worker_step"));
+      "%6d/%-2d %-7s %-4s %8lld B %8.1f us %7.1f us %9.1f ms/step %8.1f MB/s %8.1f KiB %+7.1f B\n",
+      row["workers"].get<int>(), row["workers_per_host"].get<int>(),
+      row["payload"].get<std::string>().c_str(), row["tls"].get<bool>() ? "tls" : "-",
+      row["command_bytes"].get<long long>(), number("us_per_worker_step"),
+      number("loop_us_per_worker_step"), number("ms_per_step"), number("egress_mb_per_s"),
+      number("kib_per_worker"), number("grown_bytes_per_worker_step"));
   if (row.contains("latency_p50_ms")) {
     std::printf("       latency of a command with k = 1: p50 %.3f ms, p99 %.3f ms\n",
                 number("latency_p50_ms"), number("latency_p99_ms"));
   }
   if (row.contains("idle_percent_two_credits")) {
     std::printf(
-        "       steps of %lld ms: %.1f us of CPU, engines wait for commands %.3f %% of the time with "
+        "       steps of %lld ms: %.1f us of CPU, engines wait for commands %.3f %% of the time "
+        "with "
         "k = 2, %.3f %% with k = 1\n",
         static_cast<long long>(kIdleStepMs), number("idle_step_us_per_worker_step"),
         number("idle_percent_two_credits"), number("idle_percent_one_credit"));
@@ -157,8 +165,10 @@ class Group {
         steps_(StepsFor(flags, workers)),
         stamps_file_(directory + "/stamps-" + std::to_string(workers)),
         stamps_(stamps_file_, workers, std::max(steps_, kIdleSteps)),
-        processes_(workers,
-                   {.steps = std::max(steps_, kIdleSteps), .stamps = stamps_file_, .tls = tls}) {
+        processes_(workers, {.per_host = flags.fake.per_host,
+                             .steps = std::max(steps_, kIdleSteps),
+                             .stamps = stamps_file_,
+                             .tls = tls}) {
     run_.directory = directory;
     run_.tls = tls;
   }
@@ -166,7 +176,7 @@ class Group {
   nlohmann::json Row(const std::string& payload) {
     run_.document_ids = payload == "ids";
     run_.shape = ShapeOf(payload, workers_, steps_);
-    nlohmann::json row = RowOf(run_, payload, Go(2));
+    nlohmann::json row = RowOf(run_, flags_.fake.per_host, payload, Go(2));
     if (flags_.limit_us > 0) return row;
     const RunResult one = Go(1);
     row["latency_p50_ms"] = one.p50_ms;
@@ -208,7 +218,7 @@ int Measure(const Flags& flags) {
   bool holds = true;
   std::printf("%s; times of this process; %d sender threads\n", Machine().c_str(),
               FanOut::DefaultThreads() + 1);
-  std::printf("workers payload      command   CPU/w-step of its loop\n");
+  std::printf("workers/host payload   command   CPU/w-step of its loop\n");
   for (const int workers : flags.workers) {
     for (const TlsFiles& tls : ways) {
       Group group(flags, workers, directory, tls);
@@ -235,10 +245,14 @@ int Main(int argc, char** argv) {
   app.add_option("--steps", flags.steps, "steps per row, warm-up included");
   app.add_option("--limit-us", flags.limit_us, "fail above this CPU per worker-step");
   app.add_option("--json", flags.json, "result file");
+  app.add_option("--workers-per-host", flags.fake.per_host,
+                 "workers behind one relay; 1: each is dialled")
+      ->check(CLI::Range(1, 64));
   app.add_option("--serve", flags.serve)->group("");
   app.add_option("--stamps", flags.fake.stamps)->group("");
   app.add_option("--tls-cert", flags.fake.tls.cert)->group("");
   app.add_option("--tls-key", flags.fake.tls.key)->group("");
+  app.add_option("--tls-ca", flags.fake.tls.ca)->group("");
   CLI11_PARSE(app, argc, argv);
   if (flags.serve > 0) {
     flags.fake.workers = flags.serve;

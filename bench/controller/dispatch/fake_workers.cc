@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -21,7 +22,9 @@
 #include "common/logging.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/endpoint_file.h"
 #include "worker/agent/service.h"
+#include "worker/supervisor/relay.h"
 
 extern char** environ;
 
@@ -64,6 +67,40 @@ FakeWorker StartWorker(const TlsFiles& tls) {
   return worker;
 }
 
+// Workers that share a relay, which finds them by their endpoint files.
+struct FakeHost {
+  std::vector<FakeWorker> workers;
+  std::unique_ptr<supervisor::Relay> relay;
+};
+
+FakeHost StartHost(const FakeWorkersArgs& args, int workers, const std::string& directory) {
+  FakeHost host;
+  std::filesystem::create_directory(directory);
+  for (int slot = 0; slot < workers; ++slot) {
+    host.workers.push_back(StartWorker(args.tls));
+    const FakeWorker& worker = host.workers.back();
+    const std::string& incarnation = worker.agent->options().incarnation;
+    const auto written =
+        agent::EndpointFile(directory + "/worker-" + std::to_string(slot) + ".json")
+            .Publish(worker.address, "", incarnation);
+    if (!written.ok()) Die(written.ToString());
+  }
+  std::string address = "-";
+  if (args.per_host > 1) {
+    auto relay = supervisor::Relay::Start(
+        {"127.0.0.1", 0}, {.state_dir = directory, .workers = workers, .tls = args.tls});
+    if (!relay.ok()) Die(relay.status().ToString());
+    host.relay = std::move(*relay);
+    address = "127.0.0.1:" + std::to_string(host.relay->port());
+  }
+  for (int slot = 0; slot < workers; ++slot) {
+    const FakeWorker& worker = host.workers[static_cast<size_t>(slot)];
+    std::printf("%s %s %s %d\n", worker.address.c_str(),
+                worker.agent->options().incarnation.c_str(), address.c_str(), slot);
+  }
+  return host;
+}
+
 }  // namespace
 
 int ServeFakeWorkers(const FakeWorkersArgs& args) {
@@ -79,11 +116,11 @@ int ServeFakeWorkers(const FakeWorkersArgs& args) {
     return absl::OkStatus();
   };
   fake_engine::SetHooks(hooks);
-  std::vector<FakeWorker> workers;
-  for (int i = 0; i < args.workers; ++i) {
-    workers.push_back(StartWorker(args.tls));
-    std::printf("%s %s\n", workers.back().address.c_str(),
-                workers.back().agent->options().incarnation.c_str());
+  std::vector<FakeHost> hosts;
+  for (int left = args.workers; left > 0; left -= args.per_host) {
+    const std::string directory =
+        args.stamps + "-host-" + std::to_string(getpid()) + "-" + std::to_string(hosts.size());
+    hosts.push_back(StartHost(args, std::min(left, args.per_host), directory));
   }
   std::fflush(stdout);
   std::cin.ignore(1 << 20, EOF);
@@ -104,13 +141,16 @@ FakeWorkerProcesses::~FakeWorkerProcesses() {
 }
 
 void FakeWorkerProcesses::Spawn(const FakeWorkersArgs& args) {
-  std::vector<std::string> words = {"/proc/self/exe", "--serve=" + std::to_string(args.workers),
+  std::vector<std::string> words = {"/proc/self/exe",
+                                    "--serve=" + std::to_string(args.workers),
                                     "--fake-workers=" + std::to_string(args.all_workers),
+                                    "--workers-per-host=" + std::to_string(args.per_host),
                                     "--steps=" + std::to_string(args.steps),
                                     "--stamps=" + args.stamps};
   if (!args.tls.empty()) {
     words.push_back("--tls-cert=" + args.tls.cert);
     words.push_back("--tls-key=" + args.tls.key);
+    words.push_back("--tls-ca=" + args.tls.ca);
   }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -131,12 +171,16 @@ void FakeWorkerProcesses::Spawn(const FakeWorkersArgs& args) {
   process.input = input[1];
   processes_.push_back(process);
   FILE* lines = fdopen(output[0], "r");
-  char address[128], incarnation[128];
-  for (int i = 0; i < args.workers; ++i) {
-    if (std::fscanf(lines, "%127s %127s", address, incarnation) != 2) Die("fake workers died");
+  char address[128], incarnation[128], relay[128];
+  for (int i = 0, slot = 0; i < args.workers; ++i) {
+    if (std::fscanf(lines, "%127s %127s %127s %d", address, incarnation, relay, &slot) != 4) {
+      Die("fake workers died");
+    }
     targets_.push_back({.id = "bench/" + std::to_string(targets_.size()),
                         .address = address,
-                        .incarnation = incarnation});
+                        .incarnation = incarnation,
+                        .relay = std::string(relay) == "-" ? "" : relay,
+                        .slot = slot});
   }
   std::fclose(lines);
 }

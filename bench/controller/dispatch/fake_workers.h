@@ -1,4 +1,5 @@
-// Workers made of worker/agent over the fake engine, many in one process, on loopback.
+// Workers made of worker/agent over the fake engine, and the relays of their hosts, many in one
+// process, on loopback.
 #ifndef COXSWAIN_BENCH_CONTROLLER_DISPATCH_FAKE_WORKERS_H_
 #define COXSWAIN_BENCH_CONTROLLER_DISPATCH_FAKE_WORKERS_H_
 
@@ -14,13 +15,15 @@ namespace coxswain::bench {
 
 struct FakeWorkersArgs {
   int workers = 1;
+  int per_host = 8;     // behind one relay; 1: no relay, each is dialled
   int all_workers = 1;  // of the bench: extent of the stamps
   int steps = 1;        // likewise
   std::string stamps;   // file
   TlsFiles tls;         // empty: plaintext
 };
 
-// The other process: serves until its input ends. Prints "address incarnation" per worker.
+// The other process: serves until its input ends. Prints a line per worker: address, incarnation,
+// relay ("-": none) and slot there.
 int ServeFakeWorkers(const FakeWorkersArgs& args);
 
 // Processes of at most 256 workers, this program started again; ended when destroyed.

@@ -37,13 +37,16 @@ double EgressMs(const nlohmann::json& row) {
 nlohmann::json AtTenThousand(const nlohmann::json& rows) {
   const nlohmann::json ids = Largest(rows, "ids"), tokens = Largest(rows, "tokens");
   if (ids.is_null()) return nullptr;
+  // A worker is dialled for everything but its commands.
+  const double per_host = ids["workers_per_host"];
+  const double relays = per_host > 1 ? kWorkers / per_host : 0;
   const double cores = std::thread::hardware_concurrency();
   const double loop_us = ids["loop_us_per_worker_step"], all_us = ids["us_per_worker_step"];
   std::vector<Need> needs = {
       {"loop thread", 1e-3 * loop_us * kWorkers,
        "one wake-up, one join and one deal a step; hidden by k = 2 while a step takes longer"},
       {"CPU of all threads / cores", 1e-3 * all_us * kWorkers / cores,
-       "the shared part of a command is serialised once; fan-out and gRPC use all cores"},
+       "a message a host; the shared part of a command is serialised once; all cores"},
       {"egress at 25 Gbit/s", EgressMs(ids), "document ids, read from the mapped token store"}};
   if (!tokens.is_null()) {
     needs.push_back({"egress if tokens were sent", EgressMs(tokens),
@@ -55,7 +58,7 @@ nlohmann::json AtTenThousand(const nlohmann::json& rows) {
       {"workers", kWorkers},
       {"from_workers", ids["workers"]},
       {"memory_gib", ids["kib_per_worker"].get<double>() * kWorkers / (1 << 20)},
-      {"open_files", kWorkers}};
+      {"open_files", kWorkers + relays}};
   std::printf("at 10,000 GPUs, by the rows of %d workers, milliseconds a step:\n",
               ids["workers"].get<int>());
   for (const Need& need : needs) {
@@ -66,8 +69,9 @@ nlohmann::json AtTenThousand(const nlohmann::json& rows) {
     const bool met = need.resource != "egress if tokens were sent";
     if (met && !result.contains("first_limit")) result["first_limit"] = need.resource;
   }
-  std::printf("  met first: %s; %.2f GiB and 10,000 open files\n",
-              result["first_limit"].get<std::string>().c_str(), result["memory_gib"].get<double>());
+  std::printf("  met first: %s; %.2f GiB and %.0f open files\n",
+              result["first_limit"].get<std::string>().c_str(), result["memory_gib"].get<double>(),
+              kWorkers + relays);
   return result;
 }
 
