@@ -31,7 +31,7 @@ extern char** environ;
 namespace coxswain::bench {
 namespace {
 
-constexpr int kWorkersPerProcess = 256;
+constexpr int kMostProcesses = 32;
 
 [[noreturn]] void Die(const std::string& why) {
   std::fprintf(stderr, "dispatch_bench: %s\n", why.c_str());
@@ -129,8 +129,10 @@ int ServeFakeWorkers(const FakeWorkersArgs& args) {
 
 FakeWorkerProcesses::FakeWorkerProcesses(int workers, FakeWorkersArgs args) {
   args.all_workers = workers;
-  for (int left = workers; left > 0; left -= kWorkersPerProcess) {
-    args.workers = std::min(left, kWorkersPerProcess);
+  const int hosts = (workers + args.per_host - 1) / args.per_host;
+  const int hosts_each = (hosts + kMostProcesses - 1) / kMostProcesses;
+  for (int left = workers; left > 0; left -= args.workers) {
+    args.workers = std::min(left, hosts_each * args.per_host);
     Spawn(args);
   }
 }

@@ -26,7 +26,7 @@ struct FakeWorkersArgs {
 // relay ("-": none) and slot there.
 int ServeFakeWorkers(const FakeWorkersArgs& args);
 
-// Processes of at most 256 workers, this program started again; ended when destroyed.
+// At most 32 processes of whole hosts, this program started again; ended when destroyed.
 class FakeWorkerProcesses {
  public:
   // Exits the process with a message when a process cannot start.
