@@ -83,10 +83,11 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
       ReleaseHold();
       return;
     }
-    // The answer to the message may be written before on_message returns: the read is owed by then.
-    const bool owed = OweRead();
+    // The answer to the message may be written before on_message returns: the next one is owed by
+    // then, and read when it has returned.
+    SetReacting(true);
     reactions_.on_message(std::exchange(response_, Response()));
-    if (!owed) this->StartRead(&response_);
+    SetReacting(false);
   }
   void OnWriteDone(bool ok) override {
     std::lock_guard lock(mu_);
@@ -115,13 +116,17 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
   }
 
  private:
-  bool OweRead() {
+  void SetReacting(bool reacting) {
     std::lock_guard lock(mu_);
-    owed_read_ = late_ && !half_closed_;
-    return owed_read_;
+    reacting_ = reacting;
+    if (reacting) {
+      owed_read_ = late_ && !half_closed_;
+    } else if (!owed_read_) {
+      this->StartRead(&response_);
+    }
   }
   void ReadOwed() {  // mu_ held
-    if (std::exchange(owed_read_, false)) this->StartRead(&response_);
+    if (std::exchange(owed_read_, false) && !reacting_) this->StartRead(&response_);
   }
   void FinishWriting() {  // mu_ held
     ReadOwed();
@@ -148,7 +153,8 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
   bool half_closed_ = false;
   bool dead_ = false;
   bool held_ = false;
-  bool owed_read_ = false;
+  bool reacting_ = false;   // on_message has not returned
+  bool owed_read_ = false;  // until a message is written, or Listen
 };
 
 }  // namespace coxswain

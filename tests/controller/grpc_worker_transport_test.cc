@@ -1,6 +1,7 @@
 // Run streams over real gRPC, to workers that are dialled and to workers behind a relay.
 #include "controller/grpc_worker_transport.h"
 
+#include <condition_variable>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -108,6 +109,36 @@ TEST_P(TransportTest, WhatNoCommandFollowsIsReadWhenAskedFor) {
   Write(*stream, 1);
   stream->Flush();
   ASSERT_TRUE(Hears(*stream, heard, {1, 1}));
+}
+
+// A command that another thread writes while an event is being told lets the next one be read, but
+// not before it has been told.
+TEST_P(TransportTest, EventsAreToldOneAfterTheOther) {
+  std::mutex mu;
+  std::condition_variable entered;
+  int inside = 0, told = 0;
+  bool together = false;
+  std::unique_ptr<CommandStream> stream;
+  Incoming<v1::Event> incoming;
+  incoming.on_arrival = [&](const v1::Event&) {
+    std::unique_lock lock(mu);
+    together = together || ++inside > 1;
+    entered.notify_all();
+    if (++told == 1) {
+      Write(*stream, 2);
+      stream->Flush();
+      entered.wait_for(lock, std::chrono::milliseconds(300), [&] { return together; });
+    }
+    --inside;
+  };
+  stream = transport_->Run(Target(0), std::move(incoming));
+  Write(*stream, 1);
+  stream->Flush();
+  EXPECT_TRUE(Becomes([&] {
+    std::lock_guard lock(mu);
+    return told == 2;
+  }));
+  EXPECT_FALSE(together);
 }
 
 TEST_P(TransportTest, AStreamOpensWithoutACommand) {
