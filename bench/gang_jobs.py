@@ -202,7 +202,11 @@ def run_alone(folder, name, gpus, deadline):
     with ThreadPoolExecutor(gpus) as pool:
         runs = list(pool.map(lambda gpu: run_row(folder, name, 1, [], deadline, gpu=gpu), range(gpus)))
     speeds = [run['tokens_per_second'] for run in runs]
-    return {**runs[0], 'tokens_per_second': statistics.mean(speeds), 'each_gpu': speeds}
+    times = [run['ms_of_each_step'] for run in runs]
+    # What GPUs that wait for each other after every step lose by that alone: a step takes as long as the slowest.
+    slowest = statistics.mean(map(max, zip(*times))) / statistics.mean(map(statistics.mean, zip(*times)))
+    return {**runs[0], 'tokens_per_second': statistics.mean(speeds), 'each_gpu': speeds,
+            'ms_of_each_step': times, 'slowest_over_mean': slowest}
 
 
 def run_entry(args, name, known, alone):
