@@ -78,7 +78,8 @@ class MeshTest(Cluster):
     def test_plan_names_mesh_and_memory(self):
         """The planner's own choice, and what stages save of a rank."""
         self.start_controller()
-        plans = {zero: self.cox_json('plan', self.mesh(f'zero{zero}', 4, f'zero: {zero}')) for zero in range(4)}
+        stages = ['zero: 0', 'zero: 1', 'zero: 2', 'zero: 3, resident_blocks: 2']
+        plans = {zero: self.cox_json('plan', self.mesh(f'zero{zero}', 4, stages[zero])) for zero in range(4)}
         chosen = self.cox_json('plan', self.mesh('auto', 4))
         self.assertEqual([chosen['layout'][k] for k in ('replicate', 'shard', 'zero')], [1, 4, 1])
         total = [plans[zero]['memory_bytes_per_rank']['total'] for zero in range(4)]
@@ -87,6 +88,10 @@ class MeshTest(Cluster):
         self.assertEqual(len(set(total)), 4)
         for plan in plans.values():
             self.assertGreater(plan['predicted']['comm_seconds_per_step'], 0)
+        # What is free keeps every gathered block: more memory, fewer gathers.
+        resident = self.cox_json('plan', self.mesh('resident', 4, 'zero: 3'))
+        self.assertGreater(resident['memory_bytes_per_rank']['total'], total[3])
+        self.assertLess(resident['predicted']['comm_seconds_per_step'], plans[3]['predicted']['comm_seconds_per_step'])
         text = self.cox('plan', self.mesh('page', 2)).stdout
         self.assertRegex(text, r'Mesh +replicate 1 x shard 2, ZeRO 1')
         refused = self.cox('submit', self.mesh('bad', 2, 'replicate: 2, shard: 2'), check=None)
