@@ -1,12 +1,21 @@
 # The CUDA build: language, architectures, libraries of the toolkit.   -DCOXSWAIN_CUDA=ON
-set(COXSWAIN_CUDA_ARCHITECTURES "90a" CACHE STRING "compute capabilities of the kernels, at least 80")
+# NN: code for that compute capability. NN-virtual: PTX, which the driver compiles for whatever is newer.
+set(COXSWAIN_CUDA_ARCHITECTURES "80;86;89;90a;90-virtual" CACHE STRING
+  "compute capabilities of the kernels, at least 80")
+if(COXSWAIN_CUDA_ARCHITECTURES MATCHES "90(-virtual)?(;|$)" AND NOT "90a" IN_LIST COXSWAIN_CUDA_ARCHITECTURES)
+  message(FATAL_ERROR "COXSWAIN_CUDA_ARCHITECTURES is ${COXSWAIN_CUDA_ARCHITECTURES}: the products of compute "
+    "capability 9.0 are compiled for 90a alone; name 90a beside 90 and 90-virtual")
+endif()
 
 # CMake 3.25 does not know how nvcc 13 is asked for C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA_ARCHITECTURES "")
 foreach(architecture ${COXSWAIN_CUDA_ARCHITECTURES})
-  list(APPEND CMAKE_CUDA_ARCHITECTURES "${architecture}-real")
+  if(NOT architecture MATCHES "-virtual$")
+    string(APPEND architecture "-real")
+  endif()
+  list(APPEND CMAKE_CUDA_ARCHITECTURES "${architecture}")
 endforeach()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 if(COXSWAIN_CCACHE)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds and runs every test.   tests/run.sh [preset] [ctest arguments ...]
-# Without a preset: cuda-architectures where nvcc is, else cpu. Presets of CUDA are cpu and more; what needs a
+# Without a preset: cuda-lumps where nvcc is, else cpu. Presets of CUDA are cpu and more; what needs a
 # GPU skips itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ -x /usr/local/cuda/bin/nvcc ]] && PATH=$PATH:/usr/local/cuda/bin
 preset=cpu
-command -v nvcc >/dev/null && preset=cuda-architectures
+command -v nvcc >/dev/null && preset=cuda-lumps
 [[ $# -gt 0 && $1 != -* ]] && { preset=$1; shift; }
 command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: nothing of CUDA is built"
 

@@ -217,8 +217,6 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     MultiplyTiles(grid, wants_y, shared, group - 1);
   }
   ClusterBarrier();  // the other block still arrives at this one's barriers
-#elif __CUDA_ARCH__ == 900
-#error "the kernels of compute capability 9.0 are compiled for 90a"
 #endif
 }
 
