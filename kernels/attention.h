@@ -38,7 +38,8 @@ struct AttentionExtents {
   int64_t workspace_budget = 0;  // bytes; 0: no bound. An algorithm that needs more is not chosen
 };
 // Chooses the algorithms of a spec (CUDA: builds plans, a second each, remembered), so that no
-// launch with these extents builds anything. Returns a line for the log: what was chosen and why.
+// launch with these extents builds anything; launches run what the last call chose for their shape,
+// whatever other budgets chose before. Returns a line for the log: what was chosen and why.
 // Throws std::invalid_argument naming need and budget when nothing fits.
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
                              Stream* stream);

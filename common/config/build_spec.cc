@@ -27,9 +27,10 @@ std::optional<T> Optional(const Json& value) {
 }
 
 // Of a key that may be `auto`.
-std::optional<int64_t> Number(const Json& value) {
+template <typename T = int64_t>
+std::optional<T> Number(const Json& value) {
   if (!value.is_number()) return std::nullopt;
-  return value.get<int64_t>();
+  return value.get<T>();
 }
 
 std::vector<DatasetSpec> Datasets(const Json& list) {
@@ -136,7 +137,7 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
                                                      {"block", Recompute::kBlock}}});
   }
   job->attention_deterministic = spec["attention"]["deterministic"];
-  job->attention_workspace_gib = spec["attention"]["workspace_gib"];
+  job->attention_workspace_gib = Number<double>(spec["attention"]["workspace_gib"]);
 }
 
 void ReadExecution(const Json& spec, JobSpec* job) {

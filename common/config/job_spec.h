@@ -91,7 +91,7 @@ struct JobSpec {
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
   std::string master_dtype = "float32", gradient_dtype = "float32";
   bool attention_deterministic = true;
-  double attention_workspace_gib = 4.0;
+  std::optional<double> attention_workspace_gib;  // nullopt: by what memory is left
 
   int64_t eval_steps = 100;  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;

@@ -53,6 +53,8 @@ std::string TypeText(const Key& key) {
       return "integer \\| `auto`";
     case Type::kNumber:
       return "number";
+    case Type::kNumberOrAuto:
+      return "number \\| `auto`";
     case Type::kNumberPair:
       return "two numbers";
     case Type::kSize:
@@ -69,7 +71,8 @@ std::string Row(const Key& key) {
   std::string type = TypeText(key);
   const std::string range = RangeText(key.range);
   const bool number = key.type == Type::kInt || key.type == Type::kIntOrAuto ||
-                      key.type == Type::kNumber || key.type == Type::kNumberPair;
+                      key.type == Type::kNumber || key.type == Type::kNumberOrAuto ||
+                      key.type == Type::kNumberPair;
   if (number && !range.empty()) type += ", " + range;
   if (!key.later.empty()) type += fmt::format("; later: {}", fmt::join(key.later, ", "));
   if (key.only_default) type += "; later: other values";

@@ -208,9 +208,11 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.attention", .doc = "Attention kernels."},
       {.path = "spec.attention.deterministic", .type = Type::kBool, .def = "true",
        .doc = "The same bits in every run; `false` may be faster on cuda."},
-      {.path = "spec.attention.workspace_gib", .type = Type::kNumber, .def = "4",
+      {.path = "spec.attention.workspace_gib", .type = Type::kNumberOrAuto, .def = "auto",
        .range = {.min = 0.0625, .max = 1024},
-       .doc = "GiB; on cuda an algorithm that needs more workspace is not taken."},
+       .doc = "GiB; on cuda an algorithm that needs more workspace is not taken. `auto`: what the "
+              "fastest one needs, up to 4 GiB like any other memory, beyond that of what the rest "
+              "of the plan leaves."},
       {.path = "spec.eval",
        .doc = "Evaluation on `test_datasets` or `val_set_size`, at step 0 and the end in any "
               "case."},

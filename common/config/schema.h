@@ -24,6 +24,7 @@ enum class Type {
   kInt,
   kIntOrAuto,  // integer or "auto"
   kNumber,
+  kNumberOrAuto,
   kNumberPair,  // list of two numbers
   kSize,        // bytes: integer or integer with KB MB GB TB KiB MiB GiB TiB
   kPath,        // local path, made absolute

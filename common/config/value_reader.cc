@@ -74,11 +74,20 @@ absl::StatusOr<Json> ReadInt(const Key& key, const Node& node) {
 }
 
 absl::StatusOr<double> ReadDouble(const Key& key, const Node& node) {
-  if (!IsPlainScalar(node) || !IsNumber(node.text)) return Expected("a number", node);
+  const std::string what = key.type == Type::kNumberOrAuto ? "a number or auto" : "a number";
+  if (!IsPlainScalar(node) || !IsNumber(node.text)) return Expected(what, node);
   const double value = std::strtod(node.text.c_str(), nullptr);
   if (!std::isfinite(value)) return Bad(absl::StrCat(node.text, " is too large for a number"));
   RETURN_IF_ERROR(CheckRange(value, key.range, node));
   return value;
+}
+
+bool IsAuto(const Node& node) { return node.kind == Node::Kind::kScalar && node.text == "auto"; }
+
+absl::StatusOr<Json> ReadNumber(const Key& key, const Node& node) {
+  if (key.type == Type::kNumberOrAuto && IsAuto(node)) return Json("auto");
+  ASSIGN_OR_RETURN(const double value, ReadDouble(key, node));
+  return Json(value);
 }
 
 absl::StatusOr<Json> ReadPair(const Key& key, const Node& node) {
@@ -259,14 +268,13 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
     case Type::kBool:
       return ReadBool(node);
     case Type::kIntOrAuto:
-      if (node.kind == Node::Kind::kScalar && node.text == "auto") return Json("auto");
+      if (IsAuto(node)) return Json("auto");
       return ReadInt(key, node);
     case Type::kInt:
       return ReadInt(key, node);
-    case Type::kNumber: {
-      ASSIGN_OR_RETURN(const double value, ReadDouble(key, node));
-      return Json(value);
-    }
+    case Type::kNumber:
+    case Type::kNumberOrAuto:
+      return ReadNumber(key, node);
     case Type::kNumberPair:
       return ReadPair(key, node);
     case Type::kSize:

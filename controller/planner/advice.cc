@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "controller/planner/attention_workspace.h"
+#include "controller/planner/memory.h"
 
 namespace coxswain::planner {
 namespace {
@@ -98,6 +100,28 @@ void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& a
   advice.Say("lora.use_dora: vLLM serves no such adapter; export.merge writes a merged model too");
 }
 
+// Whether cuDNN's graph has the memory it needs, where micro-steps would run it.
+void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
+                     Advice& advice) {
+  if (plan.device != "cuda" || !RunsSingleDocuments(plan, recipe.single_document_bins())) return;
+  const int64_t fastest = FastestAttentionBytes(plan);
+  const std::string need =
+      absl::StrCat(FormatBytes(static_cast<uint64_t>(fastest)), " of workspace for cuDNN's ",
+                   plan.attention_deterministic ? "deterministic " : "",
+                   "attention of documents of ", plan.sequence_len, " tokens");
+  if (fastest > plan.attention_workspace_bytes) {
+    advice.Say(absl::StrCat(
+        "attention.workspace_gib is ",
+        job.attention_workspace_gib.has_value() ? absl::StrCat(*job.attention_workspace_gib)
+                                                : "auto",
+        ": ", need, job.attention_workspace_gib.has_value() ? " is above it" : " is not left",
+        ", slower kernels run"));
+  } else if (!job.attention_workspace_gib.has_value() && fastest > kOrdinaryAttentionBytes) {
+    advice.Say(absl::StrCat("attention.workspace_gib auto takes ", need,
+                            ", of memory that the rest of the plan leaves"));
+  }
+}
+
 // Below some thousand tokens a step, a GPU waits for its own launches and for the weights.
 constexpr int64_t kFewTokensOfAStep = 8192;
 
@@ -139,6 +163,7 @@ std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& pl
   AdviseBySize(job, plan, advice);
   AdvisePrecision(job, plan, advice);
   AdviseServing(job, plan, advice);
+  AdviseAttention(job, plan, recipe, advice);
   AdviseStepSize(plan, recipe, advice);
   AdviseSchedule(job, recipe, advice);
   return advice.Take();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/embedding_rows.h"
+#include "controller/planner/attention_workspace.h"
 
 namespace coxswain::planner {
 namespace {
@@ -32,14 +33,8 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   return 4096 + 4 * std::max({attention, adapters, columns, norm, DoraElements(plan, n)});
 }
 
-// The deterministic backward keeps a partial dQ per block of keys.
-int64_t CudaAttentionBytes(const plan::Plan& plan, const BufferExtents& n) {
-  const int64_t block_keys = plan.model.head_dim <= 64 ? 128 : 256;
-  const int64_t partials = 4 * CeilDiv(plan.sequence_len, block_keys) + 4;
-  const int64_t per_query = plan.attention_deterministic ? partials : 8;
-  const int64_t bytes =
-      n.tokens * n.query * per_query + 16 * n.tokens * plan.model.num_heads + (int64_t{4} << 20);
-  return std::min(bytes, plan.attention_workspace_bytes);
+int64_t CudaAttentionBytes(const plan::Plan& plan) {
+  return std::min(FastestAttentionBytes(plan), plan.attention_workspace_bytes);
 }
 
 int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
@@ -53,7 +48,7 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t norm = 16 * n.trainable_chunks;
   const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
   return (int64_t{1} << 20) +
-         std::max({gemm, CudaAttentionBytes(plan, n), columns, embedding, norm, dora});
+         std::max({gemm, CudaAttentionBytes(plan), columns, embedding, norm, dora});
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
 }
 
 // What computes, in which number formats.
-void AddDevice(const plan::Plan& plan, Page& page) {
+void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
   if (plan.compute_dtype == "bfloat16") {
     const bool rounded = plan.master_dtype == "bfloat16" && plan.lora.rank == 0;
@@ -134,9 +134,10 @@ void AddDevice(const plan::Plan& plan, Page& page) {
   page.Row("Device", text);
   if (plan.device != "cuda") return;
   page.Row("Attention",
-           absl::StrFormat("%s, workspace at most %s",
+           absl::StrFormat("%s, workspace at most %s%s",
                            plan.attention_deterministic ? "deterministic" : "not deterministic",
-                           FormatBytes(static_cast<uint64_t>(plan.attention_workspace_bytes))));
+                           FormatBytes(static_cast<uint64_t>(plan.attention_workspace_bytes)),
+                           job.attention_workspace_gib.has_value() ? "" : " (auto)"));
 }
 
 // What the prediction rests on.
@@ -189,7 +190,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddModel(job, planned, page);
   AddData(recipe, data, page);
   AddSteps(recipe, planned.plan, page);
-  AddDevice(planned.plan, page);
+  AddDevice(job, planned.plan, page);
   AddEstimate(planned.estimate, planned.plan.device == "cuda", page);
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
@@ -91,6 +92,18 @@ absl::Status DoesNotFit(const config::JobSpec& job, const LayoutLimits& limits,
   return absl::ResourceExhaustedError(message);
 }
 
+// The fastest algorithm, where memory is left for it and micro-steps run it.
+void AddAttentionWorkspace(const LayoutLimits& limits, plan::Plan* plan) {
+  const int64_t before = plan->attention_workspace_bytes;
+  const int64_t fastest = WorkspaceOf(FastestAttentionBytes(*plan));
+  if (fastest <= before || !RunsSingleDocuments(*plan, limits.single_document_bins)) return;
+  plan->attention_workspace_bytes = fastest;
+  plan->buffers = BufferTable(*plan);
+  if (limits.memory_bytes == 0 || PlannedMemory(*plan).total() <= limits.memory_bytes) return;
+  plan->attention_workspace_bytes = before;
+  plan->buffers = BufferTable(*plan);
+}
+
 // As many slots as there are blocks, or as the memory left by the least of them holds.
 void AddWeightSlots(const LayoutLimits& limits, plan::Plan* plan) {
   const uint64_t least = PlannedMemory(*plan).total();
@@ -126,6 +139,9 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
     ApplyLayout(layout, plan);
     const uint64_t need = PlannedMemory(*plan).total();
     if (limits.memory_bytes != 0 && need > limits.memory_bytes) continue;
+    if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
+      AddAttentionWorkspace(limits, plan);
+    }
     if (plan->zero == 3 && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
     return absl::OkStatus();
   }

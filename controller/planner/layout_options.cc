@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
 
@@ -83,6 +84,18 @@ int32_t FixedWeightSlots(const config::JobSpec& job, const plan::Plan& plan) {
   return static_cast<int32_t>(std::min(job.resident_blocks.value_or(kLeastWeightSlots), most));
 }
 
+// Bytes of attention.workspace_gib; 0: auto.
+int64_t FixedWorkspace(const config::JobSpec& job) {
+  return static_cast<int64_t>(job.attention_workspace_gib.value_or(0) *
+                              static_cast<double>(int64_t{1} << 30));
+}
+
+int64_t OrdinaryWorkspace(const plan::Plan& plan) {
+  if (plan.device != "cuda") return kOrdinaryAttentionBytes;  // no algorithm there asks for it
+  const int64_t fastest = FastestAttentionBytes(plan);
+  return WorkspaceOf(fastest <= kOrdinaryAttentionBytes ? fastest : LeastAttentionBytes(plan));
+}
+
 // Levels that cost memory bandwidth only.
 bool IsCheap(std::string_view level) { return level == "none" || level == "norm_swiglu"; }
 
@@ -126,6 +139,8 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->weight_slots = layout.zero == 3 ? layout.weight_slots : kLeastWeightSlots;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
+  plan->attention_workspace_bytes =
+      layout.attention_workspace > 0 ? layout.attention_workspace : OrdinaryWorkspace(*plan);
   plan->lm_head_chunk_tokens = HeadChunk(*plan);
   plan->buffers = BufferTable(*plan);
 }
@@ -139,7 +154,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
   for (const char* dtype : {"float32", "bfloat16"}) {
     Layout next{.master_dtype = chosen(job.master_dtype, dtype),
                 .gradient_dtype = chosen(job.gradient_dtype, dtype),
-                .weight_slots = FixedWeightSlots(job, plan)};
+                .weight_slots = FixedWeightSlots(job, plan),
+                .attention_workspace = FixedWorkspace(job)};
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.
@@ -156,6 +172,11 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
     slow.insert(slow.end(), list.slow.begin(), list.slow.end());
   }
   layouts.insert(layouts.end(), slow.begin(), slow.end());
+  if (plan.device != "cuda" || job.attention_workspace_gib.has_value()) return layouts;
+  plan::Plan smallest = plan;
+  smallest.micro_batch_bins = layouts.back().micro_batch;
+  layouts.push_back(layouts.back());
+  layouts.back().attention_workspace = WorkspaceOf(LeastAttentionBytes(smallest));
   return layouts;
 }
 

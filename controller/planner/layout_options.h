@@ -13,7 +13,8 @@ namespace coxswain::planner {
 
 struct LayoutLimits {
   int64_t global_batch_bins = 1;
-  uint64_t memory_bytes = 0;  // of the device, per worker; 0: no limit
+  uint64_t memory_bytes = 0;        // of the device, per worker; 0: no limit
+  double single_document_bins = 1;  // share of the training bins
 };
 
 // One computes while the next is gathered.
@@ -26,6 +27,7 @@ struct Layout {
   int64_t micro_batch = 1;
   const char* recompute = "none";
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
+  int64_t attention_workspace = 0;           // bytes; 0: by the micro-step, what is ordinary
 };
 
 // Values the job sets are kept. In order of preference:
@@ -36,6 +38,8 @@ struct Layout {
 // - masters and gradients: float32 before bfloat16, but bfloat16 before any product is computed
 //   again and before micro-batches below 8,192 tokens;
 // - ranks that share a replica: within each of these the lowest ZeRO stage that fits.
+// - attention.workspace_gib auto: what the fastest algorithm needs where that is ordinary
+//   (attention_workspace.h), else the least; ChooseLayout adds what is left.
 // Micro-batches are cut so that the micro-steps of a step are equal. The last layout is the
 // smallest. `plan` has its model, device, compute_dtype, mesh, parameters and sequence_len.
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,

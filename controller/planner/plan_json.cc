@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
+#include "controller/planner/attention_workspace.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
 
@@ -47,7 +48,13 @@ Json ScheduleJson(const Recipe& recipe) {
           {"train_tokens", recipe.train_tokens()}};
 }
 
-Json LayoutJson(const plan::Plan& plan) {
+// Of cuda: what the fastest algorithm needs, taken or not.
+Json AttentionJson(const config::JobSpec& job, const plan::Plan& plan) {
+  return {{"auto", !job.attention_workspace_gib.has_value()},
+          {"fastest_bytes", plan.device == "cuda" ? FastestAttentionBytes(plan) : 0}};
+}
+
+Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
           {"zero", plan.zero},
@@ -63,7 +70,8 @@ Json LayoutJson(const plan::Plan& plan) {
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
           {"attention_deterministic", plan.attention_deterministic},
-          {"attention_workspace_bytes", plan.attention_workspace_bytes}};
+          {"attention_workspace_bytes", plan.attention_workspace_bytes},
+          {"attention_workspace", AttentionJson(job, plan)}};
 }
 
 Json PredictedJson(const Estimate& e, const plan::Plan& plan) {
@@ -105,7 +113,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"groups", GroupsJson(job, planned.plan)},
                      {"data", DataJson(recipe, data)},
                      {"schedule", ScheduleJson(recipe)},
-                     {"layout", LayoutJson(planned.plan)},
+                     {"layout", LayoutJson(job, planned.plan)},
                      {"memory_bytes_per_rank",
                       {{"weights", e.weights},
                        {"gradients", e.gradients},

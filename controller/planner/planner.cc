@@ -40,8 +40,6 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->device = job.device == config::Device::kCuda ? "cuda" : "cpu";
   plan->compute_dtype = job.compute_dtype;
   plan->attention_deterministic = job.attention_deterministic;
-  plan->attention_workspace_bytes =
-      static_cast<int64_t>(job.attention_workspace_gib * static_cast<double>(int64_t{1} << 30));
 }
 
 // At step 0, every eval_steps and at the end.
@@ -155,7 +153,8 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   SetScalars(job_id, job, recipe, &plan);
   RETURN_IF_ERROR(MakeParameters(job, &plan));
   const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),
-                            .memory_bytes = resources.memory_bytes};
+                            .memory_bytes = resources.memory_bytes,
+                            .single_document_bins = recipe.single_document_bins()};
   ASSIGN_OR_RETURN(std::string why, ChooseMesh(job, limits, resources.ranks_of_hosts, &plan));
   plan.links_measured = plan.world_size() > 1 && !resources.links.empty();
   plan.links = plan.links_measured ? resources.links : DefaultLinks(plan);

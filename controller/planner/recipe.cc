@@ -158,6 +158,12 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
   return recipe;
 }
 
+double Recipe::single_document_bins() const {
+  int64_t single = 0;
+  for (int64_t i = 0; i < bins_per_pass(0); ++i) single += bins(0).bin(i).size() == 1 ? 1 : 0;
+  return static_cast<double>(single) / static_cast<double>(bins_per_pass(0));
+}
+
 int64_t Recipe::pass_of_step(int64_t step) const {
   const auto after = std::upper_bound(first_step_of_pass_.begin(), first_step_of_pass_.end(), step);
   return after - first_step_of_pass_.begin() - 1;

@@ -8,6 +8,7 @@
 
 #include <cudnn_frontend.h>
 
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -134,7 +135,7 @@ std::string Mebibytes(int64_t bytes) {
 }
 
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, float, bool, int64_t, int64_t>;
-Key MakeKey(const AttentionSpec& spec, int64_t documents, int64_t length) {
+Key ShapeKey(const AttentionSpec& spec, int64_t documents, int64_t length) {
   return {spec.num_heads, spec.num_kv_heads,  spec.head_dim, spec.window,
           spec.scale,     spec.deterministic, documents,     length};
 }
@@ -151,10 +152,43 @@ class CudnnAttention {
 
 namespace {
 
-// Never destroyed: at exit the library's own context may be gone before our statics.
-std::vector<std::pair<Key, const CudnnAttention*>>& Prepared() {
-  static auto* prepared = new std::vector<std::pair<Key, const CudnnAttention*>>;
-  return *prepared;
+// A shape's plan under a budget, another of which may give another algorithm.
+using Built = std::tuple<Key, int64_t, const CudnnAttention*>;
+
+// Neither is ever destroyed: at exit the library's own context may be gone before our statics.
+std::vector<Built>& AllBuilt() {
+  static auto* built = new std::vector<Built>;
+  return *built;
+}
+
+// What each shape runs on: the plan of the budget that it was prepared with last.
+std::map<Key, const CudnnAttention*>& Chosen() {
+  static auto* chosen = new std::map<Key, const CudnnAttention*>;
+  return *chosen;
+}
+
+// Null when the shape has no plan within the budget; *why says what it lacks.
+const CudnnAttention* Build(const Shape& shape, int64_t workspace_budget, Stream* stream,
+                            std::string* why) {
+  auto built = std::make_unique<CudnnAttention>();
+  built->shape = shape;
+  built->forward = ForwardGraph(shape);
+  built->backward = BackwardGraph(shape);
+  for (fe::graph::Graph* graph : {built->forward.get(), built->backward.get()}) {
+    const std::string refusal = BuildPlan(graph, workspace_budget, stream->cudnn());
+    if (!refusal.empty()) {
+      *why = std::string("cuDNN has no ") +
+             (graph == built->forward.get() ? "forward" : "backward") + " plan (" + refusal + ")";
+      return nullptr;
+    }
+  }
+  built->forward_bytes = built->forward->get_workspace_size();
+  built->backward_bytes = built->backward->get_workspace_size();
+  built->line = "cuDNN for " + std::to_string(shape.documents) + " x " +
+                std::to_string(shape.length) + ", forward " + Mebibytes(built->forward_bytes) +
+                ", " + (shape.spec.deterministic ? "deterministic" : "atomic") + " backward " +
+                Mebibytes(built->backward_bytes);
+  return built.release();
 }
 
 // cudnn-frontend stores pointers to its own frame in the map: every call gets a fresh one.
@@ -180,43 +214,26 @@ bool CudnnAttentionSupports(const AttentionSpec& spec) {
 const CudnnAttention* PrepareCudnnAttention(const AttentionSpec& spec, int64_t documents,
                                             int64_t length, int64_t workspace_budget,
                                             Stream* stream, std::string* line) {
-  const CudnnAttention* known = FindCudnnAttention(spec, documents, length);
-  if (known != nullptr) {
-    *line = known->line;
-    return known;
+  const Key shape = ShapeKey(spec, documents, length);
+  const CudnnAttention* plan = nullptr;
+  for (const auto& [of, budget, built] : AllBuilt()) {
+    if (of == shape && budget == workspace_budget) plan = built;
   }
-  auto built = std::make_unique<CudnnAttention>();
-  built->shape = {.spec = spec, .documents = documents, .length = length};
-  built->forward = ForwardGraph(built->shape);
-  built->backward = BackwardGraph(built->shape);
-  for (fe::graph::Graph* graph : {built->forward.get(), built->backward.get()}) {
-    const std::string refusal = BuildPlan(graph, workspace_budget, stream->cudnn());
-    if (!refusal.empty()) {
-      *line = std::string("cuDNN has no ") +
-              (graph == built->forward.get() ? "forward" : "backward") + " plan (" + refusal + ")";
-      return nullptr;
-    }
+  if (plan == nullptr) {
+    plan = Build({.spec = spec, .documents = documents, .length = length}, workspace_budget, stream,
+                 line);
+    if (plan != nullptr) AllBuilt().emplace_back(shape, workspace_budget, plan);
   }
-  built->forward_bytes = built->forward->get_workspace_size();
-  built->backward_bytes = built->backward->get_workspace_size();
-  built->line = "cuDNN for " + std::to_string(documents) + " x " + std::to_string(length) +
-                ", forward " + Mebibytes(built->forward_bytes) + ", " +
-                (spec.deterministic ? "deterministic" : "atomic") + " backward " +
-                Mebibytes(built->backward_bytes);
-  *line = built->line;
-  const CudnnAttention* kept = built.release();
-  Prepared().emplace_back(MakeKey(spec, documents, length), kept);
-  return kept;
+  if (plan != nullptr) *line = plan->line;
+  Chosen()[shape] = plan;
+  return plan;
 }
 
 const CudnnAttention* FindCudnnAttention(const AttentionSpec& spec, int64_t documents,
                                          int64_t length) {
   if (!CudnnAttentionSupports(spec)) return nullptr;
-  const Key key = MakeKey(spec, documents, length);
-  for (const auto& [known, attention] : Prepared()) {
-    if (known == key) return attention;
-  }
-  return nullptr;
+  const auto found = Chosen().find(ShapeKey(spec, documents, length));
+  return found == Chosen().end() ? nullptr : found->second;
 }
 
 int64_t CudnnAttentionForwardWorkspaceBytes(const CudnnAttention& attention) {

@@ -1,7 +1,7 @@
 // Attention of equally long documents through cuDNN's fused graphs, bfloat16.
 //
-// A plan serves one spec and one shape (documents x length). It takes about half a second to build
-// and is kept for the life of the process: launches only look it up.
+// A plan serves one spec, one shape (documents x length) and one budget. It takes about half a
+// second to build and is kept for the life of the process: launches only look it up.
 #ifndef COXSWAIN_KERNELS_CUDA_CUDNN_ATTENTION_H_
 #define COXSWAIN_KERNELS_CUDA_CUDNN_ATTENTION_H_
 
@@ -18,13 +18,14 @@ bool CudnnAttentionSupports(const AttentionSpec& spec);
 // The plans of both directions for one spec and shape. Their lse is [documents, nq, length].
 class CudnnAttention;
 
-// Builds the plans of `documents` documents of `length` rows, or returns those built before. Null
-// when cuDNN refuses or wants more than `workspace_budget` bytes (0: no bound); *line says which
-// plans they are or why there is none. One thread at a time. The result lives for ever.
+// Builds the plans of `documents` documents of `length` rows, or returns those built before with
+// the same budget; launches of the shape use them until it is prepared with another. Null when
+// cuDNN refuses or wants more than `workspace_budget` bytes (0: no bound); *line says which plans
+// they are or why there is none. One thread at a time. The result lives for ever.
 const CudnnAttention* PrepareCudnnAttention(const AttentionSpec& spec, int64_t documents,
                                             int64_t length, int64_t workspace_budget,
                                             Stream* stream, std::string* line);
-// What PrepareCudnnAttention has built for them; null if nothing.
+// What PrepareCudnnAttention returned for them last; null if nothing.
 const CudnnAttention* FindCudnnAttention(const AttentionSpec& spec, int64_t documents,
                                          int64_t length);
 

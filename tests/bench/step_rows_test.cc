@@ -59,6 +59,22 @@ TEST_F(StepRowsTest, PlansTheMemoryThatIsPromised) {
   }
 }
 
+// 7.1 and 28.1 GiB are left beside them on an H200.
+TEST_F(StepRowsTest, PlansTheWorkspaceOfLongDocuments) {
+  const std::map<std::string, double> gib = {{"0.5b_full_8192", 7.12},
+                                             {"0.5b_full_8192_4gib", 4},
+                                             {"0.5b_full_32768", 28.12},
+                                             {"0.5b_full_32768_4gib", 4}};
+  size_t seen = 0;
+  for (const Row& row : Rows("cuda")) {
+    if (!gib.contains(row.name)) continue;
+    const auto bytes = static_cast<double>(PlanOf(row).planned.plan.attention_workspace_bytes);
+    EXPECT_NEAR(bytes / kGib, gib.at(row.name), 0.01) << row.name;
+    ++seen;
+  }
+  EXPECT_EQ(seen, gib.size());
+}
+
 TEST_F(StepRowsTest, MakesAStepOfWholeBinsWithEveryTarget) {
   for (const Row& row : Rows("cuda")) {
     if (!row.packed && row.name != "0.5b_full_1024") continue;

@@ -1,5 +1,6 @@
 #include "worker/engine/arena.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -78,6 +79,22 @@ absl::StatusOr<void*> Arena::Bind(const plan::Buffer& need) {
   }
   slot.bound = true;
   return slot.memory;
+}
+
+// The larger one goes first: both need not fit.
+void Arena::Shrink(const std::string& name, int64_t bytes) {
+  const auto found = slots_.find(name);
+  if (found == slots_.end() || found->second.bytes <= bytes) return;
+  Slot& slot = found->second;
+  const auto owner = std::find_if(device_.begin(), device_.end(),
+                                  [&](const auto& memory) { return memory.get() == slot.memory; });
+  if (owner == device_.end()) return;
+  owner->reset();
+  owner->reset(kernels::AllocateMemory(bytes));
+  kernels::SetMemory(owner->get(), 0, bytes, nullptr);
+  device_bytes_[static_cast<size_t>(owner - device_.begin())] = bytes;
+  slot.memory = owner->get();
+  slot.bytes = bytes;
 }
 
 absl::Status Arena::CheckAllBound() const {

@@ -124,8 +124,9 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
   state->choices = PrepareAttentions(*state);
-  ASSIGN_OR_RETURN(buffers.scratch,
-                   BindScratch(ScratchBytes(plan, state->layout, state->model), state->arena));
+  const int64_t scratch = ScratchBytes(plan, state->layout, state->model);
+  if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
+  ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
   FillTensorLists(plan, state->layout, state->parts, buffers);

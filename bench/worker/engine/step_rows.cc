@@ -22,6 +22,23 @@ constexpr ModelShape kSeven = {"7b", 152064, 3584,  18944,      28,      28,
 // Weights rounded stochastically: what the planner takes for 7B, and asked for with 0.5B.
 constexpr const char* kBFloat16State = "precision: {master_weights: bfloat16, gradients: bfloat16}";
 
+// Attention is most of these; its deterministic backward is fast with much workspace only.
+std::vector<Row> LongRows() {
+  std::vector<Row> rows;
+  for (const int64_t length : {8192, 32768}) {
+    Row row{.name = absl::StrCat("0.5b_full_", length),
+            .model = &kHalf,
+            .sequence_len = length,
+            .micro_bins = 32768 / length,
+            .micro_steps = 4};
+    rows.push_back(row);
+    row.name += "_4gib";
+    row.settings = {"attention: {workspace_gib: 4}"};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
                  .model = &kHalf,
@@ -79,6 +96,7 @@ std::vector<Row> CudaRows() {
   rows.push_back(variant("_fast_attention", {"attention: {deterministic: false}"}, ""));
   rows.push_back(variant("_bf16_state", {kBFloat16State},
                          "LLM.Q's weights and gradients; its moments are bfloat16, ours float32"));
+  for (Row& row : LongRows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -129,6 +129,8 @@ TEST(JobParserTest, ReadsRecomputeAndAttention) {
   const JobSpec attention = ParseSpec("  attention: {deterministic: false, workspace_gib: 0.5}\n");
   EXPECT_FALSE(attention.attention_deterministic);
   EXPECT_EQ(attention.attention_workspace_gib, 0.5);
+  EXPECT_FALSE(ParseSpec("").attention_workspace_gib.has_value());
+  EXPECT_FALSE(ParseSpec("  attention: {workspace_gib: auto}\n").attention_workspace_gib.has_value());
 }
 
 TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {

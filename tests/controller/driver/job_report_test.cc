@@ -131,6 +131,9 @@ TEST(ReplaysTest, LinksAndPredictionsComputeNothing) {
   EXPECT_TRUE(driver::SameArithmetic(one, other));
   other.replicate = 2;
   EXPECT_FALSE(driver::SameArithmetic(one, other));
+  other.replicate = 1;
+  other.attention_workspace_bytes *= 2;  // may have chosen another algorithm
+  EXPECT_FALSE(driver::SameArithmetic(one, other));
 }
 
 // What the alerts on checkpoints and disk compare.

@@ -83,16 +83,22 @@ inline std::vector<int32_t> Lengths(int count) {
   return lengths;
 }
 
-inline data::PreparedData SmallData(int documents = 101, int eval_documents = 0) {
+inline data::PreparedData DataOf(const std::vector<int32_t>& lengths,
+                                 const std::vector<int32_t>& eval_lengths) {
   const std::string folder = TestFolder();
   data::PreparedData data;
-  data.train = Store(folder + "/train.tokens", Lengths(documents));
-  if (eval_documents > 0) data.eval = Store(folder + "/eval.tokens", Lengths(eval_documents));
-  data.train_stats.records_read = data.train_stats.documents = documents;
+  data.train = Store(folder + "/train.tokens", lengths);
+  if (!eval_lengths.empty()) data.eval = Store(folder + "/eval.tokens", eval_lengths);
+  data.train_stats.records_read = data.train_stats.documents =
+      static_cast<int64_t>(lengths.size());
   data.train_stats.tokens = data.train->num_tokens();
   data.train_stats.targets = data.train->num_targets();
   data.content_hash = std::string(64, 'a');
   return data;
+}
+
+inline data::PreparedData SmallData(int documents = 101, int eval_documents = 0) {
+  return DataOf(Lengths(documents), Lengths(eval_documents));
 }
 
 }  // namespace coxswain::planner

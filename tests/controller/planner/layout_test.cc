@@ -1,5 +1,6 @@
 #include "controller/planner/layout.h"
 
+#include "controller/planner/attention_workspace.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
@@ -18,13 +19,18 @@ class LayoutTest : public testing::Test {
     plan_.device = job_.device == config::Device::kCuda ? "cuda" : "cpu";
     plan_.compute_dtype = job_.compute_dtype;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
-    return ChooseLayout(job_, {.global_batch_bins = global_batch, .memory_bytes = memory}, &plan_);
+    return ChooseLayout(job_,
+                        {.global_batch_bins = global_batch,
+                         .memory_bytes = memory,
+                         .single_document_bins = single_document_bins_},
+                        &plan_);
   }
 
   uint64_t Bytes() const { return PlannedMemory(plan_).total(); }
 
   config::JobSpec job_ = SmallJob();
   model::ModelConfig model_ = SmallModel();
+  double single_document_bins_ = 1;
   plan::Plan plan_;
 };
 
@@ -301,6 +307,121 @@ TEST_F(CudaLayoutTest, RefusesAGangForWhatNcclTakes) {
   EXPECT_NE(status.message().find(", communication 934.4 MiB), its limit is 870.4 MiB"),
             std::string::npos)
       << status;
+}
+
+// One document a bin of 32,768 tokens, 14 heads x 64: the deterministic backward of cuDNN
+// needs 28.1 GiB, measured on one H200 at 4 x 8192 and 1 x 32768 to pay with far more than it
+// costs.
+class AttentionWorkspaceTest : public CudaLayoutTest {
+ protected:
+  AttentionWorkspaceTest() {
+    job_.sequence_len = 32768;
+    model_.num_heads = 14;
+    model_.head_dim = 64;
+  }
+  int64_t Scratch() const {
+    for (const plan::Buffer& buffer : plan_.buffers) {
+      if (buffer.name == "scratch") return buffer.bytes;
+    }
+    return 0;
+  }
+};
+
+constexpr int64_t kMib = int64_t{1} << 20;
+
+TEST_F(AttentionWorkspaceTest, AutoSpendsWhatIsLeftAndNothingElse) {
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
+  EXPECT_EQ(plan_.attention_workspace_bytes, 28795 * kMib);
+  EXPECT_EQ(Scratch(), 28796 * kMib);
+  const plan::Plan unbounded = plan_;
+  const uint64_t enough = Bytes();
+  for (const uint64_t more :
+       {0, 1, 512 << 20}) {  // what is free differs a little from start to start
+    ASSERT_TRUE(Choose(1, enough + more).ok());
+    EXPECT_EQ(plan_, unbounded) << more;
+  }
+  ASSERT_TRUE(Choose(1, enough - 1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);  // what is of no use is not reserved
+  EXPECT_LT(Scratch(), 100 * kMib);
+  EXPECT_EQ(plan_.recompute, "none");
+  EXPECT_EQ(plan_.master_dtype, "float32");
+}
+
+// As the plans of workspace_gib: 4 have always been, so that their bits stay.
+TEST_F(AttentionWorkspaceTest, ANumberFixesIt) {
+  job_.attention_workspace_gib = 4;
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 4096 * kMib);
+  EXPECT_EQ(Scratch(), 4097 * kMib);
+  job_.sequence_len = 1024;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 4096 * kMib);
+  EXPECT_EQ(Scratch(), 1020 * kMib);
+}
+
+TEST_F(AttentionWorkspaceTest, UpToFourGibCountsInTheChoiceOfLayout) {
+  job_.sequence_len = 1024;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 1019 * kMib);
+  ASSERT_TRUE(Choose(32, Bytes() - 1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
+  EXPECT_TRUE(plan_.recompute != "none" || plan_.micro_batch_bins < 32);
+}
+
+TEST_F(AttentionWorkspaceTest, AJobIsNotRefusedForIt) {
+  job_.recompute = config::Recompute::kBlock;
+  job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.sequence_len = 4096;
+  job_.train.micro_batch_size = 1;
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
+  ASSERT_TRUE(Choose(1, Bytes() - 1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+  const uint64_t least = Bytes();
+  EXPECT_NE(Choose(1, least - 1).message().find("a worker needs " + FormatBytes(least)),
+            std::string::npos);
+}
+
+TEST_F(AttentionWorkspaceTest, PackedBinsDoNotRunIt) {
+  single_document_bins_ = 0.5;
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 28795 * kMib);
+  single_document_bins_ = 0.05;
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+  single_document_bins_ = 0.5;  // of micro-steps of four bins, a sixteenth
+  job_.sequence_len = 8192;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+}
+
+TEST_F(AttentionWorkspaceTest, ComesBeforeGatheredBlocks) {
+  job_.workers = 2;
+  job_.zero = 3;
+  plan_.shard = 2;
+  const auto choose = [this](uint64_t memory) {
+    plan_.replicate = 1;
+    plan_.shard = 2;
+    return ChooseLayout(job_, {.global_batch_bins = 2, .memory_bytes = memory}, &plan_);
+  };
+  ASSERT_TRUE(Choose(2).ok());
+  ASSERT_TRUE(choose(0).ok());
+  EXPECT_EQ(plan_.weight_slots, 3);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 28795 * kMib);
+  ASSERT_TRUE(choose(Bytes() - 1).ok());
+  EXPECT_EQ(plan_.weight_slots, 2);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 28795 * kMib);
+  ASSERT_TRUE(choose(Bytes() - 1).ok());
+  EXPECT_EQ(plan_.weight_slots, 3);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+}
+
+// Its kernels keep no partial sums.
+TEST_F(AttentionWorkspaceTest, Float32AsksForNone) {
+  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "float32";
+  ASSERT_TRUE(Choose(1).ok());
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
 }
 
 TEST(FormatBytesTest, KeepsThreeDigits) {

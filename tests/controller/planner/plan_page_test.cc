@@ -14,7 +14,7 @@ class PlanPageTest : public testing::Test {
     auto recipe = Recipe::Make(job_, model_, data_);
     ASSERT_TRUE(recipe.ok()) << recipe.status();
     recipe_ = std::move(*recipe);
-    auto planned = MakePlan("small-1", job_, model_, recipe_, {});
+    auto planned = MakePlan("small-1", job_, model_, recipe_, resources_);
     ASSERT_TRUE(planned.ok()) << planned.status();
     planned_ = std::move(*planned);
   }
@@ -30,6 +30,7 @@ class PlanPageTest : public testing::Test {
   data::PreparedData data_ = SmallData(101, 20);
   config::JobSpec job_ = SmallJob();
   model::ModelConfig model_ = SmallModel();
+  WorkerResources resources_;
   Recipe recipe_;
   PlannedJob planned_;
 };
@@ -86,7 +87,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   for (const std::string& part :
        {std::string("cuda, compute bfloat16, masters bfloat16 (stochastic rounding), gradients "
                     "float32"),
-        std::string("deterministic, workspace at most 4.00 GiB"), std::string("Host memory"),
+        std::string("deterministic, workspace at most 64.0 MiB (auto)"), std::string("Host memory"),
         std::string("recompute blocks in segments of 3"),
         std::string("assuming one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
         std::string("MFU ")}) {
@@ -121,6 +122,40 @@ TEST_F(PlanPageTest, AdvisesOnPrecision) {
   job_.compute_dtype = "bfloat16";
   job_.master_dtype = "bfloat16";
   EXPECT_TRUE(Advised("adapters keep float32"));
+}
+
+// Three documents that fill their bins.
+TEST_F(PlanPageTest, SaysWhatAttentionTakesOfTheMemoryThatIsLeft) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  job_.compute_dtype = "bfloat16";
+  job_.train.global_batch_size = 1;
+  job_.sequence_len = 65536;
+  model_.num_heads = model_.num_kv_heads = 8;
+  model_.head_dim = 8;
+  data_ = DataOf({65536, 65536, 65536}, {});
+  Make();
+  EXPECT_TRUE(
+      Advised("attention.workspace_gib auto takes 8.03 GiB of workspace for cuDNN's "
+              "deterministic attention of documents of 65536 tokens, of memory that the "
+              "rest of the plan leaves"));
+  auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["attention_workspace"]["auto"], true);
+  EXPECT_EQ(json["layout"]["attention_workspace"]["fastest_bytes"],
+            json["layout"]["attention_workspace_bytes"]);
+  resources_.memory_bytes = planned_.estimate.total_bytes - 1;
+  EXPECT_TRUE(
+      Advised("attention.workspace_gib is auto: 8.03 GiB of workspace for cuDNN's "
+              "deterministic attention of documents of 65536 tokens is not left, slower "
+              "kernels run"));
+  job_.attention_workspace_gib = 4;
+  EXPECT_TRUE(
+      Advised("attention.workspace_gib is 4: 8.03 GiB of workspace for cuDNN's "
+              "deterministic attention of documents of 65536 tokens is above it"));
+  json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["attention_workspace"]["auto"], false);
+  EXPECT_GT(json["layout"]["attention_workspace"]["fastest_bytes"],
+            json["layout"]["attention_workspace_bytes"]);
 }
 
 TEST_F(PlanPageTest, SmallModelsAndUsualSettingsGetNoAdvice) {

@@ -417,6 +417,23 @@ TEST(AttentionGpuTest, TakesOurKernelsWhenThePlanExceedsTheBudget) {
   EXPECT_THROW(PrepareAttention(p.spec, extents, TestStream()), std::invalid_argument);
 }
 
+// The jobs of a process may have other budgets for the same shape.
+TEST(AttentionGpuTest, TheLastBudgetOfAShapeDecides) {
+  const Problem p = Make(Algorithm::kCudnn, {2, 1, 64}, std::vector<int32_t>(4, 320));
+  AttentionExtents extents = p.extents();
+  const auto choose = [&](int64_t budget) {
+    extents.workspace_budget = budget;
+    return PrepareAttention(p.spec, extents, TestStream());
+  };
+  const int64_t small = 4 * 2 * extents.tokens;
+  EXPECT_TRUE(choose(0).starts_with("cuDNN"));
+  EXPECT_GT(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
+  EXPECT_TRUE(choose(small).starts_with("flash"));
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
+  EXPECT_TRUE(choose(0).starts_with("cuDNN"));
+  EXPECT_GT(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
+}
+
 TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
   EXPECT_FALSE(AttentionSupports({.num_heads = 3, .num_kv_heads = 2, .head_dim = 8}));
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 257}));

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -210,6 +211,20 @@ TEST(PlanFieldsTest, MemoryIsThatOfTheTable) {
       memory.weights + memory.gradients + memory.optimizer + memory.activations + memory.workspace,
       total);
   EXPECT_GE(memory.peak, total);
+}
+
+// An algorithm of a GPU may take less than its ceiling in the plan.
+TEST(PlanFieldsTest, WorkspaceThatNoAlgorithmTakesIsGivenBack) {
+  plan::Plan plan = BasePlan();
+  plan.device = "cuda";
+  plan.buffers = planner::BufferTable(plan);
+  const auto exact = Engine::Prepare(plan, 0, "");
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  FindBuffer(&plan, "scratch").bytes += int64_t{1} << 30;
+  const auto engine = Engine::Prepare(plan, 0, "");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->memory().workspace, (*exact)->memory().workspace);
+  EXPECT_EQ((*engine)->memory().activations, (*exact)->memory().activations);
 }
 
 TEST(PlanFieldsTest, ABufferThatCannotBeHadIsNamed) {
