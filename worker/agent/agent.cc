@@ -175,7 +175,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
 
 absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::ConnectRequest& first,
                                                                 RelayRendezvous::Publish publish,
-                                                                Done<LinkSpeeds> finished) {
+                                                                Done<Connected> finished) {
   std::lock_guard<std::mutex> lock(mu_);
   if (absl::Status status = gate_.Check(first.fence()); !status.ok()) {
     return Refused(status);
@@ -190,13 +190,14 @@ absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Connec
   return epoch_->relay;
 }
 
-absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch,
-                                                   const std::string& gemm_table) {
+absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
+                                                  const std::string& gemm_table) {
   comm::GroupConfig config;
   config.rank = epoch->rank;
   config.world_size = epoch->world_size;
   config.shard = epoch->shard;
   config.interface_address = options_.interface_address;
+  config.host_id = options_.host_id;
   config.timeout = options_.collective_timeout;
   std::shared_ptr<engine::Engine> engine;
   {
@@ -207,7 +208,7 @@ absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch,
   auto group = comm::Collectives::Form(config, epoch->relay.get());
   absl::Status status = group.ok() ? engine->Connect(std::move(*group)) : group.status();
   if (status.ok() && epoch->rank != 0) status = engine::UseGemmTable(gemm_table).status();
-  absl::StatusOr<LinkSpeeds> links = status.ok() ? engine->MeasureLinks() : status;
+  auto links = status.ok() ? engine->MeasureLinks() : status;
   if (links.ok() && options_.on_connected) options_.on_connected();
   std::lock_guard<std::mutex> lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
@@ -216,11 +217,11 @@ absl::StatusOr<Agent::LinkSpeeds> Agent::FormGroup(const EpochPtr& epoch,
     epoch->choices = engine->choices();
     SetState("CONNECTED");
     log::Info("connected", {{"rank", epoch->rank}, {"transport", engine->transport()}});
-  } else {
-    log::Error("connect failed", {{"rank", epoch->rank}, {"error", links.status().ToString()}});
-    CloseEpoch(std::string(links.status().message()), "ABORTED");
+    return Connected{*std::move(links), engine->group_fingerprint()};
   }
-  return links;
+  log::Error("connect failed", {{"rank", epoch->rank}, {"error", links.status().ToString()}});
+  CloseEpoch(std::string(links.status().message()), "ABORTED");
+  return links.status();
 }
 
 // The epoch's engine goes when its last command has left the executor.

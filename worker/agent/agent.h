@@ -35,6 +35,7 @@ namespace coxswain::agent {
 struct AgentOptions {
   std::string incarnation;  // UUID of this process
   std::string host;
+  std::string host_id;  // GroupConfig::host_id
   std::string device_name;
   v1::BuildInfo build;
   int threads = 1;
@@ -54,7 +55,11 @@ class Agent {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   using Finished = std::function<void(absl::Status)>;
-  using LinkSpeeds = std::vector<plan::LinkSpeed>;
+  // What a rank knows once it is connected.
+  struct Connected {
+    std::vector<plan::LinkSpeed> links;
+    std::string fingerprint;  // Engine::group_fingerprint
+  };
 
   Agent(AgentOptions options, WorkerMetrics* metrics);
   ~Agent();  // ends the epoch
@@ -66,7 +71,7 @@ class Agent {
   // rendezvous returned and cancels it when the stream breaks.
   absl::StatusOr<std::shared_ptr<RelayRendezvous>> Connect(const v1::ConnectRequest& first,
                                                            RelayRendezvous::Publish publish,
-                                                           Done<LinkSpeeds> finished);
+                                                           Done<Connected> finished);
 
   // Queues one command of the stream `sink`; its event goes to the newest stream that asked for it.
   // A sequence number that is done gets its recorded event again. ABORTED naming both values for a
@@ -130,7 +135,7 @@ class Agent {
   void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
-  absl::StatusOr<LinkSpeeds> FormGroup(const EpochPtr& epoch, const std::string& gemm_table);
+  absl::StatusOr<Connected> FormGroup(const EpochPtr& epoch, const std::string& gemm_table);
   void EndIfDeviceLost(const absl::Status& status) const;
   EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
   void EndEpoch(const std::string& reason);                           // control thread

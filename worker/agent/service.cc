@@ -37,9 +37,15 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
           response.mutable_set()->set_value(value);
           out->Write(std::move(response));
         },
-        [out = outbox()](const absl::StatusOr<Agent::LinkSpeeds>& links) {
+        [out = outbox()](const absl::StatusOr<Agent::Connected>& connected) {
           v1::ConnectResponse response;
-          *response.mutable_done() = ToConnectDone(links);
+          v1::ConnectDone& done = *response.mutable_done();
+          if (connected.ok()) {
+            done = ToConnectDone(connected->links, connected->fingerprint);
+          } else {
+            *done.mutable_error() = ToError(connected.status());
+            done.mutable_error()->set_phase("connect");
+          }
           out->Write(std::move(response));
           out->Close(absl::OkStatus());
         });

@@ -56,14 +56,11 @@ v1::Error ToError(const absl::Status& status) {
   return error;
 }
 
-v1::ConnectDone ToConnectDone(const absl::StatusOr<std::vector<plan::LinkSpeed>>& links) {
+v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
+                              const std::string& fingerprint) {
   v1::ConnectDone done;
-  if (!links.ok()) {
-    *done.mutable_error() = ToError(links.status());
-    done.mutable_error()->set_phase("connect");
-    return done;
-  }
-  for (const plan::LinkSpeed& link : *links) {
+  done.set_fingerprint(fingerprint);
+  for (const plan::LinkSpeed& link : links) {
     v1::LinkSpeed* wire = done.add_links();
     wire->set_bytes(link.bytes);
     wire->set_bytes_per_second(link.bytes_per_second);

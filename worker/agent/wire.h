@@ -2,10 +2,10 @@
 #ifndef COXSWAIN_WORKER_AGENT_WIRE_H_
 #define COXSWAIN_WORKER_AGENT_WIRE_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/plan/plan.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/registry_service.pb.h"
@@ -18,7 +18,8 @@ namespace coxswain::agent {
 v1::MemoryBytes ToWire(const engine::MemoryBytes& memory);
 v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
 v1::CollectiveProgress ToWire(const comm::Progress& progress);
-v1::ConnectDone ToConnectDone(const absl::StatusOr<std::vector<plan::LinkSpeed>>& links);
+v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
+                              const std::string& fingerprint);
 
 // Code, message and kind. USER: InvalidArgument, NotFound, FailedPrecondition, OutOfRange,
 // PermissionDenied, Unimplemented, ResourceExhausted; all others are SYSTEM, worth a retry.

@@ -32,6 +32,8 @@ struct GroupConfig {
   int world_size = 1;
   int shard = 1;                                // ranks of one replica; divides world_size
   std::string interface_address = "127.0.0.1";  // address the other ranks reach this one by
+  // Processes of one machine that say otherwise are of different hosts (--host-id); empty: one host.
+  std::string host_id = {};
   std::chrono::milliseconds timeout{60000};     // of formation and of each collective
 };
 
@@ -111,6 +113,10 @@ class Collectives {
   absl::Status Share(const std::vector<DeviceRegion>& regions);
   // What moves data, for people: "copies between GPUs of a host, NCCL", "NCCL (rank 1: ...)".
   std::string transport() const;
+  // What the bits of sums of this group depend on beside Fingerprint(), once Share has returned:
+  // transport, how ranks lie on hosts, and what was chosen to add up. Equal on all ranks; empty for
+  // one rank. CPU: the transport alone, as sums are in rank order however ranks lie.
+  std::string fingerprint() const;
 
   // Returns when every rank has entered it.
   absl::Status Barrier();

@@ -1,6 +1,10 @@
 #include "worker/comm/members.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace coxswain::comm {
 
@@ -48,6 +52,19 @@ const char* NameOf(Communicator comm) {
       return "replicate";
   }
   return "";
+}
+
+std::string GroupsOf(const std::vector<std::string>& key_of_rank) {
+  std::vector<std::string> keys;               // in the order of their first rank
+  std::vector<std::pair<size_t, int>> groups;  // key and how many ranks have it, one by one
+  for (const std::string& key : key_of_rank) {
+    const auto known = std::find(keys.begin(), keys.end(), key);
+    const auto group = static_cast<size_t>(known - keys.begin());
+    if (known == keys.end()) keys.push_back(key);
+    if (groups.empty() || groups.back().first != group) groups.emplace_back(group, 0);
+    ++groups.back().second;
+  }
+  return absl::StrJoin(groups, ",", absl::PairFormatter("*"));
 }
 
 std::string CallName(uint64_t ordinal, const std::string& operation, const GroupConfig& config) {

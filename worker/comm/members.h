@@ -30,6 +30,9 @@ const char* NameOf(Communicator comm);  // "world", "shard", "replicate"
 
 // "collective #3 (all_reduce of 7 float32 over shard), rank 1 of 4"
 std::string CallName(uint64_t ordinal, const std::string& operation, const GroupConfig& config);
+// Which ranks have equal keys: "0*2,1*2" when the first two have one key, the next two another.
+std::string GroupsOf(const std::vector<std::string>& key_of_rank);
+
 // "all_reduce of 7 float32 over shard"
 std::string OperationName(const char* operation, int64_t n, const char* type, Communicator comm);
 

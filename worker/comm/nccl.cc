@@ -3,17 +3,21 @@
 #include <cstdlib>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
 #include "kernels/add.h"
 #include "kernels/cuda/stream.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
+#include "worker/comm/host_identity.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
 #include "worker/comm/peer_copies.h"
+#include "worker/comm/sum_probe.h"
 
 namespace coxswain::comm {
 namespace {
@@ -26,6 +30,16 @@ constexpr int64_t kWarmUpBytes[] = {int64_t{4} << 10, int64_t{1} << 20, int64_t{
 constexpr const char* kSettings[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
                                      "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
                                      "NCCL_NVLS_ENABLE",   "NCCL_NTHREADS"};
+
+// What is set of it, "" when nothing is.
+std::string Settings() {
+  std::string text;
+  for (const char* name : kSettings) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) absl::StrAppend(&text, " ", name, "=", value);
+  }
+  return text;
+}
 
 ncclDataType_t TypeOf(kernels::DType dtype) {
   return dtype == kernels::DType::kFloat32 ? ncclFloat32 : ncclBfloat16;
@@ -57,11 +71,15 @@ struct Collectives::Impl {
   bool aborted_alone = false;          // of one rank
   std::unique_ptr<PeerCopies> copies;  // null: not shared, or not possible
   std::string transport = "NCCL";
+  std::string nccl_sums;  // what NCCL's sums depend on in this group
 
   // Of the calls that wait on the host: the check of a new group and the barrier.
   cudaStream_t stream = nullptr;
   double *device_words = nullptr, *host_words = nullptr;  // [world size], host pinned
   void* warm_up = nullptr;  // what the first calls move; gone when the group is formed
+  // Of the first calls: they measure how NCCL adds up here.
+  std::unique_ptr<SumProbe> probe;
+  std::vector<char> probed;
 
   absl::Status OpenHostCalls();
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);
@@ -71,6 +89,9 @@ struct Collectives::Impl {
   absl::Status Verify(Communicator comm);
   absl::Status WarmUp();
   absl::Status WarmUpOne(Communicator comm);
+  absl::Status LoadNumbers(kernels::DType dtype, int64_t bytes);
+  absl::Status TakeResult(const void* result, int64_t bytes);
+  absl::Status CompareNotes();
   absl::Status Alone() const;
   absl::Status Sum(Communicator comm, void* data, int64_t n, ncclDataType_t type,
                    const char* type_name, cudaStream_t on);
@@ -216,9 +237,13 @@ absl::Status Collectives::Impl::WarmUpOne(Communicator comm) {
     char* const own = data + group->members(comm).index * part;
     for (kernels::DType dtype : {kernels::DType::kFloat32, kernels::DType::kBFloat16}) {
       const int64_t element = kernels::DTypeBytes(dtype);
+      RETURN_IF_ERROR(LoadNumbers(dtype, bytes));
       RETURN_IF_ERROR(Sum(comm, data, bytes / element, TypeOf(dtype), TypeName(dtype), stream));
+      RETURN_IF_ERROR(TakeResult(data, bytes));
+      RETURN_IF_ERROR(LoadNumbers(dtype, bytes));
       RETURN_IF_ERROR(Scatter(
           comm, {.send = data, .receive = own, .n = part / element, .dtype = dtype}, stream));
+      RETURN_IF_ERROR(TakeResult(own, part));
     }
     RETURN_IF_ERROR(Gather(comm, own, data, part, stream));
     RETURN_IF_ERROR(group->Wait(stream));
@@ -230,20 +255,61 @@ absl::Status Collectives::Impl::WarmUp() {
   const auto bytes =
       static_cast<size_t>(*std::max_element(std::begin(kWarmUpBytes), std::end(kWarmUpBytes)));
   RETURN_IF_ERROR(CudaStatus(cudaMalloc(&warm_up, bytes), "cudaMalloc"));
-  RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(warm_up, 0, bytes, stream), "cudaMemsetAsync"));
+  probe = std::make_unique<SumProbe>(config.rank);
+  probed.resize(bytes);
   for (Communicator comm : kCommunicators) RETURN_IF_ERROR(WarmUpOne(comm));
+  RETURN_IF_ERROR(CompareNotes());
+  probe.reset();
+  probed = {};
   return CudaStatus(cudaFree(std::exchange(warm_up, nullptr)), "cudaFree");
 }
 
-std::string Collectives::Fingerprint() {
-  const absl::StatusOr<const NcclLibrary*> nccl = LoadNccl();
-  std::string fingerprint =
-      absl::StrCat("nccl=", nccl.ok() ? NcclVersionText((*nccl)->version) : "none");
-  for (const char* name : kSettings) {
-    const char* value = std::getenv(name);
-    if (value != nullptr) absl::StrAppend(&fingerprint, " ", name, "=", value);
+// This rank's numbers, again and again, into what the first calls move.
+absl::Status Collectives::Impl::LoadNumbers(kernels::DType dtype, int64_t bytes) {
+  const int64_t block = SumProbe::kNumbers * kernels::DTypeBytes(dtype);
+  for (int64_t first = 0; first < bytes; first += block) {
+    RETURN_IF_ERROR(
+        CudaStatus(cudaMemcpyAsync(static_cast<char*>(warm_up) + first, probe->Numbers(dtype),
+                                   static_cast<size_t>(std::min(block, bytes - first)),
+                                   cudaMemcpyHostToDevice, stream),
+                   "cudaMemcpyAsync"));
   }
-  return fingerprint;
+  return absl::OkStatus();
+}
+
+// Waits for the call before it copies: a copy to pageable memory would wait without end.
+absl::Status Collectives::Impl::TakeResult(const void* result, int64_t bytes) {
+  RETURN_IF_ERROR(group->Wait(stream));
+  RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(probed.data(), result, static_cast<size_t>(bytes),
+                                             cudaMemcpyDeviceToHost, stream),
+                             "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(group->Wait(stream));
+  probe->Take(probed.data(), bytes);
+  return absl::OkStatus();
+}
+
+// How ranks lie on hosts, and the bits of the sums that all of them saw. Settings are read
+// again: NCCL has put those of its configuration files into the environment by now.
+absl::Status Collectives::Impl::CompareNotes() {
+  const std::string host = ToHex(Sha256(NcclHost()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> notes, Exchange(host + probe->Digest()));
+  std::vector<std::string> hosts;
+  std::string digests;
+  for (const std::string& note : notes) {
+    hosts.push_back(note.substr(0, host.size()));
+    digests += note.substr(host.size());
+  }
+  nccl_sums = absl::StrCat("hosts=", GroupsOf(hosts), Settings(),
+                           " sums=", ToHex(Sha256(digests)).substr(0, 16));
+  return absl::OkStatus();
+}
+
+// As the process was started: forming a group adds what NCCL's configuration files say, and ranks
+// of one gang may have formed others before or not.
+std::string Collectives::Fingerprint() {
+  static const std::string settings = Settings();
+  const absl::StatusOr<const NcclLibrary*> nccl = LoadNccl();
+  return absl::StrCat("nccl=", nccl.ok() ? NcclVersionText((*nccl)->version) : "none", settings);
 }
 
 Collectives::Collectives() : impl_(std::make_unique<Impl>()) {}
@@ -298,13 +364,18 @@ absl::Status Collectives::AllGatherBytes(Communicator comm, const void* send, vo
 
 absl::Status Collectives::Share(const std::vector<DeviceRegion>& regions) {
   if (impl_->group == nullptr) return impl_->Alone();
-  auto copies = PeerCopies::Open(impl_->config.rank, impl_->config.world_size, regions,
+  auto copies = PeerCopies::Open(impl_->config, regions,
                                  [this](const std::string& mine) { return impl_->Exchange(mine); });
   if (absl::IsFailedPrecondition(copies.status())) {
     impl_->transport = absl::StrCat("NCCL (", std::string(copies.status().message()), ")");
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(copies.status());
+  const std::vector<std::string>& hosts = (*copies)->hosts();
+  if (std::set<std::string>(hosts.begin(), hosts.end()).size() == hosts.size()) {
+    impl_->transport = "NCCL (no two ranks are on one host)";
+    return absl::OkStatus();
+  }
   impl_->copies = *std::move(copies);
   impl_->transport = "copies between GPUs of a host, NCCL";
   impl_->group->OnEnd([raw = impl_->copies.get()] { raw->EndWaits(); });
@@ -312,6 +383,13 @@ absl::Status Collectives::Share(const std::vector<DeviceRegion>& regions) {
 }
 
 std::string Collectives::transport() const { return impl_->transport; }
+
+std::string Collectives::fingerprint() const {
+  if (impl_->group == nullptr) return "";
+  if (impl_->copies == nullptr) return absl::StrCat("transport=nccl ", impl_->nccl_sums);
+  return absl::StrCat("transport=copies,nccl copies=", GroupsOf(impl_->copies->hosts()), " ",
+                      impl_->nccl_sums);
+}
 
 absl::Status Collectives::Barrier() {
   if (impl_->group == nullptr) return impl_->Alone();

@@ -46,7 +46,7 @@ absl::Status CopyPeer(void* to, const void* from, int64_t bytes, cudaStream_t st
 
 }  // namespace
 
-absl::Status PeerCopies::Allocate(const PeerMemory::Exchange& exchange,
+absl::Status PeerCopies::Allocate(const std::string& host_id, const PeerMemory::Exchange& exchange,
                                   std::vector<DeviceRegion>* regions) {
   ASSIGN_OR_RETURN(void* const batch, DriverFunction("cuStreamBatchMemOp"));
   batch_ = reinterpret_cast<decltype(batch_)>(batch);
@@ -64,16 +64,16 @@ absl::Status PeerCopies::Allocate(const PeerMemory::Exchange& exchange,
       CudaStatus(cudaStreamCreateWithPriority(&releases_, cudaStreamNonBlocking, greatest),
                  "cudaStreamCreateWithPriority"));
   regions->push_back({words_, static_cast<int64_t>(bytes)});
-  ASSIGN_OR_RETURN(memory_, PeerMemory::Open(rank_, *regions, exchange));
+  ASSIGN_OR_RETURN(memory_, PeerMemory::Open(rank_, host_id, *regions, exchange));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<PeerCopies>> PeerCopies::Open(int rank, int world,
+absl::StatusOr<std::unique_ptr<PeerCopies>> PeerCopies::Open(const GroupConfig& config,
                                                              std::vector<DeviceRegion> regions,
                                                              const PeerMemory::Exchange& exchange) {
   std::erase_if(regions, [](const DeviceRegion& region) { return region.bytes < kLeastBytes; });
-  std::unique_ptr<PeerCopies> copies(new PeerCopies(rank, world));
-  RETURN_IF_ERROR(copies->Allocate(exchange, &regions));
+  std::unique_ptr<PeerCopies> copies(new PeerCopies(config.rank, config.world_size));
+  RETURN_IF_ERROR(copies->Allocate(config.host_id, exchange, &regions));
   return copies;
 }
 

@@ -38,10 +38,12 @@ class PeerCopies {
   static constexpr int64_t kStagingBytes = int64_t{64} << 20;
 
   // Collective over the world; see PeerMemory::Open.
-  static absl::StatusOr<std::unique_ptr<PeerCopies>> Open(int rank, int world,
+  static absl::StatusOr<std::unique_ptr<PeerCopies>> Open(const GroupConfig& config,
                                                           std::vector<DeviceRegion> regions,
                                                           const PeerMemory::Exchange& exchange);
   ~PeerCopies();
+
+  const std::vector<std::string>& hosts() const { return memory_->hosts(); }  // of the ranks
 
   // Are all of `members` on this host, and all bytes of a call in the regions, aligned and worth
   // it? The same on all of them when their calls are. [whole, whole + bytes) holds a part of each.
@@ -67,7 +69,8 @@ class PeerCopies {
 
  private:
   PeerCopies(int rank, int world) : rank_(rank), world_(world) {}
-  absl::Status Allocate(const PeerMemory::Exchange& exchange, std::vector<DeviceRegion>* regions);
+  absl::Status Allocate(const std::string& host_id, const PeerMemory::Exchange& exchange,
+                        std::vector<DeviceRegion>* regions);
   uint32_t* Word(uint32_t* words, int lane, int meeting, int rank) const;
   absl::Status Meet(const Members& members, int lane, int meeting, cudaStream_t stream) const;
 

@@ -1,13 +1,14 @@
 #include "worker/comm/peer_memory.h"
 
 #include <cuda_runtime_api.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
+#include "worker/comm/host_identity.h"
 
 namespace coxswain::comm {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t kMessageBytes = 256;
 
 // Starts a rank's record; a handle and a size of each region follow.
 struct Header {
-  char boot_id[64] = {};  // of the host, also in a container
+  char host[72] = {};  // of the rank, also in a container
   char problem[kMessageBytes] = {};
 };
 struct Entry {
@@ -26,12 +27,6 @@ struct Entry {
 
 void Copy(const std::string& text, char* out, size_t room) {
   std::memcpy(out, text.data(), std::min(text.size(), room - 1));
-}
-
-std::string BootId() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
 }
 
 absl::Status CudaStatus(cudaError_t result, const char* call) {
@@ -66,11 +61,15 @@ absl::Status Agree(const absl::Status& mine, const PeerMemory::Exchange& exchang
 
 }  // namespace
 
-// A rank that has no handles still takes part in the exchange.
-absl::StatusOr<std::string> PeerMemory::Describe() const {
+// A rank that has no handles still takes part in the exchange. One that cannot tell its machine has
+// it for itself.
+absl::StatusOr<std::string> PeerMemory::Describe(const std::string& host_id) const {
   std::string record(sizeof(Header) + regions_.size() * sizeof(Entry), '\0');
   Header header;
-  Copy(BootId(), header.boot_id, sizeof(header.boot_id));
+  const std::string boot = BootId();
+  const std::string host =
+      absl::StrCat(boot.empty() ? absl::StrCat("rank ", rank_) : boot, " ", host_id);
+  Copy(ToHex(Sha256(host)), header.host, sizeof(header.host));
   for (size_t i = 0; i < regions_.size(); ++i) {
     Entry entry{.handle = {}, .bytes = regions_[i].bytes};
     const absl::Status status =
@@ -83,11 +82,11 @@ absl::StatusOr<std::string> PeerMemory::Describe() const {
 }
 
 absl::Status PeerMemory::OpenAll(const std::vector<std::string>& records) {
-  const std::string here = HeaderOf(records[static_cast<size_t>(rank_)]).boot_id;
+  for (const std::string& record : records) hosts_.emplace_back(HeaderOf(record).host);
   for (size_t r = 0; r < records.size(); ++r) {
     const Header header = HeaderOf(records[r]);
     if (header.problem[0] != '\0') return absl::FailedPreconditionError(header.problem);
-    if (static_cast<int>(r) == rank_ || here.empty() || here != header.boot_id) continue;
+    if (static_cast<int>(r) == rank_ || hosts_[r] != hosts_[static_cast<size_t>(rank_)]) continue;
     for (size_t i = 0; i < regions_.size(); ++i) {
       const Entry entry = EntryOf(records[r], i);
       if (entry.bytes != regions_[i].bytes) {
@@ -106,9 +105,10 @@ absl::Status PeerMemory::OpenAll(const std::vector<std::string>& records) {
 }
 
 absl::StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::Open(
-    int rank, const std::vector<DeviceRegion>& regions, const Exchange& exchange) {
+    int rank, const std::string& host_id, const std::vector<DeviceRegion>& regions,
+    const Exchange& exchange) {
   std::unique_ptr<PeerMemory> memory(new PeerMemory(rank, regions));
-  ASSIGN_OR_RETURN(const std::string mine, memory->Describe());
+  ASSIGN_OR_RETURN(const std::string mine, memory->Describe(host_id));
   ASSIGN_OR_RETURN(const std::vector<std::string> records, exchange(mine));
   memory->bases_.resize(records.size());
   RETURN_IF_ERROR(Agree(memory->OpenAll(records), exchange));

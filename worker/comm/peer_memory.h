@@ -20,10 +20,10 @@ class PeerMemory {
   using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(const std::string&)>;
 
   // Collective. Opens the `regions` of all ranks of this host: as many on each rank, of equal
-  // sizes, allocated by cudaMalloc, alive until no rank uses them. FailedPrecondition, on every
-  // rank, when one of them cannot: its message names the rank and why. Other errors are those of
-  // `exchange`.
-  static absl::StatusOr<std::unique_ptr<PeerMemory>> Open(int rank,
+  // sizes, allocated by cudaMalloc, alive until no rank uses them. Ranks of one machine with
+  // another `host_id` are of other hosts. FailedPrecondition, on every rank, when one of them
+  // cannot: its message names the rank and why. Other errors are those of `exchange`.
+  static absl::StatusOr<std::unique_ptr<PeerMemory>> Open(int rank, const std::string& host_id,
                                                           const std::vector<DeviceRegion>& regions,
                                                           const Exchange& exchange);
   ~PeerMemory();
@@ -31,6 +31,9 @@ class PeerMemory {
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   bool IsOpen(int rank) const { return !bases_[static_cast<size_t>(rank)].empty(); }
+  // By which host each rank is on, the same on all ranks: some have opened others' memory when two
+  // are on one.
+  const std::vector<std::string>& hosts() const { return hosts_; }
   // Is [data, data + bytes) in one of the regions?
   bool Holds(const void* data, int64_t bytes) const { return RegionOf(data, bytes) >= 0; }
   // Where `rank` has what this rank has at `data`, which is held. `rank` is open.
@@ -39,12 +42,13 @@ class PeerMemory {
  private:
   PeerMemory(int rank, const std::vector<DeviceRegion>& regions) : rank_(rank), regions_(regions) {}
   int RegionOf(const void* data, int64_t bytes) const;
-  absl::StatusOr<std::string> Describe() const;
+  absl::StatusOr<std::string> Describe(const std::string& host_id) const;
   absl::Status OpenAll(const std::vector<std::string>& records);
 
   const int rank_;
   const std::vector<DeviceRegion> regions_;
   std::vector<std::vector<char*>> bases_;  // by rank and region; none of ranks of other hosts
+  std::vector<std::string> hosts_;         // by rank
 };
 
 }  // namespace coxswain::comm

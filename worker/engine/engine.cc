@@ -133,6 +133,10 @@ std::string Engine::transport() const {
   return impl_->state->group == nullptr ? "none" : impl_->state->group->transport();
 }
 
+std::string Engine::group_fingerprint() const {
+  return impl_->state->group == nullptr ? "" : impl_->state->group->fingerprint();
+}
+
 int64_t Engine::start_step() const { return impl_->state->start_step; }
 
 int64_t Engine::applied_updates() const { return impl_->state->applied_updates; }

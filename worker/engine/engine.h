@@ -107,6 +107,9 @@ class Engine {
   // Of the group; any thread, once Connect has returned.
   comm::Progress collectives() const;
   std::string transport() const;  // of its collectives, for the log
+  // Of its collectives, once Connect has returned: what the bits of their sums depend on
+  // (Collectives::fingerprint).
+  std::string group_fingerprint() const;
 
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;

@@ -168,6 +168,9 @@ void Engine::Abort() {
 }
 
 std::string Engine::transport() const { return "none"; }
+std::string Engine::group_fingerprint() const {
+  return impl_->group == nullptr ? "" : impl_->group->fingerprint();
+}
 
 comm::Progress Engine::collectives() const {
   return impl_->group == nullptr ? comm::Progress() : impl_->group->progress();

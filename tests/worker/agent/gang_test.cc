@@ -92,6 +92,12 @@ TEST_F(GangTest, RanksTakeTheGemmTableOfRankZero) {
   EXPECT_EQ(used[2], "table of rank 0");
 }
 
+// The half of the fingerprint that only ranks which found each other know.
+TEST_F(GangTest, ConnectTellsWhatAddsUp) {
+  Form(2);
+  for (const TestRank* rank : all_) EXPECT_EQ(rank->group_fingerprint, "transport=gloo");
+}
+
 TEST_F(GangTest, DeathOfARankFailsTheOthersNamingTheCollective) {
   Form(2);
   const v1::Bins bins = OneBin(0, {1, 2});

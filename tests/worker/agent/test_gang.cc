@@ -286,6 +286,7 @@ absl::Status ConnectAll(const std::vector<TestRank*>& ranks, const std::string& 
       while (peers[r]->stream->Read(&response)) {
         if (response.has_done()) {
           done = true;
+          ranks[r]->group_fingerprint = response.done().fingerprint();
           if (response.done().has_error()) {
             results[r] = absl::UnavailableError(response.done().error().message());
           }

@@ -92,6 +92,7 @@ class TestRank {
   TestRank(const std::string& address, const std::string& incarnation, int rank, int world_size,
            uint64_t epoch = 1, uint64_t term = 1, const std::string& job = "job-1");
 
+  std::string group_fingerprint;  // told by the last ConnectAll
   v1::Fence fence;
   v1::Worker::Stub* stub() { return stub_.get(); }
 

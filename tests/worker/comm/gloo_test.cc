@@ -12,6 +12,8 @@
 #include "tests/worker/comm/largest_allocation.h"
 #include "tests/worker/comm/test_ranks.h"
 #include "worker/comm/collectives.h"
+#include "worker/comm/members.h"
+#include "worker/comm/sum_probe.h"
 
 namespace coxswain::comm {
 namespace {
@@ -40,6 +42,57 @@ TEST_P(GlooSizes, AllReduceAddsInRankOrderOnEveryRank) {
       EXPECT_EQ(group.progress().finished, 2u);
     });
   }
+}
+
+// However the ranks lie on hosts: that is no part of it.
+TEST_P(GlooSizes, TheFingerprintIsTheTransport) {
+  WithRanks(GetParam(), [](Collectives& group) {
+    EXPECT_EQ(group.fingerprint(), group.world_size() > 1 ? "transport=gloo" : "");
+  });
+}
+
+TEST(MembersTest, GroupsAreNumberedByTheirFirstRank) {
+  EXPECT_EQ(GroupsOf({}), "");
+  EXPECT_EQ(GroupsOf({"b", "b", "a", "a"}), "0*2,1*2");
+  EXPECT_EQ(GroupsOf({"a", "b", "a"}), "0*1,1*1,0*1");
+  EXPECT_EQ(GroupsOf({"a", "a", "a", "b"}), "0*3,1*1");
+}
+
+// Of the numbers of four ranks, added one after the other or in two halves.
+class SumProbeTest : public testing::Test {
+ protected:
+  std::string DigestOfSums(bool halves) {
+    std::vector<const float*> x;
+    for (const SumProbe& rank : ranks_) {
+      x.push_back(static_cast<const float*>(rank.Numbers(kernels::DType::kFloat32)));
+    }
+    std::vector<float> sums;
+    for (int64_t i = 0; i < SumProbe::kNumbers; ++i) {
+      sums.push_back(halves ? (x[0][i] + x[1][i]) + (x[2][i] + x[3][i])
+                            : ((x[0][i] + x[1][i]) + x[2][i]) + x[3][i]);
+    }
+    SumProbe probe(0);
+    probe.Take(sums.data(), static_cast<int64_t>(sums.size() * sizeof(float)));
+    return probe.Digest();
+  }
+  const std::vector<SumProbe> ranks_ = {SumProbe(0), SumProbe(1), SumProbe(2), SumProbe(3)};
+};
+
+TEST_F(SumProbeTest, AnotherOrderOfAddingIsAnotherDigest) {
+  EXPECT_EQ(DigestOfSums(false).size(), 16u);
+  EXPECT_EQ(DigestOfSums(false), DigestOfSums(false));
+  EXPECT_NE(DigestOfSums(false), DigestOfSums(true));
+}
+
+TEST_F(SumProbeTest, EveryResultCountsInItsPlace) {
+  const float numbers[] = {1, 2};
+  SumProbe none(0), forth(0), back(0);
+  for (int i : {0, 1}) {
+    forth.Take(&numbers[i], sizeof(float));
+    back.Take(&numbers[1 - i], sizeof(float));
+  }
+  EXPECT_NE(none.Digest(), forth.Digest());
+  EXPECT_NE(forth.Digest(), back.Digest());
 }
 
 TEST(GlooTest, ManyCallsOfOneGroupStayInStep) {

@@ -30,8 +30,10 @@ inline std::unique_ptr<FileRendezvous> MeetAt(const std::string& name) {
                    absl::StrReplaceAll(test->name(), {{"/", "-"}}), "-", name));
 }
 
-inline GroupConfig ConfigOf(int shard, std::chrono::milliseconds timeout) {
+inline GroupConfig ConfigOf(int shard, std::chrono::milliseconds timeout,
+                            const std::string& host_id = "") {
   GroupConfig config;
+  config.host_id = host_id;
   config.rank = ThisRank().rank;
   config.world_size = ThisRank().world;
   config.shard = shard;
@@ -42,8 +44,9 @@ inline GroupConfig ConfigOf(int shard, std::chrono::milliseconds timeout) {
 // A group of all ranks; fails the test when it does not form.
 inline std::unique_ptr<Collectives> Form(
     const std::string& name, int shard = 1,
-    std::chrono::milliseconds timeout = std::chrono::milliseconds(60000)) {
-  auto group = Collectives::Form(ConfigOf(shard, timeout), MeetAt(name).get());
+    std::chrono::milliseconds timeout = std::chrono::milliseconds(60000),
+    const std::string& host_id = "") {
+  auto group = Collectives::Form(ConfigOf(shard, timeout, host_id), MeetAt(name).get());
   EXPECT_TRUE(group.ok()) << group.status();
   return group.ok() ? std::move(*group) : nullptr;
 }

@@ -42,6 +42,27 @@ TEST(NcclTest, AllReduceSums) {
   EXPECT_NEAR(scalar.Read()[0], 0.05 * group->world_size() * (group->world_size() + 1), 1e-12);
 }
 
+// Two groups of one process after the other add up alike, and every rank says so.
+TEST(NcclTest, TheFingerprintIsThatOfEveryGroupOfTheseRanks) {
+  const auto one = Form("one");
+  ASSERT_NE(one, nullptr);
+  const std::string fingerprint = one->fingerprint(), settings = Collectives::Fingerprint();
+  EXPECT_EQ(fingerprint.rfind(absl::StrCat("transport=nccl hosts=0*", one->world_size()), 0), 0u)
+      << fingerprint;
+  EXPECT_NE(fingerprint.find(" sums="), std::string::npos) << fingerprint;
+  const auto other = Form("other");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->fingerprint(), fingerprint);
+  EXPECT_EQ(Collectives::Fingerprint(), settings);
+  const auto meeting = MeetAt("fingerprints");
+  ASSERT_TRUE(meeting->Set(absl::StrCat("of", one->rank()), fingerprint).ok());
+  for (int r = 0; r < one->world_size(); ++r) {
+    const auto theirs = meeting->Get(absl::StrCat("of", r), milliseconds(60000));
+    ASSERT_TRUE(theirs.ok()) << theirs.status();
+    EXPECT_EQ(*theirs, fingerprint) << r;
+  }
+}
+
 template <typename T>
 void TestScatter(Collectives& group, DType dtype, bool in_place, kernels::Stream* stream) {
   const int64_t world = group.world_size(), rank = group.rank();

@@ -136,6 +136,34 @@ TEST_F(PeerCopies, SumsAreThoseOfRankOrder) {
   }
 }
 
+TEST_F(PeerCopies, TheFingerprintNamesThem) {
+  Open(int64_t{4} << 20);
+  if (Closed()) return;
+  const std::string start =
+      absl::StrCat("transport=copies,nccl copies=0*", group_->world_size(), " hosts=0*");
+  EXPECT_EQ(group_->fingerprint().rfind(start, 0), 0u) << group_->fingerprint();
+}
+
+// Played hosts: nobody opens memory of a rank that says it is elsewhere.
+TEST_F(PeerCopies, RanksOfOtherHostsShareNothing) {
+  group_ = Form("group", 1, milliseconds(60000), absl::StrCat("host-", ThisRank().rank));
+  ASSERT_NE(group_, nullptr);
+  const int64_t n = 400000;
+  memory_ = std::make_unique<OnDevice<char>>(4 * n * ThisRank().world);
+  ASSERT_EQ(group_->Share({{memory_->data(), 4 * n * ThisRank().world}}), absl::OkStatus());
+  EXPECT_EQ(group_->transport().rfind("NCCL (", 0), 0u) << group_->transport();
+  EXPECT_EQ(group_->fingerprint().rfind("transport=nccl ", 0), 0u) << group_->fingerprint();
+  Fill(Wholes<float>(group_->rank(), n), group_->rank() * n);
+  ASSERT_TRUE(group_
+                  ->AllGather(kWorld, data<float>() + group_->rank() * n, data<float>(), n,
+                              DType::kFloat32, stream_.get())
+                  .ok());
+  Finish(*group_, stream_.get());
+  for (int r = 0; r < group_->world_size(); ++r) {
+    EXPECT_EQ(Read<float>(r * n, n), Wholes<float>(r, n)) << r;
+  }
+}
+
 // Replays meet on the same words; ranks that run ahead must not read what is not ready.
 TEST_F(PeerCopies, AGraphReplaysCopies) {
   const int64_t n = 400000, world = ThisRank().world;

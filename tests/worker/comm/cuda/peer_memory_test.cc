@@ -55,7 +55,7 @@ std::vector<absl::Status> OpenAll(const std::vector<int64_t>& bytes) {
         return absl::StatusOr<std::vector<std::string>>(meeting.Exchange(rank, mine));
       };
       statuses[place] =
-          PeerMemory::Open(rank, {{memory[place].data(), bytes[place]}}, exchange).status();
+          PeerMemory::Open(rank, "", {{memory[place].data(), bytes[place]}}, exchange).status();
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -78,7 +78,8 @@ TEST(PeerMemoryTest, AnExchangeThatFailsIsNoReasonToGoOn) {
   const auto exchange = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
     return absl::UnavailableError("rank 1 is gone");
   };
-  EXPECT_EQ(PeerMemory::Open(0, {}, exchange).status(), absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(PeerMemory::Open(0, "", {}, exchange).status(),
+            absl::UnavailableError("rank 1 is gone"));
 }
 
 }  // namespace

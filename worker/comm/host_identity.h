@@ -1,0 +1,17 @@
+// Which machine this process runs on.
+#ifndef COXSWAIN_WORKER_COMM_HOST_IDENTITY_H_
+#define COXSWAIN_WORKER_COMM_HOST_IDENTITY_H_
+
+#include <string>
+
+namespace coxswain::comm {
+
+// Changes with every start of the machine, the same in its containers; empty where it is not told.
+std::string BootId();
+
+// Equal for processes that NCCL takes to be of one host: NCCL_HOSTID, or host name and boot.
+std::string NcclHost();
+
+}  // namespace coxswain::comm
+
+#endif  // COXSWAIN_WORKER_COMM_HOST_IDENTITY_H_
