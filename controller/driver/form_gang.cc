@@ -208,10 +208,25 @@ void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& messag
     Finish(std::move(error));
     return;
   }
+  if (const absl::Status same = CheckConnected(message.done()); !same.ok()) {
+    Finish(MakeError(same, At(rank, "connect")));
+    return;
+  }
   connected_[rank] = true;
   TakeLinks(message.done());
   Arrive(state::GangEvent::kRankConnected);
-  if (gang_->status.phase == state::GangPhase::kRunning) Finish(std::nullopt);
+  if (gang_->status.phase != state::GangPhase::kRunning) return;
+  if (!group_fingerprint_->empty()) absl::StrAppend(&gang_->fingerprint, " ", *group_fingerprint_);
+  Finish(std::nullopt);
+}
+
+// The ranks compared notes before they told: one that differs is in another group than it believes.
+absl::Status GangFormation::CheckConnected(const v1::ConnectDone& done) {
+  if (!group_fingerprint_) group_fingerprint_ = done.fingerprint();
+  if (*group_fingerprint_ == done.fingerprint()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("connected with fingerprint '", done.fingerprint(),
+                                          "', another rank with '", *group_fingerprint_,
+                                          "': their sums would not agree"));
 }
 
 // All ranks measure the same points: the slowest of them is the link's.

@@ -25,7 +25,8 @@ struct FormArgs {
 // Lives while its gang forms; destroying it stops that. The epoch must be durable before Start.
 class GangFormation {
  public:
-  // nullopt: the gang is RUNNING and its fingerprint, memory and counters are filled in.
+  // nullopt: the gang is RUNNING and its fingerprint (that of Prepare and that of Connect), memory
+  // and counters are filled in.
   using Done = std::function<void(std::optional<v1::Error>)>;
 
   GangFormation(const Deps& deps, Gang* gang, FormArgs args, Done done);
@@ -41,6 +42,7 @@ class GangFormation {
   void OnConnectMessage(int rank, const v1::ConnectResponse& message);
   void OnConnectClosed(int rank, const absl::Status& status);
   void Arrive(state::GangEvent event);
+  absl::Status CheckConnected(const v1::ConnectDone& done);
   void TakeLinks(const v1::ConnectDone& done);
   void Finish(std::optional<v1::Error> error);
   Where At(int rank, const char* phase) const;
@@ -55,6 +57,7 @@ class GangFormation {
   std::vector<std::unique_ptr<Outgoing<v1::ConnectRequest>>> streams_;
   std::vector<bool> heard_;  // something came on its Connect stream
   std::vector<bool> connected_;
+  std::optional<std::string> group_fingerprint_;  // of the first rank that connected
   Lifetime lifetime_;
 };
 

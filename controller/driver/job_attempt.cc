@@ -269,7 +269,8 @@ void JobDriver::LoadRecordedSteps() {
   if (differs) {
     record_.AddEvent(
         "Warning",
-        "some replayed steps ran under another fingerprint, world size, GEMM table or plan: they "
+        "some replayed steps ran under another fingerprint (build, device, hosts of the ranks, "
+        "order of sums), world size, GEMM table or plan: they "
         "are not compared bit by bit",
         {{"fingerprint", gang_->fingerprint}});
   }

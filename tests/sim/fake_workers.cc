@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
 
@@ -131,6 +132,7 @@ std::string FakeWorkers::Start(int slot) {
   Process& process = processes_[slot];
   process = Process();
   process.slot = slot;
+  if (hosts_.contains(slot)) process.host = hosts_[slot];
   process.incarnation = absl::StrCat("incarnation-", ++next_incarnation_);
   process.alive = true;
   return process.incarnation;
@@ -160,6 +162,7 @@ void FakeWorkers::Kill(int slot) {
   processes_.at(slot).alive = false;
 }
 
+void FakeWorkers::MoveTo(int slot, const std::string& host) { hosts_[slot] = host; }
 void FakeWorkers::Hang(int slot) { processes_.at(slot).hung = true; }
 void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
 
@@ -168,7 +171,7 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   v1::RegisterRequest hello;
   hello.set_incarnation(process.incarnation);
   hello.set_address(absl::StrCat("sim:", slot));
-  hello.set_host("sim");
+  hello.set_host(process.host);
   hello.set_slot(slot);
   hello.mutable_build()->set_device("cpu");
   if (!process.fence.job().empty()) *hello.mutable_current() = process.fence;
@@ -328,9 +331,14 @@ void FakeWorkers::OnConnected(Process& process) {
     }
   }
   if (static_cast<int>(peers.size()) < process.world) return;
+  std::map<int, std::string> host_of_rank;
+  for (const Process* peer : peers) host_of_rank[peer->rank] = peer->host;
+  const std::string hosts = absl::StrJoin(host_of_rank, ",", absl::PairFormatter("@"));
   for (size_t i = 0; i < peers.size(); ++i) {
     Process* peer = peers[i];
+    peer->hosts = hosts;
     v1::ConnectResponse done;
+    done.mutable_done()->set_fingerprint("hosts=" + hosts);
     v1::LinkSpeed* link = done.mutable_done()->add_links();
     link->set_bytes(1024);
     link->set_bytes_per_second(1e9 / static_cast<double>(i + 1));
@@ -474,7 +482,8 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   ++process.model.steps;
   const bool finite = !nonfinite_.contains(mine.train().step());
   done.set_global_loss_sum(Unit(parameters) * 100);
-  done.set_grad_norm(finite ? 0.5 + Unit(Mix(parameters, meeting.gemm_tables))
+  const uint64_t order = Mix(meeting.gemm_tables, std::hash<std::string>()(process.hosts));
+  done.set_grad_norm(finite ? 0.5 + Unit(Mix(parameters, order))
                             : std::numeric_limits<double>::infinity());
   done.set_applied(finite);
   done.mutable_seconds()->set_forward(0.010 + 0.001 * process.rank);

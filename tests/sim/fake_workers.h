@@ -2,7 +2,7 @@
 // design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed:
 // a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss, and
 // the gradient norm depends on the GEMM table of every rank, which each process draws for itself
-// unless it is given one.
+// unless it is given one, and on which ranks share a host, as the order of sums does.
 #ifndef COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 #define COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 
@@ -57,6 +57,7 @@ class FakeWorkers : public WorkerTransport {
   void Hang(int slot);                 // it lives, beats and takes part in nothing again
   void BreakStreams(int slot);         // its streams end, the process lives
   void Partition(int slot, bool cut);  // unary calls time out, heartbeats do not arrive
+  void MoveTo(int slot, const std::string& host);  // from its next start on
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
@@ -101,6 +102,7 @@ class FakeWorkers : public WorkerTransport {
   struct Stream;
   struct Process {
     int slot = 0;
+    std::string host = "sim";
     std::string incarnation;
     bool alive = false;
     bool hung = false;
@@ -110,6 +112,7 @@ class FakeWorkers : public WorkerTransport {
     int rank = 0;
     int world = 0;
     std::string gemm_table;
+    std::string hosts;  // of the ranks of its epoch, since it connected
     uint64_t last_seq = 0;
     uint64_t done_seq = 0;
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
@@ -150,6 +153,7 @@ class FakeWorkers : public WorkerTransport {
   uint64_t generation_ = 0;  // of the controller
   store::Store* store_ = nullptr;
   std::map<int, Process> processes_;  // by slot
+  std::map<int, std::string> hosts_;  // by slot, of those that moved
   int next_incarnation_ = 0;
   std::map<std::string, Meeting> meetings_;       // by job/epoch/seq
   std::map<std::string, int64_t> busy_until_ms_;  // by job

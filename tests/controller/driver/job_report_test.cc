@@ -108,6 +108,48 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
 }
 
+// One host's ranks add up in another order than those of two, and nothing else of the gang tells.
+TEST_F(JobReportTest, AReplayOverOtherHostsIsNotCompared) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100});
+  const auto at_step = [&](int64_t step) {
+    return sim.RunUntil([&] { return sim.Job(id).progress().step() == step; }, 60'000);
+  };
+  ASSERT_TRUE(at_step(5));
+  sim.workers().MoveTo(1, "elsewhere");
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).epoch() == 2; }, 60'000));
+  ASSERT_TRUE(at_step(7));
+  EXPECT_TRUE(Messages(sim, id, "ReplayDivergence").empty());
+  EXPECT_EQ(Messages(sim, id, "Warning").size(), 1u);
+  // Once more over the same hosts: compared, and equal.
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_TRUE(Messages(sim, id, "ReplayDivergence").empty());
+  const auto warnings = Messages(sim, id, "Warning");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
+  std::vector<std::string> whole;
+  for (const v1::JobEvent& event : sim.Events(id, "GangFormed")) {
+    whole.push_back(nlohmann::json::parse(event.data_json()).at("fingerprint"));
+  }
+  ASSERT_EQ(whole.size(), 3u);
+  EXPECT_EQ(whole[0], "sim hosts=0@sim,1@sim");
+  EXPECT_EQ(whole[1], "sim hosts=0@elsewhere,1@sim");
+  EXPECT_EQ(whole[2], whole[1]);
+}
+
+// A release that recorded the first half alone says nothing of the order of its sums.
+TEST(ReplaysTest, HalfAFingerprintIsAnotherOne) {
+  driver::Gang gang;
+  gang.fingerprint = "f transport=nccl hosts=0*2";
+  gang.ranks.resize(2);
+  store::EpochRow epoch{.fingerprint = gang.fingerprint, .world_size = 2};
+  EXPECT_TRUE(driver::MustAgree(epoch, gang, nullptr));
+  epoch.fingerprint = "f";
+  EXPECT_FALSE(driver::MustAgree(epoch, gang, nullptr));
+}
+
 // On other hosts, say, whose own choices the new gang has to take.
 TEST(ReplaysTest, AnotherGemmTableGivesOtherBits) {
   driver::Gang gang;
