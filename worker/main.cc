@@ -73,6 +73,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--controller", worker.controller, "host:port of the controller")->required();
   app.add_option("--slot", worker.slot, "0-based number of this worker on its host")
       ->check(CLI::Range(0, 1023));
+  app.add_option("--host-id", worker.host_id,
+                 "name of this host: workers of another name are taken to be elsewhere, on the "
+                 "same machine too (default: the host's name)")
+      ->check(agent::HostIdProblem);
   app.add_option("--listen", worker.listen, "host:port to serve (default 127.0.0.1:7080+slot)");
   app.add_option("--advertise", worker.advertise,
                  "host that controller and workers reach this one by (default: that of --listen)");
@@ -123,6 +127,11 @@ absl::Status ShowOnly(int gpu) {
   ASSIGN_OR_RETURN(const int count, engine::CountDevices());
   if (count == 1) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("GPU ", gpu, " does not exist on this host"));
+}
+
+// NCCL's idea of which ranks share a host is that of the controller. Before NCCL is loaded.
+void TellNcclTheHost(const std::string& host_id) {
+  if (kCuda && !host_id.empty()) setenv("NCCL_HOSTID", host_id.c_str(), 1);
 }
 
 // Chooses the device and fills in what the worker tells of it.
@@ -226,6 +235,7 @@ int Run(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by every thread started below
   signal(SIGPIPE, SIG_IGN);
 
+  TellNcclTheHost(flags.worker.host_id);
   log::Init("worker", log::Level::kInfo, flags.log_file);
   if (const absl::Status status = OpenDevice(app, flags); !status.ok()) {
     log::Error(std::string(status.message()));

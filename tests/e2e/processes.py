@@ -81,10 +81,10 @@ class Cluster(unittest.TestCase):
         self.endpoint = json.load(open(endpoint_file))
         return process
 
-    def start_workers(self, count=2, *args):
+    def start_workers(self, count=2, *args, folder='workers'):
         return self.start('coxswain-supervisor', '--controller', self.endpoint['grpc'], '--workers', str(count), '--threads',
                           '1', '--listen', '127.0.0.1:0', '--metrics', '127.0.0.1:0', '--state-dir',
-                          os.path.join(self.dir, 'workers'), *args)
+                          os.path.join(self.dir, folder), *args)
 
     def cox(self, *args, check=0, timeout=120, env=None):
         """Runs cox against this cluster; check is the expected exit code, None for any."""

@@ -81,6 +81,24 @@ class RecoveryTest(Cluster):
         self.wait_state(job, 'SUCCEEDED', 240)
         self.assert_named(job, r'^rank 1 \(\S+\), train: .*collectives: rank 0 in #\d+ \((all_reduce|all_gather|reduce_scatter) of ')
 
+    def test_worker_that_comes_back_on_another_host(self):
+        """Hosts played on one machine. CPU ranks add up alike wherever they are: the replay is compared, and equal."""
+        self.start_controller()
+        self.start_workers(1, '--host-id', 'one', folder='one')
+        away = self.start_workers(1, '--host-id', 'two', folder='two')
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        away.kill()
+        self.start_workers(1, '--host-id', 'one', '--first-slot', '1', folder='one-more')
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
+        gangs = self.events(job, 'GangFormed')
+        self.assertEqual([gang['workers'] for gang in gangs], [['one/0', 'two/0'], ['one/0', 'one/1']])
+        for gang in gangs:
+            self.assertTrue(gang['fingerprint'].endswith(' transport=gloo'), gang)
+        self.assertEqual(self.events(job, 'Warning'), [])
+
     def test_pause_step_resume_and_cancel(self):
         self.start_controller()
         self.start_workers(2)

@@ -10,6 +10,8 @@
 namespace coxswain::agent {
 namespace {
 
+constexpr size_t kLongestHostId = 253;  // as a name of the DNS
+
 // The number in a one-line file; `fallback` when it is absent or not a number ("max").
 uint64_t NumberIn(const char* path, uint64_t fallback) {
   std::ifstream in(path);
@@ -22,6 +24,15 @@ uint64_t NumberIn(const char* path, uint64_t fallback) {
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
+
+std::string HostIdProblem(const std::string& id) {
+  const bool plain = std::all_of(id.begin(), id.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  });
+  if (plain && !id.empty() && id.size() <= kLongestHostId) return "";
+  return "'" + id + "' is no name for a host: use 1 to " + std::to_string(kLongestHostId) +
+         " letters, digits, '.', '-' and '_'";
 }
 
 std::string CpuModel() {

@@ -8,6 +8,8 @@
 namespace coxswain::agent {
 
 std::string HostName();
+// What is wrong with `id` as the name of a host (--host-id); empty: nothing.
+std::string HostIdProblem(const std::string& id);
 std::string CpuModel();  // "model name" of /proc/cpuinfo, "cpu" where it has none
 int UsableCpus();        // CPUs this process may run on
 

@@ -34,7 +34,7 @@ absl::Status WorkerNode::StartServers() {
   ASSIGN_OR_RETURN(const auto credentials,
                    ServerCredentials(listen, options_.tls, options_.insecure));
   hello_.set_incarnation(NewUuid());
-  hello_.set_host(HostName());
+  hello_.set_host(options_.host_id.empty() ? HostName() : options_.host_id);
   hello_.set_slot(options_.slot);
   hello_.set_relay_address(options_.relay);
   hello_.set_pid(getpid());
@@ -58,6 +58,7 @@ absl::Status WorkerNode::StartServers() {
   AgentOptions agent;
   agent.incarnation = hello_.incarnation();
   agent.host = hello_.host();
+  agent.host_id = options_.host_id;
   agent.device_name = hello_.device_name();
   agent.build = hello_.build();
   agent.threads = options_.threads;

@@ -30,6 +30,7 @@ inline constexpr int kExitRefused = 77;        // another build, or fenced: neve
 
 struct WorkerOptions {
   std::string controller;               // host:port
+  std::string host_id;                  // in the place of the host's name; empty: that
   int slot = 0;                         // 0-based, unique on the host
   std::string listen = "127.0.0.1:0";   // of the Worker service
   std::string advertise;                // host others reach this one by; empty: that of `listen`

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kLoopStall{30};
 constexpr std::chrono::seconds kStallOfStacks{10};
 
 struct Flags {
-  std::string controller, binary, cuda_binary, state_dir = ".", advertise, relay;
+  std::string controller, host_id, binary, cuda_binary, state_dir = ".", advertise, relay;
   std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180", health;
   int workers = 1, gpus = 0, threads = 0, grace_seconds = 30, stopped_exit_code = 0, first_slot = 0;
   int processes() const { return workers + gpus; }
@@ -48,6 +48,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--first-slot", flags.first_slot,
                  "number of the first worker, where another supervisor runs on this host too")
       ->check(CLI::Range(0, 1023));
+  app.add_option("--host-id", flags.host_id,
+                 "name of this host: workers of another name are taken to be elsewhere, on the "
+                 "same machine too (default: the host's name)")
+      ->check(agent::HostIdProblem);
   app.add_option("--threads", flags.threads,
                  "CPU threads of each CPU worker (default: all, divided equally)")
       ->check(CLI::Range(1, 1024));
@@ -126,6 +130,7 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
     add("--threads", std::to_string(flags.threads));
     add("--memory-bytes", std::to_string(flags.memory_bytes));
   }
+  add("--host-id", flags.host_id);
   add("--advertise", flags.advertise);
   add("--relay", relay);
   add("--tls-cert", flags.tls_cert);
