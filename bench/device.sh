@@ -2,11 +2,12 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--job] [--large] [--dispatch [WORKERS]]
-#   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]]
+#   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
 # gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
+# --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
@@ -14,7 +15,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, checks.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -44,7 +45,7 @@ while [[ $# -gt 0 ]]; do
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
-    --job | --large | --comm | --fault) ;;
+    --job | --large | --comm | --fault | --hosts-played) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -242,6 +243,18 @@ run_fault() {
     tee "$out/fault.txt"
   code=${PIPESTATUS[0]}
   [[ $code -eq 0 ]] || tail -n 30 "$work"/state-*/coxswain/*/*.log
+  rm -rf "$work"
+  return "$code"
+}
+
+run_hosts-played() {
+  have coxswain-worker-cuda || return 1
+  local work code
+  work=$(mktemp -d)
+  timeout 500 python3 "$repository/bench/gang_jobs.py" hosts "$work" "$bundle/models/qwen2.5-0.5b" --gpus "$gpus" 2>&1 |
+    tee "$out/hosts-played.txt"
+  code=${PIPESTATUS[0]}
+  [[ $code -eq 0 ]] || tail -n 30 "$work"/*.log "$work"/part-*/*.log
   rm -rf "$work"
   return "$code"
 }

@@ -9,6 +9,10 @@
       parallelism.overlap=false. Without --rows: those with a goal.
   gang_jobs.py fault FOLDER MODEL --gpus N
       kills, then stops (SIGSTOP) a worker inside a training step: who is named, how fast, and that the job goes on
+  gang_jobs.py hosts FOLDER MODEL --gpus N
+      hosts played on this machine (--host-id): N / 2 GPUs on each of two, one of which dies and comes back as part of
+      the other; then the other way round. The job must not end by steps replayed with other bits. Two GPUs: 1 + 1
+      ranks; four: 2 x 2 of a mesh
   gang_jobs.py table FOLDER
 
 Programs (cox, coxswain-controller, ...) come from PATH. Exposed communication of a step: the time in which compute
@@ -332,12 +336,117 @@ def fault(args):
     return bad
 
 
+class PlayedHosts:
+    """A controller, and a supervisor for each half of the GPUs, which says on which host it is."""
+
+    def __init__(self, folder, gpus):
+        self.folder, self.half, self.supervisors, self.logs = folder, gpus // 2, {}, []
+        endpoint = os.path.join(folder, 'controller.json')
+        self.controller = self.start('coxswain-controller', '--listen', '127.0.0.1:0', '--metrics', '127.0.0.1:0',
+                                     '--state-dir', os.path.join(folder, 'state-hosts'), '--endpoint-file', endpoint)
+        wait_for('the controller', lambda: os.path.exists(endpoint), 30)
+        with open(endpoint, encoding='utf-8') as file:
+            self.server = json.load(file)['grpc']
+        self.env = dict(os.environ, COXSWAIN_SERVER=self.server, NO_COLOR='1')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in [*self.supervisors.values(), self.controller]:
+            process.terminate()
+        for process in [*self.supervisors.values(), self.controller]:
+            try:
+                process.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, *command, env=None):
+        path = os.path.join(self.folder, f'{command[0]}-{len(self.logs)}.log')
+        self.logs.append(path)
+        with open(path, 'w', encoding='utf-8') as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=env)
+
+    def place(self, part, host):
+        """Part 0 or 1 of the GPUs begins to work as of `host`; what worked there before is killed."""
+        if part in self.supervisors:
+            self.supervisors[part].kill()  # its workers go with it
+            self.supervisors[part].wait()
+        shown = os.environ.get('CUDA_VISIBLE_DEVICES')
+        names = shown.split(',') if shown else [str(gpu) for gpu in range(2 * self.half)]
+        mine = names[part * self.half:(part + 1) * self.half]
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES=','.join(mine),
+                   XDG_CACHE_HOME=os.path.join(self.folder, f'cache-part{part}'))
+        self.supervisors[part] = self.start(
+            'coxswain-supervisor', '--controller', self.server, '--gpus', str(self.half), '--first-slot',
+            str(part * self.half), '--host-id', host, '--listen', '127.0.0.1:0', '--relay', '', '--metrics', '',
+            '--state-dir', os.path.join(self.folder, f'part-{part}'), env=env)
+
+    cox, json, events = Cluster.cox, Cluster.json, Cluster.events
+
+
+def wait_for(what, condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f'{what}: not within {seconds} s')
+        time.sleep(0.2)
+
+
+def move(cluster, job):
+    """From two hosts to one and back, each time between checkpoints: steps are left to be done again."""
+    steps = lambda: [data for _, data in cluster.events(job, 'StepDone')]
+
+    def running(gangs, beyond):
+        step = steps()[-1]['step'] if steps() else -1
+        ended = cluster.json('get', job)['state'] in ('FAILED', 'SUCCEEDED')
+        return ended or len(cluster.events(job, 'GangFormed')) > gangs and step >= beyond and 2 <= step % 10 <= 7
+
+    wait_for('25 steps over two hosts', lambda: running(0, 25), 180)
+    for gangs, host in ((1, 'one'), (2, 'two')):
+        last = steps()[-1]['step']
+        cluster.place(1, host)  # rank N / 2 and those after it
+        wait_for(f'a gang with the second half on host {host}, beyond step {last}', lambda: running(gangs, last + 5), 180)
+
+
+def hosts(args):
+    """A gang over two hosts goes on over one, and over two again: its sums have other bits each time."""
+    if args.gpus not in (2, 4):
+        raise RuntimeError(f'--gpus {args.gpus}: 2 or 4')
+    prepare(args.folder, args.model)
+    mesh = {'replicate': args.gpus // 2, 'shard': 2, 'zero': 2}  # the same plan over one host and over two
+    settings = [word for key, value in mesh.items() for word in ('--set', f'parallelism.{key}={value}')]
+    with PlayedHosts(args.folder, args.gpus) as cluster:
+        cluster.place(0, 'one')
+        cluster.place(1, 'two')
+        path = write_job(args.folder, '0.5b_full_x1', args.gpus, steps=150, save=10)
+        job = cluster.cox('submit', path, '-o', 'name', *settings).strip()
+        try:
+            move(cluster, job)
+        except RuntimeError as error:
+            print(error, cluster.cox('events', job, check=False)[-4000:], sep='\n')
+        gangs = [data for _, data in cluster.events(job, 'GangFormed')]
+        for data in gangs:
+            print(f'gang {data["epoch"]} from step {data["start_step"]}: {", ".join(data["workers"])}: {data["fingerprint"]}')
+        diverged = cluster.events(job, 'ReplayDivergence')
+        warned = [e for e, _ in cluster.events(job, 'Warning') if 'not compared bit by bit' in e['message']]
+        for event in warned + [event for event, _ in diverged]:
+            print(f'{event["type"]}: {event["message"]}')
+        found, prints = cluster.json('get', job), [data['fingerprint'] for data in gangs]
+        good = (found['state'] not in ('FAILED', 'SUCCEEDED') and not diverged and len(prints) == 3 and
+                len(warned) == 2 and prints[0] == prints[2] != prints[1])
+        print(f'{job}: {found["state"]}, step {(found.get("progress") or {}).get("step", 0)}: {"good" if good else "BAD"}')
+        cluster.cox('cancel', job, check=False)
+    return int(not good)
+
+
 START = time.monotonic()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('command', choices=('run', 'fault', 'table'))
+    parser.add_argument('command', choices=('run', 'fault', 'hosts', 'table'))
     parser.add_argument('folder', type=os.path.abspath)
     parser.add_argument('model', nargs='?', type=os.path.abspath)
     parser.add_argument('--gpus', type=int, default=2)
@@ -347,7 +456,7 @@ def main():
     parser.add_argument('--set', action='append', default=[])
     parser.add_argument('--deadline', type=float, default=480)
     args = parser.parse_args()
-    sys.exit({'run': run, 'fault': fault, 'table': table}[args.command](args))
+    sys.exit({'run': run, 'fault': fault, 'hosts': hosts, 'table': table}[args.command](args))
 
 
 if __name__ == '__main__':
