@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the CPU build and its tests need on Debian 12 or Ubuntu. Idempotent; prints nothing when
-# nothing is missing.   --dev adds clang, clang-tidy, clang-format and the sanitizer runtimes; --browser adds
+# nothing is missing. The package manager's words go into a log, which the output names; a terminal shows how
+# far it is.   --dev adds clang, clang-tidy, clang-format and the sanitizer runtimes; --browser adds
 # a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk).
 set -euo pipefail
 
@@ -36,10 +37,34 @@ if [[ $(id -u) -ne 0 ]]; then
   }
   as_root=(sudo)
 fi
-echo "install-deps.sh: installing ${missing[*]}"
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -q --no-install-recommends "${missing[@]}"
+
+# apt reports progress as lines between its others ("dlstatus:3:41.2:Retrieving ...").
+follow() {
+  local line kind percent what columns
+  columns=$(tput cols 2>/dev/null) || columns=80
+  while IFS= read -r line; do
+    if [[ $line != dlstatus:* && $line != pmstatus:* ]]; then
+      printf '%s\n' "$line" >>"$log"
+    elif [[ -t 1 ]]; then
+      IFS=: read -r kind _ percent what <<<"$line"
+      [[ $kind == dlstatus ]] && kind=fetching || kind=installing
+      line="  $kind: ${percent%.*} % $what"
+      printf '\r\033[K%s' "${line:0:columns-1}"
+    fi
+  done
+  [[ ! -t 1 ]] || printf '\r\033[K'
+}
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+    apt-get -q -o APT::Status-Fd=1 "$@" </dev/null 2>&1 | follow
+}
+log=$(mktemp -t coxswain-install-deps.XXXXXX.log)
+echo "install-deps.sh: installing ${missing[*]} (log: $log)"
+if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; }; then
+  echo "install-deps.sh: apt-get failed; the end of $log:" >&2
+  tail -n 20 "$log" >&2
+  exit 1
+fi
 
 # Debian starts Prometheus as a service on port 9090; the tests and `cox up` start their own.
 if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then

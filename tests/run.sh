@@ -10,8 +10,10 @@ command -v nvcc >/dev/null && preset=cuda-lumps
 [[ $# -gt 0 && $1 != -* ]] && { preset=$1; shift; }
 command -v nvcc >/dev/null || echo "tests/run.sh: no nvcc here: nothing of CUDA is built"
 
+echo "tests/run.sh 1/3: packages"
 deploy/install-deps.sh
 deploy/install-deps.sh --browser || echo "tests/run.sh: no Chromium here: the test of the status page skips itself"
+echo "tests/run.sh 2/3: build"
 [[ $preset == cuda* ]] && deploy/fetch-cudnn-frontend.sh
 deploy/build.sh "$preset"
 [[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle
@@ -24,4 +26,5 @@ if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, n
 fi
 export COXSWAIN_PYTHON="$PWD/$venv/bin/python"
 
+echo "tests/run.sh 3/3: tests"
 ctest --test-dir "build/$preset" --output-on-failure -j 2 "$@"

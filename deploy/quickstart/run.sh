@@ -5,7 +5,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
+echo "quickstart 1/3: packages"
 "$root/deploy/install-deps.sh"
+echo "quickstart 2/3: build, which takes minutes the first time"
 "$root/deploy/build.sh" cpu cox coxswain-controller coxswain-worker-cpu coxswain-supervisor
 
+echo "quickstart 3/3: fine-tuning"
 exec "$root/build/cpu/bin/cox" train "$here/job.yaml" --workers 2 --threads 1
