@@ -25,6 +25,14 @@ constexpr int kChunkColumns = 64;
 constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
 [[maybe_unused]] constexpr int kChunks = kTileColumns / kChunkColumns;  // of a tile
 constexpr int kSlots = 2;  // chunks of a warpgroup in shared memory
+static_assert(kChunkColumns % 16 == 0 && kTileColumns % kChunkColumns == 0);
+// Chunk c of every tile lies in slot c mod kSlots, and the first kSlots of the next tile are loaded
+// where the last ones of this tile were.
+static_assert(kSlots <= kChunks && kChunks % kSlots == 0);
+// The parities of `loaded` and `written` are those of a slot's use within its tile, not of all its
+// uses, and that of `y_stored` is of the chunk: they agree when each tile takes an even number of
+// phases.
+static_assert(kChunks / kSlots % 2 == 0 && kChunks % 2 == 0);
 
 struct BackwardMaps {
   TensorMap dout, weight, gate, up, y;

@@ -23,6 +23,11 @@ constexpr int kGatedColumns = 128;  // of gate, and of up
 constexpr int kChunkColumns = 32;
 constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
 [[maybe_unused]] constexpr int kChunks = kGatedColumns / kChunkColumns;
+static_assert(2 * kGatedColumns == kTileColumns);
+static_assert(kChunkColumns % 16 == 0 && kGatedColumns % kChunkColumns == 0);
+// Forward::Finish takes the parity of `stored` from the chunk within its tile, not from the count
+// of all chunks: the two agree when each tile takes an even number of phases.
+static_assert(kChunks % 2 == 0);
 
 struct ForwardMaps {
   TensorMap x, gate_weight, up_weight, gate, up, y;

@@ -29,6 +29,9 @@ inline constexpr int kTileRows = 128;
 inline constexpr int kTileColumns = 256;
 inline constexpr int kProductCluster = 2;
 inline constexpr int kProductThreads = 384;
+// Warpgroup 0 moves, 1 and 2 multiply 64 rows each. Copies for both blocks name them by a mask
+// of 3.
+static_assert(kProductThreads == 3 * 128 && kTileRows == 2 * 64 && kProductCluster == 2);
 
 struct TileGrid {
   int row_tiles = 0;  // of a cluster: 256 rows each
@@ -45,6 +48,8 @@ struct Tile {
 // kStages stages of kDepth values of k: the rows of the first operand, then the second operand.
 template <int kStages, int kDepth>
 struct Operands {
+  // A multiplier waits for a stage before it gives back the one before.
+  static_assert(kStages >= 2);
   static constexpr unsigned kFirstBytes = kTileRows * kDepth * 2;
   static constexpr unsigned kSecondBytes = kTileColumns * kDepth * 2;
   static constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
