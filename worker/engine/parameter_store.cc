@@ -101,4 +101,14 @@ void ParameterStore::FillWhole(size_t i, kernels::RandomFillArgs fill) const {
   RunFill(fill, Compute(i));
 }
 
+void ParameterStore::FillAbsent(size_t i, kernels::RandomFillArgs fill) const {
+  const Values all = Compute(i);
+  // In a slot not even the owned elements are there.
+  const plan::Range here = layout_.FlatOf(i).weights_slotted() ? plan::Range{} : Loaded(i);
+  for (const plan::Range& range : {plan::Range{0, here.begin}, {here.end, all.elements}}) {
+    if (range.count() == 0) continue;
+    RunFill(fill, {After(all.data, range.begin, all.dtype), all.dtype, range.begin, range.count()});
+  }
+}
+
 }  // namespace coxswain::engine

@@ -49,6 +49,9 @@ class ParameterStore {
   // parameter whose slot is free.
   void UploadWhole(size_t i, const float* values) const;
   void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
+  // Fill of the elements where passes read them that this rank does not load, until they are
+  // gathered.
+  void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
 
  private:
   void Write(const float* values, const Values& to) const;

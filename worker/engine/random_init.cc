@@ -37,4 +37,10 @@ kernels::RandomFillArgs RandomInit(uint64_t seed, const plan::Parameter& paramet
   return fill;
 }
 
+kernels::RandomFillArgs StandIn(const plan::Parameter& parameter) {
+  kernels::RandomFillArgs fill = RandomInit(0, parameter);
+  if (IsMagnitude(parameter.role)) fill.value = 1.0;
+  return fill;
+}
+
 }  // namespace coxswain::engine

@@ -14,6 +14,10 @@ namespace coxswain::engine {
 // Source: transformers _init_weights; peft reset_lora_parameters (Kaiming uniform, a = sqrt 5).
 kernels::RandomFillArgs RandomInit(uint64_t seed, const plan::Parameter& parameter);
 
+// Values like those of a trained model, for what is not here yet: RandomInit, and DoRA's
+// magnitudes, the norms of rows, about 1.
+kernels::RandomFillArgs StandIn(const plan::Parameter& parameter);
+
 }  // namespace coxswain::engine
 
 #endif  // COXSWAIN_WORKER_ENGINE_RANDOM_INIT_H_

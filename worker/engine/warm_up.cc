@@ -4,6 +4,8 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 #include "worker/engine/block.h"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/random_init.h"
 
 namespace coxswain::engine {
 namespace {
@@ -40,9 +42,19 @@ void RunStep(State& state, int64_t documents) {
   (void)RunEvaluation(state, step.bins);
 }
 
+// Other ranks' weights come when the ranks have met. The time of a product depends on its values,
+// by the power that they draw: zeros in their place would choose other algorithms.
+void FillAbsentWeights(const State& state) {
+  const ParameterStore store(state.plan, state.layout, state.buffers);
+  for (size_t i = 0; i < state.plan.parameters.size(); ++i) {
+    store.FillAbsent(i, StandIn(state.plan.parameters[i]));
+  }
+}
+
 }  // namespace
 
 void WarmUp(State& state) {
+  FillAbsentWeights(state);
   const bool packs = state.plan.max_documents_per_bin > 1 && state.plan.sequence_len > 1;
   state.warming_up = true;
   kernels::SetGemmTuning(true);

@@ -7,8 +7,9 @@
 
 namespace coxswain::engine {
 
-// A GPU engine only; weights are loaded. Leaves gradients and scalars arbitrary, moments zero and
-// trained values as they were; then enables the captured graphs.
+// A GPU engine only; this rank's weights are loaded, those of others are random until they are
+// gathered. Leaves gradients and scalars arbitrary, moments zero and trained values as they were;
+// then enables the captured graphs.
 void WarmUp(State& state);
 
 }  // namespace coxswain::engine

@@ -1,11 +1,13 @@
 // Loading and initialising: what is read, what is refused, and how.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 
+#include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -184,6 +186,64 @@ TEST(RandomInitTest, DependsOnSeedAndRoleOnly) {
   EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(2, plan::Role::kUp, 9, 7));
   EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(1, plan::Role::kGate, 9, 7));
 }
+
+// Before its ranks have met: what products are tuned on, under ZeRO 3 with an adapter and under
+// ZeRO 1 without.
+class AbsentWeightsTest : public testing::TestWithParam<PlanOptions> {
+ protected:
+  static std::unique_ptr<State> Prepared(PlanOptions options, int32_t shard) {
+    options.init = "random";
+    options.shard = shard;
+    if (shard == 1) options.zero = 0;
+    plan::Plan plan = MakePlan(SmallConfig(), options);
+    if (shard > 1) plan.device = "cuda";  // only such engines warm up
+    plan.buffers = planner::BufferTable(plan);
+    std::string doing;
+    auto state = MakeState(plan, 0, "", &doing);
+    EXPECT_TRUE(state.ok()) << state.status();
+    return state.ok() ? *std::move(state) : nullptr;
+  }
+};
+
+TEST_P(AbsentWeightsTest, AreLikeATrainedModels) {
+  const auto one = Prepared(GetParam(), 1), part = Prepared(GetParam(), 2);
+  ASSERT_TRUE(one != nullptr && part != nullptr);
+  const ParameterStore store(part->plan, part->layout, part->buffers);
+  const ParameterStore whole(one->plan, one->layout, one->buffers);
+  for (size_t i = 0; i < part->plan.parameters.size(); ++i) {
+    const plan::Parameter& parameter = part->plan.parameters[i];
+    const Values read = store.Compute(i);
+    double squares = 0;
+    for (const float x : ReadFloats(read.data, read.dtype, read.elements)) {
+      squares += static_cast<double>(x) * x;
+    }
+    const double deviation = std::sqrt(squares / static_cast<double>(read.elements));
+    const bool zero = RandomInit(0, parameter).value == 0.0 && !IsMagnitude(parameter.role);
+    if (zero) {
+      EXPECT_EQ(deviation, 0.0) << parameter.name;
+    } else if (parameter.cols == 1) {
+      EXPECT_NEAR(deviation, 1.0, 0.75) << parameter.name;
+    } else if (!IsAdapter(parameter.role)) {
+      EXPECT_NEAR(deviation, 0.02, 0.002) << parameter.name;
+    }
+    // What is this rank's own stays.
+    const Values mine = store.Weights(i), all = whole.Weights(i);
+    const std::vector<float> expected = ReadFloats(all.data, all.dtype, all.elements);
+    const std::vector<float> found = ReadFloats(mine.data, mine.dtype, mine.elements);
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin() + mine.first))
+        << parameter.name;
+  }
+}
+
+PlanOptions OfStage(int32_t zero, int64_t dora_rank) {
+  PlanOptions options;
+  options.zero = zero;
+  options.lora_rank = dora_rank;
+  options.dora = dora_rank > 0;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zero, AbsentWeightsTest, testing::Values(OfStage(1, 0), OfStage(3, 4)));
 
 }  // namespace
 }  // namespace coxswain::engine
