@@ -50,7 +50,8 @@ std::string ToHex(std::string_view bytes) {
   return hex;
 }
 
-absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path) {
+absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path,
+                                            const std::function<bool()>& cancelled) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
   if (file == nullptr) return ErrnoStatus(errno, "open", path);
@@ -58,6 +59,7 @@ absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path) {
   std::vector<char> block(size_t{1} << 20);
   size_t count = 0;
   while ((count = std::fread(block.data(), 1, block.size(), file.get())) > 0) {
+    if (cancelled && cancelled()) return absl::CancelledError("hashing " + path + " was cancelled");
     stream.Update({block.data(), count});
   }
   if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, "read", path);

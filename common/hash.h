@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_COMMON_HASH_H_
 #define COXSWAIN_COMMON_HASH_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,7 +13,9 @@ namespace coxswain {
 
 std::string Sha256(std::string_view bytes);      // 32 raw bytes
 std::string ToHex(std::string_view bytes);       // lower case
-absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path);
+// Cancelled soon after `cancelled` (may be empty) says so.
+absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path,
+                                            const std::function<bool()>& cancelled = {});
 
 // Incremental: Update any number of times, then Finish once (32 raw bytes).
 class Sha256Stream {

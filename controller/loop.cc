@@ -1,31 +1,16 @@
 #include "controller/loop.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <limits>
 
 namespace coxswain {
-namespace {
 
-// Long work takes every core it gets; decisions and gRPC threads go before it. Threads that the
-// work starts inherit this.
-constexpr int kPoolNiceness = 10;
-
-}  // namespace
-
-Loop::Loop(const Clock* clock, int pool_threads) : clock_(clock) {
-  for (int i = 0; i < pool_threads; ++i) pool_.emplace_back([this] { PoolThread(); });
+Loop::Loop(const Clock* clock, Offloading offloading)
+    : clock_(clock), attended_ns_(clock->NowNs()) {
+  if (offloading == Offloading::kToLanes) lanes_.emplace();
 }
 
-Loop::~Loop() {
-  {
-    std::lock_guard lock(pool_mu_);
-    pool_stopped_ = true;
-  }
-  pool_wake_.notify_all();
-  for (std::thread& thread : pool_) thread.join();
-}
+Loop::~Loop() = default;
 
 void Loop::Post(Task task) {
   {
@@ -35,43 +20,35 @@ void Loop::Post(Task task) {
   wake_.notify_one();
 }
 
-void Loop::Offload(Task work, Task done) {
-  if (pool_.empty()) {
+void Loop::Offload(Lane lane, Task work, Task done) {
+  if (!lanes_) {
     Post([work = std::move(work), done = std::move(done)] {
       work();
       done();
     });
     return;
   }
-  {
-    std::lock_guard lock(pool_mu_);
-    pool_work_.emplace_back(std::move(work), std::move(done));
-  }
-  pool_wake_.notify_one();
+  lanes_->Run(lane, [this, work = std::move(work), done = std::move(done)]() mutable {
+    work();
+    Post(std::move(done));  // what it holds belongs to the loop
+  });
 }
 
-void Loop::PoolThread() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kPoolNiceness);
-  std::unique_lock lock(pool_mu_);
-  while (true) {
-    pool_wake_.wait(lock, [this] { return pool_stopped_ || !pool_work_.empty(); });
-    if (pool_stopped_) return;
-    auto [work, done] = std::move(pool_work_.front());
-    pool_work_.pop_front();
-    lock.unlock();
-    work();
-    Post(std::move(done));
-    lock.lock();
-  }
+Loop::TimerId Loop::Set(int64_t due_ns, TimerId id, Timer timer) {
+  timers_.emplace(std::make_pair(due_ns, id), std::move(timer));
+  timer_due_[id] = due_ns;
+  return id;
 }
 
 Loop::TimerId Loop::After(std::chrono::milliseconds delay, Task task) {
-  const int64_t due =
-      clock_->NowNs() + std::chrono::duration_cast<std::chrono::nanoseconds>(delay).count();
-  const TimerId id = next_timer_++;
-  timers_.emplace(std::make_pair(due, id), std::move(task));
-  timer_due_.emplace(id, due);
-  return id;
+  const int64_t delay_ns = std::chrono::nanoseconds(delay).count();
+  return Set(clock_->NowNs() + delay_ns, next_timer_++, {.task = std::move(task)});
+}
+
+Loop::TimerId Loop::Deadline(std::chrono::milliseconds delay, Task task) {
+  const int64_t delay_ns = std::chrono::nanoseconds(delay).count();
+  return Set(clock_->NowNs() + delay_ns, next_timer_++,
+             {.task = std::move(task), .waits_out_stalls = true, .stalled_ns = stalled_ns_});
 }
 
 void Loop::CancelTimer(TimerId id) {
@@ -85,24 +62,50 @@ int64_t Loop::NextTimerNs() const {
   return timers_.empty() ? std::numeric_limits<int64_t>::max() : timers_.begin()->first.first;
 }
 
-bool Loop::RunReady() {
-  bool ran = false;
-  while (!timers_.empty() && timers_.begin()->first.first <= clock_->NowNs()) {
-    auto node = timers_.extract(timers_.begin());
-    timer_due_.erase(node.key().second);
-    node.mapped()();
-    ran = true;
+// The loop is there: counts the time since it last was, if that is a stall, and returns the time.
+int64_t Loop::Attend() {
+  const int64_t now_ns = clock_->NowNs();
+  const int64_t away_ns = now_ns - attended_ns_;
+  attended_ns_ = now_ns;
+  if (away_ns > std::chrono::nanoseconds(kStall).count()) {
+    stalled_ns_ += away_ns;
+    if (on_stall_) on_stall_(static_cast<double>(away_ns) * 1e-9);
   }
+  return now_ns;
+}
+
+bool Loop::RunReady() {
+  // With nothing to do it was free until its next timer fell due.
+  attended_ns_ = std::max(attended_ns_, std::min(NextTimerNs(), clock_->NowNs()));
+  Attend();
   std::deque<Task> batch;
   {
     std::lock_guard lock(mu_);
     batch.swap(tasks_);
   }
-  for (Task& task : batch) task();
-  return ran || !batch.empty();
+  for (Task& task : batch) {
+    task();
+    Attend();
+  }
+  bool ran = !batch.empty();
+  while (NextTimerNs() <= Attend()) {
+    auto node = timers_.extract(timers_.begin());
+    const auto [due_ns, id] = node.key();
+    Timer& timer = node.mapped();
+    ran = true;
+    if (timer.waits_out_stalls && timer.stalled_ns < stalled_ns_) {
+      const int64_t later_ns = stalled_ns_ - std::exchange(timer.stalled_ns, stalled_ns_);
+      Set(due_ns + later_ns, id, std::move(timer));
+      continue;
+    }
+    timer_due_.erase(id);
+    timer.task();
+  }
+  return ran;
 }
 
 void Loop::Run() {
+  attended_ns_ = clock_->NowNs();
   while (true) {
     RunReady();
     std::unique_lock lock(mu_);

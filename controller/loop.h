@@ -10,41 +10,71 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "controller/clock.h"
+#include "controller/lanes.h"
 
 namespace coxswain {
 
+// Order. Tasks run in the order posted; timers in the order due, those of one time in the order
+// set. A round runs the tasks posted before it, then the timers that are due: a deadline is judged
+// after everything that had been received.
+//
+// Stalls. The loop stalls when it comes to its tasks or due timers more than kStall late: a task
+// took long, or the process was stopped. Nobody can be heard meanwhile, so who judges the silence
+// of others uses Deadline and AttentiveNs, for which a stall takes no time.
 class Loop {
  public:
   using Task = std::function<void()>;
   using TimerId = uint64_t;
 
-  // `pool_threads` run offloaded work; 0 runs it on the loop itself (the simulator).
-  Loop(const Clock* clock, int pool_threads);
+  static constexpr std::chrono::milliseconds kStall{500};
+
+  enum class Offloading {
+    kToLanes,
+    kInline,  // on the loop itself, as a posted task (the simulator)
+  };
+  Loop(const Clock* clock, Offloading offloading);
   ~Loop();  // waits for offloaded work in progress; its results are dropped
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void Post(Task task);                    // any thread; tasks run in the order posted
-  void Offload(Task work, Task done);      // any thread; `done` runs on the loop after `work`
-  TimerId After(std::chrono::milliseconds delay, Task task);  // loop thread
-  void CancelTimer(TimerId id);            // loop thread; unknown or fired ids are ignored
+  void Post(Task task);  // any thread
+  // Any thread. `done` is posted after `work`. Work of one lane starts in order, and may end in
+  // another.
+  void Offload(Lane lane, Task work, Task done);
+
+  // Loop thread only, as the rest but for Stop.
+  TimerId After(std::chrono::milliseconds delay, Task task);
+  // As After, and later by the stalls until then.
+  TimerId Deadline(std::chrono::milliseconds delay, Task task);
+  void CancelTimer(TimerId id);  // unknown or fired ids are ignored
+
+  // The clock less all stalls so far.
+  int64_t AttentiveNs() const { return clock_->NowNs() - stalled_ns_; }
+  int64_t stalled_ns() const { return stalled_ns_; }
+  // Called after every stall with its length.
+  void OnStall(std::function<void(double seconds)> observer) { on_stall_ = std::move(observer); }
 
   void Run();   // until Stop
   void Stop();  // any thread
 
-  // One round without waiting: due timers, then the tasks posted so far. False: nothing to do.
+  // One round without waiting. False: there was nothing to do.
   bool RunReady();
   int64_t NextTimerNs() const;  // clock time of the earliest timer, INT64_MAX when none
 
   const Clock& clock() const { return *clock_; }
 
  private:
-  void PoolThread();
+  struct Timer {
+    Task task;
+    bool waits_out_stalls = false;
+    int64_t stalled_ns = 0;  // when it was set to its present time
+  };
+  TimerId Set(int64_t due_ns, TimerId id, Timer timer);
+  int64_t Attend();
 
   const Clock* const clock_;
   mutable std::mutex mu_;
@@ -52,15 +82,14 @@ class Loop {
   std::deque<Task> tasks_;
   bool stopped_ = false;
   // Loop thread only.
-  std::map<std::pair<int64_t, TimerId>, Task> timers_;
+  std::map<std::pair<int64_t, TimerId>, Timer> timers_;
   std::map<TimerId, int64_t> timer_due_;
   TimerId next_timer_ = 1;
+  int64_t attended_ns_;  // clock time until which the loop was there
+  int64_t stalled_ns_ = 0;
+  std::function<void(double)> on_stall_;
 
-  std::mutex pool_mu_;
-  std::condition_variable pool_wake_;
-  std::deque<std::pair<Task, Task>> pool_work_;
-  bool pool_stopped_ = false;
-  std::vector<std::thread> pool_;
+  std::optional<Lanes> lanes_;  // last: its threads post
 };
 
 // Guards callbacks by their object's life: a wrapped function does nothing once its Lifetime is gone.

@@ -36,7 +36,6 @@
 namespace coxswain {
 namespace {
 
-constexpr int kPoolThreads = 4;
 constexpr int kHttpThreads = 8;  // a browser holds several connections
 constexpr std::chrono::seconds kShutdownGrace{2};
 constexpr std::chrono::seconds kHealthPeriod{5};
@@ -96,7 +95,12 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   ASSIGN_OR_RETURN(store, store::SqliteStore::Open(state_dir));
   metrics = std::make_unique<driver::Metrics>(metrics_registry);
   AddProcessMetrics("controller", metrics_registry.get());
-  loop = std::make_unique<Loop>(&clock, kPoolThreads);
+  loop = std::make_unique<Loop>(&clock, Loop::Offloading::kToLanes);
+  loop->OnStall([this](double seconds) {
+    log::Warning("the event loop stalled: leases and deadlines are extended by as much",
+                 {{"seconds", seconds}});
+    metrics->LoopStall(seconds);
+  });
   transport = std::make_unique<GrpcWorkerTransport>(loop.get(), flags.tls, flags.insecure);
   fan_out = std::make_unique<FanOut>(FanOut::DefaultThreads());
   registry =
@@ -122,9 +126,10 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.events = &events;
   context.build = ThisBuild();
   context.plan = [cache_dir](
-                     const config::JobSpec& spec,
-                     const driver::WorkerFacts& workers) -> absl::StatusOr<v1::PlanResponse> {
-    ASSIGN_OR_RETURN(driver::PlanPage page, driver::MakePlanPage(cache_dir, spec, workers));
+                     const config::JobSpec& spec, const driver::WorkerFacts& workers,
+                     const std::function<bool()>& cancelled) -> absl::StatusOr<v1::PlanResponse> {
+    ASSIGN_OR_RETURN(driver::PlanPage page,
+                     driver::MakePlanPage(cache_dir, spec, workers, cancelled));
     v1::PlanResponse response;
     response.set_text(std::move(page.text));
     response.set_json(std::move(page.json));

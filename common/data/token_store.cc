@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& 
   return store;
 }
 
-absl::Status TokenStore::VerifyDocuments() const {
+absl::Status TokenStore::VerifyDocuments(const std::function<bool()>& cancelled) const {
   // Through read, not the mapping: pages of a mapping would count as this process's memory.
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);
@@ -116,6 +116,10 @@ absl::Status TokenStore::VerifyDocuments() const {
   while (offset < impl_->trailer.index_offset && status.ok()) {
     const int64_t want =
         std::min<int64_t>(static_cast<int64_t>(chunk.size()), impl_->trailer.index_offset - offset);
+    if (cancelled && cancelled()) {
+      status = absl::CancelledError(absl::StrCat("reading ", impl_->path, " was cancelled"));
+      break;
+    }
     const ssize_t got = pread(impl_->fd, chunk.data(), static_cast<size_t>(want), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {

@@ -3,6 +3,7 @@
 #define COXSWAIN_COMMON_DATA_TOKEN_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,8 +20,9 @@ class TokenStore {
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& path);
   ~TokenStore();
 
-  // Reads the whole file and compares its checksum. DataLoss: the documents are damaged.
-  absl::Status VerifyDocuments() const;
+  // Reads the whole file and compares its checksum. DataLoss: the documents are damaged. Cancelled
+  // soon after `cancelled` (may be empty) says so.
+  absl::Status VerifyDocuments(const std::function<bool()>& cancelled = {}) const;
 
   int64_t num_documents() const;
   int64_t num_tokens() const;

@@ -20,11 +20,15 @@ struct Context {
   driver::JobTable* jobs = nullptr;
   EventHub* events = nullptr;
   v1::BuildInfo build;
-  // What `cox plan` computes for such workers, on the pool.
-  std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&,
-                                                 const driver::WorkerFacts&)>
+  // What `cox plan` computes for such workers, in a lane; Cancelled soon after `cancelled` says so.
+  std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&, const driver::WorkerFacts&,
+                                                 const std::function<bool()>& cancelled)>
       plan;
 };
+
+// Any thread, until the reply: whether the client cancelled the call, went away, or its deadline
+// passed.
+using Gone = std::function<bool()>;
 
 // Called once, from the loop, with the response or the error.
 template <typename Response>

@@ -37,27 +37,62 @@ json JobJson(Context& context, const driver::JobDriver& job) {
     }
   }
   out["epochs"] = std::move(epochs);
+  return out;
+}
+
+json EventsJson(store::History* history, const std::string& job) {
   json events = json::array();
-  if (auto rows = context.deps.journal->store()->Events(info.id(), 0, INT64_MAX); rows.ok()) {
-    const size_t first = rows->size() > kNewestEvents ? rows->size() - kNewestEvents : 0;
-    for (size_t i = first; i < rows->size(); ++i) {
-      const v1::JobEvent& event = (*rows)[i];
-      events.push_back({{"id", event.id()},
-                        {"time_unix_ms", event.time_unix_ms()},
-                        {"type", event.type()},
-                        {"message", event.message()},
-                        {"data", json::parse(event.data_json(), nullptr, false)}});
-    }
+  const absl::StatusOr<std::vector<v1::JobEvent>> newest =
+      history->NewestEvents(job, kNewestEvents);
+  if (!newest.ok()) return events;
+  for (const v1::JobEvent& event : *newest) {
+    events.push_back({{"id", event.id()},
+                      {"time_unix_ms", event.time_unix_ms()},
+                      {"type", event.type()},
+                      {"message", event.message()},
+                      {"data", json::parse(event.data_json(), nullptr, false)}});
   }
-  out["events"] = std::move(events);
+  return events;
+}
+
+struct RankDump {
+  std::string worker;
+  absl::StatusOr<v1::WorkerDumpResponse> answer = absl::UnknownError("not asked");
+};
+
+json RankJson(size_t rank, const RankDump& dump) {
+  json out = {{"rank", rank}, {"worker", dump.worker}};
+  if (dump.answer.ok()) {
+    out["dump"] = json::parse(dump.answer->json(), nullptr, false);
+  } else {
+    out["error"] = std::string(dump.answer.status().message());
+  }
   return out;
 }
 
 struct DumpState {
-  json ranks = json::array();
   json job;
+  std::vector<RankDump> ranks;
   int outstanding = 0;
 };
+
+// Parses and prints what the ranks and the store hold, in a lane: it may be large.
+void Deliver(Context& context, const std::shared_ptr<DumpState>& dump,
+             const Reply<v1::DumpResponse>& reply) {
+  auto response = std::make_shared<v1::DumpResponse>();
+  context.deps.loop->Offload(
+      Lane::kRequests,
+      [dump, response, history = context.deps.journal->store()->history()] {
+        json& job = dump->job;
+        job["events"] = EventsJson(history, job.at("id"));
+        job["ranks"] = json::array();
+        for (size_t rank = 0; rank < dump->ranks.size(); ++rank) {
+          job["ranks"].push_back(RankJson(rank, dump->ranks[rank]));
+        }
+        response->set_json(job.dump(2));
+      },
+      [response, reply] { reply(std::move(*response)); });
+}
 
 }  // namespace
 
@@ -69,29 +104,19 @@ void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpRespon
   }
   auto dump = std::make_shared<DumpState>();
   dump->job = JobJson(context, **job);
-  const auto deliver = [dump, reply] {
-    v1::DumpResponse response;
-    dump->job["ranks"] = dump->ranks;
-    response.set_json(dump->job.dump(2));
-    reply(std::move(response));
-  };
   const driver::Gang* gang = (*job)->gang();
   if (gang == nullptr) {
-    deliver();
+    Deliver(context, dump, reply);
     return;
   }
   dump->outstanding = gang->world_size();
   for (int rank = 0; rank < gang->world_size(); ++rank) {
-    dump->ranks.push_back({{"rank", rank}, {"worker", gang->ranks[rank].target.id}});
+    dump->ranks.push_back({.worker = gang->ranks[rank].target.id});
     context.deps.transport->Dump(
         gang->ranks[rank].target, kAskTimeout,
-        [dump, rank, deliver](const absl::StatusOr<v1::WorkerDumpResponse>& answer) {
-          if (answer.ok()) {
-            dump->ranks[rank]["dump"] = json::parse(answer->json(), nullptr, false);
-          } else {
-            dump->ranks[rank]["error"] = std::string(answer.status().message());
-          }
-          if (--dump->outstanding == 0) deliver();
+        [&context, dump, rank, reply](absl::StatusOr<v1::WorkerDumpResponse> answer) {
+          dump->ranks[static_cast<size_t>(rank)].answer = std::move(answer);
+          if (--dump->outstanding == 0) Deliver(context, dump, reply);
         });
   }
 }

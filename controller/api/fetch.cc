@@ -26,6 +26,7 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     auto found = std::make_shared<absl::StatusOr<std::vector<v1::Artifact>>>();
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
+        Lane::kRequests,
         [files, directory = directory_, found] { *found = FindArtifacts(files, directory); },
         [self = shared_from_this(), found] { self->OnListed(*found); });
   }
@@ -53,6 +54,7 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     auto chunk = std::make_shared<absl::StatusOr<std::string>>();
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
+        Lane::kRequests,
         [files, path = absl::StrCat(directory_, "/", name_), offset = offset_, chunk] {
           *chunk = files->ReadAt(path, offset, kChunk);
         },

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "common/grpc_status.h"
@@ -11,11 +12,11 @@
 namespace coxswain::api {
 namespace {
 
-// `request` and `response` live until the reactor is finished.
-template <typename Request, typename Response>
+// `call`, `request` and `response` live until the reactor is finished.
+template <typename Request, typename Response, typename Operation>
 grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* call,
                                  const char* method, const Request* request, Response* response,
-                                 void (*operation)(Context&, const Request&, Reply<Response>)) {
+                                 Operation operation) {
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   const auto began = std::chrono::steady_clock::now();
   Loop* loop = context->deps.loop;
@@ -24,7 +25,7 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       reactor->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the controller is recovering"));
       return;
     }
-    operation(*context, *request, [=](absl::StatusOr<Response> result) {
+    const Reply<Response> reply = [=](absl::StatusOr<Response> result) {
       const grpc::Status status = ToGrpc(result.status());
       if (result.ok()) *response = *std::move(result);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -33,7 +34,13 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
           absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),
           took.count());
       reactor->Finish(status);
-    });
+    };
+    if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone, Reply<Response>>) {
+      operation(
+          *context, *request, [call] { return call->IsCancelled(); }, reply);
+    } else {
+      operation(*context, *request, reply);
+    }
   });
   return reactor;
 }
@@ -57,12 +64,10 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
 
 }  // namespace
 
-#define COXSWAIN_UNARY(Method, Request, Response)                                         \
-  grpc::ServerUnaryReactor* JobsService::Method(grpc::CallbackServerContext* call,            \
-                                                const v1::Request* request,                   \
-                                                v1::Response* response) {                     \
-    return OnLoop<v1::Request, v1::Response>(context_, call, #Method, request, response,      \
-                                             &api::Method);                                   \
+#define COXSWAIN_UNARY(Method, Request, Response)                                              \
+  grpc::ServerUnaryReactor* JobsService::Method(                                               \
+      grpc::CallbackServerContext* call, const v1::Request* request, v1::Response* response) { \
+    return OnLoop(context_, call, #Method, request, response, &api::Method);                   \
   }
 #define COXSWAIN_STREAM(Method, Request, Response)                                           \
   grpc::ServerWriteReactor<v1::Response>* JobsService::Method(grpc::CallbackServerContext* call, \

@@ -52,19 +52,20 @@ void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
   }
   auto found = std::make_shared<absl::StatusOr<std::vector<v1::Artifact>>>();
   Files* files = context.deps.files;
-  context.deps.loop->Offload([files, directory, found] { *found = FindArtifacts(files, directory); },
-                             [directory, found, reply] {
-                               if (!found->ok()) {
-                                 reply(found->status());
-                                 return;
-                               }
-                               v1::ListArtifactsResponse response;
-                               response.set_directory(directory);
-                               for (v1::Artifact& artifact : **found) {
-                                 *response.add_artifacts() = std::move(artifact);
-                               }
-                               reply(std::move(response));
-                             });
+  context.deps.loop->Offload(
+      Lane::kRequests, [files, directory, found] { *found = FindArtifacts(files, directory); },
+      [directory, found, reply] {
+        if (!found->ok()) {
+          reply(found->status());
+          return;
+        }
+        v1::ListArtifactsResponse response;
+        response.set_directory(directory);
+        for (v1::Artifact& artifact : **found) {
+          *response.add_artifacts() = std::move(artifact);
+        }
+        reply(std::move(response));
+      });
 }
 
 }  // namespace coxswain::api

@@ -12,7 +12,8 @@ namespace coxswain::api {
 void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply);
 void Validate(Context& context, const v1::ValidateRequest& request,
               Reply<v1::ValidateResponse> reply);
-void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanResponse> reply);
+void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
+          Reply<v1::PlanResponse> reply);
 void Get(Context& context, const v1::GetRequest& request, Reply<v1::Job> reply);
 void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply);
 void Cancel(Context& context, const v1::CancelRequest& request, Reply<v1::Job> reply);

@@ -5,7 +5,8 @@
 
 namespace coxswain::api {
 
-void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanResponse> reply) {
+void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
+          Reply<v1::PlanResponse> reply) {
   const config::ParsedJob parsed =
       config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
   if (!parsed.errors.empty()) {
@@ -23,8 +24,10 @@ void Plan(Context& context, const v1::PlanRequest& request, Reply<v1::PlanRespon
   }
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
-      [plan = context.plan, spec = parsed.spec, workers, result] {
-        *result = plan(spec, workers);
+      Lane::kPlans,
+      [plan = context.plan, spec = parsed.spec, workers, gone, result] {
+        *result = gone() ? absl::CancelledError("nobody waits for the plan any more")
+                         : plan(spec, workers, gone);
       },
       [reply, result] { reply(*result); });
 }

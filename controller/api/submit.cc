@@ -58,7 +58,7 @@ absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitR
   return context.jobs->Find(known->job);
 }
 
-// Existence only: what the files hold is read when the job is prepared. Runs on the pool.
+// Existence only: what the files hold is read when the job is prepared. Runs in a lane.
 absl::Status CheckModel(Files* files, const config::JobSpec& job) {
   const std::string& model = job.model_path;
   const std::string what_to_do = ": spec.base_model must be a model's directory on the controller";
@@ -147,6 +147,7 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
   }
   auto checked = std::make_shared<absl::Status>();
   context.deps.loop->Offload(
+      Lane::kRequests,
       [files = context.deps.files, job = parsed.spec, checked] {
         *checked = CheckModel(files, job);
       },

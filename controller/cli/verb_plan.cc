@@ -37,7 +37,8 @@ absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
   for (const std::string& warning : data.warnings)
     cox->err() << "cox: warning: " << warning << "\n";
-  ASSIGN_OR_RETURN(const planner::Recipe recipe, planner::Recipe::Make(job.spec, model, data));
+  ASSIGN_OR_RETURN(const planner::Recipe recipe,
+                   planner::Recipe::Make(job.spec, model, data, options.cancelled));
   planner::WorkerResources resources;
   resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
   resources.threads = args.threads;

@@ -57,11 +57,12 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   return result;
 }
 
-absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path) {
+absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path,
+                                                         const Cancelled& cancelled) {
   absl::StatusOr<std::unique_ptr<TokenStore>> store = TokenStore::Open(path);
   if (absl::IsNotFound(store.status())) return absl::DataLossError(path + " is missing");
   RETURN_IF_ERROR(store.status());
-  RETURN_IF_ERROR((*store)->VerifyDocuments());
+  RETURN_IF_ERROR((*store)->VerifyDocuments(cancelled));
   return store;
 }
 
@@ -73,9 +74,9 @@ absl::Status RemoveAll(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CacheEntry>> CacheEntry::Lock(
-    const std::string& cache_dir, const std::string& content_hash,
-    const std::function<bool()>& cancelled) {
+absl::StatusOr<std::unique_ptr<CacheEntry>> CacheEntry::Lock(const std::string& cache_dir,
+                                                             const std::string& content_hash,
+                                                             const Cancelled& cancelled) {
   std::error_code error;
   fs::create_directories(cache_dir, error);
   if (error) return ErrnoStatus(error.value(), "create", cache_dir);
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<CacheEntry>> CacheEntry::Lock(
   std::unique_ptr<CacheEntry> entry(new CacheEntry(directory, directory + ".building", fd));
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", lock);
-    if (cancelled && cancelled()) return absl::CancelledError("data preparation was cancelled");
+    RETURN_IF_ERROR(CheckCancelled(cancelled));
     std::this_thread::sleep_for(kLockPoll);
   }
   return entry;
@@ -98,14 +99,14 @@ CacheEntry::~CacheEntry() {
   close(lock_fd_);
 }
 
-absl::StatusOr<PreparedData> CacheEntry::Load() const {
+absl::StatusOr<PreparedData> CacheEntry::Load(const Cancelled& cancelled) const {
   ASSIGN_OR_RETURN(const nlohmann::json stats,
                    ReadStats(absl::StrCat(directory_, "/", kStatsFile)));
   PreparedData data;
-  ASSIGN_OR_RETURN(data.train, OpenVerified(absl::StrCat(directory_, "/", kTrainFile)));
+  ASSIGN_OR_RETURN(data.train, OpenVerified(absl::StrCat(directory_, "/", kTrainFile), cancelled));
   ASSIGN_OR_RETURN(data.train_stats, StatsOf(stats, "train", *data.train));
   if (stats.contains("eval")) {
-    ASSIGN_OR_RETURN(data.eval, OpenVerified(absl::StrCat(directory_, "/", kEvalFile)));
+    ASSIGN_OR_RETURN(data.eval, OpenVerified(absl::StrCat(directory_, "/", kEvalFile), cancelled));
     ASSIGN_OR_RETURN(data.eval_stats, StatsOf(stats, "eval", *data.eval));
   }
   return data;

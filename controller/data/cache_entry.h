@@ -2,12 +2,12 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_CACHE_ENTRY_H_
 #define COXSWAIN_CONTROLLER_DATA_CACHE_ENTRY_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/data/cancelled.h"
 #include "controller/data/prepare.h"
 
 namespace coxswain::data {
@@ -16,16 +16,17 @@ namespace coxswain::data {
 // destroyed. The kernel drops the lock of a process that dies.
 class CacheEntry {
  public:
-  // Creates cache_dir; waits for the lock. Cancelled when `cancelled` (may be null) says so.
+  // Creates cache_dir; waits for the lock. Cancelled when `cancelled` says so.
   static absl::StatusOr<std::unique_ptr<CacheEntry>> Lock(const std::string& cache_dir,
                                                           const std::string& content_hash,
-                                                          const std::function<bool()>& cancelled);
+                                                          const Cancelled& cancelled);
   ~CacheEntry();
   CacheEntry(const CacheEntry&) = delete;
   CacheEntry& operator=(const CacheEntry&) = delete;
 
-  // Stores and stats, every checksum compared. NotFound: no entry; DataLoss: a damaged one.
-  absl::StatusOr<PreparedData> Load() const;
+  // Stores and stats, every checksum compared. NotFound: no entry; DataLoss: a damaged one;
+  // Cancelled.
+  absl::StatusOr<PreparedData> Load(const Cancelled& cancelled) const;
 
   // An empty directory for the files of a new entry. What an interrupted build left there is
   // removed.

@@ -15,10 +15,11 @@ namespace {
 // Raised when the same inputs come to give other tokens, masks or files.
 constexpr int kPreparationVersion = 1;
 
-absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::DatasetSpec>& datasets) {
+absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::DatasetSpec>& datasets,
+                                                const Cancelled& cancelled) {
   nlohmann::json described = nlohmann::json::array();
   for (const config::DatasetSpec& dataset : datasets) {
-    ASSIGN_OR_RETURN(const std::string contents, Sha256HexOfFile(dataset.path));
+    ASSIGN_OR_RETURN(const std::string contents, Sha256HexOfFile(dataset.path, cancelled));
     described.push_back({{"sha256", contents},
                          {"format", static_cast<int>(dataset.format)},
                          {"prompt_style", static_cast<int>(dataset.prompt_style)},
@@ -37,7 +38,8 @@ bool DrawsRecords(const config::JobSpec& job) {
 }  // namespace
 
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
-                                        const std::string& tokenizer_fingerprint) {
+                                        const std::string& tokenizer_fingerprint,
+                                        const Cancelled& cancelled) {
   nlohmann::json all = {
       {"version", kPreparationVersion},
       {"tokenizer", tokenizer_fingerprint},
@@ -49,8 +51,8 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
       {"val_set_size", job.val_set_size.value_or(0)},
   };
   if (DrawsRecords(job)) all["seed"] = job.train.seed;
-  ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets));
-  ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets));
+  ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets, cancelled));
+  ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets, cancelled));
   return ToHex(Sha256(all.dump()));
 }
 

@@ -6,14 +6,16 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/cancelled.h"
 
 namespace coxswain::data {
 
 // SHA-256, lower-case hex, of the contents of the dataset files (not their names), the tokenizer's
 // fingerprint, every option that changes tokens or masks, and the version of preparation. Reads the
-// files.
+// files, in blocks between which it asks `cancelled`.
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
-                                        const std::string& tokenizer_fingerprint);
+                                        const std::string& tokenizer_fingerprint,
+                                        const Cancelled& cancelled);
 
 }  // namespace coxswain::data
 

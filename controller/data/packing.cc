@@ -127,7 +127,8 @@ class WindowPacker {
 }  // namespace
 
 absl::StatusOr<Bins> PackDocuments(std::span<const int32_t> lengths, int64_t capacity,
-                                   const config::PackingSpec& spec, uint64_t seed, int64_t pass) {
+                                   const config::PackingSpec& spec, uint64_t seed, int64_t pass,
+                                   const Cancelled& cancelled) {
   RETURN_IF_ERROR(CheckArguments(lengths, capacity, spec));
   Bins bins;
   bins.documents.resize(lengths.size());
@@ -138,6 +139,7 @@ absl::StatusOr<Bins> PackDocuments(std::span<const int32_t> lengths, int64_t cap
   WindowPacker packer(lengths, limits, spec.strategy);
   const int64_t n = static_cast<int64_t>(lengths.size());
   for (int64_t first = 0; first < n; first += std::min(spec.window, n - first)) {
+    RETURN_IF_ERROR(CheckCancelled(cancelled));
     const int64_t count = std::min(spec.window, n - first);
     packer.Pack(seed, pass, first, std::span(bins.documents).subspan(first, count), bins.offsets);
   }

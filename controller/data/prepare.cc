@@ -72,7 +72,7 @@ class Builder {
   }
 
   absl::Status IngestTraining() {
-    ASSIGN_OR_RETURN(const ValSplit split, ValSplit::Create(job_));
+    ASSIGN_OR_RETURN(const ValSplit split, ValSplit::Create(job_, options_.cancelled));
     for (size_t source = 0; source < job_.datasets.size(); ++source) {
       const config::DatasetSpec& dataset = job_.datasets[source];
       RETURN_IF_ERROR(IngestOne(dataset, [&](int64_t index) {
@@ -143,13 +143,14 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
                                          const Tokenizer& tokenizer, const std::string& hash) {
   ASSIGN_OR_RETURN(auto entry, CacheEntry::Lock(options.cache_dir, hash, options.cancelled));
-  absl::StatusOr<PreparedData> cached = entry->Load();
+  absl::StatusOr<PreparedData> cached = entry->Load(options.cancelled);
   if (cached.ok()) {
     if (options.progress) options.progress(1.0);
     return cached;
   }
+  RETURN_IF_ERROR(CheckCancelled(options.cancelled));
   RETURN_IF_ERROR(Builder(job, options, tokenizer).Build(*entry));
-  ASSIGN_OR_RETURN(PreparedData data, entry->Load());
+  ASSIGN_OR_RETURN(PreparedData data, entry->Load(options.cancelled));
   if (!absl::IsNotFound(cached.status())) {
     data.warnings.push_back(
         absl::StrCat("prepared data in the cache was rebuilt: ", cached.status().message()));
@@ -162,7 +163,8 @@ absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const Prepa
 absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& job,
                                          const PrepareOptions& options) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
-  ASSIGN_OR_RETURN(const std::string hash, ContentHash(job, tokenizer->fingerprint()));
+  ASSIGN_OR_RETURN(const std::string hash,
+                   ContentHash(job, tokenizer->fingerprint(), options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));

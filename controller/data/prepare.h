@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/data/token_store.h"
+#include "controller/data/cancelled.h"
 
 namespace coxswain::data {
 
@@ -40,7 +41,7 @@ struct PrepareOptions {
   std::string cache_dir;                          // token stores live here, by content hash
   int threads = 0;                                // 0: all cores
   std::function<void(double fraction)> progress;  // may be null; called by the caller's thread
-  std::function<bool()> cancelled;                // may be null; polled per batch, likewise
+  Cancelled cancelled;                            // polled per batch, likewise
 };
 
 // Files stream: memory stays flat whatever their size. InvalidArgument carries path:line of the

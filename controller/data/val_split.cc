@@ -16,9 +16,11 @@ namespace {
 
 using Key = std::tuple<uint64_t, int32_t, int64_t>;  // draw, source, index
 
+constexpr int64_t kAskEvery = 4096;  // records
+
 }  // namespace
 
-absl::StatusOr<ValSplit> ValSplit::Create(const config::JobSpec& job) {
+absl::StatusOr<ValSplit> ValSplit::Create(const config::JobSpec& job, const Cancelled& cancelled) {
   ValSplit split;
   split.seed_ = job.train.seed;
   if (!job.val_set_size || *job.val_set_size <= 0) return split;
@@ -37,6 +39,7 @@ absl::StatusOr<ValSplit> ValSplit::Create(const config::JobSpec& job) {
     for (RecordId id = {static_cast<int32_t>(source), 0};; ++id.index, ++records) {
       ASSIGN_OR_RETURN(bool more, reader->Next(&raw));
       if (!more) break;
+      if (records % kAskEvery == 0) RETURN_IF_ERROR(CheckCancelled(cancelled));
       smallest.emplace(HoldBackDraw(split.seed_, id), id.source, id.index);
       if (smallest.size() > count) smallest.pop();
     }

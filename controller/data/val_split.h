@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/cancelled.h"
 #include "controller/data/sampling.h"
 
 namespace coxswain::data {
@@ -14,8 +15,9 @@ class ValSplit {
  public:
   // val_set_size < 1 holds back each record with that probability. A count holds back the records
   // of the smallest draws; it reads the datasets once to count their records, with O(count) memory.
-  // InvalidArgument when the count is not below the number of records.
-  static absl::StatusOr<ValSplit> Create(const config::JobSpec& job);
+  // InvalidArgument when the count is not below the number of records; Cancelled.
+  static absl::StatusOr<ValSplit> Create(const config::JobSpec& job,
+                                         const Cancelled& cancelled = {});
 
   bool HoldsBack(RecordId record) const;
 

@@ -1,4 +1,4 @@
-// Checkpoint directories on shared storage: staging, commit, search, retention. Runs on the pool.
+// Checkpoint directories on shared storage: staging, commit, search, retention. Runs in a lane.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_FILES_H_
 #define COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_FILES_H_
 

@@ -7,10 +7,11 @@
 namespace coxswain::driver {
 
 CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request,
-                                 Done done)
+                                 TrainerState trainer_state, Done done)
     : deps_(deps),
       gang_(gang),
       request_(std::move(request)),
+      trainer_state_(std::move(trainer_state)),
       done_(std::move(done)),
       staging_(StagingDirectory(request_.output_dir, request_.manifest.run.step, gang->epoch)),
       shards_(gang->ranks.size()) {}
@@ -19,6 +20,7 @@ void CheckpointSaver::Start() {
   auto status = std::make_shared<absl::Status>();
   Files* files = deps_.files;
   deps_.loop->Offload(
+      Lane::kFiles,
       [files, status, staging = staging_] {
         *status = files->RemoveAll(staging);
         if (status->ok()) *status = files->MakeDirs(staging);
@@ -67,7 +69,11 @@ void CheckpointSaver::Commit() {
   auto result = std::make_shared<absl::StatusOr<Manifest>>();
   Files* files = deps_.files;
   deps_.loop->Offload(
-      [files, result, request = request_] { *result = CommitCheckpoint(files, request); },
+      Lane::kFiles,
+      [files, result, request = request_, trainer_state = trainer_state_]() mutable {
+        request.trainer_state = trainer_state();
+        *result = CommitCheckpoint(files, std::move(request));
+      },
       lifetime_.Wrap([this, result] {
         if (!result->ok()) {
           Fail(MakeError(result->status(), {.phase = "checkpoint"}));

@@ -22,8 +22,12 @@ class CheckpointSaver {
     std::function<void(const v1::Error&)> failed;
   };
 
-  // `request.manifest.files` is filled in here.
-  CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request, Done done);
+  // Any thread: trainer_state.json, made where the files are written.
+  using TrainerState = std::function<std::string()>;
+
+  // `request.manifest.files` and `request.trainer_state` are filled in here.
+  CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request,
+                  TrainerState trainer_state, Done done);
   void Start();
 
  private:
@@ -35,6 +39,7 @@ class CheckpointSaver {
   const Deps deps_;
   const Gang* const gang_;
   CommitRequest request_;
+  const TrainerState trainer_state_;
   const Done done_;
   const std::string staging_;
   std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank

@@ -20,6 +20,7 @@ struct InFlight {
   int64_t loss_denominator = 0;  // kTrain
   int64_t tokens = 0;            // of all ranks
   int64_t sent_ns = 0;
+  int64_t stalled_ns = 0;                        // Loop::stalled_ns when it was sent
   std::vector<std::vector<int64_t>> bins;        // bin ids sent, per rank
   std::vector<std::optional<v1::Done>> results;  // per rank
 

@@ -22,7 +22,7 @@ struct BinSize {
 // How bins travel: with their tokens, or as indices of documents in the token stores.
 enum class BinForm { kTokens, kDocumentIds };
 
-// Immutable once made, hence shared between the loop and the pool. RecipeCurriculum in production,
+// Immutable once made, hence shared between the loop and its lanes. RecipeCurriculum in production,
 // a small synthetic one in the simulator. A step's bins are a pure function of the step.
 class Curriculum {
  public:

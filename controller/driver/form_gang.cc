@@ -43,6 +43,7 @@ void GangFormation::Finish(std::optional<v1::Error> error) {
   finished_ = true;
   Files* files = deps_.files;
   deps_.loop->Offload(
+      Lane::kFiles,
       [files, paths = std::vector<std::string>{nonce_path_, args_.tokens.nonce_path()}] {
         for (const std::string& path : paths) {
           if (!path.empty()) files->RemoveAll(path).IgnoreError();
@@ -77,6 +78,7 @@ void GangFormation::WriteNonces() {
   auto status = std::make_shared<absl::Status>();
   Files* files = deps_.files;
   deps_.loop->Offload(
+      Lane::kFiles,
       [files, status, directory, path = nonce_path_, nonce = nonce_, tokens = args_.tokens] {
         *status = files->MakeDirs(directory);
         if (status->ok()) *status = files->WriteDurably(path, nonce);
@@ -162,7 +164,8 @@ void GangFormation::OpenConnect() {
     hello.set_gemm_table(gang_->gemm_table);
     streams_[rank]->Write(hello);
   }
-  deps_.loop->After(deps_.settings.connect_timeout, lifetime_.Wrap([this] { OnConnectTimeout(); }));
+  deps_.loop->Deadline(deps_.settings.connect_timeout,
+                       lifetime_.Wrap([this] { OnConnectTimeout(); }));
 }
 
 // One missing rank keeps all from connecting: where some were never heard of, it is those.

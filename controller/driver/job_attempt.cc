@@ -86,6 +86,7 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
   }
   auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
   deps_.loop->Offload(
+      Lane::kFiles,
       [work = deps_.long_work, files = deps_.files, query, result, spec = spec_, id = job().id(),
        curriculum = curriculum_, workers] {
         Draft draft;
@@ -171,7 +172,7 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
                .gemm_table = KnownGemmTable(),
                .tokens = curriculum_->token_stores()},
       lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }));
-  formation_->Start();
+  ReadRecordedSteps();
 }
 
 // A store that cannot be read costs a gang the bits of the one before, not the job.
@@ -209,7 +210,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
                                            .world_size = gang_->world_size(),
                                            .start_step = gang_->start_step,
                                            .gemm_table = gang_->gemm_table});
-  LoadRecordedSteps();
+  KeepComparableSteps();
   std::vector<std::string> ids;
   for (const Rank& rank : gang_->ranks) {
     ids.push_back(rank.target.id);
@@ -246,27 +247,41 @@ void JobDriver::RememberLinks() {
   }
 }
 
-// Steps that an earlier epoch trained beyond the checkpoint: the replay must give the same bits,
-// unless world size, fingerprint, GEMM table or what the plan computes changed.
-void JobDriver::LoadRecordedSteps() {
-  recorded_.clear();
+// Steps that an earlier epoch trained beyond the checkpoint; then the gang forms.
+void JobDriver::ReadRecordedSteps() {
+  auto rows = std::make_shared<std::map<int64_t, store::StepRow>>();
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [history = deps_.journal->store()->history(), id = job().id(), from = start_state_.step,
+       rows] {
+        const absl::StatusOr<std::vector<store::StepRow>> steps = history->Steps(id, from);
+        if (!steps.ok()) return;  // costs the comparison, not the job
+        for (const store::StepRow& row : *steps) rows->emplace(row.step, row);
+      },
+      lifetime_.Wrap([this, rows] {
+        recorded_ = std::move(*rows);
+        formation_->Start();
+      }));
+}
+
+// The replay must give the same bits, unless world size, fingerprint, GEMM table or what the plan
+// computes changed.
+void JobDriver::KeepComparableSteps() {
   store::Store* store = deps_.journal->store();
-  absl::StatusOr<std::vector<store::EpochRow>> epochs = store->Epochs(job().id());
-  absl::StatusOr<std::vector<store::StepRow>> steps = store->Steps(job().id(), gang_->start_step);
-  if (!epochs.ok() || !steps.ok()) return;
-  bool differs = false;
+  const absl::StatusOr<std::vector<store::EpochRow>> epochs = store->Epochs(job().id());
+  if (!epochs.ok()) recorded_.clear();
   std::map<uint64_t, bool> must_agree;  // by epoch
-  for (const store::StepRow& row : *steps) {
-    const auto [known, first] = must_agree.try_emplace(row.epoch, false);
+  const size_t dropped = std::erase_if(recorded_, [&](const auto& entry) {
+    const uint64_t trained_in = entry.second.epoch;
+    const auto [known, first] = must_agree.try_emplace(trained_in, false);
     if (first) {
       known->second = std::any_of(epochs->begin(), epochs->end(), [&](const auto& epoch) {
-        return epoch.epoch == row.epoch && MustAgree(epoch, *gang_, store);
+        return epoch.epoch == trained_in && MustAgree(epoch, *gang_, store);
       });
     }
-    if (known->second) recorded_[row.step] = row;
-    differs = differs || !known->second;
-  }
-  if (differs) {
+    return !known->second;
+  });
+  if (dropped > 0) {
     record_.AddEvent(
         "Warning",
         "some replayed steps ran under another fingerprint (build, device, hosts of the ranks, "

@@ -66,14 +66,15 @@ class JobDriver {
   void SayPrepared();
 
   // job_attempt.cc
-  struct Draft;  // what the pool finds out before a gang forms
+  struct Draft;  // what is found out before a gang forms
   void DraftAttempt(const WorkerFacts& workers);
   void OnDraft(const absl::StatusOr<Draft>& draft);
   std::string KnownGemmTable();
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);
   void RememberLinks();
-  void LoadRecordedSteps();
+  void ReadRecordedSteps();
+  void KeepComparableSteps();
   void StartRun();
   void AttemptFailed(const v1::Error& error);
   void Fail(const v1::Error& error);

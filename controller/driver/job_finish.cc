@@ -80,7 +80,7 @@ void JobDriver::DrainDeadline() {
   const std::chrono::milliseconds five(
       static_cast<int64_t>(5000 * (run_ ? run_->timing().median_seconds() : 0)));
   const std::chrono::milliseconds limit = std::max(deps_.settings.drain_floor, five);
-  drain_timer_ = deps_.loop->After(limit, lifetime_.Wrap([this, limit] {
+  drain_timer_ = deps_.loop->Deadline(limit, lifetime_.Wrap([this, limit] {
     if (run_ == nullptr || run_->quiet()) return;  // a checkpoint being written has its own limit
     run_->GiveUp(absl::DeadlineExceededError(absl::StrCat(
         "outstanding commands did not finish within ", limit.count(), " ms of the drain")));
@@ -111,6 +111,7 @@ void JobDriver::Export() {
   const int64_t step = chosen->step();
   ExportInput input{.spec = spec_, .plan_bytes = *plan, .checkpoint_dir = chosen->directory()};
   deps_.loop->Offload(
+      Lane::kExport,
       [work = deps_.long_work, input, result] { *result = work->export_artifacts(input); },
       lifetime_.Wrap([this, result, step] {
         if (phase() != v1::JOB_STATE_EXPORTING) return;

@@ -1,4 +1,4 @@
-// PREPARING: tokens, bins and steps of the job, on the pool.
+// PREPARING: tokens, bins and steps of the job, in a lane of its own.
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -46,9 +46,13 @@ void JobDriver::Prepare() {
       .progress = [loop, show](double fraction) { loop->Post([show, fraction]() mutable { show(fraction); }); },
       .cancelled = [cancelled] { return cancelled->load(); }};
   auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
-  loop->Offload([work = deps_.long_work, spec = spec_, hooks,
-                 result] { *result = work->prepare(spec, hooks); },
-                lifetime_.Wrap([this, result] { OnPrepared(*result); }));
+  loop->Offload(
+      Lane::kPreparation,
+      [work = deps_.long_work, spec = spec_, hooks, result] {
+        *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
+                                    : work->prepare(spec, hooks);
+      },
+      lifetime_.Wrap([this, result] { OnPrepared(*result); }));
 }
 
 void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {

@@ -240,20 +240,24 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   manifest.world_size = gang_->world_size();
   manifest.pass = curriculum_->passes_after(step);
   manifest.run = run_->state();
-  SayFlush();  // the history below reads the committed steps
-  absl::StatusOr<std::vector<store::StepRow>> steps = deps_.journal->store()->Steps(job().id(), 0);
-  request.trainer_state =
-      TrainerStateJson({.spec = spec_,
-                        .curriculum = *curriculum_,
-                        .run = manifest.run,
-                        .flops_per_token = gang_->flops_per_token,
-                        .micro_batch_bins = gang_->micro_batch_bins,
-                        .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
+  SayFlush();  // the trainer state is made of committed steps
+  auto trainer_state = [history = deps_.journal->store()->history(), id = job().id(), spec = spec_,
+                        curriculum = curriculum_, run = manifest.run,
+                        flops_per_token = gang_->flops_per_token,
+                        micro_batch_bins = gang_->micro_batch_bins] {
+    const absl::StatusOr<std::vector<store::StepRow>> steps = history->Steps(id, 0);
+    return TrainerStateJson({.spec = spec,
+                             .curriculum = *curriculum,
+                             .run = run,
+                             .flops_per_token = flops_per_token,
+                             .micro_batch_bins = micro_batch_bins,
+                             .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
+  };
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
   done.failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
-  saver_ =
-      std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request), std::move(done));
+  saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request),
+                                             std::move(trainer_state), std::move(done));
   saver_->Start();
 }
 
@@ -305,12 +309,15 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
 void JobDriver::ObserveOutput() {
   auto free_bytes = std::make_shared<absl::StatusOr<int64_t>>(0);
   Files* files = deps_.files;
-  deps_.loop->Offload([files, output_dir = spec_.output_dir,
-                       free_bytes] { *free_bytes = files->FreeBytes(output_dir); },
-                      lifetime_.Wrap([this, free_bytes] {
-                        if (state::IsTerminal(phase()) || !free_bytes->ok()) return;
-                        deps_.metrics->OutputFree(job().id(), **free_bytes);
-                      }));
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files, output_dir = spec_.output_dir, free_bytes] {
+        *free_bytes = files->FreeBytes(output_dir);
+      },
+      lifetime_.Wrap([this, free_bytes] {
+        if (state::IsTerminal(phase()) || !free_bytes->ok()) return;
+        deps_.metrics->OutputFree(job().id(), **free_bytes);
+      }));
 }
 
 // The new checkpoint was read back when it was committed, so older ones may go.
@@ -344,10 +351,12 @@ void JobDriver::Retain() {
                      absl::StrCat("checkpoint of step ", step, " is superseded"),
                      {{"step", step}, {"directory", directory}});
     Files* files = deps_.files;
-    deps_.loop->Offload([files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
+    deps_.loop->Offload(
+        Lane::kFiles, [files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
   }
   Files* files = deps_.files;
   deps_.loop->Offload(
+      Lane::kFiles,
       [files, output_dir = spec_.output_dir, epoch = gang_->epoch] {
         SweepStaging(files, output_dir, epoch).IgnoreError();
       },

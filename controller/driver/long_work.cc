@@ -23,7 +23,8 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
   options.progress = hooks.progress;
   options.cancelled = hooks.cancelled;
   ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
-  ASSIGN_OR_RETURN(planner::Recipe recipe, planner::Recipe::Make(spec, model, data));
+  ASSIGN_OR_RETURN(planner::Recipe recipe,
+                   planner::Recipe::Make(spec, model, data, hooks.cancelled));
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));
 }
 
@@ -93,9 +94,11 @@ LongWork MakeLongWork(const std::string& cache_dir) {
 }
 
 absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
-                                      const WorkerFacts& workers) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Curriculum> prepared,
-                   PrepareJob(cache_dir, spec, PrepareHooks{}));
+                                      const WorkerFacts& workers,
+                                      const std::function<bool()>& cancelled) {
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<const Curriculum> prepared,
+      PrepareJob(cache_dir, spec, PrepareHooks{.progress = {}, .cancelled = cancelled}));
   const auto& curriculum = static_cast<const RecipeCurriculum&>(*prepared);
   ASSIGN_OR_RETURN(const planner::PlannedJob planned,
                    planner::MakePlan(spec.name, spec, curriculum.model(), curriculum.recipe(),

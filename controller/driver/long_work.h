@@ -1,4 +1,4 @@
-// Work that takes seconds and runs on the pool: data preparation, planning, export.
+// Work that takes seconds and runs in lanes: data preparation, planning, export.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
 #define COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
 
@@ -65,9 +65,10 @@ struct PlanPage {
   std::string json;
 };
 
-// What `cox plan` prints for a job on such workers.
+// What `cox plan` prints for a job on such workers. Cancelled soon after `cancelled` says so.
 absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
-                                      const WorkerFacts& workers);
+                                      const WorkerFacts& workers,
+                                      const std::function<bool()>& cancelled);
 
 }  // namespace coxswain::driver
 

@@ -18,6 +18,7 @@ const Histogram::BucketBoundaries kStepBuckets = {0.01, 0.03, 0.1, 0.3, 1,  2,
                                                   4,    8,    15,  30,  60, 300};
 const Histogram::BucketBoundaries kFastBuckets = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3,
                                                   1e-2, 3e-2, 0.1,  0.3,  1};
+const Histogram::BucketBoundaries kStallBuckets = {1, 2, 5, 10, 30, 60, 300};
 
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -88,6 +89,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
                    ->Add({}, kFastBuckets);
   commit_ =
       &histogram("coxswain_store_commit_seconds", "one durable commit")->Add({}, kFastBuckets);
+  loop_stall_ = &histogram("coxswain_loop_stall_seconds", "the event loop came so late")
+                     ->Add({}, kStallBuckets);
 }
 
 prometheus::Gauge& Metrics::JobGauge(PerJob<prometheus::Gauge>& metric, const std::string& job,
@@ -268,6 +271,8 @@ void Metrics::Rpc(const std::string& method, const std::string& code, double sec
 }
 
 void Metrics::StoreCommit(double seconds) { commit_->Observe(seconds); }
+
+void Metrics::LoopStall(double seconds) { loop_stall_->Observe(seconds); }
 
 void Metrics::StateFree(int64_t bytes) { state_free_->Set(static_cast<double>(bytes)); }
 

@@ -66,6 +66,7 @@ class Metrics {
   void Rpc(const std::string& method, const std::string& code, double seconds);
   void StoreCommit(double seconds);
   void StateFree(int64_t bytes);
+  void LoopStall(double seconds);
 
  private:
   template <typename T>
@@ -100,6 +101,7 @@ class Metrics {
   prometheus::Gauge* state_free_;
   prometheus::Histogram* dispatch_;
   prometheus::Histogram* commit_;
+  prometheus::Histogram* loop_stall_;
 };
 
 }  // namespace coxswain::driver

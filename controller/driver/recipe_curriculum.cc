@@ -83,12 +83,11 @@ double RecipeCurriculum::passes_after(int64_t finished_steps) const {
   if (finished_steps <= 0) return 0;
   const int64_t last = finished_steps - 1;
   const int64_t pass = recipe_.pass_of_step(last);
-  int64_t first = last;
-  while (first > 0 && recipe_.pass_of_step(first - 1) == pass) --first;
   const int64_t batch = recipe_.global_batch_bins();
   const int64_t steps = (recipe_.bins_per_pass(pass) + batch - 1) / batch;
   return static_cast<double>(pass) +
-         static_cast<double>(finished_steps - first) / static_cast<double>(steps);
+         static_cast<double>(finished_steps - recipe_.first_step_of_pass(pass)) /
+             static_cast<double>(steps);
 }
 
 std::vector<BinSize> RecipeCurriculum::step_bins(int64_t step) const {

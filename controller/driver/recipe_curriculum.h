@@ -16,7 +16,7 @@ namespace coxswain::driver {
 
 class RecipeCurriculum : public Curriculum {
  public:
-  // Looks at every document once: on the pool.
+  // Looks at every document once: in a lane.
   RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe);
 
   const model::ModelConfig& model() const { return model_; }

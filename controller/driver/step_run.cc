@@ -282,7 +282,7 @@ void StepRun::AddError(v1::Error error, bool first_hand) {
   if (final || all) {
     Conclude();
   } else if (first) {
-    deps_.loop->After(deps_.settings.verdict_window, lifetime_.Wrap([this] { Conclude(); }));
+    deps_.loop->Deadline(deps_.settings.verdict_window, lifetime_.Wrap([this] { Conclude(); }));
   }
 }
 
@@ -296,6 +296,12 @@ void StepRun::Conclude() {
   events_.on_failed(error);
 }
 
+// While the loop stalls, one rank may have its command and wait for another that has not.
+std::chrono::milliseconds StepRun::StallsSince(const InFlight& command) const {
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::nanoseconds(deps_.loop->stalled_ns() - command.stalled_ns));
+}
+
 // A live rank that others wait for. A checkpoint in progress keeps a rank from the next step.
 std::optional<Suspect> StepRun::LookForSuspect() const {
   const InFlight* oldest = window_.oldest();
@@ -303,7 +309,8 @@ std::optional<Suspect> StepRun::LookForSuspect() const {
   if (oldest->action != Action::kTrain) return std::nullopt;
   return FindSuspect(
       BeatsOf(*gang_, *deps_.registry),
-      timing_.CollectiveLimit(deps_.settings.first_step_timeout, deps_.settings.collective_floor));
+      timing_.CollectiveLimit(deps_.settings.first_step_timeout, deps_.settings.collective_floor) +
+          StallsSince(*oldest));
 }
 
 void StepRun::CheckHang() {
@@ -324,7 +331,8 @@ void StepRun::CheckHang() {
     const bool is_train = oldest->action == Action::kTrain;
     const std::chrono::milliseconds first = deps_.settings.first_step_timeout;
     const std::chrono::milliseconds limit =
-        is_train ? timing_.HangLimit(first, deps_.settings.hang_floor) : first;
+        (is_train ? timing_.HangLimit(first, deps_.settings.hang_floor) : first) +
+        StallsSince(*oldest);
     const int64_t silent_ns = deps_.loop->clock().NowNs() - last_progress_ns_;
     if (silent_ns > std::chrono::nanoseconds(limit).count()) {
       std::vector<int> missing;

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_STEP_RUN_H_
 #define COXSWAIN_CONTROLLER_DRIVER_STEP_RUN_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -89,6 +90,7 @@ class StepRun {
   std::optional<Suspect> LookForSuspect() const;
   void Conclude();
   void CheckHang();
+  std::chrono::milliseconds StallsSince(const InFlight& command) const;
   Where At(int rank) const;
 
   const Deps deps_;

@@ -33,6 +33,7 @@ void StepRun::Pump() {
 void StepRun::Send(Action action) {
   InFlight& command = window_.Push(action, script_.step());
   command.sent_ns = deps_.loop->clock().NowNs();
+  command.stalled_ns = deps_.loop->stalled_ns();
   if (window_.size() == 1) last_progress_ns_ = command.sent_ns;
   switch (action) {
     case Action::kTrain:

@@ -83,7 +83,8 @@ absl::StatusOr<data::Bins> PackInOrder(std::span<const int32_t> lengths,
 
 }  // namespace
 
-absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths) {
+absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
+                                const data::Cancelled& cancelled) {
   const auto documents = static_cast<int64_t>(lengths.size());
   for (int64_t pass = 0; NeedsPass(job.train, pass, total_steps()); ++pass) {
     if ((pass + 1) * documents > kMaxDocumentsOfAllPasses) {
@@ -92,7 +93,7 @@ absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int3
                        documents, " in each pass); lower train.num_epochs or train.max_steps"));
     }
     ASSIGN_OR_RETURN(data::Bins bins, data::PackDocuments(lengths, job.sequence_len, job.packing,
-                                                          job.train.seed, pass));
+                                                          job.train.seed, pass, cancelled));
     const int64_t steps =
         StepsOfPass(job.train, pass, total_steps(), CeilDiv(bins.size(), global_batch_bins_));
     passes_.push_back(std::move(bins));
@@ -108,13 +109,15 @@ absl::Status Recipe::PackEvaluation(const config::JobSpec& job, const data::Toke
   return absl::OkStatus();
 }
 
-void Recipe::CountTokens(std::span<const int32_t> lengths, int64_t sequence_len) {
+absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, int64_t sequence_len,
+                                 const data::Cancelled& cancelled) {
   const auto tokens = [&](BinRef bin) {
     int64_t sum = 0;
     for (const int64_t document : documents(bin)) sum += lengths[static_cast<size_t>(document)];
     return sum;
   };
   for (int64_t step = 0; step < total_steps(); ++step) {
+    RETURN_IF_ERROR(data::CheckCancelled(cancelled));
     for (const BinRef bin : step_bins(step)) train_tokens_ += tokens(bin);
   }
   double squares = 0, sum = 0;
@@ -127,17 +130,19 @@ void Recipe::CountTokens(std::span<const int32_t> lengths, int64_t sequence_len)
   for (int64_t bin = 0; bin < bins_per_pass(0); ++bin) filled += tokens({.pass = 0, .index = bin});
   packing_efficiency_ =
       static_cast<double>(filled) / static_cast<double>(bins_per_pass(0) * sequence_len);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::ModelConfig& model,
-                                    const data::PreparedData& data) {
+                                    const data::PreparedData& data,
+                                    const data::Cancelled& cancelled) {
   Recipe recipe;
   ASSIGN_OR_RETURN(recipe.global_batch_bins_, GlobalBatch(job));
   const std::vector<int32_t> lengths = Lengths(*data.train);
   if (lengths.empty()) return absl::InvalidArgumentError("the training set has no document");
-  RETURN_IF_ERROR(recipe.PackPasses(job, lengths));
+  RETURN_IF_ERROR(recipe.PackPasses(job, lengths, cancelled));
   if (data.eval != nullptr) RETURN_IF_ERROR(recipe.PackEvaluation(job, *data.eval));
-  recipe.CountTokens(lengths, job.sequence_len);
+  RETURN_IF_ERROR(recipe.CountTokens(lengths, job.sequence_len, cancelled));
   recipe.learning_rate_ = MakeLearningRate(job.train, recipe.total_steps());
 
   RecipeFacts facts{.job = job,

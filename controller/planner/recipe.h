@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/model/model_config.h"
+#include "controller/data/cancelled.h"
 #include "controller/data/packing.h"
 #include "controller/data/prepare.h"
 #include "controller/planner/learning_rate.h"
@@ -31,16 +32,20 @@ class Recipe {
   // may be fractional (the last pass ends early, rounded up to a step), max_steps may need several
   // passes and end inside one. InvalidArgument: a batch too small for the workers, a document
   // longer than sequence_len, a job beyond 2^31 documents over all passes; NotFound: no weight
-  // files.
+  // files; Cancelled.
   static absl::StatusOr<Recipe> Make(const config::JobSpec& job, const model::ModelConfig& model,
-                                     const data::PreparedData& data);
+                                     const data::PreparedData& data,
+                                     const data::Cancelled& cancelled = {});
 
   int64_t total_steps() const { return first_step_of_pass_.back(); }
   int64_t global_batch_bins() const { return global_batch_bins_; }
   int64_t passes() const { return static_cast<int64_t>(passes_.size()); }
   int64_t bins_per_pass(int64_t pass) const { return passes_[static_cast<size_t>(pass)].size(); }
   const data::Bins& bins(int64_t pass) const { return passes_[static_cast<size_t>(pass)]; }
-  int64_t pass_of_step(int64_t step) const;
+  int64_t pass_of_step(int64_t step) const;  // O(log passes)
+  int64_t first_step_of_pass(int64_t pass) const {
+    return first_step_of_pass_[static_cast<size_t>(pass)];
+  }
   // The global batch of a step as an ordered list; the last one of a pass may be shorter.
   std::vector<BinRef> step_bins(int64_t step) const;
   // Document ids of a bin, packing order.
@@ -61,9 +66,11 @@ class Recipe {
   const std::string& hash() const { return hash_; }                  // 32 bytes
 
  private:
-  absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths);
+  absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
+                          const data::Cancelled& cancelled);
   absl::Status PackEvaluation(const config::JobSpec& job, const data::TokenStore& store);
-  void CountTokens(std::span<const int32_t> lengths, int64_t sequence_len);
+  absl::Status CountTokens(std::span<const int32_t> lengths, int64_t sequence_len,
+                           const data::Cancelled& cancelled);
 
   int64_t global_batch_bins_ = 0;
   std::vector<data::Bins> passes_;

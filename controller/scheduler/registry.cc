@@ -72,7 +72,7 @@ std::string Registry::Register(const v1::RegisterRequest& request) {
                    .incarnation = request.incarnation(),
                    .relay = request.relay_address(),
                    .slot = request.slot()};
-  worker.last_beat_ns = loop_->clock().NowNs();
+  worker.last_beat_ns = loop_->AttentiveNs();
   Apply(worker, state::WorkerEvent::kRegistered);
   log::Info("worker registered", {{"worker", id},
                                   {"host", request.host()},
@@ -90,7 +90,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   const auto it = workers_.find(request.incarnation());
   if (it == workers_.end() || IsLost(it->second)) return false;
   Worker& worker = it->second;
-  worker.last_beat_ns = loop_->clock().NowNs();
+  worker.last_beat_ns = loop_->AttentiveNs();
   worker.beat_stream = std::max(worker.beat_stream, stream);
   worker.beat = request;
   Apply(worker, state::WorkerEvent::kBeat);
@@ -107,8 +107,14 @@ void Registry::BeatStreamEnded(const std::string& incarnation, uint64_t stream) 
   Lose(it->second, state::WorkerEvent::kStreamReset, "its heartbeat stream ended");
 }
 
+// Behind the beats that have been received and wait for the loop.
 void Registry::CheckLeases() {
-  const int64_t now = loop_->clock().NowNs();
+  loop_->Post(lifetime_.Wrap([this] { JudgeLeases(); }));
+  loop_->After(times_.beat, lifetime_.Wrap([this] { CheckLeases(); }));
+}
+
+void Registry::JudgeLeases() {
+  const int64_t now = loop_->AttentiveNs();
   for (auto& [incarnation, worker] : workers_) {
     if (IsLost(worker)) continue;
     const int64_t age = now - worker.last_beat_ns;
@@ -123,7 +129,6 @@ void Registry::CheckLeases() {
   std::erase_if(workers_, [&](const auto& entry) {
     return IsLost(entry.second) && now - entry.second.last_beat_ns > Ns(kForgetLostAfter);
   });
-  loop_->After(times_.beat, lifetime_.Wrap([this] { CheckLeases(); }));
 }
 
 std::vector<Worker> Registry::All() const {
@@ -163,7 +168,7 @@ const Worker* Registry::Find(const std::string& incarnation) const {
 }
 
 double Registry::BeatAgeSeconds(const Worker& worker) const {
-  return static_cast<double>(loop_->clock().NowNs() - worker.last_beat_ns) * 1e-9;
+  return static_cast<double>(loop_->AttentiveNs() - worker.last_beat_ns) * 1e-9;
 }
 
 absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,

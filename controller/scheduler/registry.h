@@ -29,7 +29,7 @@ struct Worker {
   WorkerTarget target;
   v1::RegisterRequest hello;
   state::WorkerStatus status;
-  int64_t last_beat_ns = 0;
+  int64_t last_beat_ns = 0;   // by Loop::AttentiveNs, as a lease
   v1::HeartbeatRequest beat;  // the last one
   uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
   std::string job;           // empty when free
@@ -85,6 +85,7 @@ class Registry {
   void Apply(Worker& worker, state::WorkerEvent event);
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
   void CheckLeases();
+  void JudgeLeases();
   void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
 
   Loop* const loop_;

@@ -115,4 +115,13 @@ absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::Events(const std::string&
   return out;
 }
 
+absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::NewestEvents(const std::string& job,
+                                                                    int64_t limit) {
+  const auto it = events_.find(job);
+  if (it == events_.end()) return std::vector<v1::JobEvent>();
+  const auto& events = it->second;
+  const int64_t count = std::min(limit, static_cast<int64_t>(events.size()));
+  return std::vector<v1::JobEvent>(events.end() - count, events.end());
+}
+
 }  // namespace coxswain::store

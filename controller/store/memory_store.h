@@ -12,7 +12,8 @@
 
 namespace coxswain::store {
 
-class MemoryStore : public Store {
+// Of one thread.
+class MemoryStore : public Store, public History {
  public:
   absl::StatusOr<uint64_t> NextTerm() override;
   absl::Status Commit(const Batch& batch) override;
@@ -25,7 +26,10 @@ class MemoryStore : public Store {
   absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
+                                                         int64_t limit) override;
   absl::Status CheckWritable() override { return write_error_; }
+  History* history() override { return this; }
 
   // Commits fail with this until it is OK again.
   void set_write_error(absl::Status error) { write_error_ = std::move(error); }

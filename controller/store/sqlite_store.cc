@@ -56,10 +56,12 @@ absl::StatusOr<int> LockFile(const std::string& path) {
 
 }  // namespace
 
-SqliteStore::SqliteStore(int lock_fd, std::unique_ptr<Database> db)
-    : lock_fd_(lock_fd), db_(std::move(db)) {}
+SqliteStore::SqliteStore(int lock_fd, std::unique_ptr<Database> db,
+                         std::unique_ptr<SqliteHistory> history)
+    : lock_fd_(lock_fd), db_(std::move(db)), history_(std::move(history)) {}
 
 SqliteStore::~SqliteStore() {
+  history_.reset();  // before the last connection, which folds the WAL into the file
   statements_.clear();
   db_.reset();
   close(lock_fd_);
@@ -83,7 +85,10 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
     if (absl::Status status = (*db)->Execute(pragma); !status.ok()) return fail(status);
   }
   if (absl::Status status = EnsureSchema(db->get()); !status.ok()) return fail(status);
-  return std::unique_ptr<SqliteStore>(new SqliteStore(lock_fd, std::move(*db)));
+  auto history = SqliteHistory::Open((*db)->path());
+  if (!history.ok()) return fail(history.status());
+  return std::unique_ptr<SqliteStore>(
+      new SqliteStore(lock_fd, std::move(*db), *std::move(history)));
 }
 
 absl::StatusOr<Statement*> SqliteStore::Cached(const char* sql) {
@@ -283,25 +288,6 @@ absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {
   std::string bytes = query->ColumnText(0);
   query->Reset();
   return bytes;
-}
-
-absl::StatusOr<std::vector<StepRow>> SqliteStore::Steps(const std::string& job, int64_t from_step) {
-  ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT step, epoch, loss_bits, gnorm_bits, tokens, learning_rate FROM "
-                          "steps WHERE job=? AND step>=? AND superseded=0 ORDER BY step"));
-  query->Text(1, job).Int(2, from_step);
-  std::vector<StepRow> rows;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, query->Step());
-    if (!row) return rows;
-    rows.push_back({.job = job,
-                    .step = query->ColumnInt(0),
-                    .epoch = static_cast<uint64_t>(query->ColumnInt(1)),
-                    .loss_bits = static_cast<uint64_t>(query->ColumnInt(2)),
-                    .gnorm_bits = static_cast<uint64_t>(query->ColumnInt(3)),
-                    .tokens = query->ColumnInt(4),
-                    .learning_rate = query->ColumnReal(5)});
-  }
 }
 
 absl::StatusOr<std::vector<CheckpointRow>> SqliteStore::Checkpoints(const std::string& job) {

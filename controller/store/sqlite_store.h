@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controller/store/sqlite.h"
+#include "controller/store/sqlite_history.h"
 #include "controller/store/store.h"
 
 namespace coxswain::store {
@@ -25,16 +26,16 @@ class SqliteStore : public Store {
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
   absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
-  absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::Status CheckWritable() override;
+  History* history() override { return history_.get(); }
 
  private:
-  SqliteStore(int lock_fd, std::unique_ptr<Database> db);
+  SqliteStore(int lock_fd, std::unique_ptr<Database> db, std::unique_ptr<SqliteHistory> history);
   absl::StatusOr<Statement*> Cached(const char* sql);
   absl::Status Apply(const Batch& batch);
   absl::Status ApplyJobs(const Batch& batch);
@@ -46,6 +47,7 @@ class SqliteStore : public Store {
 
   int lock_fd_;
   std::unique_ptr<Database> db_;
+  std::unique_ptr<SqliteHistory> history_;
   std::map<const char*, std::unique_ptr<Statement>> statements_;  // keyed by the literal's address
 };
 

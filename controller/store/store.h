@@ -94,6 +94,20 @@ struct Batch {
   }
 };
 
+// What grows with the life of a job. Thread-safe, for the lanes of the loop: it sees what Commit
+// made durable before the call.
+class History {
+ public:
+  virtual ~History() = default;
+
+  // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at
+  // and beyond the checkpoint are what the replay must reproduce.
+  virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) = 0;
+  // The `limit` newest events of a job, by id.
+  virtual absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
+                                                                 int64_t limit) = 0;
+};
+
 // Not thread-safe: the loop calls it. Every error names the store's path.
 class Store {
  public:
@@ -107,9 +121,6 @@ class Store {
   virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
   virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0;  // NotFound
-  // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at
-  // and beyond the checkpoint are what the replay must reproduce.
-  virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) = 0;
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;  // by gang, then bytes
@@ -118,6 +129,8 @@ class Store {
                                                            int64_t limit) = 0;
   // OK when a write would succeed now.
   virtual absl::Status CheckWritable() = 0;
+  // Of the same rows; lives as long as the store.
+  virtual History* history() = 0;
 };
 
 }  // namespace coxswain::store

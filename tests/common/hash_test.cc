@@ -30,6 +30,8 @@ TEST(HashTest, HashesAFileAndNamesAMissingOne) {
   const std::string text(3'000'001, 'x');  // more than two read blocks, odd size
   std::ofstream(path, std::ios::binary) << text;
   EXPECT_EQ(Sha256HexOfFile(path).value(), ToHex(Sha256(text)));
+  EXPECT_EQ(Sha256HexOfFile(path, [] { return true; }).status().code(),
+            absl::StatusCode::kCancelled);
   const auto missing = Sha256HexOfFile(path + ".none");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.status().ToString().find(path + ".none"), std::string::npos);

@@ -28,7 +28,7 @@ struct Heard {
 
 class TransportTest : public testing::TestWithParam<bool> {
  protected:
-  TransportTest() : loop_(&clock_, 0) {
+  TransportTest() : loop_(&clock_, Loop::Offloading::kInline) {
     for (int slot = 0; slot < 2; ++slot) workers_[slot].WriteEndpoint(state_.path(), slot);
     if (GetParam()) StartRelay(0);
     transport_ = std::make_unique<GrpcWorkerTransport>(&loop_, TlsFiles(), false);

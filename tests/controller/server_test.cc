@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include <thread>
 
 #include "common/build_info.h"
+#include "controller/lanes.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 
@@ -236,6 +238,50 @@ TEST_F(ServerTest, RefusesAWorkerOfAnotherBuildWithBothValues) {
       commit.error_message().find("commit another, the controller " + std::string(BuildCommit())),
       std::string::npos)
       << commit.error_message();
+}
+
+// What waits for a lock stands for any long preparation.
+TEST_F(ServerTest, APlanWhoseClientHasGoneGivesItsLaneToTheNext) {
+  const std::string quickstart = std::filesystem::absolute("deploy/quickstart");
+  const auto request = [&](const std::string& data) {
+    v1::PlanRequest plan;
+    plan.set_yaml(
+        "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: j}\nspec:\n"
+        "  base_model: " +
+        quickstart + "/model\n  adapter: lora\n  datasets: [{path: " + quickstart + "/" + data +
+        ", format: alpaca}]\n  sequence_len: 512\n  train: {max_steps: 2}\n"
+        "  checkpoint: {output_dir: " +
+        directory_ + "/out}\n");
+    return plan;
+  };
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto stub = v1::Jobs::NewStub(Dial());
+  const auto ask = [&](const std::string& data, std::chrono::milliseconds patience) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+    v1::PlanResponse response;
+    return stub->Plan(&context, request(data), &response);
+  };
+  constexpr std::chrono::seconds kPatience{60};
+  const grpc::Status first = ask("held_out.jsonl", kPatience);
+  ASSERT_TRUE(first.ok()) << first.error_message();
+  int lock = -1;
+  for (const auto& entry : std::filesystem::directory_iterator(flags_.state_dir + "/token-cache")) {
+    if (entry.path().extension() == ".lock") lock = open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
+  }
+  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 2 * Lanes::ThreadsOf(Lane::kPlans); ++i) {
+    clients.emplace_back([&] {
+      EXPECT_EQ(ask("held_out.jsonl", std::chrono::milliseconds(500)).error_code(),
+                grpc::StatusCode::DEADLINE_EXCEEDED);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  const grpc::Status next = ask("train.jsonl", kPatience);
+  EXPECT_TRUE(next.ok()) << next.error_message();
+  close(lock);
 }
 
 // Invariant page-4.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Processes die; the job does not. Real processes, SIGKILL, one machine."""
-import os, signal, subprocess, sys, time, unittest
+import fcntl, glob, os, signal, subprocess, sys, time, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import Cluster, wait_for
+from processes import Cluster, metrics, value, wait_for
 
 SHORT = {'max_steps: 40': 'max_steps: 12', 'save_steps: 20': 'save_steps: 4', 'eval_steps: 20': 'eval_steps: 6'}
 
@@ -98,6 +98,44 @@ class RecoveryTest(Cluster):
         for gang in gangs:
             self.assertTrue(gang['fingerprint'].endswith(' transport=gloo'), gang)
         self.assertEqual(self.events(job, 'Warning'), [])
+
+    def test_controller_stopped_while_training(self):
+        """Nobody is heard while the controller itself stands still: that is not the workers' silence."""
+        controller = self.start_controller()
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace={**SHORT, 'max_steps: 40': 'max_steps: 400'}))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        os.kill(controller.pid, signal.SIGSTOP)
+        time.sleep(8)  # what is tested: longer than a lease
+        os.kill(controller.pid, signal.SIGCONT)
+        before = len(self.step_events(job))
+        wait_for('more steps', lambda: len(self.step_events(job)) >= before + 20, 120)
+        final = self.cox_json('get', job)
+        self.assertEqual((final['epoch'], final.get('restarts', 0)), (1, 0), self.events(job, 'AttemptFailed'))
+        self.assertEqual(self.lineage(job)[0], expected[0])
+        self.assertGreater(value(metrics(self.endpoint['metrics']), 'coxswain_loop_stall_seconds_sum'), 6)
+        self.cox('cancel', job)
+        self.wait_state(job, 'CANCELLED', 60)
+
+    def test_preparations_that_wait_hold_up_no_commit(self):
+        """Preparations that stand still (here: for a lock) do not keep a job from its checkpoints."""
+        self.start_controller()
+        self.start_workers(2)
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('prepared', lambda: self.state(job) == 'RUNNING', 120)
+        locks = glob.glob(os.path.join(self.dir, 'state/token-cache/*.lock'))
+        self.assertEqual(len(locks), 1, locks)
+        with open(locks[0], 'r+') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting = [self.submit(self.job_file(f'waits-{i}.yaml')) for i in range(6)]
+            self.wait_state(job, 'SUCCEEDED', 240)
+            self.assertEqual([self.state(w) for w in waiting], ['PREPARING'] * 6)
+            for w in waiting:
+                self.cox('cancel', w)
+                self.wait_state(w, 'CANCELLED', 30)
+            other = self.submit(self.job_file('other.yaml', replace={**SHORT, 'sequence_len: 512': 'sequence_len: 256'}))
+            self.wait_state(other, 'SUCCEEDED', 240)  # the cancelled ones have left the lane
 
     def test_pause_step_resume_and_cancel(self):
         self.start_controller()

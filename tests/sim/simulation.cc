@@ -22,7 +22,7 @@ struct Simulation::Controller {
   std::unique_ptr<driver::JobTable> jobs;
 
   explicit Controller(Simulation* sim)
-      : loop(&sim->clock_, /*pool_threads=*/0),
+      : loop(&sim->clock_, Loop::Offloading::kInline),
         registry(&loop, &sim->workers_, scheduler::LeaseTimes{}),
         journal(&loop, &sim->store_),
         deps{.loop = &loop,
@@ -125,20 +125,33 @@ void Simulation::RegisterWorker(int slot) {
   }
   registry().Register(workers_.Hello(slot));
   beat_streams_[slot] = registry().OpenBeatStream();
-  Beat(slot, incarnation);
+  registrations_[slot] = ++last_registration_;
+  Beat(slot, last_registration_);
 }
 
-void Simulation::Beat(int slot, std::string incarnation) {
-  if (!workers_.alive(slot) || workers_.Hello(slot).incarnation() != incarnation) return;
+// Beats until the worker registers again; they wait for the loop as in the real service.
+void Simulation::Beat(int slot, uint64_t registration) {
+  if (!workers_.alive(slot) || registrations_[slot] != registration) return;
   if (!up()) {
     RegisterWorker(slot);
     return;
   }
-  if (workers_.reachable(slot) && !registry().Beat(workers_.Beat(slot), beat_streams_[slot])) {
-    RegisterWorker(slot);
-    return;
+  if (workers_.reachable(slot)) {
+    controller_->loop.Post([this, slot, registration, beat = workers_.Beat(slot)] {
+      if (registrations_[slot] != registration) return;
+      if (!registry().Beat(beat, beat_streams_[slot])) RegisterWorker(slot);
+    });
   }
-  agenda_.After(1000, [this, slot, incarnation] { Beat(slot, incarnation); });
+  agenda_.After(1000, [this, slot, registration] { Beat(slot, registration); });
+}
+
+void Simulation::StallLoop(int64_t ms) {
+  const int64_t end = clock_.NowNs() + ms * 1'000'000;
+  while (agenda_.NextNs() <= end) {
+    clock_.AdvanceTo(agenda_.NextNs());
+    agenda_.RunDue();
+  }
+  clock_.AdvanceTo(end);
 }
 
 void Simulation::RestartWorker(int slot, int64_t down_ms) {

@@ -68,6 +68,11 @@ class Simulation {
     agenda_.After(delay_ms, std::move(task));
   }
 
+  // The loop does nothing for so long; workers and network go on.
+  void StallLoop(int64_t ms);
+  // Everything stands still for so long, as when machines are suspended.
+  void Suspend(int64_t ms) { clock_.AdvanceTo(clock_.NowNs() + ms * 1'000'000); }
+
   // Kills the process of a slot and starts a new one after `down_ms`.
   void RestartWorker(int slot, int64_t down_ms);
 
@@ -91,7 +96,7 @@ class Simulation {
  private:
   struct Controller;
   void Pump();
-  void Beat(int slot, std::string incarnation);
+  void Beat(int slot, uint64_t registration);
   void RegisterWorker(int slot);
   void InjectFault();
   void CheckSteps(const v1::Job& job, std::vector<std::string>* out);
@@ -111,6 +116,8 @@ class Simulation {
   std::unique_ptr<driver::Metrics> metrics_;
   std::unique_ptr<Controller> controller_;
   std::map<int, uint64_t> beat_streams_;
+  std::map<int, uint64_t> registrations_;  // the last of each slot
+  uint64_t last_registration_ = 0;
   std::string history_;
   int submitted_ = 0;
   uint64_t terms_ = 0;

@@ -74,7 +74,7 @@ class Run {
       : args_(args),
         resident_before_(ResidentBytes()),
         curriculum_(args.shape, args.directory),
-        loop_(&clock_, 0),
+        loop_(&clock_, Loop::Offloading::kInline),
         transport_(&loop_, args.tls, false),
         registry_(&loop_, &transport_, {}),
         fan_out_(FanOut::DefaultThreads()),

@@ -59,9 +59,7 @@ class Sink {
   explicit Sink(const IngestArgs& args) : args_(args) {}
 
   absl::Status Consume(const EncodedBatch& batch) {
-    if (args_.cancelled && args_.cancelled()) {
-      return absl::CancelledError("data preparation was cancelled");
-    }
+    RETURN_IF_ERROR(CheckCancelled(args_.cancelled));
     for (size_t i = 0; i < batch.items.size(); ++i) {
       RETURN_IF_ERROR(ConsumeRecord(batch.first_index + static_cast<int64_t>(i), batch.items[i]));
     }

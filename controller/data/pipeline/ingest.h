@@ -28,7 +28,7 @@ struct IngestArgs {
   const Tokenizer* tokenizer = nullptr;
   std::function<IngestTarget(int64_t record_index)> route;  // called by one thread, in order
   std::function<void(int64_t consumed_bytes)> progress;
-  std::function<bool()> cancelled;  // may be null
+  Cancelled cancelled;
   int threads = 1;
 };
 

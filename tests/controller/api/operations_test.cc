@@ -51,8 +51,8 @@ class OperationsTest : public testing::Test {
     context_.jobs = &sim_.jobs();
     context_.events = &events_;
     context_.build.set_version("1.2.3");
-    context_.plan = [](const config::JobSpec& spec,
-                       const driver::WorkerFacts&) -> absl::StatusOr<v1::PlanResponse> {
+    context_.plan = [](const config::JobSpec& spec, const driver::WorkerFacts&,
+                       const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
       v1::PlanResponse response;
       response.set_text("plan of " + spec.name);
       return response;
@@ -61,6 +61,14 @@ class OperationsTest : public testing::Test {
         [this](const std::set<std::string>& jobs) { events_.Notify(jobs); });
   }
 
+  absl::StatusOr<v1::PlanResponse> CallPlan(const v1::PlanRequest& request) {
+    std::optional<absl::StatusOr<v1::PlanResponse>> result;
+    Plan(
+        context_, request, [] { return false; },
+        [&](absl::StatusOr<v1::PlanResponse> response) { result = std::move(response); });
+    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
+    return result.value_or(absl::InternalError("no reply"));
+  }
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(void (*operation)(Context&, const Request&, Reply<Response>),
                                 const Request& request) {
@@ -189,9 +197,9 @@ TEST_F(OperationsTest, ValidateListsErrorsAndStoresNothing) {
 TEST_F(OperationsTest, PlanRunsOffTheLoopAndRefusesABadFile) {
   v1::PlanRequest request;
   request.set_yaml(sim::JobYaml({.name = "x"}));
-  EXPECT_EQ(Call(Plan, request)->text(), "plan of x");
+  EXPECT_EQ(CallPlan(request)->text(), "plan of x");
   request.set_yaml("[]");
-  EXPECT_EQ(Call(Plan, request).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CallPlan(request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(OperationsTest, GetFindsByIdPrefixAndName) {

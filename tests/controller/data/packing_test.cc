@@ -292,6 +292,8 @@ TEST(PackingTest, RefusesEmptyDocumentsAndImpossibleSpecs) {
   EXPECT_FALSE(PackDocuments(fine, int64_t{1} << 40, Spec(best), 1, 0).ok());
   EXPECT_FALSE(PackDocuments(fine, 8, Spec(best, 0), 1, 0).ok());
   EXPECT_FALSE(PackDocuments(fine, 8, Spec(best, 1, 0), 1, 0).ok());
+  const auto cancelled = PackDocuments(fine, 8, Spec(best), 1, 0, [] { return true; });
+  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -334,6 +334,27 @@ TEST_F(PrepareTest, ReportsProgressAndCanBeCancelled) {
   EXPECT_TRUE(Prepare().ok());
 }
 
+// Hashing, counting for the split, every batch, reading back: each asks, and the next run is whole.
+TEST_F(PrepareTest, StopsWhereverItIsCancelled) {
+  Dataset(DatasetFormat::kCompletion, Numbered(20000));
+  job_.val_set_size = 10;
+  int asked = 0, allowed = 0;
+  options_.cancelled = [&] { return ++asked > allowed; };
+  EXPECT_EQ(Prepare().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(fs::exists(options_.cache_dir)) << "it asks while it hashes the files";
+  absl::Status status = absl::CancelledError("");
+  while (absl::IsCancelled(status)) {
+    ASSERT_LT(++allowed, 1000);
+    asked = 0;
+    status = Prepare().status();
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(allowed, 6);
+  asked = 0;
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_GT(asked, 1) << "it asks while it reads what is in the cache";
+}
+
 TEST_F(PrepareTest, TwoAtOnceBuildOnce) {
   Dataset(DatasetFormat::kCompletion, Numbered(20000));
   std::vector<std::thread> threads;

@@ -73,5 +73,11 @@ TEST_F(ValSplitTest, RefusesToHoldBackEverything) {
   EXPECT_EQ(ValSplit::Create(job_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(ValSplitTest, StopsCountingWhenItIsCancelled) {
+  job_.val_set_size = 17;
+  EXPECT_EQ(ValSplit::Create(job_, [] { return true; }).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
 }  // namespace
 }  // namespace coxswain::data

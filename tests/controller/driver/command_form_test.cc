@@ -62,7 +62,7 @@ class CommandFormTest : public testing::Test {
  protected:
   // Two ranks, of which the second maps the stores, get a first step of `tokens` tokens each.
   std::vector<v1::Command> Send(int64_t tokens) {
-    Loop loop(&clock_, 0);
+    Loop loop(&clock_, Loop::Offloading::kInline);
     FanOut fan_out(0);
     sim::Agenda agenda(&clock_);
     Recorder workers(&agenda, &files_, 1);

@@ -96,7 +96,7 @@ class AnswerQueueTest : public testing::Test {
   }
 
   sim::VirtualClock clock_;
-  Loop loop_{&clock_, 0};
+  Loop loop_{&clock_, Loop::Offloading::kInline};
   int wakes_ = 0;
   AnswerQueue queue_{&loop_, [this] { ++wakes_; }};
 };

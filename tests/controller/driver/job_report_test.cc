@@ -275,6 +275,33 @@ TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   EXPECT_FALSE(read(9).at("log_history").back().contains("train_runtime"));
 }
 
+// Invariant controller-6. Its length grows with the job: it is made where the files are written, not when the loop hears of
+// the snapshot.
+TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
+  class Asked : public SyntheticCurriculum {
+   public:
+    Asked(MemoryFiles* files, int* early) : SyntheticCurriculum({}), files_(files), early_(early) {}
+    double passes_after(int64_t finished_steps) const override {
+      const bool late =
+          files_->Exists(driver::StagingDirectory("/out/job", 12, 1) + "/rank-0.shard");
+      *early_ += !late;
+      return SyntheticCurriculum::passes_after(finished_steps);
+    }
+
+   private:
+    MemoryFiles* const files_;
+    int* const early_;
+  };
+  Simulation sim({});
+  int early = 0;
+  sim.deps().long_work->prepare = [&](const config::JobSpec&, const driver::PrepareHooks&) {
+    return std::make_shared<Asked>(&sim.files(), &early);
+  };
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(early, 1);  // for the manifest
+}
+
 TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <random>
 
 #include "common/data/token_store_writer.h"
+#include "tests/controller/planner/job_fixture.h"
 
 namespace coxswain::driver {
 namespace {
@@ -65,6 +67,52 @@ TEST(AppendBinTest, JoinsTokensAndTargetBitsOfDocuments) {
             wanted[2]);
   EXPECT_TRUE(by_ids.token_ids().empty() && by_ids.document_lengths().empty());
   std::filesystem::remove(path);
+}
+
+planner::Recipe RecipeOf(const config::JobSpec& job, const data::PreparedData& data) {
+  auto recipe = planner::Recipe::Make(job, planner::SmallModel(), data);
+  EXPECT_TRUE(recipe.ok()) << recipe.status();
+  return *std::move(recipe);
+}
+
+TEST(RecipeCurriculumTest, PassesAfterCountsEachPassByItsOwnSteps) {
+  config::JobSpec job = planner::SmallJob();
+  job.train.num_epochs = 2.5;
+  data::PreparedData data = planner::SmallData();
+  planner::Recipe recipe = RecipeOf(job, data);
+  const int64_t second = recipe.first_step_of_pass(1), third = recipe.first_step_of_pass(2);
+  const int64_t total = recipe.total_steps();
+  const RecipeCurriculum curriculum(planner::SmallModel(), std::move(data), std::move(recipe));
+  EXPECT_EQ(curriculum.passes_after(0), 0);
+  EXPECT_DOUBLE_EQ(curriculum.passes_after(1), 1.0 / static_cast<double>(second));
+  EXPECT_DOUBLE_EQ(curriculum.passes_after(second), 1);
+  EXPECT_DOUBLE_EQ(curriculum.passes_after(third), 2);
+  EXPECT_NEAR(curriculum.passes_after(total), 2.5, 0.5 / static_cast<double>(second));
+}
+
+// A checkpoint writes the past of the whole job: a line of trainer_state.json for every step.
+TEST(RecipeCurriculumTest, PassesAfterTakesNoLongerLateInALongPass) {
+  config::JobSpec job = planner::SmallJob();
+  job.workers = 1;
+  job.train.global_batch_size = 1;
+  job.packing.strategy = config::PackingStrategy::kNone;
+  constexpr int kSteps = 40'000;
+  data::PreparedData data = planner::SmallData(kSteps);
+  planner::Recipe recipe = RecipeOf(job, data);
+  ASSERT_EQ(recipe.total_steps(), kSteps);
+  const RecipeCurriculum curriculum(planner::SmallModel(), std::move(data), std::move(recipe));
+  const auto began = std::chrono::steady_clock::now();
+  double sum = 0;
+  for (int64_t step = 1; step <= kSteps; ++step) sum += curriculum.passes_after(step);
+  EXPECT_NEAR(sum, (kSteps + 1) / 2.0, 1e-3);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(500));
+}
+
+TEST(RecipeCurriculumTest, ARecipeThatIsCancelledStopsInItsFirstPass) {
+  const data::PreparedData data = planner::SmallData();
+  const auto recipe =
+      planner::Recipe::Make(planner::SmallJob(), planner::SmallModel(), data, [] { return true; });
+  EXPECT_EQ(recipe.status().code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -79,7 +79,9 @@ TEST(AdmissionTest, KindsOfDevicesDoNotWaitForEachOther) {
 class RegistryTest : public testing::Test {
  protected:
   RegistryTest()
-      : workers_(&agenda_, &files_, 1), loop_(&clock_, 0), registry_(&loop_, &workers_, {}) {
+      : workers_(&agenda_, &files_, 1),
+        loop_(&clock_, Loop::Offloading::kInline),
+        registry_(&loop_, &workers_, {}) {
     workers_.Connect(&loop_);
     registry_.SetListener({.on_free = [this] { ++freed_; },
                            .on_lost = [this](const Worker& worker,
@@ -140,6 +142,39 @@ TEST_F(RegistryTest, ASilentWorkerIsSuspectAfterThreeSecondsAndLostAfterFive) {
   registry_.Register(workers_.Hello(0));
   EXPECT_TRUE(registry_.Beat(workers_.Beat(0), registry_.OpenBeatStream()));
   EXPECT_EQ(registry_.Free("cpu").size(), 1u);
+}
+
+// Invariant scheduler-6.
+TEST_F(RegistryTest, BeatsThatWaitForTheLoopAreReadBeforeLeasesAreJudged) {
+  const std::string worker = Join(0);
+  loop_.RunReady();
+  for (int i = 0; i < 20; ++i) {  // busy for 8 s, never long with one thing
+    loop_.Post([&] { clock_.AdvanceTo(clock_.NowNs() + 400'000'000); });
+  }
+  loop_.Post([&] { loop_.Post([&] { registry_.Beat(workers_.Beat(0), stream_); }); });
+  Run(0);
+  EXPECT_EQ(loop_.stalled_ns(), 0);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kReady);
+  EXPECT_EQ(registry_.Free("cpu").size(), 1u);
+}
+
+TEST_F(RegistryTest, AStallExtendsEveryLeaseAndAWorkerThatIsGoneIsLostOneLeaseLater) {
+  const std::string alive = Join(0), gone = Join(1);
+  Run(500);
+  ASSERT_TRUE(registry_.Reserve({alive, gone}, "job").ok());
+  clock_.AdvanceTo(clock_.NowNs() + 20'000'000'000);  // nobody is heard, nothing runs
+  for (int beat = 0; beat < 4; ++beat) {
+    Run(beat == 0 ? 200 : 1000);
+    EXPECT_EQ(lost_, Jobs{}) << beat;
+    registry_.Beat(workers_.Beat(0), stream_);
+  }
+  for (int beat = 0; beat < 3; ++beat) {
+    Run(1000);
+    registry_.Beat(workers_.Beat(0), stream_);
+  }
+  EXPECT_EQ(PhaseOf(gone), state::WorkerPhase::kLost);
+  EXPECT_EQ(PhaseOf(alive), state::WorkerPhase::kJoined);
+  EXPECT_EQ(lost_, Jobs{"job"});
 }
 
 // Invariant scheduler-4.

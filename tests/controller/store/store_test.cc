@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "controller/store/memory_store.h"
 #include "controller/store/schema.h"
@@ -128,14 +131,29 @@ TEST_P(StoreTest, AReplayedStepSupersedesOnlyItsOwnOlderRow) {
   Batch replay;
   replay.steps = {StepOf("a", 1, 2, 21)};
   ASSERT_TRUE(store_->Commit(replay).ok());
-  const auto steps = *store_->Steps("a", 0);
+  const auto steps = *store_->history()->Steps("a", 0);
   ASSERT_EQ(steps.size(), 3u);
   EXPECT_EQ(steps[0].loss_bits, 10u);
   EXPECT_EQ(steps[1].loss_bits, 21u);
   EXPECT_EQ(steps[1].gnorm_bits, ~uint64_t{21});
   EXPECT_EQ(steps[2].loss_bits, 12u);
-  EXPECT_EQ(store_->Steps("a", 2)->size(), 1u);
-  EXPECT_EQ(store_->Steps("b", 0)->size(), 1u);
+  EXPECT_EQ(store_->history()->Steps("a", 2)->size(), 1u);
+  EXPECT_EQ(store_->history()->Steps("b", 0)->size(), 1u);
+}
+
+TEST_P(StoreTest, TheNewestEventsOfAJobComeInOrderAndNoMoreThanAsked) {
+  Batch batch;
+  for (const char* type : {"1", "2", "3", "4"}) {
+    batch.events.push_back(EventOf("a", type));
+    batch.events.push_back(EventOf("b", type));
+  }
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  const auto two = *store_->history()->NewestEvents("a", 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].type() + two[1].type(), "34");
+  EXPECT_EQ(two[1].id(), 7);
+  EXPECT_EQ(store_->history()->NewestEvents("a", 100)->size(), 4u);
+  EXPECT_TRUE(store_->history()->NewestEvents("none", 100)->empty());
 }
 
 TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
@@ -149,7 +167,7 @@ TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
   remove.deleted_jobs = {"a"};
   ASSERT_TRUE(store_->Commit(remove).ok());
   EXPECT_EQ(store_->Jobs()->size(), 1u);
-  EXPECT_TRUE(store_->Steps("a", 0)->empty());
+  EXPECT_TRUE(store_->history()->Steps("a", 0)->empty());
   EXPECT_TRUE(store_->Events("a", 0, 9)->empty());
   EXPECT_FALSE(store_->FindKey("key")->has_value());
 }
@@ -222,6 +240,36 @@ TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
   EXPECT_EQ(SqliteStore::Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
 }
 
+// A lane reads a long history again and again; commits neither wait for it nor are seen in part.
+TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
+  Directory directory;
+  auto store = *SqliteStore::Open(directory.path());
+  constexpr int64_t kRows = 2000;
+  Batch first;
+  for (int64_t step = 0; step < kRows; ++step) first.steps.push_back(StepOf("a", step, 1, 1));
+  ASSERT_TRUE(store->Commit(first).ok());
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> reads = 0;
+  std::thread reader([&] {
+    size_t seen = 0;
+    while (!stop) {
+      const auto rows = store->history()->Steps("a", 0);
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      EXPECT_GE(rows->size(), std::max<size_t>(seen, kRows));
+      EXPECT_EQ(rows->size() % 2, 0u) << "half of a batch";
+      seen = rows->size();
+      ++reads;
+    }
+  });
+  for (int64_t step = kRows; step < kRows + 200 || reads < 3; step += 2) {
+    Batch batch;
+    batch.steps = {StepOf("a", step, 1, 1), StepOf("a", step + 1, 1, 1)};
+    ASSERT_TRUE(store->Commit(batch).ok());
+  }
+  stop = true;
+  reader.join();
+}
+
 // Invariants store-1 and store-2: a process killed at any moment leaves every commit that returned,
 // and nothing of one that did not. The child commits event i and then tells the parent i over a
 // pipe.
@@ -254,7 +302,7 @@ TEST(SqliteStoreTest, AKilledProcessLosesNoCommitThatReturned) {
     close(fds[0]);
 
     auto store = *SqliteStore::Open(directory.path());
-    const auto steps = *store->Steps("a", round * 100000);
+    const auto steps = *store->history()->Steps("a", round * 100000);
     EXPECT_GE(static_cast<int32_t>(steps.size()), acknowledged + 1);
     EXPECT_LE(static_cast<int32_t>(steps.size()), acknowledged + 2);  // one may be unacknowledged
     EXPECT_EQ(store->Events("a", 0, 1 << 20)->size() % 2, 0u) << "half of a batch survived";

@@ -1,0 +1,52 @@
+// Threads for work that the loop does not wait for, in lanes: what fills one lane delays no other.
+#ifndef COXSWAIN_CONTROLLER_LANES_H_
+#define COXSWAIN_CONTROLLER_LANES_H_
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace coxswain {
+
+enum class Lane {
+  kFiles,        // what jobs that run wait for: checkpoints, plans of gangs, files beside them
+  kPreparation,  // data of jobs: minutes, on every core
+  kExport,       // artifacts of jobs: minutes
+  kPlans,        // plans that users ask for: a preparation each
+  kRequests,     // short reads for users
+};
+inline constexpr size_t kNumLanes = 5;
+
+// Work of a lane starts in the order in which it was given; with several threads it may end in
+// another, so nothing relies on that.
+class Lanes {
+ public:
+  Lanes();
+  ~Lanes();  // waits for what has started; the rest is dropped
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  void Run(Lane lane, std::function<void()> work);  // any thread
+
+  static int ThreadsOf(Lane lane);
+
+ private:
+  struct Queue {
+    std::mutex mu;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> work;
+    bool stopped = false;
+    std::vector<std::thread> threads;
+  };
+  void Serve(Queue& queue, int niceness);
+
+  std::array<Queue, kNumLanes> queues_;
+};
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_CONTROLLER_LANES_H_

@@ -1,0 +1,94 @@
+// A stall of the controller, or of everything, is nobody's silence. Invariant controller-5.
+#include <gtest/gtest.h>
+
+#include "common/logging.h"
+#include "tests/sim/simulation.h"
+
+namespace coxswain::sim {
+namespace {
+
+constexpr int64_t kStall = 20'000;
+
+class StallTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
+
+  static Simulation::Options SlowSteps() {
+    Simulation::Options options;
+    options.network.step_ms = 500;
+    return options;
+  }
+  static void ExpectUndisturbed(Simulation& sim, const std::string& id) {
+    EXPECT_EQ(sim.Job(id).epoch(), 1u);
+    EXPECT_EQ(sim.Job(id).restarts(), 0);
+    for (const v1::JobEvent& failed : sim.Events(id, "AttemptFailed")) {
+      ADD_FAILURE() << failed.message();
+    }
+    for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
+  }
+  static int64_t StalledMs(Simulation& sim) { return sim.deps().loop->stalled_ns() / 1'000'000; }
+};
+
+TEST_F(StallTest, ALoopThatWasBusyWithOtherThingsLosesNoGang) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  sim.StallLoop(kStall);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_GE(StalledMs(sim), kStall - 1000);
+  EXPECT_LE(StalledMs(sim), kStall);
+  ExpectUndisturbed(sim, id);
+}
+
+TEST_F(StallTest, AWorkerThatWentMeanwhileIsLostOneLeaseLater) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  sim.workers().Partition(1, true);
+  sim.StallLoop(kStall);
+  sim.RunFor(1000);
+  EXPECT_TRUE(sim.Events(id, "AttemptFailed").empty());
+  ASSERT_TRUE(sim.RunUntil([&] { return !sim.Events(id, "AttemptFailed").empty(); }, 7'000));
+}
+
+// Whatever a gang is at, with ranks that reach collectives at times far apart.
+TEST_F(StallTest, NothingIsTakenForAHang) {
+  Simulation::Options options = SlowSteps();
+  options.network.max_delay_ms = 400;
+  options.settings.hang_floor = std::chrono::milliseconds(5000);
+  options.settings.first_step_timeout = std::chrono::milliseconds(8000);
+  for (int moment = 0; moment < 60; ++moment) {
+    SCOPED_TRACE(moment);
+    Simulation sim(options);
+    const std::string id = sim.Submit({});
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+    sim.RunFor(50 * moment);
+    sim.Suspend(kStall);
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+    ExpectUndisturbed(sim, id);
+  }
+}
+
+TEST_F(StallTest, AGangThatFormsHasItsTimeToConnect) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.workers().Beat(1).current().job() == id; }, 60'000));
+  sim.RunFor(1);
+  ASSERT_EQ(sim.Job(id).state(), v1::JOB_STATE_FORMING);
+  sim.Suspend(130'000);  // connect_timeout is 120 s
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectUndisturbed(sim, id);
+}
+
+TEST_F(StallTest, ADrainHasItsTimeToFinish) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 4; }, 60'000));
+  ASSERT_TRUE((*sim.jobs().Find(id))->Cancel().ok());
+  sim.Suspend(40'000);  // drain_floor is 30 s
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  ExpectUndisturbed(sim, id);
+}
+
+}  // namespace
+}  // namespace coxswain::sim
