@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/outside_text.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 
@@ -23,6 +24,10 @@ constexpr int kMinPingIntervalMs = 5000;  // below the peer's keepalive time, or
 // A stream may be so far ahead of its reader: the largest usual command. Estimating that instead
 // would double the packets of small messages by pings.
 constexpr int kStreamWindowBytes = 4 << 20;
+
+// A status message travels as metadata, each byte that is not ASCII as three; gRPC's own limit of
+// 8 KiB would put RESOURCE_EXHAUSTED in the place of a long one.
+constexpr int kMetadataBytes = 3 * static_cast<int>(kMostMessageBytes) + (16 << 10);
 
 // Debian's Abseil is built with assertions: each lock of a mutex, of which gRPC takes dozens per
 // message, is looked up in one graph of all locks of the process to find cycles.
@@ -97,6 +102,7 @@ void ConfigureServer(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
 }
 
@@ -116,6 +122,7 @@ std::shared_ptr<grpc::Channel> NewChannel(
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   // Who calls decides about a retry; the filter would look at every message of a stream.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);

@@ -14,13 +14,16 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <nlohmann/json.hpp>
 
+#include "common/outside_text.h"
+
 namespace coxswain::log {
 namespace {
 
 constexpr size_t kRingLines = 4096;
+constexpr size_t kMostTextBytes = 64 << 10;  // of a message or field: the ring stays bounded
 
 std::string Quoted(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(CleanText(text, kMostTextBytes)).dump();
 }
 
 // JSON has no NaN or infinity: they are written as strings.

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "common/outside_text.h"
+
 namespace coxswain::config {
 namespace {
 
@@ -144,9 +146,14 @@ class TreeBuilder : public YAML::EventHandler {
 
 // yaml-cpp reads some tabs as spaces and passes control characters and broken UTF-8 through.
 void CheckBytes(const std::string& text, YamlTree* tree) {
+  const size_t utf8 = Utf8Prefix(text);
   int line = 1;
   bool indentation = true;
   for (size_t i = 0; i < text.size(); ++i) {
+    if (i == utf8) {
+      tree->problems.push_back({line, "the text is not UTF-8"});
+      return;
+    }
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == '\n') {
       ++line;
@@ -162,19 +169,6 @@ void CheckBytes(const std::string& text, YamlTree* tree) {
       return;
     }
     if (byte != ' ') indentation = false;
-    size_t extra = byte < 0x80   ? 0
-                   : byte < 0xC2 ? 4
-                   : byte < 0xE0 ? 1
-                   : byte < 0xF0 ? 2
-                   : byte < 0xF5 ? 3
-                                 : 4;
-    bool valid = extra < 4 && i + extra < text.size();
-    for (size_t k = 1; valid && k <= extra; ++k) valid = (text[i + k] & 0xC0) == 0x80;
-    if (!valid) {
-      tree->problems.push_back({line, "the text is not UTF-8"});
-      return;
-    }
-    i += extra;
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace coxswain::api {
 
-// Every regular file below `directory`, by relative path.
+// Every regular file below `directory` whose name is UTF-8, by relative path.
 absl::StatusOr<std::vector<v1::Artifact>> FindArtifacts(Files* files, const std::string& directory);
 
 }  // namespace coxswain::api

@@ -89,7 +89,7 @@ void Deliver(Context& context, const std::shared_ptr<DumpState>& dump,
         for (size_t rank = 0; rank < dump->ranks.size(); ++rank) {
           job["ranks"].push_back(RankJson(rank, dump->ranks[rank]));
         }
-        response->set_json(job.dump(2));
+        response->set_json(job.dump(2, ' ', false, json::error_handler_t::replace));
       },
       [response, reply] { reply(std::move(*response)); });
 }

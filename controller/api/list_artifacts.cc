@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/api/artifacts.h"
 #include "controller/api/operations.h"
@@ -13,6 +14,7 @@ absl::Status Collect(Files* files, const std::string& directory, const std::stri
                      std::vector<v1::Artifact>* out) {
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(directory));
   for (const FileEntry& entry : entries) {
+    if (!IsUtf8(entry.name)) continue;  // not an export's, and no message could carry its name
     const std::string path = absl::StrCat(directory, "/", entry.name);
     if (entry.directory) {
       RETURN_IF_ERROR(Collect(files, path, absl::StrCat(prefix, entry.name, "/"), out));

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/grpc_endpoint.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verbs.h"
@@ -19,7 +20,7 @@ Client& Cox::Server() {
 }
 
 int Cox::Fail(const absl::Status& status) const {
-  err() << "cox: " << std::string(status.message()) << "\n";
+  err() << "cox: " << CleanText(std::string(status.message())) << "\n";
   return ExitOf(status);
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/escape_token.h"
@@ -64,7 +65,7 @@ absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpe
       document.tokens = TokensOf(tokenizer, *encoded);
     } else if (job.on_bad_record == config::OnBadRecord::kSkip &&
                absl::IsInvalidArgument(encoded.status())) {
-      document.note = absl::StrCat("skipped: ", encoded.status().message());
+      document.note = CleanText(absl::StrCat("skipped: ", encoded.status().message()));
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat(dataset.path, ":", raw.line, ": ", encoded.status().message()));

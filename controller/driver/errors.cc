@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "common/outside_text.h"
 
 namespace coxswain::driver {
 namespace {
@@ -55,10 +56,10 @@ v1::ErrorKind KindOf(absl::StatusCode code) {
 v1::Error MakeError(const absl::Status& status, const Where& where) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));
-  error.set_message(std::string(status.message()));
+  error.set_message(CleanText(std::string(status.message())));
   error.set_kind(KindOf(status.code()));
   error.set_rank(where.rank);
-  error.set_host(where.host);
+  error.set_host(CleanText(where.host, kMostNameBytes));
   error.set_phase(where.phase);
   return error;
 }

@@ -20,6 +20,7 @@ struct Where {
   std::string phase = {};  // "prepare", "connect", "train", "eval", "snapshot", "save_shard", ...
 };
 
+// The message as clean text, whatever file or library the status quotes.
 v1::Error MakeError(const absl::Status& status, const Where& where);
 absl::Status ToStatus(const v1::Error& error);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "common/ids.h"
 #include "common/logging.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 
 namespace coxswain::driver {
@@ -204,6 +205,7 @@ void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& messag
   if (!message.has_done()) return;
   if (!message.done().error().code().empty()) {
     v1::Error error = message.done().error();
+    error.set_message(CleanText(error.message()));
     if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(v1::ERROR_KIND_SYSTEM);
     error.set_rank(rank);
     error.set_host(gang_->ranks[rank].host);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/model/flops.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/driver/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
@@ -178,7 +179,8 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
 // A store that cannot be read costs a gang the bits of the one before, not the job.
 std::string JobDriver::KnownGemmTable() {
   const auto epochs = deps_.journal->store()->Epochs(job().id());
-  return epochs.ok() ? LastGemmTable(*epochs) : "";
+  const std::string table = epochs.ok() ? LastGemmTable(*epochs) : "";
+  return IsUtf8(table) ? table : "";
 }
 
 // Invariant driver-1: numbers before use.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 
 namespace coxswain::driver {
@@ -72,8 +73,8 @@ void JobRecord::AddEvent(const std::string& type, const std::string& message,
   event.set_job(id());
   event.set_time_unix_ms(loop_->clock().UnixMs());
   event.set_type(type);
-  event.set_message(message);
-  event.set_data_json(data.dump());
+  event.set_message(CleanText(message));
+  event.set_data_json(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   event.set_state(status_.phase);
   journal_->batch().events.push_back(std::move(event));
   if (type != "StepDone") {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/logging.h"
+#include "common/outside_text.h"
 
 namespace coxswain::driver {
 namespace {
@@ -123,6 +124,7 @@ bool StepRun::OnEvent(const Answer& answer) {
   }
   if (event.has_failed()) {
     v1::Error error = event.failed();
+    error.set_message(CleanText(error.message()));
     if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(KindOf(ToStatus(error).code()));
     error.set_rank(rank);
     error.set_host(gang_->ranks[rank].host);

@@ -134,6 +134,40 @@ TEST(GrpcEndpointTest, SlowPeerIsNotGivenUpWithinASecond) {
   ::close(listener);
 }
 
+// The longest message that ToGrpc makes, each byte of which takes three on the wire.
+TEST(GrpcEndpointTest, ALongMessageThatIsNotAsciiArrivesWhole) {
+  std::string text;
+  while (text.size() + 3 <= kMostMessageBytes) text += "\xe2\x82\xac";
+  struct Refusing : v1::Registry::CallbackService {
+    explicit Refusing(const std::string& why) : why(why) {}
+    grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* call,
+                                       const v1::RegisterRequest*, v1::RegisterResponse*) override {
+      grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+      reactor->Finish(ToGrpc(absl::InvalidArgumentError(why)));
+      return reactor;
+    }
+    const std::string why;
+  } service(text);
+  SocketAddress address{"127.0.0.1", 0};
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  auto server = StartServer(&builder, &address, grpc::InsecureServerCredentials());
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto stub = v1::Registry::NewStub(NewChannel(address.text(), grpc::InsecureChannelCredentials()));
+  v1::RegisterResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Register(&context, v1::RegisterRequest(), &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_EQ(status.error_message(), text);
+}
+
+TEST(GrpcStatusTest, ForeignBytesBecomeTextBothWays) {
+  const absl::Status foreign = absl::InvalidArgumentError("it holds \"\xff\"");
+  EXPECT_EQ(ToGrpc(foreign).error_message(), "it holds \"\\xff\"");
+  const grpc::Status from_afar(grpc::StatusCode::INTERNAL, "it holds \"\xff\"");
+  EXPECT_EQ(FromGrpc(from_afar).message(), "it holds \"\\xff\"");
+}
+
 TEST(GrpcStatusTest, CodesAndMessagesSurviveBothWays) {
   for (int code = 0; code <= 16; ++code) {
     const absl::Status status(static_cast<absl::StatusCode>(code), code == 0 ? "" : "why");

@@ -52,6 +52,15 @@ TEST(LoggingTest, BrokenUtf8AndNonFiniteNumbersStayJson) {
   EXPECT_EQ(json["loss"], "inf");
 }
 
+// Invariant common-1: on one line, which no reader's terminal obeys, and of bounded length.
+TEST(LoggingTest, ControlCharactersAreEscapedAndLongTextsCut) {
+  const uint64_t before = Last();
+  Error("bad \xff\x1b[2J", {{"file", std::string(1 << 20, 'x')}});
+  const std::string line = Lines(before).at(0).json;
+  EXPECT_LT(line.size(), size_t{70} << 10);
+  EXPECT_EQ(nlohmann::json::parse(line)["msg"], "bad \\xff\\x1b[2J");
+}
+
 TEST(LoggingTest, LinesBelowTheLevelAreNotKept) {
   Init("worker", Level::kWarning);
   const uint64_t before = Last();

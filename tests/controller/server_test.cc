@@ -359,6 +359,54 @@ TEST_F(ServerTest, SigtermEndsTheProcessInGoodOrderAndSigkillLosesNoJob) {
   EXPECT_FALSE(std::filesystem::exists(flags_.endpoint_file));
 }
 
+// A model file whose header holds bytes that are no text: users see them escaped, and so does the
+// controller that starts after it.
+TEST_F(ServerTest, ForeignBytesOfAModelFileEndTheirJobAlone) {
+  std::string yaml = Yaml();
+  std::filesystem::remove_all(directory_ + "/model");
+  std::filesystem::copy("deploy/quickstart/model", directory_ + "/model");
+  std::fstream weights(directory_ + "/model/model.safetensors",
+                       std::ios::in | std::ios::out | std::ios::binary);
+  std::string header(4096, '\0');
+  weights.read(header.data(), static_cast<std::streamsize>(header.size()));
+  const std::string dtype = "\"dtype\":\"";
+  ASSERT_NE(header.find(dtype), std::string::npos);
+  weights.seekp(static_cast<std::streamoff>(header.find(dtype) + dtype.size()));
+  weights << "\xff\xfe" << std::flush;
+  const std::string none = "/none.jsonl";
+  yaml.replace(yaml.find(none), none.size(),
+               std::filesystem::absolute("deploy/quickstart/train.jsonl").string());
+  std::string id;
+  for (int start = 0; start < 2; ++start) {
+    auto server = Server::Start(flags_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    auto stub = v1::Jobs::NewStub(Dial());
+    v1::Job job;
+    if (start == 0) {
+      v1::SubmitRequest submit;
+      submit.set_yaml(yaml);
+      grpc::ClientContext submitted;
+      ASSERT_TRUE(stub->Submit(&submitted, submit, &job).ok());
+      id = job.id();
+    }
+    v1::WatchRequest watch;
+    watch.set_job(id);
+    watch.set_follow(true);
+    grpc::ClientContext watched;
+    auto reader = stub->Watch(&watched, watch);
+    v1::JobEvent event;
+    while (reader->Read(&event)) continue;
+    EXPECT_TRUE(reader->Finish().ok());
+    v1::GetRequest get;
+    get.set_job(id);
+    grpc::ClientContext context;
+    const grpc::Status got = stub->Get(&context, get, &job);
+    ASSERT_TRUE(got.ok()) << got.error_message();
+    EXPECT_EQ(job.state(), v1::JOB_STATE_FAILED);
+    EXPECT_NE(job.error().message().find("\\xff"), std::string::npos) << job.error().message();
+  }
+}
+
 TEST_F(ServerTest, WrongFlagsExitWithUsage) {
   EXPECT_EQ(ExitCode(Spawn({"--credits", "99"}, directory_ + "/log")), 2);
   EXPECT_EQ(ExitCode(Spawn({"--bogus"}, directory_ + "/log")), 2);

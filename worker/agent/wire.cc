@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "common/outside_text.h"
+
 namespace coxswain::agent {
 
 v1::MemoryBytes ToWire(const engine::MemoryBytes& memory) {
@@ -30,7 +32,7 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress) {
   v1::CollectiveProgress wire;
   wire.set_started(progress.started);
   wire.set_finished(progress.finished);
-  wire.set_operation(progress.operation);
+  wire.set_operation(CleanText(progress.operation, kMostNameBytes));
   wire.set_in_it_ms(progress.in_it_for.count());
   return wire;
 }
@@ -38,7 +40,7 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress) {
 v1::Error ToError(const absl::Status& status) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));
-  error.set_message(std::string(status.message()));
+  error.set_message(CleanText(std::string(status.message())));
   error.set_rank(-1);
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -11,6 +11,7 @@
 #include "common/build_info.h"
 #include "common/ids.h"
 #include "common/logging.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "worker/agent/host_info.h"
 
@@ -34,7 +35,8 @@ absl::Status WorkerNode::StartServers() {
   ASSIGN_OR_RETURN(const auto credentials,
                    ServerCredentials(listen, options_.tls, options_.insecure));
   hello_.set_incarnation(NewUuid());
-  hello_.set_host(options_.host_id.empty() ? HostName() : options_.host_id);
+  const std::string host = options_.host_id.empty() ? HostName() : options_.host_id;
+  hello_.set_host(CleanText(host, kMostNameBytes));
   hello_.set_slot(options_.slot);
   hello_.set_relay_address(options_.relay);
   hello_.set_pid(getpid());
@@ -42,7 +44,7 @@ absl::Status WorkerNode::StartServers() {
   hello_.mutable_build()->set_commit(std::string(BuildCommit()));
   hello_.mutable_build()->set_device(options_.device);
   hello_.mutable_build()->set_protocol(kWireProtocol);
-  hello_.set_device_name(options_.device_name);
+  hello_.set_device_name(CleanText(options_.device_name, kMostNameBytes));
   hello_.set_memory_bytes(options_.memory_bytes);
   hello_.set_threads(options_.threads);
   hello_.set_compute_capability(options_.compute_capability);

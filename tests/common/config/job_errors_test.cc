@@ -356,6 +356,8 @@ TEST(JobErrorsTest, TextsThatAreNoYaml) {
       {"a: 1\n[x, y]: 2\n", 2, "a key must be a word"},
       {std::string("a: 1\nb: \0\n", 10), 2, "control character"},
       {"a: 1\nb: \xff\xfe\n", 2, "not UTF-8"},
+      {"a: 1\nb: \xed\xa0\x80\n", 2, "not UTF-8"},  // a surrogate, which no message carries
+      {"a: 1\nb: \xe0\x80\x80\n", 2, "not UTF-8"},  // overlong
       {"a: 1\nb: &b [*b]\n", 2, "an alias refers to the value that contains it"},
       {std::string(2 << 20, 'a'), 0, "at most 1048576"},
       {std::string(100000, '['), 1, "not YAML"},

@@ -1,0 +1,28 @@
+// Text that this program did not make (file contents, names on disks, messages of other processes
+// and libraries) as something every message, log line and terminal takes.
+#ifndef COXSWAIN_COMMON_OUTSIDE_TEXT_H_
+#define COXSWAIN_COMMON_OUTSIDE_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace coxswain {
+
+// Of an error message, which may quote a file.
+inline constexpr size_t kMostMessageBytes = 16 << 10;
+// Of a name: a host, a device, a worker's address.
+inline constexpr size_t kMostNameBytes = 256;
+
+// As RFC 3629 and protobuf's strings have it: no overlong form, no surrogate, at most U+10FFFF.
+bool IsUtf8(std::string_view text);
+size_t Utf8Prefix(std::string_view text);  // bytes before the first that is no UTF-8
+
+// Valid UTF-8 of at most `most_bytes` (at least 64). Bytes that are no UTF-8 and control characters
+// but line feed and tab become \xNN; of what is longer the middle goes.
+// Clean short text comes back as it is, and so does any result.
+std::string CleanText(std::string_view text, size_t most_bytes = kMostMessageBytes);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_OUTSIDE_TEXT_H_
