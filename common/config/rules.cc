@@ -162,6 +162,8 @@ void CheckDevice(Validated* job) {
   }
 }
 
+}  // namespace
+
 void ResolveDefaults(Json* effective) {
   Json& spec = (*effective)["spec"];
   Json& train = spec["train"];
@@ -179,8 +181,6 @@ void ResolveDefaults(Json* effective) {
     if (value == "auto") value = "float32";
   }
 }
-
-}  // namespace
 
 void ApplyRules(Validated* job) {
   CheckExclusive(job);

@@ -9,6 +9,9 @@ namespace coxswain::config {
 // Adds to job->errors; when there are none, resolves job->effective completely.
 void ApplyRules(Validated* job);
 
+// The defaults that depend on another key, where it still has them open.
+void ResolveDefaults(nlohmann::ordered_json* effective);
+
 }  // namespace coxswain::config
 
 #endif  // COXSWAIN_COMMON_CONFIG_RULES_H_

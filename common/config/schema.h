@@ -41,7 +41,10 @@ struct Range {
 struct Key {
   std::string_view path;  // "spec.train.seed"; in a list "spec.datasets[].path"
   Type type = Type::kMap;
-  const char* def = nullptr;  // default as YAML text; nullptr: required (maps: all defaults)
+  // Default as YAML text; nullptr: required (maps: all defaults). Jobs accepted before a key
+  // existed get it as well (stored_job.h): a key that is added has as its default what jobs did
+  // before it.
+  const char* def = nullptr;
   Range range = {};           // of numbers; of a list: of each number in it
   std::vector<std::string_view> words = {};  // allowed words
   std::vector<std::string_view> later = {};  // known words that are refused: not supported yet

@@ -1,0 +1,24 @@
+// A job that was accepted before, perhaps by an earlier release, back from what was resolved then.
+#ifndef COXSWAIN_COMMON_CONFIG_STORED_JOB_H_
+#define COXSWAIN_COMMON_CONFIG_STORED_JOB_H_
+
+#include <string>
+
+#include "common/config/job_parser.h"
+
+namespace coxswain::config {
+
+// Reads ParsedJob::effective_json of the release that accepted the job, which holds every key with
+// the default of that time. What was accepted stays accepted: ranges, exclusive keys and rules are
+// not judged again, and no later default replaces a value. A key that the row lacks is newer than
+// the job and gets this release's default. Only what cannot be understood is an error: a word, type
+// or unsupported value that this release does not know, or a key that it does not know and `yaml`
+// sets.
+//
+// A row without a resolved job is read as ParseJob reads `yaml`.
+ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& yaml,
+                        const std::string& base_dir);
+
+}  // namespace coxswain::config
+
+#endif  // COXSWAIN_COMMON_CONFIG_STORED_JOB_H_
