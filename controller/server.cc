@@ -108,6 +108,8 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   journal = std::make_unique<driver::Journal>(loop.get(), store.get());
   journal->OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });
   journal->OnCommit([this](double seconds) { metrics->StoreCommit(seconds); });
+  journal->OnDropped(
+      [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
   long_work = driver::MakeLongWork(cache_dir);

@@ -101,19 +101,17 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   event.set_data_json("{}");
   event.set_state(row.job.state());
 
-  store::Batch& batch = context.deps.journal->batch();
-  RETURN_IF_ERROR(context.deps.journal->Flush());  // the batch below is this job's alone
-  store::Batch mine;
-  mine.jobs.push_back(row);
-  mine.events.push_back(std::move(event));
-  if (!request.idempotency_key().empty()) {
-    mine.keys.push_back({request.idempotency_key(), BodyHash(request), row.job.id()});
-  }
-  batch = std::move(mine);
-  if (absl::Status status = context.deps.journal->Flush(); !status.ok()) {
-    batch = store::Batch();  // not accepted: nothing of it may be written later
-    return absl::UnavailableError(
-        absl::StrCat("the job was not accepted: ", std::string(status.message())));
+  driver::Journal* journal = context.deps.journal;
+  const absl::Status taken = journal->Transact([&] {
+    journal->PutJob(row);
+    journal->batch().events.push_back(std::move(event));
+    if (!request.idempotency_key().empty()) {
+      journal->batch().keys.push_back({request.idempotency_key(), BodyHash(request), row.job.id()});
+    }
+    return absl::OkStatus();
+  });
+  if (!taken.ok()) {
+    return absl::Status(taken.code(), absl::StrCat("the job was not accepted: ", taken.message()));
   }
   const std::string id = row.job.id();
   context.jobs->Add(std::move(row), parsed.spec);

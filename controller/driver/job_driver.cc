@@ -39,7 +39,7 @@ void JobDriver::Refuse(const absl::Status& status) {
 
 absl::Status JobDriver::Pause() {
   const v1::JobState before = phase();
-  RETURN_IF_ERROR(record_.Apply(state::JobEvent::kPauseRequested, "pause requested"));
+  RETURN_IF_ERROR(record_.Decide(state::JobEvent::kPauseRequested, "pause requested"));
   if (before == v1::JOB_STATE_PREPARING) {
     prepare_cancelled_->store(true);
     lifetime_.Reset();
@@ -56,7 +56,7 @@ absl::Status JobDriver::Pause() {
 
 absl::Status JobDriver::Cancel() {
   const v1::JobState before = phase();
-  RETURN_IF_ERROR(record_.Apply(state::JobEvent::kCancelRequested, "cancel requested"));
+  RETURN_IF_ERROR(record_.Decide(state::JobEvent::kCancelRequested, "cancel requested"));
   if (phase() == v1::JOB_STATE_DRAINING) {
     DrainDeadline();
     run_->Drain(/*with_snapshot=*/false);
@@ -75,12 +75,10 @@ absl::Status JobDriver::Resume(int64_t steps) {
     return absl::InvalidArgumentError(
         absl::StrCat("steps must be 0 (until the end) or more, got ", steps));
   }
-  RETURN_IF_ERROR(record_.Apply(
+  RETURN_IF_ERROR(record_.Decide(
       state::JobEvent::kResumed,
-      steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed")));
-  record_.SetStopAt(steps > 0 ? job().progress().step() + steps : 0);
-  record_.Changed();
-  SayFlush();
+      steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed"),
+      steps > 0 ? job().progress().step() + steps : 0));
   Prepare();
   return absl::OkStatus();
 }

@@ -42,7 +42,8 @@ class JobDriver {
   // Fails a job found in the store that this release cannot read.
   void Refuse(const absl::Status& status);
 
-  // What users ask. FailedPrecondition names the state when it does not allow that.
+  // What users ask: durable before anything is done about it. FailedPrecondition names the state
+  // when it does not allow that; Unavailable: the store did not take it, and nothing has changed.
   absl::Status Pause();
   absl::Status Cancel();
   absl::Status Resume(int64_t steps);

@@ -25,6 +25,34 @@ absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason) 
 
 absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
                               const nlohmann::json& data) {
+  const v1::JobState before = status_.phase;
+  RETURN_IF_ERROR(Change(event, reason, data));
+  Observe(before);
+  return absl::OkStatus();
+}
+
+absl::Status JobRecord::Decide(state::JobEvent event, const std::string& reason,
+                               std::optional<int64_t> stop_at) {
+  if (!state::Transition(status_, event).ok()) return Change(event, reason, {});  // refuses it
+  const store::JobRow row = row_;
+  const state::JobStatus status = status_;
+  const absl::Status decided = journal_->Transact([&] {
+    RETURN_IF_ERROR(Change(event, reason, nlohmann::json::object()));
+    if (stop_at) row_.stop_at_step = *stop_at;
+    Changed();
+    return absl::OkStatus();
+  });
+  if (!decided.ok()) {
+    row_ = row;
+    status_ = status;
+    return decided;
+  }
+  Observe(status.phase);
+  return absl::OkStatus();
+}
+
+absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
+                               const nlohmann::json& data) {
   absl::StatusOr<state::JobStatus> next = state::Transition(status_, event);
   if (!next.ok()) {
     return absl::Status(next.status().code(),
@@ -42,14 +70,8 @@ absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
   if (status_.phase == v1::JOB_STATE_RUNNING && job.started_unix_ms() == 0) {
     job.set_started_unix_ms(now);
   }
-  if (state::IsTerminal(status_.phase)) {
-    job.set_finished_unix_ms(now);
-    metrics_->JobEnded(id(), status_.phase);
-  }
-  metrics_->JobStateIs(id(), status_.phase);
+  if (state::IsTerminal(status_.phase)) job.set_finished_unix_ms(now);
   if (before == v1::JOB_STATE_RUNNING) job.mutable_progress()->set_eta_seconds(0);
-  const bool stepped = before == v1::JOB_STATE_RUNNING || before == v1::JOB_STATE_DRAINING;
-  if (stepped && status_.phase != v1::JOB_STATE_DRAINING) metrics_->StepsEnded(id());
   const std::string from(state::PhaseName(before));
   const std::string to(state::PhaseName(status_.phase));
   nlohmann::json change = {{"from", from},
@@ -59,6 +81,15 @@ absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
   change.update(data);
   AddEvent("StateChanged", reason.empty() ? absl::StrCat(from, " -> ", to) : reason, change);
   return absl::OkStatus();
+}
+
+// The metrics of a change that cannot be taken back.
+void JobRecord::Observe(v1::JobState before) {
+  if (status_.phase == before) return;
+  if (state::IsTerminal(status_.phase)) metrics_->JobEnded(id(), status_.phase);
+  metrics_->JobStateIs(id(), status_.phase);
+  const bool stepped = before == v1::JOB_STATE_RUNNING || before == v1::JOB_STATE_DRAINING;
+  if (stepped && status_.phase != v1::JOB_STATE_DRAINING) metrics_->StepsEnded(id());
 }
 
 void JobRecord::Changed() {

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
 
+#include <optional>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -29,14 +30,21 @@ class JobRecord {
   absl::Status Apply(state::JobEvent event, const std::string& reason);
   // As above; `data` joins that of the event.
   absl::Status Apply(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
+  // What a user asks: as Apply, and durable before anything else may come of it. With `stop_at` the
+  // job pauses after so many finished steps, 0: it runs to the end. Unavailable, naming the store's
+  // error, when the store did not take it; the job is what it was then.
+  absl::Status Decide(state::JobEvent event, const std::string& reason,
+                      std::optional<int64_t> stop_at = std::nullopt);
   // The job's visible fields; call Changed afterwards.
   v1::Job& edit() { return row_.job; }
-  void SetStopAt(int64_t step) { row_.stop_at_step = step; }
   void Changed();  // version + 1, written with the next commit
-  // Appends to the job's history.
+  // Appends to the job's history; text that came from outside is cleaned.
   void AddEvent(const std::string& type, const std::string& message, const nlohmann::json& data);
 
  private:
+  absl::Status Change(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
+  void Observe(v1::JobState before);
+
   Loop* const loop_;
   Journal* const journal_;
   Metrics* const metrics_;

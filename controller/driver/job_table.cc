@@ -137,9 +137,11 @@ absl::Status JobTable::Delete(const std::string& id) {
         absl::StrCat("job ", id, " is ", std::string(state::PhaseName(it->second->phase())),
                      ": cancel it first"));
   }
-  RETURN_IF_ERROR(deps_.journal->Flush());  // pending rows first, so that none comes back
-  deps_.journal->batch().deleted_jobs.push_back(id);
-  RETURN_IF_ERROR(deps_.journal->Flush());
+  // What waits is written first, so that no row comes back.
+  RETURN_IF_ERROR(deps_.journal->Transact([&] {
+    deps_.journal->batch().deleted_jobs.push_back(id);
+    return absl::OkStatus();
+  }));
   deps_.metrics->DropJob(id);
   drop_metrics_at_ns_.erase(id);
   jobs_.erase(it);

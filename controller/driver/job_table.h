@@ -31,7 +31,8 @@ class JobTable {
   // NotFound, or InvalidArgument listing the ids that a prefix or several jobs of the name have.
   absl::StatusOr<JobDriver*> Find(const std::string& reference);
   std::vector<JobDriver*> NewestFirst();
-  // A terminal job's records. FailedPrecondition for another state.
+  // A terminal job's records. FailedPrecondition for another state; Unavailable: the store did not
+  // take it, and the job is still there.
   absl::Status Delete(const std::string& id);
 
   // Gives free workers to waiting jobs. Coalesced: any number of calls is one round.

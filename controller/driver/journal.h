@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "controller/loop.h"
 #include "controller/store/store.h"
@@ -14,20 +16,32 @@
 namespace coxswain::driver {
 
 // Loop thread only. Additions are committed together within kDelay, or at once by Flush. A commit
-// that fails is kept and tried again; nothing is lost or reordered.
+// that fails is kept as it is and tried again; nothing is reordered.
+//
+// What waits for a store that takes no writes is bounded: a job has one row; beyond kMostEvents
+// events the oldest StepDone go, and beyond kMostSteps step rows the oldest of them (their replay
+// is not compared). That is logged and counted, and once the store takes writes again a Warning in
+// each job's history says what is missing. Changes of state, epochs, checkpoints, idempotency keys
+// and every other event are never dropped; a job makes few of them.
 class Journal {
  public:
   static constexpr std::chrono::milliseconds kDelay{50};
   static constexpr std::chrono::milliseconds kRetry{1000};
+  static constexpr size_t kMostEvents = 8192;
+  static constexpr size_t kMostSteps = 65536;
 
   Journal(Loop* loop, store::Store* store) : loop_(loop), store_(store) {}
 
-  // The batch that the next commit writes. Call Touch after adding to it.
+  // The batch that the next commit writes. Call Touch after adding to it. Jobs go through PutJob.
   store::Batch& batch() { return batch_; }
   // Replaces an earlier, uncommitted row of the same job.
-  void PutJob(const store::JobRow& row) { dirty_jobs_[row.job.id()] = row; }
+  void PutJob(const store::JobRow& row);
   void Touch();
   absl::Status Flush();
+  // For what is answered: `decide` changes the batch, and what it added is durable when OK comes
+  // back. Else nothing of it is written, then or later: its own error, or Unavailable with the
+  // store's. Without a store that takes what waits already `decide` is not called.
+  absl::Status Transact(absl::FunctionRef<absl::Status()> decide);
 
   store::Store* store() const { return store_; }
   const absl::Status& last_commit() const { return last_commit_; }
@@ -36,16 +50,31 @@ class Journal {
     listener_ = std::move(listener);
   }
   void OnCommit(std::function<void(double seconds)> observer) { observer_ = std::move(observer); }
+  // Called with the number of events and of step rows that were dropped.
+  void OnDropped(std::function<void(int64_t events, int64_t steps)> observer) {
+    dropped_observer_ = std::move(observer);
+  }
 
  private:
+  struct Missing {
+    int64_t events = 0;
+    int64_t steps = 0;
+  };
+  void RetryLater();
+  void Clear();
+  void Bound();
+  std::vector<v1::JobEvent> TakeLossWarnings();
+
   Loop* const loop_;
   store::Store* const store_;
   store::Batch batch_;
-  std::map<std::string, store::JobRow> dirty_jobs_;
+  std::map<std::string, size_t> job_at_;    // place in batch_.jobs
+  std::map<std::string, Missing> missing_;  // by job, since the last commit
   absl::Status last_commit_;
   bool timer_set_ = false;
   std::function<void(const std::set<std::string>&)> listener_;
   std::function<void(double)> observer_;
+  std::function<void(int64_t, int64_t)> dropped_observer_;
   Lifetime lifetime_;
 };
 

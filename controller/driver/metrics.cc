@@ -77,6 +77,12 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
       histogram("coxswain_checkpoint_duration_seconds", "snapshot command to commit");
   state_free_ =
       &gauge("coxswain_state_free_bytes", "left on the file system of --state-dir")->Add({});
+  unreadable_jobs_ =
+      &gauge("coxswain_store_unreadable_jobs", "rows of jobs that were set aside")->Add({});
+  prometheus::Family<prometheus::Counter>* dropped =
+      counter("coxswain_journal_dropped_total", "dropped while the store took no writes");
+  dropped_events_ = &dropped->Add({{"kind", "event"}});
+  dropped_steps_ = &dropped->Add({{"kind", "step"}});
   jobs_ = gauge("coxswain_jobs", "jobs in the store");
   workers_ = gauge("coxswain_workers", "registered workers");
   heartbeat_age_ = gauge("coxswain_heartbeat_age_seconds", "time since the last heartbeat");
@@ -273,6 +279,13 @@ void Metrics::Rpc(const std::string& method, const std::string& code, double sec
 void Metrics::StoreCommit(double seconds) { commit_->Observe(seconds); }
 
 void Metrics::LoopStall(double seconds) { loop_stall_->Observe(seconds); }
+
+void Metrics::JournalDropped(int64_t events, int64_t steps) {
+  dropped_events_->Increment(static_cast<double>(events));
+  dropped_steps_->Increment(static_cast<double>(steps));
+}
+
+void Metrics::UnreadableJobs(int64_t rows) { unreadable_jobs_->Set(static_cast<double>(rows)); }
 
 void Metrics::StateFree(int64_t bytes) { state_free_->Set(static_cast<double>(bytes)); }
 

@@ -65,6 +65,8 @@ class Metrics {
   void HeartbeatAge(const std::map<std::string, double>& seconds_by_worker);
   void Rpc(const std::string& method, const std::string& code, double seconds);
   void StoreCommit(double seconds);
+  void JournalDropped(int64_t events, int64_t steps);
+  void UnreadableJobs(int64_t rows);
   void StateFree(int64_t bytes);
   void LoopStall(double seconds);
 
@@ -99,6 +101,9 @@ class Metrics {
   prometheus::Counter* submitted_;
   prometheus::Counter* fenced_;
   prometheus::Gauge* state_free_;
+  prometheus::Gauge* unreadable_jobs_;
+  prometheus::Counter* dropped_events_;
+  prometheus::Counter* dropped_steps_;
   prometheus::Histogram* dispatch_;
   prometheus::Histogram* commit_;
   prometheus::Histogram* loop_stall_;

@@ -176,6 +176,7 @@ std::string Simulation::Submit(const JobShape& shape, bool paused) {
   row.job.set_id(absl::StrCat(shape.name, "-", ++submitted_));
   row.job.set_name(shape.name);
   row.job.set_yaml(yaml);
+  row.job.set_effective_json(parsed.effective_json);
   row.job.set_workers(shape.workers);
   row.job.set_state(paused ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
   row.base_dir = "/";

@@ -255,6 +255,65 @@ TEST_F(OperationsTest, PauseResumeAndCancelAnswerTheJobOrSayWhyNot) {
   EXPECT_NE(again.message().find("CANCELLED"), absl::string_view::npos);
 }
 
+// What the reply says is what the store holds. Invariant api-6.
+TEST_F(OperationsTest, WhatTheStoreDidNotTakeIsAnsweredUnavailableAndDidNotHappen) {
+  const std::string running = Call(Submit, SubmitOf("a"))->id();
+  v1::SubmitRequest waiting = SubmitOf("b");
+  waiting.set_start_paused(true);
+  const std::string paused = Call(Submit, waiting)->id();
+  const std::string ended = Call(Submit, SubmitOf("c"))->id();
+  ASSERT_TRUE(Call(Cancel, Named<v1::CancelRequest>(ended)).ok());
+  ASSERT_TRUE(sim_.RunUntilState(ended, v1::JOB_STATE_CANCELLED));
+  ASSERT_TRUE(sim_.RunUntilState(running, v1::JOB_STATE_RUNNING));
+  ASSERT_TRUE(sim_.deps().journal->Flush().ok());
+
+  const auto refused = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_NE(status.message().find("disk full"), absl::string_view::npos) << status;
+  };
+  sim_.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  refused(Call(Pause, Named<v1::PauseRequest>(running)).status());
+  refused(Call(Cancel, Named<v1::CancelRequest>(running)).status());
+  v1::ResumeRequest steps = Named<v1::ResumeRequest>(paused);
+  steps.set_steps(2);
+  refused(Call(Resume, steps).status());
+  refused(Call(Cancel, Named<v1::CancelRequest>(paused)).status());
+  refused(Call(Delete, Named<v1::DeleteRequest>(ended)).status());
+  refused(Call(Submit, SubmitOf("d", "key")).status());
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>(running))->state(), v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(Call(Get, Named<v1::GetRequest>(paused))->state(), v1::JOB_STATE_PAUSED);
+  EXPECT_TRUE(Call(Get, Named<v1::GetRequest>(ended)).ok());
+
+  sim_.store().set_write_error(absl::OkStatus());
+  sim_.RunFor(3000);  // nothing of it comes later
+  const std::vector<store::JobRow> rows = *sim_.store().Jobs();
+  for (const store::JobRow& row : rows) {
+    EXPECT_NE(row.job.id() == running ? row.job.state() : v1::JOB_STATE_RUNNING,
+              v1::JOB_STATE_DRAINING);
+    if (row.job.id() == paused) {
+      EXPECT_EQ(row.job.state(), v1::JOB_STATE_PAUSED);
+      EXPECT_EQ(row.stop_at_step, 0);
+    }
+  }
+  EXPECT_EQ(rows.size(), 3u);
+  for (const v1::JobEvent& event : sim_.Events(running)) {
+    EXPECT_EQ(event.message().find("requested"), std::string::npos) << event.message();
+  }
+  EXPECT_TRUE(Call(Delete, Named<v1::DeleteRequest>(ended)).ok());
+  EXPECT_EQ(Call(Pause, Named<v1::PauseRequest>(running))->state(), v1::JOB_STATE_DRAINING);
+  ASSERT_TRUE(sim_.RunUntilState(running, v1::JOB_STATE_PAUSED));
+  EXPECT_TRUE(Call(Cancel, Named<v1::CancelRequest>(paused)).ok());
+}
+
+// The state that forbids it is named whether the store takes writes or not.
+TEST_F(OperationsTest, AWrongStateIsNamedEvenWithoutAStore) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  sim_.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  EXPECT_EQ(Call(Resume, Named<v1::ResumeRequest>(id)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 // Invariant api-2.
 TEST_F(OperationsTest, WatchResumesFromAnyEventWithoutGapOrDuplicate) {
   const std::string id = Call(Submit, SubmitOf("a"))->id();
@@ -361,6 +420,8 @@ TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
   EXPECT_EQ(listed.directory(), "/out/a/adapter");
   ASSERT_EQ(listed.artifacts_size(), 1);
   EXPECT_EQ(listed.artifacts(0).name(), "model");
+  ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/\xff.bin", "foreign").ok());
+  EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id))->artifacts_size(), 1);
   for (const char* name : {"../checkpoint-12/manifest.json", "/etc/passwd", "", "."}) {
     v1::FetchRequest outside = Named<v1::FetchRequest>(id);
     outside.set_name(name);
