@@ -61,29 +61,63 @@ JobHooks JobTable::Hooks() {
 absl::Status JobTable::Recover() {
   ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm());
   deps_.registry->SetTerm(term);
-  ASSIGN_OR_RETURN(const std::vector<store::LinkRow> links, deps_.journal->store()->Links());
-  for (const store::LinkRow& row : links) {
-    deps_.registry->links().Restore(row.gang,
-                                    {.bytes = row.bytes, .bytes_per_second = row.bytes_per_second});
-  }
+  RestoreLinks();
   ASSIGN_OR_RETURN(std::vector<store::JobRow> rows, deps_.journal->store()->Jobs());
   log::Info("recovering", {{"term", term}, {"jobs", static_cast<int64_t>(rows.size())}});
+  int64_t unreadable = 0;
   for (store::JobRow& row : rows) {
     last_order_ = std::max(last_order_, row.order);
-    config::ParsedJob parsed = config::ParseJob(row.job.yaml(), row.base_dir);
-    const std::string id = row.job.id();
-    auto driver =
-        std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
-    JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
-    if (parsed.errors.empty()) {
-      job->TakeUp(/*after_restart=*/true);
+    if (row.unreadable.empty()) {
+      RecoverJob(std::move(row));
     } else {
-      job->Refuse(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, "job.yaml")));
+      SetAside(std::move(row));
+      ++unreadable;
     }
   }
+  deps_.metrics->UnreadableJobs(unreadable);
   recovered_ = true;
   Reschedule();
   return absl::OkStatus();
+}
+
+// They make plans better; without them gangs form all the same.
+void JobTable::RestoreLinks() {
+  const absl::StatusOr<std::vector<store::LinkRow>> links = deps_.journal->store()->Links();
+  if (!links.ok()) {
+    log::Error("the measured links cannot be read: plans begin without them",
+               {{"error", std::string(links.status().message())}});
+    return;
+  }
+  for (const store::LinkRow& row : *links) {
+    deps_.registry->links().Restore(row.gang,
+                                    {.bytes = row.bytes, .bytes_per_second = row.bytes_per_second});
+  }
+}
+
+void JobTable::RecoverJob(store::JobRow row) {
+  config::ParsedJob parsed = config::ParseJob(row.job.yaml(), row.base_dir);
+  const std::string id = row.job.id();
+  auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
+  JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
+  if (parsed.errors.empty()) {
+    job->TakeUp(/*after_restart=*/true);
+  } else {
+    job->Refuse(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, "job.yaml")));
+  }
+}
+
+// Users see a FAILED job that says what happened. Nothing of it is written: Journal::PutJob.
+void JobTable::SetAside(store::JobRow row) {
+  const std::string id = row.job.id();
+  const absl::Status what = absl::DataLossError(absl::StrCat(
+      row.unreadable, ". The row stays as it is for inspection, and so do the job's files; cox ",
+      "delete ", id, " removes it"));
+  log::Error("a job of the store was set aside",
+             {{"job", id}, {"error", std::string(what.message())}});
+  row.job.set_name(id);
+  row.job.set_state(v1::JOB_STATE_FAILED);
+  *row.job.mutable_error() = MakeError(what, {.phase = "recover"});
+  jobs_.emplace(id, std::make_unique<JobDriver>(deps_, std::move(row), config::JobSpec(), Hooks()));
 }
 
 void JobTable::Add(store::JobRow row, config::JobSpec spec) {

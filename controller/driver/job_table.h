@@ -20,7 +20,8 @@ class JobTable {
  public:
   explicit JobTable(const Deps& deps);
 
-  // Takes the next term and takes up every job of the store. Until it returns OK nothing is served.
+  // Takes the next term and takes up every job of the store; one whose row cannot be read, or that
+  // this release does not understand, is shown FAILED. Until it returns OK nothing is served.
   absl::Status Recover();
   bool recovered() const { return recovered_; }
 
@@ -43,6 +44,9 @@ class JobTable {
   const JobDriver* OutputHeldBy(const JobDriver& job) const;
 
  private:
+  void RestoreLinks();
+  void RecoverJob(store::JobRow row);
+  void SetAside(store::JobRow row);
   void Schedule();
   void AdmitJob(JobDriver* job);
   absl::StatusOr<std::string> ResolveCheckpoint(const std::string& resume);

@@ -9,6 +9,7 @@
 namespace coxswain::driver {
 
 void Journal::PutJob(const store::JobRow& row) {
+  if (!row.unreadable.empty()) return;
   const auto [known, added] = job_at_.try_emplace(row.job.id(), batch_.jobs.size());
   if (added) {
     batch_.jobs.push_back(row);

@@ -34,7 +34,8 @@ class Journal {
 
   // The batch that the next commit writes. Call Touch after adding to it. Jobs go through PutJob.
   store::Batch& batch() { return batch_; }
-  // Replaces an earlier, uncommitted row of the same job.
+  // Replaces an earlier, uncommitted row of the same job. A row that could not be read stays as it
+  // is in the store.
   void PutJob(const store::JobRow& row);
   void Touch();
   absl::Status Flush();

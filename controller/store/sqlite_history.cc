@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/store/event_row.h"
 
 namespace coxswain::store {
 
@@ -45,11 +45,7 @@ absl::StatusOr<std::vector<v1::JobEvent>> SqliteHistory::NewestEvents(const std:
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
     if (!row) break;
-    v1::JobEvent& event = events.emplace_back();
-    if (!event.ParseFromString(query->ColumnText(1))) {
-      return absl::DataLossError(absl::StrCat("store ", db_->path(), ": an event is unreadable"));
-    }
-    event.set_id(query->ColumnInt(0));
+    events.push_back(ReadEvent(query->ColumnInt(0), query->ColumnText(1), job, db_->path()));
   }
   std::reverse(events.begin(), events.end());
   return events;

@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/store/event_row.h"
 #include "controller/store/schema.h"
 
 namespace coxswain::store {
@@ -240,9 +242,28 @@ absl::Status SqliteStore::DeleteJob(const std::string& id) {
   return absl::OkStatus();
 }
 
+// Invariant store-6.
+void SqliteStore::ReadJob(const std::string& id, const std::string& proto, JobRow* row) {
+  if (!row->job.ParseFromString(proto)) {
+    row->unreadable = absl::StrCat("its ", proto.size(), " bytes are no valid record of a job");
+  } else if (row->job.id() != id) {
+    row->unreadable = absl::StrCat("it holds the record of job '", CleanText(row->job.id()), "'");
+  } else if (!v1::JobState_IsValid(row->job.state()) ||
+             row->job.state() == v1::JOB_STATE_UNSPECIFIED) {
+    row->unreadable = absl::StrCat("its state ", static_cast<int>(row->job.state()),
+                                   " is none that this release knows");
+  } else {
+    return;
+  }
+  row->unreadable = absl::StrCat("row '", CleanText(id), "' of table jobs in ", db_->path(),
+                                 " cannot be read: ", row->unreadable);
+  row->job.Clear();
+  row->job.set_id(CleanText(id));
+}
+
 absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
   ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto FROM jobs "
+                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto, id FROM jobs "
                           "ORDER BY ord"));
   std::vector<JobRow> rows;
   while (true) {
@@ -253,9 +274,7 @@ absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
     out.base_dir = query->ColumnText(1);
     out.stop_at_step = query->ColumnInt(2);
     out.drain_goal = static_cast<int32_t>(query->ColumnInt(3));
-    if (!out.job.ParseFromString(query->ColumnText(4))) {
-      return absl::DataLossError(absl::StrCat("store ", db_->path(), ": a job row is unreadable"));
-    }
+    ReadJob(query->ColumnText(5), query->ColumnText(4), &out);
   }
 }
 
@@ -343,11 +362,7 @@ absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string&
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
     if (!row) return events;
-    v1::JobEvent& event = events.emplace_back();
-    if (!event.ParseFromString(query->ColumnText(1))) {
-      return absl::DataLossError(absl::StrCat("store ", db_->path(), ": an event is unreadable"));
-    }
-    event.set_id(query->ColumnInt(0));
+    events.push_back(ReadEvent(query->ColumnInt(0), query->ColumnText(1), job, db_->path()));
   }
 }
 

@@ -44,6 +44,7 @@ class SqliteStore : public Store {
   absl::Status ApplyLinks(const Batch& batch);
   absl::Status ApplyEvents(const Batch& batch);
   absl::Status DeleteJob(const std::string& id);
+  void ReadJob(const std::string& id, const std::string& proto, JobRow* row);
 
   int lock_fd_;
   std::unique_ptr<Database> db_;

@@ -19,6 +19,9 @@ struct JobRow {
   int64_t order = 0;         // of submission, unique
   int64_t stop_at_step = 0;  // pause after this many finished steps, 0: run to the end
   int32_t drain_goal = 0;    // v1::JobState while DRAINING
+  // Not empty: why the row cannot be read. Then only `order` and the job's id are set, and the row
+  // is not to be written again: what it holds is the evidence.
+  std::string unreadable = {};
 };
 
 // One gang, written before any message carries its number.
@@ -118,13 +121,14 @@ class Store {
   // Durable (fsync) when it returns OK. Unchanged when it fails.
   virtual absl::Status Commit(const Batch& batch) = 0;
 
-  virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order
+  virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order; the unreadable ones too
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
   virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0;  // NotFound
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;  // by gang, then bytes
-  // Events of a job with id > after, by id, at most `limit`.
+  // Events of a job with id > after, by id, at most `limit`. In the place of one that cannot be
+  // read stands one of type Unreadable.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                            int64_t limit) = 0;
   // OK when a write would succeed now.

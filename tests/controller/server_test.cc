@@ -359,6 +359,42 @@ TEST_F(ServerTest, SigtermEndsTheProcessInGoodOrderAndSigkillLosesNoJob) {
   EXPECT_FALSE(std::filesystem::exists(flags_.endpoint_file));
 }
 
+// Invariant store-6: the row that bytes of a model file made unreadable, and one of noise.
+TEST_F(ServerTest, AnUnreadableJobRowIsSetAsideAndTheControllerServes) {
+  { ASSERT_TRUE(Server::Start(flags_).ok()); }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((flags_.state_dir + "/coxswain.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "INSERT INTO jobs VALUES('old-1', 1, '/', 0, 0, x'0A056F6C642D312A0312"
+                         "01FF'), ('noise-2', 2, '/', 0, 0, x'FFFFFFFF')",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto channel = Dial();
+  auto stub = v1::Jobs::NewStub(channel);
+  v1::ListResponse list;
+  grpc::ClientContext list_context;
+  ASSERT_TRUE(stub->List(&list_context, v1::ListRequest(), &list).ok());
+  ASSERT_EQ(list.jobs_size(), 2);
+  EXPECT_EQ(list.jobs(1).id(), "old-1");
+  EXPECT_EQ(list.jobs(1).state(), v1::JOB_STATE_FAILED);
+  EXPECT_NE(list.jobs(1).error().message().find(flags_.state_dir), std::string::npos);
+  v1::SubmitRequest submit;
+  submit.set_yaml(Yaml());
+  submit.set_start_paused(true);
+  v1::Job job;
+  grpc::ClientContext submitted;
+  EXPECT_TRUE(stub->Submit(&submitted, submit, &job).ok());
+  v1::DeleteRequest remove;
+  remove.set_job("noise-2");
+  v1::DeleteResponse removed;
+  grpc::ClientContext remove_context;
+  EXPECT_TRUE(stub->Delete(&remove_context, remove, &removed).ok());
+}
+
 // A model file whose header holds bytes that are no text: users see them escaped, and so does the
 // controller that starts after it.
 TEST_F(ServerTest, ForeignBytesOfAModelFileEndTheirJobAlone) {

@@ -181,5 +181,44 @@ TEST_F(JournalTest, ForeignBytesReachTheStoreAsText) {
   EXPECT_TRUE(nlohmann::json::accept(event.data_json()));
 }
 
+class StoreFaultsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
+};
+
+// Invariant store-6.
+TEST_F(StoreFaultsTest, AnUnreadableJobIsShownFailedAndTheOthersGoOn) {
+  sim::Simulation sim({});
+  const std::string good = sim.Submit({.name = "good"}, /*paused=*/true);
+  store::Batch batch;
+  store::JobRow bad;
+  bad.job.set_id("bad-1");
+  bad.order = 77;
+  bad.unreadable = "row 'bad-1' of table jobs in /state/coxswain.db cannot be read: it is noise";
+  batch.jobs.push_back(bad);
+  ASSERT_TRUE(sim.store().Commit(batch).ok());
+  sim.CrashController();
+  sim.StartController();
+
+  EXPECT_TRUE(sim.jobs().recovered());
+  EXPECT_EQ(sim.history(), "");
+  EXPECT_EQ(sim.jobs().NextOrder(), 78);
+  const v1::Job& shown = sim.Job("bad-1");
+  EXPECT_EQ(shown.state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(shown.error().code(), "DATA_LOSS");
+  EXPECT_NE(shown.error().message().find("/state/coxswain.db"), std::string::npos);
+  EXPECT_NE(shown.error().message().find("cox delete bad-1"), std::string::npos);
+  JobDriver* driver = *sim.jobs().Find("bad-1");
+  EXPECT_FALSE(driver->Cancel().ok());
+  EXPECT_FALSE(driver->Resume(0).ok());
+  ASSERT_TRUE((*sim.jobs().Find(good))->Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntilState(good, v1::JOB_STATE_SUCCEEDED));
+  const auto rows = *sim.store().Jobs();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].unreadable, bad.unreadable);  // the evidence stays
+  EXPECT_TRUE(sim.jobs().Delete("bad-1").ok());
+  EXPECT_EQ(sim.store().Jobs()->size(), 1u);
+}
+
 }  // namespace
 }  // namespace coxswain::driver

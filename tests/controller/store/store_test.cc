@@ -270,6 +270,47 @@ TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
   reader.join();
 }
 
+// Invariant store-6: such rows an earlier release wrote when a message held bytes that are no
+// UTF-8.
+TEST(SqliteStoreTest, AnUnreadableRowIsNamedAndKeptAndTheOthersAreServed) {
+  Directory directory;
+  Batch batch;
+  batch.jobs = {Row("a", 1), Row("b", 2), Row("c", 3), Row("d", 4)};
+  for (JobRow& row : batch.jobs) row.job.set_state(v1::JOB_STATE_PAUSED);
+  batch.events = {EventOf("b", "A"), EventOf("b", "B"), EventOf("b", "C")};
+  ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
+  {
+    auto db = *Database::Open(directory.path() + "/coxswain.db");
+    ASSERT_TRUE(db->Execute("UPDATE jobs SET proto=x'0A01FF' WHERE id='a'; "
+                            "UPDATE jobs SET proto=(SELECT proto FROM jobs WHERE id='b') "
+                            "WHERE id='c'; "
+                            "UPDATE jobs SET proto=CAST(x'0A01642063' AS BLOB) WHERE id='d'; "
+                            "UPDATE events SET proto=x'2A01FF' WHERE id=2")
+                    .ok());
+  }
+  auto store = *SqliteStore::Open(directory.path());
+  const auto jobs = store->Jobs();
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 4u);
+  for (const size_t i : {0u, 2u, 3u}) {
+    EXPECT_EQ(jobs->at(i).job.id(), std::string(1, static_cast<char>('a' + i)));
+    EXPECT_EQ(jobs->at(i).order, static_cast<int64_t>(i) + 1);
+    EXPECT_NE(jobs->at(i).unreadable.find(directory.path()), std::string::npos);
+  }
+  EXPECT_NE(jobs->at(0).unreadable.find("row 'a' of table jobs"), std::string::npos);
+  EXPECT_NE(jobs->at(2).unreadable.find("record of job 'b'"), std::string::npos);
+  EXPECT_NE(jobs->at(3).unreadable.find("its state 99"), std::string::npos)
+      << jobs->at(3).unreadable;
+  EXPECT_EQ(jobs->at(1).unreadable, "");
+  EXPECT_EQ(jobs->at(1).job.yaml(), "kind: FineTuneJob");
+  const auto events = store->Events("b", 0, 9);
+  ASSERT_TRUE(events.ok()) << events.status();
+  ASSERT_EQ(events->size(), 3u);
+  EXPECT_EQ(events->at(1).id(), 2);
+  EXPECT_EQ(events->at(1).type(), "Unreadable");
+  EXPECT_EQ(events->at(2).type(), "C");
+}
+
 // Invariants store-1 and store-2: a process killed at any moment leaves every commit that returned,
 // and nothing of one that did not. The child commits event i and then tells the parent i over a
 // pipe.
