@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/job_parser.h"
+#include "common/config/stored_job.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 
@@ -95,7 +96,8 @@ void JobTable::RestoreLinks() {
 }
 
 void JobTable::RecoverJob(store::JobRow row) {
-  config::ParsedJob parsed = config::ParseJob(row.job.yaml(), row.base_dir);
+  config::ParsedJob parsed =
+      config::ReadStoredJob(row.job.effective_json(), row.job.yaml(), row.base_dir);
   const std::string id = row.job.id();
   auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
   JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();

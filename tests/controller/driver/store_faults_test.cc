@@ -220,5 +220,41 @@ TEST_F(StoreFaultsTest, AnUnreadableJobIsShownFailedAndTheOthersGoOn) {
   EXPECT_EQ(sim.store().Jobs()->size(), 1u);
 }
 
+// Invariant config-5. The row is one that a release with a wider range and another default wrote.
+TEST_F(StoreFaultsTest, AStoredJobIsNotJudgedAgainAndKeepsItsNumbers) {
+  sim::Simulation sim({});
+  const std::string id = sim.Submit({}, /*paused=*/true);
+  store::Batch batch;
+  batch.jobs = *sim.store().Jobs();
+  auto effective = nlohmann::ordered_json::parse(batch.jobs[0].job.effective_json());
+  effective["spec"]["checkpoint"]["save_total_limit"] = 1;  // below today's range
+  effective["spec"]["train"]["weight_decay"] = 0.5;
+  batch.jobs[0].job.set_effective_json(effective.dump());
+  ASSERT_TRUE(sim.store().Commit(batch).ok());
+  sim.CrashController();
+  sim.StartController();
+  EXPECT_EQ((*sim.jobs().Find(id))->spec().save_total_limit, 1);
+  EXPECT_EQ((*sim.jobs().Find(id))->spec().train.weight_decay, 0.5);
+  ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  EXPECT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+}
+
+TEST_F(StoreFaultsTest, AStoredJobThatCannotBeUnderstoodIsRefusedAloneAndByName) {
+  sim::Simulation sim({});
+  const std::string good = sim.Submit({.name = "good"}, /*paused=*/true);
+  const std::string bad = sim.Submit({.name = "bad"}, /*paused=*/true);
+  store::Batch batch;
+  batch.jobs = {sim.store().Jobs()->at(1)};
+  auto effective = nlohmann::ordered_json::parse(batch.jobs[0].job.effective_json());
+  effective["spec"]["train"]["lr_scheduler"] = "of the future";
+  batch.jobs[0].job.set_effective_json(effective.dump());
+  ASSERT_TRUE(sim.store().Commit(batch).ok());
+  sim.CrashController();
+  sim.StartController();
+  EXPECT_EQ(sim.Job(bad).state(), v1::JOB_STATE_FAILED);
+  EXPECT_NE(sim.Job(bad).error().message().find("spec.train.lr_scheduler"), std::string::npos);
+  EXPECT_EQ(sim.Job(good).state(), v1::JOB_STATE_PAUSED);
+}
+
 }  // namespace
 }  // namespace coxswain::driver
