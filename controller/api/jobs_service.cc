@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/grpc_status.h"
+#include "controller/api/arguments.h"
 #include "controller/api/operations.h"
 #include "controller/api/queued_writer.h"
 
@@ -35,6 +36,10 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
           took.count());
       reactor->Finish(status);
     };
+    if (const absl::Status wrong = CheckArguments(*request); !wrong.ok()) {
+      reply(wrong);
+      return;
+    }
     if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone, Reply<Response>>) {
       operation(
           *context, *request, [call] { return call->IsCancelled(); }, reply);
@@ -55,6 +60,10 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
   loop->Post([context, request = *request, writer, operation] {
     if (!context->jobs->recovered()) {
       writer->Finish(absl::UnavailableError("the controller is recovering"));
+      return;
+    }
+    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
+      writer->Finish(wrong);
       return;
     }
     operation(*context, request, writer);

@@ -1,17 +1,10 @@
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::api {
 
 void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply) {
-  for (const std::string& label : request.labels()) {
-    if (label.find('=') == std::string::npos) {
-      reply(absl::InvalidArgumentError(absl::StrCat("label '", label, "' is not key=value")));
-      return;
-    }
-  }
   v1::ListResponse response;
   for (driver::JobDriver* job : context.jobs->NewestFirst()) {
     bool matches = true;

@@ -133,7 +133,7 @@ void Logs(Context& context, const v1::LogsRequest& request,
     sink->Finish(job.status());
     return;
   }
-  if (request.rank() < -1 || request.rank() >= (*job)->job().workers()) {
+  if (request.rank() >= (*job)->job().workers()) {
     sink->Finish(absl::InvalidArgumentError(
         absl::StrCat("rank ", request.rank(), " is not one of the job's ", (*job)->job().workers(),
                      " ranks (0-based; -1: all)")));

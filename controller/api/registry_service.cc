@@ -7,20 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "controller/api/arguments.h"
 
 namespace coxswain::api {
 namespace {
-
-absl::Status CheckHello(const v1::RegisterRequest& request) {
-  if (request.incarnation().empty() || request.address().empty() || request.host().empty()) {
-    return absl::InvalidArgumentError("Register needs incarnation, address and host");
-  }
-  if (request.build().device() != "cpu" && request.build().device() != "cuda") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Register: device must be cpu or cuda, got '", request.build().device(), "'"));
-  }
-  return absl::OkStatus();
-}
 
 // One heartbeat stream. Its end is the worker's end unless a newer stream took over.
 class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
@@ -57,6 +47,10 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
 
  private:
   void OnBeat(const v1::HeartbeatRequest& request) {
+    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
+      End(ToGrpc(wrong));
+      return;
+    }
     incarnation_ = request.incarnation();
     v1::HeartbeatResponse response;
     response.set_register_again(!registry_->Beat(request, number_));
@@ -109,7 +103,7 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
                                                     v1::RegisterResponse* response) {
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   loop_->Post([this, reactor, request, response] {
-    absl::Status status = CheckHello(*request);
+    absl::Status status = CheckArguments(*request);
     if (status.ok()) status = CheckBuild(request->build(), build_);
     if (status.ok() && registry_->term() == 0) {
       status = absl::UnavailableError("the controller is recovering");

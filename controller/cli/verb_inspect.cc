@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "controller/cli/exit_code.h"
@@ -10,6 +11,8 @@
 
 namespace coxswain::cli {
 namespace {
+
+constexpr double kMostSeconds = 24 * 3600;  // that a controller takes
 
 struct Args {
   std::string job;
@@ -35,8 +38,8 @@ void Print(Cox* cox, const Args& args, const v1::InspectResponse& ranks) {
 int Run(Cox* cox, const Args& args) {
   v1::InspectRequest request;
   request.set_job(args.job);
-  request.set_interval_ms(
-      args.watch ? std::max<int64_t>(50, static_cast<int64_t>(args.interval_seconds * 1000)) : 0);
+  const double interval_seconds = std::min(std::max(0.05, args.interval_seconds), kMostSeconds);
+  request.set_interval_ms(args.watch ? static_cast<int64_t>(interval_seconds * 1000) : 0);
   const absl::Status status = cox->Server().Inspect(request, [&](const v1::InspectResponse& ranks) {
     Print(cox, args, ranks);
     return args.watch;

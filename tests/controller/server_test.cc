@@ -359,6 +359,34 @@ TEST_F(ServerTest, SigtermEndsTheProcessInGoodOrderAndSigkillLosesNoJob) {
   EXPECT_FALSE(std::filesystem::exists(flags_.endpoint_file));
 }
 
+// Invariant api-7, over the wire: unchecked, a tail of -1 empties a queue beyond its end.
+TEST_F(ServerTest, ArgumentsThatNoOperationWasWrittenForAreRefusedByName) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto stub = v1::Jobs::NewStub(Dial());
+  v1::SubmitRequest submit;
+  submit.set_yaml(Yaml());
+  submit.set_start_paused(true);
+  v1::Job job;
+  grpc::ClientContext submitted;
+  ASSERT_TRUE(stub->Submit(&submitted, submit, &job).ok());
+  v1::LogsRequest logs;
+  logs.set_job(job.id());
+  logs.set_rank(-1);
+  logs.set_tail(-1);
+  grpc::ClientContext logs_context;
+  const grpc::Status refused = stub->Logs(&logs_context, logs)->Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(), "tail is -1, allowed: 0 to 2147483647");
+  v1::ResumeRequest resume;
+  resume.set_job(job.id());
+  resume.set_steps(-1);
+  grpc::ClientContext resume_context;
+  const grpc::Status steps = stub->Resume(&resume_context, resume, &job);
+  EXPECT_EQ(steps.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(steps.error_message().starts_with("steps is -1")) << steps.error_message();
+}
+
 // Invariant store-6: the row that bytes of a model file made unreadable, and one of noise.
 TEST_F(ServerTest, AnUnreadableJobRowIsSetAsideAndTheControllerServes) {
   { ASSERT_TRUE(Server::Start(flags_).ok()); }

@@ -19,6 +19,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token ids travel little-endian");
 
+constexpr int64_t kMostMicroSteps = 1 << 20;
+
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("bins: ", parts...));
@@ -148,7 +150,9 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
   batch.token_ids.resize(tokens);
   batch.targets.resize(tokens);
   batch.micro_steps = bins.micro_steps();
-  if (batch.micro_steps < 0) return Bad("micro_steps is ", batch.micro_steps);
+  if (batch.micro_steps < 0 || batch.micro_steps > kMostMicroSteps) {
+    return Bad("micro_steps is ", batch.micro_steps, ", allowed: 0 to ", kMostMicroSteps);
+  }
   if (bins.document_ids().empty()) {
     RETURN_IF_ERROR(FillFromMessage(bins, &batch));
   } else {

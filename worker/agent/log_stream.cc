@@ -35,7 +35,7 @@ LogStream::LogStream(const v1::WorkerLogsRequest& request, int rank)
 void LogStream::Feed() {
   std::vector<log::Line> lines = log::Lines(0);
   uint64_t last = lines.empty() ? 0 : lines.back().number;
-  const size_t tail = std::min<size_t>(std::max(request_.tail(), 0), lines.size());
+  const size_t tail = std::min<size_t>(request_.tail(), lines.size());
   lines.erase(lines.begin(), lines.end() - tail);
   bool alive = true;
   while (alive) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
 #include "worker/agent/log_stream.h"
 #include "worker/agent/queued_stream.h"
@@ -98,6 +99,16 @@ auto Reply(grpc::ServerUnaryReactor* reactor, Response* response) {
   };
 }
 
+// A stream that ends with its first word.
+template <typename Response>
+class Refusal : public grpc::ServerWriteReactor<Response> {
+ public:
+  explicit Refusal(const absl::Status& status) { this->Finish(ToGrpc(status)); }
+
+ private:
+  void OnDone() override { delete this; }
+};
+
 auto Reply(grpc::ServerUnaryReactor* reactor) {
   return [reactor](const absl::Status& status) { reactor->Finish(ToGrpc(status)); };
 }
@@ -131,6 +142,10 @@ grpc::ServerUnaryReactor* Service::SaveShard(grpc::CallbackServerContext* contex
 
 grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext*,
                                                      const v1::WorkerLogsRequest* request) {
+  if (request->tail() < 0) {
+    return new Refusal<v1::LogLine>(absl::InvalidArgumentError(
+        absl::StrCat("tail is ", request->tail(), ": 0 or more lines are needed")));
+  }
   return new LogStream(*request, agent_->Inspect().rank());
 }
 

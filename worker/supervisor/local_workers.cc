@@ -7,13 +7,14 @@
 namespace coxswain::supervisor {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
-  const int index = slot - options_.first_slot;
+  const int64_t index = int64_t{slot} - options_.first_slot;  // `slot` may be any int
   if (index < 0 || index >= options_.workers) {
     return absl::NotFoundError(
         absl::StrCat("no worker of slot ", slot, " here: this supervisor runs slots ",
                      options_.first_slot, " to ", options_.first_slot + options_.workers - 1));
   }
-  ASSIGN_OR_RETURN(const Endpoint endpoint, ReadEndpoint(options_.state_dir, index));
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   ReadEndpoint(options_.state_dir, static_cast<int>(index)));
   std::lock_guard<std::mutex> lock(mu_);
   Dialled& newest = newest_[slot];
   if (newest.pid == endpoint.pid && newest.address == endpoint.address) return newest.channel;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/logging.h"
+#include "controller/api/arguments.h"
 #include "controller/api/registry_service.h"
 #include "tests/sim/simulation.h"
 
@@ -72,6 +73,7 @@ class OperationsTest : public testing::Test {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(void (*operation)(Context&, const Request&, Reply<Response>),
                                 const Request& request) {
+    if (absl::Status wrong = CheckArguments(request); !wrong.ok()) return wrong;
     std::optional<absl::StatusOr<Response>> result;
     operation(context_, request,
               [&](absl::StatusOr<Response> response) { result = std::move(response); });
@@ -83,6 +85,10 @@ class OperationsTest : public testing::Test {
                                                                   std::shared_ptr<Sink<Response>>),
                                                 const Request& request) {
     auto sink = std::make_shared<RecordingSink<Response>>();
+    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
+      sink->Finish(wrong);
+      return sink;
+    }
     operation(context_, request, sink);
     return sink;
   }
@@ -422,7 +428,7 @@ TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
   EXPECT_EQ(listed.artifacts(0).name(), "model");
   ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/\xff.bin", "foreign").ok());
   EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id))->artifacts_size(), 1);
-  for (const char* name : {"../checkpoint-12/manifest.json", "/etc/passwd", "", "."}) {
+  for (const char* name : {"../checkpoint-12/manifest.json", "/etc/passwd", "."}) {
     v1::FetchRequest outside = Named<v1::FetchRequest>(id);
     outside.set_name(name);
     auto sink = Open(Fetch, outside);

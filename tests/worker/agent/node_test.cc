@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <limits>
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/sync_stream.h>
@@ -268,6 +269,15 @@ TEST_F(NodeTest, LogsSendTheTailThenFollow) {
   while (tail->Read(&line)) ++lines;
   EXPECT_EQ(lines, 2);
   EXPECT_TRUE(tail->Finish().ok());
+
+  for (const int32_t wrong : {-1, std::numeric_limits<int32_t>::min()}) {
+    grpc::ClientContext refused;
+    request.set_tail(wrong);
+    const grpc::Status status = rank.stub()->Logs(&refused, request)->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(status.error_message(),
+              "tail is " + std::to_string(wrong) + ": 0 or more lines are needed");
+  }
 }
 
 // Health and reflection by their raw messages: field 1 of the request is the service's name.
