@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -58,23 +59,39 @@ absl::Status WriteClusterFile(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
-// Polls `ready` until it holds. The message of a process that ended meanwhile carries its log's
-// tail.
+// A process that must live for what is waited for.
+struct Watched {
+  const char* name;  // "controller"
+  Process process;
+  std::string log_path;
+  int64_t log_begin = 0;  // byte from which on the log is this process's
+
+  std::string LastWords() const {
+    return absl::StrCat("Newest lines of ", log_path, ":\n", TailOfFile(log_path, 10, log_begin));
+  }
+};
+
+int64_t BytesOf(const std::string& path) {
+  std::error_code error;
+  const uintmax_t bytes = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
+}
+
+// Polls `ready` until it holds. One that ends meanwhile ends the waiting, with its last words.
 template <typename Ready>
-absl::Status WaitFor(const Process& process, const std::string& log_path, const std::string& what,
-                     Ready ready) {
+absl::Status WaitFor(const std::vector<Watched>& watched, const std::string& what, Ready ready) {
   const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
   for (;;) {
     ASSIGN_OR_RETURN(const bool done, ready());
     if (done) return absl::OkStatus();
-    if (!IsRunning(process)) {
-      return absl::InternalError(absl::StrCat(what, ": the process ended. Newest lines of ",
-                                              log_path, ":\n", TailOfFile(log_path, 10)));
+    for (const Watched& one : watched) {
+      if (IsRunning(one.process)) continue;
+      return absl::InternalError(
+          absl::StrCat(what, ": the ", one.name, " ended. ", one.LastWords()));
     }
     if (std::chrono::steady_clock::now() > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(what, " took longer than ", kStartPatience.count(), " s. Newest lines of ",
-                       log_path, ":\n", TailOfFile(log_path, 10)));
+      return absl::DeadlineExceededError(absl::StrCat(
+          what, " took longer than ", kStartPatience.count(), " s. ", watched.back().LastWords()));
     }
     if (WaitForInterrupt(50)) return absl::CancelledError("interrupted");
   }
@@ -91,6 +108,7 @@ absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-controller"));
   std::error_code error;
   fs::remove(endpoint_path, error);
+  const int64_t log_begin = BytesOf(log_path);
   ASSIGN_OR_RETURN(
       cluster->controller,
       Spawn({.binary = binary,
@@ -99,12 +117,13 @@ absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
                       Path(args.directory, "controller"), "--endpoint-file", endpoint_path},
              .log_path = log_path,
              .die_with_parent = args.die_with_parent}));
-  return WaitFor(
-      cluster->controller, log_path, "starting the controller", [&]() -> absl::StatusOr<bool> {
-        ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint, ReadEndpoint(endpoint_path));
-        if (endpoint.has_value()) cluster->endpoint = *endpoint;
-        return endpoint.has_value();
-      });
+  return WaitFor({{"controller", cluster->controller, log_path, log_begin}},
+                 "starting the controller", [&]() -> absl::StatusOr<bool> {
+                   ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint,
+                                    ReadEndpoint(endpoint_path));
+                   if (endpoint.has_value()) cluster->endpoint = *endpoint;
+                   return endpoint.has_value();
+                 });
 }
 
 absl::Status StartSupervisor(const ClusterArgs& args, Cluster* cluster) {
@@ -129,7 +148,8 @@ bool IsRegistered(const v1::WorkerInfo& worker) {
 absl::Status WaitForWorkers(const ClusterArgs& args, const Cluster& cluster) {
   Client client(cluster.endpoint.grpc, TlsFiles(), /*insecure=*/false);
   return WaitFor(
-      cluster.supervisor, Path(args.directory, "supervisor.log"),
+      {{"controller", cluster.controller, Path(args.directory, "controller.log")},
+       {"supervisor", cluster.supervisor, Path(args.directory, "supervisor.log")}},
       absl::StrCat("registering ", cluster.processes(), " workers"), [&]() -> absl::StatusOr<bool> {
         const auto workers = client.ListWorkers(std::chrono::seconds(5));
         return workers.ok() && std::count_if(workers->workers().begin(), workers->workers().end(),

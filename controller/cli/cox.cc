@@ -21,6 +21,9 @@ Client& Cox::Server() {
 
 int Cox::Fail(const absl::Status& status) const {
   err() << "cox: " << CleanText(std::string(status.message())) << "\n";
+  if (absl::IsUnavailable(status) && client != nullptr) {
+    err() << CleanText(EndedController(client->address()));
+  }
   return ExitOf(status);
 }
 

@@ -129,8 +129,9 @@ absl::StatusOr<std::string> FindBinary(const std::string& name) {
                                           " nor in PATH; build or install it"));
 }
 
-std::string TailOfFile(const std::string& path, int lines) {
+std::string TailOfFile(const std::string& path, int lines, int64_t from) {
   std::ifstream in(path);
+  in.seekg(from);
   std::vector<std::string> all;
   for (std::string line; std::getline(in, line);) all.push_back(line);
   std::string text;

@@ -40,8 +40,8 @@ bool Terminate(const Process& process, std::chrono::milliseconds grace);
 // places.
 absl::StatusOr<std::string> FindBinary(const std::string& name);
 
-// The last `lines` lines of a file, empty when it cannot be read.
-std::string TailOfFile(const std::string& path, int lines);
+// The last `lines` lines of a file from byte `from` on, empty when it cannot be read.
+std::string TailOfFile(const std::string& path, int lines, int64_t from = 0);
 
 }  // namespace coxswain::cli
 

@@ -1,5 +1,8 @@
 #include "controller/cli/state_dir.h"
 
+#include <signal.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 
@@ -8,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/xdg.h"
+#include "controller/cli/processes.h"
 
 namespace coxswain::cli {
 namespace {
@@ -34,6 +38,16 @@ absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path) {
   endpoint.metrics = json.value("metrics", "");
   endpoint.pid = json["pid"];
   return endpoint;
+}
+
+std::string EndedController(const std::string& address) {
+  const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
+  if (!endpoint.ok() || !endpoint->has_value() || (*endpoint)->grpc != address) return "";
+  if (kill(static_cast<pid_t>((*endpoint)->pid), 0) == 0 || errno != ESRCH) return "";
+  const std::string log = absl::StrCat(StateDir(), "/controller.log");
+  return absl::StrCat("the controller of cox up (pid ", (*endpoint)->pid,
+                      ") has ended; cox up starts it again. Newest lines of ", log, ":\n",
+                      TailOfFile(log, 5));
 }
 
 std::string ResolveServer(const std::string& flag) {

@@ -19,6 +19,10 @@ struct Endpoint {
 // InvalidArgument: a file without the three fields.
 absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path);
 
+// Of a controller that `cox up` started at `address` and nobody stopped, but that runs no more:
+// says so, with its last words. Empty: there is none such.
+std::string EndedController(const std::string& address);
+
 // What to connect to: `flag` when set, else COXSWAIN_SERVER, else the endpoint of `cox up`, else
 // 127.0.0.1:7070.
 std::string ResolveServer(const std::string& flag);

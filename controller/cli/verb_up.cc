@@ -3,6 +3,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
@@ -86,8 +87,10 @@ bool BothRun(const Cluster& cluster) {
 int StayInForeground(Cox* cox, const Cluster& cluster) {
   while (!WaitForInterrupt(200)) {
     if (!BothRun(cluster)) {
-      cox->err() << "cox: " << (IsRunning(cluster.controller) ? "the supervisor" : "the controller")
-                 << " ended by itself; its log is in " << cluster.directory << "\n";
+      const std::string gone = IsRunning(cluster.controller) ? "supervisor" : "controller";
+      const std::string log = absl::StrCat(cluster.directory, "/", gone, ".log");
+      cox->err() << "cox: the " << gone << " ended by itself. Newest lines of " << log << ":\n"
+                 << CleanText(TailOfFile(log, 10));
       StopCluster(cluster);
       return kFailed;
     }

@@ -132,6 +132,40 @@ TEST_F(ClusterTest, UpRestartsAKilledControllerAndTheJobGoesOn) {
   EXPECT_EQ(watched.code, 0) << watched.out;
 }
 
+TEST_F(ClusterTest, UpFailsWithTheLastWordsOfAControllerThatCannotStart) {
+  const std::string state = TempDir() + "/state/coxswain/controller";
+  std::filesystem::create_directories(state);
+  std::ofstream(state + "/coxswain.db") << std::string(8192, 'x');
+  const Shell up = Cox("up --workers 1");
+  EXPECT_EQ(up.code, 1) << up.out;
+  EXPECT_NE(up.out.find("starting the controller: the controller ended"), std::string::npos)
+      << up.out;
+  EXPECT_NE(up.out.find("file is not a database"), std::string::npos) << up.out;
+  std::filesystem::remove_all(state);
+}
+
+TEST_F(ClusterTest, AControllerThatDiedIsToldOfByUpInTheForegroundAndByTheNextCommand) {
+  const std::string log = TempDir() + "/up.log";
+  const std::string endpoint = TempDir() + "/state/coxswain/endpoint.json";
+  const Shell up = RunShell(std::string(COX_BINARY " up --workers 1 --foreground > ") + log +
+                            " 2>&1 & pid=$!\n" + "for i in $(seq 600); do grep -q 'status page' " +
+                            log + " && break; sleep 0.1; done\n" + "cp " + endpoint + " " +
+                            endpoint + ".kept\n" + "kill -KILL $(grep -o '\"pid\":[0-9]*' " +
+                            endpoint + " | cut -d: -f2)\n" + "wait $pid; echo code $?");
+  std::ifstream in(log);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_NE(up.out.find("code 1\n"), std::string::npos) << up.out << text;
+  EXPECT_NE(text.find("the controller ended by itself. Newest lines of"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\"msg\":\"worker registered\""), std::string::npos) << text;
+
+  std::filesystem::rename(endpoint + ".kept", endpoint);  // as a detached one leaves it
+  const Shell get = Cox("get");
+  EXPECT_EQ(get.code, 5) << get.out;
+  EXPECT_NE(get.out.find("has ended; cox up starts it again"), std::string::npos) << get.out;
+  std::filesystem::remove(endpoint);
+}
+
 // Invariant cli-3: train owns its processes.
 TEST_F(ClusterTest, InterruptedTrainCancelsAndStopsEverything) {
   const std::string log = TempDir() + "/train.log";
