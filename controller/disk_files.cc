@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,7 +79,8 @@ absl::StatusOr<std::vector<FileEntry>> DiskFiles::List(const std::string& direct
   for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code ignored;
-    entries.push_back({it->path().filename().string(), it->is_directory(ignored)});
+    entries.push_back(
+        {it->path().filename().string(), it->is_directory(ignored), it->is_symlink(ignored)});
   }
   if (error) return Failure("list", directory, error.value());
   std::sort(entries.begin(), entries.end(),
@@ -127,6 +129,20 @@ absl::Status DiskFiles::RemoveAll(const std::string& path) {
   std::filesystem::remove_all(path, error);
   if (error) return Failure("remove", path, error.value());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> DiskFiles::Identity(const std::string& path) {
+  std::filesystem::path existing = path;
+  std::string rest;
+  struct stat found;
+  while (stat(existing.c_str(), &found) != 0) {
+    if ((errno != ENOENT && errno != ENOTDIR) || !existing.has_relative_path()) {
+      return Failure("look at", existing.string(), errno);
+    }
+    if (existing.has_filename()) rest = absl::StrCat("/", existing.filename().string(), rest);
+    existing = existing.parent_path();
+  }
+  return absl::StrCat(found.st_dev, ":", found.st_ino, rest);
 }
 
 }  // namespace coxswain

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_FILES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,20 @@ namespace coxswain {
 struct FileEntry {
   std::string name;        // without the directory
   bool directory = false;
+  bool link = false;  // symbolic; `directory` says what it leads to
+};
+
+// A file on which this process holds a lock of the kernel, which ends with the process at the
+// latest. Thread-safe calls one at a time; destruction ends the lock and leaves the file.
+class HeldFile {
+ public:
+  virtual ~HeldFile() = default;
+  // False: the file system knows no locks, another process may hold the file too.
+  virtual bool exclusive() const = 0;
+  virtual absl::Status Write(const std::string& content) = 0;  // in place, durable
+  virtual absl::Status Touch() = 0;  // its time stamp becomes the file system's present time
+  virtual bool InPlace() = 0;        // the path still names this very file
+  virtual absl::Status Remove() = 0;
 };
 
 // Paths are absolute. Thread-safe. Every error names the path: NotFound, PermissionDenied,
@@ -39,6 +54,14 @@ class Files {
   // durable in both parents.
   virtual absl::Status RenameDirectory(const std::string& from, const std::string& to) = 0;
   virtual absl::Status RemoveAll(const std::string& path) = 0;  // absent is fine
+  // Equal for two paths that lead, through whatever links and mounts, to one file or directory. Of
+  // a path that does not exist: that of the last existing directory on it, "/" and the rest.
+  virtual absl::StatusOr<std::string> Identity(const std::string& path) = 0;
+  // Makes the file where there is none. Null: somebody holds it, maybe this process.
+  virtual absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) = 0;
+  virtual absl::StatusOr<bool> IsHeld(const std::string& path) = 0;  // by anybody
+  // Seconds since the file was written or touched, by the clock of its file system.
+  virtual absl::StatusOr<double> AgeSeconds(const std::string& path) = 0;
 };
 
 class DiskFiles : public Files {
@@ -55,6 +78,10 @@ class DiskFiles : public Files {
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
+  absl::StatusOr<std::string> Identity(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) override;  // held_file.cc
+  absl::StatusOr<bool> IsHeld(const std::string& path) override;
+  absl::StatusOr<double> AgeSeconds(const std::string& path) override;
 };
 
 }  // namespace coxswain

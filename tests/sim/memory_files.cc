@@ -1,5 +1,7 @@
 #include "tests/sim/memory_files.h"
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
@@ -27,8 +29,38 @@ void MemoryFiles::FailWrites(std::string prefix, absl::Status error) {
   write_error_ = std::move(error);
 }
 
-absl::Status MemoryFiles::MakeDirs(const std::string& path) {
+void MemoryFiles::Link(const std::string& path, const std::string& target) {
   std::lock_guard lock(mu_);
+  links_[path] = target;
+}
+
+void MemoryFiles::SetAge(const std::string& path, double seconds) {
+  std::lock_guard lock(mu_);
+  ages_[path] = seconds;
+}
+
+void MemoryFiles::LoseLocks() {
+  std::lock_guard lock(mu_);
+  holders_.clear();
+}
+
+// Links are followed from the root on, as often as one leads to another.
+std::string MemoryFiles::Resolve(const std::string& path) const {
+  std::string resolved = "/";
+  for (const std::filesystem::path& part : std::filesystem::path(path).relative_path()) {
+    if (part.empty()) continue;
+    resolved = (std::filesystem::path(resolved) / part).lexically_normal().string();
+    if (resolved.size() > 1 && resolved.ends_with('/')) resolved.pop_back();
+    for (auto link = links_.find(resolved); link != links_.end(); link = links_.find(resolved)) {
+      resolved = link->second;
+    }
+  }
+  return resolved;
+}
+
+absl::Status MemoryFiles::MakeDirs(const std::string& name) {
+  std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
   RETURN_IF_ERROR(Writable(path));
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
@@ -38,16 +70,18 @@ absl::Status MemoryFiles::MakeDirs(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryFiles::WriteDurably(const std::string& path, const std::string& content) {
+absl::Status MemoryFiles::WriteDurably(const std::string& name, const std::string& content) {
   std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
   RETURN_IF_ERROR(Writable(path));
   if (!directories_.contains(path.substr(0, path.rfind('/')))) return Missing(path);
   files_[path] = content;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> MemoryFiles::Read(const std::string& path) {
+absl::StatusOr<std::string> MemoryFiles::Read(const std::string& name) {
   std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
   const auto it = files_.find(path);
   if (it == files_.end()) return Missing(path);
   return it->second;
@@ -60,8 +94,9 @@ absl::StatusOr<std::string> MemoryFiles::ReadAt(const std::string& path, int64_t
   return content.substr(static_cast<size_t>(offset), static_cast<size_t>(count));
 }
 
-absl::StatusOr<std::vector<FileEntry>> MemoryFiles::List(const std::string& directory) {
+absl::StatusOr<std::vector<FileEntry>> MemoryFiles::List(const std::string& name_of_directory) {
   std::lock_guard lock(mu_);
+  const std::string directory = Resolve(name_of_directory);
   if (!directories_.contains(directory)) return Missing(directory);
   std::map<std::string, bool> names;
   const std::string prefix = directory + "/";
@@ -90,15 +125,17 @@ absl::StatusOr<std::string> MemoryFiles::Sha256Hex(const std::string& path) {
   return ToHex(Sha256(content));
 }
 
-bool MemoryFiles::Exists(const std::string& path) {
+bool MemoryFiles::Exists(const std::string& name) {
   std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
   return files_.contains(path) || directories_.contains(path);
 }
 
 absl::StatusOr<int64_t> MemoryFiles::FreeBytes(const std::string&) { return int64_t{1} << 30; }
 
-absl::Status MemoryFiles::RenameDirectory(const std::string& from, const std::string& to) {
+absl::Status MemoryFiles::RenameDirectory(const std::string& source, const std::string& target) {
   std::lock_guard lock(mu_);
+  const std::string from = Resolve(source), to = Resolve(target);
   RETURN_IF_ERROR(Writable(to));
   if (directories_.contains(to)) return absl::AlreadyExistsError(absl::StrCat(to, " exists"));
   if (!directories_.contains(from)) return Missing(from);
@@ -115,11 +152,75 @@ absl::Status MemoryFiles::RenameDirectory(const std::string& from, const std::st
   return absl::OkStatus();
 }
 
-absl::Status MemoryFiles::RemoveAll(const std::string& path) {
+absl::Status MemoryFiles::RemoveAll(const std::string& name) {
   std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
   std::erase_if(files_, [&](const auto& entry) { return Below(entry.first, path); });
   std::erase_if(directories_, [&](const std::string& entry) { return Below(entry, path); });
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> MemoryFiles::Identity(const std::string& path) {
+  std::lock_guard lock(mu_);
+  return Resolve(path);
+}
+
+class MemoryFiles::Lock : public HeldFile {
+ public:
+  Lock(MemoryFiles* files, std::string path, int holder)
+      : files_(files), path_(std::move(path)), holder_(holder) {}
+  ~Lock() override {
+    std::lock_guard lock(files_->mu_);
+    if (Holds()) files_->holders_.erase(path_);
+  }
+  bool exclusive() const override { return true; }
+  absl::Status Write(const std::string& content) override {
+    return files_->WriteDurably(path_, content);
+  }
+  absl::Status Touch() override {
+    std::lock_guard lock(files_->mu_);
+    files_->ages_.erase(path_);
+    return files_->Writable(path_);
+  }
+  bool InPlace() override {
+    std::lock_guard lock(files_->mu_);
+    return Holds() && files_->files_.contains(path_);
+  }
+  absl::Status Remove() override {
+    std::lock_guard lock(files_->mu_);
+    if (Holds()) files_->files_.erase(path_);
+    return absl::OkStatus();
+  }
+
+ private:
+  bool Holds() const {  // mu_ held
+    const auto it = files_->holders_.find(path_);
+    return it != files_->holders_.end() && it->second == holder_;
+  }
+
+  MemoryFiles* const files_;
+  const std::string path_;
+  const int holder_;
+};
+
+absl::StatusOr<std::unique_ptr<HeldFile>> MemoryFiles::Hold(const std::string& name) {
+  if (!Exists(name)) RETURN_IF_ERROR(WriteDurably(name, ""));
+  std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
+  if (holders_.contains(path)) return nullptr;
+  holders_[path] = ++last_holder_;
+  return std::make_unique<Lock>(this, path, last_holder_);
+}
+
+absl::StatusOr<bool> MemoryFiles::IsHeld(const std::string& path) {
+  std::lock_guard lock(mu_);
+  return holders_.contains(Resolve(path));
+}
+
+absl::StatusOr<double> MemoryFiles::AgeSeconds(const std::string& path) {
+  std::lock_guard lock(mu_);
+  const auto age = ages_.find(Resolve(path));
+  return age == ages_.end() ? 0 : age->second;
 }
 
 }  // namespace coxswain::sim

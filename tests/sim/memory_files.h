@@ -3,6 +3,7 @@
 #define COXSWAIN_TESTS_SIM_MEMORY_FILES_H_
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,23 +20,38 @@ class MemoryFiles : public Files {
   absl::StatusOr<std::string> Read(const std::string& path) override;
   absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
                                      int64_t count) override;
-  absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;
+  absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;  // no links
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
   bool Exists(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;  // 1 GiB
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
+  absl::StatusOr<std::string> Identity(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) override;
+  absl::StatusOr<bool> IsHeld(const std::string& path) override;
+  absl::StatusOr<double> AgeSeconds(const std::string& path) override;  // as SetAge said, else 0
 
   // Writes below `prefix` fail with this until it is OK again.
   void FailWrites(std::string prefix, absl::Status error);
+  // Another name of a directory.
+  void Link(const std::string& path, const std::string& target);
+  void SetAge(const std::string& path, double seconds);
+  // As at a crash: locks end, what they lie on stays.
+  void LoseLocks();
 
  private:
+  class Lock;
+  std::string Resolve(const std::string& path) const;    // mu_ held
   absl::Status Writable(const std::string& path) const;  // mu_ held
 
   mutable std::mutex mu_;
   std::map<std::string, std::string> files_;
-  std::set<std::string> directories_;
+  std::set<std::string> directories_ = {"/"};
+  std::map<std::string, std::string> links_;  // to existing directories
+  std::map<std::string, int> holders_;        // of locks, by path
+  std::map<std::string, double> ages_;
+  int last_holder_ = 0;
   std::string failing_prefix_;
   absl::Status write_error_;
 };

@@ -1,0 +1,115 @@
+// Locks of files on disk: open file description locks, which the kernel ends with their holder. NFS
+// carries them to its server; where a file system knows none, HeldFile::exclusive() says so.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
+#include "common/status_macros.h"
+#include "controller/files.h"
+
+namespace coxswain {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct flock WholeFile() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+bool IsOpenAt(const Descriptor& file, const std::string& path) {
+  struct stat held, named;
+  return fstat(file.get(), &held) == 0 && stat(path.c_str(), &named) == 0 &&
+         held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+class LockedFile : public HeldFile {
+ public:
+  LockedFile(std::string path, Descriptor file, bool exclusive)
+      : path_(std::move(path)), file_(std::move(file)), exclusive_(exclusive) {}
+
+  bool exclusive() const override { return exclusive_; }
+  absl::Status Write(const std::string& content) override {
+    const auto bytes = static_cast<ssize_t>(content.size());
+    if (pwrite(file_.get(), content.data(), content.size(), 0) != bytes ||
+        ftruncate(file_.get(), bytes) != 0 || fsync(file_.get()) != 0) {
+      return ErrnoStatus(errno, "write", path_);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Touch() override {
+    if (futimens(file_.get(), nullptr) != 0) return ErrnoStatus(errno, "touch", path_);
+    return absl::OkStatus();
+  }
+  bool InPlace() override { return IsOpenAt(file_, path_); }
+  absl::Status Remove() override {
+    if (InPlace() && unlink(path_.c_str()) != 0) return ErrnoStatus(errno, "remove", path_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string path_;
+  const Descriptor file_;
+  const bool exclusive_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HeldFile>> DiskFiles::Hold(const std::string& path) {
+  while (true) {
+    Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+    struct flock lock = WholeFile();
+    const bool locked = fcntl(file.get(), F_OFD_SETLK, &lock) == 0;
+    if (!locked && (errno == EAGAIN || errno == EACCES)) return nullptr;
+    // Its holder may have removed the file between open and lock: then this is no longer it.
+    if (!IsOpenAt(file, path)) continue;
+    return std::make_unique<LockedFile>(path, std::move(file), locked);
+  }
+}
+
+absl::StatusOr<bool> DiskFiles::IsHeld(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENOENT) return false;
+  if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+  struct flock lock = WholeFile();
+  if (fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return false;  // no locks here
+  return lock.l_type != F_UNLCK;
+}
+
+// A file made beside it has the present time: clocks of hosts differ.
+absl::StatusOr<double> DiskFiles::AgeSeconds(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));  // NFS: asks the server anew
+  struct stat then, now;
+  if (file.get() < 0 || fstat(file.get(), &then) != 0) return ErrnoStatus(errno, "open", path);
+  std::string name = path + ".now-XXXXXX";
+  const Descriptor probe(mkostemp(name.data(), O_CLOEXEC));
+  if (probe.get() < 0) return ErrnoStatus(errno, "write beside", path);
+  const bool known = fstat(probe.get(), &now) == 0;
+  unlink(name.c_str());
+  if (!known) return ErrnoStatus(EIO, "read the time stamp beside", path);
+  return static_cast<double>(now.st_mtim.tv_sec - then.st_mtim.tv_sec) +
+         1e-9 * static_cast<double>(now.st_mtim.tv_nsec - then.st_mtim.tv_nsec);
+}
+
+}  // namespace coxswain

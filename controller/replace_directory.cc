@@ -1,0 +1,29 @@
+#include "controller/replace_directory.h"
+
+#include "common/status_macros.h"
+
+namespace coxswain {
+
+absl::Status ReplaceDirectory(Files* files, const std::string& finished,
+                              const std::string& target) {
+  const std::string aside = finished + kReplacedEnding;
+  const bool replaces = files->Exists(target);
+  if (replaces) {
+    RETURN_IF_ERROR(files->RemoveAll(aside));
+    RETURN_IF_ERROR(files->RenameDirectory(target, aside));
+  }
+  if (absl::Status moved = files->RenameDirectory(finished, target); !moved.ok()) {
+    if (replaces) RestoreReplaced(files, aside, target).IgnoreError();  // `moved` says more
+    return moved;
+  }
+  // What stays is removed when the staging directory is swept.
+  if (replaces) files->RemoveAll(aside).IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target) {
+  if (files->Exists(target)) return files->RemoveAll(aside);
+  return files->RenameDirectory(aside, target);
+}
+
+}  // namespace coxswain

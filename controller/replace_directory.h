@@ -1,0 +1,27 @@
+// Puts a finished directory in the place of another, so that a crash loses neither.
+#ifndef COXSWAIN_CONTROLLER_REPLACE_DIRECTORY_H_
+#define COXSWAIN_CONTROLLER_REPLACE_DIRECTORY_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "controller/files.h"
+
+namespace coxswain {
+
+// Ending of the name that the replaced directory bears between the two renames.
+inline constexpr char kReplacedEnding[] = ".replaced";
+
+// Moves `target`, where it exists, aside to `finished`.replaced, then `finished` to `target`, then
+// removes what is aside. A reader sees the old or the new one, for a moment neither, never a
+// mixture. After a crash, or an error that could not be undone, RestoreReplaced makes `target`
+// whole.
+absl::Status ReplaceDirectory(Files* files, const std::string& finished, const std::string& target);
+
+// `aside` is what a ReplaceDirectory that did not end has left: back to `target` where that is
+// missing, else away.
+absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_CONTROLLER_REPLACE_DIRECTORY_H_
