@@ -23,6 +23,7 @@ ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir) {
   Validated validated = Validate(tree.root, base_dir);
   ApplyRules(&validated);
   job.errors = std::move(validated.errors);
+  job.lines = std::move(validated.lines);
   std::stable_sort(job.errors.begin(), job.errors.end(),
                    [](const ConfigError& a, const ConfigError& b) { return a.line < b.line; });
   if (!job.errors.empty()) return job;

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
 #define COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ConfigError {
 struct ParsedJob {
   JobSpec spec;                     // meaningful only when errors is empty
   std::vector<ConfigError> errors;  // all of them, in line order
+  std::map<std::string, int> lines;  // 1-based, of the keys that the file gives
   std::string effective_json;       // the resolved job, stable key order
 };
 

@@ -2,6 +2,7 @@
 
 #include "common/config/job_parser.h"
 #include "controller/api/operations.h"
+#include "controller/output_place.h"
 
 namespace coxswain::api {
 
@@ -25,9 +26,13 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
       Lane::kPlans,
-      [plan = context.plan, spec = parsed.spec, workers, gone, result] {
-        *result = gone() ? absl::CancelledError("nobody waits for the plan any more")
-                         : plan(spec, workers, gone);
+      [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers, gone, result] {
+        if (gone()) {
+          *result = absl::CancelledError("nobody waits for the plan any more");
+          return;
+        }
+        const absl::Status place = CheckOutputPlace(files, spec);
+        *result = place.ok() ? plan(spec, workers, gone) : place;
       },
       [reply, result] { reply(*result); });
 }

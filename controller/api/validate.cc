@@ -1,12 +1,14 @@
+#include <memory>
+#include <utility>
+
 #include "common/config/job_parser.h"
 #include "controller/api/operations.h"
+#include "controller/output_place.h"
 
 namespace coxswain::api {
+namespace {
 
-void Validate(Context& context, const v1::ValidateRequest& request,
-              Reply<v1::ValidateResponse> reply) {
-  const config::ParsedJob parsed =
-      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
+v1::ValidateResponse ResponseOf(const config::ParsedJob& parsed) {
   v1::ValidateResponse response;
   for (const config::ConfigError& error : parsed.errors) {
     v1::ConfigError* out = response.add_errors();
@@ -14,7 +16,22 @@ void Validate(Context& context, const v1::ValidateRequest& request,
     out->set_line(error.line);
     out->set_message(error.message);
   }
-  reply(std::move(response));
+  return response;
+}
+
+}  // namespace
+
+void Validate(Context& context, const v1::ValidateRequest& request,
+              Reply<v1::ValidateResponse> reply) {
+  auto parsed = std::make_shared<config::ParsedJob>(
+      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path())));
+  if (!parsed->errors.empty()) {
+    reply(ResponseOf(*parsed));
+    return;
+  }
+  context.deps.loop->Offload(
+      [files = context.deps.files, parsed] { AddOutputPlaceErrors(files, parsed.get()); },
+      [reply, parsed] { reply(ResponseOf(*parsed)); });
 }
 
 }  // namespace coxswain::api

@@ -11,6 +11,7 @@
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 #include "controller/data/prepare.h"
+#include "controller/output_place.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
@@ -29,6 +30,8 @@ struct Args {
 absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseJobFile(file));
+  DiskFiles files;
+  RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   ASSIGN_OR_RETURN(const model::ModelConfig model, model::ReadModelConfig(job.spec.model_path));
   RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
   data::PrepareOptions options;

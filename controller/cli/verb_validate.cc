@@ -6,6 +6,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/output_place.h"
 
 namespace coxswain::cli {
 namespace {
@@ -32,7 +33,9 @@ Json ReportJson(const JobFile& file, const config::ParsedJob& job) {
 int Run(Cox* cox, const Args& args) {
   const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
-  const config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
+  config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
+  DiskFiles files;
+  if (job.errors.empty()) AddOutputPlaceErrors(&files, &job);
   if (IsStructured(args.output)) {
     PrintStructured(ReportJson(*file, job), args.output, cox->out());
   } else if (job.errors.empty()) {

@@ -147,6 +147,18 @@ TEST(ValidateTest, NeedsNoController) {
   EXPECT_EQ(report["errors"][0]["line"], 7);
 }
 
+TEST(ValidateTest, AnOutputOverTheBaseModelIsAnErrorOfItsKey) {
+  const std::string path = WriteJob();
+  const std::string here = std::filesystem::path(path).parent_path().string();
+  const std::string model = "base_model=" + here, output = "checkpoint.output_dir=" + here + "/out";
+  const Ran ran = RunInProcess({"validate", path, "--set", model, "--set", output});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err.find("--set " + output + ": checkpoint.output_dir " + here +
+                         "/out is or lies in base_model " + here),
+            0u)
+      << ran.err;
+}
+
 TEST(GetTest, Table) {
   FakeJobs fake;
   EXPECT_EQ(RunAt(fake, {"get"}).err, "no jobs\n");
