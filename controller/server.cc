@@ -112,7 +112,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
-  long_work = driver::MakeLongWork(cache_dir);
+  long_work = driver::MakeLongWork(cache_dir, &files);
   driver::Deps deps{.loop = loop.get(),
                     .journal = journal.get(),
                     .files = &files,

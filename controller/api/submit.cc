@@ -9,6 +9,8 @@
 #include "common/ids.h"
 #include "common/status_macros.h"
 #include "controller/api/operations.h"
+#include "controller/driver/output_claim.h"
+#include "controller/output_place.h"
 
 namespace coxswain::api {
 namespace {
@@ -19,8 +21,8 @@ std::string AdapterName(config::Adapter adapter) {
 
 std::string BodyHash(const v1::SubmitRequest& request) {
   const std::string paused = request.start_paused() ? "1" : "0";
-  return Sha256(absl::StrCat(request.yaml().size(), "\n", request.yaml(), "\n",
-                             request.yaml_path(), "\n", paused));
+  return Sha256(absl::StrCat(request.yaml().size(), "\n", request.yaml(), "\n", request.yaml_path(),
+                             "\n", paused));
 }
 
 store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
@@ -73,10 +75,30 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
   return absl::NotFoundError(absl::StrCat("no *.safetensors file in ", model, what_to_do));
 }
 
-// Two jobs that have not ended never share an output directory.
-absl::Status CheckOutput(Context& context, const std::string& output_dir) {
+// What the files say of a job, before it is accepted. Runs on the pool.
+struct FileFacts {
+  absl::Status status;
+  std::string output_identity;
+};
+
+FileFacts LookAtFiles(Files* files, const config::JobSpec& job, const driver::OutputOwner& me) {
+  FileFacts facts{.status = CheckModel(files, job), .output_identity = ""};
+  if (facts.status.ok()) facts.status = CheckOutputPlace(files, job);
+  if (!facts.status.ok()) return facts;
+  const absl::Status unclaimed = driver::CheckUnclaimed(files, job.output_dir, me);
+  // Jobs of this controller: CheckOutput.
+  if (!absl::IsUnavailable(unclaimed)) facts.status = unclaimed;
+  facts.output_identity = files->Identity(job.output_dir).value_or("");
+  return facts;
+}
+
+// Two jobs that have not ended never share an output directory, whatever path they name it by.
+absl::Status CheckOutput(Context& context, const std::string& output_dir,
+                         const std::string& identity) {
   for (driver::JobDriver* job : context.jobs->NewestFirst()) {
-    if (state::IsTerminal(job->phase()) || job->spec().output_dir != output_dir) continue;
+    const bool same = job->spec().output_dir == output_dir ||
+                      (!identity.empty() && job->output_identity() == identity);
+    if (state::IsTerminal(job->phase()) || !same) continue;
     const std::string& id = job->job().id();
     return absl::FailedPreconditionError(absl::StrCat(
         "checkpoint.output_dir ", output_dir, " belongs to job ", id, ", which is ",
@@ -87,11 +109,12 @@ absl::Status CheckOutput(Context& context, const std::string& output_dir) {
 }
 
 absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& request,
-                               const config::ParsedJob& parsed) {
+                               const config::ParsedJob& parsed,
+                               const std::string& output_identity) {
   // Asked again: another request may have been accepted while the model was looked at.
   ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request));
   if (known != nullptr) return known->job();
-  RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir));
+  RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir, output_identity));
   store::JobRow row = NewRow(context, request, parsed);
   v1::JobEvent event;
   event.set_job(row.job.id());
@@ -143,14 +166,18 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
     reply(absl::InvalidArgumentError(errors));
     return;
   }
-  auto checked = std::make_shared<absl::Status>();
+  auto facts = std::make_shared<FileFacts>();
+  const driver::OutputOwner me =
+      driver::OwnerHere(context.deps.journal->store()->Id(), context.deps.registry->term(),
+                        absl::StrCat(parsed.spec.name, ", just submitted"));
   context.deps.loop->Offload(
       Lane::kRequests,
-      [files = context.deps.files, job = parsed.spec, checked] {
-        *checked = CheckModel(files, job);
+      [files = context.deps.files, job = parsed.spec, me, facts] {
+        *facts = LookAtFiles(files, job, me);
       },
-      [&context, request, reply, parsed, checked] {
-        reply(checked->ok() ? Accept(context, request, parsed) : *checked);
+      [&context, request, reply, parsed, facts] {
+        reply(facts->status.ok() ? Accept(context, request, parsed, facts->output_identity)
+                                 : facts->status);
       });
 }
 

@@ -30,6 +30,7 @@ void Validate(Context& context, const v1::ValidateRequest& request,
     return;
   }
   context.deps.loop->Offload(
+      Lane::kRequests,
       [files = context.deps.files, parsed] { AddOutputPlaceErrors(files, parsed.get()); },
       [reply, parsed] { reply(ResponseOf(*parsed)); });
 }

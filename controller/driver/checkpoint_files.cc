@@ -7,17 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
+#include "controller/replace_directory.h"
 
 namespace coxswain::driver {
 namespace {
 
 constexpr std::string_view kPrefix = "checkpoint-";
 
-std::string StagingRoot(const std::string& output_dir) { return output_dir + "/.staging"; }
-
-// Makes room for checkpoint-N, or says why the one that is there must stay.
-absl::Status MoveAside(Files* files, const std::string& target, const Manifest& ours,
-                       const std::string& aside) {
+// Says why the checkpoint-N that is there must stay.
+absl::Status CheckSuperseded(Files* files, const std::string& target, const Manifest& ours) {
   if (!files->Exists(target)) return absl::OkStatus();
   const absl::StatusOr<Manifest> there = VerifyCheckpoint(files, target);
   if (there.ok() && there->job == ours.job &&
@@ -26,8 +24,7 @@ absl::Status MoveAside(Files* files, const std::string& target, const Manifest& 
         target, ": is a valid checkpoint of job ", there->job, ", term ", there->term, " epoch ",
         there->epoch, "; job ", ours.job, " has term ", ours.term, " epoch ", ours.epoch));
   }
-  RETURN_IF_ERROR(files->RemoveAll(aside));
-  return files->RenameDirectory(target, aside);
+  return absl::OkStatus();
 }
 
 struct Candidate {
@@ -57,12 +54,26 @@ absl::Status OtherRecipe(const std::string& directory, const std::string& found,
       "checkpoint.resume: never to start over in this one"));
 }
 
-absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQuery& query) {
-  ASSIGN_OR_RETURN(Manifest manifest, VerifyCheckpoint(files, query.explicit_dir));
-  if (manifest.recipe_hash != query.recipe_hash) {
-    return OtherRecipe(query.explicit_dir, manifest.recipe_hash, query.recipe_hash);
+std::string PassedOver(const absl::Status& status) {
+  return absl::StrCat("checkpoint passed over: ", std::string(status.message()));
+}
+
+absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQuery& query,
+                                                    std::vector<std::string>* warnings) {
+  absl::Status first;
+  for (const std::string& directory : query.explicit_dirs) {
+    absl::StatusOr<Manifest> manifest = VerifyCheckpoint(files, directory);
+    if (!manifest.ok()) {
+      first.Update(manifest.status());
+      warnings->push_back(PassedOver(manifest.status()));
+      continue;
+    }
+    if (manifest->recipe_hash != query.recipe_hash) {
+      return OtherRecipe(directory, manifest->recipe_hash, query.recipe_hash);
+    }
+    return std::optional<ResumePoint>(ResumePoint{directory, *std::move(manifest)});
   }
-  return std::optional<ResumePoint>(ResumePoint{query.explicit_dir, std::move(manifest), {}});
+  return first;
 }
 
 }  // namespace
@@ -71,8 +82,9 @@ std::string CheckpointDirectory(const std::string& output_dir, int64_t step) {
   return absl::StrCat(output_dir, "/", std::string(kPrefix), step);
 }
 
-std::string StagingDirectory(const std::string& output_dir, int64_t step, uint64_t epoch) {
-  return absl::StrCat(StagingRoot(output_dir), "/step-", step, ".epoch-", epoch);
+std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
+                             int64_t step) {
+  return absl::StrCat(StagingRoot(output_dir), "/step-", step, EndingOf(owner));
 }
 
 int64_t CheckpointStep(const std::string& name) {
@@ -84,10 +96,10 @@ int64_t CheckpointStep(const std::string& name) {
   return error == std::errc() && at == end && begin != end ? step : -1;
 }
 
-absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request) {
+absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request, const Guard& guard) {
   Manifest& manifest = request.manifest;
-  const std::string staging =
-      StagingDirectory(request.output_dir, manifest.run.step, manifest.epoch);
+  const std::string staging = StagingDirectory(
+      request.output_dir, {manifest.job, manifest.term, manifest.epoch}, manifest.run.step);
   const std::string target = CheckpointDirectory(request.output_dir, manifest.run.step);
   RETURN_IF_ERROR(files->WriteDurably(staging + "/trainer_state.json", request.trainer_state));
   manifest.files.push_back({"trainer_state.json",
@@ -95,31 +107,14 @@ absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request) {
                             ToHex(Sha256(request.trainer_state))});
   RETURN_IF_ERROR(files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
   ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));
-  const std::string aside = staging + ".replaced";
-  RETURN_IF_ERROR(MoveAside(files, target, manifest, aside));
-  RETURN_IF_ERROR(files->RenameDirectory(staging, target));
-  RETURN_IF_ERROR(files->RemoveAll(aside));
+  RETURN_IF_ERROR(CheckSuperseded(files, target, manifest));
+  RETURN_IF_ERROR(guard([&] { return ReplaceDirectory(files, staging, target); }));
   return verified;
 }
 
-absl::Status SweepStaging(Files* files, const std::string& output_dir, uint64_t epoch) {
-  const std::string root = StagingRoot(output_dir);
-  if (!files->Exists(root)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(root));
-  for (const FileEntry& entry : entries) {
-    const size_t at = entry.name.find(".epoch-");
-    if (at == std::string::npos) continue;
-    uint64_t found = 0;
-    const char* begin = entry.name.data() + at + std::string_view(".epoch-").size();
-    std::from_chars(begin, entry.name.data() + entry.name.size(), found);
-    if (found < epoch) RETURN_IF_ERROR(files->RemoveAll(root + "/" + entry.name));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query) {
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
+                                                           std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, NewestFirst(files, query.output_dir));
-  std::vector<std::string> warnings;
   absl::Status other_recipe;
   for (const Candidate& candidate : candidates) {
     absl::StatusOr<Manifest> manifest = ReadManifest(files, candidate.directory);
@@ -133,16 +128,26 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
     }
     if (manifest.ok()) manifest = VerifyCheckpoint(files, candidate.directory);
     if (!manifest.ok()) {
-      warnings.push_back(
-          absl::StrCat("checkpoint passed over: ", std::string(manifest.status().message())));
+      warnings->push_back(PassedOver(manifest.status()));
       continue;
     }
-    return std::optional<ResumePoint>(
-        ResumePoint{candidate.directory, *std::move(manifest), std::move(warnings)});
+    return std::optional<ResumePoint>(ResumePoint{candidate.directory, *std::move(manifest)});
   }
-  if (!query.explicit_dir.empty()) return Explicit(files, query);
+  if (!query.explicit_dirs.empty()) return Explicit(files, query, warnings);
   if (!query.own_only && !other_recipe.ok()) return other_recipe;
   return std::optional<ResumePoint>();
+}
+
+absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
+                                   std::vector<std::string>* warnings) {
+  std::string wrong;
+  for (size_t i = 0; i < directories.size(); ++i) {
+    const absl::Status status = VerifyCheckpoint(files, directories[i]).status();
+    if (status.ok()) return i;
+    warnings->push_back(PassedOver(status));
+    absl::StrAppend(&wrong, "; ", std::string(status.message()));
+  }
+  return absl::DataLossError(absl::StrCat("no checkpoint of the job is whole", wrong));
 }
 
 std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step) {

@@ -9,13 +9,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/driver/guard.h"
 #include "controller/driver/manifest.h"
+#include "controller/driver/staging.h"
 #include "controller/files.h"
 
 namespace coxswain::driver {
 
 std::string CheckpointDirectory(const std::string& output_dir, int64_t step);
-std::string StagingDirectory(const std::string& output_dir, int64_t step, uint64_t epoch);
+// Where a gang's ranks write the shards of a step; no other gang's, of whatever job, has it.
+std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
+                             int64_t step);
 // "checkpoint-40" -> 40; -1 for another name.
 int64_t CheckpointStep(const std::string& name);
 
@@ -29,30 +33,35 @@ struct CommitRequest {
 // renames it to checkpoint-N, after reading it back once: DataLoss when a shard is not what its
 // rank reported. A checkpoint-N that is there already is replaced (it is invalid, or of an earlier
 // run in this directory), but for one of the same job with this (term, epoch) or a later:
-// AlreadyExists.
-absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request);
-
-// Removes staging directories of epochs below `epoch`.
-absl::Status SweepStaging(Files* files, const std::string& output_dir, uint64_t epoch);
+// AlreadyExists. `guard` runs the renames.
+absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request,
+                                          const Guard& guard = Unguarded);
 
 struct ResumeQuery {
   std::string job;
   std::string output_dir;
-  std::string recipe_hash;   // lower-case hex
-  bool own_only = false;     // resume: never, or an explicit start: only what this job wrote
-  std::string explicit_dir;  // start here when the job has no checkpoint of its own
+  std::string recipe_hash;  // lower-case hex
+  bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
+  // Start from the first of these that verifies when the job has no checkpoint of its own.
+  std::vector<std::string> explicit_dirs = {};
 };
 
 struct ResumePoint {
   std::string directory;
   Manifest manifest;
-  std::vector<std::string> warnings;  // newer checkpoints that do not verify
 };
 
-// The newest checkpoint to start from, verified; nullopt: start fresh. FailedPrecondition when
-// output_dir holds checkpoints of other recipes only, or explicit_dir has another recipe (both
-// hashes named); an explicit_dir that does not verify gives its error.
-absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query);
+// The newest checkpoint to start from, verified; nullopt: start fresh. `warnings`: what was passed
+// over since it does not verify. FailedPrecondition when output_dir holds checkpoints of other
+// recipes only, or an explicit one has another recipe (both hashes named); explicit ones of which
+// none verifies give the error of the first.
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
+                                                           std::vector<std::string>* warnings);
+
+// Index of the first of `directories` whose checkpoint verifies. DataLoss: none does; it says what
+// is wrong with each.
+absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
+                                   std::vector<std::string>* warnings);
 
 // Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at
 // least 2) and `best_step` (-1: none).

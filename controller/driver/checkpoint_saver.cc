@@ -6,23 +6,27 @@
 
 namespace coxswain::driver {
 
-CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request,
+CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang,
+                                 std::shared_ptr<OutputClaim> output, CommitRequest request,
                                  TrainerState trainer_state, Done done)
     : deps_(deps),
       gang_(gang),
+      output_(std::move(output)),
       request_(std::move(request)),
       trainer_state_(std::move(trainer_state)),
       done_(std::move(done)),
-      staging_(StagingDirectory(request_.output_dir, request_.manifest.run.step, gang->epoch)),
+      staging_(StagingDirectory(request_.output_dir, {gang->job, gang->term, gang->epoch},
+                                request_.manifest.run.step)),
       shards_(gang->ranks.size()) {}
 
+// A gang writes one checkpoint at a time: what is in staging is of saves that failed.
 void CheckpointSaver::Start() {
   auto status = std::make_shared<absl::Status>();
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
-      [files, status, staging = staging_] {
-        *status = files->RemoveAll(staging);
+      [files, status, output = output_, output_dir = request_.output_dir, staging = staging_] {
+        *status = output->WhileHeld([&] { return SweepStaging(files, output_dir); });
         if (status->ok()) *status = files->MakeDirs(staging);
       },
       lifetime_.Wrap([this, status] {
@@ -70,9 +74,11 @@ void CheckpointSaver::Commit() {
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
-      [files, result, request = request_, trainer_state = trainer_state_]() mutable {
+      [files, result, output = output_, request = request_,
+       trainer_state = trainer_state_]() mutable {
         request.trainer_state = trainer_state();
-        *result = CommitCheckpoint(files, std::move(request));
+        *result = CommitCheckpoint(files, std::move(request),
+                                   [&](const auto& renames) { return output->WhileHeld(renames); });
       },
       lifetime_.Wrap([this, result] {
         if (!result->ok()) {

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_DRIVER_CHECKPOINT_SAVER_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,11 +11,12 @@
 #include "controller/driver/deps.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
+#include "controller/driver/output_claim.h"
 
 namespace coxswain::driver {
 
-// Lives while the checkpoint is written; destroying it leaves at most a staging directory, which is
-// swept by a later epoch.
+// Lives while the checkpoint is written; destroying it leaves at most a staging directory, which
+// the next save, the next attempt or the end of the job sweeps.
 class CheckpointSaver {
  public:
   struct Done {
@@ -26,8 +28,9 @@ class CheckpointSaver {
   using TrainerState = std::function<std::string()>;
 
   // `request.manifest.files` and `request.trainer_state` are filled in here.
-  CheckpointSaver(const Deps& deps, const Gang* gang, CommitRequest request,
-                  TrainerState trainer_state, Done done);
+  // `output` is held.
+  CheckpointSaver(const Deps& deps, const Gang* gang, std::shared_ptr<OutputClaim> output,
+                  CommitRequest request, TrainerState trainer_state, Done done);
   void Start();
 
  private:
@@ -38,6 +41,7 @@ class CheckpointSaver {
 
   const Deps deps_;
   const Gang* const gang_;
+  const std::shared_ptr<OutputClaim> output_;
   CommitRequest request_;
   const TrainerState trainer_state_;
   const Done done_;

@@ -8,11 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint_tensors.h"
 #include "common/durable_file.h"
-#include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/driver/artifact_files.h"
 #include "controller/driver/export_adapter.h"
 #include "controller/driver/export_model.h"
+#include "controller/output_place.h"
+#include "controller/replace_directory.h"
 
 namespace coxswain::driver {
 namespace {
@@ -33,15 +34,22 @@ const std::vector<std::string>& TokenizerFiles() {
   return *files;
 }
 
-// An empty staging directory beside the target, so that the final rename stays on one file system.
-absl::StatusOr<std::string> EmptyStaging(const std::string& output_dir, const std::string& name) {
-  const std::string staging = absl::StrCat(output_dir, "/.staging/export-", name);
-  std::error_code error;
-  fs::remove_all(staging, error);
-  fs::remove_all(absl::StrCat(staging, ".replaced"), error);
-  fs::create_directories(staging, error);
-  if (error) return ErrnoStatus(error.value(), "create", staging);
-  return staging;
+// Where an export is written; beside the target, so that the final rename stays on one file system.
+std::string StagingOf(const ExportRequest& request, const std::string& name) {
+  return absl::StrCat(request.job.output_dir, "/.staging/export-", name, request.owner);
+}
+
+absl::Status MakeEmpty(Files* files, const std::string& directory) {
+  RETURN_IF_ERROR(files->RemoveAll(directory));
+  return files->MakeDirs(directory);
+}
+
+absl::Status Replace(Files* files, const ExportRequest& request, const std::string& name) {
+  const std::string target = absl::StrCat(request.job.output_dir, "/", name);
+  return request.guard([&] {
+    RETURN_IF_ERROR(CheckReplaceable(files, request.job, target));
+    return ReplaceDirectory(files, StagingOf(request, name), target);
+  });
 }
 
 absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory) {
@@ -65,42 +73,49 @@ std::string AdapterCard(const ExportRequest& request) {
   const std::string method = absl::StrCat(request.job.lora.use_rslora ? "rsLoRA" : "LoRA",
                                           request.job.lora.loraplus_lr_ratio != 1.0 ? "+" : "",
                                           lora.dora ? " with DoRA" : "");
-  return absl::StrCat(
-      "---\nbase_model: ", nlohmann::json(request.plan.model_path).dump(),
-      "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method, " adapter of `",
-      request.plan.model_path, "` (", request.plan.model.architecture,
-      "), trained by Coxswain.\n\n| setting | value |\n|---|---|\n| r | ", lora.rank,
-      " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ", lora.dropout,
-      " |\n| sequence length | ", request.plan.sequence_len, " |\n| checkpoint | ",
-      fs::path(request.checkpoint_dir).filename().string(), " |\n");
+  return absl::StrCat("---\nbase_model: ", nlohmann::json(request.plan.model_path).dump(),
+                      "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method,
+                      " adapter of `", request.plan.model_path, "` (", request.plan.model.architecture,
+                      "), trained by Coxswain.\n\n| setting | value |\n|---|---|\n| r | ",
+                      lora.rank, " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ",
+                      lora.dropout, " |\n| sequence length | ", request.plan.sequence_len,
+                      " |\n| checkpoint | ", fs::path(request.checkpoint_dir).filename().string(),
+                      " |\n");
 }
 
-absl::Status ExportAdapter(const ExportRequest& request, const CheckpointTensors& checkpoint) {
-  ASSIGN_OR_RETURN(const std::string staging, EmptyStaging(request.job.output_dir, "adapter"));
+absl::Status ExportAdapter(Files* files, const ExportRequest& request,
+                           const CheckpointTensors& checkpoint) {
+  const std::string staging = StagingOf(request, "adapter");
+  RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/README.md"), AdapterCard(request)));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
-  return ReplaceDirectory(staging, absl::StrCat(request.job.output_dir, "/adapter"));
+  return Replace(files, request, "adapter");
 }
 
-absl::Status ExportModel(const ExportRequest& request, const CheckpointTensors& checkpoint) {
-  ASSIGN_OR_RETURN(const std::string staging, EmptyStaging(request.job.output_dir, "model"));
+absl::Status ExportModel(Files* files, const ExportRequest& request,
+                         const CheckpointTensors& checkpoint) {
+  const std::string staging = StagingOf(request, "model");
+  RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, {"generation_config.json"}));
-  return ReplaceDirectory(staging, absl::StrCat(request.job.output_dir, "/model"));
+  return Replace(files, request, "model");
 }
 
 }  // namespace
 
-absl::StatusOr<ExportResult> ExportArtifacts(const ExportRequest& request) {
+absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request) {
   ASSIGN_OR_RETURN(const CheckpointTensors checkpoint,
                    CheckpointTensors::Open(request.checkpoint_dir));
+  const std::string& out = request.job.output_dir;
   const bool adapter = request.plan.lora.rank > 0;
-  if (adapter) RETURN_IF_ERROR(ExportAdapter(request, checkpoint));
-  if (!adapter || request.job.export_merge) RETURN_IF_ERROR(ExportModel(request, checkpoint));
+  const bool merge = adapter && request.job.export_merge;
+  if (adapter) RETURN_IF_ERROR(ExportAdapter(files, request, checkpoint));
+  if (!adapter || merge) RETURN_IF_ERROR(ExportModel(files, request, checkpoint));
   ExportResult result;
-  result.directory = absl::StrCat(request.job.output_dir, adapter ? "/adapter" : "/model");
+  result.directory = absl::StrCat(out, adapter ? "/adapter" : "/model");
+  if (merge) result.merged_directory = absl::StrCat(out, "/model");
   ASSIGN_OR_RETURN(result.files, ListFiles(result.directory));
   return result;
 }

@@ -11,6 +11,7 @@
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/driver/checkpoint_files.h"
+#include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/replays.h"
 
@@ -44,6 +45,7 @@ nlohmann::json PredictedJson(const Gang& gang) {
 struct JobDriver::Draft {
   GangPlan plan;
   std::optional<ResumePoint> resume;
+  std::string output_identity;
 };
 
 void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
@@ -69,52 +71,54 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   DraftAttempt(facts);
 }
 
-void JobDriver::DraftAttempt(const WorkerFacts& workers) {
+absl::StatusOr<ResumeQuery> JobDriver::WhereToResume() const {
   ResumeQuery query{.job = job().id(),
                     .output_dir = spec_.output_dir,
                     .recipe_hash = ToHex(curriculum_->recipe_hash()),
-                    .own_only = spec_.resume != "auto",
-                    .explicit_dir = ""};
+                    .own_only = spec_.resume != "auto"};
   if (spec_.resume.starts_with('/')) {
-    query.explicit_dir = spec_.resume;
+    query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
-    absl::StatusOr<std::string> directory = hooks_.resolve_checkpoint(spec_.resume);
-    if (!directory.ok()) {
-      Fail(MakeError(directory.status(), {.phase = "resume"}));
-      return;
-    }
-    query.explicit_dir = *directory;
+    ASSIGN_OR_RETURN(query.explicit_dirs, hooks_.resolve_checkpoints(spec_.resume));
   }
-  auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
-  deps_.loop->Offload(
-      Lane::kFiles,
-      [work = deps_.long_work, files = deps_.files, query, result, spec = spec_, id = job().id(),
-       curriculum = curriculum_, workers] {
-        Draft draft;
-        absl::StatusOr<std::optional<ResumePoint>> resume = FindResumePoint(files, query);
-        if (!resume.ok()) {
-          *result = resume.status();
-          return;
-        }
-        draft.resume = *std::move(resume);
-        absl::StatusOr<GangPlan> plan = work->plan(
-            {.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers});
-        if (!plan.ok()) {
-          *result = plan.status();
-          return;
-        }
-        draft.plan = *std::move(plan);
-        *result = std::move(draft);
-      },
-      lifetime_.Wrap([this, result] { OnDraft(*result); }));
+  return query;
 }
 
-void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
+void JobDriver::DraftAttempt(const WorkerFacts& workers) {
+  absl::StatusOr<ResumeQuery> query = WhereToResume();
+  if (!query.ok()) {
+    Fail(MakeError(query.status(), {.phase = "resume"}));
+    return;
+  }
+  auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
+  auto warnings = std::make_shared<std::vector<std::string>>();
+  const auto draft = [work = deps_.long_work, files = deps_.files, output = ClaimOutput(),
+                      query = *std::move(query), warnings, spec = spec_, id = job().id(),
+                      curriculum = curriculum_, workers]() -> absl::StatusOr<Draft> {
+    Draft draft;
+    RETURN_IF_ERROR(EnterOutput(files, output.get(), spec));
+    ASSIGN_OR_RETURN(draft.output_identity, files->Identity(spec.output_dir));
+    ASSIGN_OR_RETURN(draft.resume, FindResumePoint(files, query, warnings.get()));
+    ASSIGN_OR_RETURN(
+        draft.plan,
+        work->plan({.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers}));
+    return draft;
+  };
+  deps_.loop->Offload(Lane::kFiles, [result, draft] { *result = draft(); },
+                      lifetime_.Wrap([this, result, warnings] { OnDraft(*result, *warnings); }));
+}
+
+void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft,
+                        const std::vector<std::string>& warnings) {
   if (phase() != v1::JOB_STATE_ADMITTED) return;
+  for (const std::string& warning : warnings) {
+    record_.AddEvent("Warning", warning, nlohmann::json::object());
+  }
   if (!draft.ok()) {
     AttemptFailed(MakeError(draft.status(), {.phase = "plan"}));
     return;
   }
+  output_identity_ = draft->output_identity;
   start_state_ = draft->resume ? draft->resume->manifest.run : RunState();
   gang_->plan_bytes = draft->plan.bytes;
   gang_->plan_hash = draft->plan.hash;
@@ -123,11 +127,6 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft) {
   gang_->work = draft->plan.work;
   gang_->predicted = draft->plan.predicted;
   gang_->links_measured = draft->plan.links_measured;
-  if (draft->resume) {
-    for (const std::string& warning : draft->resume->warnings) {
-      record_.AddEvent("Warning", warning, nlohmann::json::object());
-    }
-  }
   record_.Apply(state::JobEvent::kFormingStarted, "forming the gang").IgnoreError();  // ADMITTED
   gang_->epoch = record_.status().epoch;
   record_.edit().set_plan_hash(gang_->plan_hash);

@@ -15,18 +15,20 @@
 #include "controller/driver/deps.h"
 #include "controller/driver/form_gang.h"
 #include "controller/driver/job_record.h"
+#include "controller/driver/output_claim.h"
 #include "controller/driver/step_run.h"
 
 namespace coxswain::driver {
 
 struct JobHooks {
   std::function<void()> reschedule;  // a job or workers became available
-  // Directory of a committed checkpoint of another job, for `resume: <job>[:step]`.
-  std::function<absl::StatusOr<std::string>(const std::string& resume)> resolve_checkpoint;
+  // Directories of committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
+  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& resume)>
+      resolve_checkpoints;
 };
 
 // Loop thread only. job_driver.cc: what users ask; job_prepare.cc, job_attempt.cc, job_results.cc,
-// job_finish.cc: the phases.
+// job_finish.cc: the phases; job_output.cc: the output directory.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -56,6 +58,13 @@ class JobDriver {
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   void WorkerDraining(const std::string& worker);
 
+  // May write its output directory now, or something of it still does.
+  bool HoldsOutput() const;
+  // Files::Identity of the output directory; empty: not known yet.
+  const std::string& output_identity() const { return output_identity_; }
+  // Lets other jobs have the output directory, when this one does not write to it (any more).
+  void LetOutputGo();
+
   const Gang* gang() const { return gang_.get(); }  // null outside ADMITTED..DRAINING
   const GangPace* pace() const { return run_ ? &run_->pace() : nullptr; }    // null: no run
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
@@ -67,9 +76,11 @@ class JobDriver {
   void SayPrepared();
 
   // job_attempt.cc
-  struct Draft;  // what is found out before a gang forms
+  struct Draft;          // what is found out before a gang forms
+  struct ExportAttempt;  // what came of an export
   void DraftAttempt(const WorkerFacts& workers);
-  void OnDraft(const absl::StatusOr<Draft>& draft);
+  absl::StatusOr<ResumeQuery> WhereToResume() const;
+  void OnDraft(const absl::StatusOr<Draft>& draft, const std::vector<std::string>& warnings);
   std::string KnownGemmTable();
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);
@@ -101,6 +112,13 @@ class JobDriver {
   void DrainDeadline();
   void Export();
 
+  std::vector<const v1::CheckpointInfo*> ToExport() const;
+  void OnExported(const ExportAttempt& attempt);
+
+  // job_output.cc
+  std::shared_ptr<OutputClaim> ClaimOutput();
+  void RenewOutput();
+
   void SayFlush();  // commits what a user or a worker may rely on next
   template <typename T>
   void Bury(T& dead);  // destroys after the current callback
@@ -112,6 +130,12 @@ class JobDriver {
 
   std::shared_ptr<std::atomic<bool>> prepare_cancelled_;
   std::shared_ptr<const Curriculum> curriculum_;
+
+  std::shared_ptr<OutputClaim> output_;  // null: not claimed
+  std::string output_identity_;
+  bool letting_output_go_ = false;
+  bool export_waits_ = false;  // for the output directory
+  Lifetime output_life_;       // cut when the output directory is let go
 
   std::shared_ptr<Gang> gang_;  // shared with what still ends it
   std::unique_ptr<GangFormation> formation_;

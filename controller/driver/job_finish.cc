@@ -4,12 +4,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/driver/checkpoint_files.h"
+#include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/staging.h"
 
 namespace coxswain::driver {
 namespace {
 
 constexpr std::chrono::milliseconds kReleaseTimeout{10000};
+constexpr std::chrono::seconds kExportRetry{5};
 
 }  // namespace
 
@@ -87,46 +92,95 @@ void JobDriver::DrainDeadline() {
   }));
 }
 
+// Where to export from, best first: the newest, or with early stopping the lowest evaluation.
+std::vector<const v1::CheckpointInfo*> JobDriver::ToExport() const {
+  std::vector<const v1::CheckpointInfo*> infos;
+  for (const v1::CheckpointInfo& info : job().checkpoints()) infos.push_back(&info);
+  const int64_t best = spec_.early_stopping_patience ? job().progress().best_step() : -1;
+  std::sort(infos.begin(), infos.end(), [best](const auto* a, const auto* b) {
+    const bool a_best = a->step() == best, b_best = b->step() == best;
+    if (a_best != b_best) return a_best;
+    if (best >= 0 && a->has_eval() != b->has_eval()) return a->has_eval();
+    if (best >= 0 && a->eval_loss() != b->eval_loss()) return a->eval_loss() < b->eval_loss();
+    return a->step() > b->step();
+  });
+  return infos;
+}
+
+struct JobDriver::ExportAttempt {
+  absl::StatusOr<ExportedTo> result;
+  int64_t step = 0;  // of the checkpoint
+  std::vector<std::string> warnings;
+};
+
 void JobDriver::Export() {
-  if (job().checkpoints().empty()) {
+  std::vector<std::string> directories;
+  std::vector<int64_t> steps;
+  for (const v1::CheckpointInfo* info : ToExport()) {
+    directories.push_back(info->directory());
+    steps.push_back(info->step());
+  }
+  if (directories.empty()) {
     Fail(MakeError(absl::DataLossError("no committed checkpoint to export from"),
                    {.phase = "export"}));
     return;
-  }
-  const v1::CheckpointInfo* chosen = nullptr;
-  for (const v1::CheckpointInfo& info : job().checkpoints()) {
-    if (chosen == nullptr || info.step() > chosen->step()) chosen = &info;
-  }
-  if (spec_.early_stopping_patience) {
-    for (const v1::CheckpointInfo& info : job().checkpoints()) {
-      if (info.step() == job().progress().best_step()) chosen = &info;
-    }
   }
   absl::StatusOr<std::string> plan = deps_.journal->store()->PlanBytes(job().plan_hash());
   if (!plan.ok()) {
     Fail(MakeError(plan.status(), {.phase = "export"}));
     return;
   }
-  auto result = std::make_shared<absl::StatusOr<std::string>>();
-  const int64_t step = chosen->step();
-  ExportInput input{.spec = spec_, .plan_bytes = *plan, .checkpoint_dir = chosen->directory()};
-  deps_.loop->Offload(
-      Lane::kExport,
-      [work = deps_.long_work, input, result] { *result = work->export_artifacts(input); },
-      lifetime_.Wrap([this, result, step] {
-        if (phase() != v1::JOB_STATE_EXPORTING) return;
-        if (!result->ok()) {
-          Fail(MakeError(result->status(), {.phase = "export"}));
-          return;
-        }
-        record_.edit().set_artifact_dir(**result);
-        record_.AddEvent("Exported", absl::StrCat("artifacts of step ", step, " in ", **result),
-                         {{"directory", **result}, {"step", step}});
-        record_.Apply(state::JobEvent::kExported, "succeeded").IgnoreError();  // EXPORTING
-        SayFlush();
-        curriculum_.reset();
-        hooks_.reschedule();
-      }));
+  std::shared_ptr<OutputClaim> output = ClaimOutput();
+  ExportInput input{.spec = spec_,
+                    .plan_bytes = *plan,
+                    .checkpoint_dir = "",
+                    .owner = EndingOf({job().id(), deps_.registry->term(), job().epoch()}),
+                    .guard = [output](const auto& work) { return output->WhileHeld(work); }};
+  auto attempt = std::make_shared<ExportAttempt>();
+  const auto run = [work = deps_.long_work, files = deps_.files, output, input, directories, steps,
+                    attempt]() -> absl::StatusOr<ExportedTo> {
+    RETURN_IF_ERROR(EnterOutput(files, output.get(), input.spec));
+    ASSIGN_OR_RETURN(const size_t intact, FirstIntact(files, directories, &attempt->warnings));
+    attempt->step = steps[intact];
+    ExportInput from = input;
+    from.checkpoint_dir = directories[intact];
+    return work->export_artifacts(from);
+  };
+  deps_.loop->Offload(Lane::kExport, [attempt, run] { attempt->result = run(); },
+                      lifetime_.Wrap([this, attempt] { OnExported(*attempt); }));
+}
+
+void JobDriver::OnExported(const ExportAttempt& attempt) {
+  if (phase() != v1::JOB_STATE_EXPORTING) return;
+  for (const std::string& warning : attempt.warnings) {
+    record_.AddEvent("Warning", warning, nlohmann::json::object());
+  }
+  if (absl::IsUnavailable(attempt.result.status())) {
+    if (std::exchange(export_waits_, true) == false) {
+      record_.AddEvent(
+          "Warning",
+          absl::StrCat("the export waits: ", std::string(attempt.result.status().message())),
+          nlohmann::json::object());
+    }
+    deps_.loop->After(kExportRetry, lifetime_.Wrap([this] { Export(); }));
+    return;
+  }
+  if (!attempt.result.ok()) {
+    Fail(MakeError(attempt.result.status(), {.phase = "export"}));
+    return;
+  }
+  const ExportedTo& to = *attempt.result;
+  record_.edit().set_artifact_dir(to.directory);
+  record_.AddEvent("Exported",
+                   absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
+                                to.merged_directory.empty() ? "" : " and ", to.merged_directory),
+                   {{"directory", to.directory},
+                    {"merged_directory", to.merged_directory},
+                    {"step", attempt.step}});
+  record_.Apply(state::JobEvent::kExported, "succeeded").IgnoreError();  // EXPORTING
+  SayFlush();
+  curriculum_.reset();
+  hooks_.reschedule();
 }
 
 }  // namespace coxswain::driver

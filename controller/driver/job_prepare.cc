@@ -46,13 +46,18 @@ void JobDriver::Prepare() {
       .progress = [loop, show](double fraction) { loop->Post([show, fraction]() mutable { show(fraction); }); },
       .cancelled = [cancelled] { return cancelled->load(); }};
   auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
+  auto identity = std::make_shared<std::string>();
   loop->Offload(
       Lane::kPreparation,
-      [work = deps_.long_work, spec = spec_, hooks, result] {
+      [work = deps_.long_work, files = deps_.files, spec = spec_, hooks, result, identity] {
         *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
                                     : work->prepare(spec, hooks);
+        *identity = files->Identity(spec.output_dir).value_or("");
       },
-      lifetime_.Wrap([this, result] { OnPrepared(*result); }));
+      lifetime_.Wrap([this, result, identity] {
+        output_identity_ = *identity;
+        OnPrepared(*result);
+      }));
 }
 
 void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {

@@ -256,7 +256,7 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
   done.failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
-  saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), std::move(request),
+  saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), output_, std::move(request),
                                              std::move(trainer_state), std::move(done));
   saver_->Start();
 }
@@ -354,13 +354,6 @@ void JobDriver::Retain() {
     deps_.loop->Offload(
         Lane::kFiles, [files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
   }
-  Files* files = deps_.files;
-  deps_.loop->Offload(
-      Lane::kFiles,
-      [files, output_dir = spec_.output_dir, epoch = gang_->epoch] {
-        SweepStaging(files, output_dir, epoch).IgnoreError();
-      },
-      [] {});
 }
 
 }  // namespace coxswain::driver

@@ -10,6 +10,7 @@
 #include "common/config/stored_job.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "controller/driver/staging.h"
 
 namespace coxswain::driver {
 namespace {
@@ -18,21 +19,6 @@ constexpr std::chrono::minutes kKeepMetrics{5};  // after the end of a job
 
 std::string DeviceName(config::Device device) {
   return device == config::Device::kCuda ? "cuda" : "cpu";
-}
-
-// States in which a job may write its output directory.
-bool WritesOutput(v1::JobState phase) {
-  switch (phase) {
-    case v1::JOB_STATE_ADMITTED:
-    case v1::JOB_STATE_FORMING:
-    case v1::JOB_STATE_RUNNING:
-    case v1::JOB_STATE_DRAINING:
-    case v1::JOB_STATE_RECOVERING:
-    case v1::JOB_STATE_EXPORTING:
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace
@@ -55,8 +41,8 @@ JobTable::JobTable(const Deps& deps) : deps_(deps) {
 
 JobHooks JobTable::Hooks() {
   return {.reschedule = [this] { Reschedule(); },
-          .resolve_checkpoint =
-              [this](const std::string& resume) { return ResolveCheckpoint(resume); }};
+          .resolve_checkpoints =
+              [this](const std::string& resume) { return ResolveCheckpoints(resume); }};
 }
 
 absl::Status JobTable::Recover() {
@@ -77,6 +63,7 @@ absl::Status JobTable::Recover() {
   }
   deps_.metrics->UnreadableJobs(unreadable);
   recovered_ = true;
+  SweepLeftovers();
   Reschedule();
   return absl::OkStatus();
 }
@@ -120,6 +107,34 @@ void JobTable::SetAside(store::JobRow row) {
   row.job.set_state(v1::JOB_STATE_FAILED);
   *row.job.mutable_error() = MakeError(what, {.phase = "recover"});
   jobs_.emplace(id, std::make_unique<JobDriver>(deps_, std::move(row), config::JobSpec(), Hooks()));
+}
+
+// What jobs that ended, or are paused, left in .staging when the controller died. Others sweep
+// their own with the next attempt; a directory that has another owner stays as it is.
+void JobTable::SweepLeftovers() {
+  std::map<std::string, OutputOwner> leftovers;  // by output directory
+  for (const auto& [id, job] : jobs_) {
+    const bool idle = state::IsTerminal(job->phase()) || job->phase() == v1::JOB_STATE_PAUSED;
+    if (!idle || job->job().epoch() == 0) continue;
+    leftovers.emplace(job->spec().output_dir,
+                      OwnerHere(deps_.journal->store()->Id(), deps_.registry->term(), id));
+  }
+  for (const auto& [id, job] : jobs_) {
+    const bool idle = state::IsTerminal(job->phase()) || job->phase() == v1::JOB_STATE_PAUSED;
+    if (!idle) leftovers.erase(job->spec().output_dir);
+  }
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files = deps_.files, leftovers] {
+        for (const auto& [output_dir, owner] : leftovers) {
+          if (!files->Exists(StagingRoot(output_dir))) continue;
+          OutputClaim claim(files, output_dir, owner);
+          if (!claim.Take().ok()) continue;
+          claim.WhileHeld([&] { return SweepStaging(files, output_dir); }).IgnoreError();
+          claim.Release();
+        }
+      },
+      [] {});
 }
 
 void JobTable::Add(store::JobRow row, config::JobSpec spec) {
@@ -195,10 +210,10 @@ void JobTable::Reschedule() {
 
 const JobDriver* JobTable::OutputHeldBy(const JobDriver& job) const {
   for (const auto& [id, other] : jobs_) {
-    if (other.get() != &job && WritesOutput(other->phase()) &&
-        other->spec().output_dir == job.spec().output_dir) {
-      return other.get();
-    }
+    if (other.get() == &job || !other->HoldsOutput()) continue;
+    const bool same_path = other->spec().output_dir == job.spec().output_dir;
+    const std::string& identity = other->output_identity();
+    if (same_path || (!identity.empty() && identity == job.output_identity())) return other.get();
   }
   return nullptr;
 }
@@ -219,6 +234,7 @@ std::vector<scheduler::QueueEntry> JobTable::Queue() const {
 
 void JobTable::Schedule() {
   if (!recovered_) return;
+  for (const auto& [id, job] : jobs_) job->LetOutputGo();
   std::vector<scheduler::WorkerPool> pools;
   for (const char* device : {"cpu", "cuda"}) {
     pools.push_back({.device = device,
@@ -249,8 +265,8 @@ void JobTable::AdmitJob(JobDriver* job) {
   job->Admit(workers);
 }
 
-// "<job>" is its newest checkpoint, "<job>:<step>" the one of that step.
-absl::StatusOr<std::string> JobTable::ResolveCheckpoint(const std::string& resume) {
+// "<job>" is any of its checkpoints, the newest first, "<job>:<step>" the one of that step.
+absl::StatusOr<std::vector<std::string>> JobTable::ResolveCheckpoints(const std::string& resume) {
   const size_t colon = resume.rfind(':');
   ASSIGN_OR_RETURN(JobDriver * source, Find(resume.substr(0, colon)));
   int64_t step = -1;
@@ -261,18 +277,18 @@ absl::StatusOr<std::string> JobTable::ResolveCheckpoint(const std::string& resum
           absl::StrCat("checkpoint.resume: '", resume, "' is not <job>:<step>"));
     }
   }
-  const v1::CheckpointInfo* found = nullptr;
+  std::map<int64_t, std::string, std::greater<>> found;  // by step
   for (const v1::CheckpointInfo& info : source->job().checkpoints()) {
-    if (step < 0 ? found == nullptr || info.step() > found->step() : info.step() == step) {
-      found = &info;
-    }
+    if (step < 0 || info.step() == step) found.emplace(info.step(), info.directory());
   }
-  if (found == nullptr) {
+  if (found.empty()) {
     return absl::NotFoundError(absl::StrCat("checkpoint.resume: job ", source->job().id(),
                                             " has no committed checkpoint",
                                             step < 0 ? "" : absl::StrCat(" of step ", step)));
   }
-  return found->directory();
+  std::vector<std::string> directories;
+  for (const auto& [at, directory] : found) directories.push_back(directory);
+  return directories;
 }
 
 // Once a second: the gauges that no event updates.

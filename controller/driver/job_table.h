@@ -40,7 +40,7 @@ class JobTable {
   void Reschedule();
   // READY and RECOVERING jobs in the order in which they get workers.
   std::vector<scheduler::QueueEntry> Queue() const;
-  // Another job that writes the same output directory now; null: none.
+  // Another job that writes the same output directory now, by whatever path; null: none.
   const JobDriver* OutputHeldBy(const JobDriver& job) const;
 
  private:
@@ -49,7 +49,8 @@ class JobTable {
   void SetAside(store::JobRow row);
   void Schedule();
   void AdmitJob(JobDriver* job);
-  absl::StatusOr<std::string> ResolveCheckpoint(const std::string& resume);
+  void SweepLeftovers();
+  absl::StatusOr<std::vector<std::string>> ResolveCheckpoints(const std::string& resume);
   JobHooks Hooks();
   void Observe();
 

@@ -72,24 +72,26 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   return plan;
 }
 
-absl::StatusOr<std::string> ExportJob(const ExportInput& input) {
+absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
-  ASSIGN_OR_RETURN(
-      const ExportResult result,
-      ExportArtifacts(
-          {.job = input.spec, .plan = std::move(plan), .checkpoint_dir = input.checkpoint_dir}));
-  return result.directory;
+  ASSIGN_OR_RETURN(const ExportResult result,
+                   ExportArtifacts(files, {.job = input.spec,
+                                           .plan = std::move(plan),
+                                           .checkpoint_dir = input.checkpoint_dir,
+                                           .owner = input.owner,
+                                           .guard = input.guard}));
+  return ExportedTo{result.directory, result.merged_directory};
 }
 
 }  // namespace
 
-LongWork MakeLongWork(const std::string& cache_dir) {
+LongWork MakeLongWork(const std::string& cache_dir, Files* files) {
   LongWork work;
   work.prepare = [cache_dir](const config::JobSpec& spec, const PrepareHooks& hooks) {
     return PrepareJob(cache_dir, spec, hooks);
   };
   work.plan = PlanGang;
-  work.export_artifacts = ExportJob;
+  work.export_artifacts = [files](const ExportInput& input) { return ExportJob(files, input); };
   return work;
 }
 

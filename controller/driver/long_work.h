@@ -12,7 +12,9 @@
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/deal_bins.h"
+#include "controller/driver/guard.h"
 #include "controller/driver/worker_facts.h"
+#include "controller/files.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {
@@ -45,6 +47,13 @@ struct ExportInput {
   config::JobSpec spec;
   std::string plan_bytes;
   std::string checkpoint_dir;
+  std::string owner;  // ending of names in .staging
+  Guard guard;        // of each replacement of a directory
+};
+
+struct ExportedTo {
+  std::string directory;         // what users load
+  std::string merged_directory;  // the merged model beside an adapter, else empty
 };
 
 struct LongWork {
@@ -52,13 +61,12 @@ struct LongWork {
                                                                   const PrepareHooks&)>
       prepare;
   std::function<absl::StatusOr<GangPlan>(const PlanInput&)> plan;
-  // Returns the directory that users load.
-  std::function<absl::StatusOr<std::string>(const ExportInput&)> export_artifacts;
+  std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
 };
 
 // The real thing, over controller/data, controller/planner and ExportArtifacts. Token stores are
-// cached below `cache_dir`.
-LongWork MakeLongWork(const std::string& cache_dir);
+// cached below `cache_dir`; exports are moved into place by `files`.
+LongWork MakeLongWork(const std::string& cache_dir, Files* files);
 
 struct PlanPage {
   std::string text;

@@ -15,6 +15,7 @@ namespace coxswain::store {
 // Of one thread.
 class MemoryStore : public Store, public History {
  public:
+  std::string Id() const override { return "memory"; }
   absl::StatusOr<uint64_t> NextTerm() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;

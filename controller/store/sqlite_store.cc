@@ -89,8 +89,21 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (absl::Status status = EnsureSchema(db->get()); !status.ok()) return fail(status);
   auto history = SqliteHistory::Open((*db)->path());
   if (!history.ok()) return fail(history.status());
-  return std::unique_ptr<SqliteStore>(
+  std::unique_ptr<SqliteStore> store(
       new SqliteStore(lock_fd, std::move(*db), *std::move(history)));
+  RETURN_IF_ERROR(store->LoadId());
+  return store;
+}
+
+absl::Status SqliteStore::LoadId() {
+  RETURN_IF_ERROR(
+      db_->Execute("INSERT OR IGNORE INTO meta VALUES('id', random() & 9223372036854775807)"));
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='id'"));
+  ASSIGN_OR_RETURN(const bool row, query->Step());
+  if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no id"));
+  id_ = absl::StrCat(absl::Hex(query->ColumnInt(0), absl::kZeroPad16));
+  query->Reset();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Statement*> SqliteStore::Cached(const char* sql) {

@@ -21,6 +21,7 @@ class SqliteStore : public Store {
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& state_dir);
   ~SqliteStore() override;
 
+  std::string Id() const override { return id_; }
   absl::StatusOr<uint64_t> NextTerm() override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
@@ -37,6 +38,7 @@ class SqliteStore : public Store {
  private:
   SqliteStore(int lock_fd, std::unique_ptr<Database> db, std::unique_ptr<SqliteHistory> history);
   absl::StatusOr<Statement*> Cached(const char* sql);
+  absl::Status LoadId();
   absl::Status Apply(const Batch& batch);
   absl::Status ApplyJobs(const Batch& batch);
   absl::Status ApplySteps(const Batch& batch);
@@ -49,6 +51,7 @@ class SqliteStore : public Store {
   int lock_fd_;
   std::unique_ptr<Database> db_;
   std::unique_ptr<SqliteHistory> history_;
+  std::string id_;
   std::map<const char*, std::unique_ptr<Statement>> statements_;  // keyed by the literal's address
 };
 

@@ -116,6 +116,8 @@ class Store {
  public:
   virtual ~Store() = default;
 
+  // Drawn when the store was made: tells its controller from others. Never empty.
+  virtual std::string Id() const = 0;
   // Adds 1 to the term, durably, and returns it. Called once at every start.
   virtual absl::StatusOr<uint64_t> NextTerm() = 0;
   // Durable (fsync) when it returns OK. Unchanged when it fails.

@@ -45,6 +45,7 @@ TEST_F(ReplaceDirectoryTest, PutsTheFinishedOneInPlaceAndRemovesTheOther) {
   EXPECT_FALSE(fs::exists(aside_));
 }
 
+// Invariant driver-12.
 TEST_F(ReplaceDirectoryTest, AKillAfterAnyOperationLeavesTheOldOrTheNewOneWhole) {
   int kills = 0;
   for (; kills < 20; ++kills) {

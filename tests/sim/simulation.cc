@@ -78,7 +78,7 @@ Simulation::Simulation(Options options)
                             .links_measured = !input.workers.links.empty()};
   };
   long_work_.export_artifacts =
-      [this](const driver::ExportInput& input) -> absl::StatusOr<std::string> {
+      [this](const driver::ExportInput& input) -> absl::StatusOr<driver::ExportedTo> {
     const std::string directory = input.spec.output_dir + "/adapter";
     absl::Status made = files_.MakeDirs(directory);
     if (!made.ok()) return made;
@@ -86,7 +86,13 @@ Simulation::Simulation(Options options)
     if (!shard.ok()) return shard.status();
     made = files_.WriteDurably(directory + "/model", *shard);
     if (!made.ok()) return made;
-    return directory;
+    driver::ExportedTo to{.directory = directory, .merged_directory = ""};
+    if (!input.spec.export_merge) return to;
+    to.merged_directory = input.spec.output_dir + "/model";
+    made = files_.MakeDirs(to.merged_directory);
+    if (made.ok()) made = files_.WriteDurably(to.merged_directory + "/merged", *shard);
+    if (!made.ok()) return made;
+    return to;
   };
   StartController();
   for (int slot = 0; slot < options.workers; ++slot) {
@@ -107,6 +113,7 @@ void Simulation::StartController() {
 
 void Simulation::CrashController() {
   workers_.Connect(nullptr);
+  files_.LoseLocks();
   controller_.reset();
 }
 

@@ -8,6 +8,7 @@
 #include "common/logging.h"
 #include "controller/api/arguments.h"
 #include "controller/api/registry_service.h"
+#include "controller/driver/output_claim.h"
 #include "tests/sim/simulation.h"
 
 namespace coxswain::api {
@@ -189,6 +190,55 @@ TEST_F(OperationsTest, SubmitIntoTheOutputOfAJobThatHasNotEndedIsRefused) {
   const absl::Status ended = Call(Resume, Named<v1::ResumeRequest>(id)).status();
   EXPECT_EQ(ended.message(), "job " + id + " is CANCELLED: it has ended; submit it again");
   EXPECT_TRUE(Call(Submit, SubmitOf("a")).ok());
+}
+
+TEST_F(OperationsTest, SubmitIntoTheSameDirectoryByAnotherNameIsRefused) {
+  ASSERT_TRUE(sim_.files().MakeDirs("/out/a").ok());
+  sim_.files().Link("/alias", "/out");
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  v1::SubmitRequest other = SubmitOf("b");
+  other.set_yaml(sim::JobYaml({.name = "b", .output_dir = "/alias/a"}));
+  const absl::Status status = Call(Submit, other).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_NE(status.message().find("belongs to job " + id), absl::string_view::npos) << status;
+  EXPECT_EQ(sim_.store().Jobs()->size(), 1u);
+}
+
+TEST_F(OperationsTest, SubmitIntoADirectoryOfAnotherControllerIsRefused) {
+  driver::OutputClaim theirs(
+      &sim_.files(), "/out/a",
+      {.store = "0123456789abcdef", .term = 9, .job = "theirs", .host = "elsewhere"});
+  ASSERT_TRUE(theirs.Take().ok());
+  const absl::Status status = Call(Submit, SubmitOf("a")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_NE(status.message().find("job theirs"), absl::string_view::npos) << status;
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
+  theirs.Release();
+  EXPECT_TRUE(Call(Submit, SubmitOf("a")).ok());
+}
+
+// Validate, Plan and Submit judge alike what the output would write over.
+TEST_F(OperationsTest, AnOutputOverTheBaseModelIsRefusedEverywhere) {
+  sim_.files().Link("/alias", "/model");
+  for (const char* output : {"/model", "/alias", "/model/out"}) {
+    const std::string yaml = sim::JobYaml({.name = "a", .output_dir = output});
+    v1::SubmitRequest submit = SubmitOf("a");
+    submit.set_yaml(yaml);
+    const absl::Status refused = Call(Submit, submit).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << output << ": " << refused;
+    v1::PlanRequest plan;
+    plan.set_yaml(yaml);
+    EXPECT_EQ(Call(Plan, plan).status(), refused);
+    v1::ValidateRequest validate;
+    validate.set_yaml(yaml);
+    const auto found = *Call(Validate, validate);
+    ASSERT_EQ(found.errors_size(), 1) << output;
+    EXPECT_EQ(found.errors(0).message(), refused.message());
+    EXPECT_EQ(found.errors(0).path(), "spec.checkpoint.output_dir");
+    EXPECT_GT(found.errors(0).line(), 0);
+  }
+  EXPECT_TRUE(sim_.store().Jobs()->empty());
 }
 
 TEST_F(OperationsTest, ValidateListsErrorsAndStoresNothing) {

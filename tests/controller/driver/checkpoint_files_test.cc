@@ -12,7 +12,7 @@ class CheckpointFilesTest : public testing::Test {
  protected:
   absl::StatusOr<Manifest> Save(int64_t step, const std::string& job = "job", uint64_t term = 1,
                                 uint64_t epoch = 1, const std::string& recipe = "recipe") {
-    const std::string staging = StagingDirectory("/out", step, epoch);
+    const std::string staging = StagingDirectory("/out", {job, term, epoch}, step);
     EXPECT_TRUE(files_.MakeDirs(staging).ok());
     const std::string shard = "tensors of " + job + std::to_string(step);
     EXPECT_TRUE(files_.WriteDurably(staging + "/rank-0.safetensors", shard).ok());
@@ -31,30 +31,37 @@ class CheckpointFilesTest : public testing::Test {
   absl::StatusOr<std::optional<ResumePoint>> Find(bool own_only = false,
                                                   const std::string& explicit_dir = "",
                                                   const std::string& recipe = "recipe") {
-    return FindResumePoint(&files_, {.job = "job",
-                                     .output_dir = "/out",
-                                     .recipe_hash = recipe,
-                                     .own_only = own_only,
-                                     .explicit_dir = explicit_dir});
+    warnings_.clear();
+    ResumeQuery query{
+        .job = "job", .output_dir = "/out", .recipe_hash = recipe, .own_only = own_only};
+    if (!explicit_dir.empty()) query.explicit_dirs = {explicit_dir};
+    return FindResumePoint(&files_, query, &warnings_);
+  }
+  void Damage(int64_t step) {
+    EXPECT_TRUE(
+        files_.WriteDurably(CheckpointDirectory("/out", step) + "/rank-0.safetensors", "bit flip")
+            .ok());
   }
   sim::MemoryFiles files_;
+  std::vector<std::string> warnings_;
 };
 
 // Invariant driver-7: renamed into place whole.
 TEST_F(CheckpointFilesTest, CommitMovesStagingToItsNameAndVerifies) {
   const Manifest saved = *Save(40);
   EXPECT_EQ(CheckpointDirectory("/out", 40), "/out/checkpoint-40");
-  EXPECT_FALSE(files_.Exists(StagingDirectory("/out", 40, 1)));
+  EXPECT_FALSE(files_.Exists(StagingDirectory("/out", {"job", 1, 1}, 40)));
   const Manifest read = *VerifyCheckpoint(&files_, "/out/checkpoint-40");
   EXPECT_EQ(read, saved);
   EXPECT_EQ(read.files.size(), 2u);  // the shard and trainer_state.json
 }
 
 TEST_F(CheckpointFilesTest, AShardThatIsNotWhatItsRankReportedIsRefused) {
-  ASSERT_TRUE(files_.MakeDirs(StagingDirectory("/out", 5, 1)).ok());
+  const std::string staging = StagingDirectory("/out", {"job", 0, 1}, 5);
+  ASSERT_TRUE(files_.MakeDirs(staging).ok());
   Manifest manifest{.job = "job", .epoch = 1};
   manifest.run.step = 5;
-  ASSERT_TRUE(files_.WriteDurably(StagingDirectory("/out", 5, 1) + "/a", "torn").ok());
+  ASSERT_TRUE(files_.WriteDurably(staging + "/a", "torn").ok());
   manifest.files = {{"a", 4, ToHex(Sha256("whole"))}};
   EXPECT_EQ(CommitCheckpoint(&files_, {"/out", manifest, "{}"}).status().code(),
             absl::StatusCode::kDataLoss);
@@ -66,10 +73,53 @@ TEST_F(CheckpointFilesTest, ResumesFromTheNewestThatVerifies) {
   ASSERT_TRUE(Save(10).ok());
   ASSERT_TRUE(Save(20).ok());
   EXPECT_EQ((*Find())->manifest.run.step, 20);
-  ASSERT_TRUE(files_.WriteDurably("/out/checkpoint-20/rank-0.safetensors", "bit flip").ok());
-  const auto found = *Find();
-  EXPECT_EQ(found->manifest.run.step, 10);
-  EXPECT_EQ(found->warnings.size(), 1u);
+  Damage(20);
+  EXPECT_EQ((*Find())->manifest.run.step, 10);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("/out/checkpoint-20/rank-0.safetensors"), std::string::npos);
+}
+
+// A job that starts over although it had checkpoints says so.
+TEST_F(CheckpointFilesTest, ANewStartForWantOfAnIntactCheckpointIsWarnedOf) {
+  ASSERT_TRUE(Save(10).ok());
+  Damage(10);
+  EXPECT_FALSE(Find()->has_value());
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(CheckpointFilesTest, ADamagedExplicitStartFallsBackToTheOneBefore) {
+  ASSERT_TRUE(Save(10, "other").ok());
+  ASSERT_TRUE(Save(20, "other").ok());
+  Damage(20);
+  ResumeQuery query{
+      .job = "job",
+      .output_dir = "/elsewhere",
+      .recipe_hash = "recipe",
+      .own_only = true,
+      .explicit_dirs = {CheckpointDirectory("/out", 20), CheckpointDirectory("/out", 10)}};
+  EXPECT_EQ((*FindResumePoint(&files_, query, &warnings_))->manifest.run.step, 10);
+  EXPECT_EQ(warnings_.size(), 1u);
+  Damage(10);
+  const absl::Status none = FindResumePoint(&files_, query, &warnings_).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(none.message().find("checkpoint-20"), absl::string_view::npos);
+}
+
+TEST_F(CheckpointFilesTest, TheFirstIntactIsFoundAndNoneNamesEveryFile) {
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(Save(20).ok());
+  const std::vector<std::string> directories = {CheckpointDirectory("/out", 20),
+                                                CheckpointDirectory("/out", 10)};
+  EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 0u);
+  Damage(20);
+  EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 1u);
+  EXPECT_EQ(warnings_.size(), 1u);
+  ASSERT_TRUE(files_.RemoveAll("/out/checkpoint-10").ok());
+  const absl::Status none = FirstIntact(&files_, directories, &warnings_).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kDataLoss);
+  for (const char* file : {"/out/checkpoint-20/rank-0.safetensors", "/out/checkpoint-10"}) {
+    EXPECT_NE(none.message().find(file), absl::string_view::npos) << file;
+  }
 }
 
 TEST_F(CheckpointFilesTest, DirectoriesOfOtherProgramsAreNoCheckpoints) {
@@ -118,12 +168,37 @@ TEST_F(CheckpointFilesTest, ACheckpointOfAnEarlierRunIsReplaced) {
   EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "new");
 }
 
-TEST_F(CheckpointFilesTest, SweepsStagingOfEarlierEpochsOnly) {
-  ASSERT_TRUE(files_.MakeDirs(StagingDirectory("/out", 10, 1)).ok());
-  ASSERT_TRUE(files_.MakeDirs(StagingDirectory("/out", 12, 3)).ok());
-  ASSERT_TRUE(SweepStaging(&files_, "/out", 3).ok());
-  EXPECT_FALSE(files_.Exists(StagingDirectory("/out", 10, 1)));
-  EXPECT_TRUE(files_.Exists(StagingDirectory("/out", 12, 3)));
+TEST_F(CheckpointFilesTest, GangsNeverShareAStagingDirectory) {
+  const std::string mine = StagingDirectory("/out", {"job-1", 2, 3}, 10);
+  EXPECT_EQ(mine, "/out/.staging/step-10.job-1.t2.e3");
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-2", 2, 3}, 10));
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-1", 1, 3}, 10));
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-1", 2, 2}, 10));
+}
+
+TEST_F(CheckpointFilesTest, SweepsWhatUnfinishedWorkLeftAndNothingElse) {
+  const std::string root = "/out/.staging/";
+  const std::vector<std::string> left = {"step-10.job-1.t1.e1", "step-12.epoch-3", "export-model",
+                                         "export-adapter.job-1.t1.e1"};
+  for (const std::string& name : left) ASSERT_TRUE(files_.MakeDirs(root + name).ok());
+  ASSERT_TRUE(files_.MakeDirs(root + "notes").ok());
+  ASSERT_TRUE(files_.WriteDurably(root + "nonce-job-1-1", "x").ok());
+  ASSERT_TRUE(SweepStaging(&files_, "/out").ok());
+  for (const std::string& name : left) EXPECT_FALSE(files_.Exists(root + name)) << name;
+  EXPECT_FALSE(files_.Exists(root + "nonce-job-1-1"));
+  EXPECT_TRUE(files_.Exists(root + "notes"));
+}
+
+TEST_F(CheckpointFilesTest, ACommitWithoutTheDirectoryRenamesNothing) {
+  ASSERT_TRUE(Save(10, "other").ok());
+  const std::string staging = StagingDirectory("/out", {"job", 1, 1}, 10);
+  ASSERT_TRUE(files_.MakeDirs(staging).ok());
+  Manifest manifest{.job = "job", .term = 1, .epoch = 1};
+  manifest.run.step = 10;
+  const auto refuse = [](const auto&) { return absl::AbortedError("another owner"); };
+  EXPECT_EQ(CommitCheckpoint(&files_, {"/out", manifest, "{}"}, refuse).status().code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "other");
 }
 
 // Invariant driver-7: the best stays.

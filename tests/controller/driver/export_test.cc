@@ -14,6 +14,8 @@
 #include "common/model/model_config.h"
 #include "common/model/parameter_table.h"
 #include "common/safetensors.h"
+#include "controller/driver/staging.h"
+#include "tests/controller/killing_files.h"
 
 namespace coxswain::driver {
 namespace {
@@ -49,6 +51,7 @@ class ExportTest : public ::testing::Test {
 
   void UseModel(const std::string& path) {
     request_.plan.model_path = path;
+    request_.job.model_path = path;
     auto config = model::ReadModelConfig(path);
     ASSERT_TRUE(config.ok()) << config.status();
     request_.plan.model = *config;
@@ -139,6 +142,7 @@ class ExportTest : public ::testing::Test {
   }
 
   std::string directory_;
+  DiskFiles files_;
   ExportRequest request_;
 };
 
@@ -173,7 +177,7 @@ TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
     ASSERT_NE(tensor, nullptr) << parameter.name;
     ASSERT_TRUE(CopyAsFloat(*tensor, out).ok());
   });
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   const std::string command = std::string(python) + " tests/e2e/compare_adapter.py " +
                               result->directory + " " + fixture + "/adapter --values";
@@ -193,7 +197,7 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   WriteCheckpoint([](const plan::Parameter& p, float* out) {
     for (int64_t i = 0; i < p.elements(); ++i) out[i] = 1.0f + static_cast<float>(i % 7);
   });
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
     EXPECT_EQ(ReadText(result->directory + "/" + name), ReadText(model + "/" + name)) << name;
@@ -224,7 +228,7 @@ TEST_F(ExportTest, TakesBfloat16Masters) {
       DType::kBF16);
   for (const char* dtype : {"source", "float32"}) {
     request_.job.export_dtype = dtype;
-    const auto result = ExportArtifacts(request_);
+    const auto result = ExportArtifacts(&files_, request_);
     ASSERT_TRUE(result.ok()) << result.status();
     auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
@@ -258,7 +262,7 @@ TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
     WriteCheckpoint([](const plan::Parameter& p, float* out) {
       for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i % 7);
     });
-    const auto result = ExportArtifacts(request_);
+    const auto result = ExportArtifacts(&files_, request_);
     ASSERT_TRUE(result.ok()) << result.status();
     auto before = SafetensorsFile::Open(model + "/model.safetensors");
     auto after = SafetensorsFile::Open(result->directory + "/model.safetensors");
@@ -287,7 +291,7 @@ TEST_F(ExportTest, PiecesOfRanksExportAsTheWhole) {
       CutCheckpoint(directory_ + "/pieces");
       request_.checkpoint_dir = directory_ + "/pieces";
     }
-    const auto result = ExportArtifacts(request_);
+    const auto result = ExportArtifacts(&files_, request_);
     ASSERT_TRUE(result.ok()) << result.status();
     files[cut] = ReadText(request_.job.output_dir + "/adapter/adapter_model.safetensors") +
                  ReadText(request_.job.output_dir + "/model/model.safetensors");
@@ -295,7 +299,7 @@ TEST_F(ExportTest, PiecesOfRanksExportAsTheWhole) {
   EXPECT_GT(files[0].size(), 1000u);
   EXPECT_TRUE(files[0] == files[1]);
   fs::remove(directory_ + "/pieces/rank-1.safetensors");
-  const absl::Status status = ExportArtifacts(request_).status();
+  const absl::Status status = ExportArtifacts(&files_, request_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
@@ -310,7 +314,7 @@ TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
   request_.job.export_merge = true;
   request_.job.export_dtype = "float32";
   request_.job.export_max_shard_bytes = 4 << 20;
-  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
   const std::string merged_dir = request_.job.output_dir + "/model";
   EXPECT_TRUE(fs::exists(merged_dir + "/model.safetensors.index.json"));
   EXPECT_EQ(nlohmann::json::parse(ReadText(merged_dir + "/config.json"))["dtype"], "float32");
@@ -352,7 +356,7 @@ TEST_F(ExportTest, MergeGivesEveryRowItsMagnitude) {
   });
   request_.job.export_merge = true;
   request_.job.export_dtype = "float32";
-  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
   auto base = WeightFiles::Open(model);
   auto merged = WeightFiles::Open(request_.job.output_dir + "/model");
   ASSERT_TRUE(base.ok() && merged.ok()) << merged.status();
@@ -389,7 +393,7 @@ TEST_F(ExportTest, AdapterHasAModelCard) {
   WriteCheckpoint(
       [](const plan::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
   request_.job.name = "card";
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   const std::string card = ReadText(result->directory + "/README.md");
   const std::string front = "---\nbase_model: \"" + directory_ +
@@ -401,6 +405,67 @@ TEST_F(ExportTest, AdapterHasAModelCard) {
   }
 }
 
+// Looked at again right before: an hour may lie between submit and export.
+TEST_F(ExportTest, ABaseModelThatCameToLieInThePlaceOfTheExportStays) {
+  const std::string model = directory_ + "/base";
+  fs::copy("deploy/quickstart/model", model, fs::copy_options::recursive);
+  UseModel(model);
+  TrainGroup([](const plan::Parameter&) { return true; });
+  WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
+  const std::string target = request_.job.output_dir + "/model";
+  request_.guard = [&](const auto& work) {
+    fs::rename(model, target);
+    fs::create_directory_symlink(target, model);
+    return work();
+  };
+  const absl::Status status = ExportArtifacts(&files_, request_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_NE(status.message().find("would be deleted"), absl::string_view::npos) << status;
+  EXPECT_EQ(ReadText(target + "/config.json"), ReadText("deploy/quickstart/model/config.json"));
+  EXPECT_TRUE(fs::exists(target + "/model.safetensors"));
+}
+
+TEST_F(ExportTest, WithoutTheDirectoryNothingIsReplaced) {
+  UseModel("deploy/quickstart/model");
+  TrainGroup([](const plan::Parameter&) { return true; });
+  WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
+  request_.guard = [](const auto&) { return absl::AbortedError("another owner"); };
+  EXPECT_TRUE(absl::IsAborted(ExportArtifacts(&files_, request_).status()));
+  EXPECT_FALSE(fs::exists(request_.job.output_dir + "/model"));
+}
+
+TEST_F(ExportTest, AKillAtAnyOperationLeavesTheOldOrTheNewArtifactWhole) {
+  UseModel("deploy/quickstart/model");
+  AddLora(2, 8, false);
+  TrainGroup(IsAdapter);
+  float fill = 1.0f;
+  const auto export_with = [&](Files* files) {
+    WriteCheckpoint(
+        [&](const plan::Parameter& p, float* out) { std::fill(out, out + p.elements(), fill); });
+    return ExportArtifacts(files, request_).status();
+  };
+  const std::string adapter = request_.job.output_dir + "/adapter";
+  int kills = 0;
+  for (; kills < 20; ++kills) {
+    fill = 1.0f;
+    ASSERT_TRUE(export_with(&files_).ok());
+    fill = 2.0f;
+    const bool survived = SurvivesKillAt(kills, export_with);
+    ASSERT_TRUE(SweepStaging(&files_, request_.job.output_dir).ok());
+    auto file = SafetensorsFile::Open(adapter + "/adapter_model.safetensors");
+    ASSERT_TRUE(file.ok()) << "killed at operation " << kills << ": " << file.status();
+    for (const TensorInfo& tensor : (*file)->tensors()) {
+      float first = 0;
+      ASSERT_TRUE(CopyRangeAsFloat(tensor, 0, 1, &first).ok());
+      EXPECT_EQ(first, kills < 5 ? 1.0f : 2.0f) << "killed at operation " << kills;
+    }
+    EXPECT_TRUE(fs::exists(adapter + "/adapter_config.json"));
+    EXPECT_TRUE(fs::is_empty(request_.job.output_dir + "/.staging"));
+    if (survived) break;
+  }
+  EXPECT_EQ(kills, 6);  // empty and make staging; room aside, aside, in place, remove
+}
+
 TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {
   UseModel("deploy/quickstart/model");
   AddLora(4, 8, false);
@@ -410,12 +475,12 @@ TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {
     std::fill(out, out + p.elements(), fill);
   };
   WriteCheckpoint(constant);
-  ASSERT_TRUE(ExportArtifacts(request_).ok());
+  ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
   fs::create_directories(request_.job.output_dir + "/.staging/export-adapter");
   std::ofstream(request_.job.output_dir + "/.staging/export-adapter/garbage") << "from a crash";
   fill = 2.0f;
   WriteCheckpoint(constant);
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(fs::exists(result->directory + "/garbage"));
   auto file = SafetensorsFile::Open(result->directory + "/adapter_model.safetensors");
@@ -430,7 +495,7 @@ TEST_F(ExportTest, NamesTheTensorThatACheckpointLacks) {
   TrainGroup([](const plan::Parameter&) { return true; });
   WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
   request_.plan.parameters[3].name = "model.layers.0.no_such.weight";
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(std::string(result.status().message()).find("no_such"), std::string::npos);
 }
@@ -441,7 +506,7 @@ TEST_F(ExportTest, OutputThatCannotBeWrittenIsNamed) {
   WriteCheckpoint([](const plan::Parameter&, float* out) { out[0] = 0; });
   std::ofstream(directory_ + "/file") << "not a directory";
   request_.job.output_dir = directory_ + "/file/out";
-  const auto result = ExportArtifacts(request_);
+  const auto result = ExportArtifacts(&files_, request_);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(std::string(result.status().message()).find(request_.job.output_dir),
             std::string::npos);

@@ -185,6 +185,14 @@ TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
   }
 }
 
+TEST(SqliteStoreTest, ItsIdIsDrawnOnce) {
+  Directory one, other;
+  const std::string id = (*SqliteStore::Open(one.path()))->Id();
+  EXPECT_EQ(id.size(), 16u);
+  EXPECT_EQ((*SqliteStore::Open(one.path()))->Id(), id);
+  EXPECT_NE((*SqliteStore::Open(other.path()))->Id(), id);
+}
+
 TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
   Directory directory;
   auto first = *SqliteStore::Open(directory.path());

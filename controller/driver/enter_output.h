@@ -1,0 +1,17 @@
+// What an attempt to run or to export does first in its output directory.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_ENTER_OUTPUT_H_
+#define COXSWAIN_CONTROLLER_DRIVER_ENTER_OUTPUT_H_
+
+#include "absl/status/status.h"
+#include "common/config/job_spec.h"
+#include "controller/driver/output_claim.h"
+#include "controller/files.h"
+
+namespace coxswain::driver {
+
+// Takes `output`, refuses what CheckReplaceable refuses, and sweeps .staging. Runs on the pool.
+absl::Status EnterOutput(Files* files, OutputClaim* output, const config::JobSpec& job);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_ENTER_OUTPUT_H_
