@@ -175,6 +175,7 @@ JobSpec BuildSpec(const Json& effective) {
   job.labels = effective["metadata"]["labels"].get<std::map<std::string, std::string>>();
   const Json& spec = effective["spec"];
   job.model_path = spec["base_model"]["path"];
+  job.model_name = Optional<std::string>(spec["base_model"]["name"]).value_or("");
   job.init = spec["base_model"]["init"];
   job.init_seed = spec["base_model"]["seed"];
   job.method = spec["method"];

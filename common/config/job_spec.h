@@ -70,6 +70,7 @@ struct JobSpec {
   std::map<std::string, std::string> labels;
 
   std::string model_path;           // absolute directory
+  std::string model_name = {};      // as an export names it; empty: by BaseModelName
   std::string init = "pretrained";  // "pretrained" | "random"
   uint64_t init_seed = 0;
   std::string method = "sft";  // "sft" | "pretrain"

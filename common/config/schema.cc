@@ -39,6 +39,9 @@ void AppendTop(std::vector<Key>* t) {
        .shorthand = "path"},
       {.path = "spec.base_model.path", .type = Type::kPath,
        .doc = "Directory with config.json, safetensors and tokenizer.json."},
+      {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
+       .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "
+              "config.json gives, else the directory's own name.", .nullable = true},
       {.path = "spec.base_model.init", .type = Type::kWord, .def = "pretrained",
        .words = {"pretrained", "random"},
        .doc = "`random` reads config.json only and draws the weights."},

@@ -11,8 +11,24 @@
 
 namespace coxswain::api {
 
-// Every regular file below `directory` whose name is UTF-8, by relative path.
-absl::StatusOr<std::vector<v1::Artifact>> FindArtifacts(Files* files, const std::string& directory);
+// Where the artifacts of a job that has SUCCEEDED lie.
+struct ArtifactPlaces {
+  std::string directory;  // Job.artifact_dir
+  std::string merged;     // Job.merged_dir, may be empty
+};
+
+struct FoundArtifact {
+  v1::Artifact artifact;
+  std::string path;  // absolute
+};
+
+// Every regular file of both whose name is UTF-8, by name: relative to `directory`, "model/" and
+// the path for those of `merged`.
+absl::StatusOr<std::vector<FoundArtifact>> FindArtifacts(Files* files,
+                                                         const ArtifactPlaces& places);
+
+// FailedPrecondition: the job has none (yet).
+absl::StatusOr<ArtifactPlaces> PlacesOf(const v1::Job& job);
 
 }  // namespace coxswain::api
 

@@ -14,36 +14,38 @@ constexpr int64_t kChunk = 1 << 20;
 // One open call: reads the next chunk when the client took the one before.
 class Fetcher : public std::enable_shared_from_this<Fetcher> {
  public:
-  Fetcher(Context* context, std::string directory, std::string name,
+  Fetcher(Context* context, ArtifactPlaces places, std::string name,
           std::shared_ptr<Sink<v1::FetchResponse>> sink)
       : context_(context),
-        directory_(std::move(directory)),
+        places_(std::move(places)),
         name_(std::move(name)),
         sink_(std::move(sink)) {}
 
-  // Only names that ListArtifacts shows exist: no path can leave the directory. Invariant api-3.
+  // Only names that ListArtifacts shows exist: no path can leave the directories. Invariant api-3.
   void Start() {
-    auto found = std::make_shared<absl::StatusOr<std::vector<v1::Artifact>>>();
+    auto found = std::make_shared<absl::StatusOr<std::vector<FoundArtifact>>>();
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, directory = directory_, found] { *found = FindArtifacts(files, directory); },
+        [files, places = places_, found] { *found = FindArtifacts(files, places); },
         [self = shared_from_this(), found] { self->OnListed(*found); });
   }
 
  private:
-  void OnListed(const absl::StatusOr<std::vector<v1::Artifact>>& found) {
+  void OnListed(const absl::StatusOr<std::vector<FoundArtifact>>& found) {
     if (!found.ok()) {
       sink_->Finish(found.status());
       return;
     }
-    const bool known = std::any_of(found->begin(), found->end(), [this](const auto& artifact) {
-      return artifact.name() == name_;
+    const auto known = std::find_if(found->begin(), found->end(), [this](const auto& one) {
+      return one.artifact.name() == name_;
     });
-    if (!known) {
-      sink_->Finish(absl::NotFoundError(absl::StrCat("no artifact '", name_, "' in ", directory_)));
+    if (known == found->end()) {
+      sink_->Finish(
+          absl::NotFoundError(absl::StrCat("no artifact '", name_, "' in ", places_.directory)));
       return;
     }
+    path_ = known->path;
     sink_->OnRoom([self = shared_from_this()] { self->Read(); });
     Read();
   }
@@ -55,7 +57,7 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, path = absl::StrCat(directory_, "/", name_), offset = offset_, chunk] {
+        [files, path = path_, offset = offset_, chunk] {
           *chunk = files->ReadAt(path, offset, kChunk);
         },
         [self = shared_from_this(), chunk] { self->OnChunk(*chunk); });
@@ -78,8 +80,9 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
   }
 
   Context* const context_;
-  const std::string directory_;
+  const ArtifactPlaces places_;
   const std::string name_;
+  std::string path_;
   const std::shared_ptr<Sink<v1::FetchResponse>> sink_;
   int64_t offset_ = 0;
   bool reading_ = false;
@@ -90,17 +93,12 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
 void Fetch(Context& context, const v1::FetchRequest& request,
            std::shared_ptr<Sink<v1::FetchResponse>> sink) {
   absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
-  if (!job.ok()) {
-    sink->Finish(job.status());
+  absl::StatusOr<ArtifactPlaces> places = job.ok() ? PlacesOf((*job)->job()) : job.status();
+  if (!places.ok()) {
+    sink->Finish(places.status());
     return;
   }
-  const std::string directory = (*job)->job().artifact_dir();
-  if (directory.empty()) {
-    sink->Finish(absl::FailedPreconditionError(
-        absl::StrCat("job ", (*job)->job().id(), " has no artifacts yet")));
-    return;
-  }
-  std::make_shared<Fetcher>(&context, directory, request.name(), std::move(sink))->Start();
+  std::make_shared<Fetcher>(&context, *std::move(places), request.name(), std::move(sink))->Start();
 }
 
 }  // namespace coxswain::api

@@ -248,6 +248,7 @@ std::string Summary(const v1::Job& job) {
     text += fmt::format("training loss: {:.4f} at the last step (no evaluation set)\n", p.loss());
   }
   if (!job.artifact_dir().empty()) text += fmt::format("artifact:    {}\n", job.artifact_dir());
+  if (!job.merged_dir().empty()) text += fmt::format("merged:      {}\n", job.merged_dir());
   if (!job.checkpoints().empty()) {
     const v1::CheckpointInfo& last = *job.checkpoints().rbegin();
     text += fmt::format("checkpoint:  {} (step {})\n", last.directory(), last.step());

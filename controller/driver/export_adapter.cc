@@ -10,6 +10,7 @@
 #include "common/durable_file.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "controller/driver/base_model_name.h"
 
 namespace coxswain::driver {
 namespace {
@@ -50,7 +51,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},
-      {"base_model_name_or_path", plan.model_path},
+      {"base_model_name_or_path", BaseModelName(job, plan)},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"inference_mode", true},

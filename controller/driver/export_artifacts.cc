@@ -10,6 +10,7 @@
 #include "common/durable_file.h"
 #include "common/status_macros.h"
 #include "controller/driver/artifact_files.h"
+#include "controller/driver/base_model_name.h"
 #include "controller/driver/export_adapter.h"
 #include "controller/driver/export_model.h"
 #include "controller/output_place.h"
@@ -67,15 +68,16 @@ absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory
 }
 
 // The model card that PEFT puts beside an adapter: front matter for hubs, then what was trained.
-// JSON strings are YAML strings, so that a path may hold any character.
+// JSON strings are YAML strings, so that a name may hold any character.
 std::string AdapterCard(const ExportRequest& request) {
   const plan::Lora& lora = request.plan.lora;
+  const std::string base = BaseModelName(request.job, request.plan);
   const std::string method = absl::StrCat(request.job.lora.use_rslora ? "rsLoRA" : "LoRA",
                                           request.job.lora.loraplus_lr_ratio != 1.0 ? "+" : "",
                                           lora.dora ? " with DoRA" : "");
-  return absl::StrCat("---\nbase_model: ", nlohmann::json(request.plan.model_path).dump(),
+  return absl::StrCat("---\nbase_model: ", nlohmann::json(base).dump(),
                       "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method,
-                      " adapter of `", request.plan.model_path, "` (", request.plan.model.architecture,
+                      " adapter of `", base, "` (", request.plan.model.architecture,
                       "), trained by Coxswain.\n\n| setting | value |\n|---|---|\n| r | ",
                       lora.rank, " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ",
                       lora.dropout, " |\n| sequence length | ", request.plan.sequence_len,

@@ -14,6 +14,7 @@
 #include "common/durable_file.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "controller/driver/base_model_name.h"
 
 namespace coxswain::driver {
 namespace {
@@ -214,11 +215,21 @@ absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lor
   return WriteSafetensors(path, sources).status();
 }
 
-// The source's config.json; only a changed dtype changes it.
-std::string ConfigText(const config::JobSpec& job, const Source& source) {
-  if (job.export_dtype == "source") return source.config_text;
+// A path of whatever machine saved the source; bare names and Hub ids are none.
+bool NamesAPath(const nlohmann::ordered_json& config) {
+  const auto name = config.find("_name_or_path");
+  if (name == config.end() || !name->is_string()) return false;
+  const auto& text = name->get_ref<const std::string&>();
+  return text.find_first_of("/\\~") != std::string::npos && !IsHubId(text);
+}
+
+// The source's config.json; only a changed dtype, or a path in it, changes it.
+std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
+  const bool path = NamesAPath(source.config);
+  if (job.export_dtype == "source" && !path) return source.config_text;
   nlohmann::ordered_json config = source.config;
-  config[source.DTypeKey()] = job.export_dtype;
+  if (job.export_dtype != "source") config[source.DTypeKey()] = job.export_dtype;
+  if (path) config["_name_or_path"] = BaseModelName(job, plan);
   return config.dump(2) + "\n";
 }
 
@@ -228,7 +239,7 @@ absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory) {
   ASSIGN_OR_RETURN(const Source source, OpenSource(plan));
   RETURN_IF_ERROR(
-      WriteFileDurably(absl::StrCat(directory, "/config.json"), ConfigText(job, source)));
+      WriteFileDurably(absl::StrCat(directory, "/config.json"), ConfigText(job, plan, source)));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
                    ListTensors(job, plan, source, checkpoint));
   const auto shards = Shards(tensors, job.export_max_shard_bytes);

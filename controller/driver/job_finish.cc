@@ -171,6 +171,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   }
   const ExportedTo& to = *attempt.result;
   record_.edit().set_artifact_dir(to.directory);
+  record_.edit().set_merged_dir(to.merged_directory);
   record_.AddEvent("Exported",
                    absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
                                 to.merged_directory.empty() ? "" : " and ", to.merged_directory),

@@ -94,6 +94,7 @@ void AddFacts(const JobPage& page, json* fields) {
   AddFact("Started", MomentText(job.started_unix_ms(), now), fields);
   AddFact("Finished", MomentText(job.finished_unix_ms(), now), fields);
   AddFact("Artifact", job.artifact_dir(), fields);
+  AddFact("Merged model", job.merged_dir(), fields);
 }
 
 uint64_t Sum(const v1::MemoryBytes& m) {

@@ -219,6 +219,18 @@ TEST(JobParserTest, EffectiveJobParsesToItself) {
   }
 }
 
+TEST(JobParserTest, TheBaseModelHasANameWhereItIsGiven) {
+  std::string yaml = kSmallJob;
+  EXPECT_EQ(ParseJob(yaml, "/jobs").spec.model_name, "");
+  const size_t at = yaml.find("base_model:");
+  const size_t end = yaml.find('\n', at);
+  yaml.replace(at, end - at, "base_model: {path: ./m, name: Qwen/Qwen2.5-0.5B}");
+  const ParsedJob named = ParseJob(yaml, "/jobs");
+  ASSERT_TRUE(named.errors.empty()) << FormatErrors(named.errors, "job.yaml");
+  EXPECT_EQ(named.spec.model_name, "Qwen/Qwen2.5-0.5B");
+  EXPECT_EQ(named.lines.at("spec.base_model.name"), named.lines.at("spec.base_model"));
+}
+
 TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
       {"method", {"sft"}},

@@ -487,6 +487,29 @@ TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
   }
 }
 
+TEST_F(OperationsTest, TheMergedModelIsAnArtifactToo) {
+  v1::SubmitRequest submit = SubmitOf("a");
+  submit.set_yaml(submit.yaml() + "  export: {merge: true}\n");
+  const std::string id = Call(Submit, submit)->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim_.Job(id).artifact_dir(), "/out/a/adapter");
+  EXPECT_EQ(sim_.Job(id).merged_dir(), "/out/a/model");
+  const auto listed = *Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id));
+  ASSERT_EQ(listed.artifacts_size(), 2);
+  EXPECT_EQ(listed.artifacts(0).name(), "model");
+  EXPECT_EQ(listed.artifacts(1).name(), "model/merged");
+  EXPECT_GT(listed.artifacts(1).bytes(), 0);
+  v1::FetchRequest request = Named<v1::FetchRequest>(id);
+  request.set_name("model/merged");
+  auto sink = Open(Fetch, request);
+  for (int i = 0; i < 10 && !sink->status; ++i) {
+    sim_.RunFor(10);
+    if (sink->room) sink->room();
+  }
+  ASSERT_TRUE(sink->status.has_value() && sink->status->ok());
+  EXPECT_EQ(static_cast<int64_t>(sink->received.at(0).data().size()), listed.artifacts(1).bytes());
+}
+
 TEST_F(OperationsTest, FetchSendsTheFileInChunks) {
   const std::string id = Call(Submit, SubmitOf("a"))->id();
   ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));

@@ -14,6 +14,7 @@
 #include "common/model/model_config.h"
 #include "common/model/parameter_table.h"
 #include "common/safetensors.h"
+#include "controller/driver/base_model_name.h"
 #include "controller/driver/staging.h"
 #include "tests/controller/killing_files.h"
 
@@ -396,13 +397,67 @@ TEST_F(ExportTest, AdapterHasAModelCard) {
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   const std::string card = ReadText(result->directory + "/README.md");
-  const std::string front = "---\nbase_model: \"" + directory_ +
-                            "/a \\\"model\\\": 1\"\nlibrary_name: peft\n---\n\n# card\n";
+  const std::string front =
+      "---\nbase_model: \"a \\\"model\\\": 1\"\nlibrary_name: peft\n---\n\n# card\n";
   EXPECT_EQ(card.substr(0, front.size()), front);
   for (const char* line :
        {"LoRA+ adapter of", "| r | 4 |", "| alpha | 8 |", "| checkpoint | checkpoint |"}) {
     EXPECT_NE(card.find(line), std::string::npos) << line << "\n" << card;
   }
+}
+
+class BaseModelNameTest : public ExportTest {
+ protected:
+  std::string NameOf(const std::string& directory, const std::string& name_or_path) {
+    const std::string model = directory_ + "/" + directory;
+    fs::create_directories(model);
+    nlohmann::json config = {{"model_type", "llama"}};
+    if (!name_or_path.empty()) config["_name_or_path"] = name_or_path;
+    std::ofstream(model + "/config.json") << config.dump();
+    request_.plan.model_path = model;
+    return BaseModelName(request_.job, request_.plan);
+  }
+};
+
+TEST_F(BaseModelNameTest, IsTheUsersThenAHubIdThenTheDirectorysOwn) {
+  EXPECT_EQ(NameOf("m", "Qwen/Qwen2.5-0.5B"), "Qwen/Qwen2.5-0.5B");
+  for (const char* path : {"", "/home/me/base", "./base", "../a", "~/base", "a/b/c", "C:\\base"}) {
+    EXPECT_EQ(NameOf("My-Model", path), "My-Model") << path;
+  }
+  EXPECT_EQ(NameOf("My-Model/", ""), "My-Model");
+  EXPECT_EQ(NameOf("hub/models--Qwen--Qwen2.5-0.5B/snapshots/060db6499f", ""), "Qwen/Qwen2.5-0.5B");
+  request_.job.model_name = "my base, third try";
+  EXPECT_EQ(NameOf("m", "Qwen/Qwen2.5-0.5B"), "my base, third try");
+}
+
+// Whatever is exported is for other machines.
+TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
+  const std::string model = directory_ + "/secret/base";
+  fs::create_directories(directory_ + "/secret");
+  fs::copy("deploy/quickstart/model", model, fs::copy_options::recursive);
+  auto config = nlohmann::ordered_json::parse(ReadText(model + "/config.json"));
+  config["_name_or_path"] = model;
+  std::ofstream(model + "/config.json") << config.dump(2);
+  UseModel(model);
+  AddLora(4, 8, false);
+  TrainGroup(IsAdapter);
+  WriteCheckpoint(
+      [](const plan::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
+  request_.job.export_merge = true;
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->merged_directory, request_.job.output_dir + "/model");
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(request_.job.output_dir)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_EQ(ReadText(entry.path().string()).find(directory_), std::string::npos) << entry.path();
+  }
+  EXPECT_GE(files, 6);
+  const auto adapter = nlohmann::json::parse(ReadText(result->directory + "/adapter_config.json"));
+  EXPECT_EQ(adapter["base_model_name_or_path"], "base");
+  const auto merged = nlohmann::json::parse(ReadText(result->merged_directory + "/config.json"));
+  EXPECT_EQ(merged["_name_or_path"], "base");
 }
 
 // Looked at again right before: an hour may lie between submit and export.
