@@ -59,8 +59,10 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(
     const SocketAddress& listen, const TlsFiles& files, bool insecure) {
   const bool loopback = IsLoopback(listen.host);
   if (loopback && (files.empty() || insecure)) return grpc::InsecureServerCredentials();
-  if (files.cert.empty() || files.key.empty() || insecure) {
-    return NeedsCertificates(listen, "--tls-cert and --tls-key (without --insecure)");
+  if (files.cert.empty() || files.key.empty() || (!loopback && (files.ca.empty() || insecure))) {
+    return NeedsCertificates(listen,
+                             "--tls-cert, --tls-key and, for who may call, --tls-ca (without "
+                             "--insecure)");
   }
   grpc::SslServerCredentialsOptions options;
   grpc::SslServerCredentialsOptions::PemKeyCertPair pair;

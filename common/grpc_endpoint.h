@@ -17,8 +17,8 @@ namespace coxswain {
 
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
-// PEM files. A server needs cert and key; with ca it also demands client certificates signed by it.
-// A client needs ca; cert and key where the server demands them.
+// PEM files. A server needs cert and key; with ca, which it needs off loopback, it also demands
+// client certificates signed by it. A client needs ca; cert and key where the server demands them.
 struct TlsFiles {
   std::string cert;
   std::string key;
@@ -27,7 +27,8 @@ struct TlsFiles {
 };
 
 // Loopback without certificates is plaintext. FailedPrecondition naming the flags: any other host
-// without certificates. `insecure` keeps plaintext on loopback although certificates are given.
+// without all that it needs. `insecure` keeps plaintext on loopback although certificates are
+// given.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(
     const SocketAddress& listen, const TlsFiles& files, bool insecure);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentials(

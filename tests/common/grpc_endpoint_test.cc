@@ -49,9 +49,21 @@ TEST(GrpcEndpointTest, PlaintextOnLoopbackOnly) {
 }
 
 TEST(GrpcEndpointTest, MissingCertificateFileIsNamed) {
-  const TlsFiles files{"/none/cert.pem", "/none/key.pem", ""};
+  const TlsFiles files{"/none/cert.pem", "/none/key.pem", "/none/ca.pem"};
   const absl::Status status = ServerCredentials({"0.0.0.0", 0}, files, false).status();
   EXPECT_NE(status.message().find("/none/cert.pem"), std::string::npos) << status;
+}
+
+// A certificate of the server alone says nothing of who calls.
+TEST(GrpcEndpointTest, OffLoopbackAServerNeedsAnAuthorityForItsClients) {
+  const TlsFiles files{"/none/cert.pem", "/none/key.pem", ""};
+  for (const char* host : {"0.0.0.0", "head.crew", "::"}) {
+    const absl::Status status = ServerCredentials({host, 7070}, files, false).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << host;
+    EXPECT_NE(status.message().find("--tls-ca"), std::string::npos) << status;
+  }
+  const absl::Status loopback = ServerCredentials({"127.0.0.1", 0}, files, false).status();
+  EXPECT_NE(loopback.message().find("/none/cert.pem"), std::string::npos) << loopback;
 }
 
 TEST(GrpcEndpointTest, PortInUseNamesTheAddressAndTheReason) {
