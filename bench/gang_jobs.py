@@ -319,13 +319,11 @@ def fault(args):
             while len(cluster.events(job, 'AttemptFailed')) == failures and time.monotonic() < start + 30:
                 time.sleep(0.05)
             took = time.monotonic() - start
-            if number == signal.SIGSTOP:  # what nobody ends: a new process takes its GPU
-                os.kill(int(victim['pid']), signal.SIGKILL)
             event, data = cluster.events(job, 'AttemptFailed')[-1]
             named = int(data['rank']) == args.gpus - 1
             bad += not named or took > 10
             print(f'rank {args.gpus - 1} {name}: {took:.1f} s until: {event["message"]}')
-        before, deadline = len(cluster.events(job, 'StepDone')), time.monotonic() + 60
+        before, deadline = len(cluster.events(job, 'StepDone')), time.monotonic() + 90  # its supervisor ends what stopped
         while len(cluster.events(job, 'StepDone')) < before + 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         found = cluster.json('get', job)
@@ -380,7 +378,7 @@ class PlayedHosts:
                    XDG_CACHE_HOME=os.path.join(self.folder, f'cache-part{part}'))
         self.supervisors[part] = self.start(
             'coxswain-supervisor', '--controller', self.server, '--gpus', str(self.half), '--first-slot',
-            str(part * self.half), '--host-id', host, '--listen', '127.0.0.1:0', '--relay', '', '--metrics', '',
+            str(part * self.half), '--host-id', host, '--listen', '127.0.0.1:0', '--metrics', '',
             '--state-dir', os.path.join(self.folder, f'part-{part}'), env=env)
 
     cox, json, events = Cluster.cox, Cluster.json, Cluster.events

@@ -14,6 +14,7 @@
 #include "controller/call_error.h"
 #include "controller/host_stream.h"
 #include "controller/open_calls.h"
+#include "coxswain/v1/relay_service.grpc.pb.h"
 #include "coxswain/v1/worker_service.grpc.pb.h"
 
 namespace coxswain {
@@ -32,7 +33,8 @@ struct GrpcWorkerTransport::Impl {
   const std::shared_ptr<OpenCalls> calls;
   const TlsFiles tls;
   const bool insecure;
-  std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only
+  std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only, as the next
+  std::map<std::string, std::unique_ptr<v1::Relay::Stub>> supervisors;
 
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address) const {
     ASSIGN_OR_RETURN(const SocketAddress socket, ParseSocketAddress(address));
@@ -44,6 +46,14 @@ struct GrpcWorkerTransport::Impl {
     if (it != peers.end()) return it->second;
     ASSIGN_OR_RETURN(const auto channel, Dial(worker.address));
     return peers[worker.address] = std::make_shared<Peer>(channel);
+  }
+  absl::StatusOr<v1::Relay::Stub*> SupervisorOf(const WorkerTarget& worker) {
+    std::unique_ptr<v1::Relay::Stub>& stub = supervisors[worker.supervisor];
+    if (stub == nullptr) {
+      ASSIGN_OR_RETURN(const auto channel, Dial(worker.supervisor));
+      stub = v1::Relay::NewStub(channel);
+    }
+    return stub.get();
   }
 };
 
@@ -66,20 +76,16 @@ struct UnaryCall {
   Response response;
 };
 
+// `start` starts it: (context, request, response, what to call in the end).
 template <typename Request, typename Response, typename Start>
-void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
-           const Request& request, WorkerTransport::Timeout timeout,
-           WorkerTransport::Done<Response> done, Start start) {
-  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
-  if (!peer.ok()) {
-    impl->calls->Post([done, status = peer.status()] { done(status); });
-    return;
-  }
+void Call(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
+          const Request& request, WorkerTransport::Timeout timeout,
+          WorkerTransport::Done<Response> done, Start start) {
   auto call = std::make_shared<UnaryCall<Request, Response>>();
   call->request = request;
   call->context->set_deadline(std::chrono::system_clock::now() + timeout);
   impl->calls->Began(call->context);
-  start(&(*peer)->stub, call->context.get(), &call->request, &call->response,
+  start(call->context.get(), &call->request, &call->response,
         [calls = impl->calls, call, done, worker, method](grpc::Status status) {
           calls->Ended(std::move(call->context), [call, done, worker, method, status] {
             if (status.ok()) {
@@ -89,6 +95,19 @@ void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const 
             }
           });
         });
+}
+
+template <typename Request, typename Response, typename Start>
+void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
+           const Request& request, WorkerTransport::Timeout timeout,
+           WorkerTransport::Done<Response> done, Start start) {
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
+  if (!peer.ok()) {
+    impl->calls->Post([done, status = peer.status()] { done(status); });
+    return;
+  }
+  Call(impl, worker, method, request, timeout, std::move(done),
+       [&](auto... args) { start(&(*peer)->stub, std::move(args)...); });
 }
 
 // A bidirectional stream and who hears of it.
@@ -337,6 +356,21 @@ void GrpcWorkerTransport::Release(const WorkerTarget& worker, const v1::ReleaseR
                                   Timeout timeout, Done<v1::ReleaseResponse> done) {
   Unary(impl_, worker, "Release", request, timeout, std::move(done),
         [](v1::Worker::Stub* stub, auto... args) { stub->async()->Release(args...); });
+}
+
+void GrpcWorkerTransport::EndWorker(const WorkerTarget& worker, const std::string& reason,
+                                    Timeout timeout, Done<v1::EndWorkerResponse> done) {
+  const absl::StatusOr<v1::Relay::Stub*> stub = impl_->SupervisorOf(worker);
+  if (!stub.ok()) {
+    impl_->calls->Post([done, status = stub.status()] { done(status); });
+    return;
+  }
+  v1::EndWorkerRequest request;
+  request.set_slot(worker.slot);
+  request.set_incarnation(worker.incarnation);
+  request.set_reason(reason);
+  Call(impl_, worker, "EndWorker", request, timeout, std::move(done),
+       [&](auto... args) { (*stub)->async()->EndWorker(std::move(args)...); });
 }
 
 }  // namespace coxswain

@@ -40,6 +40,8 @@ class GrpcWorkerTransport : public WorkerTransport {
              Done<v1::AbortResponse> done) override;
   void Release(const WorkerTarget& worker, const v1::ReleaseRequest& request, Timeout timeout,
                Done<v1::ReleaseResponse> done) override;
+  void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
+                 Done<v1::EndWorkerResponse> done) override;
 
   struct Impl;
 

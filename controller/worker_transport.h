@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coxswain/v1/relay_service.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain {
@@ -21,7 +22,8 @@ struct WorkerTarget {
   std::string address;  // host:port
   std::string incarnation;
   std::string relay = {};  // host:port of the relay that carries its Run stream; empty: none does
-  int32_t slot = 0;        // by which the relay knows it
+  int32_t slot = 0;        // by which the relay and the supervisor know it
+  std::string supervisor = {};  // host:port of Relay.EndWorker of its supervisor; empty: nowhere
 
   bool operator==(const WorkerTarget&) const = default;
 };
@@ -98,6 +100,9 @@ class WorkerTransport {
                      Done<v1::AbortResponse> done) = 0;
   virtual void Release(const WorkerTarget& worker, const v1::ReleaseRequest& request,
                        Timeout timeout, Done<v1::ReleaseResponse> done) = 0;
+  // Asks the worker's supervisor, if it has told one, to end that incarnation of it.
+  virtual void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
+                         Done<v1::EndWorkerResponse> done) = 0;
 };
 
 }  // namespace coxswain

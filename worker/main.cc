@@ -23,6 +23,7 @@
 #include "common/xdg.h"
 #include "worker/agent/endpoint_file.h"
 #include "worker/agent/host_info.h"
+#include "worker/agent/life_sign.h"
 #include "worker/agent/worker_node.h"
 #include "worker/engine/device.h"
 
@@ -44,6 +45,7 @@ struct Flags {
   std::string endpoint_file;
   int gpu = 0;
   std::string gemm_table;
+  int life_sign = -1;
 };
 
 // --count-gpus: a whole use of the program.
@@ -83,6 +85,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option(
       "--relay", worker.relay,
       "host:port of the relay that carries this worker's command stream (default: none)");
+  app.add_option("--supervisor", worker.supervisor,
+                 "host:port where the supervisor can be asked to end this worker (default: none)");
+  app.add_option("--supervisor-id", worker.supervisor_id,
+                 "UUID of the supervisor: what it starts in a slot replaces what it had there");
+  app.add_option("--life-sign", flags.life_sign,
+                 "file descriptor to write a byte to once a second while this process is well")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--metrics", worker.metrics,
                  "host:port of /metrics (default 127.0.0.1:7180+slot, \"\": off)");
   app.add_option("--threads", worker.threads, "CPU threads of compute (default: all)")
@@ -236,6 +245,7 @@ int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
 
   TellNcclTheHost(flags.worker.host_id);
+  agent::LifeSign life_sign(flags.life_sign);
   log::Init("worker", log::Level::kInfo, flags.log_file);
   if (const absl::Status status = OpenDevice(app, flags); !status.ok()) {
     log::Error(std::string(status.message()));
@@ -260,6 +270,7 @@ int Run(int argc, char** argv) {
                         node.status().code() == absl::StatusCode::kFailedPrecondition;
     return config ? agent::kExitBadConfig : 1;
   }
+  life_sign.Follow([&agent = (*node)->agent()] { (void)agent.progress(); });
   log::Info("serving", {{"address", (*node)->address()},
                         {"metrics", (*node)->metrics_address()},
                         {"slot", flags.worker.slot},
@@ -268,6 +279,7 @@ int Run(int argc, char** argv) {
                         {"memory_bytes", flags.worker.memory_bytes}});
   WaitForEnd(signals, **node);
   log::Info("drained");
+  life_sign.Follow({});
   node->reset();
   endpoint.Remove();
   return agent::kExitDrained;

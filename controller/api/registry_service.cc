@@ -108,8 +108,10 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
     if (status.ok() && registry_->term() == 0) {
       status = absl::UnavailableError("the controller is recovering");
     }
+    absl::StatusOr<std::string> id = status.ok() ? registry_->Register(*request) : status;
+    status = id.status();
     if (status.ok()) {
-      response->set_worker_id(registry_->Register(*request));
+      response->set_worker_id(*id);
       response->set_term(registry_->term());
       response->set_heartbeat_interval_ms(registry_->times().beat.count());
       *response->mutable_controller_build() = build_;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 
 namespace coxswain::scheduler {
 namespace {
@@ -14,6 +15,9 @@ namespace {
 constexpr std::chrono::milliseconds kAbortTimeout{5000};
 constexpr std::chrono::milliseconds kAbortRetry{1000};
 constexpr std::chrono::minutes kForgetLostAfter{10};
+// A process that has not dropped its epoch by then is wedged: it gives itself 5 s.
+constexpr std::chrono::seconds kAbortPatience{20};
+constexpr std::chrono::milliseconds kEndTimeout{5000};
 
 bool IsLost(const Worker& worker) {
   return worker.status.phase == state::WorkerPhase::kLost;
@@ -55,11 +59,35 @@ void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string&
   log::Warning("worker lost", {{"worker", worker.target.id}, {"error", reason}});
   const Worker before = worker;
   Apply(worker, event);
+  if (!before.status.draining) EndLater(before, reason);
   if (!before.job.empty() && listener_.on_lost) listener_.on_lost(before, reason);
 }
 
-std::string Registry::Register(const v1::RegisterRequest& request) {
+// What one supervisor starts in a slot replaces what it had there. Two that claim one slot would
+// replace each other's for ever.
+absl::Status Registry::CheckSlot(const std::string& id, const v1::RegisterRequest& request) const {
+  for (const auto& [incarnation, worker] : workers_) {
+    if (worker.target.id != id || incarnation == request.incarnation() || IsLost(worker)) continue;
+    const bool same = worker.hello.supervisor() == request.supervisor();
+    if (same && !request.supervisor().empty()) continue;
+    const std::string both =
+        absl::StrCat("slot ", request.slot(), " of host ", request.host(),
+                     " has a worker that lives at ", worker.target.address, " (process ",
+                     worker.hello.pid(), "), and another supervisor started one at ",
+                     request.address(), " (process ", request.pid(), ")");
+    if (worker.status.draining) return absl::UnavailableError(both + "; the first is leaving");
+    return absl::AlreadyExistsError(
+        absl::StrCat(both,
+                     ": give one of the supervisors another --host-id when they are on two "
+                     "machines or in two containers, else another --first-slot (--slot of a "
+                     "worker)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& request) {
   const std::string id = absl::StrCat(request.host(), "/", request.slot());
+  RETURN_IF_ERROR(CheckSlot(id, request));
   for (auto& [incarnation, worker] : workers_) {
     if (worker.target.id == id && incarnation != request.incarnation()) {
       Lose(worker, state::WorkerEvent::kLeaseExpired, "a newer process took its slot");
@@ -71,7 +99,8 @@ std::string Registry::Register(const v1::RegisterRequest& request) {
                    .address = request.address(),
                    .incarnation = request.incarnation(),
                    .relay = request.relay_address(),
-                   .slot = request.slot()};
+                   .slot = request.slot(),
+                   .supervisor = request.supervisor_address()};
   worker.last_beat_ns = loop_->AttentiveNs();
   Apply(worker, state::WorkerEvent::kRegistered);
   log::Info("worker registered", {{"worker", id},
@@ -206,6 +235,9 @@ void Registry::AbortAndFree(const std::string& incarnation, const v1::Fence& fen
                             const std::string& reason) {
   const auto it = workers_.find(incarnation);
   if (it == workers_.end() || IsLost(it->second)) return;
+  if (it->second.status.phase != state::WorkerPhase::kAborting) {
+    it->second.abort_since_ns = loop_->AttentiveNs();
+  }
   Apply(it->second, state::WorkerEvent::kAbortSent);
   v1::Fence current = fence;
   current.set_term(term_);
@@ -230,11 +262,42 @@ void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
                         Apply(found->second, state::WorkerEvent::kAborted);
                         return;
                       }
+                      const int64_t waited = loop_->AttentiveNs() - found->second.abort_since_ns;
+                      if (waited >= Ns(kAbortPatience)) {
+                        EndProcess(found->second.target,
+                                   absl::StrCat("it has not answered Abort for ", waited / 1000000,
+                                                " ms"));
+                      }
                       loop_->After(kAbortRetry,
                                    lifetime_.Wrap([this, incarnation, fence, reason] {
                                      SendAbort(incarnation, fence, reason);
                                    }));
                     }));
+}
+
+// A lost process that lives keeps its device. One that only lost its connection has that long to
+// come back.
+void Registry::EndLater(const Worker& worker, const std::string& reason) {
+  if (worker.target.supervisor.empty()) return;
+  loop_->After(times_.lost, lifetime_.Wrap([this, target = worker.target, reason] {
+    const Worker* found = Find(target.incarnation);
+    if (found != nullptr && IsLost(*found)) EndProcess(target, reason);
+  }));
+}
+
+// What its supervisor cannot do, it does by itself when the process gives it no sign of life.
+void Registry::EndProcess(const WorkerTarget& worker, const std::string& reason) {
+  if (worker.supervisor.empty()) return;
+  transport_->EndWorker(worker, reason, kEndTimeout,
+                        [worker, reason](const absl::StatusOr<v1::EndWorkerResponse>& response) {
+                          if (absl::IsNotFound(response.status())) return;  // it is gone
+                          log::Warning(response.ok() ? "worker ended by its supervisor"
+                                                     : "worker not ended by its supervisor",
+                                       {{"worker", worker.id},
+                                        {"supervisor", worker.supervisor},
+                                        {"reason", reason},
+                                        {"error", response.status().ToString()}});
+                        });
 }
 
 }  // namespace coxswain::scheduler

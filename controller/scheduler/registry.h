@@ -34,6 +34,7 @@ struct Worker {
   uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
   std::string job;           // empty when free
   int32_t rank = -1;
+  int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
 };
 
 class Registry {
@@ -52,8 +53,9 @@ class Registry {
 
   // Adds the worker, or renews one that reconnects. An older incarnation of the same host and slot
   // is lost. A worker still in a gang that is not current here is told to abort it first.
-  // Returns the worker id.
-  std::string Register(const v1::RegisterRequest& request);
+  // Returns the worker id. AlreadyExists names both when a worker that another supervisor started
+  // lives in the slot, Unavailable when that one is about to leave.
+  absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
 
   // A heartbeat stream of this controller began; beats and its end carry the number.
   uint64_t OpenBeatStream() { return ++last_stream_; }
@@ -84,9 +86,12 @@ class Registry {
  private:
   void Apply(Worker& worker, state::WorkerEvent event);
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
+  absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
   void CheckLeases();
   void JudgeLeases();
   void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
+  void EndLater(const Worker& worker, const std::string& reason);
+  void EndProcess(const WorkerTarget& worker, const std::string& reason);
 
   Loop* const loop_;
   WorkerTransport* const transport_;

@@ -9,6 +9,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
 #include "tests/worker/supervisor/echo_worker.h"
 #include "worker/supervisor/relay.h"
@@ -34,7 +35,10 @@ class TransportTest : public testing::TestWithParam<bool> {
     transport_ = std::make_unique<GrpcWorkerTransport>(&loop_, TlsFiles(), false);
   }
   void StartRelay(int port) {
-    auto relay = Relay::Start({"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2});
+    auto relay = Relay::Start({"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2},
+                              [this](int index, pid_t, const std::string& reason) {
+                                ended_ = absl::StrCat(index, " ", reason);
+                              });
     ASSERT_TRUE(relay.ok()) << relay.status();
     relay_ = *std::move(relay);
   }
@@ -80,6 +84,7 @@ class TransportTest : public testing::TestWithParam<bool> {
   Loop loop_;
   supervisor::StateDir state_;
   EchoWorker workers_[2];
+  std::string ended_;
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<GrpcWorkerTransport> transport_;
 };
@@ -168,6 +173,30 @@ TEST_P(TransportTest, DestroyingTheTransportCancelsEveryStream) {
       [&] { return workers_[0].cancelled() == 1 && workers_[1].cancelled() == 1; }));
   loop_.RunReady();
   EXPECT_FALSE(first.end.has_value() || second.end.has_value());
+}
+
+TEST_P(TransportTest, ASupervisorIsAskedToEndAWorker) {
+  if (relay_ == nullptr) StartRelay(0);
+  WorkerTarget target = Target(1);
+  target.supervisor = "127.0.0.1:" + std::to_string(relay_->port());
+  std::optional<absl::Status> status;
+  const auto end = [&](const std::string& incarnation) {
+    status.reset();
+    target.incarnation = incarnation;
+    transport_->EndWorker(
+        target, "it hangs", std::chrono::milliseconds(5000),
+        [&](const absl::StatusOr<v1::EndWorkerResponse>& response) { status = response.status(); });
+    ASSERT_TRUE(Becomes([&] { return status.has_value(); }));
+  };
+  end("echo-1");
+  EXPECT_EQ(*status, absl::OkStatus());
+  EXPECT_EQ(ended_, "1 it hangs");
+  end("one of before");
+  EXPECT_EQ(status->code(), absl::StatusCode::kNotFound) << *status;
+  relay_.reset();
+  end("echo-1");
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable) << *status;
+  EXPECT_NE(status->message().find("worker host/1"), std::string::npos) << *status;
 }
 
 TEST_P(TransportTest, AWorkerThatIsNotThereIsNamed) {

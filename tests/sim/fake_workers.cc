@@ -140,7 +140,8 @@ std::string FakeWorkers::Start(int slot) {
 
 bool FakeWorkers::alive(int slot) const { return processes_.at(slot).alive; }
 bool FakeWorkers::reachable(int slot) const {
-  return processes_.at(slot).alive && !processes_.at(slot).cut;
+  const Process& process = processes_.at(slot);
+  return process.alive && !process.cut && !process.stopped;
 }
 
 void FakeWorkers::BreakStreams(int slot) {
@@ -164,6 +165,7 @@ void FakeWorkers::Kill(int slot) {
 
 void FakeWorkers::MoveTo(int slot, const std::string& host) { hosts_[slot] = host; }
 void FakeWorkers::Hang(int slot) { processes_.at(slot).hung = true; }
+void FakeWorkers::Stop(int slot) { processes_.at(slot).stopped = true; }
 void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
 
 v1::RegisterRequest FakeWorkers::Hello(int slot) const {
@@ -173,6 +175,8 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   hello.set_address(absl::StrCat("sim:", slot));
   hello.set_host(process.host);
   hello.set_slot(slot);
+  hello.set_supervisor("supervisor-" + process.host);
+  hello.set_supervisor_address("sim");
   hello.mutable_build()->set_device("cpu");
   if (!process.fence.job().empty()) *hello.mutable_current() = process.fence;
   return hello;
@@ -201,7 +205,7 @@ v1::HeartbeatRequest FakeWorkers::Beat(int slot) const {
 FakeWorkers::Process* FakeWorkers::Find(const WorkerTarget& worker) {
   for (auto& [slot, process] : processes_) {
     if (process.incarnation == worker.incarnation) {
-      return process.alive && !process.cut ? &process : nullptr;
+      return reachable(slot) ? &process : nullptr;
     }
   }
   return nullptr;
@@ -386,7 +390,7 @@ std::unique_ptr<CommandStream> FakeWorkers::Run(const WorkerTarget& worker,
 
 void FakeWorkers::OnCommand(const std::string& incarnation, const v1::Command& command) {
   for (auto& [slot, process] : processes_) {
-    if (process.incarnation != incarnation || !process.alive || process.cut) continue;
+    if (process.incarnation != incarnation || !reachable(slot)) continue;
     if (!CheckFence(process, command.fence(), false).ok()) return;
     if (command.seq() != process.last_seq + 1) return;
     process.last_seq = command.seq();
@@ -418,7 +422,7 @@ void FakeWorkers::Finish(const std::string& key) {
   const v1::Fence& fence = meeting.commands.begin()->second.fence();
   std::vector<Process*> ranks;
   for (auto& [slot, process] : processes_) {
-    if (process.alive && process.fence.job() == fence.job() &&
+    if (process.alive && !process.stopped && process.fence.job() == fence.job() &&
         process.fence.epoch() == fence.epoch()) {
       ranks.push_back(&process);
     }
@@ -581,6 +585,23 @@ void FakeWorkers::Release(const WorkerTarget& worker, const v1::ReleaseRequest& 
         DropEpoch(process);
         return v1::ReleaseResponse();
       });
+}
+
+void FakeWorkers::EndWorker(const WorkerTarget& worker, const std::string&, Timeout timeout,
+                            Done<v1::EndWorkerResponse> done) {
+  agenda_->After(Delay(), [this, worker, timeout, done] {
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& entry) {
+      return entry.second.incarnation == worker.incarnation && entry.second.alive;
+    });
+    if (found == processes_.end()) {
+      ToController(Delay(), [done] { done(absl::NotFoundError("it has ended")); });
+    } else if (found->second.cut) {
+      ToController(timeout.count(), [done] { done(absl::DeadlineExceededError("no answer")); });
+    } else {
+      if (on_ended_) on_ended_(found->first);
+      ToController(Delay(), [done] { done(v1::EndWorkerResponse()); });
+    }
+  });
 }
 
 }  // namespace coxswain::sim

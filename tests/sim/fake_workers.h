@@ -53,11 +53,14 @@ class FakeWorkers : public WorkerTransport {
 
   // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
   std::string Start(int slot);
-  void Kill(int slot);                 // as SIGKILL: streams break, nothing is answered
-  void Hang(int slot);                 // it lives, beats and takes part in nothing again
-  void BreakStreams(int slot);         // its streams end, the process lives
-  void Partition(int slot, bool cut);  // unary calls time out, heartbeats do not arrive
+  void Kill(int slot);          // as SIGKILL: streams break, nothing is answered
+  void Hang(int slot);          // it lives, beats and takes part in nothing again
+  void BreakStreams(int slot);  // its streams end, the process lives
+  void Stop(int slot);          // as SIGSTOP: says nothing more, until its supervisor ends it
+  void Partition(int slot, bool cut);              // unary calls time out, heartbeats do not arrive
   void MoveTo(int slot, const std::string& host);  // from its next start on
+  // A process was ended by its supervisor, which starts another.
+  void set_on_ended(std::function<void(int slot)> on_ended) { on_ended_ = std::move(on_ended); }
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
@@ -96,6 +99,8 @@ class FakeWorkers : public WorkerTransport {
              Done<v1::AbortResponse> done) override;
   void Release(const WorkerTarget& worker, const v1::ReleaseRequest& request, Timeout timeout,
                Done<v1::ReleaseResponse> done) override;
+  void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
+                 Done<v1::EndWorkerResponse> done) override;
 
  private:
   template <typename Message>
@@ -107,6 +112,7 @@ class FakeWorkers : public WorkerTransport {
     bool alive = false;
     bool hung = false;
     bool cut = false;
+    bool stopped = false;
     uint64_t highest_term = 0;
     v1::Fence fence;  // of the current epoch; empty job when idle
     int rank = 0;
@@ -158,6 +164,7 @@ class FakeWorkers : public WorkerTransport {
   std::map<std::string, Meeting> meetings_;       // by job/epoch/seq
   std::map<std::string, int64_t> busy_until_ms_;  // by job
   std::set<std::tuple<std::string, uint64_t, int64_t>> finished_;
+  std::function<void(int slot)> on_ended_;
   std::set<int64_t> nonfinite_;
   std::map<int64_t, v1::Error> failures_;
   std::vector<std::string> violations_;

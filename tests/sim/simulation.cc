@@ -58,6 +58,7 @@ Simulation::Simulation(Options options)
       metrics_(std::make_unique<driver::Metrics>(metrics_registry_)) {
   workers_.set_network(options.network);
   workers_.set_store(&store_);
+  workers_.set_on_ended([this](int slot) { RestartWorker(slot, 500); });
   const SyntheticShape shape = options.shape;
   long_work_.prepare = [shape](const config::JobSpec&, const driver::PrepareHooks& hooks)
       -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
@@ -124,13 +125,12 @@ scheduler::Registry& Simulation::registry() { return controller_->registry; }
 void Simulation::RegisterWorker(int slot) {
   if (!workers_.alive(slot)) return;
   const std::string incarnation = workers_.Hello(slot).incarnation();
-  if (!up() || !workers_.reachable(slot)) {
+  if (!up() || !workers_.reachable(slot) || !registry().Register(workers_.Hello(slot)).ok()) {
     agenda_.After(300, [this, slot, incarnation] {
       if (workers_.Hello(slot).incarnation() == incarnation) RegisterWorker(slot);
     });
     return;
   }
-  registry().Register(workers_.Hello(slot));
   beat_streams_[slot] = registry().OpenBeatStream();
   registrations_[slot] = ++last_registration_;
   Beat(slot, last_registration_);

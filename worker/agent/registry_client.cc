@@ -77,8 +77,19 @@ bool RegistryClient::Sleep(std::chrono::milliseconds time, bool wake_on_drain) {
   return !stopping_;
 }
 
+// Is it the slot, and has it been for long enough?
+bool RegistryClient::Taken(const absl::Status& status,
+                           std::optional<Clock::time_point>* since) const {
+  if (!absl::IsAlreadyExists(status)) {
+    since->reset();
+    return false;
+  }
+  if (!*since) *since = Clock::now();
+  return Clock::now() - **since >= options_.slot_grace;
+}
+
 void RegistryClient::Loop() {
-  std::optional<Clock::time_point> lost_since;
+  std::optional<Clock::time_point> lost_since, taken_since;
   std::chrono::milliseconds backoff = kFirstBackoff;
   bool waiting_logged = false;
   while (true) {
@@ -86,12 +97,13 @@ void RegistryClient::Loop() {
     if (status.ok()) {
       SetRegistered(true);
       lost_since.reset();
+      taken_since.reset();
       backoff = kFirstBackoff;
       waiting_logged = false;
       Beat();
       SetRegistered(false);
       lost_since = Clock::now();
-    } else if (Refused(status)) {
+    } else if (Refused(status) || Taken(status, &taken_since)) {
       log::Error("the controller refuses this worker", {{"error", status.ToString()}});
       options_.on_refused(status);
       return;

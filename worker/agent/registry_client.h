@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -25,6 +26,9 @@ struct RegistryClientOptions {
   v1::RegisterRequest hello;               // `current` is filled in
   // Epochs outlive their controller this long.
   std::chrono::milliseconds controller_grace{60000};
+  // A worker of another supervisor may live in the slot so long: a half-open connection to one that
+  // died is noticed meanwhile.
+  std::chrono::milliseconds slot_grace{15000};
   // The controller will never take this process (another build, a bad request).
   std::function<void(const absl::Status&)> on_refused;
   std::function<void(bool)> on_registered;  // true: registered, false: the controller is gone
@@ -44,6 +48,7 @@ class RegistryClient {
   using Clock = std::chrono::steady_clock;
 
   void Loop();
+  bool Taken(const absl::Status& status, std::optional<Clock::time_point>* since) const;
   absl::Status Register();
   void Beat();  // until the stream breaks or the controller asks to register again
   void SetRegistered(bool registered);

@@ -39,6 +39,8 @@ absl::Status WorkerNode::StartServers() {
   hello_.set_host(CleanText(host, kMostNameBytes));
   hello_.set_slot(options_.slot);
   hello_.set_relay_address(options_.relay);
+  hello_.set_supervisor(options_.supervisor_id);
+  hello_.set_supervisor_address(options_.supervisor);
   hello_.set_pid(getpid());
   hello_.mutable_build()->set_version(std::string(BuildVersion()));
   hello_.mutable_build()->set_commit(std::string(BuildCommit()));
@@ -99,6 +101,7 @@ absl::Status WorkerNode::StartRegistry() {
   client.channel = NewChannel(controller.text(), credentials, /*own_connection=*/true);
   client.hello = hello_;
   client.controller_grace = options_.controller_grace;
+  client.slot_grace = options_.slot_grace;
   client.on_refused = [exit = options_.exit](const absl::Status& status) {
     exit(kExitRefused, status.ToString());
   };

@@ -35,6 +35,8 @@ struct WorkerOptions {
   std::string listen = "127.0.0.1:0";   // of the Worker service
   std::string advertise;                // host others reach this one by; empty: that of `listen`
   std::string relay;                    // host:port of what carries Run streams; empty: none does
+  std::string supervisor;               // host:port of Relay.EndWorker; empty: nowhere
+  std::string supervisor_id;            // UUID of the process that started this one; empty: none
   std::string metrics = "127.0.0.1:0";  // empty: off
   std::string device = "cpu";           // "cpu" | "cuda"
   std::string device_name;              // model of CPU or GPU
@@ -46,6 +48,7 @@ struct WorkerOptions {
   TlsFiles tls;
   bool insecure = false;
   std::chrono::milliseconds controller_grace{60000};
+  std::chrono::milliseconds slot_grace{15000};  // RegistryClientOptions::slot_grace
   std::chrono::milliseconds abort_deadline{5000};
   std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
   std::function<void()> on_connected;  // an engine is ready for its first command; may be empty

@@ -17,6 +17,7 @@ absl::StatusOr<Endpoint> ReadEndpoint(const std::string& state_dir, int index) {
         absl::StrCat("no worker serves here: ", file, " does not exist or is no endpoint file"));
   }
   return Endpoint{.address = json.value("address", std::string()),
+                  .incarnation = json.value("incarnation", std::string()),
                   .pid = json.value("pid", pid_t{0}),
                   .registered = json.value("registered", false)};
 }

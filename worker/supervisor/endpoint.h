@@ -13,7 +13,8 @@ namespace coxswain::supervisor {
 
 struct Endpoint {
   std::string address;  // host:port of the Worker service
-  pid_t pid = 0;        // who wrote it: a process that was killed leaves its file behind
+  std::string incarnation;
+  pid_t pid = 0;  // who wrote it: a process that was killed leaves its file behind
   bool registered = false;
 };
 

@@ -2,19 +2,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/supervisor/endpoint.h"
 
 namespace coxswain::supervisor {
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
-  const int64_t index = int64_t{slot} - options_.first_slot;  // `slot` may be any int
+absl::StatusOr<Endpoint> LocalWorkers::Find(int slot) const {
+  const int64_t index = IndexOf(slot);
   if (index < 0 || index >= options_.workers) {
     return absl::NotFoundError(
         absl::StrCat("no worker of slot ", slot, " here: this supervisor runs slots ",
                      options_.first_slot, " to ", options_.first_slot + options_.workers - 1));
   }
-  ASSIGN_OR_RETURN(const Endpoint endpoint,
-                   ReadEndpoint(options_.state_dir, static_cast<int>(index)));
+  return ReadEndpoint(options_.state_dir, static_cast<int>(index));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
+  ASSIGN_OR_RETURN(const Endpoint endpoint, Find(slot));
   std::lock_guard<std::mutex> lock(mu_);
   Dialled& newest = newest_[slot];
   if (newest.pid == endpoint.pid && newest.address == endpoint.address) return newest.channel;

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/grpc_endpoint.h"
+#include "worker/supervisor/endpoint.h"
 
 namespace coxswain::supervisor {
 
@@ -30,8 +31,13 @@ class LocalWorkers {
  public:
   explicit LocalWorkers(LocalWorkersOptions options) : options_(std::move(options)) {}
 
-  // To where the worker of `slot` serves now. NotFound names the slots there are; Unavailable: it
+  // Of the worker of `slot`, as it told last. NotFound names the slots there are; Unavailable: it
   // has not started.
+  absl::StatusOr<Endpoint> Find(int slot) const;
+  // The 0-based place of `slot` among the processes of the supervisor.
+  int64_t IndexOf(int slot) const { return int64_t{slot} - options_.first_slot; }  // `slot`: any
+
+  // To where the worker of `slot` serves now. Errors as of Find.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(int slot);
 
  private:

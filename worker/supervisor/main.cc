@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
+#include "common/ids.h"
 #include "common/logging.h"
 #include "common/socket_address.h"
 #include "common/status_macros.h"
@@ -32,8 +33,11 @@ struct Flags {
   std::string controller, host_id, binary, cuda_binary, state_dir = ".", advertise, relay;
   std::string listen = "127.0.0.1:7080", metrics = "127.0.0.1:7180", health;
   int workers = 1, gpus = 0, threads = 0, grace_seconds = 30, stopped_exit_code = 0, first_slot = 0;
+  int silence_seconds = 30;
+  bool carries = true;  // the relay, command streams
   int processes() const { return workers + gpus; }
   uint64_t memory_bytes = 0;
+  const std::string id = NewUuid();  // of this process
   std::string tls_cert, tls_key, tls_ca;
   bool insecure = false;
 };
@@ -62,9 +66,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "host:port of worker 0, the next ports for the others; port 0: ephemeral")
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise, "host that others reach the workers by");
-  app.add_option("--relay", flags.relay,
-                 "host:port of the relay of the workers' command streams; \"\": off "
-                 "(default: two ports below worker 0, off with one worker)");
+  app.add_option(
+      "--relay", flags.relay,
+      "host:port where the controller sends the workers' command streams and asks to end "
+      "a worker that answers nobody; \"\": off (default: two ports below worker 0; with "
+      "one worker a free port, and its commands go to it)");
   app.add_option("--metrics", flags.metrics, "host:port of /metrics likewise; \"\": off")
       ->capture_default_str();
   app.add_option("--health", flags.health,
@@ -76,6 +82,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--cuda-worker-binary", flags.cuda_binary,
                  "program of the CUDA workers (default: coxswain-worker-cuda beside this one)");
   app.add_option("--grace-seconds", flags.grace_seconds, "from SIGTERM to SIGKILL")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86400));
+  app.add_option("--silence-seconds", flags.silence_seconds,
+                 "kill a worker that has given no sign of life for so long, 0: never; one that a "
+                 "debugger holds is left alone")
       ->capture_default_str()
       ->check(CLI::Range(0, 86400));
   app.add_option("--stopped-exit-code", flags.stopped_exit_code,
@@ -101,9 +112,11 @@ std::string Reachable(const Flags& flags, const std::string& host) {
   return host == "0.0.0.0" || host == "::" ? agent::HostName() : host;
 }
 
-// Program and arguments of worker `slot`: CPU workers first, then one for each GPU.
+// Program and arguments of worker `slot`: CPU workers first, then one for each GPU. `served`: where
+// the relay is, empty where it is off.
 std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen,
-                                 const SocketAddress& metrics, const std::string& relay, int slot) {
+                                 const SocketAddress& metrics, const std::string& served,
+                                 int slot) {
   const bool cuda = slot >= flags.workers;
   const std::string file = absl::StrCat(flags.state_dir, "/worker-", slot);
   std::vector<std::string> command = {cuda ? flags.cuda_binary : flags.binary,
@@ -132,7 +145,9 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
   }
   add("--host-id", flags.host_id);
   add("--advertise", flags.advertise);
-  add("--relay", relay);
+  if (flags.carries) add("--relay", served);
+  add("--supervisor", served);
+  add("--supervisor-id", flags.id);
   add("--tls-cert", flags.tls_cert);
   add("--tls-key", flags.tls_key);
   add("--tls-ca", flags.tls_ca);
@@ -152,8 +167,10 @@ absl::Status FillDefaults(const CLI::App& app, Flags& flags) {
   if (flags.gpus > 0 && flags.cuda_binary.empty()) {
     ASSIGN_OR_RETURN(flags.cuda_binary, supervisor::FindBinary("coxswain-worker-cuda"));
   }
-  if (app.count("--relay") == 0 && flags.processes() > 1) {
-    ASSIGN_OR_RETURN(const SocketAddress listen, ParseSocketAddress(flags.listen));
+  if (app.count("--relay") == 0) {
+    ASSIGN_OR_RETURN(SocketAddress listen, ParseSocketAddress(flags.listen));
+    flags.carries = flags.processes() > 1;
+    if (!flags.carries) listen.port = 0;
     flags.relay = Shifted(listen, kRelayPort);
   }
   const int sharers = std::max(1, flags.workers);
@@ -168,16 +185,18 @@ int Refuse(const absl::Status& status) {
 }
 
 // Sets `address` to what the workers tell the controller; null and empty where --relay is off.
-absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(const Flags& flags,
-                                                              std::string* address) {
+absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(
+    const Flags& flags, supervisor::Relay::EndWorkerFn end_worker, std::string* address) {
   if (flags.relay.empty()) return nullptr;
   ASSIGN_OR_RETURN(SocketAddress listen, ParseSocketAddress(flags.relay));
-  ASSIGN_OR_RETURN(auto relay, supervisor::Relay::Start(
-                                   listen, {.state_dir = flags.state_dir,
-                                            .first_slot = flags.first_slot,
-                                            .workers = flags.processes(),
-                                            .tls = {flags.tls_cert, flags.tls_key, flags.tls_ca},
-                                            .insecure = flags.insecure}));
+  ASSIGN_OR_RETURN(auto relay,
+                   supervisor::Relay::Start(listen,
+                                            {.state_dir = flags.state_dir,
+                                             .first_slot = flags.first_slot,
+                                             .workers = flags.processes(),
+                                             .tls = {flags.tls_cert, flags.tls_key, flags.tls_ca},
+                                             .insecure = flags.insecure},
+                                            std::move(end_worker)));
   listen.host = Reachable(flags, listen.host);
   listen.port = relay->port();
   *address = listen.text();
@@ -192,13 +211,19 @@ int Supervise(const Flags& flags, const SocketAddress& listen, const SocketAddre
   options.workers = flags.processes();
   options.state_dir = flags.state_dir;
   options.grace = std::chrono::seconds(flags.grace_seconds);
+  options.silence = std::chrono::seconds(flags.silence_seconds);
   options.stopped_exit_code = flags.stopped_exit_code;
   options.command = [&](int slot) { return Command(flags, listen, metrics, relay_address, slot); };
   options.on_turn = [&health](const std::vector<pid_t>& pids) {
     if (health != nullptr) health->Turn(pids);
   };
   supervisor::Supervisor supervisor(std::move(options));
-  const auto relay = StartRelay(flags, &relay_address);
+  const auto relay = StartRelay(
+      flags,
+      [&supervisor](int slot, pid_t pid, const std::string& reason) {
+        supervisor.EndWorker(slot, pid, reason);
+      },
+      &relay_address);
   if (!relay.ok()) return Refuse(relay.status());
   if (!flags.health.empty()) {
     auto started = supervisor::Health::Start(flags.health, flags.state_dir,

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +66,13 @@ std::string OutputOf(const std::vector<std::string>& argv, std::chrono::millisec
 }
 
 }  // namespace
+
+pid_t TracerOf(pid_t pid) {
+  const std::string status = ReadAll(absl::StrCat("/proc/", pid, "/status"));
+  constexpr std::string_view kField = "TracerPid:";
+  const size_t at = status.find(kField);
+  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + kField.size());
+}
 
 std::string ProcStacks(pid_t pid) {
   std::string text;

@@ -14,6 +14,9 @@ namespace coxswain::supervisor {
 // `timeout`.
 std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout);
 
+// The process that traces `pid`, a debugger; 0: none does, or there is no such process.
+pid_t TracerOf(pid_t pid);
+
 // The /proc form alone.
 std::string ProcStacks(pid_t pid);
 

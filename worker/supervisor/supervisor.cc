@@ -1,5 +1,6 @@
 #include "worker/supervisor/supervisor.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@ constexpr std::chrono::milliseconds kLongestTurn{1000};
 
 }  // namespace
 
-Supervisor::Supervisor(SupervisorOptions options) : options_(std::move(options)) {
+Supervisor::Supervisor(SupervisorOptions options)
+    : options_(std::move(options)), silence_(options_.silence, kLongestTurn) {
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGCHLD}) sigaddset(&signals_, signal);
   sigprocmask(SIG_BLOCK, &signals_, nullptr);
@@ -45,6 +47,8 @@ int Supervisor::Run() {
       for (const Worker& worker : workers_) WriteStacks(worker);
     }
     Reap();
+    ObeyOrders();
+    KillSilent();
     KillLate();
     for (Worker& worker : workers_) {
       if (worker.next_start && Clock::now() >= *worker.next_start) Start(worker);
@@ -54,12 +58,15 @@ int Supervisor::Run() {
 }
 
 void Supervisor::Start(Worker& worker) {
+  worker.next_start.reset();
+  worker.started = Clock::now();
+  int signs[2];
+  if (pipe2(signs, O_CLOEXEC | O_NONBLOCK) != 0) return CannotStart(worker, "pipe2");
   std::vector<std::string> command = options_.command(worker.slot);
+  command.insert(command.end(), {"--life-sign", std::to_string(signs[1])});
   std::vector<char*> argv;
   for (std::string& argument : command) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  worker.next_start.reset();
-  worker.started = Clock::now();
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
@@ -67,16 +74,27 @@ void Supervisor::Start(Worker& worker) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // it died before the line above
     sigprocmask(SIG_UNBLOCK, &signals_, nullptr);
+    fcntl(signs[1], F_SETFD, 0);
     execv(argv[0], argv.data());
     _exit(127);
   }
+  if (pid < 0) CannotStart(worker, "fork");
+  close(signs[1]);
   if (pid < 0) {
-    log::Error("cannot start a worker", {{"slot", worker.slot}, {"error", std::strerror(errno)}});
-    worker.next_start = worker.started + options_.restart.last_delay;
+    close(signs[0]);
     return;
   }
   worker.pid = pid;
+  worker.life_signs = signs[0];
+  worker.last_sign.reset();
+  worker.killed = false;
   log::Info("worker started", {{"slot", worker.slot}, {"pid", static_cast<int64_t>(pid)}});
+}
+
+void Supervisor::CannotStart(Worker& worker, const char* call) {
+  log::Error("cannot start a worker",
+             {{"slot", worker.slot}, {"call", call}, {"error", std::strerror(errno)}});
+  worker.next_start = worker.started + options_.restart.last_delay;
 }
 
 void Supervisor::Reap() {
@@ -94,6 +112,7 @@ void Supervisor::Ended(Worker& worker, int wait_status) {
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.started);
   kill(-worker.pid, SIGKILL);  // what is left of its process group
   worker.pid = 0;
+  close(worker.life_signs);
   const auto delay = NextStart(options_.restart, wait_status, lived, &worker.failures);
   if (stop_deadline_ || !delay) {
     if (exit_code_ == 0 && (code == 64 || code == 77)) exit_code_ = code;
@@ -116,6 +135,57 @@ void Supervisor::Stop(int signal) {
   }
 }
 
+void Supervisor::EndWorker(int slot, pid_t pid, const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mu_);
+  orders_.push_back({slot, pid, reason});
+}
+
+void Supervisor::ObeyOrders() {
+  std::vector<Order> orders;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    orders.swap(orders_);
+  }
+  for (const Order& order : orders) {
+    Worker& worker = workers_[static_cast<size_t>(order.slot)];
+    if (worker.pid == order.pid && worker.pid != 0) {
+      Kill(worker, absl::StrCat("on the controller's word: ", order.reason));
+    }
+  }
+}
+
+bool Supervisor::GaveSign(const Worker& worker) const {
+  char bytes[256];
+  bool gave = false;
+  while (read(worker.life_signs, bytes, sizeof(bytes)) > 0) gave = true;
+  return gave;
+}
+
+void Supervisor::KillSilent() {
+  if (stop_deadline_) return;  // then the grace is the limit
+  silence_.BeginTurn(Clock::now());
+  for (Worker& worker : workers_) {
+    if (worker.pid == 0 || !silence_.TooLong(GaveSign(worker), &worker.last_sign)) continue;
+    worker.last_sign = Clock::now();  // one that cannot die yet is not killed at every turn
+    Kill(worker, absl::StrCat("no sign of life for ", options_.silence.count(), " ms"));
+  }
+}
+
+void Supervisor::Kill(Worker& worker, const std::string& reason) {
+  if (const pid_t tracer = TracerOf(worker.pid); tracer != 0) {
+    log::Warning("worker is not killed: a debugger holds it", {{"slot", worker.slot},
+                                                               {"pid", int64_t{worker.pid}},
+                                                               {"debugger", int64_t{tracer}},
+                                                               {"reason", reason}});
+    return;
+  }
+  log::Error("worker is killed",
+             {{"slot", worker.slot}, {"pid", int64_t{worker.pid}}, {"reason", reason}});
+  if (!worker.killed) WriteStacks(worker);
+  worker.killed = true;
+  kill(-worker.pid, SIGKILL);
+}
+
 void Supervisor::KillLate() {
   if (!stop_deadline_ || Clock::now() < *stop_deadline_) return;
   for (Worker& worker : workers_) {
@@ -126,6 +196,7 @@ void Supervisor::KillLate() {
     kill(-worker.pid, SIGKILL);
     waitpid(worker.pid, nullptr, 0);
     worker.pid = 0;
+    close(worker.life_signs);
     exit_code_ = 1;
   }
 }

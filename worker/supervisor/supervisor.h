@@ -7,11 +7,13 @@
 
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "worker/supervisor/restart_policy.h"
+#include "worker/supervisor/silence.h"
 
 namespace coxswain::supervisor {
 
@@ -20,13 +22,16 @@ struct SupervisorOptions {
   std::function<std::vector<std::string>(int slot)> command;  // program and its arguments
   std::string state_dir;                                      // stacks are written here
   std::chrono::milliseconds grace{30000};                     // from SIGTERM to SIGKILL
+  // A worker that gave signs of life and has given none for so long is killed; 0: never.
+  std::chrono::milliseconds silence{30000};
   RestartPolicy restart;
   int stopped_exit_code = 0;  // in the place of 0 when a signal was the reason to end
   // At every turn of the loop and at least once a second: processes by slot, 0 where none runs.
   std::function<void(const std::vector<pid_t>& pids)> on_turn;
 };
 
-// Run's thread starts the workers: they get SIGKILL when it ends (PR_SET_PDEATHSIG).
+// Run's thread starts the workers: they get SIGKILL when it ends (PR_SET_PDEATHSIG). Each gets the
+// argument --life-sign and a pipe to write to (worker/agent/life_sign.h).
 class Supervisor {
  public:
   // Blocks its signals: threads started later leave them to Run.
@@ -37,17 +42,35 @@ class Supervisor {
   // 0; 1 after SIGKILL. SIGQUIT writes the native stacks of every worker.
   int Run();
 
+  // Any thread: soon, the process `pid`, if it is still the worker of the 0-based `slot`, is killed
+  // after its stacks are written, and another one is started.
+  void EndWorker(int slot, pid_t pid, const std::string& reason);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Worker {
     int slot = 0;
-    pid_t pid = 0;  // 0: not running
+    pid_t pid = 0;        // 0: not running
+    int life_signs = -1;  // read end of its pipe while it runs
+    Silence::LastSign last_sign;
+    bool killed = false;  // and not yet reaped
     Clock::time_point started;
     std::optional<Clock::time_point> next_start;
     Failures failures;
   };
 
+  struct Order {
+    int slot = 0;
+    pid_t pid = 0;
+    std::string reason;
+  };
+
   void Start(Worker& worker);
+  void CannotStart(Worker& worker, const char* call);
+  void ObeyOrders();
+  void KillSilent();
+  bool GaveSign(const Worker& worker) const;
+  void Kill(Worker& worker, const std::string& reason);
   void Reap();
   void Ended(Worker& worker, int wait_status);
   void Stop(int signal);
@@ -61,7 +84,10 @@ class Supervisor {
   sigset_t signals_;
   std::vector<Worker> workers_;
   std::optional<Clock::time_point> stop_deadline_;  // set once stopping
+  Silence silence_;
   int exit_code_ = 0;
+  std::mutex mu_;
+  std::vector<Order> orders_;  // guarded by mu_
 };
 
 }  // namespace coxswain::supervisor

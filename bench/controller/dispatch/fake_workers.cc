@@ -88,7 +88,8 @@ FakeHost StartHost(const FakeWorkersArgs& args, int workers, const std::string& 
   std::string address = "-";
   if (args.per_host > 1) {
     auto relay = supervisor::Relay::Start(
-        {"127.0.0.1", 0}, {.state_dir = directory, .workers = workers, .tls = args.tls});
+        {"127.0.0.1", 0}, {.state_dir = directory, .workers = workers, .tls = args.tls},
+        [](int, pid_t, const std::string&) {});
     if (!relay.ok()) Die(relay.status().ToString());
     host.relay = std::move(*relay);
     address = "127.0.0.1:" + std::to_string(host.relay->port());

@@ -96,6 +96,18 @@ TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
   ExpectClean(sim);
 }
 
+// A process that only stopped keeps its device, and nobody else has one for the job.
+TEST_F(JobLifeTest, AStoppedWorkerIsEndedByItsSupervisorAndTheJobGoesOn) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
+  sim.workers().Stop(1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.Job(id).restarts(), 1);
+  ExpectClean(sim);
+}
+
 // Invariant driver-8: retried so many times.
 TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
   Simulation sim(SlowSteps());

@@ -90,7 +90,7 @@ class RegistryTest : public testing::Test {
   }
   std::string Join(int slot) {
     const std::string incarnation = workers_.Start(slot);
-    registry_.Register(workers_.Hello(slot));
+    EXPECT_TRUE(registry_.Register(workers_.Hello(slot)).ok());
     stream_ = registry_.OpenBeatStream();
     registry_.Beat(workers_.Beat(slot), stream_);
     return incarnation;
@@ -100,7 +100,7 @@ class RegistryTest : public testing::Test {
     v1::RegisterRequest hello = workers_.Hello(slot);
     hello.set_numa_node(numa_node);
     hello.set_gpu(gpu);
-    registry_.Register(hello);
+    EXPECT_TRUE(registry_.Register(hello).ok());
   }
   void Run(int64_t ms) {
     const int64_t end = clock_.NowNs() + ms * 1'000'000;
@@ -139,7 +139,7 @@ TEST_F(RegistryTest, ASilentWorkerIsSuspectAfterThreeSecondsAndLostAfterFive) {
   Run(2000);
   EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kLost);
   EXPECT_FALSE(registry_.Beat(workers_.Beat(0), stream_)) << "must register again";
-  registry_.Register(workers_.Hello(0));
+  EXPECT_TRUE(registry_.Register(workers_.Hello(0)).ok());
   EXPECT_TRUE(registry_.Beat(workers_.Beat(0), registry_.OpenBeatStream()));
   EXPECT_EQ(registry_.Free("cpu").size(), 1u);
 }
@@ -199,6 +199,88 @@ TEST_F(RegistryTest, ANewProcessInASlotReplacesTheOldOneAndItsJobHears) {
   EXPECT_EQ(lost_, Jobs{"job"});
 }
 
+// They would replace each other's workers for ever.
+TEST_F(RegistryTest, ASecondSupervisorInASlotIsRefusedByName) {
+  const std::string first = Join(0);
+  v1::RegisterRequest second = workers_.Hello(0);
+  second.set_incarnation("second");
+  second.set_supervisor("another");
+  second.set_address("sim:9");
+  second.set_pid(99);
+  const absl::Status refused = registry_.Register(second).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  for (const char* part : {"slot 0 of host sim", "sim:0", "sim:9", "process 99", "--host-id"}) {
+    EXPECT_NE(refused.message().find(part), std::string::npos) << refused;
+  }
+  EXPECT_EQ(PhaseOf(first), state::WorkerPhase::kReady);
+  EXPECT_EQ(registry_.Find("second"), nullptr);
+  second.clear_supervisor();  // by hand
+  EXPECT_EQ(registry_.Register(second).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(registry_.Register(workers_.Hello(0)).ok()) << "the same process comes back";
+  // Its end, or that of its lease, makes room.
+  registry_.BeatStreamEnded(first, stream_);
+  EXPECT_TRUE(registry_.Register(second).ok());
+  second.set_incarnation("third");
+  EXPECT_EQ(registry_.Register(second).status().code(), absl::StatusCode::kAlreadyExists)
+      << "of no supervisor are two of nobody";
+  Run(6000);
+  EXPECT_TRUE(registry_.Register(second).ok());
+}
+
+TEST_F(RegistryTest, WhoWantsTheSlotOfAWorkerThatLeavesWaits) {
+  Join(0);
+  v1::HeartbeatRequest beat = workers_.Beat(0);
+  beat.set_draining(true);
+  registry_.Beat(beat, stream_);
+  v1::RegisterRequest second = workers_.Hello(0);
+  second.set_incarnation("second");
+  second.set_supervisor("another");
+  EXPECT_EQ(registry_.Register(second).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Invariant scheduler-7. What comes back in time is left alone.
+TEST_F(RegistryTest, ALostProcessThatDoesNotComeBackIsEndedByItsSupervisor) {
+  std::vector<int> ended;
+  workers_.set_on_ended([&](int slot) {
+    ended.push_back(slot);
+    workers_.Kill(slot);
+  });
+  const std::string stays = Join(0), returns = Join(1);
+  Run(7000);  // both are lost after 5 s
+  EXPECT_EQ(PhaseOf(stays), state::WorkerPhase::kLost);
+  EXPECT_TRUE(registry_.Register(workers_.Hello(1)).ok());
+  for (int second = 0; second < 8; ++second) {
+    registry_.Beat(workers_.Beat(1), stream_);
+    Run(1000);
+  }
+  EXPECT_EQ(ended, std::vector<int>{0});
+  EXPECT_EQ(PhaseOf(returns), state::WorkerPhase::kReady);
+}
+
+TEST_F(RegistryTest, AProcessThatDoesNotAnswerAnAbortIsEndedByItsSupervisor) {
+  std::vector<int> ended;
+  workers_.set_on_ended([&](int slot) {
+    ended.push_back(slot);
+    workers_.Kill(slot);
+    registry_.BeatStreamEnded(workers_.Hello(slot).incarnation(), stream_);
+  });
+  const std::string worker = Join(0);
+  ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
+  workers_.Stop(0);
+  registry_.AbortAndFree(worker, v1::Fence(), "test");
+  for (int second = 0; second < 19; ++second) {  // its heartbeats go on
+    registry_.Beat(workers_.Beat(0), stream_);
+    Run(1000);
+  }
+  EXPECT_EQ(ended, std::vector<int>{});
+  for (int second = 0; second < 8 && ended.empty(); ++second) {
+    registry_.Beat(workers_.Beat(0), stream_);
+    Run(1000);
+  }
+  EXPECT_EQ(ended, std::vector<int>{0});
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kLost);
+}
+
 TEST_F(RegistryTest, ReservesAllOrNone) {
   const std::string a = Join(0), b = Join(1);
   ASSERT_TRUE(registry_.Reserve({b}, "first").ok());
@@ -212,11 +294,11 @@ TEST_F(RegistryTest, AWorkerIsReachedByTheRelayItLastTold) {
   workers_.Start(2);
   v1::RegisterRequest hello = workers_.Hello(2);
   hello.set_relay_address("node-1:7078");
-  registry_.Register(hello);
+  ASSERT_TRUE(registry_.Register(hello).ok());
   EXPECT_EQ(registry_.Find(hello.incarnation())->target.relay, "node-1:7078");
   EXPECT_EQ(registry_.Find(hello.incarnation())->target.slot, 2);
   hello.clear_relay_address();
-  registry_.Register(hello);
+  ASSERT_TRUE(registry_.Register(hello).ok());
   EXPECT_EQ(registry_.Find(hello.incarnation())->target.relay, "");
 }
 

@@ -3,6 +3,7 @@
 #include "worker/agent/worker_node.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "common/logging.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
+#include "worker/agent/life_sign.h"
 
 namespace coxswain::agent {
 namespace {
@@ -154,6 +156,74 @@ TEST_F(NodeTest, RefusalEndsTheProcessWith77) {
   const auto [code, why] = exited.get_future().get();
   EXPECT_EQ(code, kExitRefused);
   EXPECT_NE(why.find("worker 0.1.0, mine 9"), std::string::npos) << why;
+}
+
+// A half-open connection of a worker that died holds its slot for a while.
+TEST_F(NodeTest, ATakenSlotIsWaitedForAndThenEndsTheProcessWith77) {
+  const grpc::Status taken(grpc::StatusCode::ALREADY_EXISTS, "slot 0 of host a is taken");
+  TestRegistry registry;
+  registry.RefuseWith(taken);
+  std::promise<std::pair<int, std::string>> exited;
+  WorkerOptions options = TestOptions(registry);
+  options.supervisor_id = "one";
+  options.supervisor = "127.0.0.1:1";
+  options.host_id = "rack-7";
+  options.exit = [&](int code, const std::string& why) { exited.set_value({code, why}); };
+  auto patient = WorkerNode::Start(options);
+  ASSERT_TRUE(patient.ok()) << patient.status();
+  ASSERT_TRUE(Eventually([&] { return registry.refusals() >= 2; }));
+  registry.RefuseWith(grpc::Status::OK);
+  ASSERT_TRUE(Eventually([&] { return registry.beats() > 0; }));
+  const v1::RegisterRequest hello = registry.registrations().back();
+  EXPECT_EQ(hello.host(), "rack-7");
+  EXPECT_EQ(hello.supervisor(), "one");
+  EXPECT_EQ(hello.supervisor_address(), "127.0.0.1:1");
+  patient->reset();
+  registry.RefuseWith(taken);
+  options.slot_grace = std::chrono::milliseconds(100);
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  const auto [code, why] = exited.get_future().get();
+  EXPECT_EQ(code, kExitRefused);
+  EXPECT_NE(why.find("slot 0 of host a is taken"), std::string::npos) << why;
+}
+
+// What a supervisor hears of a process, byte by byte.
+class LifeSignTest : public testing::Test {
+ protected:
+  LifeSignTest() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC | O_NONBLOCK), 0); }
+  ~LifeSignTest() override {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  bool Heard() {
+    char bytes[64];
+    return read(ends_[0], bytes, sizeof(bytes)) > 0;
+  }
+  int ends_[2];
+};
+
+TEST_F(LifeSignTest, ComesFromTheFirstMomentOnAndAgain) {
+  LifeSign sign(ends_[1]);
+  EXPECT_TRUE(Eventually([&] { return Heard(); }));
+  EXPECT_TRUE(Eventually([&] { return Heard(); }));
+}
+
+TEST_F(LifeSignTest, StaysAwayWhileWhatItFollowsIsWedged) {
+  std::promise<void> wedged, freed;
+  LifeSign sign(ends_[1]);
+  std::atomic<int> looks{0};
+  sign.Follow([&] {
+    if (looks++ > 0) return;
+    wedged.set_value();
+    freed.get_future().wait();
+  });
+  wedged.get_future().wait();
+  while (Heard()) continue;
+  EXPECT_FALSE(Heard());
+  freed.set_value();
+  EXPECT_TRUE(Eventually([&] { return Heard(); }));
+  sign.Follow({});
 }
 
 TEST_F(NodeTest, DrainTellsTheControllerAndFinishesCommands) {

@@ -45,9 +45,12 @@ class ProcessTest : public testing::Test {
     }
   }
   // With a registry and ephemeral ports; waits until it serves.
-  void StartServing() {
-    Start({"--controller", registry_.address(), "--listen", "127.0.0.1:0", "--metrics",
-           "127.0.0.1:0", "--threads", "1", "--endpoint-file", Endpoint()});
+  void StartServing(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {
+        "--controller", registry_.address(), "--listen", "127.0.0.1:0",     "--metrics",
+        "127.0.0.1:0",  "--threads",         "1",        "--endpoint-file", Endpoint()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Start(arguments);
     ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(Endpoint()); }));
     ASSERT_TRUE(Eventually([&] { return registry_.beats() > 0; }));
   }
@@ -77,6 +80,37 @@ TEST_F(ProcessTest, BadConfigurationExits64) {
   Start({"--controller", "127.0.0.1:1", "--listen", "0.0.0.0:0"});
   EXPECT_EQ(Wait(), 64);
   EXPECT_NE(Stderr().find("--tls-cert"), std::string::npos) << Stderr();
+}
+
+TEST_F(ProcessTest, AHostIdIsTheNameOfTheHost) {
+  Start({"--controller", "127.0.0.1:1", "--host-id", "rack 7/a"});
+  EXPECT_EQ(Wait(), 64);
+  EXPECT_NE(Stderr().find("'rack 7/a' is no name for a host"), std::string::npos) << Stderr();
+  StartServing({"--host-id", "rack-7.a"});
+  EXPECT_EQ(registry_.registrations().back().host(), "rack-7.a");
+}
+
+// As the supervisor reads them; stopped, a process gives none, and goes on giving them afterwards.
+TEST_F(ProcessTest, GivesSignsOfLife) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  const auto heard = [&] {
+    char bytes[64];
+    return read(ends[0], bytes, sizeof(bytes)) > 0;
+  };
+  StartServing({"--life-sign", std::to_string(ends[1])});
+  EXPECT_TRUE(Eventually(heard));
+  kill(pid_, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+  while (heard()) continue;
+  EXPECT_FALSE(heard());
+  kill(pid_, SIGCONT);
+  EXPECT_TRUE(Eventually(heard));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_F(ProcessTest, PortInUseExits1NamingIt) {

@@ -69,10 +69,18 @@ int TestRegistry::beats() const {
   return beats_;
 }
 
+int TestRegistry::refusals() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return refusals_;
+}
+
 grpc::Status TestRegistry::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
                                     v1::RegisterResponse* response) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (!refusal_.ok()) return refusal_;
+  if (!refusal_.ok()) {
+    ++refusals_;
+    return refusal_;
+  }
   registrations_.push_back(*request);
   register_again_ = false;
   response->set_worker_id(absl::StrCat(request->host(), "/", request->slot()));

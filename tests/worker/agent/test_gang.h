@@ -42,6 +42,7 @@ class TestRegistry : public v1::Registry::Service {
   std::vector<v1::RegisterRequest> registrations() const;
   std::optional<v1::HeartbeatRequest> last_beat() const;
   int beats() const;
+  int refusals() const;
 
  private:
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*,
@@ -55,7 +56,7 @@ class TestRegistry : public v1::Registry::Service {
   int port_ = 0;
   grpc::Status refusal_;
   bool register_again_ = false;
-  int beats_ = 0;
+  int beats_ = 0, refusals_ = 0;
   std::vector<v1::RegisterRequest> registrations_;
   std::optional<v1::HeartbeatRequest> last_beat_;
   std::unique_ptr<grpc::Server> server_;

@@ -31,7 +31,8 @@ EchoWorker::~EchoWorker() {
 
 void EchoWorker::WriteEndpoint(const std::string& state_dir, int index) const {
   std::ofstream(state_dir + "/worker-" + std::to_string(index) + ".json")
-      << "{\"address\": \"" << address_ << "\", \"pid\": " << getpid() << "}";
+      << "{\"address\": \"" << address_ << "\", \"incarnation\": \"echo-" << index
+      << "\", \"pid\": " << getpid() << "}";
 }
 
 void EchoWorker::Hold(bool hold) {

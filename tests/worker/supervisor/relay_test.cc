@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <optional>
@@ -11,6 +12,8 @@
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "common/grpc_status.h"
 #include "tests/worker/supervisor/echo_worker.h"
 #include "worker/supervisor/endpoint.h"
 #include "worker/supervisor/host_call.h"
@@ -89,13 +92,30 @@ class RelayTest : public testing::Test {
 
   RelayTest() {
     for (int slot = 0; slot < kWorkers; ++slot) workers_[slot].WriteEndpoint(state_.path(), slot);
-    auto relay = Relay::Start({"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4});
+    auto relay = Relay::Start({"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4},
+                              [this](int index, pid_t pid, const std::string& reason) {
+                                ended_.push_back(absl::StrCat(index, " ", pid, " ", reason));
+                              });
     EXPECT_TRUE(relay.ok()) << relay.status();
     relay_ = *std::move(relay);
     controller_ = std::make_unique<Controller>(relay_->port());
   }
 
+  absl::Status EndWorker(int slot, const std::string& incarnation) {
+    v1::Relay::Stub stub(grpc::CreateChannel("127.0.0.1:" + std::to_string(relay_->port()),
+                                             grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+    v1::EndWorkerRequest request;
+    request.set_slot(slot);
+    request.set_incarnation(incarnation);
+    request.set_reason("it hangs");
+    v1::EndWorkerResponse response;
+    return FromGrpc(stub.EndWorker(&context, request, &response));
+  }
+
   StateDir state_;
+  std::vector<std::string> ended_;
   EchoWorker workers_[kWorkers];
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<Controller> controller_;
@@ -177,6 +197,19 @@ TEST_F(RelayTest, UnknownSlotsAndWorkersThatHaveNotStartedAreRefusedByName) {
   EXPECT_EQ(closed->closed().code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(closed->closed().message().find("worker-3.json"), std::string::npos);
   EXPECT_EQ(SeqOf(controller_->Receive()), 1u);
+}
+
+// Invariant supervisor-9: a word about a process that has ended is about no other.
+TEST_F(RelayTest, EndsTheProcessThatWasMeantAndNoOther) {
+  EXPECT_EQ(EndWorker(1, "echo-1"), absl::OkStatus());
+  EXPECT_EQ(ended_, std::vector<std::string>{absl::StrCat("1 ", getpid(), " it hangs")});
+  const absl::Status earlier = EndWorker(1, "echo-0");
+  EXPECT_EQ(earlier.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(earlier.message(),
+            "the worker of slot 1 is process echo-1, not echo-0: that one has ended");
+  EXPECT_EQ(EndWorker(9, "echo-9").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(EndWorker(3, "echo-3").code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ended_.size(), 1u);
 }
 
 TEST_F(RelayTest, HalfCloseReachesTheWorkerAfterItsCommands) {
@@ -291,7 +324,7 @@ TEST_F(RelayTest, AKilledProcessClosesItsStreamAtOnceAndNoOther) {
 }
 
 TEST(RelayStartTest, OtherThanLoopbackNeedsCertificates) {
-  const auto relay = Relay::Start({"0.0.0.0", 0}, {.state_dir = "."});
+  const auto relay = Relay::Start({"0.0.0.0", 0}, {.state_dir = "."}, nullptr);
   EXPECT_EQ(relay.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(relay.status().message().find("--tls-cert"), std::string::npos) << relay.status();
 }

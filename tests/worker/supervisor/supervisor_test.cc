@@ -2,6 +2,7 @@
 #include "worker/supervisor/supervisor.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +15,10 @@
 #include <string>
 #include <thread>
 
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
+#include "coxswain/v1/relay_service.grpc.pb.h"
 #include "worker/supervisor/find_binary.h"
 #include "worker/supervisor/stacks.h"
 
@@ -73,6 +76,63 @@ TEST(StacksTest, ShowsEveryThreadAndSaysTheSource) {
   EXPECT_EQ(ProcStacks(-1), "");
 }
 
+TEST(StacksTest, TellsADebugger) {
+  EXPECT_EQ(TracerOf(getpid()), 0);
+  EXPECT_EQ(TracerOf(-1), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);  // a traced child that stops is told of
+  ASSERT_TRUE(WIFSTOPPED(status));
+  EXPECT_EQ(TracerOf(child), getpid());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+class SilenceTest : public testing::Test {
+ protected:
+  // A turn that began `seconds` after the last.
+  bool TooLongAfter(double seconds, bool gave_sign = false) {
+    now_ += std::chrono::duration_cast<Silence::Clock::duration>(
+        std::chrono::duration<double>(seconds));
+    silence_.BeginTurn(now_);
+    return silence_.TooLong(gave_sign, &last_);
+  }
+  Silence silence_{milliseconds(5000), milliseconds(1000)};
+  Silence::Clock::time_point now_{std::chrono::hours(1)};
+  Silence::LastSign last_;
+};
+
+TEST_F(SilenceTest, IsCountedFromTheLastSign) {
+  EXPECT_FALSE(TooLongAfter(1, true));
+  for (int turn = 0; turn < 4; ++turn) EXPECT_FALSE(TooLongAfter(1));
+  EXPECT_TRUE(TooLongAfter(1));
+  EXPECT_FALSE(TooLongAfter(1, true));
+  EXPECT_FALSE(TooLongAfter(1));
+}
+
+TEST_F(SilenceTest, AProcessThatNeverGaveASignIsNotJudged) {
+  for (int turn = 0; turn < 100; ++turn) EXPECT_FALSE(TooLongAfter(1));
+}
+
+// The supervisor and its workers were stopped together: nobody could have said anything.
+TEST_F(SilenceTest, AStallOfTheSupervisorIsNoSilenceOfItsWorkers) {
+  EXPECT_FALSE(TooLongAfter(1, true));
+  EXPECT_FALSE(TooLongAfter(3600));
+  for (int turn = 0; turn < 3; ++turn) EXPECT_FALSE(TooLongAfter(1));
+  EXPECT_TRUE(TooLongAfter(1));
+}
+
+TEST_F(SilenceTest, NoLimitIsNever) {
+  const Silence never(milliseconds(0), milliseconds(1000));
+  Silence::LastSign last = now_;
+  EXPECT_FALSE(never.TooLong(false, &last));
+}
+
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() {
@@ -96,7 +156,8 @@ class SupervisorTest : public testing::Test {
             "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
             "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(),
             "--grace-seconds", grace_seconds, "--first-slot", first_slot_, "--stopped-exit-code",
-            stopped_exit_code, relay_ == nullptr ? nullptr : "--relay", relay_, nullptr);
+            stopped_exit_code, "--silence-seconds", silence_,
+            relay_ == nullptr ? nullptr : "--relay", relay_, nullptr);
       _exit(127);
     }
   }
@@ -132,6 +193,7 @@ class SupervisorTest : public testing::Test {
 
   std::string dir_;
   const char* first_slot_ = "0";
+  const char* silence_ = "30";
   const char* relay_ = "127.0.0.1:0";  // null: by default
   pid_t pid_ = -1;
 };
@@ -142,8 +204,12 @@ TEST_F(SupervisorTest, StartsWorkersAndForwardsSigterm) {
   ASSERT_GT(first, 0);
   ASSERT_GT(second, 0);
   EXPECT_EQ(getpgid(first), first);  // Invariant supervisor-4
-  const std::string arguments = Arguments(1);
+  const std::string arguments = Arguments(1), id = "--supervisor-id|";
   EXPECT_NE(arguments.find("--slot|1|"), std::string::npos) << arguments;
+  const size_t at = arguments.find(id);
+  ASSERT_NE(at, std::string::npos) << arguments;
+  EXPECT_NE(Arguments(0).find(arguments.substr(at, id.size() + 36)), std::string::npos)
+      << "one supervisor: " << arguments << " and " << Arguments(0);
   EXPECT_NE(arguments.find("--listen|127.0.0.1:9001|"), std::string::npos) << arguments;
   EXPECT_NE(arguments.find("--metrics|127.0.0.1:0|"), std::string::npos) << arguments;
   kill(pid_, SIGTERM);
@@ -256,6 +322,48 @@ TEST_F(SupervisorTest, KillsAWorkerThatIgnoresSigtermAfterItsStacks) {
   std::string first_line;
   std::getline(std::ifstream(File(0, ".stacks.txt")), first_line);
   EXPECT_EQ(first_line.find("stacks of process " + std::to_string(worker)), 0u) << first_line;
+}
+
+// Invariant supervisor-9.
+TEST_F(SupervisorTest, KillsAWorkerThatStoppedAndStartsAnother) {
+  silence_ = "1";
+  Start("first-gives-signs", 2);
+  const pid_t stopped = ReadyPid(0), quiet = ReadyPid(1);
+  kill(stopped, SIGSTOP);
+  EXPECT_TRUE(Gone(stopped));
+  EXPECT_TRUE(Eventually([&] { return Starts(0) == 2; }));
+  EXPECT_EQ(kill(quiet, 0), 0);  // it has given no sign yet
+  EXPECT_EQ(Starts(1), 1);
+  std::string first_line;
+  std::getline(std::ifstream(File(0, ".stacks.txt")), first_line);
+  EXPECT_EQ(first_line.find("stacks of process " + std::to_string(stopped)), 0u) << first_line;
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+// Also the only worker of a host, whose commands no relay carries.
+TEST_F(SupervisorTest, KillsAWorkerOnTheControllersWordAndStartsAnother) {
+  relay_ = nullptr;
+  Start("registers", 1);
+  const pid_t worker = ReadyPid(0);
+  const std::string arguments = Arguments(0), name = "--supervisor|";
+  const size_t at = arguments.find(name);
+  ASSERT_NE(at, std::string::npos) << arguments;
+  const std::string address =
+      arguments.substr(at + name.size(), arguments.find('|', at + name.size()) - at - name.size());
+  EXPECT_EQ(address.rfind("127.0.0.1:", 0), 0u) << address;
+  kill(worker, SIGSTOP);
+  v1::Relay::Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  v1::EndWorkerRequest request;
+  request.set_incarnation("i-" + std::to_string(worker));
+  v1::EndWorkerResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub.EndWorker(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(Gone(worker));
+  EXPECT_TRUE(Eventually([&] { return Starts(0) == 2; }));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
 }
 
 // Invariant supervisor-3.

@@ -1,0 +1,38 @@
+// Tells the supervisor once a second that this process lives.
+#ifndef COXSWAIN_WORKER_AGENT_LIFE_SIGN_H_
+#define COXSWAIN_WORKER_AGENT_LIFE_SIGN_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace coxswain::agent {
+
+// Writes a byte a second to a pipe, from a thread of its own: however long a step, a load or a
+// tuning takes, it goes on. It ends with the process, stops with it (SIGSTOP), and falls silent
+// when what it is told to follow is wedged.
+class LifeSign {
+ public:
+  explicit LifeSign(int fd);  // -1: nobody listens
+  ~LifeSign();
+
+  // `look` runs before each byte from now on, and must return for it to be written; empty: nothing
+  // runs. Waits for a look in progress.
+  void Follow(std::function<void()> look);
+
+ private:
+  void Beat();
+
+  const int fd_;
+  std::mutex looking_;  // held while a look runs
+  std::function<void()> look_;
+  std::mutex mu_;  // what follows
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace coxswain::agent
+
+#endif  // COXSWAIN_WORKER_AGENT_LIFE_SIGN_H_

@@ -1,0 +1,35 @@
+// When a worker has been silent for too long. Pure: no clock, no process.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_SILENCE_H_
+#define COXSWAIN_WORKER_SUPERVISOR_SILENCE_H_
+
+#include <chrono>
+#include <optional>
+
+namespace coxswain::supervisor {
+
+// Judges the workers of one supervisor, turn by turn of its loop. A stall of the supervisor, or of
+// the whole machine (SIGSTOP of all, a container that was paused), is no silence of a worker: what
+// a turn took longer than it may is given to all.
+class Silence {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using LastSign = std::optional<Clock::time_point>;  // of one process; none before its first
+
+  // `limit` 0: nobody is ever silent for too long.
+  Silence(std::chrono::milliseconds limit, std::chrono::milliseconds longest_turn)
+      : limit_(limit), longest_turn_(longest_turn) {}
+
+  void BeginTurn(Clock::time_point now);
+  // Once a turn and process. `gave_sign`: since the turn before. A process that never gave one is
+  // not judged: it is still being loaded.
+  bool TooLong(bool gave_sign, LastSign* last) const;
+
+ private:
+  const std::chrono::milliseconds limit_, longest_turn_;
+  std::optional<Clock::time_point> turn_;
+  Clock::duration stalled_{0};
+};
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_SILENCE_H_
