@@ -73,9 +73,9 @@ static_assert(offsetof(Scalars, global_loss_sum) ==
 
 // What self-verification reads of one part (parts.h).
 struct PartNumbers {
-  kernels::NormSums gradient;  // before the update
-  uint64_t checksum = 0;       // of the trained values
-  int32_t all_zero = 0;        // of the trained values
+  kernels::NormSums norm;  // of the gradient before the update; loaded: of the trained values
+  uint64_t checksum = 0;   // of the trained values
+  int32_t all_zero = 0;    // of the trained values
   int32_t reserved = 0;
 };
 inline constexpr int64_t kMaxParts = 512;

@@ -7,7 +7,6 @@
 #include "common/philox.h"
 #include "kernels/adamw.h"
 #include "kernels/global_norm.h"
-#include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
 
@@ -44,18 +43,24 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
     chunks += kernels::TensorChunks(tensor.n);
     updates.push_back(tensor);
   }
-  std::vector<kernels::NormTensor> norms;
-  chunks = 0;
-  for (const Part& part : parts) {
-    for (size_t i : part.parameters) {
-      if (!layout.HasPiece(plan, i)) continue;
-      const Values gradient = store.ReducedGradient(i);
-      norms.push_back({gradient.data, gradient.elements, chunks, gradient.dtype});
-      chunks += kernels::TensorChunks(gradient.elements);
-    }
-  }
   kernels::CopyMemory(buffers.adamw_tensors, updates.data(),
                       static_cast<int64_t>(updates.size() * sizeof(updates[0])), nullptr);
+  FillNormTensors(layout, parts, store, &ParameterStore::ReducedGradient, buffers);
+}
+
+void FillNormTensors(const ParameterLayout& layout, const std::vector<Part>& parts,
+                     const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
+                     const Buffers& buffers) {
+  std::vector<kernels::NormTensor> norms;
+  int64_t chunks = 0;
+  for (const Part& part : parts) {
+    for (const size_t i : part.parameters) {
+      if (layout.owned[i].count() == 0) continue;
+      const Values piece = (store.*values)(i);
+      norms.push_back({piece.data, piece.elements, chunks, piece.dtype});
+      chunks += kernels::TensorChunks(piece.elements);
+    }
+  }
   kernels::CopyMemory(buffers.norm_tensors, norms.data(),
                       static_cast<int64_t>(norms.size() * sizeof(norms[0])), nullptr);
 }

@@ -8,6 +8,7 @@
 #include "common/plan/plan.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
+#include "worker/engine/parameter_store.h"
 #include "worker/engine/parts.h"
 
 namespace coxswain::engine {
@@ -21,6 +22,11 @@ struct TensorRange {
 // others, both in table order) and norm_tensors (order of `parts`).
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<Part>& parts, const Buffers& buffers);
+
+// norm_tensors alone, of the pieces' gradients or values: what `values` says.
+void FillNormTensors(const ParameterLayout& layout, const std::vector<Part>& parts,
+                     const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
+                     const Buffers& buffers);
 
 // Slots apart, which are cleared when a unit takes them.
 void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream);

@@ -5,8 +5,8 @@
 
 namespace coxswain::engine {
 
-void LaunchPartGradients(const ParameterLayout& layout, const std::vector<Part>& parts,
-                         const Buffers& buffers, kernels::Stream* stream) {
+void LaunchPartNorms(const ParameterLayout& layout, const std::vector<Part>& parts,
+                     const Buffers& buffers, kernels::Stream* stream) {
   int64_t first = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
     TensorRange range{first, 0, 0};
@@ -15,7 +15,7 @@ void LaunchPartGradients(const ParameterLayout& layout, const std::vector<Part>&
       if (elements > 0) ++range.count;
       range.chunks += kernels::TensorChunks(elements);
     }
-    NormOf(buffers, range, &buffers.verification[p].gradient, stream);
+    NormOf(buffers, range, &buffers.verification[p].norm, stream);
     first += range.count;
   }
 }

@@ -1,5 +1,5 @@
-// Launches that compute Buffers::verification: gradient norm, checksum and zeroness of this rank's
-// pieces of each part.
+// Launches that compute Buffers::verification: norm, checksum and zeroness of this rank's pieces of
+// each part.
 #ifndef COXSWAIN_WORKER_ENGINE_PART_NUMBERS_H_
 #define COXSWAIN_WORKER_ENGINE_PART_NUMBERS_H_
 
@@ -12,9 +12,10 @@
 
 namespace coxswain::engine {
 
-// Of the gradients as they are in the stream now.
-void LaunchPartGradients(const ParameterLayout& layout, const std::vector<Part>& parts,
-                         const Buffers& buffers, kernels::Stream* stream);
+// Norms of the tensors that Buffers::norm_tensors names now: of gradients as they are in the
+// stream.
+void LaunchPartNorms(const ParameterLayout& layout, const std::vector<Part>& parts,
+                     const Buffers& buffers, kernels::Stream* stream);
 
 // Checksum and all_zero of the trained values.
 void LaunchPartValues(const ParameterStore& store, const std::vector<Part>& parts,

@@ -43,11 +43,15 @@ absl::Status BeginVerification(State& state) {
   }
   const ParameterStore store(state.plan, state.layout, state.buffers);
   LaunchPartValues(store, state.parts, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.parts, store, &ParameterStore::Trained, state.buffers);
+  LaunchPartNorms(state.layout, state.parts, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.parts, store, &ParameterStore::ReducedGradient,
+                  state.buffers);
   std::vector<PartNumbers>& loaded = state.loaded_parts;
   loaded.resize(state.parts.size());
   kernels::CopyMemory(loaded.data(), state.buffers.verification,
                       static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
-  state.verification = std::make_unique<SelfVerification>(state.parts);
+  state.verification = std::make_unique<SelfVerification>(state.plan, state.parts);
   return absl::OkStatus();
 }
 

@@ -172,7 +172,7 @@ void UpdateAll(State& state, Stopwatch* exposed) {
 // Norm, decision and update, with the numbers of the parts around them while `verify`.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
-  if (verify) LaunchPartGradients(state.layout, state.parts, state.buffers, state.stream);
+  if (verify) LaunchPartNorms(state.layout, state.parts, state.buffers, state.stream);
   const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
       [&state](Stopwatch* watch) {
@@ -207,7 +207,7 @@ absl::Status FinishStep(State& state, PhaseSeconds* seconds) {
   return state.exchange.status();
 }
 
-absl::Status Verify(State& state) {
+absl::Status Verify(State& state, const TrainStep& step) {
   static_assert(sizeof(PartSums) <= sizeof(PartNumbers));
   std::vector<PartSums> sums(state.parts.size());
   for (size_t p = 0; p < sums.size(); ++p) {
@@ -223,7 +223,8 @@ absl::Status Verify(State& state) {
     RETURN_IF_ERROR(state.exchange.status());
   }
   RETURN_IF_ERROR(state.verification->CheckGradients(sums));
-  return state.verification->CheckUpdate(sums);
+  return state.verification->CheckUpdate(sums, step.learning_rate,
+                                         state.received[0].optimizer.clip_factor);
 }
 
 // What the finished step left in state.received.
@@ -240,7 +241,9 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
                                                       ": the loss is ", stats->global_loss_sum,
                                                       " while every gradient is finite"));
   }
-  if (verify && stats->applied && step.learning_rate > 0) return Verify(state);
+  if (!stats->applied || step.learning_rate == 0) return absl::OkStatus();
+  if (verify) return Verify(state, step);
+  if (!state.verification->finished()) state.verification->CountUpdate(step.learning_rate);
   return absl::OkStatus();
 }
 
@@ -271,7 +274,8 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   StepStats stats;
   stats.targets = CountTargets(step.bins);
   stats.tokens = static_cast<int64_t>(step.bins.token_ids.size());
-  const bool verify = !state.verification->finished();
+  const bool verify = !state.verification->finished() && step.learning_rate > 0 &&
+                      state.verification->LooksAt(step.learning_rate);
   state.timeline.Begin(state.stream);
   AccumulateGradients(state, step, &stats.seconds);
   RETURN_IF_ERROR(state.exchange.status());

@@ -132,27 +132,129 @@ TEST(SelfVerificationTest, AStepWithoutLearningRateIsNotCounted) {
   for (int64_t step = 3; step < 6; ++step) EXPECT_TRUE((*engine)->Train(Step(step)).ok());
 }
 
+// Weights and norms in groups of their own; nothing in the second is zero, where any update shows.
+model::ModelConfig ConfigOfOnes() {
+  model::ModelConfig config = SmallConfig();
+  config.qkv_bias = false;
+  if (TestDevice() == "cuda") config.head_dim = 16;
+  return config;
+}
+
+// The formats that this test's kernels run: float32, and on a GPU stochastically rounded bfloat16.
+std::vector<PlanOptions> Formats() {
+  std::vector<PlanOptions> formats = {Options(0)};
+  if (TestDevice() == "cpu") return formats;
+  formats.push_back(Options(0));
+  formats.back().compute_dtype = formats.back().master_dtype = "bfloat16";
+  return formats;
+}
+
+std::unique_ptr<State> Prepared(const PlanOptions& options) {
+  std::string doing;
+  auto state = MakeState(MakePlan(ConfigOfOnes(), options), 0, "", &doing);
+  EXPECT_TRUE(state.ok()) << state.status();
+  return state.ok() ? *std::move(state) : nullptr;
+}
+
+// The optimizer leaves the group as it is.
+void Freeze(const State& state, int32_t group) {
+  std::vector<kernels::AdamWTensor> tensors(static_cast<size_t>(state.layout.pieces));
+  const auto bytes = static_cast<int64_t>(tensors.size() * sizeof(tensors[0]));
+  kernels::CopyMemory(tensors.data(), state.buffers.adamw_tensors, bytes, nullptr);
+  kernels::Synchronize(nullptr);
+  for (kernels::AdamWTensor& tensor : tensors) {
+    if (state.plan.parameters[tensor.index].group == group) tensor.lr_scale = 0;
+  }
+  kernels::CopyMemory(state.buffers.adamw_tensors, tensors.data(), bytes, nullptr);
+  kernels::Synchronize(nullptr);
+}
+
+// A float32 norm weight of 1.0 is the same after 1e-9 more or less, one of bfloat16 but for one
+// time in millions.
+TEST(SelfVerificationTest, ALongWarmUpIsHealthy) {
+  for (const PlanOptions& options : Formats()) {
+    const auto state = Prepared(options);
+    ASSERT_NE(state, nullptr);
+    for (int64_t step = 0; step < 4; ++step) {
+      const auto stats = RunTrainStep(*state, Step(step, 1e-9));
+      EXPECT_TRUE(stats.ok()) << options.compute_dtype << " step " << step << ": "
+                              << stats.status();
+    }
+    EXPECT_FALSE(state->verification->finished());
+    for (int64_t step = 4; step < 8; ++step) {
+      const auto stats = RunTrainStep(*state, Step(step, 1e-2));
+      EXPECT_TRUE(stats.ok()) << stats.status();
+    }
+    EXPECT_TRUE(state->verification->finished());
+  }
+}
+
+TEST(SelfVerificationTest, AFrozenGroupFailsInTheSecondUpdate) {
+  for (const PlanOptions& options : Formats()) {
+    for (const int32_t group : {0, 1}) {
+      const auto state = Prepared(options);
+      ASSERT_NE(state, nullptr);
+      Freeze(*state, group);
+      EXPECT_TRUE(RunTrainStep(*state, Step(0, 1e-1)).ok());
+      ExpectFailure(RunTrainStep(*state, Step(1, 1e-1)).status(),
+                    "group \"" + state->plan.groups[static_cast<size_t>(group)].name +
+                        "\": its parameters did not move in 2 applied updates");
+    }
+  }
+}
+
+TEST(SelfVerificationTest, AFrozenGroupFailsWhenTheRateHasGrown) {
+  for (const int32_t group : {0, 1}) {
+    const auto state = Prepared(Options(0));
+    ASSERT_NE(state, nullptr);
+    Freeze(*state, group);
+    for (int64_t step = 0; step < 4; ++step) {
+      EXPECT_TRUE(RunTrainStep(*state, Step(step, 1e-9)).ok());
+    }
+    ExpectFailure(RunTrainStep(*state, Step(4, 1e-4)).status(), "did not move in 5 applied");
+  }
+}
+
 class VerificationRulesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    plan_ = MakePlan(SmallConfig(), Options(4));
+  // Two parts: of a full job weights and norms, else A and B.
+  void Begin(PlanOptions options) {
+    plan_ = MakePlan(ConfigOfOnes(), options);
     parts_ = MakeParts(plan_);
-    verification_ = std::make_unique<SelfVerification>(parts_);
+    verification_ = std::make_unique<SelfVerification>(plan_, parts_);
+    ASSERT_EQ(parts_.size(), 2u);
+  }
+  void SetUp() override { Begin(Options(4)); }
+
+  double Elements(size_t part) const {
+    double sum = 0;
+    for (const size_t i : parts_[part].parameters) {
+      sum += static_cast<double>(plan_.parameters[i].elements());
+    }
+    return sum;
   }
 
-  // Of the parts A and B: squares of the gradients, checksums of the values, which were 7 and 0.
-  static std::vector<PartSums> Sums(std::array<double, 2> squares,
-                                    std::array<uint64_t, 2> checksums) {
+  // Squares of the gradients, and which parts differ from what was loaded: root mean squares 0.1
+  // and `value`.
+  std::vector<PartSums> Sums(std::array<double, 2> squares, std::array<bool, 2> moved,
+                             double value = 0) const {
     std::vector<PartSums> sums;
     for (size_t i = 0; i < 2; ++i) {
+      const double scale = i == 0 ? 0.1 : value;
       PartNumbers loaded, now;
-      loaded.checksum = i == 0 ? 7 : 0;
-      loaded.all_zero = i == 0 ? 0 : 1;
-      now.gradient.sum_squares = squares[i];
-      now.checksum = checksums[i];
+      loaded.checksum = 7;
+      loaded.all_zero = scale == 0 ? 1 : 0;
+      loaded.norm.sum_squares = scale * scale * Elements(i);
+      now.norm.sum_squares = squares[i];
+      now.checksum = moved[i] ? 8 : 7;
       sums.push_back(PartOfRank(loaded, now));
     }
     return sums;
+  }
+
+  // An update in which weights move and norms of 1.0 do or do not.
+  absl::Status Update(double rate, bool norms_move) {
+    return verification_->CheckUpdate(Sums({1, 1}, {true, norms_move}, 1.0), rate, 1.0);
   }
 
   plan::Plan plan_;
@@ -161,7 +263,6 @@ class VerificationRulesTest : public testing::Test {
 };
 
 TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
-  ASSERT_EQ(parts_.size(), 2u);
   ASSERT_TRUE(parts_[0].lora_a);
   EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
   ExpectFailure(verification_->CheckGradients(Sums({1e-30, 1.0}, {})), "while B is zero");
@@ -169,12 +270,65 @@ TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
 
 TEST_F(VerificationRulesTest, EveryPartMustMoveInTwoUpdates) {
   EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
-  EXPECT_TRUE(verification_->CheckUpdate(Sums({}, {7, 0})).ok());
+  EXPECT_TRUE(verification_->CheckUpdate(Sums({0.0, 1.0}, {}), 1e-4, 1).ok());
   EXPECT_TRUE(verification_->CheckGradients(Sums({1.0, 1.0}, {})).ok());
   EXPECT_FALSE(verification_->finished());
   // A moves, B does not.
-  ExpectFailure(verification_->CheckUpdate(Sums({}, {8, 0})), "(LoRA B)");
+  ExpectFailure(verification_->CheckUpdate(Sums({1.0, 1.0}, {true, false}), 1e-4, 1), "(LoRA B)");
+}
+
+// An ulp of 1.0 is 1.2e-7: 1e-6 and more must be seen.
+TEST_F(VerificationRulesTest, Float32MovesByAFewUlps) {
+  Begin(Options(0));
+  EXPECT_TRUE(Update(1e-8, false).ok());
+  EXPECT_TRUE(Update(1e-8, false).ok());
+  EXPECT_FALSE(verification_->finished());
+  EXPECT_FALSE(verification_->LooksAt(5e-7));
+  EXPECT_TRUE(verification_->LooksAt(2e-6));
+  verification_->CountUpdate(5e-7);
+  ExpectFailure(Update(2e-6, false), "group \"norms_and_biases\"");
+}
+
+TEST_F(VerificationRulesTest, WhatHasMovedIsNotLookedAtAgain) {
+  Begin(Options(0));
+  EXPECT_TRUE(Update(1e-8, true).ok());
+  EXPECT_TRUE(Update(1e-8, false).ok());
   EXPECT_TRUE(verification_->finished());
+  EXPECT_FALSE(verification_->LooksAt(1.0));
+}
+
+// Of the 336 elements, each of which moves with a chance of rate / 2^-7, 256 should have: at a rate
+// of 1e-4 after 60 updates.
+TEST_F(VerificationRulesTest, RoundedStochasticallyManyElementsShouldMove) {
+  PlanOptions options = Options(0);
+  options.compute_dtype = options.master_dtype = "bfloat16";
+  for (const bool moves : {false, true}) {
+    Begin(options);
+    EXPECT_TRUE(Update(1e-4, false).ok());
+    EXPECT_TRUE(Update(1e-4, false).ok());
+    int64_t updates = 2;
+    for (; updates < 1000 && !verification_->LooksAt(1e-4); ++updates) {
+      verification_->CountUpdate(1e-4);
+    }
+    EXPECT_NEAR(static_cast<double>(updates), 256 / (Elements(1) * 1e-4 * 128), 2);
+    const absl::Status status = Update(1e-4, moves);
+    EXPECT_EQ(status.ok(), moves) << status;
+    EXPECT_EQ(verification_->finished(), moves);
+  }
+  Begin(options);
+  EXPECT_TRUE(Update(1e-1, false).ok());
+  EXPECT_FALSE(Update(1e-1, false).ok());
+}
+
+// Adam's eps damps the updates of gradients of its own size.
+TEST_F(VerificationRulesTest, TinyGradientsMoveLittle) {
+  Begin(Options(0));
+  plan_.eps = 1e-3;
+  verification_ = std::make_unique<SelfVerification>(plan_, parts_);
+  const std::vector<PartSums> sums = Sums({1e-12, 1e-12}, {true, false}, 1.0);
+  EXPECT_TRUE(verification_->CheckUpdate(sums, 1e-4, 1.0).ok());
+  EXPECT_TRUE(verification_->CheckUpdate(sums, 1e-4, 1.0).ok());
+  EXPECT_FALSE(verification_->LooksAt(1e-4));
 }
 
 }  // namespace
