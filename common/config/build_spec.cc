@@ -164,6 +164,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->overlap = parallelism["overlap"];
   job->priority = resources["priority"];
   job->max_restarts = resources["max_restarts"];
+  job->max_restarts_total = resources["max_restarts_total"];
   job->logging_steps = spec["logging"]["logging_steps"];
 }
 

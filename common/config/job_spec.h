@@ -110,7 +110,8 @@ struct JobSpec {
   std::optional<int64_t> replicate, shard, zero, resident_blocks;
   bool overlap = true;  // of collectives and compute
   int64_t priority = 0;
-  int64_t max_restarts = 3;
+  int64_t max_restarts = 10;  // since the last checkpoint that was new
+  int64_t max_restarts_total = 1000;
   int64_t logging_steps = 1;
 };
 

@@ -42,8 +42,10 @@ std::string Identity(const v1::Job& job, int64_t now) {
   return Line("Id", job.id()) + Line("Name", job.name()) + Line("Labels", labels) +
          Line("State", StateName(job.state())) + Line("Method", job.method()) +
          Line("Base model", job.base_model()) +
-         Line("Workers", fmt::format("{} (priority {}, gang {}, restarts {})", job.workers(),
-                                     job.priority(), job.epoch(), job.restarts())) +
+         Line("Workers", fmt::format("{} (priority {}, gang {})", job.workers(), job.priority(),
+                                     job.epoch())) +
+         Line("Restarts", fmt::format("{} ({} since the last new checkpoint)", job.restarts(),
+                                      job.restarts_since_checkpoint())) +
          Line("Recipe", recipe) + Line("Plan", plan) +
          Line("Created", Time(job.created_unix_ms(), now)) +
          Line("Started", Time(job.started_unix_ms(), now)) +

@@ -24,6 +24,19 @@ int64_t BackoffNs(int restarts) {
   return std::min<int64_t>(int64_t{1} << std::min(restarts - 2, 5), 30) * 1'000'000'000;
 }
 
+// Why no further attempt is made; empty: one is.
+std::string BudgetSpent(const state::JobStatus& status, const config::JobSpec& spec) {
+  if (status.restarts_since_checkpoint >= spec.max_restarts) {
+    return absl::StrCat(" (gave up after ", spec.max_restarts,
+                        " restarts without a new checkpoint, resources.max_restarts)");
+  }
+  if (status.restarts >= spec.max_restarts_total) {
+    return absl::StrCat(" (gave up after ", spec.max_restarts_total,
+                        " restarts in the job's life, resources.max_restarts_total)");
+  }
+  return "";
+}
+
 nlohmann::json LinksJson(const std::vector<plan::LinkSpeed>& links) {
   nlohmann::json json = nlohmann::json::array();
   for (const plan::LinkSpeed& link : links) {
@@ -333,10 +346,10 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
     Fail(error, ended);
     return;
   }
-  if (!draining && restarts >= spec_.max_restarts) {
+  const std::string spent = BudgetSpent(record_.status(), spec_);
+  if (!draining && !spent.empty()) {
     v1::Error last = error;
-    last.set_message(absl::StrCat(error.message(), " (gave up after ", spec_.max_restarts,
-                                  " restarts, resources.max_restarts)"));
+    last.set_message(absl::StrCat(error.message(), spent));
     Fail(last, ended);
     return;
   }
@@ -346,7 +359,7 @@ void JobDriver::AttemptFailed(const v1::Error& error) {
                     draining ? "drained by force" : "to be tried again from the last checkpoint");
   if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
     deps_.metrics->Restart(job().id(), error.phase());
-    const int64_t wait = BackoffNs(record_.status().restarts);
+    const int64_t wait = BackoffNs(record_.status().restarts_since_checkpoint);
     not_before_ns_ = deps_.loop->clock().NowNs() + wait;
     deps_.loop->After(std::chrono::milliseconds(wait / 1'000'000 + 1),
                       lifetime_.Wrap([this] { hooks_.reschedule(); }));

@@ -15,6 +15,7 @@ JobRecord::JobRecord(Loop* loop, Journal* journal, Metrics* metrics, store::JobR
   status_.phase = row_.job.state();
   status_.epoch = row_.job.epoch();
   status_.restarts = row_.job.restarts();
+  status_.restarts_since_checkpoint = row_.job.restarts_since_checkpoint();
   status_.drain_goal = static_cast<v1::JobState>(row_.drain_goal);
   metrics_->JobStateIs(id(), status_.phase);
 }
@@ -65,6 +66,7 @@ absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
   job.set_state(status_.phase);
   job.set_epoch(status_.epoch);
   job.set_restarts(status_.restarts);
+  job.set_restarts_since_checkpoint(status_.restarts_since_checkpoint);
   row_.drain_goal = status_.drain_goal;
   const int64_t now = loop_->clock().UnixMs();
   if (status_.phase == v1::JOB_STATE_RUNNING && job.started_unix_ms() == 0) {
@@ -90,6 +92,15 @@ void JobRecord::Observe(v1::JobState before) {
   metrics_->JobStateIs(id(), status_.phase);
   const bool stepped = before == v1::JOB_STATE_RUNNING || before == v1::JOB_STATE_DRAINING;
   if (stepped && status_.phase != v1::JOB_STATE_DRAINING) metrics_->StepsEnded(id());
+}
+
+void JobRecord::CheckpointAdvanced() {
+  absl::StatusOr<state::JobStatus> next =
+      state::Transition(status_, state::JobEvent::kCheckpointAdvanced);
+  if (!next.ok()) return;  // the job ended meanwhile
+  status_ = *next;
+  row_.job.set_restarts_since_checkpoint(status_.restarts_since_checkpoint);
+  Changed();
 }
 
 void JobRecord::Changed() {

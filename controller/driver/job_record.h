@@ -35,6 +35,8 @@ class JobRecord {
   // error, when the store did not take it; the job is what it was then.
   absl::Status Decide(state::JobEvent event, const std::string& reason,
                       std::optional<int64_t> stop_at = std::nullopt);
+  // A checkpoint that is further than any before was committed.
+  void CheckpointAdvanced();
   // The job's visible fields; call Changed afterwards.
   v1::Job& edit() { return row_.job; }
   void Changed();  // version + 1, written with the next commit

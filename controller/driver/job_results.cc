@@ -288,10 +288,13 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
                                                 .eval_loss = info.eval_loss(),
                                                 .has_eval = info.has_eval()});
   auto& known = *record_.edit().mutable_checkpoints();
+  const bool advanced = std::all_of(known.begin(), known.end(),
+                                    [&](const auto& old) { return old.step() < info.step(); });
   known.erase(std::remove_if(known.begin(), known.end(),
                              [&](const auto& old) { return old.step() == info.step(); }),
               known.end());
   *record_.edit().add_checkpoints() = info;
+  if (advanced) record_.CheckpointAdvanced();
   const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
   deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
   deps_.metrics->CheckpointStep(job().id(), info.step(), spec_.save_steps);

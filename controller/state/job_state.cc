@@ -45,6 +45,7 @@ JobStatus Drain(JobStatus status, v1::JobState goal) {
 JobStatus Retry(JobStatus status) {
   status = To(status, v1::JOB_STATE_RECOVERING);
   ++status.restarts;
+  ++status.restarts_since_checkpoint;
   return status;
 }
 
@@ -124,6 +125,13 @@ absl::StatusOr<JobStatus> Step(const JobStatus& status, JobEvent event) {
         return Retry(status);
       }
       break;
+    case JobEvent::kCheckpointAdvanced:
+      if (phase == v1::JOB_STATE_RUNNING || phase == v1::JOB_STATE_DRAINING) {
+        JobStatus next = status;
+        next.restarts_since_checkpoint = 0;
+        return next;
+      }
+      break;
     case JobEvent::kPreempted:
       if (phase == v1::JOB_STATE_RUNNING) return Drain(status, v1::JOB_STATE_QUEUED);
       break;
@@ -187,6 +195,8 @@ std::string_view EventName(JobEvent event) {
       return "Formed";
     case JobEvent::kAttemptFailed:
       return "AttemptFailed";
+    case JobEvent::kCheckpointAdvanced:
+      return "CheckpointAdvanced";
     case JobEvent::kPauseRequested:
       return "PauseRequested";
     case JobEvent::kPreempted:

@@ -15,6 +15,7 @@ struct JobStatus {
   v1::JobState phase = v1::JOB_STATE_QUEUED;
   uint64_t epoch = 0;     // +1 at every kFormingStarted
   int32_t restarts = 0;   // +1 at every kAttemptFailed that is tried again
+  int32_t restarts_since_checkpoint = 0;  // the same, 0 again at every kCheckpointAdvanced
   // Where a drain ends: PAUSED, QUEUED or CANCELLED; UNSPECIFIED outside DRAINING.
   v1::JobState drain_goal = v1::JOB_STATE_UNSPECIFIED;
 
@@ -22,23 +23,24 @@ struct JobStatus {
 };
 
 enum class JobEvent {
-  kPrepareStarted,       // data preparation begins
-  kPrepared,             // recipe made
-  kAdmitted,             // workers reserved
-  kFormingStarted,       // the next epoch number is in use from here on
-  kFormed,               // every rank prepared and connected
-  kAttemptFailed,        // a rank failed; to be tried again from the last checkpoint
-  kPauseRequested,       // by a user, or the requested number of steps is done
-  kPreempted,            // a worker leaves in good order: drain, then queue again
+  kPrepareStarted,      // data preparation begins
+  kPrepared,            // recipe made
+  kAdmitted,            // workers reserved
+  kFormingStarted,      // the next epoch number is in use from here on
+  kFormed,              // every rank prepared and connected
+  kAttemptFailed,       // a rank failed; to be tried again from the last checkpoint
+  kCheckpointAdvanced,  // a checkpoint further than any before is committed
+  kPauseRequested,      // by a user, or the requested number of steps is done
+  kPreempted,           // a worker leaves in good order: drain, then queue again
   kCancelRequested,
-  kDrained,              // outstanding commands are done (or were aborted)
+  kDrained,  // outstanding commands are done (or were aborted)
   kResumed,
-  kStepsFinished,        // last step done and final checkpoint committed
+  kStepsFinished,  // last step done and final checkpoint committed
   kExported,
   kFailed,               // for good
   kControllerRestarted,  // nothing but the store survived
 };
-inline constexpr int kNumJobEvents = 15;
+inline constexpr int kNumJobEvents = 16;
 
 // FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the subject
 // is the caller's.

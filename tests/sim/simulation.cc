@@ -47,7 +47,8 @@ std::string JobYaml(const JobShape& shape) {
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
       ", resume: ", shape.resume, "}\n  resources: {device: cpu, workers: ", shape.workers,
-      ", max_restarts: ", shape.max_restarts, ", priority: ", shape.priority, "}\n");
+      ", max_restarts: ", shape.max_restarts, ", max_restarts_total: ", shape.max_restarts_total,
+      ", priority: ", shape.priority, "}\n");
 }
 
 Simulation::Simulation(Options options)

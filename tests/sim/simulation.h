@@ -30,6 +30,7 @@ struct JobShape {
   int64_t save_steps = 3;
   int64_t save_total_limit = 2;
   int max_restarts = 1000;
+  int max_restarts_total = 1000000;
   int priority = 0;
   std::string extra_eval = {};  // e.g. ", early_stopping_patience: 2"
   std::string resume = "auto";

@@ -74,6 +74,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.workers, 2);
   EXPECT_EQ(job.priority, -3);
   EXPECT_EQ(job.max_restarts, 1);
+  EXPECT_EQ(job.max_restarts_total, 7);
   EXPECT_FALSE(job.overlap);
   EXPECT_EQ(job.logging_steps, 5);
 }

@@ -64,7 +64,8 @@ spec:
   eval: {eval_steps: 10, early_stopping_patience: 3, metric: eval_loss}
   checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, resume: never}
   export: {merge: true, dtype: float32, max_shard_size: 5GB}
-  resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1}
+  resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1,
+              max_restarts_total: 7}
   parallelism: {replicate: auto, shard: auto, zero: auto, resident_blocks: auto, overlap: false}
   logging: {logging_steps: 5, report_to: []}
 )";

@@ -210,7 +210,8 @@ Name:          tiny
 State:         PAUSED
 Method:        lora
 Base model:    /models/tiny
-Workers:       2 (priority 0, gang 0, restarts 0)
+Workers:       2 (priority 0, gang 0)
+Restarts:      0 (0 since the last new checkpoint)
 Created:       2026-01-02T03:00:53.678Z (3m12s ago)
 
 Progress

@@ -108,20 +108,6 @@ TEST_F(JobLifeTest, AStoppedWorkerIsEndedByItsSupervisorAndTheJobGoesOn) {
   ExpectClean(sim);
 }
 
-// Invariant driver-8: retried so many times.
-TEST_F(JobLifeTest, GivesUpAfterMaxRestarts) {
-  Simulation sim(SlowSteps());
-  const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
-  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
-  sim.RestartWorker(0, 100);
-  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING));
-  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
-  sim.RestartWorker(0, 100);
-  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
-  EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_SYSTEM);
-  EXPECT_NE(sim.Job(id).error().message().find("gave up after 1"), std::string::npos);
-}
-
 // Invariant driver-8: no retry.
 TEST_F(JobLifeTest, AUsersErrorFailsAtOnceAndFreesTheWorkers) {
   Simulation sim({});

@@ -56,6 +56,7 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kForming, E::kFailed}, kFailed},
       {{kForming, E::kControllerRestarted}, kQueued},
       {{kRunning, E::kAttemptFailed}, kRecovering},
+      {{kRunning, E::kCheckpointAdvanced}, kRunning},
       {{kRunning, E::kPauseRequested}, kDraining},
       {{kRunning, E::kPreempted}, kDraining},
       {{kRunning, E::kCancelRequested}, kDraining},
@@ -68,6 +69,7 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kRecovering, E::kFailed}, kFailed},
       {{kRecovering, E::kControllerRestarted}, kQueued},
       {{kDraining, E::kAttemptFailed}, kPaused},
+      {{kDraining, E::kCheckpointAdvanced}, kDraining},
       {{kDraining, E::kPauseRequested}, kDraining},
       {{kDraining, E::kCancelRequested}, kDraining},
       {{kDraining, E::kDrained}, kPaused},
@@ -90,7 +92,7 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
 }
 
 JobStatus At(v1::JobState phase) {
-  JobStatus status{.phase = phase, .epoch = 4, .restarts = 1};
+  JobStatus status{.phase = phase, .epoch = 4, .restarts = 3, .restarts_since_checkpoint = 2};
   if (phase == kDraining) status.drain_goal = kPaused;
   return status;
 }
@@ -135,7 +137,22 @@ TEST(JobStateTest, OnlyFormingTakesAnEpochAndOnlyARetryCounts) {
     const JobStatus before = At(key.first);
     const JobStatus after = *Transition(before, key.second);
     EXPECT_EQ(after.epoch - before.epoch, key.second == E::kFormingStarted ? 1u : 0u);
-    EXPECT_EQ(after.restarts - before.restarts, after.phase == kRecovering ? 1 : 0);
+    const bool counted = after.phase == kRecovering && key.second == E::kAttemptFailed;
+    EXPECT_EQ(after.restarts - before.restarts, counted ? 1 : 0);
+    EXPECT_EQ(after.restarts_since_checkpoint,
+              key.second == E::kCheckpointAdvanced ? 0 : 2 + (counted ? 1 : 0));
+  }
+}
+
+TEST(JobStateTest, ANewCheckpointMakesTheAttemptsBeforeItNotCount) {
+  JobStatus status = At(kRunning);
+  for (int fault = 0; fault < 5; ++fault) {
+    for (const E event : {E::kAttemptFailed, E::kAdmitted, E::kFormingStarted, E::kFormed,
+                          E::kCheckpointAdvanced}) {
+      status = *Transition(status, event);
+    }
+    EXPECT_EQ(status.restarts, 4 + fault);
+    EXPECT_EQ(status.restarts_since_checkpoint, 0);
   }
 }
 
@@ -164,7 +181,8 @@ TEST(JobStateTest, CancelWinsOverPause) {
 
 // Invariants state-2 and state-3. Rules of a job's life, whatever happens to it:
 //  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING
-//  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING.
+//  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING;
+//  6 restarts never fall, and those since the last new checkpoint are never more.
 TEST(JobStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(7);
   for (int walk = 0; walk < 2000; ++walk) {
@@ -185,6 +203,8 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
       }
       EXPECT_EQ(next->phase == kDraining, next->drain_goal != v1::JOB_STATE_UNSPECIFIED)
           << "rule 5";
+      EXPECT_GE(next->restarts, status.restarts) << "rule 6";
+      EXPECT_LE(next->restarts_since_checkpoint, next->restarts) << "rule 6";
       status = *next;
     }
   }
