@@ -9,6 +9,7 @@
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/planner.h"
+#include "controller/planner/usual_settings.h"
 
 namespace coxswain::planner {
 namespace {
@@ -195,6 +196,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));
   page.Row("Plan", ToHex(planned.hash).substr(0, 16));
+  for (const UnusualSetting& setting : UnusualSettings(job)) page.Row("Unusual", setting.Text());
   for (const std::string& line : planned.advice) page.Row("Advice", line);
   for (const std::string& line : data.warnings) page.Row("Warning", line);
   return page.Take();

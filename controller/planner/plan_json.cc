@@ -4,6 +4,7 @@
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
+#include "controller/planner/usual_settings.h"
 
 namespace coxswain::planner {
 namespace {
@@ -38,6 +39,18 @@ Json GroupsJson(const config::JobSpec& job, const plan::Plan& plan) {
                       {"weight_decay", group.weight_decay}});
   }
   return groups;
+}
+
+Json UnusualJson(const config::JobSpec& job) {
+  Json settings = Json::array();
+  for (const UnusualSetting& setting : UnusualSettings(job)) {
+    settings.push_back({{"key", setting.key},
+                        {"value", setting.value},
+                        {"usual", setting.usual},
+                        {"tools", setting.tools},
+                        {"meaning", setting.meaning}});
+  }
+  return settings;
 }
 
 Json ScheduleJson(const Recipe& recipe) {
@@ -125,6 +138,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"host", e.host}}},
                      {"flops_per_token", e.flops_per_token},
                      {"predicted", PredictedJson(e, planned.plan)},
+                     {"unusual", UnusualJson(job)},
                      {"advice", planned.advice},
                      {"warnings", data.warnings}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

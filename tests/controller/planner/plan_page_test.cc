@@ -60,7 +60,7 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   for (const auto& [key, value] : json.items()) keys += key + " ";
   EXPECT_EQ(keys,
             "advice data flops_per_token groups job layout memory_bytes_per_rank model name "
-            "plan_hash predicted recipe_hash schedule warnings ");
+            "plan_hash predicted recipe_hash schedule unusual warnings ");
   EXPECT_EQ(json["plan_hash"], ToHex(planned_.hash));
   EXPECT_EQ(json["recipe_hash"], ToHex(recipe_.hash()));
   EXPECT_EQ(json["schedule"]["total_steps"], recipe_.total_steps());
