@@ -20,7 +20,17 @@ absl::StatusCode Code(int error_number) {
       return absl::StatusCode::kPermissionDenied;
     case ENOENT:
     case ENOTDIR:
+    case ENODEV:
+    case ENXIO:
+    case ESTALE:
+    case ENOTCONN:
+    case ETIMEDOUT:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
       return absl::StatusCode::kNotFound;
+    case EIO:
+    case EREMOTEIO:
+      return absl::StatusCode::kDataLoss;
     default:
       return absl::ErrnoToStatusCode(error_number);
   }

@@ -10,8 +10,9 @@
 namespace coxswain {
 
 // "cannot <action> <path>: <reason>". ResourceExhausted: no space, quota or file-size limit;
-// PermissionDenied: also a read-only file system; NotFound: also a path below a regular file; the
-// rest as absl::ErrnoToStatus.
+// PermissionDenied: also a read-only file system; NotFound: also a path below a regular file, and a
+// device, server or mount that is gone; DataLoss: the device failed; the rest as
+// absl::ErrnoToStatus.
 absl::Status ErrnoStatus(int error_number, std::string_view action, const std::string& path);
 
 }  // namespace coxswain

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/failure_kind.h"
 #include "controller/api/operations.h"
 #include "controller/driver/errors.h"
 
@@ -47,13 +48,19 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
                       absl::StrJoin(parts, ", "));
 }
 
+// "; the one before failed (storage): ...", or nothing.
+std::string Setback(const v1::Job& job) {
+  if (!job.has_setback()) return "";
+  return absl::StrCat("; the one before failed (", FailureSubject(job.setback().kind()),
+                      "): ", driver::Describe(job.setback()));
+}
+
 std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
   const std::string device = DeviceOf(job);
   const int64_t wait_ns = job.not_before_ns() - context.deps.loop->clock().NowNs();
   if (wait_ns > 0) {
-    return absl::StrFormat("waits %.1f s before its next attempt, after %s",
-                           static_cast<double>(wait_ns) * 1e-9,
-                           Count(job.job().restarts(), "failed attempt"));
+    return absl::StrFormat("waits %.1f s before its next attempt%s",
+                           static_cast<double>(wait_ns) * 1e-9, Setback(job.job()));
   }
   if (const driver::JobDriver* holder = context.jobs->OutputHeldBy(job)) {
     return absl::StrCat("waits until job ", holder->job().id(), " has ended: it writes to the same ",
@@ -102,15 +109,13 @@ std::string Why(Context& context, const driver::JobDriver& job) {
       return absl::StrCat("was paused at step ", progress.step(), "; cox resume ", info.id(),
                           " lets it go on");
     case v1::JOB_STATE_EXPORTING:
-      return "has trained all its steps and writes its artifacts";
+      return absl::StrCat("has trained all its steps and writes its artifacts", Setback(info));
     case v1::JOB_STATE_SUCCEEDED:
       return absl::StrCat("has succeeded; its artifacts are in ", info.artifact_dir());
     case v1::JOB_STATE_CANCELLED:
       return "was cancelled by a user";
     case v1::JOB_STATE_FAILED:
-      return absl::StrCat("failed (",
-                          info.error().kind() == v1::ERROR_KIND_USER ? "job, data or model"
-                                                                     : "system",
+      return absl::StrCat("failed (", FailureSubject(info.error().kind()),
                           "): ", driver::Describe(info.error()));
     default:
       return "is in an unknown state";

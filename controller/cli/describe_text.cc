@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "controller/cli/exit_code.h"
+#include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
 
@@ -58,8 +59,14 @@ std::string ErrorText(const v1::Error& e) {
   if (e.rank() >= 0 && !e.host().empty())
     where = fmt::format(", rank {} on {}", e.rank(), e.host());
   if (!e.phase().empty()) where += ", in " + e.phase();
-  const char* kind = e.kind() == v1::ERROR_KIND_USER ? "job, data or model" : "system";
-  return fmt::format("\nError\n  {} ({}{})\n  {}\n", e.code(), kind, where, e.message());
+  return fmt::format("  {} ({}{})\n  {}\n", e.code(), FailureSubject(e.kind()), where, e.message());
+}
+
+std::string SetbackText(const v1::Job& job, int64_t now) {
+  const int64_t left_ms = job.retry_unix_ms() - now;
+  return fmt::format("\nWaits, after\n{}  next attempt {}\n", ErrorText(job.setback()),
+                     left_ms > 0 ? "in " + FormatDuration(static_cast<double>(left_ms) / 1000)
+                                 : std::string("when its workers are free"));
 }
 
 std::string ProgressText(const v1::Job& job) {
@@ -147,7 +154,8 @@ std::string NextText(const v1::Job& job) {
 std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& events,
                          int64_t now_unix_ms) {
   std::string text = Identity(job, now_unix_ms);
-  if (job.has_error()) text += ErrorText(job.error());
+  if (job.has_error()) text += "\nError\n" + ErrorText(job.error());
+  if (job.has_setback()) text += SetbackText(job, now_unix_ms);
   if (job.has_progress()) text += ProgressText(job);
   if (job.has_data()) text += DataText(job.data());
   if (job.has_planned_memory() || job.has_measured_memory()) text += MemoryText(job);

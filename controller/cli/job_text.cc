@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/failure_kind.h"
 #include "common/format.h"
 #include "controller/cli/table.h"
 
@@ -58,6 +59,15 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
 std::string OnOneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+// "job-1 waits 40s (storage): cannot write ...".
+std::string WaitingLine(const v1::Job& job, int64_t now_unix_ms) {
+  const int64_t left_ms = job.retry_unix_ms() - now_unix_ms;
+  const std::string time =
+      left_ms > 0 ? " " + FormatDuration(static_cast<double>(left_ms) / 1000) : "";
+  return fmt::format("{} waits{} ({}): {}\n", job.id(), time, FailureSubject(job.setback().kind()),
+                     OnOneLine(job.setback().message()));
 }
 
 // Only an ended run was evaluated after its last step.
@@ -115,8 +125,12 @@ std::string JobsTable(const std::vector<v1::Job>& jobs, bool wide, int64_t now_u
       header.push_back(column);
   }
   Table table(header);
-  for (const v1::Job& job : jobs) table.Add(JobRow(job, wide, now_unix_ms));
-  return table.Text();
+  std::string waiting;
+  for (const v1::Job& job : jobs) {
+    table.Add(JobRow(job, wide, now_unix_ms));
+    if (job.has_setback()) waiting += WaitingLine(job, now_unix_ms);
+  }
+  return table.Text() + waiting;
 }
 
 std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_unix_ms) {

@@ -1,6 +1,5 @@
 #include "controller/driver/checkpoint_saver.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -54,14 +53,23 @@ void CheckpointSaver::SendSaveShard() {
 
 void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response) {
   if (finished_) return;
-  if (!response.ok()) {
-    Fail(MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"}));
-    return;
+  if (response.ok()) {
+    shards_[rank] = *response;
+  } else {
+    const v1::Error error =
+        MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"});
+    if (error.kind() != v1::ERROR_KIND_STORAGE) {
+      Fail(error);
+      return;
+    }
+    if (!storage_error_) storage_error_ = error;
   }
-  shards_[rank] = *response;
-  const bool all = std::all_of(shards_.begin(), shards_.end(),
-                               [](const auto& shard) { return shard.has_value(); });
-  if (all) Commit();
+  if (++answered_ < gang_->world_size()) return;
+  if (storage_error_) {
+    Fail(*storage_error_);
+  } else {
+    Commit();
+  }
 }
 
 void CheckpointSaver::Commit() {

@@ -21,6 +21,7 @@ class CheckpointSaver {
  public:
   struct Done {
     std::function<void(const Manifest&)> saved;       // durable under its final name
+    // After every rank has answered, where it was storage: none writes any more.
     std::function<void(const v1::Error&)> failed;
   };
 
@@ -47,6 +48,8 @@ class CheckpointSaver {
   const Done done_;
   const std::string staging_;
   std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank
+  int answered_ = 0;
+  std::optional<v1::Error> storage_error_;  // the first
   bool finished_ = false;
   Lifetime lifetime_;
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "common/failure_kind.h"
 #include "common/outside_text.h"
 
 namespace coxswain::driver {
@@ -31,33 +32,18 @@ bool OnlySawAPeerGo(const v1::Error& error) {
 }
 
 int Weight(const v1::Error& error) {
-  if (error.kind() == v1::ERROR_KIND_USER) return 2;
+  if (error.kind() == v1::ERROR_KIND_USER) return 3;
+  if (error.kind() == v1::ERROR_KIND_STORAGE || error.kind() == v1::ERROR_KIND_HOST) return 2;
   return OnlySawAPeerGo(error) ? 0 : 1;
 }
 
 }  // namespace
 
-v1::ErrorKind KindOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kUnimplemented:
-      return v1::ERROR_KIND_USER;
-    default:
-      return v1::ERROR_KIND_SYSTEM;
-  }
-}
-
 v1::Error MakeError(const absl::Status& status, const Where& where) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));
   error.set_message(CleanText(std::string(status.message())));
-  error.set_kind(KindOf(status.code()));
+  error.set_kind(FailureKind(status.code(), where.phase));
   error.set_rank(where.rank);
   error.set_host(CleanText(where.host, kMostNameBytes));
   error.set_phase(where.phase);

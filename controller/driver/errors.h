@@ -1,4 +1,4 @@
-// Errors of an attempt: whose fault they are, and how users read them.
+// Errors of an attempt: which one explains it, and how users read it.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_ERRORS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_ERRORS_H_
 
@@ -10,10 +10,6 @@
 
 namespace coxswain::driver {
 
-// USER for codes that a retry cannot change (bad input, missing file, no space, failed
-// self-verification); SYSTEM for processes, hosts, networks.
-v1::ErrorKind KindOf(absl::StatusCode code);
-
 struct Where {
   int rank = -1;       // -1: no rank
   std::string host = {};
@@ -24,8 +20,9 @@ struct Where {
 v1::Error MakeError(const absl::Status& status, const Where& where);
 absl::Status ToStatus(const v1::Error& error);
 
-// The error that explains the others: a user's before a system's, one that names a cause before those
-// of peers that only saw a rank go (UNAVAILABLE, CANCELLED, ABORTED), then the first to arrive.
+// The error that explains the others: a user's, then storage's or a host's, then a system's; one
+// that names a cause before those of peers that only saw a rank go (UNAVAILABLE, CANCELLED,
+// ABORTED), then the first to arrive.
 const v1::Error& RootCause(const std::vector<v1::Error>& errors);
 
 // "rank 1 (host-a), train: message" for events and logs.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/failure_kind.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
@@ -96,7 +97,7 @@ void GangFormation::WriteNonces() {
           Finish(MakeError(
               absl::Status(status->code(), absl::StrCat("checkpoint.output_dir is not writable: ",
                                                         std::string(status->message()))),
-              {.phase = "prepare"}));
+              {.phase = "output"}));
         }
       }));
 }
@@ -206,10 +207,12 @@ void GangFormation::OnConnectMessage(int rank, const v1::ConnectResponse& messag
   if (!message.done().error().code().empty()) {
     v1::Error error = message.done().error();
     error.set_message(CleanText(error.message()));
-    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(v1::ERROR_KIND_SYSTEM);
     error.set_rank(rank);
     error.set_host(gang_->ranks[rank].host);
     error.set_phase("connect");
+    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) {
+      error.set_kind(FailureKind(ToStatus(error).code(), error.phase()));
+    }
     Finish(std::move(error));
     return;
   }

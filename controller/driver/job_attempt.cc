@@ -1,5 +1,4 @@
-// ADMITTED, FORMING, RECOVERING: one attempt to run, from reserved workers to the first command,
-// and what happens when it fails.
+// ADMITTED, FORMING: one attempt to run, from reserved workers to the first command.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,25 +17,6 @@
 namespace coxswain::driver {
 namespace {
 
-// The n-th restart waits 0, 1, 2, 4 ... at most 30 seconds.
-int64_t BackoffNs(int restarts) {
-  if (restarts <= 1) return 0;
-  return std::min<int64_t>(int64_t{1} << std::min(restarts - 2, 5), 30) * 1'000'000'000;
-}
-
-// Why no further attempt is made; empty: one is.
-std::string BudgetSpent(const state::JobStatus& status, const config::JobSpec& spec) {
-  if (status.restarts_since_checkpoint >= spec.max_restarts) {
-    return absl::StrCat(" (gave up after ", spec.max_restarts,
-                        " restarts without a new checkpoint, resources.max_restarts)");
-  }
-  if (status.restarts >= spec.max_restarts_total) {
-    return absl::StrCat(" (gave up after ", spec.max_restarts_total,
-                        " restarts in the job's life, resources.max_restarts_total)");
-  }
-  return "";
-}
-
 nlohmann::json LinksJson(const std::vector<plan::LinkSpeed>& links) {
   nlohmann::json json = nlohmann::json::array();
   for (const plan::LinkSpeed& link : links) {
@@ -53,12 +33,22 @@ nlohmann::json PredictedJson(const Gang& gang) {
           {"links_measured", gang.links_measured}};
 }
 
+// Of a job that has `known` committed checkpoints: without them it would begin again at step 0.
+absl::Status CheckpointsGone(const std::string& output_dir, int known) {
+  return absl::NotFoundError(absl::StrCat(
+      "checkpoint.output_dir ", output_dir, " holds no readable checkpoint, but the job has ",
+      "committed ones (", known, " are kept): is its file system mounted? Bring them back, or ",
+      "cancel the job and submit it again to start over"));
+}
+
 }  // namespace
 
 struct JobDriver::Draft {
-  GangPlan plan;
-  std::optional<ResumePoint> resume;
+  const char* phase = "output";  // then "resume", then "plan"
   std::string output_identity;
+  std::optional<ResumePoint> resume;
+  GangPlan plan;
+  std::vector<std::string> warnings;
 };
 
 void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
@@ -92,7 +82,13 @@ absl::StatusOr<ResumeQuery> JobDriver::WhereToResume() const {
   if (spec_.resume.starts_with('/')) {
     query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
-    ASSIGN_OR_RETURN(query.explicit_dirs, hooks_.resolve_checkpoints(spec_.resume));
+    absl::StatusOr<std::vector<std::string>> directories =
+        hooks_.resolve_checkpoints(spec_.resume);
+    // The other job may be deleted once this one has begun.
+    if (!directories.ok() && !job().checkpoints().empty()) {
+      directories = std::vector<std::string>{job().checkpoints().rbegin()->directory()};
+    }
+    ASSIGN_OR_RETURN(query.explicit_dirs, std::move(directories));
   }
   return query;
 }
@@ -103,65 +99,68 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
     Fail(MakeError(query.status(), {.phase = "resume"}));
     return;
   }
-  auto result = std::make_shared<absl::StatusOr<Draft>>(Draft{});
-  auto warnings = std::make_shared<std::vector<std::string>>();
-  const auto draft = [work = deps_.long_work, files = deps_.files, output = ClaimOutput(),
-                      query = *std::move(query), warnings, spec = spec_, id = job().id(),
-                      curriculum = curriculum_, workers]() -> absl::StatusOr<Draft> {
-    Draft draft;
+  auto draft = std::make_shared<Draft>();
+  auto status = std::make_shared<absl::Status>();
+  const auto make = [work = deps_.long_work, files = deps_.files, output = ClaimOutput(),
+                     query = *std::move(query), draft, spec = spec_, id = job().id(),
+                     known = job().checkpoints_size(), curriculum = curriculum_,
+                     workers]() -> absl::Status {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), spec));
-    ASSIGN_OR_RETURN(draft.output_identity, files->Identity(spec.output_dir));
-    ASSIGN_OR_RETURN(draft.resume, FindResumePoint(files, query, warnings.get()));
+    ASSIGN_OR_RETURN(draft->output_identity, files->Identity(spec.output_dir));
+    draft->phase = "resume";
+    ASSIGN_OR_RETURN(draft->resume, FindResumePoint(files, query, &draft->warnings));
+    if (!draft->resume && known > 0) return CheckpointsGone(query.output_dir, known);
+    draft->phase = "plan";
     ASSIGN_OR_RETURN(
-        draft.plan,
+        draft->plan,
         work->plan({.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers}));
-    return draft;
+    return absl::OkStatus();
   };
-  deps_.loop->Offload(Lane::kFiles, [result, draft] { *result = draft(); },
-                      lifetime_.Wrap([this, result, warnings] { OnDraft(*result, *warnings); }));
+  deps_.loop->Offload(Lane::kFiles, [status, make] { *status = make(); },
+                      lifetime_.Wrap([this, draft, status] { OnDraft(*draft, *status); }));
 }
 
-void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft,
-                        const std::vector<std::string>& warnings) {
+void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   if (phase() != v1::JOB_STATE_ADMITTED) return;
-  for (const std::string& warning : warnings) {
+  for (const std::string& warning : draft.warnings) {
     record_.AddEvent("Warning", warning, nlohmann::json::object());
   }
-  if (!draft.ok()) {
-    AttemptFailed(MakeError(draft.status(), {.phase = "plan"}));
+  if (!status.ok()) {
+    AttemptFailed(MakeError(status, {.phase = draft.phase}));
     return;
   }
-  output_identity_ = draft->output_identity;
-  start_state_ = draft->resume ? draft->resume->manifest.run : RunState();
-  gang_->plan_bytes = draft->plan.bytes;
-  gang_->plan_hash = draft->plan.hash;
-  gang_->flops_per_token = draft->plan.flops_per_token;
-  gang_->micro_batch_bins = draft->plan.micro_batch_bins;
-  gang_->work = draft->plan.work;
-  gang_->predicted = draft->plan.predicted;
-  gang_->links_measured = draft->plan.links_measured;
+  output_identity_ = draft.output_identity;
+  start_state_ = draft.resume ? draft.resume->manifest.run : RunState();
+  gang_->plan_bytes = draft.plan.bytes;
+  gang_->plan_hash = draft.plan.hash;
+  gang_->flops_per_token = draft.plan.flops_per_token;
+  gang_->micro_batch_bins = draft.plan.micro_batch_bins;
+  gang_->work = draft.plan.work;
+  gang_->predicted = draft.plan.predicted;
+  gang_->links_measured = draft.plan.links_measured;
   record_.Apply(state::JobEvent::kFormingStarted, "forming the gang").IgnoreError();  // ADMITTED
   gang_->epoch = record_.status().epoch;
   record_.edit().set_plan_hash(gang_->plan_hash);
-  *record_.edit().mutable_planned_memory() = draft->plan.memory;
-  for (const std::string& advice : draft->plan.advice) {
+  *record_.edit().mutable_planned_memory() = draft.plan.memory;
+  for (const std::string& advice : draft.plan.advice) {
     if (gang_->epoch == 1) record_.AddEvent("Advice", advice, nlohmann::json::object());
   }
-  const std::string directory = draft->resume ? draft->resume->directory : "";
-  const absl::Status persisted = PersistEpoch(draft->plan, start_state_.step);
+  const std::string directory = draft.resume ? draft.resume->directory : "";
+  const absl::Status persisted = PersistEpoch(draft.plan, start_state_.step);
   if (!persisted.ok()) {
-    AttemptFailed(
-        MakeError(absl::UnavailableError(std::string(persisted.message())), {.phase = "store"}));
+    v1::Error error = MakeError(persisted, {.phase = "store"});
+    error.set_kind(v1::ERROR_KIND_STORAGE);
+    AttemptFailed(error);
     return;
   }
-  if (draft->resume) {
+  if (draft.resume) {
     record_.AddEvent("Resuming", absl::StrCat("from ", directory),
                      {{"step", start_state_.step}, {"directory", directory}});
     store::CheckpointRow row{.job = job().id(),
                              .step = start_state_.step,
-                             .epoch = draft->resume->manifest.epoch,
+                             .epoch = draft.resume->manifest.epoch,
                              .directory = directory,
-                             .bytes = draft->resume->manifest.total_bytes(),
+                             .bytes = draft.resume->manifest.total_bytes(),
                              .committed_unix_ms = deps_.loop->clock().UnixMs()};
     const auto& known = job().checkpoints();
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
@@ -169,7 +168,7 @@ void JobDriver::OnDraft(const absl::StatusOr<Draft>& draft,
     });
     if (!is_known) {  // renamed without a row, or another job's
       deps_.journal->batch().checkpoints.push_back(row);
-      *record_.edit().add_checkpoints() = InfoOf(draft->resume->manifest, directory);
+      *record_.edit().add_checkpoints() = InfoOf(draft.resume->manifest, directory);
       record_.Changed();
     }
   }
@@ -328,85 +327,6 @@ void JobDriver::StartRun() {
   events.on_failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
   run_ = std::make_shared<StepRun>(deps_, gang_.get(), std::move(args), std::move(events));
   run_->Start();
-}
-
-void JobDriver::AttemptFailed(const v1::Error& error) {
-  record_.AddEvent("AttemptFailed", Describe(error),
-                   {{"epoch", gang_ ? gang_->epoch : 0},
-                    {"code", error.code()},
-                    {"kind", error.kind() == v1::ERROR_KIND_USER ? "user" : "system"},
-                    {"rank", error.rank()},
-                    {"host", error.host()},
-                    {"phase", error.phase()}});
-  const bool draining = phase() == v1::JOB_STATE_DRAINING;
-  const int32_t restarts = record_.status().restarts;
-  const std::string ended =
-      restarts == 0 ? std::string("failed") : absl::StrCat("failed after ", restarts, " restarts");
-  if (error.kind() == v1::ERROR_KIND_USER && !draining) {
-    Fail(error, ended);
-    return;
-  }
-  const std::string spent = BudgetSpent(record_.status(), spec_);
-  if (!draining && !spent.empty()) {
-    v1::Error last = error;
-    last.set_message(absl::StrCat(error.message(), spent));
-    Fail(last, ended);
-    return;
-  }
-  TearDown(Describe(error));
-  const absl::Status status =
-      record_.Apply(state::JobEvent::kAttemptFailed,
-                    draining ? "drained by force" : "to be tried again from the last checkpoint");
-  if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
-    deps_.metrics->Restart(job().id(), error.phase());
-    const int64_t wait = BackoffNs(record_.status().restarts_since_checkpoint);
-    not_before_ns_ = deps_.loop->clock().NowNs() + wait;
-    deps_.loop->After(std::chrono::milliseconds(wait / 1'000'000 + 1),
-                      lifetime_.Wrap([this] { hooks_.reschedule(); }));
-  }
-  SayFlush();
-  if (phase() == v1::JOB_STATE_QUEUED) Prepare();
-  hooks_.reschedule();
-}
-
-void JobDriver::Fail(const v1::Error& error) {
-  Fail(error, absl::StrCat("failed: ", Describe(error)));
-}
-
-void JobDriver::Fail(const v1::Error& error, const std::string& reason) {
-  TearDown(Describe(error));
-  *record_.edit().mutable_error() = error;
-  record_.Apply(state::JobEvent::kFailed, reason).IgnoreError();  // non-terminal states take it
-  lifetime_.Reset();
-  SayFlush();
-  hooks_.reschedule();
-}
-
-// Ends the gang without its consent. Every rank is told to abort and is free when it says so.
-void JobDriver::TearDown(const std::string& reason) {
-  lifetime_.Reset();
-  deps_.loop->CancelTimer(drain_timer_);
-  Bury(formation_);
-  Bury(saver_);
-  if (gang_ != nullptr) {
-    for (int rank = 0; rank < gang_->world_size(); ++rank) {
-      const std::string& incarnation = gang_->ranks[rank].target.incarnation;
-      if (gang_->epoch == 0) {  // reserved, never told
-        deps_.registry->Released(incarnation);
-      } else {
-        deps_.registry->AbortAndFree(incarnation, gang_->FenceOf(rank), reason);
-      }
-    }
-    if (auto next = state::Transition(gang_->status, state::GangEvent::kAbortRequested);
-        next.ok()) {
-      gang_->status = *next;
-    }
-  }
-  // The gang goes last: run and saver look at it until they are gone.
-  auto dead = std::make_pair(std::move(gang_), std::move(run_));
-  gang_.reset();
-  run_.reset();
-  deps_.loop->Post([dead] {});
 }
 
 }  // namespace coxswain::driver

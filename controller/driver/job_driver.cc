@@ -79,13 +79,15 @@ absl::Status JobDriver::Resume(int64_t steps) {
       state::JobEvent::kResumed,
       steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed"),
       steps > 0 ? job().progress().step() + steps : 0));
+  not_before_ns_ = 0;  // whoever resumes need not wait
+  held_up_ = 0;
   Prepare();
   return absl::OkStatus();
 }
 
 bool JobDriver::WantsWorkers() const {
   return (phase() == v1::JOB_STATE_READY || phase() == v1::JOB_STATE_RECOVERING) &&
-         deps_.loop->clock().NowNs() >= not_before_ns_;
+         curriculum_ != nullptr && deps_.loop->clock().NowNs() >= not_before_ns_;
 }
 
 void JobDriver::WorkerLost(const std::string& incarnation, const std::string& reason) {

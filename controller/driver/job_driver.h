@@ -28,7 +28,7 @@ struct JobHooks {
 };
 
 // Loop thread only. job_driver.cc: what users ask; job_prepare.cc, job_attempt.cc, job_results.cc,
-// job_finish.cc: the phases; job_output.cc: the output directory.
+// job_finish.cc: the phases; job_output.cc: the output directory; job_recovery.cc: what failures mean.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -50,7 +50,7 @@ class JobDriver {
   absl::Status Cancel();
   absl::Status Resume(int64_t steps);
 
-  // READY or RECOVERING and not waiting after a failure.
+  // READY, or RECOVERING with its data prepared, and not waiting after a failure.
   bool WantsWorkers() const;
   int64_t not_before_ns() const { return not_before_ns_; }  // end of the wait after a failure
   // Workers were reserved for this job: worker i is rank i.
@@ -80,7 +80,7 @@ class JobDriver {
   struct ExportAttempt;  // what came of an export
   void DraftAttempt(const WorkerFacts& workers);
   absl::StatusOr<ResumeQuery> WhereToResume() const;
-  void OnDraft(const absl::StatusOr<Draft>& draft, const std::vector<std::string>& warnings);
+  void OnDraft(const Draft& draft, const absl::Status& status);
   std::string KnownGemmTable();
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
   void OnFormed(std::optional<v1::Error> error);
@@ -88,7 +88,16 @@ class JobDriver {
   void ReadRecordedSteps();
   void KeepComparableSteps();
   void StartRun();
-  void AttemptFailed(const v1::Error& error);
+
+  // job_recovery.cc
+  v1::Error Judged(v1::Error error) const;
+  void AttemptFailed(const v1::Error& found);
+  void Retry(const v1::Error& error, bool draining);
+  void WaitAfter(const v1::Error& error, int64_t wait_ns);
+  void TryAgain();
+  void PreparationFailed(const absl::Status& status);
+  void SaveFailed(int64_t step, const v1::Error& error);
+  void ExportFailed(const absl::Status& status);
   void Fail(const v1::Error& error);
   void Fail(const v1::Error& error, const std::string& reason);  // of StateChanged
   void TearDown(const std::string& reason);
@@ -145,6 +154,7 @@ class JobDriver {
   std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
   std::string replay_divergence_;               // set when it did not
   int64_t not_before_ns_ = 0;
+  int held_up_ = 0;            // times in a row, until a checkpoint or the artifacts are written
   double committed_seconds_ = 0;
   Loop::TimerId drain_timer_ = 0;
   Lifetime lifetime_;  // cut when an attempt or a preparation ends

@@ -166,7 +166,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
     return;
   }
   if (!attempt.result.ok()) {
-    Fail(MakeError(attempt.result.status(), {.phase = "export"}));
+    ExportFailed(attempt.result.status());
     return;
   }
   const ExportedTo& to = *attempt.result;

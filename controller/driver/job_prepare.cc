@@ -63,7 +63,7 @@ void JobDriver::Prepare() {
 void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
   if (phase() != v1::JOB_STATE_PREPARING) return;
   if (!result.ok()) {
-    Fail(MakeError(result.status(), {.phase = "prepare_data"}));
+    PreparationFailed(result.status());
     return;
   }
   const bool known = curriculum_ != nullptr;

@@ -67,6 +67,10 @@ absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
   job.set_epoch(status_.epoch);
   job.set_restarts(status_.restarts);
   job.set_restarts_since_checkpoint(status_.restarts_since_checkpoint);
+  if (status_.phase != v1::JOB_STATE_RECOVERING && status_.phase != v1::JOB_STATE_EXPORTING) {
+    job.clear_setback();
+    job.clear_retry_unix_ms();
+  }
   row_.drain_goal = status_.drain_goal;
   const int64_t now = loop_->clock().UnixMs();
   if (status_.phase == v1::JOB_STATE_RUNNING && job.started_unix_ms() == 0) {
@@ -100,6 +104,12 @@ void JobRecord::CheckpointAdvanced() {
   if (!next.ok()) return;  // the job ended meanwhile
   status_ = *next;
   row_.job.set_restarts_since_checkpoint(status_.restarts_since_checkpoint);
+  Changed();
+}
+
+void JobRecord::SetBack(const v1::Error& error, int64_t retry_unix_ms) {
+  *row_.job.mutable_setback() = error;
+  row_.job.set_retry_unix_ms(retry_unix_ms);
   Changed();
 }
 

@@ -37,6 +37,8 @@ class JobRecord {
                       std::optional<int64_t> stop_at = std::nullopt);
   // A checkpoint that is further than any before was committed.
   void CheckpointAdvanced();
+  // Why the job waits until `retry_unix_ms`; shown while it is RECOVERING or EXPORTING.
+  void SetBack(const v1::Error& error, int64_t retry_unix_ms);
   // The job's visible fields; call Changed afterwards.
   v1::Job& edit() { return row_.job; }
   void Changed();  // version + 1, written with the next commit

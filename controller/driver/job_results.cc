@@ -255,7 +255,7 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   };
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
-  done.failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
+  done.failed = lifetime_.Wrap([this, step](const v1::Error& error) { SaveFailed(step, error); });
   saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), output_, std::move(request),
                                              std::move(trainer_state), std::move(done));
   saver_->Start();
@@ -295,6 +295,7 @@ void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
               known.end());
   *record_.edit().add_checkpoints() = info;
   if (advanced) record_.CheckpointAdvanced();
+  held_up_ = 0;
   const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - sent_ns) * 1e-9;
   deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
   deps_.metrics->CheckpointStep(job().id(), info.step(), spec_.save_steps);

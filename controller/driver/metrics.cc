@@ -72,6 +72,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   tokens_.family = counter("coxswain_train_tokens_total", "tokens of committed steps, replays too");
   nonfinite_.family = counter("coxswain_nonfinite_steps_total", "steps whose update was skipped");
   restarts_.family = counter("coxswain_restarts_total", "attempts that failed and were retried");
+  checkpoint_failures_.family =
+      counter("coxswain_checkpoint_failures_total", "checkpoints that could not be written");
   step_seconds_.family = histogram("coxswain_step_duration_seconds", "commit to commit");
   checkpoint_seconds_.family =
       histogram("coxswain_checkpoint_duration_seconds", "snapshot command to commit");
@@ -184,6 +186,11 @@ void Metrics::Restart(const std::string& job, const std::string& reason) {
   JobCounter(restarts_, job, {{"reason", reason}}).Increment();
 }
 
+void Metrics::CheckpointFailed(const std::string& job) {
+  std::lock_guard lock(mu_);
+  JobCounter(checkpoint_failures_, job).Increment();
+}
+
 void Metrics::Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms) {
   std::lock_guard lock(mu_);
   JobHistogram(checkpoint_seconds_, job, kStepBuckets).Observe(seconds);
@@ -242,7 +249,7 @@ void Metrics::DropJob(const std::string& job) {
         &output_free_, &slowest_rank_, &slowest_ratio_, &control_idle_}) {
     drop(*metric);
   }
-  for (auto* metric : {&tokens_, &nonfinite_, &restarts_}) drop(*metric);
+  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &checkpoint_failures_}) drop(*metric);
   for (auto* metric : {&step_seconds_, &checkpoint_seconds_}) drop(*metric);
 }
 

@@ -47,6 +47,7 @@ class Metrics {
   void Eval(const std::string& job, double loss);
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
+  void CheckpointFailed(const std::string& job);
   void Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms);
   // Where the newest checkpoint stands (0: none) and how many steps later the next one is due (0:
   // only at the end).
@@ -90,7 +91,7 @@ class Metrics {
       progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_,
       checkpoint_bytes_, packing_, goodput_, credits_, checkpoint_step_, checkpoint_interval_,
       output_free_, slowest_rank_, slowest_ratio_, control_idle_;
-  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_;
+  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, checkpoint_failures_;
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;
   prometheus::Family<prometheus::Gauge>* workers_;

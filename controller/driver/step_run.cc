@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/failure_kind.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
 
@@ -125,10 +126,12 @@ bool StepRun::OnEvent(const Answer& answer) {
   if (event.has_failed()) {
     v1::Error error = event.failed();
     error.set_message(CleanText(error.message()));
-    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) error.set_kind(KindOf(ToStatus(error).code()));
     error.set_rank(rank);
     error.set_host(gang_->ranks[rank].host);
     if (error.phase().empty()) error.set_phase(PhaseOf(window_.oldest()));
+    if (error.kind() == v1::ERROR_KIND_UNSPECIFIED) {
+      error.set_kind(FailureKind(ToStatus(error).code(), error.phase()));
+    }
     rank_reported_[rank] = true;
     AddError(std::move(error));
     return false;

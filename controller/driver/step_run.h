@@ -53,7 +53,7 @@ class StepRun {
   void Start();
 
   void Drain(bool with_snapshot);  // no new TRAIN from now on
-  void SaveFinished();             // the checkpoint of the last on_snapshot is committed
+  void SaveFinished();             // the checkpoint of the last on_snapshot is written, or given up
   // A rank is gone although its stream has not said so.
   void RankFailed(int rank, const absl::Status& status);
   // Everything still outstanding is given up (drain deadline).
@@ -65,6 +65,7 @@ class StepRun {
   // As GangPace::NewStraggler.
   std::optional<int> NewStraggler() { return pace_.NewStraggler(); }
   bool quiet() const { return window_.empty(); }  // no command is outstanding
+  bool at_end() const { return script_.next() == Action::kEnd; }  // none will be sent any more
 
  private:
   void Pump();

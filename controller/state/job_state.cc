@@ -98,7 +98,9 @@ absl::StatusOr<JobStatus> Step(const JobStatus& status, JobEvent event) {
   const v1::JobState phase = status.phase;
   switch (event) {
     case JobEvent::kPrepareStarted:
-      if (phase == v1::JOB_STATE_QUEUED) return To(status, v1::JOB_STATE_PREPARING);
+      if (phase == v1::JOB_STATE_QUEUED || phase == v1::JOB_STATE_RECOVERING) {
+        return To(status, v1::JOB_STATE_PREPARING);
+      }
       break;
     case JobEvent::kPrepared:
       if (phase == v1::JOB_STATE_PREPARING) return To(status, v1::JOB_STATE_READY);
@@ -123,6 +125,13 @@ absl::StatusOr<JobStatus> Step(const JobStatus& status, JobEvent event) {
       if (phase == v1::JOB_STATE_ADMITTED || phase == v1::JOB_STATE_FORMING ||
           phase == v1::JOB_STATE_RUNNING) {
         return Retry(status);
+      }
+      break;
+    case JobEvent::kHeldUp:
+      if (phase == v1::JOB_STATE_DRAINING) return To(status, status.drain_goal);
+      if (phase == v1::JOB_STATE_PREPARING || phase == v1::JOB_STATE_ADMITTED ||
+          phase == v1::JOB_STATE_FORMING || phase == v1::JOB_STATE_RUNNING) {
+        return To(status, v1::JOB_STATE_RECOVERING);
       }
       break;
     case JobEvent::kCheckpointAdvanced:
@@ -195,6 +204,8 @@ std::string_view EventName(JobEvent event) {
       return "Formed";
     case JobEvent::kAttemptFailed:
       return "AttemptFailed";
+    case JobEvent::kHeldUp:
+      return "HeldUp";
     case JobEvent::kCheckpointAdvanced:
       return "CheckpointAdvanced";
     case JobEvent::kPauseRequested:

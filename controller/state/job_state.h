@@ -29,6 +29,7 @@ enum class JobEvent {
   kFormingStarted,      // the next epoch number is in use from here on
   kFormed,              // every rank prepared and connected
   kAttemptFailed,       // a rank failed; to be tried again from the last checkpoint
+  kHeldUp,              // storage or machines are not there; tried again, not counted
   kCheckpointAdvanced,  // a checkpoint further than any before is committed
   kPauseRequested,      // by a user, or the requested number of steps is done
   kPreempted,           // a worker leaves in good order: drain, then queue again
@@ -40,7 +41,7 @@ enum class JobEvent {
   kFailed,               // for good
   kControllerRestarted,  // nothing but the store survived
 };
-inline constexpr int kNumJobEvents = 16;
+inline constexpr int kNumJobEvents = 17;
 
 // FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the subject
 // is the caller's.

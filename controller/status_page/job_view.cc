@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/hash.h"
 #include "controller/state/job_state.h"
@@ -79,6 +80,11 @@ void AddFacts(const JobPage& page, json* fields) {
           fmt::format("{}, priority {}, gang {}, {} restarts", job.workers(), job.priority(),
                       job.epoch(), job.restarts()),
           fields);
+  if (job.has_setback()) {
+    AddFact("Waits, after",
+            fmt::format("{}: {}", FailureSubject(job.setback().kind()), job.setback().message()),
+            fields);
+  }
   if (page.plan != nullptr) AddPlan(*page.plan, fields);
   if (job.has_data() && job.data().documents() > 0) {
     AddFact("Data",

@@ -37,6 +37,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Eval("j", 1);
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
+  metrics.CheckpointFailed("j");
   metrics.Checkpoint("j", 1, 1, 1);
   metrics.CheckpointStep("j", 1, 1);
   metrics.OutputFree("j", 1);

@@ -167,6 +167,13 @@ void FakeWorkers::MoveTo(int slot, const std::string& host) { hosts_[slot] = hos
 void FakeWorkers::Hang(int slot) { processes_.at(slot).hung = true; }
 void FakeWorkers::Stop(int slot) { processes_.at(slot).stopped = true; }
 void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
+void FakeWorkers::SlowSave(int slot, int64_t delay_ms, absl::Status status) {
+  processes_.at(slot).save_delay_ms = delay_ms;
+  processes_.at(slot).save_error = std::move(status);
+}
+void FakeWorkers::set_fingerprint(int slot, std::string fingerprint) {
+  processes_.at(slot).fingerprint = std::move(fingerprint);
+}
 
 v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   const Process& process = processes_.at(slot);
@@ -228,7 +235,8 @@ void FakeWorkers::Answer(const WorkerTarget& worker, Timeout timeout, Done<Respo
       return;
     }
     absl::StatusOr<Response> response = serve(*process);
-    ToController(Delay(), [done, response] { done(response); });
+    ToController(Delay() + std::exchange(process->answer_delay_ms, 0),
+                 [done, response] { done(response); });
   });
 }
 
@@ -262,9 +270,9 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
     }
     if (!durable) Violation("a Prepare carried an epoch that is not in the store");
   }
-  if (*files_->Read(request.nonce_path()) != request.nonce()) {
-    return absl::FailedPreconditionError("the nonce differs");
-  }
+  RETURN_IF_ERROR(prepare_error_);
+  ASSIGN_OR_RETURN(const std::string nonce, files_->Read(request.nonce_path()));
+  if (nonce != request.nonce()) return absl::NotFoundError("the nonce differs");
   DropEpoch(process);
   process.fence = request.fence();
   process.rank = request.rank();
@@ -278,7 +286,7 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
     process.model = FakeModel::Parse(shard);
   }
   v1::PrepareResponse response;
-  response.set_fingerprint("sim");
+  response.set_fingerprint(process.fingerprint);
   response.set_start_step(process.model.steps);
   response.set_applied_updates(process.model.steps);
   if (process.rank == 0) response.set_gemm_table(process.gemm_table);
@@ -461,7 +469,8 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   for (const int32_t length : bins.document_lengths()) done.set_targets(done.targets() + length);
   done.set_tokens(done.targets() * 2);
   if (mine.has_eval()) {
-    done.set_loss_sum(static_cast<double>(done.targets()) * Unit(process.model.parameters));
+    done.set_loss_sum(static_cast<double>(done.targets()) *
+                      Unit(Mix(process.model.parameters, 4)));
     return event;
   }
   if (const auto failure = failures_.find(mine.train().step()); failure != failures_.end()) {
@@ -503,6 +512,8 @@ void FakeWorkers::SaveShard(const WorkerTarget& worker, const v1::SaveShardReque
         if (!process.snapshot || process.snapshot->steps != request.step()) {
           return absl::FailedPreconditionError("not the newest snapshot");
         }
+        process.answer_delay_ms = process.save_delay_ms;
+        RETURN_IF_ERROR(process.save_error);
         v1::SaveShardResponse response;
         if (process.rank != 0) return response;
         const std::string content = process.snapshot->Serialize();

@@ -61,6 +61,11 @@ class FakeWorkers : public WorkerTransport {
   void MoveTo(int slot, const std::string& host);  // from its next start on
   // A process was ended by its supervisor, which starts another.
   void set_on_ended(std::function<void(int slot)> on_ended) { on_ended_ = std::move(on_ended); }
+  // What Prepare answers until this is OK again.
+  void FailPrepare(absl::Status status) { prepare_error_ = std::move(status); }
+  // How SaveShard answers in this slot: so late, and so unless it is OK.
+  void SlowSave(int slot, int64_t delay_ms, absl::Status status);
+  void set_fingerprint(int slot, std::string fingerprint);
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
@@ -113,6 +118,10 @@ class FakeWorkers : public WorkerTransport {
     bool hung = false;
     bool cut = false;
     bool stopped = false;
+    std::string fingerprint = "sim";
+    int64_t save_delay_ms = 0;
+    int64_t answer_delay_ms = 0;  // of the answer being made
+    absl::Status save_error;
     uint64_t highest_term = 0;
     v1::Fence fence;  // of the current epoch; empty job when idle
     int rank = 0;
@@ -167,6 +176,7 @@ class FakeWorkers : public WorkerTransport {
   std::function<void(int slot)> on_ended_;
   std::set<int64_t> nonfinite_;
   std::map<int64_t, v1::Error> failures_;
+  absl::Status prepare_error_;
   std::vector<std::string> violations_;
 };
 

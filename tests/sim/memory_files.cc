@@ -29,6 +29,24 @@ void MemoryFiles::FailWrites(std::string prefix, absl::Status error) {
   write_error_ = std::move(error);
 }
 
+void MemoryFiles::Unmount(const std::string& prefix) {
+  std::lock_guard lock(mu_);
+  std::erase_if(files_, [&](const auto& entry) {
+    return Below(entry.first, prefix) && unmounted_files_.insert(entry).second;
+  });
+  std::erase_if(directories_, [&](const std::string& entry) {
+    return Below(entry, prefix) && unmounted_directories_.insert(entry).second;
+  });
+}
+
+void MemoryFiles::Mount() {
+  std::lock_guard lock(mu_);
+  for (const auto& [path, content] : unmounted_files_) files_[path] = content;
+  directories_.merge(unmounted_directories_);
+  unmounted_files_.clear();
+  unmounted_directories_.clear();
+}
+
 void MemoryFiles::Link(const std::string& path, const std::string& target) {
   std::lock_guard lock(mu_);
   links_[path] = target;

@@ -39,6 +39,9 @@ class MemoryFiles : public Files {
   void SetAge(const std::string& path, double seconds);
   // As at a crash: locks end, what they lie on stays.
   void LoseLocks();
+  // What lies below `prefix` is gone until Mount; at most one prefix at a time.
+  void Unmount(const std::string& prefix);
+  void Mount();
 
  private:
   class Lock;
@@ -54,6 +57,8 @@ class MemoryFiles : public Files {
   int last_holder_ = 0;
   std::string failing_prefix_;
   absl::Status write_error_;
+  std::map<std::string, std::string> unmounted_files_;
+  std::set<std::string> unmounted_directories_;
 };
 
 }  // namespace coxswain::sim

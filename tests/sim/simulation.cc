@@ -61,9 +61,10 @@ Simulation::Simulation(Options options)
   workers_.set_store(&store_);
   workers_.set_on_ended([this](int slot) { RestartWorker(slot, 500); });
   const SyntheticShape shape = options.shape;
-  long_work_.prepare = [shape](const config::JobSpec&, const driver::PrepareHooks& hooks)
+  long_work_.prepare = [this, shape](const config::JobSpec&, const driver::PrepareHooks& hooks)
       -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
     hooks.progress(0.5);
+    if (!prepare_error_.ok()) return prepare_error_;
     return std::make_shared<SyntheticCurriculum>(shape);
   };
   long_work_.plan =
@@ -97,10 +98,12 @@ Simulation::Simulation(Options options)
     return to;
   };
   StartController();
-  for (int slot = 0; slot < options.workers; ++slot) {
-    workers_.Start(slot);
-    RegisterWorker(slot);
-  }
+  for (int slot = 0; slot < options.workers; ++slot) AddWorker(slot);
+}
+
+void Simulation::AddWorker(int slot) {
+  workers_.Start(slot);
+  RegisterWorker(slot);
 }
 
 Simulation::~Simulation() { CrashController(); }
@@ -167,10 +170,7 @@ void Simulation::RestartWorker(int slot, int64_t down_ms) {
   const std::string incarnation = workers_.Hello(slot).incarnation();
   workers_.Kill(slot);
   if (up()) registry().BeatStreamEnded(incarnation, beat_streams_[slot]);
-  agenda_.After(down_ms, [this, slot] {
-    workers_.Start(slot);
-    RegisterWorker(slot);
-  });
+  agenda_.After(down_ms, [this, slot] { AddWorker(slot); });
 }
 
 std::string Simulation::Submit(const JobShape& shape, bool paused) {
@@ -249,7 +249,7 @@ void Simulation::InjectFault() {
   const auto note = [this](const std::string& what) {
     absl::StrAppend(&history_, clock_.NowNs() / 1'000'000, " ms: ", what, "\n");
   };
-  switch (random_() % 6) {
+  switch (random_() % 7) {
     case 0:
       note(absl::StrCat("kill worker ", slot));
       RestartWorker(slot, within(3000));
@@ -274,6 +274,11 @@ void Simulation::InjectFault() {
       note(absl::StrCat("cut worker ", slot));
       workers_.Partition(slot, true);
       agenda_.After(within(9000), [this, slot] { workers_.Partition(slot, false); });
+      break;
+    case 6:
+      note("fill the disk");
+      files_.FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+      agenda_.After(within(9000), [this] { files_.FailWrites("/out", absl::OkStatus()); });
       break;
     case 5:
       if (!up()) break;

@@ -76,6 +76,10 @@ class Simulation {
 
   // Kills the process of a slot and starts a new one after `down_ms`.
   void RestartWorker(int slot, int64_t down_ms);
+  // Adds a worker in a slot that is free.
+  void AddWorker(int slot);
+  // What preparing data answers until this is OK again.
+  void FailPreparation(absl::Status status) { prepare_error_ = std::move(status); }
 
   // Submits as api::Submit does, and returns the job's id.
   std::string Submit(const JobShape& shape, bool paused = false);
@@ -113,6 +117,7 @@ class Simulation {
   store::MemoryStore store_;
   FakeWorkers workers_;
   driver::LongWork long_work_;
+  absl::Status prepare_error_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
   std::unique_ptr<driver::Metrics> metrics_;
   std::unique_ptr<Controller> controller_;

@@ -29,7 +29,7 @@ absl::Status CheckNonce(const v1::PrepareRequest& request) {
   std::ifstream in(request.nonce_path(), std::ios::binary);
   const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in && found == request.nonce()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return absl::NotFoundError(absl::StrCat(
       "the controller's file ", request.nonce_path(),
       in ? absl::StrCat(" holds \"", found, "\" here, expected \"", request.nonce(), "\"")
          : " cannot be read here",
@@ -79,10 +79,9 @@ absl::Status Agent::Refused(absl::Status status) {
 
 v1::Error Agent::ErrorOf(const absl::Status& status, const Epoch& epoch,
                          const std::string& phase) const {
-  v1::Error error = ToError(status);
+  v1::Error error = ToError(status, phase);
   error.set_rank(epoch.rank);
   error.set_host(options_.host);
-  error.set_phase(phase);
   return error;
 }
 

@@ -49,9 +49,8 @@ absl::StatusOr<bool> EpochGate::CheckOpen(const v1::Fence& fence) {
   }
   if (!current_) return false;
   if (current_->job() != fence.job() && current_->term() == fence.term()) {
-    return absl::FailedPreconditionError(absl::StrCat("Prepare of ", Name(fence),
-                                                      ": this worker is in ", Name(*current_),
-                                                      "; release or abort that first"));
+    return Refuse(absl::StrCat("stale fence: Prepare of ", Name(fence), ", this worker is in ",
+                               Name(*current_), "; release or abort that first"));
   }
   return true;
 }

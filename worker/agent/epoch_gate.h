@@ -22,7 +22,7 @@ class EpochGate {
   void SeeTerm(uint64_t term);
 
   // Prepare: may `fence` begin an epoch? True: after the current one was ended, which it
-  // supersedes. FailedPrecondition while this worker is in another job's epoch of the same term.
+  // supersedes. Aborted also while this worker is in another job's epoch of the same term.
   absl::StatusOr<bool> CheckOpen(const v1::Fence& fence);
   void Open(const v1::Fence& fence);
 

@@ -44,8 +44,7 @@ class ConnectStream : public QueuedStream<v1::ConnectRequest, v1::ConnectRespons
           if (connected.ok()) {
             done = ToConnectDone(connected->links, connected->fingerprint);
           } else {
-            *done.mutable_error() = ToError(connected.status());
-            done.mutable_error()->set_phase("connect");
+            *done.mutable_error() = ToError(connected.status(), "connect");
           }
           out->Write(std::move(response));
           out->Close(absl::OkStatus());

@@ -1,7 +1,6 @@
 #include "worker/agent/wire.h"
 
-#include <string>
-
+#include "common/failure_kind.h"
 #include "common/outside_text.h"
 
 namespace coxswain::agent {
@@ -37,24 +36,13 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress) {
   return wire;
 }
 
-v1::Error ToError(const absl::Status& status) {
+v1::Error ToError(const absl::Status& status, const std::string& phase) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));
   error.set_message(CleanText(std::string(status.message())));
+  error.set_kind(FailureKind(status.code(), phase));
   error.set_rank(-1);
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kResourceExhausted:
-      error.set_kind(v1::ERROR_KIND_USER);
-      break;
-    default:
-      error.set_kind(v1::ERROR_KIND_SYSTEM);
-  }
+  error.set_phase(phase);
   return error;
 }
 

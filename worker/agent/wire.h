@@ -21,9 +21,8 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress);
 v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
                               const std::string& fingerprint);
 
-// Code, message and kind. USER: InvalidArgument, NotFound, FailedPrecondition, OutOfRange,
-// PermissionDenied, Unimplemented, ResourceExhausted; all others are SYSTEM, worth a retry.
-v1::Error ToError(const absl::Status& status);
+// Code, message, phase and kind (common/failure_kind.h), of no rank.
+v1::Error ToError(const absl::Status& status, const std::string& phase);
 
 }  // namespace coxswain::agent
 

@@ -289,16 +289,6 @@ TEST_F(JobLifeTest, AnUnwritableOutputFailsTheJobWithThePath) {
   EXPECT_NE(sim.Job(id).error().message().find("/out/job"), std::string::npos);
 }
 
-TEST_F(JobLifeTest, AFullDiskFailsTheJobAndKeepsTheCheckpointsBefore) {
-  Simulation sim(SlowSteps());
-  const std::string id = sim.Submit({});
-  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).checkpoints_size() == 1; }, 60'000));
-  sim.files().FailWrites("/out", absl::ResourceExhaustedError("cannot write: no space left"));
-  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED));
-  EXPECT_NE(sim.Job(id).error().message().find("no space left"), std::string::npos);
-  ExpectClean(sim);
-}
-
 TEST_F(JobLifeTest, ResumeAutoContinuesAnotherJobsCheckpointOfTheSameRecipe) {
   Simulation sim(SlowSteps());
   const std::string first = sim.Submit({.name = "a", .output_dir = "/out/shared"});

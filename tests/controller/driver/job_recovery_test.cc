@@ -1,5 +1,7 @@
-// What faults cost a job, over fake workers in virtual time.
+// What faults of workers, storage and machines cost a job, over fake workers in virtual time.
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "common/logging.h"
 #include "tests/sim/simulation.h"
@@ -17,6 +19,12 @@ class JobRecoveryTest : public testing::Test {
     options.network.step_ms = 500;
     return options;
   }
+  static driver::JobDriver& Driver(Simulation& sim, const std::string& id) {
+    return **sim.jobs().Find(id);
+  }
+  static int CountOf(Simulation& sim, const std::string& id, const std::string& type) {
+    return static_cast<int>(sim.Events(id, type).size());
+  }
   static bool RunToStep(Simulation& sim, const std::string& id, int64_t step) {
     return sim.RunUntil(
         [&] {
@@ -25,8 +33,22 @@ class JobRecoveryTest : public testing::Test {
         },
         600'000);
   }
+  static bool AllFree(Simulation& sim, size_t workers) {
+    return sim.RunUntil([&] { return sim.registry().Free("cpu").size() == workers; }, 20'000);
+  }
   static void ExpectClean(Simulation& sim) {
     for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
+  }
+  // Runs to RECOVERING with a setback of `kind`, and returns its message.
+  static std::string SetbackOf(Simulation& sim, const std::string& id, v1::ErrorKind kind) {
+    EXPECT_TRUE(sim.RunUntil(
+        [&] {
+          return sim.Job(id).state() == v1::JOB_STATE_RECOVERING &&
+                 sim.Job(id).setback().kind() == kind;
+        },
+        600'000))
+        << sim.Job(id).ShortDebugString();
+    return sim.Job(id).setback().message();
   }
 };
 
@@ -108,6 +130,261 @@ TEST_F(JobRecoveryTest, AJobOfAnOlderReleaseBeginsANewCount) {
   sim.RestartWorker(1, 200);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(sim.Job(id).restarts(), 4);
+}
+
+// Storage.
+
+TEST_F(JobRecoveryTest, AFailedSaveCostsACheckpointAndTrainingGoesOn) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));  // checkpoint 3 is there
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("cannot write: no space left"));
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "CheckpointFailed") == 1; }, 60'000));
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RUNNING);
+  const v1::JobEvent event = sim.Events(id, "CheckpointFailed")[0];
+  EXPECT_NE(event.message().find("checkpoint of step 6 failed"), std::string::npos);
+  EXPECT_NE(event.message().find("no space left"), std::string::npos) << event.message();
+  EXPECT_EQ(nlohmann::json::parse(event.data_json()).at("kind"), "storage");
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  EXPECT_EQ(sim.Job(id).epoch(), 1u);
+  EXPECT_EQ(CountOf(sim, id, "StepDone"), 12);
+  EXPECT_EQ(CountOf(sim, id, "CheckpointCommitted"), 3);  // 3, 9, 12
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, AResumeDoesNotWaitForTheNextTry) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 10));
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+  SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+  sim.RunFor(900'000);
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(Driver(sim, id).Pause().ok());
+  ASSERT_TRUE(Driver(sim, id).Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING, 2000));
+}
+
+// A rank that still writes trains no step: sent now, it would look like a hang.
+TEST_F(JobRecoveryTest, TrainingGoesOnWhenNoRankWritesAnyMore) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.workers().SlowSave(0, 0, absl::ResourceExhaustedError("no space left"));
+  sim.workers().SlowSave(1, 100'000, absl::OkStatus());
+  const auto trained = [&] { return sim.Job(id).progress().step(); };
+  ASSERT_TRUE(sim.RunUntil([&] { return trained() >= 6; }, 60'000));
+  sim.RunFor(50'000);
+  EXPECT_EQ(CountOf(sim, id, "CheckpointFailed"), 0);
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "CheckpointFailed") == 1; }, 60'000));
+  sim.workers().SlowSave(0, 0, absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0);
+}
+
+TEST_F(JobRecoveryTest, AStoreThatIsFullDoesNotUseUpTheRestarts) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 1});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  sim.RestartWorker(1, 200);
+  sim.RunFor(600'000);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RECOVERING) << sim.Job(id).error().message();
+  sim.store().set_write_error(absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+}
+
+TEST_F(JobRecoveryTest, TheLastSaveIsNotSkipped) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 0, .max_restarts_total = 0});
+  ASSERT_TRUE(RunToStep(sim, id, 10));
+  sim.files().FailWrites("/out",
+                         absl::PermissionDeniedError("cannot write: Read-only file system"));
+  EXPECT_NE(SetbackOf(sim, id, v1::ERROR_KIND_STORAGE).find("Read-only"), std::string::npos);
+  sim.RunFor(3'600'000);  // an hour of tries
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  const int tries = CountOf(sim, id, "AttemptFailed");
+  EXPECT_GT(tries, 10);  // 5, 10, 20 ... at most 300 s apart
+  EXPECT_LT(tries, 25);
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+  EXPECT_FALSE(sim.Job(id).has_setback());
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, TheBestCheckpointIsNotSkipped) {
+  Simulation::Options options;
+  Simulation sim(options);
+  const std::string id = sim.Submit(
+      {.eval_steps = 1, .save_steps = 100, .extra_eval = ", early_stopping_patience: 8"});
+  ASSERT_TRUE(RunToStep(sim, id, 0));
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+  SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+  const int64_t best_step = sim.Job(id).progress().best_step();
+  const auto failed = nlohmann::json::parse(sim.Events(id, "CheckpointFailed")[0].data_json());
+  EXPECT_GT(best_step, 0);
+  EXPECT_EQ(failed.at("step"), best_step);
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+  const auto exported = nlohmann::json::parse(sim.Events(id, "Exported")[0].data_json());
+  EXPECT_EQ(exported.at("step"), sim.Job(id).progress().best_step());
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, APauseIsHonouredThoughItsCheckpointFails) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+  ASSERT_TRUE(Driver(sim, id).Pause().ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED, 60'000));
+  EXPECT_EQ(CountOf(sim, id, "CheckpointFailed"), 1);
+  EXPECT_NE(sim.Events(id, "StateChanged").back().message().find("without a checkpoint"),
+            std::string::npos);
+  EXPECT_TRUE(AllFree(sim, 2));
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(Driver(sim, id).Resume(0).ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, ACancelDoesNotWaitForStorage) {
+  Simulation sim(SlowSteps());
+  const std::string saving = sim.Submit({.save_steps = 2});
+  ASSERT_TRUE(RunToStep(sim, saving, 3));
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, saving, "CheckpointFailed") > 0; }, 60'000));
+  ASSERT_TRUE(Driver(sim, saving).Cancel().ok());
+  ASSERT_TRUE(sim.RunUntilState(saving, v1::JOB_STATE_CANCELLED, 60'000));
+  EXPECT_TRUE(AllFree(sim, 2));
+  sim.files().FailWrites("/out", absl::OkStatus());
+  for (const bool cancel : {true, false}) {
+    const std::string id = sim.Submit({.name = cancel ? "cancelled" : "paused"});
+    ASSERT_TRUE(RunToStep(sim, id, 10));
+    sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+    SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+    EXPECT_TRUE((cancel ? Driver(sim, id).Cancel() : Driver(sim, id).Pause()).ok());
+    EXPECT_EQ(sim.Job(id).state(), cancel ? v1::JOB_STATE_CANCELLED : v1::JOB_STATE_PAUSED);
+    EXPECT_FALSE(sim.Job(id).has_setback());
+    sim.RunFor(400'000);
+    EXPECT_EQ(sim.Job(id).state(), cancel ? v1::JOB_STATE_CANCELLED : v1::JOB_STATE_PAUSED);
+    sim.files().FailWrites("/out", absl::OkStatus());
+  }
+}
+
+TEST_F(JobRecoveryTest, OutputThatIsUnmountedIsWaitedForAndNotBegunAnew) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 1});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.CrashController();  // a reboot
+  sim.files().Unmount("/out");
+  sim.StartController();
+  const std::string message = SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+  EXPECT_NE(message.find("/out/job"), std::string::npos) << message;
+  EXPECT_NE(message.find("mounted"), std::string::npos) << message;
+  sim.RunFor(1'000'000);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RECOVERING);
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  sim.files().Mount();
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+  const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed")[1].data_json());
+  EXPECT_EQ(formed.at("start_step"), 3);
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, ABaseModelThatVanishesIsWaitedForByAJobThatHasRun) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 0});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.CrashController();
+  sim.FailPreparation(absl::NotFoundError("cannot open /model/config.json: No such file"));
+  sim.StartController();
+  SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+  EXPECT_EQ(sim.Job(id).setback().phase(), "prepare_data");
+  sim.RunFor(100'000);
+  sim.FailPreparation(absl::OkStatus());
+  sim.workers().FailPrepare(absl::NotFoundError("cannot open /model/model.safetensors"));
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).setback().phase() == "prepare"; }, 400'000));
+  sim.workers().FailPrepare(absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  ExpectClean(sim);
+}
+
+// The first attempt tells the user at once.
+TEST_F(JobRecoveryTest, AJobThatNeverRanFailsByWhatItsUserGave) {
+  const std::vector<absl::Status> of_prepare = {
+      absl::NotFoundError("cannot open /model/model.safetensors"),
+      absl::ResourceExhaustedError("weights need 90 GiB, 80 GiB are free"),
+      absl::FailedPreconditionError("this GPU has no code in the build"),
+      absl::InvalidArgumentError("model.safetensors: header is damaged")};
+  for (const absl::Status& status : of_prepare) {
+    Simulation sim({});
+    sim.workers().FailPrepare(status);
+    const std::string id = sim.Submit({});
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 10'000)) << status;
+    EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_USER) << status;
+  }
+  Simulation sim({});
+  sim.FailPreparation(absl::NotFoundError("cannot open /model/config.json"));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 10'000));
+  EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_USER);
+}
+
+TEST_F(JobRecoveryTest, AFullDiskIsNotTheFaultOfAJobThatNeverRan) {
+  Simulation sim({});
+  sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
+  const std::string id = sim.Submit({});
+  SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+}
+
+TEST_F(JobRecoveryTest, AnExportThatFindsNoRoomIsMadeAgain) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
+  sim.files().FailWrites("/out/job/adapter", absl::ResourceExhaustedError("no space left"));
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "ExportFailed") == 3; }, 60'000));
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_EXPORTING);
+  EXPECT_EQ(sim.Job(id).setback().message(), "no space left");
+  EXPECT_EQ(sim.registry().Free("cpu").size(), 2u);
+  sim.files().FailWrites("/out/job/adapter", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+  EXPECT_FALSE(sim.Job(id).has_setback());
+  EXPECT_EQ(sim.Job(id).epoch(), 1u);
+}
+
+TEST_F(JobRecoveryTest, ACancelEndsAnExportThatWaits) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
+  sim.files().FailWrites("/out/job/adapter", absl::ResourceExhaustedError("no space left"));
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "ExportFailed") == 1; }, 60'000));
+  ASSERT_TRUE(Driver(sim, id).Cancel().ok());
+  sim.RunFor(60'000);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(CountOf(sim, id, "ExportFailed"), 1);
+}
+
+// Machines.
+
+TEST_F(JobRecoveryTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 1});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.RestartWorker(1, 500);
+  sim.RunFor(500);
+  sim.workers().set_fingerprint(1, "other");
+  EXPECT_NE(SetbackOf(sim, id, v1::ERROR_KIND_HOST).find("fingerprint"), std::string::npos);
+  sim.RunFor(100'000);
+  sim.workers().set_fingerprint(1, "sim");
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
+  EXPECT_EQ(sim.Job(id).restarts(), 1);  // the kill
+  ExpectClean(sim);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kQueued, E::kFailed}, kFailed},
       {{kQueued, E::kControllerRestarted}, kQueued},
       {{kPreparing, E::kPrepared}, kReady},
+      {{kPreparing, E::kHeldUp}, kRecovering},
       {{kPreparing, E::kPauseRequested}, kPaused},
       {{kPreparing, E::kCancelRequested}, kCancelled},
       {{kPreparing, E::kFailed}, kFailed},
@@ -45,17 +46,20 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kReady, E::kControllerRestarted}, kQueued},
       {{kAdmitted, E::kFormingStarted}, kForming},
       {{kAdmitted, E::kAttemptFailed}, kRecovering},
+      {{kAdmitted, E::kHeldUp}, kRecovering},
       {{kAdmitted, E::kPauseRequested}, kPaused},
       {{kAdmitted, E::kCancelRequested}, kCancelled},
       {{kAdmitted, E::kFailed}, kFailed},
       {{kAdmitted, E::kControllerRestarted}, kQueued},
       {{kForming, E::kFormed}, kRunning},
       {{kForming, E::kAttemptFailed}, kRecovering},
+      {{kForming, E::kHeldUp}, kRecovering},
       {{kForming, E::kPauseRequested}, kPaused},
       {{kForming, E::kCancelRequested}, kCancelled},
       {{kForming, E::kFailed}, kFailed},
       {{kForming, E::kControllerRestarted}, kQueued},
       {{kRunning, E::kAttemptFailed}, kRecovering},
+      {{kRunning, E::kHeldUp}, kRecovering},
       {{kRunning, E::kCheckpointAdvanced}, kRunning},
       {{kRunning, E::kPauseRequested}, kDraining},
       {{kRunning, E::kPreempted}, kDraining},
@@ -64,11 +68,13 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kRunning, E::kFailed}, kFailed},
       {{kRunning, E::kControllerRestarted}, kQueued},
       {{kRecovering, E::kAdmitted}, kAdmitted},
+      {{kRecovering, E::kPrepareStarted}, kPreparing},
       {{kRecovering, E::kPauseRequested}, kPaused},
       {{kRecovering, E::kCancelRequested}, kCancelled},
       {{kRecovering, E::kFailed}, kFailed},
       {{kRecovering, E::kControllerRestarted}, kQueued},
       {{kDraining, E::kAttemptFailed}, kPaused},
+      {{kDraining, E::kHeldUp}, kPaused},
       {{kDraining, E::kCheckpointAdvanced}, kDraining},
       {{kDraining, E::kPauseRequested}, kDraining},
       {{kDraining, E::kCancelRequested}, kDraining},
@@ -182,7 +188,8 @@ TEST(JobStateTest, CancelWinsOverPause) {
 // Invariants state-2 and state-3. Rules of a job's life, whatever happens to it:
 //  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING
 //  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING;
-//  6 restarts never fall, and those since the last new checkpoint are never more.
+//  6 restarts never fall, and those since the last new checkpoint are never more; 7 being held up
+//  counts nothing.
 TEST(JobStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(7);
   for (int walk = 0; walk < 2000; ++walk) {
@@ -205,6 +212,9 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
           << "rule 5";
       EXPECT_GE(next->restarts, status.restarts) << "rule 6";
       EXPECT_LE(next->restarts_since_checkpoint, next->restarts) << "rule 6";
+      if (event == E::kHeldUp) {
+        EXPECT_EQ(next->restarts_since_checkpoint, status.restarts_since_checkpoint) << "rule 7";
+      }
       status = *next;
     }
   }

@@ -242,7 +242,7 @@ TEST_F(AgentTest, NewerEpochSupersedesOlder) {
   EXPECT_EQ(newer.Inspect().fence().epoch(), 2u);
   TestRank other(node_.get(), 0, 1, 1, 1, "job-2");
   const absl::Status busy = other.Prepare().status();
-  EXPECT_EQ(busy.code(), absl::StatusCode::kFailedPrecondition) << busy;
+  EXPECT_EQ(busy.code(), absl::StatusCode::kAborted) << busy;
   EXPECT_NE(busy.message().find("job-2"), std::string::npos);
   EXPECT_NE(busy.message().find("job-1"), std::string::npos);
 }
@@ -281,9 +281,9 @@ TEST_F(AgentTest, PrepareReadsTheNonceBack) {
     v1::PrepareResponse response;
     return FromGrpc(rank_->stub()->Prepare(&context, request, &response));
   };
-  EXPECT_EQ(prepare(path, "other").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(prepare(path, "other").code(), absl::StatusCode::kNotFound);
   const absl::Status missing = prepare("/none/nonce", "abc");
-  EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.message().find("/none/nonce"), std::string::npos) << missing;
   EXPECT_TRUE(prepare(path, "abc").ok());
   std::filesystem::remove(path);

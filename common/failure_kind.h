@@ -1,0 +1,29 @@
+// Whose failure an error is, from our own phase and its code: controller and workers ask the same
+// function. Source: design.md section 17.
+#ifndef COXSWAIN_COMMON_FAILURE_KIND_H_
+#define COXSWAIN_COMMON_FAILURE_KIND_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "coxswain/v1/common.pb.h"
+
+namespace coxswain {
+
+// `phase` is that of v1::Error: "prepare_data", "resume", "plan", "output", "prepare", "connect",
+// "form", "train", "eval", "snapshot", "save_shard", "checkpoint", "export"; another, or none, is
+// taken for work on what the user gave.
+//   USER     the job, its data or its model is wrong, or its training does not work
+//   STORAGE  a file or a file system is full, read-only, damaged or away
+//   HOST     while a gang is planned or formed: these machines do not fit the job
+//   SYSTEM   all else: a process, a network, a message for a gang that has ended
+// A job that never trained has no gang that once worked: its controller takes STORAGE and HOST for
+// the user's (controller/driver/job_recovery.cc).
+v1::ErrorKind FailureKind(absl::StatusCode code, std::string_view phase);
+
+const char* FailureName(v1::ErrorKind kind);     // "user", "system", "storage", "host"
+const char* FailureSubject(v1::ErrorKind kind);  // for people: "job, data or model", ...
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_FAILURE_KIND_H_
