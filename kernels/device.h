@@ -24,7 +24,7 @@ class DeviceError : public std::runtime_error {
 };
 
 // What no later try on this host changes: no driver, a driver too old, no such device, too old a
-// device. One sentence.
+// device, one that this build has no code for. One sentence.
 class UnusableDevice : public DeviceError {
  public:
   explicit UnusableDevice(const std::string& what) : DeviceError(what, false) {}
@@ -40,6 +40,8 @@ struct DeviceDescription {
 };
 // Devices that SelectDevice can choose among; 1 on the CPU. Throws DeviceError as it does.
 int DeviceCount();
+// What SelectDevice would choose. Throws as it does.
+DeviceDescription DescribeDevice(int index);
 // Chooses the device of this process; 0 on the CPU. Before anything else of this library. Throws
 // UnusableDevice, or DeviceError where a device is there and does not answer.
 DeviceDescription SelectDevice(int index);

@@ -48,22 +48,24 @@ struct Flags {
   int life_sign = -1;
 };
 
-// --count-gpus: a whole use of the program.
-[[noreturn]] void PrintDeviceCount() {
-  const absl::StatusOr<int> count = engine::CountDevices();
-  if (!count.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(count.status().message()).c_str());
+// --list-gpus: a whole use of the program.
+[[noreturn]] void PrintDevices() {
+  const auto devices = engine::ListDevices();
+  if (!devices.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(devices.status().message()).c_str());
     throw CLI::RuntimeError(agent::kExitBadConfig);
   }
-  std::printf("%d\n", *count);
+  for (size_t i = 0; i < devices->size(); ++i) {
+    std::printf("GPU %zu\t%s\n", i, (*devices)[i].name.c_str());
+  }
   throw CLI::Success();
 }
 
 void AddCudaFlags(CLI::App& app, Flags& flags) {
   app.add_option("--gpu", flags.gpu, "0-based number of the GPU to use (default: --slot)")
       ->check(CLI::Range(0, 1023));
-  app.add_flag_callback("--count-gpus", PrintDeviceCount,
-                        "print how many GPUs --gpu can name, and end");
+  app.add_flag_callback("--list-gpus", PrintDevices,
+                        "print number and name of the GPUs that --gpu can name, and end");
   app.add_option("--gemm-table", flags.gemm_table,
                  "keep measured GEMM choices in this file (default: "
                  "$XDG_CACHE_HOME/coxswain/gemm-DEVICE.json)");
@@ -148,7 +150,12 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   agent::WorkerOptions& worker = flags.worker;
   if (kCuda && app.count("--gpu") == 0) flags.gpu = worker.slot;
   if (kCuda) RETURN_IF_ERROR(ShowOnly(flags.gpu));
-  ASSIGN_OR_RETURN(const kernels::DeviceDescription device, engine::OpenDevice(0));
+  const auto opened = engine::OpenDevice(0);
+  if (kCuda && !opened.ok()) {  // its number here is that of the one that is shown
+    return absl::Status(opened.status().code(),
+                        absl::StrCat("GPU ", flags.gpu, ": ", opened.status().message()));
+  }
+  ASSIGN_OR_RETURN(const kernels::DeviceDescription device, opened);
   worker.gpu = flags.gpu;
   worker.numa_node = kCuda ? agent::NumaNodeOf(device.pci_bus) : 0;
   worker.device = device.kind;

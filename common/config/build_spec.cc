@@ -154,8 +154,9 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];
   const Json& resources = spec["resources"];
   job->device =
-      Word<Device, 2>(resources["device"], {{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}});
-  job->workers = resources["workers"];
+      Word<Device, 3>(resources["device"],
+                      {{{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}}});
+  job->workers = Number(resources["workers"]).value_or(0);
   const Json& parallelism = spec["parallelism"];
   job->replicate = Number(parallelism["replicate"]);
   job->shard = Number(parallelism["shard"]);

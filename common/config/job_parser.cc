@@ -11,7 +11,8 @@
 
 namespace coxswain::config {
 
-ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir) {
+ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir,
+                   const ChosenResources& chosen) {
   ParsedJob job;
   const YamlTree tree = ParseYaml(yaml);
   if (!tree.problems.empty()) {
@@ -21,7 +22,7 @@ ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir) {
     return job;
   }
   Validated validated = Validate(tree.root, base_dir);
-  ApplyRules(&validated);
+  ApplyRules(chosen, &validated);
   job.errors = std::move(validated.errors);
   job.lines = std::move(validated.lines);
   std::stable_sort(job.errors.begin(), job.errors.end(),

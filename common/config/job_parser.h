@@ -2,7 +2,9 @@
 #ifndef COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
 #define COXSWAIN_COMMON_CONFIG_JOB_PARSER_H_
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,17 @@ struct ParsedJob {
   std::string effective_json;       // the resolved job, stable key order
 };
 
+// What `auto` under spec.resources stands for, as far as it is known.
+struct ChosenResources {
+  std::optional<Device> device = {};
+  std::optional<int64_t> workers = {};
+};
+
 // Checks `yaml` against the schema table. Relative paths are resolved against `base_dir`. Looks at
-// no file. `yaml_path` is only shown in messages.
-ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir);
+// no file. `chosen` replaces auto before keys are checked against each other; what stays auto
+// leaves a spec without HasChosenResources.
+ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir,
+                   const ChosenResources& chosen = {});
 
 // "job.yaml:12: spec.train.lerning_rate: unknown key; did you mean learning_rate?" per error.
 std::string FormatErrors(const std::vector<ConfigError>& errors, const std::string& yaml_path);

@@ -19,7 +19,7 @@ enum class ExcessLength { kTruncate, kDrop, kError };
 enum class PackingStrategy { kBestFit, kBestFitDecreasing, kFirstFit, kNone };
 enum class LrScheduler { kCosine, kLinear, kConstant };
 enum class Recompute { kAuto, kNone, kNormSwiglu, kFfn, kBlock };
-enum class Device { kCpu, kCuda };
+enum class Device { kCpu, kCuda, kAuto };
 
 struct LoraSpec {
   int64_t r = 32;
@@ -88,7 +88,8 @@ struct JobSpec {
   TrainSpec train;
   Recompute recompute = Recompute::kAuto;
   int64_t recompute_every = 1;            // blocks of a segment; above 1 only with kBlock
-  std::string compute_dtype = "float32";  // resolved from precision.compute and the device
+  // Resolved from precision.compute and the device; "auto" while the device is.
+  std::string compute_dtype = "float32";
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
   std::string master_dtype = "float32", gradient_dtype = "float32";
   bool attention_deterministic = true;
@@ -105,7 +106,7 @@ struct JobSpec {
   int64_t export_max_shard_bytes = 5000000000;
 
   Device device = Device::kCpu;
-  int64_t workers = 1;
+  int64_t workers = 1;  // 0: auto
   // Absent: by the planner. The rules allow only what goes together and with `workers`.
   std::optional<int64_t> replicate, shard, zero, resident_blocks;
   bool overlap = true;  // of collectives and compute
@@ -114,6 +115,16 @@ struct JobSpec {
   int64_t max_restarts_total = 1000;
   int64_t logging_steps = 1;
 };
+
+// Neither device nor workers is left to be chosen.
+inline bool HasChosenResources(const JobSpec& job) {
+  return job.device != Device::kAuto && job.workers > 0;
+}
+
+inline const char* DeviceName(Device device) {
+  if (device == Device::kAuto) return "auto";
+  return device == Device::kCuda ? "cuda" : "cpu";
+}
 
 }  // namespace coxswain::config
 

@@ -143,7 +143,31 @@ void CheckMesh(Validated* job) {
                                     " in a replica; 0 goes with shard 1, 1 to 3 with more"));
 }
 
+// The value of a resource that is auto; null where it is not.
+Json* AutoResource(const char* name, Validated* job) {
+  if (At(job->effective, absl::StrCat("spec.resources.", name)) != "auto") return nullptr;
+  return &job->effective["spec"]["resources"][name];
+}
+
+// bfloat16 is a choice of the device too: CPU workers have none.
+void ChooseResources(const ChosenResources& chosen, Validated* job) {
+  if (Json* device = AutoResource("device", job)) {
+    bool bfloat16 = false;
+    for (const char* name : {"compute", "master_weights", "gradients"}) {
+      bfloat16 |= At(job->effective, absl::StrCat("spec.precision.", name)) == "bfloat16";
+    }
+    if (bfloat16) {
+      *device = DeviceName(Device::kCuda);
+    } else if (chosen.device.has_value()) {
+      *device = DeviceName(*chosen.device);
+    }
+  }
+  Json* workers = AutoResource("workers", job);
+  if (workers != nullptr && chosen.workers.has_value()) *workers = *chosen.workers;
+}
+
 void CheckDevice(Validated* job) {
+  if (At(job->effective, "spec.resources.device") == "auto") return;  // nothing asks for a GPU
   const bool cuda = At(job->effective, "spec.resources.device") == "cuda";
   const auto error = [job](const std::string& path, std::string message) {
     job->errors.push_back({path, LineOf(*job, path), std::move(message)});
@@ -173,8 +197,10 @@ void ResolveDefaults(Json* effective) {
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
     train["warmup_ratio"] = 0.03;
   Json& precision = spec["precision"];
+  const Json& device = spec["resources"]["device"];
+  if (precision["compute"] == "auto" && device == "auto") return;
   if (precision["compute"] == "auto") {
-    precision["compute"] = spec["resources"]["device"] == "cuda" ? "bfloat16" : "float32";
+    precision["compute"] = device == "cuda" ? "bfloat16" : "float32";
   }
   if (precision["compute"] == "bfloat16") return;  // the planner decides the rest by memory
   for (auto& [name, value] : precision.items()) {
@@ -182,7 +208,8 @@ void ResolveDefaults(Json* effective) {
   }
 }
 
-void ApplyRules(Validated* job) {
+void ApplyRules(const ChosenResources& chosen, Validated* job) {
+  ChooseResources(chosen, job);
   CheckExclusive(job);
   CheckEvaluation(job);
   CheckPretrain(job);

@@ -253,10 +253,13 @@ void AppendResources(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
       {.path = "spec.resources", .doc = "What the job runs on."},
-      {.path = "spec.resources.device", .type = Type::kWord, .def = "cpu",
-       .words = {"cpu", "cuda"}, .doc = "Kind of worker."},
-      {.path = "spec.resources.workers", .type = Type::kInt, .def = "1",
-       .range = {.min = 1, .max = 4096}, .doc = "Ranks; on cuda one per GPU."},
+      {.path = "spec.resources.device", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "cpu", "cuda"},
+       .doc = "Kind of worker. `auto`: cuda where a GPU worker lives or bfloat16 is asked for, else cpu; "
+              "chosen once and shown."},
+      {.path = "spec.resources.workers", .type = Type::kIntOrAuto, .def = "1",
+       .range = {.min = 1, .max = 4096},
+       .doc = "Ranks; on cuda one per GPU. `auto`: as many as live when the device is chosen."},
       {.path = "spec.resources.spares", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
        .doc = "Workers held ready beside the gang.", .only_default = true},
       {.path = "spec.resources.priority", .type = Type::kInt, .def = "0",

@@ -145,9 +145,9 @@ class StoredWalker {
 }  // namespace
 
 ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& yaml,
-                        const std::string& base_dir) {
+                        const std::string& base_dir, const ChosenResources& chosen) {
   const Json stored = Json::parse(effective_json, nullptr, /*allow_exceptions=*/false);
-  if (!stored.is_object()) return ParseJob(yaml, base_dir);
+  if (!stored.is_object()) return ParseJob(yaml, base_dir, chosen);
   ParsedJob job;
   const YamlTree file = ParseYaml(yaml);
   Json effective = StoredWalker(&job).ReadMap(stored, &file.root, "", "");

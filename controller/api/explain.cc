@@ -6,14 +6,11 @@
 #include "absl/strings/str_join.h"
 #include "common/failure_kind.h"
 #include "controller/api/operations.h"
+#include "controller/driver/choose_resources.h"
 #include "controller/driver/errors.h"
 
 namespace coxswain::api {
 namespace {
-
-std::string DeviceOf(const driver::JobDriver& job) {
-  return job.spec().device == config::Device::kCuda ? "cuda" : "cpu";
-}
 
 std::string Count(int64_t n, const std::string& noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
@@ -55,8 +52,26 @@ std::string Setback(const v1::Job& job) {
                       "): ", driver::Describe(job.setback()));
 }
 
+std::string ExplainQueued(Context& context, const driver::JobDriver& job) {
+  if (!job.WaitsForChoice()) return "is about to prepare its data";
+  const auto choice = driver::ChooseResources(job.spec(), context.deps.registry->All());
+  if (choice.has_value()) {
+    return absl::StrCat("waits until no worker has registered for ",
+                        context.deps.settings.settle.count() / 1000,
+                        " s, to choose by all of them; by those there are: ", choice->Text());
+  }
+  if (job.spec().device == config::Device::kAuto) {
+    return "waits for a first worker: its resources.device is auto, which takes cuda where a GPU "
+           "worker is registered, else cpu; none is registered";
+  }
+  const char* device = config::DeviceName(job.spec().device);
+  return absl::StrCat("waits for a first worker of device ", device,
+                      ": its resources.workers is auto, as many as live; ",
+                      DescribeWorkers(context, device));
+}
+
 std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
-  const std::string device = DeviceOf(job);
+  const std::string device = config::DeviceName(job.spec().device);
   const int64_t wait_ns = job.not_before_ns() - context.deps.loop->clock().NowNs();
   if (wait_ns > 0) {
     return absl::StrFormat("waits %.1f s before its next attempt%s",
@@ -67,8 +82,11 @@ std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
                         "checkpoint.output_dir ", job.spec().output_dir);
   }
   const int64_t need = job.spec().workers;
-  std::string text = absl::StrCat("needs ", Count(need, "worker"), " of device ", device, "; ",
-                                  DescribeWorkers(context, device), ".");
+  std::string text = absl::StrCat("needs ", Count(need, "worker"), " of device ", device);
+  if (!job.job().resources_reason().empty()) {
+    absl::StrAppend(&text, " (", job.job().resources_reason(), " when it was chosen)");
+  }
+  absl::StrAppend(&text, "; ", DescribeWorkers(context, device), ".");
   if (context.deps.registry->Living(device) < need) {
     absl::StrAppend(&text, " Start more workers, or lower resources.workers");
     return text;
@@ -89,7 +107,7 @@ std::string Why(Context& context, const driver::JobDriver& job) {
   const v1::Progress& progress = info.progress();
   switch (info.state()) {
     case v1::JOB_STATE_QUEUED:
-      return "is about to prepare its data";
+      return ExplainQueued(context, job);
     case v1::JOB_STATE_PREPARING:
       return absl::StrFormat("prepares its data: %.0f %% done", progress.prepare_fraction() * 100);
     case v1::JOB_STATE_READY:

@@ -2,19 +2,30 @@
 
 #include "common/config/job_parser.h"
 #include "controller/api/operations.h"
+#include "controller/driver/choose_resources.h"
 #include "controller/output_place.h"
 
 namespace coxswain::api {
 
 void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
           Reply<v1::PlanResponse> reply) {
-  const config::ParsedJob parsed =
-      config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
+  const std::string base_dir = BaseDirectory(request.yaml_path());
+  config::ParsedJob parsed = config::ParseJob(request.yaml(), base_dir);
+  if (parsed.errors.empty() && !config::HasChosenResources(parsed.spec)) {
+    const auto choice = driver::ChooseResources(parsed.spec, context.deps.registry->All());
+    if (!choice.has_value()) {
+      reply(absl::FailedPreconditionError(
+          "resources.device or workers is auto, and no worker is registered to choose them by; "
+          "give both, or start workers"));
+      return;
+    }
+    parsed = config::ParseJob(request.yaml(), base_dir, choice->chosen());
+  }
   if (!parsed.errors.empty()) {
     reply(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, request.yaml_path())));
     return;
   }
-  const char* device = parsed.spec.device == config::Device::kCuda ? "cuda" : "cpu";
+  const char* device = config::DeviceName(parsed.spec.device);
   std::vector<scheduler::Worker> living =
       driver::LivingWorkers(context.deps.registry->All(), device);
   driver::WorkerFacts workers = driver::LeastOf(living);

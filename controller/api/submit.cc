@@ -38,6 +38,7 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
   job.set_effective_json(parsed.effective_json);
   job.set_base_model(parsed.spec.model_path);
   job.set_method(AdapterName(parsed.spec.adapter));
+  job.set_device(config::DeviceName(parsed.spec.device));
   job.set_workers(static_cast<int32_t>(parsed.spec.workers));
   job.set_priority(static_cast<int32_t>(parsed.spec.priority));
   job.set_version(1);

@@ -14,9 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/grpc_endpoint.h"
+#include "common/ids.h"
 #include "common/status_macros.h"
 #include "controller/cli/client.h"
 #include "controller/cli/interrupt.h"
@@ -189,22 +191,26 @@ absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
   return status;
 }
 
-absl::StatusOr<int> CountGpus(const std::string& directory) {
-  const std::string path = Path(directory, "count-gpus.log");
+absl::StatusOr<std::vector<std::string>> ListGpus(const std::string& directory) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-worker-cuda"));
+  const std::string path = Path(directory, absl::StrCat("gpus-", RandomHex(8), ".log").c_str());
   std::error_code error;
   fs::create_directories(directory, error);
-  fs::remove(path, error);
   ASSIGN_OR_RETURN(const Process process,
-                   Spawn({.binary = binary, .args = {"--count-gpus"}, .log_path = path}));
+                   Spawn({.binary = binary, .args = {"--list-gpus"}, .log_path = path}));
   while (IsRunning(process)) {
     if (WaitForInterrupt(20)) return absl::CancelledError("interrupted");
   }
-  std::string said = TailOfFile(path, 5);
+  std::string said = TailOfFile(path, 1024);
+  fs::remove(path, error);
+  std::vector<std::string> names;
+  for (const absl::string_view line : absl::StrSplit(said, '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> parts = absl::StrSplit(line, '\t');
+    if (parts.size() == 2 && absl::StartsWith(parts[0], "GPU ")) names.push_back(parts[1]);
+  }
   absl::StripAsciiWhitespace(&said);
-  int count = 0;
-  if (absl::SimpleAtoi(said, &count)) return count;
-  return absl::FailedPreconditionError(said);
+  if (names.empty()) return absl::FailedPreconditionError(said);
+  return names;
 }
 
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,9 +41,10 @@ struct ClusterArgs {
 absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
                                      const std::optional<Cluster>& survivors = {});
 
-// GPUs of this machine, as the CUDA worker counts them. FailedPrecondition tells in its words why
-// there are none; Cancelled after an interrupt.
-absl::StatusOr<int> CountGpus(const std::string& directory);
+// Names of the GPUs of this machine, as the CUDA worker lists them; a file in `directory` passes
+// them. FailedPrecondition tells in its words why there are none, or which one it cannot use;
+// NotFound: there is no such worker here; Cancelled after an interrupt.
+absl::StatusOr<std::vector<std::string>> ListGpus(const std::string& directory);
 
 // The cluster whose processes run out of `directory`; nothing when neither runs.
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);

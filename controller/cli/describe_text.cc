@@ -42,8 +42,8 @@ std::string Identity(const v1::Job& job, int64_t now) {
   const std::string plan = job.plan_hash().empty() ? "" : ToHex(job.plan_hash().substr(0, 6));
   return Line("Id", job.id()) + Line("Name", job.name()) + Line("Labels", labels) +
          Line("State", StateName(job.state())) + Line("Method", job.method()) +
-         Line("Base model", job.base_model()) +
-         Line("Workers", fmt::format("{} (priority {}, gang {})", job.workers(), job.priority(),
+         Line("Base model", job.base_model()) + Line("Device", DeviceText(job)) +
+         Line("Workers", fmt::format("{} (priority {}, gang {})", WorkersText(job), job.priority(),
                                      job.epoch())) +
          Line("Restarts", fmt::format("{} ({} since the last new checkpoint)", job.restarts(),
                                       job.restarts_since_checkpoint())) +

@@ -81,8 +81,9 @@ std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigErro
   return text;
 }
 
-absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file) {
-  config::ParsedJob job = config::ParseJob(file.yaml, file.base_dir);
+absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file,
+                                               const config::ChosenResources& chosen) {
+  config::ParsedJob job = config::ParseJob(file.yaml, file.base_dir, chosen);
   if (job.errors.empty()) return job;
   return absl::InvalidArgumentError(
       absl::StrCat(job.errors.size(), job.errors.size() == 1 ? " error" : " errors", " in ",

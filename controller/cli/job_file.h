@@ -34,7 +34,8 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors);
 
 // InvalidArgument holds every error with file and line, one per line.
-absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file);
+absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file,
+                                               const config::ChosenResources& chosen = {});
 
 }  // namespace coxswain::cli
 

@@ -37,7 +37,7 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
       StateName(job.state()),
       job.method(),
       BaseName(job.base_model()),
-      std::to_string(job.workers()),
+      WorkersText(job),
       fmt::format("{:.0f}%", 100 * ProgressFraction(job)),
       p.total_steps() > 0 ? fmt::format("{}/{}", p.step(), p.total_steps()) : "",
       p.step() > 0 ? Number(p.loss()) : "",
@@ -101,6 +101,26 @@ std::string MeanMfu(const v1::InspectResponse& ranks) {
 uint64_t Allocated(const v1::MemoryBytes& memory) {
   return memory.weights() + memory.gradients() + memory.optimizer() + memory.activations() +
          memory.workspace();
+}
+
+std::string WorkersText(const v1::Job& job) {
+  return job.workers() > 0 ? std::to_string(job.workers()) : "auto";
+}
+
+std::string DeviceText(const v1::Job& job) {
+  if (job.resources_reason().empty()) return job.device();
+  return fmt::format("{} ({})", job.device(), job.resources_reason());
+}
+
+std::string ResourcesLine(const v1::Job& job) {
+  if (!job.resources_reason().empty()) {
+    return fmt::format("device: {}, workers: {} ({})\n", job.device(), job.workers(),
+                       job.resources_reason());
+  }
+  if (job.device() != "auto" && job.workers() > 0) return "";
+  return fmt::format(
+      "device: {}, workers: {}: chosen once workers have registered; cox explain {}\n",
+      job.device(), WorkersText(job), job.id());
 }
 
 std::string StateName(v1::JobState state) {

@@ -14,6 +14,11 @@
 namespace coxswain::cli {
 
 std::string StateName(v1::JobState state);  // "RUNNING"
+std::string WorkersText(const v1::Job& job);  // "4", or "auto" until they are chosen
+// "cuda (auto: 4 workers, NVIDIA H200)"; empty for a job of a release that did not store it.
+std::string DeviceText(const v1::Job& job);
+// What auto resources came to, or that they wait: a line. Empty: the job gave them.
+std::string ResourcesLine(const v1::Job& job);
 
 // Sum of the classes of the buffer table.
 uint64_t Allocated(const v1::MemoryBytes& memory);

@@ -3,9 +3,11 @@
 #include "common/model/model_config.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
+#include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
+#include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
@@ -26,10 +28,19 @@ struct Args {
   std::string output = "table";
 };
 
+// The job, with auto resources as this machine has them.
+absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
+  ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
+  if (config::HasChosenResources(job.spec)) return job;
+  ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
+  cox->err() << local.line << "\n";
+  return ParseJobFile(file, local.chosen);
+}
+
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
-  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseJobFile(file));
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   ASSIGN_OR_RETURN(const model::ModelConfig model, model::ReadModelConfig(job.spec.model_path));

@@ -52,6 +52,7 @@ int Run(Cox* cox, const Args& args) {
   } else if (!IsStructured(args.output)) {
     cox->out() << "job " << job->id() << " submitted (" << StateName(job->state()) << ")\n"
                << std::flush;
+    cox->err() << ResourcesLine(*job);
     if (!wait) cox->err() << "watch it with: cox watch " << job->id() << "\n";
   } else if (!wait) {
     PrintStructured(MessageJson(*job), args.output, cox->out());

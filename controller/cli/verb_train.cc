@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/ids.h"
+#include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
@@ -11,6 +12,7 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/local_resources.h"
 #include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/submit.h"
@@ -28,24 +30,37 @@ struct Args {
   std::string output = "table";
 };
 
+// The job, with auto resources as this machine has them: from then on as if it gave them.
+absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directory, Args* args) {
+  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args->file));
+  ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
+  if (config::HasChosenResources(job.spec)) return job;
+  if (job.spec.workers == 0) job.spec.workers = args->workers;
+  ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(directory)));
+  if (!local.line.empty()) cox->err() << local.line << "\n";
+  const config::ChosenResources chosen{.device = local.chosen.device.value_or(job.spec.device),
+                                       .workers = local.chosen.workers.value_or(job.spec.workers)};
+  args->file.overrides.push_back(
+      absl::StrCat("resources.device=", config::DeviceName(*chosen.device)));
+  args->file.overrides.push_back(absl::StrCat("resources.workers=", *chosen.workers));
+  return ParseJobFile(file, chosen);
+}
+
 // As many workers as the job asks for, of its device.
-absl::StatusOr<ClusterArgs> WantedCluster(const Args& args) {
-  const auto file = ReadJobFile(args.file);
-  if (!file.ok()) return file.status();
-  const auto job = ParseJobFile(*file);
-  if (!job.ok()) return job.status();
-  const int64_t needed = job->spec.workers;
-  const int64_t workers = args.workers == 0 ? needed : args.workers;
+absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, Args* args) {
+  ClusterArgs wanted;
+  wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, wanted.directory, args));
+  const int64_t needed = job.spec.workers;
+  const int64_t workers = args->workers == 0 ? needed : args->workers;
   if (workers < needed) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", workers, " is below spec.resources.workers ", needed));
   }
-  const bool cuda = job->spec.device == config::Device::kCuda;
-  ClusterArgs wanted;
-  wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
+  const bool cuda = job.spec.device == config::Device::kCuda;
   (cuda ? wanted.gpus : wanted.workers) = static_cast<int>(workers);
   if (cuda) wanted.workers = 0;
-  wanted.threads = static_cast<int>(args.threads);
+  wanted.threads = static_cast<int>(args->threads);
   wanted.die_with_parent = true;
   return wanted;
 }
@@ -94,8 +109,8 @@ int SubmitAndFollow(Cox* cox, const Args& args, const Cluster& cluster) {
   return ExitOf(job->state());
 }
 
-int Run(Cox* cox, const Args& args) {
-  const auto wanted = WantedCluster(args);
+int Run(Cox* cox, Args args) {
+  const auto wanted = WantedCluster(cox, &args);
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const int workers = wanted->workers + wanted->gpus;
   cox->err() << "starting a controller and " << workers

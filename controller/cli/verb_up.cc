@@ -9,6 +9,7 @@
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
+#include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -17,8 +18,8 @@ namespace coxswain::cli {
 namespace {
 
 struct Args {
-  int64_t workers = -1;  // -1: one, or none beside GPUs
-  std::string gpus;      // a number or "all"; empty: none
+  int64_t workers = -1;  // -1: as `gpus` says
+  std::string gpus;      // a number or "all"; empty: none, or by what is here without `workers` too
   int64_t threads = 1;
   bool prometheus = false;
   bool foreground = false;
@@ -34,15 +35,23 @@ std::string WorkersText(const Cluster& cluster) {
   return absl::StrCat(count(cluster.workers, "CPU"), " and ", count(cluster.gpus, "GPU"));
 }
 
-// What to run: --gpus all is counted now.
-absl::StatusOr<ClusterArgs> Wanted(const Args& args, const std::string& directory) {
+// What to run: the GPUs are listed now, where their number was not given.
+absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const Args& args, const std::string& directory) {
   ClusterArgs wanted;
   wanted.directory = directory;
   wanted.threads = static_cast<int>(args.threads);
   wanted.prometheus = args.prometheus;
   wanted.die_with_parent = args.foreground;
   if (args.gpus == "all") {
-    ASSIGN_OR_RETURN(wanted.gpus, CountGpus(directory));
+    ASSIGN_OR_RETURN(const std::vector<std::string> gpus, ListGpus(directory));
+    wanted.gpus = static_cast<int>(gpus.size());
+  } else if (args.gpus.empty() && args.workers < 0) {
+    const Gpus gpus = ListGpus(directory);
+    if (absl::IsCancelled(gpus.status())) return gpus.status();
+    const LocalResources local = AllLocally(gpus);
+    cox->err() << local.line << "\n";
+    const bool cuda = local.chosen.device == config::Device::kCuda;
+    if (cuda) wanted.gpus = static_cast<int>(*local.chosen.workers);
   } else if (!args.gpus.empty() && (!absl::SimpleAtoi(args.gpus, &wanted.gpus) || wanted.gpus < 0 ||
                                     wanted.gpus > 1024)) {
     return absl::InvalidArgumentError(
@@ -110,7 +119,7 @@ int Run(Cox* cox, const Args& args) {
   if (!lock.ok()) return cox->Fail(lock.status());
   const auto running = FindCluster(directory);
   if (!running.ok()) return cox->Fail(running.status());
-  const auto wanted = Wanted(args, directory);
+  const auto wanted = Wanted(cox, args, directory);
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const bool same = running->has_value() && (*running)->workers == wanted->workers &&
                     (*running)->gpus == wanted->gpus;
@@ -136,8 +145,9 @@ void AddUp(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<Args>();
   Verb(app, "up", "Start a controller and workers on this machine")
       .Integer("--workers", &args->workers, 0, 1024,
-               "Number of CPU workers (default: 1, with --gpus none)")
-      .Text("--gpus", &args->gpus, "Number of GPUs to run a worker on each, or all")
+               "Number of CPU workers (default: none with --gpus, 1 where there is no GPU)")
+      .Text("--gpus", &args->gpus,
+            "Number of GPUs to run a worker on each, or all (default: all, without --workers)")
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each CPU worker")
       .Flag("--with-prometheus", &args->prometheus,
             "Also a Prometheus that scrapes them (Debian package prometheus)")

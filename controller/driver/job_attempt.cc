@@ -82,8 +82,7 @@ absl::StatusOr<ResumeQuery> JobDriver::WhereToResume() const {
   if (spec_.resume.starts_with('/')) {
     query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
-    absl::StatusOr<std::vector<std::string>> directories =
-        hooks_.resolve_checkpoints(spec_.resume);
+    absl::StatusOr<std::vector<std::string>> directories = hooks_.resolve_checkpoints(spec_.resume);
     // The other job may be deleted once this one has begun.
     if (!directories.ok() && !job().checkpoints().empty()) {
       directories = std::vector<std::string>{job().checkpoints().rbegin()->directory()};
@@ -116,8 +115,9 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
         work->plan({.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers}));
     return absl::OkStatus();
   };
-  deps_.loop->Offload(Lane::kFiles, [status, make] { *status = make(); },
-                      lifetime_.Wrap([this, draft, status] { OnDraft(*draft, *status); }));
+  deps_.loop->Offload(
+      Lane::kFiles, [status, make] { *status = make(); },
+      lifetime_.Wrap([this, draft, status] { OnDraft(*draft, *status); }));
 }
 
 void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {

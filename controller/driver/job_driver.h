@@ -27,8 +27,11 @@ struct JobHooks {
       resolve_checkpoints;
 };
 
-// Loop thread only. job_driver.cc: what users ask; job_prepare.cc, job_attempt.cc, job_results.cc,
-// job_finish.cc: the phases; job_output.cc: the output directory; job_recovery.cc: what failures mean.
+struct ResourceChoice;
+
+// Loop thread only. job_driver.cc: what users ask; job_resources.cc, job_prepare.cc,
+// job_attempt.cc, job_results.cc, job_finish.cc: the phases; job_output.cc: the output directory;
+// job_recovery.cc: what failures mean.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -50,6 +53,8 @@ class JobDriver {
   absl::Status Cancel();
   absl::Status Resume(int64_t steps);
 
+  // QUEUED until workers live by which auto resources can be chosen; TakeUp looks again.
+  bool WaitsForChoice() const;
   // READY, or RECOVERING with its data prepared, and not waiting after a failure.
   bool WantsWorkers() const;
   int64_t not_before_ns() const { return not_before_ns_; }  // end of the wait after a failure
@@ -70,6 +75,10 @@ class JobDriver {
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
+  // job_resources.cc
+  bool HasResources();  // chooses them where that can be done
+  bool TakeResources(const ResourceChoice& choice);
+
   // job_prepare.cc
   void Prepare();
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
@@ -134,7 +143,7 @@ class JobDriver {
 
   const Deps deps_;
   JobRecord record_;
-  const config::JobSpec spec_;
+  config::JobSpec spec_;
   const JobHooks hooks_;
 
   std::shared_ptr<std::atomic<bool>> prepare_cancelled_;
@@ -157,6 +166,7 @@ class JobDriver {
   int held_up_ = 0;            // times in a row, until a checkpoint or the artifacts are written
   double committed_seconds_ = 0;
   Loop::TimerId drain_timer_ = 0;
+  Loop::TimerId choice_timer_ = 0;
   Lifetime lifetime_;  // cut when an attempt or a preparation ends
 };
 

@@ -34,7 +34,8 @@ std::shared_ptr<OutputClaim> JobDriver::ClaimOutput() {
 void JobDriver::RenewOutput() {
   auto status = std::make_shared<absl::Status>();
   deps_.loop->Offload(
-      Lane::kFiles, [output = output_, status] { *status = output->Renew(); }, output_life_.Wrap([this, status] {
+      Lane::kFiles, [output = output_, status] { *status = output->Renew(); },
+      output_life_.Wrap([this, status] {
         deps_.loop->After(kClaimRenewal, output_life_.Wrap([this] { RenewOutput(); }));
         // Other errors are the storage's: who writes there finds them.
         if (!absl::IsAborted(*status) || gang_ == nullptr) return;

@@ -29,6 +29,7 @@ nlohmann::json SummaryJson(const v1::DatasetSummary& data, int64_t total_steps) 
 }  // namespace
 
 void JobDriver::Prepare() {
+  if (!HasResources()) return;
   const absl::Status status = record_.Apply(state::JobEvent::kPrepareStarted, "preparing data");
   if (!status.ok()) return;
   if (curriculum_ != nullptr) {  // paused and resumed under one controller

@@ -17,8 +17,14 @@ namespace {
 
 constexpr std::chrono::minutes kKeepMetrics{5};  // after the end of a job
 
-std::string DeviceName(config::Device device) {
-  return device == config::Device::kCuda ? "cuda" : "cpu";
+// What stands for auto in the text of a stored job.
+config::ChosenResources ChosenOf(const v1::Job& job) {
+  config::ChosenResources chosen;
+  if (job.workers() > 0) chosen.workers = job.workers();
+  // A release that stored no device ran what did not name one on the CPU.
+  if (job.device().empty() || job.device() == "cpu") chosen.device = config::Device::kCpu;
+  if (job.device() == "cuda") chosen.device = config::Device::kCuda;
+  return chosen;
 }
 
 }  // namespace
@@ -84,7 +90,8 @@ void JobTable::RestoreLinks() {
 
 void JobTable::RecoverJob(store::JobRow row) {
   config::ParsedJob parsed =
-      config::ReadStoredJob(row.job.effective_json(), row.job.yaml(), row.base_dir);
+      config::ReadStoredJob(row.job.effective_json(), row.job.yaml(), row.base_dir,
+                            ChosenOf(row.job));
   const std::string id = row.job.id();
   auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
   JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
@@ -225,7 +232,7 @@ std::vector<scheduler::QueueEntry> JobTable::Queue() const {
     queue.push_back({.job = id,
                      .priority = job->spec().priority,
                      .order = job->row().order,
-                     .device = DeviceName(job->spec().device),
+                     .device = config::DeviceName(job->spec().device),
                      .workers = job->spec().workers});
   }
   scheduler::SortQueue(&queue);
@@ -235,6 +242,9 @@ std::vector<scheduler::QueueEntry> JobTable::Queue() const {
 void JobTable::Schedule() {
   if (!recovered_) return;
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
+  for (const auto& [id, job] : jobs_) {
+    if (job->WaitsForChoice()) job->TakeUp(/*after_restart=*/false);
+  }
   std::vector<scheduler::WorkerPool> pools;
   for (const char* device : {"cpu", "cuda"}) {
     pools.push_back({.device = device,
@@ -248,7 +258,8 @@ void JobTable::Schedule() {
 }
 
 void JobTable::AdmitJob(JobDriver* job) {
-  std::vector<scheduler::Worker> workers = deps_.registry->Free(DeviceName(job->spec().device));
+  std::vector<scheduler::Worker> workers =
+      deps_.registry->Free(config::DeviceName(job->spec().device));
   const size_t wanted = static_cast<size_t>(job->spec().workers);
   if (workers.size() < wanted) return;
   workers.resize(wanted);

@@ -16,6 +16,7 @@ struct Settings {
   std::chrono::milliseconds collective_floor{7000};       // in one: max(this, 2 x median step)
   std::chrono::milliseconds drain_floor{30000};           // drain: max(this, 5 x median step)
   std::chrono::milliseconds verdict_window{1000};         // errors of other ranks are awaited
+  std::chrono::milliseconds settle{5000};                 // other workers are awaited, for auto
 };
 
 }  // namespace coxswain::driver

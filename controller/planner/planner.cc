@@ -37,7 +37,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->max_grad_norm = job.train.max_grad_norm;
   plan->label_smoothing = job.train.label_smoothing;
   plan->z_loss = job.train.z_loss;
-  plan->device = job.device == config::Device::kCuda ? "cuda" : "cpu";
+  plan->device = config::DeviceName(job.device);
   plan->compute_dtype = job.compute_dtype;
   plan->attention_deterministic = job.attention_deterministic;
 }

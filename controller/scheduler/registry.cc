@@ -101,6 +101,7 @@ absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& reques
                    .relay = request.relay_address(),
                    .slot = request.slot(),
                    .supervisor = request.supervisor_address()};
+  last_registered_ns_ = loop_->clock().NowNs();
   worker.last_beat_ns = loop_->AttentiveNs();
   Apply(worker, state::WorkerEvent::kRegistered);
   log::Info("worker registered", {{"worker", id},

@@ -57,6 +57,8 @@ class Registry {
   // lives in the slot, Unavailable when that one is about to leave.
   absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
 
+  int64_t last_registered_ns() const { return last_registered_ns_; }  // by any worker
+
   // A heartbeat stream of this controller began; beats and its end carry the number.
   uint64_t OpenBeatStream() { return ++last_stream_; }
   // False: the incarnation is unknown or lost and must register again.
@@ -99,6 +101,7 @@ class Registry {
   Listener listener_;
   uint64_t term_ = 0;
   uint64_t last_stream_ = 0;
+  int64_t last_registered_ns_ = 0;
   std::map<std::string, Worker> workers_;  // by incarnation
   LinkTable links_;
   Lifetime lifetime_;

@@ -58,7 +58,7 @@ json JobSummaryFields(const JobRow& row, int64_t now_unix_ms) {
   json fields = {{"ID", job.id()},
                  {"STATE", std::string(state::PhaseName(job.state()))},
                  {"METHOD", job.method()},
-                 {"WORKERS", Count(job.workers())},
+                 {"WORKERS", job.workers() > 0 ? Count(job.workers()) : Number("0", "auto")},
                  {"RESTARTS", Count(job.restarts())},
                  {"CREATED", Moment(job.created_unix_ms(), now_unix_ms)},
                  {"GANG", ""}};

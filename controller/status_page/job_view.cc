@@ -76,8 +76,14 @@ void AddFacts(const JobPage& page, json* fields) {
   AddFact("Labels", LabelsText(job), fields);
   AddFact("Method", job.method(), fields);
   AddFact("Base model", job.base_model(), fields);
+  AddFact("Device",
+          job.resources_reason().empty()
+              ? job.device()
+              : fmt::format("{} ({})", job.device(), job.resources_reason()),
+          fields);
   AddFact("Workers",
-          fmt::format("{}, priority {}, gang {}, {} restarts", job.workers(), job.priority(),
+          fmt::format("{}, priority {}, gang {}, {} restarts",
+                      job.workers() > 0 ? std::to_string(job.workers()) : "auto", job.priority(),
                       job.epoch(), job.restarts()),
           fields);
   if (job.has_setback()) {

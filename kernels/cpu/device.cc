@@ -49,13 +49,15 @@ class Graph {
 
 int DeviceCount() { return 1; }
 
-DeviceDescription SelectDevice(int index) {
+DeviceDescription DescribeDevice(int index) {
   if (index != 0) {
     throw UnusableDevice("device " + std::to_string(index) +
                          ": the CPU is device 0 and the only one");
   }
   return {.kind = "cpu"};
 }
+
+DeviceDescription SelectDevice(int index) { return DescribeDevice(index); }
 
 Stream* CreateStream() { return new Stream; }
 void DestroyStream(Stream* stream) { delete stream; }

@@ -518,7 +518,7 @@ template <typename T, bool kSmoothing, bool kSoftcap>
 void Launch(const CrossEntropyArgs& args, Stream* stream) {
   const bool aligned = cuda::Aligned<T>(args.logits, args.spec.vocab);
   const int64_t vectors = args.spec.vocab / cuda::kVector<T>;
-  if (aligned && cuda::Capability() >= 90) {
+  if (aligned && cuda::Capability() == 90) {
     if (const int cluster = ClusterFor(vectors); cluster > 0) {
       const int slice = static_cast<int>(cuda::CeilDiv(vectors, cluster));
       return LaunchClusters(SliceKernel<T, kSmoothing, kSoftcap>, cluster, slice, args, stream);

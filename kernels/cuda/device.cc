@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/device_code.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -154,13 +155,12 @@ int DeviceCount() {
   return count;
 }
 
-DeviceDescription SelectDevice(int index) {
+DeviceDescription DescribeDevice(int index) {
   const int count = DeviceCount();
   if (index < 0 || index >= count) {
     throw UnusableDevice("GPU " + std::to_string(index) + " does not exist: this host shows " +
                          std::to_string(count) + " (see CUDA_VISIBLE_DEVICES)");
   }
-  cuda::CheckCuda(cudaSetDevice(index), "cudaSetDevice");
   cudaDeviceProp properties{};
   cuda::CheckCuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   DeviceDescription device;
@@ -173,9 +173,19 @@ DeviceDescription SelectDevice(int index) {
                          std::to_string(properties.major) + "." + std::to_string(properties.minor) +
                          ", at least 8.0 is needed");
   }
+  if (!HasCodeFor(COXSWAIN_CUDA_CODE, device.capability)) {
+    throw UnusableDevice(MissingCode(device.name, device.capability, COXSWAIN_CUDA_CODE));
+  }
   char bus[32] = {};
   cuda::CheckCuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), index), "cudaDeviceGetPCIBusId");
   device.pci_bus = bus;
+  device.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  return device;
+}
+
+DeviceDescription SelectDevice(int index) {
+  DeviceDescription device = DescribeDevice(index);
+  cuda::CheckCuda(cudaSetDevice(index), "cudaSetDevice");
   device.total_bytes = MemoryBytes().total;
   return device;
 }

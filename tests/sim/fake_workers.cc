@@ -184,7 +184,9 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   hello.set_slot(slot);
   hello.set_supervisor("supervisor-" + process.host);
   hello.set_supervisor_address("sim");
-  hello.mutable_build()->set_device("cpu");
+  const auto device = devices_.find(slot);
+  hello.mutable_build()->set_device(device == devices_.end() ? "cpu" : device->second);
+  hello.set_device_name("Sim " + hello.build().device());
   if (!process.fence.job().empty()) *hello.mutable_current() = process.fence;
   return hello;
 }

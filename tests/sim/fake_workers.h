@@ -50,6 +50,8 @@ class FakeWorkers : public WorkerTransport {
   // one is lost.
   void Connect(Loop* loop);
   void set_network(Network network) { network_ = network; }
+  // What a slot says it is; "cpu" unless said.
+  void set_device(int slot, const std::string& device) { devices_[slot] = device; }
 
   // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
   std::string Start(int slot);
@@ -169,6 +171,7 @@ class FakeWorkers : public WorkerTransport {
   store::Store* store_ = nullptr;
   std::map<int, Process> processes_;  // by slot
   std::map<int, std::string> hosts_;  // by slot, of those that moved
+  std::map<int, std::string> devices_;
   int next_incarnation_ = 0;
   std::map<std::string, Meeting> meetings_;       // by job/epoch/seq
   std::map<std::string, int64_t> busy_until_ms_;  // by job

@@ -46,7 +46,9 @@ std::string JobYaml(const JobShape& shape) {
       shape.extra_eval, "}\n  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
-      ", resume: ", shape.resume, "}\n  resources: {device: cpu, workers: ", shape.workers,
+      ", resume: ", shape.resume, "}\n  resources: {",
+      shape.resources.empty() ? absl::StrCat("device: cpu, workers: ", shape.workers)
+                              : shape.resources,
       ", max_restarts: ", shape.max_restarts, ", max_restarts_total: ", shape.max_restarts_total,
       ", priority: ", shape.priority, "}\n");
 }
@@ -165,6 +167,12 @@ void Simulation::StallLoop(int64_t ms) {
   clock_.AdvanceTo(end);
 }
 
+void Simulation::StartWorker(int slot, const std::string& device) {
+  workers_.set_device(slot, device);
+  workers_.Start(slot);
+  RegisterWorker(slot);
+}
+
 void Simulation::RestartWorker(int slot, int64_t down_ms) {
   if (!workers_.alive(slot)) return;
   const std::string incarnation = workers_.Hello(slot).incarnation();
@@ -185,7 +193,8 @@ std::string Simulation::Submit(const JobShape& shape, bool paused) {
   row.job.set_name(shape.name);
   row.job.set_yaml(yaml);
   row.job.set_effective_json(parsed.effective_json);
-  row.job.set_workers(shape.workers);
+  row.job.set_device(config::DeviceName(parsed.spec.device));
+  row.job.set_workers(static_cast<int32_t>(parsed.spec.workers));
   row.job.set_state(paused ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
   row.base_dir = "/";
   row.order = jobs().NextOrder();

@@ -26,6 +26,7 @@ namespace coxswain::sim {
 struct JobShape {
   std::string name = "job";
   int workers = 2;
+  std::string resources = {};  // in place of device and workers, e.g. "device: auto, workers: auto"
   int64_t eval_steps = 4;
   int64_t save_steps = 3;
   int64_t save_total_limit = 2;
@@ -74,6 +75,8 @@ class Simulation {
   // Everything stands still for so long, as when machines are suspended.
   void Suspend(int64_t ms) { clock_.AdvanceTo(clock_.NowNs() + ms * 1'000'000); }
 
+  // Starts the process of a slot that has none, as one of a device, and registers it.
+  void StartWorker(int slot, const std::string& device);
   // Kills the process of a slot and starts a new one after `down_ms`.
   void RestartWorker(int slot, int64_t down_ms);
   // Adds a worker in a slot that is free.

@@ -37,6 +37,18 @@ absl::StatusOr<int> CountDevices() {
   return count;
 }
 
+absl::StatusOr<std::vector<kernels::DeviceDescription>> ListDevices() {
+  ASSIGN_OR_RETURN(const int count, CountDevices());
+  std::vector<kernels::DeviceDescription> devices(static_cast<size_t>(count));
+  for (int index = 0; index < count; ++index) {
+    const absl::Status status =
+        Choosing([&] { devices[static_cast<size_t>(index)] = kernels::DescribeDevice(index); });
+    if (status.ok()) continue;
+    return absl::Status(status.code(), absl::StrCat("GPU ", index, ": ", status.message()));
+  }
+  return devices;
+}
+
 absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index) {
   kernels::DeviceDescription device;
   RETURN_IF_ERROR(Choosing([&] { device = kernels::SelectDevice(index); }));

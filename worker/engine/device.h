@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,10 +16,13 @@ namespace coxswain::engine {
 
 // Devices that OpenDevice can choose among; 1 on the CPU. Errors as OpenDevice's.
 absl::StatusOr<int> CountDevices();
+// All of them, none chosen. Errors as OpenDevice's, of the first that cannot be chosen, by number.
+absl::StatusOr<std::vector<kernels::DeviceDescription>> ListDevices();
 
 // Chooses the device of this process, before any Engine. In one sentence, FailedPrecondition: no
-// driver, a driver too old, no such device, too old a device. Unavailable: the device does not
-// answer, as when what a dead process left on it is being cleared away; a later try can succeed.
+// driver, a driver too old, no such device, too old a device, one without code in this build.
+// Unavailable: the device does not answer, as when what a dead process left on it is being cleared
+// away; a later try can succeed.
 absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index);
 
 struct SettleTimes {

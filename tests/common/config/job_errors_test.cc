@@ -200,10 +200,10 @@ TEST(JobErrorsTest, RulesOfTheMesh) {
 
 TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
   ExpectErrors({
-      {"  precision: {compute: bfloat16}\n", "spec.precision.compute", 7,
-       "cpu workers compute in float32"},
-      {"  precision: {master_weights: bf16}\n", "spec.precision.master_weights", 7,
-       "needs precision.compute: bfloat16"},
+      {"  precision: {compute: bfloat16}\n  resources: {device: cpu}\n", "spec.precision.compute",
+       7, "cpu workers compute in float32"},
+      {"  precision: {master_weights: bf16}\n  resources: {device: cpu}\n",
+       "spec.precision.master_weights", 7, "needs precision.compute: bfloat16"},
       {"  resources: {device: cuda}\n  precision: {compute: float32, gradients: bf16}\n",
        "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
   });

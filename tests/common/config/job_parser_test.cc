@@ -32,8 +32,9 @@ TEST(JobParserTest, FillsDefaultsOfSmallestJob) {
   EXPECT_EQ(job.train.micro_batch_size, std::nullopt);
   EXPECT_EQ(job.train.global_batch_size, std::nullopt);
   EXPECT_EQ(job.val_set_size, std::nullopt);
-  EXPECT_EQ(job.compute_dtype, "float32");
+  EXPECT_EQ(job.compute_dtype, "auto");
   EXPECT_EQ(job.export_max_shard_bytes, 5000000000);
+  EXPECT_EQ(job.device, Device::kAuto);
   EXPECT_EQ(job.workers, 1);
   EXPECT_EQ(job.lora.target_modules, std::vector<std::string>{"all-linear"});
 }
@@ -101,7 +102,8 @@ TEST(JobParserTest, ReadsEveryKeyOfTrain) {
 }
 
 TEST(JobParserTest, PrecisionDependsOnTheDevice) {
-  const JobSpec cpu = ParseSpec("  precision: {compute: fp32, gradients: auto}\n");
+  const JobSpec cpu =
+      ParseSpec("  resources: {device: cpu}\n  precision: {compute: auto, gradients: auto}\n");
   EXPECT_EQ(cpu.compute_dtype, "float32");
   EXPECT_EQ(cpu.master_dtype, "float32");
   EXPECT_EQ(cpu.gradient_dtype, "float32");
@@ -119,6 +121,47 @@ TEST(JobParserTest, PrecisionDependsOnTheDevice) {
   const JobSpec plain = ParseSpec("  resources: {device: cuda}\n  precision: {compute: float32}\n");
   EXPECT_EQ(plain.compute_dtype, "float32");
   EXPECT_EQ(plain.master_dtype, "float32");
+}
+
+TEST(JobParserTest, AutoResourcesAreWhatIsChosen) {
+  const std::string yaml = WithSpec("  resources: {device: auto, workers: auto}\n");
+  const JobSpec open = ParseSpec("  resources: {device: auto, workers: auto}\n");
+  EXPECT_FALSE(HasChosenResources(open));
+  EXPECT_EQ(open.workers, 0);
+  const ParsedJob cuda = ParseJob(yaml, "/jobs/here", {.device = Device::kCuda, .workers = 4});
+  EXPECT_TRUE(HasChosenResources(cuda.spec));
+  EXPECT_EQ(cuda.spec.workers, 4);
+  EXPECT_EQ(cuda.spec.compute_dtype, "bfloat16");
+  const ParsedJob again = ParseJob(cuda.effective_json, "");
+  EXPECT_EQ(again.effective_json, cuda.effective_json);
+  const ParsedJob cpu = ParseJob(yaml, "/jobs/here", {.device = Device::kCpu, .workers = 1});
+  EXPECT_EQ(cpu.spec.compute_dtype, "float32");
+  // What the job gives is not chosen.
+  const ParsedJob given = ParseJob(WithSpec("  resources: {device: cpu, workers: 2}\n"), "/jobs",
+                                   {.device = Device::kCuda, .workers = 4});
+  EXPECT_EQ(given.spec.device, Device::kCpu);
+  EXPECT_EQ(given.spec.workers, 2);
+}
+
+// CPU workers have no bfloat16: to ask for it is to ask for a GPU.
+TEST(JobParserTest, Bfloat16ChoosesTheGpu) {
+  for (const char* lines : {"  precision: {compute: bf16}\n",
+                            "  precision: {compute: bf16, master_weights: bfloat16}\n"}) {
+    const ParsedJob job = ParseJob(WithSpec(lines), "/jobs", {.device = Device::kCpu});
+    ASSERT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
+    EXPECT_EQ(job.spec.device, Device::kCuda);
+    EXPECT_EQ(job.spec.compute_dtype, "bfloat16");
+  }
+  EXPECT_EQ(ParseSpec("  precision: {compute: fp32}\n").device, Device::kAuto);
+  EXPECT_EQ(ParseSpec("  precision: {compute: fp32}\n").master_dtype, "float32");
+}
+
+TEST(JobParserTest, RulesHoldForWhatIsChosen) {
+  const ParsedJob job =
+      ParseJob(WithSpec("  resources: {workers: auto}\n  parallelism: {shard: 2}\n"), "/jobs",
+               {.device = Device::kCuda, .workers = 3});
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_EQ(job.errors[0].path, "spec.parallelism.shard");
 }
 
 TEST(JobParserTest, ReadsRecomputeAndAttention) {
@@ -211,7 +254,8 @@ TEST(JobParserTest, EffectiveJobParsesToItself) {
   for (const std::string& yaml :
        {std::string(kSmallJob), std::string(kFullJob), WithSpec("  val_set_size: 20\n"),
         WithSpec("  recompute: {every: 2}\n  precision: {compute: bf16}\n"
-                 "  resources: {device: cuda}\n")}) {
+                 "  resources: {device: cuda}\n"),
+        WithSpec("  resources: {device: auto, workers: auto}\n")}) {
     const ParsedJob first = ParseJob(yaml, "/jobs/here");
     ASSERT_TRUE(first.errors.empty()) << FormatErrors(first.errors, "job.yaml");
     const ParsedJob second = ParseJob(first.effective_json, "");
@@ -244,7 +288,7 @@ TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
         "{strategy: none}"}},
       {"train", {"{lr_scheduler: cosine}", "{lr_scheduler: linear}", "{lr_scheduler: constant}"}},
       {"recompute", {"auto", "none", "norm_swiglu", "ffn", "block", "{every: 4}"}},
-      {"resources", {"{device: cpu}", "{device: cuda}"}},
+      {"resources", {"{device: auto}", "{device: cpu}", "{device: cuda}"}},
       {"export", {"{dtype: source}", "{dtype: float32}", "{dtype: bfloat16}", "{dtype: float16}"}},
   };
   for (const auto& [key, words] : cases) {

@@ -453,6 +453,54 @@ TEST_F(OperationsTest, ExplainSaysWhatAWaitingJobNeeds) {
   EXPECT_NE(later.find("works for job " + running), std::string::npos) << later;
 }
 
+TEST_F(OperationsTest, AutoResourcesAreChosenAtSubmitByWorkersThatHaveBeenThere) {
+  sim_.RunFor(10'000);
+  v1::SubmitRequest request = SubmitOf("a");
+  request.set_yaml(sim::JobYaml({.name = "a", .resources = "device: auto, workers: auto"}));
+  const v1::Job job = *Call(Submit, request);
+  EXPECT_EQ(job.device(), "cpu");
+  EXPECT_EQ(job.workers(), 2);
+  EXPECT_EQ(job.resources_reason(), "auto: no GPU worker is registered, 2 workers");
+}
+
+TEST_F(OperationsTest, ExplainSaysWhatAutoResourcesWaitFor) {
+  v1::SubmitRequest request = SubmitOf("a");
+  request.set_yaml(sim::JobYaml({.name = "a", .resources = "workers: 2"}));
+  const v1::Job job = *Call(Submit, request);
+  EXPECT_EQ(job.device(), "auto");
+  const auto why = [&](const std::string& id) {
+    return Call(Explain, Named<v1::ExplainRequest>(id))->text();
+  };
+  EXPECT_NE(why(job.id()).find("is QUEUED: it waits until no worker has registered for 5 s"),
+            std::string::npos)
+      << why(job.id());
+  request = SubmitOf("b");
+  request.set_yaml(sim::JobYaml({.name = "b", .resources = "device: cuda, workers: auto"}));
+  const std::string waiting = Call(Submit, request)->id();
+  sim_.RunFor(10'000);
+  EXPECT_NE(sim_.Job(job.id()).device(), "auto");
+  EXPECT_NE(why(waiting).find("waits for a first worker of device cuda: its resources.workers is "
+                              "auto, as many as live; none is registered"),
+            std::string::npos)
+      << why(waiting);
+}
+
+TEST_F(OperationsTest, PlanChoosesAutoResourcesAsSubmitDoes) {
+  config::JobSpec planned;
+  context_.plan = [&](const config::JobSpec& spec,
+                      const driver::WorkerFacts&) -> absl::StatusOr<v1::PlanResponse> {
+    planned = spec;
+    return v1::PlanResponse();
+  };
+  v1::PlanRequest request;
+  request.set_yaml(sim::JobYaml({.resources = "workers: auto"}));
+  ASSERT_TRUE(Call(Plan, request).ok());
+  EXPECT_EQ(planned.device, config::Device::kCpu);
+  EXPECT_EQ(planned.workers, 2);
+  request.set_yaml(sim::JobYaml({.resources = "device: cuda, workers: auto"}));
+  EXPECT_EQ(Call(Plan, request).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(OperationsTest, ExplainHasASentenceForEveryTurn) {
   const std::string id = Call(Submit, SubmitOf("a"))->id();
   std::set<std::string> texts;

@@ -103,6 +103,26 @@ TEST_F(ClusterTest, UpRefusesAnUnknownNumberOfGpusAndNoWorkers) {
   EXPECT_EQ(Cox("up --workers 0").code, 2);
 }
 
+TEST_F(ClusterTest, UpWithoutNumbersSaysWhatItTook) {
+  const Shell up = Cox("up");
+  EXPECT_EQ(up.code, 0) << up.out;
+  EXPECT_EQ(up.out.rfind("device: ", 0), 0u) << up.out;
+  EXPECT_NE(up.out.find(" (auto: "), std::string::npos) << up.out;
+}
+
+TEST_F(ClusterTest, TrainChoosesAutoResourcesAndSaysSo) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const Shell train = Cox("train " + Job(2) +
+                          " --set resources.device=auto --set resources.workers=auto "
+                          "--set checkpoint.save_steps=2");
+  EXPECT_EQ(train.code, 0) << train.out;
+  EXPECT_EQ(train.out.rfind("device: cpu (auto: ", 0), 0u) << train.out;
+  EXPECT_NE(train.out.find("), workers: 1 (auto)\nstarting a controller and 1 worker\n"),
+            std::string::npos)
+      << train.out;
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 TEST_F(ClusterTest, StepsOfAPausedJobRankByRank) {
   ASSERT_EQ(Cox("up --workers 2").code, 0);
   const Shell submitted = Cox("submit " + Job(4) + " --paused -o name");

@@ -153,6 +153,46 @@ TEST(ProcessesTest, AReusedNumberIsAnotherProcess) {
   EXPECT_FALSE(IsRunning({.pid = 0, .start_ticks = 0}));
 }
 
+// A coxswain-worker-cuda in PATH that is this shell script.
+class GpusTest : public testing::Test {
+ protected:
+  void Install(const std::string& script) {
+    const std::string bin = TempDir() + "/bin", path = bin + "/coxswain-worker-cuda";
+    std::filesystem::create_directories(bin);
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    setenv("PATH", (bin + ":" + path_).c_str(), 1);
+  }
+  void TearDown() override { setenv("PATH", path_.c_str(), 1); }
+
+  const std::string path_ = std::getenv("PATH");
+  const std::string directory_ = TempDir() + "/gpus";
+};
+
+TEST_F(GpusTest, AreThoseThatTheCudaWorkerLists) {
+  Install("[ $1 = --list-gpus ] && printf 'GPU 0\\tNVIDIA H200\\nGPU 1\\tNVIDIA L4\\n'\n");
+  const auto gpus = ListGpus(directory_);
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_EQ(*gpus, (std::vector<std::string>{"NVIDIA H200", "NVIDIA L4"}));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+TEST_F(GpusTest, AGpuWithoutCodeIsToldByCoxUp) {
+  const std::string refusal = "GPU 0: NVIDIA RTX 5090 (compute capability 12.0) has no code";
+  Install("echo '" + refusal + "' >&2; exit 64\n");
+  const auto gpus = ListGpus(directory_);
+  EXPECT_EQ(gpus.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(gpus.status().message()), refusal);
+  if (std::filesystem::exists(std::filesystem::path(COX_BINARY).parent_path() /
+                              "coxswain-worker-cuda")) {
+    GTEST_SKIP() << "cox takes the worker beside itself";
+  }
+  setenv("XDG_STATE_HOME", (TempDir() + "/state").c_str(), 1);
+  const RealCox cox({"up", "--gpus", "all"});
+  EXPECT_NE(cox.Wait(), 0);
+  EXPECT_NE(ReadFile(cox.log).find(refusal), std::string::npos) << ReadFile(cox.log);
+}
+
 TEST(ClusterTest, LockIsExclusive) {
   const std::string dir = TempDir() + "/lock_dir";
   {

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "common/config/yaml_tree.h"
-#include "controller/cli/exit_code.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "controller/cli/exit_code.h"
 #include "controller/cli/gauges.h"
+#include "controller/cli/job_text.h"
+#include "controller/cli/local_resources.h"
 #include "controller/cli/log_text.h"
 #include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
@@ -118,6 +120,62 @@ TEST(ProgressModeTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseProgressMode("auto", false), ProgressMode::kPlain);
   EXPECT_EQ(ParseProgressMode("plain", true), ProgressMode::kPlain);
   EXPECT_EQ(ParseProgressMode("none", true), ProgressMode::kNone);
+}
+
+TEST(LocalResourcesTest, CudaWhereThereIsAGpu) {
+  config::JobSpec job;
+  job.device = config::Device::kAuto;
+  const Gpus none = absl::FailedPreconditionError("no NVIDIA driver is loaded on this host");
+  const Gpus no_worker = absl::NotFoundError("coxswain-worker-cuda is nowhere");
+  const Gpus one = std::vector<std::string>{"NVIDIA H200"};
+  const Gpus four = std::vector<std::string>(4, "NVIDIA H200");
+  EXPECT_EQ(ChooseLocally(job, one)->line, "device: cuda (auto: 1 NVIDIA H200)");
+  EXPECT_EQ(ChooseLocally(job, one)->chosen.device, config::Device::kCuda);
+  EXPECT_EQ(ChooseLocally(job, one)->chosen.workers, std::nullopt);
+  EXPECT_EQ(ChooseLocally(job, four)->line,
+            "device: cuda (auto: 4 NVIDIA H200); resources.workers is 1, auto takes all 4");
+  EXPECT_EQ(ChooseLocally(job, none)->line,
+            "device: cpu (auto: no NVIDIA driver is loaded on this host)");
+  EXPECT_EQ(ChooseLocally(job, no_worker)->line,
+            "device: cpu (auto: no coxswain-worker-cuda is installed here)");
+  EXPECT_EQ(AllLocally(four).chosen.workers, 4);
+  EXPECT_EQ(AllLocally(none).chosen.workers, 1);
+  EXPECT_EQ(AllLocally(none).chosen.device, config::Device::kCpu);
+}
+
+TEST(LocalResourcesTest, AutoWorkersAreAllGpusOrOneCpuWorker) {
+  config::JobSpec job;
+  job.device = config::Device::kAuto;
+  job.workers = 0;
+  const Gpus none = absl::FailedPreconditionError("no NVIDIA driver");
+  const Gpus mixed = std::vector<std::string>{"NVIDIA L4", "NVIDIA H200", "NVIDIA L4"};
+  EXPECT_EQ(ChooseLocally(job, mixed)->line,
+            "device: cuda (auto: 1 NVIDIA H200, 2 NVIDIA L4), workers: 3 (auto: every GPU)");
+  EXPECT_EQ(ChooseLocally(job, mixed)->chosen.workers, 3);
+  EXPECT_EQ(ChooseLocally(job, none)->line,
+            "device: cpu (auto: no NVIDIA driver), workers: 1 (auto)");
+  job.device = config::Device::kCuda;
+  EXPECT_EQ(ChooseLocally(job, mixed)->line, "workers: 3 (auto: every GPU)");
+  EXPECT_NE(std::string(ChooseLocally(job, none).status().message()).find("no NVIDIA driver"),
+            std::string::npos);
+}
+
+TEST(ResourcesLineTest, SaysWhatWasChosenOrThatItWaits) {
+  v1::Job job;
+  job.set_id("tiny-1");
+  job.set_workers(2);
+  EXPECT_EQ(ResourcesLine(job), "") << "of a release without auto";
+  job.set_device("cpu");
+  EXPECT_EQ(ResourcesLine(job), "") << "as the job gave it";
+  job.set_device("cuda");
+  job.set_resources_reason("auto: 2 workers, NVIDIA H200");
+  EXPECT_EQ(ResourcesLine(job), "device: cuda, workers: 2 (auto: 2 workers, NVIDIA H200)\n");
+  job.set_device("auto");
+  job.set_workers(0);
+  job.clear_resources_reason();
+  EXPECT_EQ(ResourcesLine(job),
+            "device: auto, workers: auto: chosen once workers have registered; cox explain "
+            "tiny-1\n");
 }
 
 // Invariant cli-4.

@@ -199,6 +199,8 @@ TEST(DescribeTest, Text) {
     job->mutable_planned_memory()->set_peak(80 << 20);
     job->mutable_measured_memory()->set_peak(700 << 20);
     v1::CheckpointInfo* checkpoint = job->add_checkpoints();
+    job->set_device("cuda");
+    job->set_resources_reason("auto: 2 workers, NVIDIA H200");
     checkpoint->set_step(1);
     checkpoint->set_bytes(2048);
     checkpoint->set_directory("/out/step-1");
@@ -210,6 +212,7 @@ Name:          tiny
 State:         PAUSED
 Method:        lora
 Base model:    /models/tiny
+Device:        cuda (auto: 2 workers, NVIDIA H200)
 Workers:       2 (priority 0, gang 0)
 Restarts:      0 (0 since the last new checkpoint)
 Created:       2026-01-02T03:00:53.678Z (3m12s ago)

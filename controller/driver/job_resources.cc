@@ -1,0 +1,52 @@
+// QUEUED: what `auto` under spec.resources comes to, before anything depends on it.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/job_parser.h"
+#include "controller/driver/choose_resources.h"
+#include "controller/driver/job_driver.h"
+
+namespace coxswain::driver {
+
+bool JobDriver::WaitsForChoice() const {
+  return phase() == v1::JOB_STATE_QUEUED && !config::HasChosenResources(spec_);
+}
+
+bool JobDriver::HasResources() {
+  if (config::HasChosenResources(spec_)) return true;
+  const std::optional<ResourceChoice> choice = ChooseResources(spec_, deps_.registry->All());
+  if (!choice) return false;
+  const int64_t settled_ns = deps_.registry->last_registered_ns() +
+                             std::chrono::nanoseconds(deps_.settings.settle).count();
+  const int64_t left_ns = settled_ns - deps_.loop->clock().NowNs();
+  if (!choice->final && left_ns > 0) {
+    deps_.loop->CancelTimer(choice_timer_);
+    choice_timer_ = deps_.loop->After(std::chrono::milliseconds(left_ns / 1000000 + 1),
+                                      lifetime_.Wrap([this] { TakeUp(/*after_restart=*/false); }));
+    return false;
+  }
+  return TakeResources(*choice);
+}
+
+// The job's text again, whose rules may refuse the choice.
+bool JobDriver::TakeResources(const ResourceChoice& choice) {
+  config::ParsedJob parsed = config::ParseJob(job().yaml(), row().base_dir, choice.chosen());
+  if (!parsed.errors.empty()) {
+    Fail(MakeError(absl::InvalidArgumentError(absl::StrCat(
+                       choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),
+                   {.phase = "resources"}));
+    return false;
+  }
+  spec_ = std::move(parsed.spec);
+  v1::Job& job = record_.edit();
+  job.set_device(config::DeviceName(spec_.device));
+  job.set_workers(static_cast<int32_t>(spec_.workers));
+  job.set_resources_reason(choice.reason);
+  job.set_effective_json(parsed.effective_json);
+  record_.AddEvent("ResourcesChosen", choice.Text(),
+                   {{"device", job.device()}, {"workers", job.workers()}});
+  return true;
+}
+
+}  // namespace coxswain::driver
