@@ -106,7 +106,7 @@ TEST_F(JobResourcesTest, CpuIsTakenWhenNoGpuRegisteredInTime) {
   EXPECT_EQ(effective["spec"]["precision"]["compute"], "float32");
 }
 
-// Invariant driver-12. Numbers depend on the choice: what it was made by may change, it does not.
+// Invariant driver-13. Numbers depend on the choice: what it was made by may change, it does not.
 TEST_F(JobResourcesTest, TheChoiceStaysOverARestartWithOtherWorkers) {
   Simulation::Options options;
   options.network.step_ms = 500;
