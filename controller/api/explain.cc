@@ -33,6 +33,9 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
       absl::StrAppend(&part, " is leaving");
     } else if (worker.status.suspect) {
       absl::StrAppend(&part, " is late with its heartbeat");
+    } else if (const driver::JobDriver* job = context.jobs->KeptFor(worker);
+               job != nullptr && worker.status.phase == state::WorkerPhase::kReady) {
+      absl::StrAppend(&part, " is kept for job ", job->job().id(), ", which recovers");
     } else if (worker.status.phase == state::WorkerPhase::kReady) {
       absl::StrAppend(&part, " is free");
     } else {

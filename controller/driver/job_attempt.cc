@@ -215,6 +215,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     AttemptFailed(*error);
     return;
   }
+  keep_until_ns_ = 0;
   deps_.journal->batch().epochs.push_back({.job = job().id(),
                                            .epoch = gang_->epoch,
                                            .term = gang_->term,

@@ -25,8 +25,11 @@ void JobDriver::SayFlush() {
 
 void JobDriver::TakeUp(bool after_restart) {
   if (after_restart) {
+    const bool had_gang = phase() != v1::JOB_STATE_PREPARING && phase() != v1::JOB_STATE_READY &&
+                          phase() != v1::JOB_STATE_QUEUED;
     record_.Apply(state::JobEvent::kControllerRestarted, "the controller restarted")
         .IgnoreError();  // every state takes it
+    if (had_gang) KeepWorkers();  // nothing unless the job is QUEUED
     SayFlush();
   }
   if (phase() == v1::JOB_STATE_QUEUED) Prepare();
@@ -40,6 +43,7 @@ void JobDriver::Refuse(const absl::Status& status) {
 absl::Status JobDriver::Pause() {
   const v1::JobState before = phase();
   RETURN_IF_ERROR(record_.Decide(state::JobEvent::kPauseRequested, "pause requested"));
+  keep_until_ns_ = 0;
   if (before == v1::JOB_STATE_PREPARING) {
     prepare_cancelled_->store(true);
     lifetime_.Reset();
@@ -79,7 +83,7 @@ absl::Status JobDriver::Resume(int64_t steps) {
       state::JobEvent::kResumed,
       steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed"),
       steps > 0 ? job().progress().step() + steps : 0));
-  not_before_ns_ = 0;  // whoever resumes need not wait
+  keep_until_ns_ = not_before_ns_ = 0;  // whoever resumes need not wait
   held_up_ = 0;
   Prepare();
   return absl::OkStatus();

@@ -57,6 +57,8 @@ class JobDriver {
   bool WaitsForChoice() const;
   // READY, or RECOVERING with its data prepared, and not waiting after a failure.
   bool WantsWorkers() const;
+  // A gang that recovers or was drained: its place and its free workers are its own for a while.
+  bool KeepsWorkers() const;
   int64_t not_before_ns() const { return not_before_ns_; }  // end of the wait after a failure
   // Workers were reserved for this job: worker i is rank i.
   void Admit(const std::vector<scheduler::Worker>& workers);
@@ -104,6 +106,7 @@ class JobDriver {
   void Retry(const v1::Error& error, bool draining);
   void WaitAfter(const v1::Error& error, int64_t wait_ns);
   void TryAgain();
+  void KeepWorkers();  // from now on, for Settings::keep_workers
   void PreparationFailed(const absl::Status& status);
   void SaveFailed(int64_t step, const v1::Error& error);
   void ExportFailed(const absl::Status& status);
@@ -163,11 +166,13 @@ class JobDriver {
   std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
   std::string replay_divergence_;               // set when it did not
   int64_t not_before_ns_ = 0;
+  int64_t keep_until_ns_ = 0;  // 0: a gang trained since, or none did
   int held_up_ = 0;            // times in a row, until a checkpoint or the artifacts are written
   double committed_seconds_ = 0;
   Loop::TimerId drain_timer_ = 0;
   Loop::TimerId choice_timer_ = 0;
   Lifetime lifetime_;  // cut when an attempt or a preparation ends
+  Lifetime keep_lifetime_;
 };
 
 template <typename T>

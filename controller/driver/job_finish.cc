@@ -46,7 +46,10 @@ void JobDriver::OnEnd() {
 void JobDriver::Drained() {
   record_.Apply(state::JobEvent::kDrained, "drained").IgnoreError();  // DRAINING
   SayFlush();
-  if (phase() == v1::JOB_STATE_QUEUED) Prepare();
+  if (phase() == v1::JOB_STATE_QUEUED) {
+    KeepWorkers();
+    Prepare();
+  }
   hooks_.reschedule();
 }
 

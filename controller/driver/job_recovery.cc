@@ -78,7 +78,10 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
   TearDown(Describe(error));
   Retry(error, draining);
   SayFlush();
-  if (phase() == v1::JOB_STATE_QUEUED) Prepare();
+  if (phase() == v1::JOB_STATE_QUEUED) {
+    KeepWorkers();
+    Prepare();
+  }
   hooks_.reschedule();
 }
 
@@ -94,6 +97,7 @@ void JobDriver::Retry(const v1::Error& error, bool draining) {
       record_.Apply(waits ? state::JobEvent::kHeldUp : state::JobEvent::kAttemptFailed, reason);
   if (!status.ok() || phase() != v1::JOB_STATE_RECOVERING) return;
   deps_.metrics->Restart(job().id(), error.phase());
+  if (!waits || keep_until_ns_ == 0) KeepWorkers();
   WaitAfter(error,
             waits ? HeldUpNs(held_up_++) : BackoffNs(record_.status().restarts_since_checkpoint));
 }
@@ -113,6 +117,25 @@ void JobDriver::TryAgain() {
     Prepare();
   } else {
     hooks_.reschedule();
+  }
+}
+
+void JobDriver::KeepWorkers() {
+  const std::chrono::milliseconds time = deps_.settings.keep_workers;
+  keep_until_ns_ = deps_.loop->clock().NowNs() + std::chrono::nanoseconds(time).count();
+  deps_.loop->After(time + std::chrono::milliseconds(1),
+                    keep_lifetime_.Wrap([this] { hooks_.reschedule(); }));
+}
+
+bool JobDriver::KeepsWorkers() const {
+  switch (phase()) {
+    case v1::JOB_STATE_QUEUED:
+    case v1::JOB_STATE_PREPARING:
+    case v1::JOB_STATE_READY:
+    case v1::JOB_STATE_RECOVERING:
+      return deps_.loop->clock().NowNs() < keep_until_ns_;
+    default:
+      return false;
   }
 }
 

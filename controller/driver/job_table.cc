@@ -228,15 +228,23 @@ const JobDriver* JobTable::OutputHeldBy(const JobDriver& job) const {
 std::vector<scheduler::QueueEntry> JobTable::Queue() const {
   std::vector<scheduler::QueueEntry> queue;
   for (const auto& [id, job] : jobs_) {
-    if (!job->WantsWorkers() || OutputHeldBy(*job) != nullptr) continue;
+    const bool wants = job->WantsWorkers(), keeps = job->KeepsWorkers();
+    if ((!wants && !keeps) || OutputHeldBy(*job) != nullptr) continue;
     queue.push_back({.job = id,
                      .priority = job->spec().priority,
                      .order = job->row().order,
                      .device = config::DeviceName(job->spec().device),
-                     .workers = job->spec().workers});
+                     .workers = job->spec().workers,
+                     .keeps = keeps,
+                     .ready = wants});
   }
   scheduler::SortQueue(&queue);
   return queue;
+}
+
+const JobDriver* JobTable::KeptFor(const scheduler::Worker& worker) const {
+  const auto it = jobs_.find(worker.last_job);
+  return it != jobs_.end() && it->second->KeepsWorkers() ? it->second.get() : nullptr;
 }
 
 void JobTable::Schedule() {
@@ -245,24 +253,27 @@ void JobTable::Schedule() {
   for (const auto& [id, job] : jobs_) {
     if (job->WaitsForChoice()) job->TakeUp(/*after_restart=*/false);
   }
+  std::map<std::string, std::vector<scheduler::Worker>> free;
   std::vector<scheduler::WorkerPool> pools;
   for (const char* device : {"cpu", "cuda"}) {
-    pools.push_back({.device = device,
-                     .free = static_cast<int64_t>(deps_.registry->Free(device).size()),
-                     .living = deps_.registry->Living(device)});
+    scheduler::WorkerPool pool{
+        .device = device, .free = {}, .living = deps_.registry->Living(device)};
+    free[device] = deps_.registry->Free(device);
+    for (const scheduler::Worker& worker : free[device]) pool.free.push_back(worker.last_job);
+    pools.push_back(std::move(pool));
   }
-  for (const std::string& id : scheduler::Admit(Queue(), pools)) {
-    JobDriver* job = jobs_.at(id).get();
-    if (OutputHeldBy(*job) == nullptr) AdmitJob(job);  // one admitted just now may hold it
+  for (const scheduler::Admission& admission : scheduler::Admit(Queue(), pools)) {
+    JobDriver* job = jobs_.at(admission.job).get();
+    if (OutputHeldBy(*job) != nullptr) continue;  // one admitted just now may hold it
+    std::vector<scheduler::Worker> workers;
+    for (const size_t place : admission.workers) {
+      workers.push_back(free.at(config::DeviceName(job->spec().device))[place]);
+    }
+    AdmitJob(job, workers);
   }
 }
 
-void JobTable::AdmitJob(JobDriver* job) {
-  std::vector<scheduler::Worker> workers =
-      deps_.registry->Free(config::DeviceName(job->spec().device));
-  const size_t wanted = static_cast<size_t>(job->spec().workers);
-  if (workers.size() < wanted) return;
-  workers.resize(wanted);
+void JobTable::AdmitJob(JobDriver* job, const std::vector<scheduler::Worker>& workers) {
   std::vector<std::string> incarnations;
   for (const scheduler::Worker& worker : workers) {
     incarnations.push_back(worker.target.incarnation);

@@ -38,8 +38,10 @@ class JobTable {
 
   // Gives free workers to waiting jobs. Coalesced: any number of calls is one round.
   void Reschedule();
-  // READY and RECOVERING jobs in the order in which they get workers.
+  // Jobs that wait for workers or keep some, in the order in which they get them.
   std::vector<scheduler::QueueEntry> Queue() const;
+  // The recovering job that a free worker is kept for; null: none.
+  const JobDriver* KeptFor(const scheduler::Worker& worker) const;
   // Another job that writes the same output directory now, by whatever path; null: none.
   const JobDriver* OutputHeldBy(const JobDriver& job) const;
 
@@ -48,7 +50,7 @@ class JobTable {
   void RecoverJob(store::JobRow row);
   void SetAside(store::JobRow row);
   void Schedule();
-  void AdmitJob(JobDriver* job);
+  void AdmitJob(JobDriver* job, const std::vector<scheduler::Worker>& workers);
   void SweepLeftovers();
   absl::StatusOr<std::vector<std::string>> ResolveCheckpoints(const std::string& resume);
   JobHooks Hooks();

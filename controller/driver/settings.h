@@ -17,6 +17,7 @@ struct Settings {
   std::chrono::milliseconds drain_floor{30000};           // drain: max(this, 5 x median step)
   std::chrono::milliseconds verdict_window{1000};         // errors of other ranks are awaited
   std::chrono::milliseconds settle{5000};                 // other workers are awaited, for auto
+  std::chrono::milliseconds keep_workers{600000};         // for a gang that recovers
 };
 
 }  // namespace coxswain::driver

@@ -1,7 +1,9 @@
-// Who gets workers next, as a pure function: priority, then order of submission, all-or-nothing.
+// Who gets which free workers next, as a pure function: gangs that recover, then priority, then
+// order of submission, all-or-nothing.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_ADMISSION_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_ADMISSION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,18 +16,25 @@ struct QueueEntry {
   int64_t order = 0;      // of submission
   std::string device;     // "cpu" | "cuda"
   int64_t workers = 1;    // gang size
+  bool keeps = false;     // a gang that recovers: it keeps its place and its free workers
+  bool ready = true;      // false, with `keeps`: not to be admitted now
 };
 
 struct WorkerPool {
   std::string device;
-  int64_t free = 0;
-  int64_t living = 0;     // free or busy
+  std::vector<std::string> free;  // of each free worker, the job that it worked for last
+  int64_t living = 0;             // free or busy
 };
 
-// Orders `queue` (priority, then submission) and returns the jobs to admit now. A job waits for all
-// its workers at once. One that waits keeps the workers of its kind from jobs behind it, unless more
-// workers than are living would be needed: then those behind it go first.
-std::vector<std::string> Admit(std::vector<QueueEntry> queue, std::vector<WorkerPool> pools);
+struct Admission {
+  std::string job;
+  std::vector<size_t> workers;  // places in `free` of its pool, ascending
+
+  bool operator==(const Admission&) const = default;
+};
+
+// The jobs to admit now, in order, by the rules of scheduler/README.md, "Who gets workers".
+std::vector<Admission> Admit(std::vector<QueueEntry> queue, const std::vector<WorkerPool>& pools);
 
 // In the order Admit considers them.
 void SortQueue(std::vector<QueueEntry>* queue);

@@ -103,6 +103,7 @@ absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& reques
                    .supervisor = request.supervisor_address()};
   last_registered_ns_ = loop_->clock().NowNs();
   worker.last_beat_ns = loop_->AttentiveNs();
+  if (request.has_current()) worker.last_job = request.current().job();
   Apply(worker, state::WorkerEvent::kRegistered);
   log::Info("worker registered", {{"worker", id},
                                   {"host", request.host()},
@@ -214,7 +215,7 @@ absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,
   for (size_t rank = 0; rank < incarnations.size(); ++rank) {
     Worker& worker = workers_.at(incarnations[rank]);
     Apply(worker, state::WorkerEvent::kReserved);
-    worker.job = job;
+    worker.job = worker.last_job = job;
     worker.rank = static_cast<int32_t>(rank);
   }
   return absl::OkStatus();

@@ -33,6 +33,7 @@ struct Worker {
   v1::HeartbeatRequest beat;  // the last one
   uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
   std::string job;           // empty when free
+  std::string last_job;      // the newest that it worked for, empty: none
   int32_t rank = -1;
   int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
 };

@@ -387,5 +387,76 @@ TEST_F(JobRecoveryTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
   ExpectClean(sim);
 }
 
+// Who keeps workers. Rules: controller/scheduler/README.md.
+
+TEST_F(JobRecoveryTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {
+  Simulation sim(SlowSteps(3));
+  const std::string gang = sim.Submit({.name = "gang", .workers = 3});
+  ASSERT_TRUE(RunToStep(sim, gang, 4));
+  const std::string small = sim.Submit({.name = "small", .workers = 1, .priority = 9});
+  sim.RestartWorker(2, 60'000);
+  sim.RunFor(30'000);
+  EXPECT_EQ(sim.Job(gang).state(), v1::JOB_STATE_RECOVERING);
+  EXPECT_EQ(sim.registry().Free("cpu").size(), 2u);
+  EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 120'000));
+  EXPECT_EQ(sim.Job(gang).epoch(), 2u);
+  ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
+}
+
+TEST_F(JobRecoveryTest, ACancelledOrPausedGangGivesItsWorkersUpAtOnce) {
+  for (const bool cancel : {true, false}) {
+    Simulation sim(SlowSteps(3));
+    const std::string gang = sim.Submit({.name = "gang", .workers = 3});
+    ASSERT_TRUE(RunToStep(sim, gang, 4));
+    const std::string small = sim.Submit({.name = "small", .workers = 1});
+    sim.RestartWorker(2, 3'600'000);
+    sim.RunFor(20'000);
+    EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+    EXPECT_TRUE((cancel ? Driver(sim, gang).Cancel() : Driver(sim, gang).Pause()).ok());
+    ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_RUNNING, 1000));
+  }
+}
+
+TEST_F(JobRecoveryTest, AWorkerThatNeverReturnsDoesNotIdleTheOthersForEver) {
+  Simulation sim(SlowSteps(3));
+  const std::string gang = sim.Submit({.name = "gang", .workers = 3});
+  ASSERT_TRUE(RunToStep(sim, gang, 4));
+  const std::string small = sim.Submit({.name = "small", .workers = 1});
+  sim.RestartWorker(2, 3'600'000);
+  sim.RunFor(590'000);
+  EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED, 60'000));
+  EXPECT_EQ(sim.Job(gang).state(), v1::JOB_STATE_RECOVERING);
+  sim.AddWorker(3);
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 120'000));
+}
+
+TEST_F(JobRecoveryTest, StorageThatStaysAwayFreesTheWorkersForOthers) {
+  Simulation sim(SlowSteps());
+  const std::string gang = sim.Submit({.name = "gang", .output_dir = "/out/gang"});
+  ASSERT_TRUE(RunToStep(sim, gang, 10));
+  const std::string other = sim.Submit({.name = "other", .output_dir = "/elsewhere"});
+  sim.files().FailWrites("/out", absl::PermissionDeniedError("read-only"));
+  sim.workers().FailPrepare(absl::OkStatus());
+  SetbackOf(sim, gang, v1::ERROR_KIND_STORAGE);
+  ASSERT_TRUE(sim.RunUntilState(other, v1::JOB_STATE_SUCCEEDED, 1'800'000));
+  EXPECT_NE(sim.Job(gang).state(), v1::JOB_STATE_FAILED);
+  sim.files().FailWrites("/out", absl::OkStatus());
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 600'000));
+}
+
+TEST_F(JobRecoveryTest, AGangKeepsItsWorkersOverAKilledController) {
+  Simulation sim(SlowSteps(3));
+  const std::string gang = sim.Submit({.name = "gang", .workers = 3});
+  ASSERT_TRUE(RunToStep(sim, gang, 4));
+  const std::string small = sim.Submit({.name = "small", .workers = 1, .priority = 9});
+  sim.CrashController();
+  sim.StartController();
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_RUNNING, 30'000));
+  EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
+}
+
 }  // namespace
 }  // namespace coxswain::sim

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 #include "controller/scheduler/admission.h"
 #include "controller/scheduler/registry.h"
 #include "tests/sim/simulation.h"
@@ -12,6 +15,16 @@ QueueEntry Entry(const std::string& job, int64_t workers, int64_t order, int64_t
   return {.job = job, .priority = priority, .order = order, .device = device, .workers = workers};
 }
 using Jobs = std::vector<std::string>;
+
+WorkerPool Cpu(size_t free, int64_t living) {
+  return {.device = "cpu", .free = std::vector<std::string>(free), .living = living};
+}
+
+Jobs Admitted(std::vector<QueueEntry> queue, const std::vector<WorkerPool>& pools) {
+  Jobs jobs;
+  for (const Admission& admission : Admit(std::move(queue), pools)) jobs.push_back(admission.job);
+  return jobs;
+}
 
 Worker On(const std::string& host, const std::string& device_name) {
   Worker worker;
@@ -50,30 +63,148 @@ TEST(LinkTableTest, StoredLinksAreFoundAndKept) {
 
 // Invariant scheduler-1.
 TEST(AdmissionTest, AllOrNothing) {
-  EXPECT_EQ(Admit({Entry("a", 3, 1)}, {{"cpu", 2, 3}}), Jobs{});
-  EXPECT_EQ(Admit({Entry("a", 3, 1)}, {{"cpu", 3, 3}}), Jobs{"a"});
+  EXPECT_EQ(Admitted({Entry("a", 3, 1)}, {Cpu(2, 3)}), Jobs{});
+  EXPECT_EQ(Admitted({Entry("a", 3, 1)}, {Cpu(3, 3)}), Jobs{"a"});
 }
 
 // Invariant scheduler-2.
 TEST(AdmissionTest, PriorityThenOrder) {
   EXPECT_EQ(
-      Admit({Entry("late", 1, 2), Entry("early", 1, 1), Entry("urgent", 1, 3, 9)}, {{"cpu", 2, 2}}),
+      Admitted({Entry("late", 1, 2), Entry("early", 1, 1), Entry("urgent", 1, 3, 9)}, {Cpu(2, 2)}),
       (Jobs{"urgent", "early"}));
 }
 
 TEST(AdmissionTest, AWaitingJobIsNotOvertakenByASmallerOne) {
-  EXPECT_EQ(Admit({Entry("big", 2, 1), Entry("small", 1, 2)}, {{"cpu", 1, 2}}), Jobs{});
+  EXPECT_EQ(Admitted({Entry("big", 2, 1), Entry("small", 1, 2)}, {Cpu(1, 2)}), Jobs{});
 }
 
 TEST(AdmissionTest, AJobThatCannotRunAtAllHoldsNobodyUp) {
-  EXPECT_EQ(Admit({Entry("huge", 8, 1), Entry("small", 1, 2)}, {{"cpu", 1, 2}}), Jobs{"small"});
+  EXPECT_EQ(Admitted({Entry("huge", 8, 1), Entry("small", 1, 2)}, {Cpu(1, 2)}), Jobs{"small"});
 }
 
 TEST(AdmissionTest, KindsOfDevicesDoNotWaitForEachOther) {
-  EXPECT_EQ(
-      Admit({Entry("gpu", 1, 1, 0, "cuda"), Entry("cpu", 1, 2)}, {{"cpu", 1, 1}, {"cuda", 0, 1}}),
-      Jobs{"cpu"});
-  EXPECT_EQ(Admit({Entry("x", 1, 1, 0, "tpu")}, {{"cpu", 1, 1}}), Jobs{});
+  const WorkerPool no_gpu{.device = "cuda", .free = {}, .living = 1};
+  EXPECT_EQ(Admitted({Entry("gpu", 1, 1, 0, "cuda"), Entry("cpu", 1, 2)}, {Cpu(1, 1), no_gpu}),
+            Jobs{"cpu"});
+  EXPECT_EQ(Admitted({Entry("x", 1, 1, 0, "tpu")}, {Cpu(1, 1)}), Jobs{});
+}
+
+TEST(AdmissionTest, FreeWorkersAreTakenInTheirOrder) {
+  const std::vector<Admission> admitted = Admit({Entry("a", 2, 1), Entry("b", 1, 2)}, {Cpu(3, 3)});
+  EXPECT_EQ(admitted, (std::vector<Admission>{{"a", {0, 1}}, {"b", {2}}}));
+}
+
+// "A recovers 8" is a gang of 8 that keeps its place; "waits" is one in its wait after a failure.
+struct Kept {
+  const char* what;
+  std::vector<QueueEntry> queue;
+  std::vector<std::string> free;  // whom each free worker worked for
+  int64_t living;
+  std::vector<Admission> admitted;
+};
+
+QueueEntry Recovers(const std::string& job, int64_t workers, int64_t order, bool ready = true,
+                    int64_t priority = 0) {
+  QueueEntry entry = Entry(job, workers, order, priority);
+  entry.keeps = true;
+  entry.ready = ready;
+  return entry;
+}
+
+// Invariant scheduler-8.
+TEST(AdmissionTest, ARecoveringGangKeepsItsPlaceAndItsFreeWorkers) {
+  const std::vector<Kept> table = {
+      {"seven of eight are not given to a small job",
+       {Recovers("A", 3, 1), Entry("small", 1, 2)},
+       {"A", "A"},
+       2,
+       {}},
+      {"nor to one of a higher priority that came later",
+       {Recovers("A", 3, 1), Entry("urgent", 2, 2, 9)},
+       {"A", "A"},
+       2,
+       {}},
+      {"nor to one that was submitted before",
+       {Entry("old", 1, 1), Recovers("A", 3, 2)},
+       {"A", "A"},
+       2,
+       {}},
+      {"what it does not need goes to others at once",
+       {Recovers("A", 2, 1), Entry("small", 1, 2)},
+       {"", "A", "A"},
+       3,
+       {{"A", {1, 2}}, {"small", {0}}}},
+      {"the worker that comes back is its own, though it waits",
+       {Recovers("A", 3, 1, /*ready=*/false), Entry("small", 1, 2)},
+       {"A", "", "A"},
+       3,
+       {}},
+      {"a spare takes the place of one that does not come back",
+       {Recovers("A", 3, 1)},
+       {"", "A", "A"},
+       8,
+       {{"A", {0, 1, 2}}}},
+      {"a larger job of a higher priority does not hold it up",
+       {Recovers("A", 2, 1), Entry("huge", 3, 2, 9)},
+       {"A", "A", ""},
+       4,
+       {{"A", {0, 1}}}},
+      {"two that lack one each: the one in front completes itself",
+       {Recovers("A", 3, 1), Recovers("B", 3, 2)},
+       {"A", "B", "A", "B"},
+       4,
+       {{"A", {0, 1, 2}}}},
+      {"in front is the higher priority",
+       {Recovers("A", 3, 1), Recovers("B", 3, 2, true, 5)},
+       {"A", "B", "A", "B"},
+       4,
+       {{"B", {0, 1, 3}}}},
+      {"one that is complete and waits is not robbed",
+       {Recovers("A", 3, 1), Recovers("B", 2, 2, /*ready=*/false)},
+       {"A", "B", "A", "B"},
+       4,
+       {}},
+      {"none is robbed where that completes nobody",
+       {Recovers("A", 5, 1), Recovers("B", 3, 2), Entry("small", 1, 3)},
+       {"A", "B", "A", "B"},
+       4,
+       {}},
+      {"a job that keeps nothing any more is one of the queue",
+       {Entry("A", 3, 1), Entry("small", 1, 2)},
+       {"A", "A"},
+       2,
+       {{"small", {0}}}},
+  };
+  for (const Kept& row : table) {
+    EXPECT_EQ(Admit(row.queue, {{.device = "cpu", .free = row.free, .living = row.living}}),
+              row.admitted)
+        << row.what;
+  }
+}
+
+// No cluster, whatever its workers did before, is idle while a complete gang could form of them,
+// and no worker is given twice.
+TEST(AdmissionTest, RecoveringGangsNeverWaitForEachOther) {
+  std::mt19937 random(11);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<QueueEntry> queue;
+    for (int i = 0; i < 1 + below(4); ++i) {
+      queue.push_back(Recovers(std::string(1, static_cast<char>('A' + i)), 1 + below(5), i));
+    }
+    WorkerPool pool{.device = "cpu", .free = {}, .living = 0};
+    for (int i = below(9); i > 0; --i) {
+      pool.free.push_back(std::string(1, static_cast<char>('A' + below(5))));
+    }
+    pool.living = static_cast<int64_t>(pool.free.size());
+    const std::vector<Admission> admitted = Admit(queue, {pool});
+    std::set<size_t> given;
+    for (const Admission& admission : admitted) {
+      for (const size_t worker : admission.workers) EXPECT_TRUE(given.insert(worker).second);
+    }
+    const bool fits = queue.front().workers <= pool.living;  // the one in front
+    EXPECT_TRUE(!fits || !admitted.empty()) << "round " << round;
+  }
 }
 
 class RegistryTest : public testing::Test {
@@ -310,6 +441,18 @@ TEST_F(RegistryTest, NeighboursInTheMachineAreNeighboursInRank) {
   std::vector<int> slots;
   for (const Worker& worker : registry_.All()) slots.push_back(worker.hello.slot());
   EXPECT_EQ(slots, (std::vector<int>{3, 1, 2, 0}));
+}
+
+TEST_F(RegistryTest, AWorkerRemembersWhomItWorkedForOverAControllersEnd) {
+  const std::string worker = Join(0);
+  ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
+  registry_.Released(worker);
+  EXPECT_EQ(registry_.Find(worker)->last_job, "job");
+  workers_.Start(1);
+  v1::RegisterRequest hello = workers_.Hello(1);
+  hello.mutable_current()->set_job("job");
+  registry_.Register(hello);
+  EXPECT_EQ(registry_.Find(hello.incarnation())->last_job, "job");
 }
 
 TEST_F(RegistryTest, AnAbortedWorkerIsFreeOnlyWhenItSaysSo) {
