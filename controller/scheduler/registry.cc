@@ -129,7 +129,16 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
     Apply(worker, state::WorkerEvent::kDrainRequested);
     if (!worker.job.empty() && listener_.on_draining) listener_.on_draining(worker);
   }
+  EndStrayEpoch(worker);
   return true;
+}
+
+// A Prepare that came late began an epoch that no gang here has: the worker would refuse every
+// other job. An Abort of what has ended meanwhile changes nothing.
+void Registry::EndStrayEpoch(const Worker& worker) {
+  const v1::Fence& current = worker.beat.current();
+  if (worker.status.phase != state::WorkerPhase::kReady || current.job().empty()) return;
+  AbortAndFree(worker.target.incarnation, current, "no gang of the controller has this epoch");
 }
 
 void Registry::BeatStreamEnded(const std::string& incarnation, uint64_t stream) {

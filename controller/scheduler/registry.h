@@ -90,6 +90,7 @@ class Registry {
   void Apply(Worker& worker, state::WorkerEvent event);
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
   absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
+  void EndStrayEpoch(const Worker& worker);
   void CheckLeases();
   void JudgeLeases();
   void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);

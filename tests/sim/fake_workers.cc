@@ -252,6 +252,10 @@ absl::Status FakeWorkers::CheckFence(Process& process, const v1::Fence& fence, b
     if (fence.job() == process.fence.job() && fence.epoch() <= process.fence.epoch()) {
       return absl::AbortedError("an epoch that is not newer");
     }
+    if (!process.fence.job().empty() && fence.job() != process.fence.job() &&
+        fence.term() == process.fence.term()) {
+      return absl::AbortedError(absl::StrCat("this worker is in job ", process.fence.job()));
+    }
     return absl::OkStatus();
   }
   if (fence.job() != process.fence.job() || fence.epoch() != process.fence.epoch()) {

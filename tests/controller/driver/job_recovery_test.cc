@@ -387,6 +387,30 @@ TEST_F(JobRecoveryTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
   ExpectClean(sim);
 }
 
+// The gang of one job ends while its Prepare is on the way; the worker takes it for another's.
+TEST_F(JobRecoveryTest, ALatePrepareOfAnotherJobIsNotTheUsersFault) {
+  Simulation sim(SlowSteps(1));
+  sim.RunFor(2000);
+  v1::PrepareRequest late;
+  v1::Fence& fence = *late.mutable_fence();
+  fence.set_term(1);
+  fence.set_job("stray");
+  fence.set_epoch(1);
+  const std::string incarnation = sim.workers().Hello(0).incarnation();
+  fence.set_worker_incarnation(incarnation);
+  sim.workers().set_store(nullptr);  // this epoch was of an earlier time
+  ASSERT_TRUE(sim.files().MakeDirs("/out").ok());
+  ASSERT_TRUE(sim.files().WriteDurably("/out/nonce", "n").ok());
+  late.set_nonce_path("/out/nonce");
+  late.set_nonce("n");
+  sim.workers().Prepare(sim.registry().Find(incarnation)->target, late,
+                        std::chrono::milliseconds(100), [](const auto&) {});
+  const std::string id = sim.Submit({.workers = 1});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000))
+      << sim.Job(id).error().message();
+  EXPECT_LE(sim.Job(id).restarts(), 3);
+}
+
 // Who keeps workers. Rules: controller/scheduler/README.md.
 
 TEST_F(JobRecoveryTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {

@@ -443,6 +443,21 @@ TEST_F(RegistryTest, NeighboursInTheMachineAreNeighboursInRank) {
   EXPECT_EQ(slots, (std::vector<int>{3, 1, 2, 0}));
 }
 
+// A late Prepare of a gang that has ended would make the worker refuse every other job.
+TEST_F(RegistryTest, AFreeWorkerThatTellsOfAnEpochDropsItFirst) {
+  const std::string worker = Join(0);
+  v1::HeartbeatRequest beat = workers_.Beat(0);
+  beat.mutable_current()->set_job("stray");
+  beat.mutable_current()->set_epoch(3);
+  registry_.Beat(beat, stream_);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kAborting);
+  Run(100);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kReady);
+  ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
+  registry_.Beat(beat, stream_);  // told before it was reserved
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kJoined);
+}
+
 TEST_F(RegistryTest, AWorkerRemembersWhomItWorkedForOverAControllersEnd) {
   const std::string worker = Join(0);
   ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
