@@ -109,13 +109,20 @@ void JobDriver::WorkerLost(const std::string& incarnation, const std::string& re
 }
 
 void JobDriver::WorkerDraining(const std::string& worker) {
-  if (phase() != v1::JOB_STATE_RUNNING) return;
   const absl::Status status = record_.Apply(
       state::JobEvent::kPreempted, absl::StrCat("worker ", worker, " is leaving: draining"));
-  if (!status.ok()) return;
-  DrainDeadline();
-  run_->Drain(/*with_snapshot=*/true);
+  if (!status.ok()) return;  // its gang is ending
+  if (phase() == v1::JOB_STATE_DRAINING) {
+    DrainDeadline();
+    run_->Drain(/*with_snapshot=*/true);
+    SayFlush();
+    return;
+  }
+  TearDown(absl::StrCat("worker ", worker, " is leaving"));  // nothing was trained: form without it
+  KeepWorkers();
   SayFlush();
+  Prepare();
+  hooks_.reschedule();
 }
 
 }  // namespace coxswain::driver

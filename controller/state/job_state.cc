@@ -143,6 +143,9 @@ absl::StatusOr<JobStatus> Step(const JobStatus& status, JobEvent event) {
       break;
     case JobEvent::kPreempted:
       if (phase == v1::JOB_STATE_RUNNING) return Drain(status, v1::JOB_STATE_QUEUED);
+      if (phase == v1::JOB_STATE_ADMITTED || phase == v1::JOB_STATE_FORMING) {
+        return To(status, v1::JOB_STATE_QUEUED);
+      }
       break;
     case JobEvent::kDrained:
       if (phase == v1::JOB_STATE_DRAINING) return To(status, status.drain_goal);

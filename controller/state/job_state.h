@@ -32,7 +32,7 @@ enum class JobEvent {
   kHeldUp,              // storage or machines are not there; tried again, not counted
   kCheckpointAdvanced,  // a checkpoint further than any before is committed
   kPauseRequested,      // by a user, or the requested number of steps is done
-  kPreempted,           // a worker leaves in good order: drain, then queue again
+  kPreempted,           // a worker leaves in good order: drain if it trains, then queue again
   kCancelRequested,
   kDrained,  // outstanding commands are done (or were aborted)
   kResumed,

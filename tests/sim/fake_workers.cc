@@ -167,6 +167,7 @@ void FakeWorkers::MoveTo(int slot, const std::string& host) { hosts_[slot] = hos
 void FakeWorkers::Hang(int slot) { processes_.at(slot).hung = true; }
 void FakeWorkers::Stop(int slot) { processes_.at(slot).stopped = true; }
 void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
+void FakeWorkers::Drain(int slot) { processes_.at(slot).draining = true; }
 void FakeWorkers::SlowSave(int slot, int64_t delay_ms, absl::Status status) {
   processes_.at(slot).save_delay_ms = delay_ms;
   processes_.at(slot).save_error = std::move(status);
@@ -197,6 +198,7 @@ v1::HeartbeatRequest FakeWorkers::Beat(int slot) const {
   v1::HeartbeatRequest beat;
   beat.set_incarnation(process.incarnation);
   *beat.mutable_current() = process.fence;
+  beat.set_draining(process.draining);
   beat.set_last_queued_seq(process.last_seq);
   beat.set_last_done_seq(process.done_seq);
   v1::CollectiveProgress* collective = beat.mutable_collectives();

@@ -58,6 +58,7 @@ class FakeWorkers : public WorkerTransport {
   void Kill(int slot);          // as SIGKILL: streams break, nothing is answered
   void Hang(int slot);          // it lives, beats and takes part in nothing again
   void BreakStreams(int slot);  // its streams end, the process lives
+  void Drain(int slot);         // it says in every heartbeat that it will leave
   void Stop(int slot);          // as SIGSTOP: says nothing more, until its supervisor ends it
   void Partition(int slot, bool cut);              // unary calls time out, heartbeats do not arrive
   void MoveTo(int slot, const std::string& host);  // from its next start on
@@ -120,6 +121,7 @@ class FakeWorkers : public WorkerTransport {
     bool hung = false;
     bool cut = false;
     bool stopped = false;
+    bool draining = false;
     std::string fingerprint = "sim";
     int64_t save_delay_ms = 0;
     int64_t answer_delay_ms = 0;  // of the answer being made

@@ -258,7 +258,7 @@ void Simulation::InjectFault() {
   const auto note = [this](const std::string& what) {
     absl::StrAppend(&history_, clock_.NowNs() / 1'000'000, " ms: ", what, "\n");
   };
-  switch (random_() % 7) {
+  switch (random_() % 8) {
     case 0:
       note(absl::StrCat("kill worker ", slot));
       RestartWorker(slot, within(3000));
@@ -288,6 +288,11 @@ void Simulation::InjectFault() {
       note("fill the disk");
       files_.FailWrites("/out", absl::ResourceExhaustedError("no space left"));
       agenda_.After(within(9000), [this] { files_.FailWrites("/out", absl::OkStatus()); });
+      break;
+    case 7:
+      note(absl::StrCat("drain worker ", slot));
+      workers_.Drain(slot);
+      agenda_.After(within(5000) + 2000, [this, slot] { RestartWorker(slot, 500); });
       break;
     case 5:
       if (!up()) break;

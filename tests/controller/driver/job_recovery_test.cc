@@ -482,5 +482,62 @@ TEST_F(JobRecoveryTest, AGangKeepsItsWorkersOverAKilledController) {
   ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
 }
 
+// Workers that leave. Invariant scheduler-9.
+
+TEST_F(JobRecoveryTest, ADrainNoticeIsHonouredInEveryState) {
+  for (const v1::JobState state :
+       {v1::JOB_STATE_ADMITTED, v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING,
+        v1::JOB_STATE_DRAINING, v1::JOB_STATE_RECOVERING, v1::JOB_STATE_EXPORTING}) {
+    SCOPED_TRACE(v1::JobState_Name(state));
+    const bool recovers = state == v1::JOB_STATE_RECOVERING;
+    Simulation sim(SlowSteps(recovers ? 2 : 3));
+    sim.RunFor(1500);
+    const std::string id = sim.Submit({});
+    if (state == v1::JOB_STATE_DRAINING || recovers) {
+      ASSERT_TRUE(RunToStep(sim, id, 4));
+      if (state == v1::JOB_STATE_DRAINING) {
+        ASSERT_TRUE(Driver(sim, id).Pause().ok());
+      }
+      if (recovers) sim.RestartWorker(1, 200);
+    }
+    ASSERT_TRUE(sim.RunUntilState(id, state, 60'000));
+    sim.workers().Drain(0);
+    sim.registry().Beat(sim.workers().Beat(0), 0);
+    if (recovers) sim.AddWorker(2);
+    const std::string leaving = sim.workers().Hello(0).incarnation();
+    EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Find(leaving)->job.empty(); }, 15'000));
+    if (state == v1::JOB_STATE_DRAINING) {
+      ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED, 60'000));
+      ASSERT_TRUE(Driver(sim, id).Resume(0).ok());
+    }
+    bool used = false;
+    ASSERT_TRUE(sim.RunUntil(
+        [&] {
+          used = used || !sim.registry().Find(leaving)->job.empty();
+          return sim.Job(id).state() == v1::JOB_STATE_SUCCEEDED;
+        },
+        120'000));
+    EXPECT_FALSE(used);
+    EXPECT_EQ(sim.Job(id).restarts(), recovers ? 1 : 0);
+    ExpectClean(sim);
+  }
+}
+
+TEST_F(JobRecoveryTest, AGangThatIsDrainedKeepsTheWorkersThatStay) {
+  Simulation sim(SlowSteps(3));
+  const std::string gang = sim.Submit({.name = "gang", .workers = 3});
+  ASSERT_TRUE(RunToStep(sim, gang, 4));
+  const std::string small = sim.Submit({.name = "small", .workers = 1, .priority = 9});
+  sim.workers().Drain(2);
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_READY, 60'000));
+  sim.RunFor(20'000);
+  EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+  sim.RestartWorker(2, 500);
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 120'000));
+  EXPECT_EQ(sim.Job(gang).restarts(), 0);
+  EXPECT_EQ(CountOf(sim, gang, "StepDone"), 12);
+  ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
+}
+
 }  // namespace
 }  // namespace coxswain::sim
