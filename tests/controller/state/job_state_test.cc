@@ -152,6 +152,7 @@ TEST(JobStateTest, OnlyFormingTakesAnEpochAndOnlyARetryCounts) {
   }
 }
 
+// Invariant state-6.
 TEST(JobStateTest, ANewCheckpointMakesTheAttemptsBeforeItNotCount) {
   JobStatus status = At(kRunning);
   for (int fault = 0; fault < 5; ++fault) {
