@@ -312,10 +312,14 @@ std::optional<Suspect> StepRun::LookForSuspect() const {
   const InFlight* oldest = window_.oldest();
   if (gang_->world_size() == 1 || saving_ || oldest == nullptr) return std::nullopt;
   if (oldest->action != Action::kTrain) return std::nullopt;
-  return FindSuspect(
-      BeatsOf(*gang_, *deps_.registry),
-      timing_.CollectiveLimit(deps_.settings.first_step_timeout, deps_.settings.collective_floor) +
-          StallsSince(*oldest));
+  RankBeats beats = BeatsOf(*gang_, *deps_.registry);
+  for (v1::HeartbeatRequest& beat : beats) {
+    // Of a command that every rank has answered since.
+    if (beat.last_done_seq() + 1 < oldest->seq) beat.clear_collectives();
+  }
+  return FindSuspect(beats, timing_.CollectiveLimit(deps_.settings.first_step_timeout,
+                                                    deps_.settings.collective_floor) +
+                                StallsSince(*oldest));
 }
 
 void StepRun::CheckHang() {

@@ -24,7 +24,7 @@ def wait_for(what, condition, seconds=60):
 def metrics(address):
     """{'name{labels}': value} of one /metrics page."""
     text = urllib.request.urlopen(f'http://{address}/metrics', timeout=10).read().decode()
-    return {m[1]: float(m[2]) for m in re.finditer(r'^([^#\s][^ ]*(?: [^ ]*=[^ ]*)*) (\S+)$', text, re.M)}
+    return {m[1]: float(m[2]) for m in re.finditer(r'^([^#\s][^ \n]*(?: [^ \n]*=[^ \n]*)*) (\S+)$', text, re.M)}
 
 
 def value(page, name, **labels):

@@ -12,6 +12,11 @@
 #include "controller/driver/checkpoint_files.h"
 
 namespace coxswain::sim {
+namespace {
+
+constexpr int64_t kBeatTravelMs = 2;
+
+}  // namespace
 
 struct Simulation::Controller {
   Loop loop;
@@ -150,9 +155,12 @@ void Simulation::Beat(int slot, uint64_t registration) {
     return;
   }
   if (workers_.reachable(slot)) {
-    controller_->loop.Post([this, slot, registration, beat = workers_.Beat(slot)] {
-      if (registrations_[slot] != registration) return;
-      if (!registry().Beat(beat, beat_streams_[slot])) RegisterWorker(slot);
+    agenda_.After(kBeatTravelMs, [this, slot, registration, beat = workers_.Beat(slot)] {
+      if (!up()) return;
+      controller_->loop.Post([this, slot, registration, beat] {
+        if (registrations_[slot] != registration) return;
+        if (!registry().Beat(beat, beat_streams_[slot])) RegisterWorker(slot);
+      });
     });
   }
   agenda_.After(1000, [this, slot, registration] { Beat(slot, registration); });
