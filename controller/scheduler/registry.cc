@@ -59,7 +59,7 @@ void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string&
   log::Warning("worker lost", {{"worker", worker.target.id}, {"error", reason}});
   const Worker before = worker;
   Apply(worker, event);
-  if (!before.status.draining) EndLater(before, reason);
+  if (!before.status.draining) EndLater(before.target, reason);
   if (!before.job.empty() && listener_.on_lost) listener_.on_lost(before, reason);
 }
 
@@ -287,12 +287,18 @@ void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
 }
 
 // A lost process that lives keeps its device. One that only lost its connection has that long to
-// come back.
-void Registry::EndLater(const Worker& worker, const std::string& reason) {
-  if (worker.target.supervisor.empty()) return;
-  loop_->After(times_.lost, lifetime_.Wrap([this, target = worker.target, reason] {
-    const Worker* found = Find(target.incarnation);
-    if (found != nullptr && IsLost(*found)) EndProcess(target, reason);
+// come back, once more if this loop stood still meanwhile.
+void Registry::EndLater(const WorkerTarget& worker, const std::string& reason) {
+  if (worker.supervisor.empty()) return;
+  const int64_t stalled_from = loop_->clock().NowNs() + Ns(times_.lost) + Ns(times_.beat);
+  loop_->After(times_.lost, lifetime_.Wrap([this, worker, reason, stalled_from] {
+    const Worker* found = Find(worker.incarnation);
+    if (found == nullptr || !IsLost(*found)) return;
+    if (loop_->clock().NowNs() > stalled_from) {
+      EndLater(worker, reason);
+    } else {
+      EndProcess(worker, reason);
+    }
   }));
 }
 

@@ -94,7 +94,7 @@ class Registry {
   void CheckLeases();
   void JudgeLeases();
   void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
-  void EndLater(const Worker& worker, const std::string& reason);
+  void EndLater(const WorkerTarget& worker, const std::string& reason);
   void EndProcess(const WorkerTarget& worker, const std::string& reason);
 
   Loop* const loop_;

@@ -388,6 +388,23 @@ TEST_F(RegistryTest, ALostProcessThatDoesNotComeBackIsEndedByItsSupervisor) {
   EXPECT_EQ(PhaseOf(returns), state::WorkerPhase::kReady);
 }
 
+// Nobody could have come back meanwhile.
+TEST_F(RegistryTest, AStallOfTheLoopIsNoReasonToEndAProcess) {
+  int ended = 0;
+  workers_.set_on_ended([&](int) { ++ended; });
+  const std::string worker = Join(0);
+  Run(6000);
+  ASSERT_EQ(PhaseOf(worker), state::WorkerPhase::kLost);
+  clock_.AdvanceTo(clock_.NowNs() + int64_t{30} * 1'000'000'000);
+  Run(1000);
+  ASSERT_TRUE(registry_.Register(workers_.Hello(0)).ok());
+  for (int second = 0; second < 12; ++second) {
+    registry_.Beat(workers_.Beat(0), stream_);
+    Run(1000);
+  }
+  EXPECT_EQ(ended, 0);
+}
+
 TEST_F(RegistryTest, AProcessThatDoesNotAnswerAnAbortIsEndedByItsSupervisor) {
   std::vector<int> ended;
   workers_.set_on_ended([&](int slot) {
