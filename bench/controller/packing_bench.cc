@@ -54,8 +54,8 @@ absl::StatusOr<std::vector<int32_t>> AlpacaLengths(const std::string& shared) {
     ASSIGN_OR_RETURN(const bool more, reader->Next(&raw));
     if (!more) break;
     ASSIGN_OR_RETURN(const Record record, parser.Parse(raw.json));
-    ASSIGN_OR_RETURN(const EncodedDocument document, encoder.Encode(record));
-    lengths.push_back(static_cast<int32_t>(document.ids.size()));
+    ASSIGN_OR_RETURN(const std::vector<EncodedDocument> documents, encoder.Encode(record));
+    lengths.push_back(static_cast<int32_t>(documents.front().ids.size()));
   }
   const size_t records = lengths.size();
   for (size_t i = records; i < kDocuments; ++i) lengths.push_back(lengths[i - records]);

@@ -64,6 +64,21 @@ LoraSpec Lora(const Json& json) {
   return lora;
 }
 
+LrSchedulerKwargs SchedulerKwargs(const Json& json) {
+  LrSchedulerKwargs kwargs;
+  kwargs.num_cycles = Optional<int64_t>(json["num_cycles"]).value_or(kwargs.num_cycles);
+  kwargs.power = Optional<double>(json["power"]).value_or(kwargs.power);
+  kwargs.timescale = Optional<int64_t>(json["timescale"]);
+  kwargs.num_decay_steps = Optional<int64_t>(json["num_decay_steps"]);
+  kwargs.decay_ratio = Optional<double>(json["decay_ratio"]).value_or(kwargs.decay_ratio);
+  if (json["decay_type"].is_null()) return kwargs;
+  kwargs.decay_type =
+      Word<DecayType, 3>(json["decay_type"], {{{"linear", DecayType::kLinear},
+                                               {"cosine", DecayType::kCosine},
+                                               {"1-sqrt", DecayType::kOneMinusSqrt}}});
+  return kwargs;
+}
+
 TrainSpec Train(const Json& json) {
   TrainSpec train;
   train.global_batch_size = Optional<int64_t>(json["global_batch_size"]);
@@ -72,10 +87,15 @@ TrainSpec Train(const Json& json) {
   train.num_epochs = Optional<double>(json["num_epochs"]);
   train.max_steps = Optional<int64_t>(json["max_steps"]);
   train.learning_rate = json["learning_rate"];
-  train.lr_scheduler =
-      Word<LrScheduler, 3>(json["lr_scheduler"], {{{"cosine", LrScheduler::kCosine},
-                                                   {"linear", LrScheduler::kLinear},
-                                                   {"constant", LrScheduler::kConstant}}});
+  train.lr_scheduler = Word<LrScheduler, 7>(
+      json["lr_scheduler"], {{{"cosine", LrScheduler::kCosine},
+                              {"linear", LrScheduler::kLinear},
+                              {"constant", LrScheduler::kConstant},
+                              {"cosine_with_restarts", LrScheduler::kCosineWithRestarts},
+                              {"polynomial", LrScheduler::kPolynomial},
+                              {"inverse_sqrt", LrScheduler::kInverseSqrt},
+                              {"warmup_stable_decay", LrScheduler::kWarmupStableDecay}}});
+  train.lr_scheduler_kwargs = SchedulerKwargs(json["lr_scheduler_kwargs"]);
   train.warmup_ratio = Optional<double>(json["warmup_ratio"]);
   train.warmup_steps = Optional<int64_t>(json["warmup_steps"]);
   train.min_lr_ratio = json["min_lr_ratio"];
@@ -114,9 +134,10 @@ void ReadData(const Json& spec, JobSpec* job) {
       spec["on_bad_record"], {{{"error", OnBadRecord::kError}, {"skip", OnBadRecord::kSkip}}});
   job->sequence_len = spec["sequence_len"];
   job->excess_length =
-      Word<ExcessLength, 3>(spec["excess_length"], {{{"truncate", ExcessLength::kTruncate},
+      Word<ExcessLength, 4>(spec["excess_length"], {{{"truncate", ExcessLength::kTruncate},
                                                      {"drop", ExcessLength::kDrop},
-                                                     {"error", ExcessLength::kError}}});
+                                                     {"error", ExcessLength::kError},
+                                                     {"split", ExcessLength::kSplit}}});
   job->packing = Packing(spec["packing"]);
 }
 

@@ -15,9 +15,18 @@ enum class Adapter { kNone, kLora };
 enum class DatasetFormat { kAlpaca, kChat, kCompletion };
 enum class PromptStyle { kAlpaca, kChat };
 enum class OnBadRecord { kError, kSkip };
-enum class ExcessLength { kTruncate, kDrop, kError };
+enum class ExcessLength { kTruncate, kDrop, kError, kSplit };
 enum class PackingStrategy { kBestFit, kBestFitDecreasing, kFirstFit, kNone };
-enum class LrScheduler { kCosine, kLinear, kConstant };
+enum class LrScheduler {
+  kCosine,
+  kLinear,
+  kConstant,
+  kCosineWithRestarts,
+  kPolynomial,
+  kInverseSqrt,
+  kWarmupStableDecay
+};
+enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
 enum class Recompute { kAuto, kNone, kNormSwiglu, kFfn, kBlock };
 enum class Device { kCpu, kCuda, kAuto };
 
@@ -46,6 +55,16 @@ struct PackingSpec {
   int64_t max_documents_per_bin = 32;
 };
 
+// Of the schedulers that read them.
+struct LrSchedulerKwargs {
+  int64_t num_cycles = 1;                  // cosine_with_restarts
+  double power = 1.0;                      // polynomial
+  std::optional<int64_t> timescale;        // inverse_sqrt
+  std::optional<int64_t> num_decay_steps;  // warmup_stable_decay; absent: decay_ratio of all steps
+  double decay_ratio = 0.1;
+  DecayType decay_type = DecayType::kCosine;
+};
+
 struct TrainSpec {
   std::optional<int64_t> global_batch_size;  // bins
   std::optional<int64_t> micro_batch_size;   // bins per rank and micro-step; absent: auto
@@ -54,6 +73,7 @@ struct TrainSpec {
   std::optional<int64_t> max_steps;
   double learning_rate = 1e-4;
   LrScheduler lr_scheduler = LrScheduler::kCosine;
+  LrSchedulerKwargs lr_scheduler_kwargs;
   std::optional<double> warmup_ratio;  // at most one of warmup_ratio, warmup_steps is set
   std::optional<int64_t> warmup_steps;
   double min_lr_ratio = 0.0;

@@ -143,6 +143,27 @@ void CheckMesh(Validated* job) {
                                     " in a replica; 0 goes with shard 1, 1 to 3 with more"));
 }
 
+constexpr const char* kSchedulerKwargs = "spec.train.lr_scheduler_kwargs.";
+
+// Keys of lr_scheduler_kwargs and who reads them.
+constexpr std::pair<const char*, const char*> kReaders[] = {
+    {"num_cycles", "cosine_with_restarts"}, {"power", "polynomial"},
+    {"timescale", "inverse_sqrt"},          {"num_decay_steps", "warmup_stable_decay"},
+    {"decay_ratio", "warmup_stable_decay"}, {"decay_type", "warmup_stable_decay"},
+};
+
+void CheckScheduler(Validated* job) {
+  const Json& scheduler = At(job->effective, "spec.train.lr_scheduler");
+  if (!scheduler.is_string()) return;
+  for (const auto& [name, reader] : kReaders) {
+    const std::string path = absl::StrCat(kSchedulerKwargs, name);
+    if (!IsSet(At(job->effective, path)) || scheduler == reader) continue;
+    job->errors.push_back({path, LineOf(*job, path),
+                           absl::StrCat("goes with lr_scheduler ", reader, ", which is ",
+                                        scheduler.get<std::string>())});
+  }
+}
+
 // The value of a resource that is auto; null where it is not.
 Json* AutoResource(const char* name, Validated* job) {
   if (At(job->effective, absl::StrCat("spec.resources.", name)) != "auto") return nullptr;
@@ -186,6 +207,19 @@ void CheckDevice(Validated* job) {
   }
 }
 
+void ResolveScheduler(Json* train) {
+  const Json& scheduler = (*train)["lr_scheduler"];
+  Json& kwargs = (*train)["lr_scheduler_kwargs"];
+  const auto fill = [&kwargs](const char* name, Json value) {
+    if (kwargs[name].is_null()) kwargs[name] = std::move(value);
+  };
+  if (scheduler == "cosine_with_restarts") fill("num_cycles", 1);
+  if (scheduler == "polynomial") fill("power", 1.0);
+  if (scheduler != "warmup_stable_decay") return;
+  if (kwargs["num_decay_steps"].is_null()) fill("decay_ratio", 0.1);
+  fill("decay_type", "cosine");
+}
+
 }  // namespace
 
 void ResolveDefaults(Json* effective) {
@@ -196,6 +230,7 @@ void ResolveDefaults(Json* effective) {
   if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
     train["warmup_ratio"] = 0.03;
+  ResolveScheduler(&train);
   Json& precision = spec["precision"];
   const Json& device = spec["resources"]["device"];
   if (precision["compute"] == "auto" && device == "auto") return;
@@ -211,6 +246,7 @@ void ResolveDefaults(Json* effective) {
 void ApplyRules(const ChosenResources& chosen, Validated* job) {
   ChooseResources(chosen, job);
   CheckExclusive(job);
+  CheckScheduler(job);
   CheckEvaluation(job);
   CheckPretrain(job);
   CheckDora(job);

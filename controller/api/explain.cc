@@ -55,20 +55,24 @@ std::string Setback(const v1::Job& job) {
                       "): ", driver::Describe(job.setback()));
 }
 
-std::string ExplainQueued(Context& context, const driver::JobDriver& job) {
-  if (!job.WaitsForChoice()) return "is about to prepare its data";
+std::string ExplainPreparing(Context& context, const driver::JobDriver& job) {
+  if (!job.WaitsForChoice()) {
+    return absl::StrFormat("prepares its data: %.0f %% done",
+                           job.job().progress().prepare_fraction() * 100);
+  }
   const auto choice = driver::ChooseResources(job.spec(), context.deps.registry->All());
   if (choice.has_value()) {
-    return absl::StrCat("waits until no worker has registered for ",
+    return absl::StrCat("has its data and waits until no worker has registered for ",
                         context.deps.settings.settle.count() / 1000,
                         " s, to choose by all of them; by those there are: ", choice->Text());
   }
   if (job.spec().device == config::Device::kAuto) {
-    return "waits for a first worker: its resources.device is auto, which takes cuda where a GPU "
+    return "has its data and waits for a first worker: its resources.device is auto, which takes "
+           "cuda where a GPU "
            "worker is registered, else cpu; none is registered";
   }
   const char* device = config::DeviceName(job.spec().device);
-  return absl::StrCat("waits for a first worker of device ", device,
+  return absl::StrCat("has its data and waits for a first worker of device ", device,
                       ": its resources.workers is auto, as many as live; ",
                       DescribeWorkers(context, device));
 }
@@ -110,9 +114,9 @@ std::string Why(Context& context, const driver::JobDriver& job) {
   const v1::Progress& progress = info.progress();
   switch (info.state()) {
     case v1::JOB_STATE_QUEUED:
-      return ExplainQueued(context, job);
+      return "is about to prepare its data";
     case v1::JOB_STATE_PREPARING:
-      return absl::StrFormat("prepares its data: %.0f %% done", progress.prepare_fraction() * 100);
+      return ExplainPreparing(context, job);
     case v1::JOB_STATE_READY:
     case v1::JOB_STATE_RECOVERING:
       return ExplainWaiting(context, job);

@@ -85,6 +85,10 @@ std::string ProgressText(const v1::Job& job) {
     text += fmt::format(" (before training {:.6f}, best {:.6f} at step {})", p.first_eval_loss(),
                         p.best_eval_loss(), p.best_step());
   }
+  if (p.has_eval_token_accuracy()) {  // a release without it told no perplexity either
+    text += fmt::format(", perplexity {:.4g}, token accuracy {:.2f} %", p.eval_perplexity(),
+                        100 * p.eval_token_accuracy());
+  }
   text += fmt::format(
       "\n  {} tokens, {} tokens/s", FormatCount(p.tokens()),
       p.tokens_per_second() > 0 ? FormatCount(static_cast<int64_t>(p.tokens_per_second())) : "-");
@@ -95,15 +99,15 @@ std::string ProgressText(const v1::Job& job) {
 
 std::string DataText(const v1::DatasetSummary& d) {
   return fmt::format(
-      "\nData\n  {} records read, {} documents kept; truncated {}, dropped: too long {}, bad {}, "
-      "no target {}\n"
+      "\nData\n  {} records read, {} documents kept; truncated {}, split {}, dropped: too long {}, "
+      "bad {}, no target {}\n"
       "  {} tokens, {} targets ({:.1f} %), longest document {}\n"
       "  {} bins, {:.2f} % of their slots filled\n  evaluation: {} documents, {} targets\n",
       FormatCount(d.records_read()), FormatCount(d.documents()), FormatCount(d.truncated()),
-      FormatCount(d.dropped_too_long()), FormatCount(d.bad_records()), FormatCount(d.no_target()),
-      FormatCount(d.tokens()), FormatCount(d.targets()), Percent(d.targets(), d.tokens()),
-      FormatCount(d.longest_document()), FormatCount(d.bins()), 100 * d.packing_efficiency(),
-      FormatCount(d.eval_documents()), FormatCount(d.eval_targets()));
+      FormatCount(d.split()), FormatCount(d.dropped_too_long()), FormatCount(d.bad_records()),
+      FormatCount(d.no_target()), FormatCount(d.tokens()), FormatCount(d.targets()),
+      Percent(d.targets(), d.tokens()), FormatCount(d.longest_document()), FormatCount(d.bins()),
+      100 * d.packing_efficiency(), FormatCount(d.eval_documents()), FormatCount(d.eval_targets()));
 }
 
 std::string MemoryText(const v1::Job& job) {

@@ -79,6 +79,10 @@ std::string HeldOutText(const v1::Job& job) {
   if (ended && p.first_eval_loss() > 0) {
     text += fmt::format(" ({:+.1f} %)", 100 * (p.eval_loss() / p.first_eval_loss() - 1));
   }
+  if (p.has_eval_token_accuracy()) {
+    text += fmt::format(", perplexity {:.4g}, token accuracy {:.1f} %", p.eval_perplexity(),
+                        100 * p.eval_token_accuracy());
+  }
   if (job.data().eval_documents() > 0)
     text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
   return text + "\n";

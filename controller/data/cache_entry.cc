@@ -42,11 +42,19 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
+// `split` came later than the others: an entry without it was made of no split document.
+nlohmann::json StatsJson(const DatasetStats& stats) {
+  nlohmann::json json = stats;
+  json["split"] = stats.split;
+  return json;
+}
+
 absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* part,
                                      const TokenStore& store) {
   DatasetStats result;
   try {
     stats.at(part).get_to(result);
+    result.split = stats.at(part).value("split", int64_t{0});
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
   }
@@ -121,8 +129,8 @@ absl::StatusOr<std::string> CacheEntry::BeginBuild() {
 }
 
 absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval) {
-  nlohmann::json stats = {{"train", train}};
-  if (eval != nullptr) stats["eval"] = *eval;
+  nlohmann::json stats = {{"train", StatsJson(train)}};
+  if (eval != nullptr) stats["eval"] = StatsJson(*eval);
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
   RETURN_IF_ERROR(RemoveAll(directory_));
   std::error_code error;

@@ -56,32 +56,51 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
   return encoder;
 }
 
-absl::StatusOr<EncodedDocument> DocumentEncoder::Encode(const Record& record) const {
+absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Record& record) const {
   ASSIGN_OR_RETURN(const std::vector<Segment> segments, renderer_(record));
   Tokens tokens;
   for (const Segment& segment : segments) RETURN_IF_ERROR(AppendSegment(segment, &tokens));
 
-  EncodedDocument document;
   const int64_t length = static_cast<int64_t>(tokens.ids.size());
-  if (length > sequence_len_) {
-    if (excess_length_ == config::ExcessLength::kError) {
+  std::vector<EncodedDocument> documents;
+  if (length <= sequence_len_) {
+    documents.push_back(Cut(tokens, 0, length, Outcome::kKept));
+    return documents;
+  }
+  switch (excess_length_) {
+    case config::ExcessLength::kError:
       return absl::OutOfRangeError(
           absl::StrCat("the document has ", length, " tokens, above sequence_len ", sequence_len_,
-                       "; raise it or set excess_length to truncate or drop"));
-    }
-    document.outcome =
-        excess_length_ == config::ExcessLength::kDrop ? Outcome::kTooLong : Outcome::kTruncated;
-    if (document.outcome == Outcome::kTruncated) tokens.ids.resize(sequence_len_);
+                       "; raise it or set excess_length to truncate, split or drop"));
+    case config::ExcessLength::kDrop:
+      documents.push_back(Cut(tokens, 0, length, Outcome::kTooLong));
+      break;
+    case config::ExcessLength::kTruncate:
+      documents.push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
+      break;
+    case config::ExcessLength::kSplit:
+      for (int64_t begin = 0; begin < length; begin += sequence_len_) {
+        const int64_t end = std::min(begin + sequence_len_, length);
+        documents.push_back(Cut(tokens, begin, end, Outcome::kSplit));
+      }
   }
-  document.target_bits.assign((tokens.ids.size() + 7) / 8, 0);
+  return documents;
+}
+
+// Tokens [begin, end) as a document.
+EncodedDocument DocumentEncoder::Cut(const Tokens& tokens, int64_t begin, int64_t end,
+                                     Outcome outcome) const {
+  EncodedDocument document;
+  document.outcome = outcome;
+  document.ids.assign(tokens.ids.begin() + begin, tokens.ids.begin() + end);
+  document.target_bits.assign((document.ids.size() + 7) / 8, 0);
   bool any_target = false;
-  for (size_t t = 0; t + 1 < tokens.ids.size(); ++t) {
-    if (!train_on_inputs_ && !tokens.trained[t + 1]) continue;
+  for (size_t t = 0; t + 1 < document.ids.size(); ++t) {
+    if (!train_on_inputs_ && !tokens.trained[static_cast<size_t>(begin) + t + 1]) continue;
     document.target_bits[t / 8] |= static_cast<uint8_t>(1 << (t % 8));
     any_target = true;
   }
-  if (!any_target && document.outcome != Outcome::kTooLong) document.outcome = Outcome::kNoTarget;
-  document.ids = std::move(tokens.ids);
+  if (!any_target && outcome != Outcome::kTooLong) document.outcome = Outcome::kNoTarget;
   return document;
 }
 

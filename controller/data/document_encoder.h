@@ -18,8 +18,9 @@ namespace coxswain::data {
 enum class Outcome {
   kKept,
   kTruncated,
+  kSplit,     // a piece of one above sequence_len
   kTooLong,   // dropped by excess_length: drop
-  kNoTarget,  // dropped: no trainable token, perhaps after truncation
+  kNoTarget,  // dropped: no trainable token, perhaps after truncation or in this piece
 };
 
 struct EncodedDocument {
@@ -37,10 +38,12 @@ class DocumentEncoder {
                                                 const config::DatasetSpec& dataset,
                                                 const Tokenizer& tokenizer);
 
-  // Plain text between two special tokens, or between a prompt and the answer that follows it, is
-  // tokenised as one piece. Without path and line: InvalidArgument, a bad record; OutOfRange, a
-  // document above sequence_len under excess_length: error.
-  absl::StatusOr<EncodedDocument> Encode(const Record& record) const;
+  // The record's document, or its pieces under excess_length: split, where the first token of a
+  // piece is no target: it follows nothing there. Plain text between two special tokens, or between
+  // a prompt and the answer that follows it, is tokenised in one go. Without path and line:
+  // InvalidArgument, a bad record; OutOfRange, a document above sequence_len under excess_length:
+  // error.
+  absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record) const;
 
  private:
   struct Tokens {
@@ -50,6 +53,7 @@ class DocumentEncoder {
 
   DocumentEncoder() = default;
   absl::Status AppendSegment(const Segment& segment, Tokens* tokens) const;
+  EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
   absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids) const;
 
   const Tokenizer* tokenizer_ = nullptr;

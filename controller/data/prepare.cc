@@ -137,7 +137,13 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   warn(stats.truncated, "were truncated to sequence_len");
   warn(stats.dropped_too_long, "were dropped: above sequence_len");
   warn(stats.bad_records, "were skipped: bad records");
-  warn(stats.no_target, "were dropped: no trainable token");
+  if (stats.split > 0 && stats.no_target > 0) {  // of them some are pieces of a record
+    warnings->push_back(absl::StrCat(part, ": ", stats.no_target,
+                                     " documents or pieces of split ones were dropped: no "
+                                     "trainable token"));
+  } else {
+    warn(stats.no_target, "were dropped: no trainable token");
+  }
 }
 
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,

@@ -27,6 +27,8 @@ std::string NoteOf(Outcome outcome) {
       return "";
     case Outcome::kTruncated:
       return "truncated to sequence_len";
+    case Outcome::kSplit:
+      return "of a document above sequence_len";
     case Outcome::kTooLong:
       return "dropped: above sequence_len";
     case Outcome::kNoTarget:
@@ -47,6 +49,20 @@ std::vector<PreviewToken> TokensOf(const Tokenizer& tokenizer, const EncodedDocu
   return tokens;
 }
 
+// The documents of one record, each a copy of `record` with its tokens.
+void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDocument>& encoded,
+                     const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    PreviewDocument document = record;
+    document.note = NoteOf(encoded[i].outcome);
+    if (encoded.size() > 1) {
+      document.note = absl::StrCat("piece ", i + 1, " of ", encoded.size(), ", ", document.note);
+    }
+    document.tokens = TokensOf(tokenizer, encoded[i]);
+    documents->push_back(std::move(document));
+  }
+}
+
 absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpec& dataset, int n,
                             const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
   ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, tokenizer));
@@ -58,13 +74,14 @@ absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpe
     if (!more) break;
     PreviewDocument document = {dataset.path, raw.line, "", {}};
     absl::StatusOr<Record> record = parser.Parse(raw.json);
-    absl::StatusOr<EncodedDocument> encoded =
+    absl::StatusOr<std::vector<EncodedDocument>> encoded =
         record.ok() ? encoder.Encode(*record) : record.status();
     if (encoded.ok()) {
-      document.note = NoteOf(encoded->outcome);
-      document.tokens = TokensOf(tokenizer, *encoded);
-    } else if (job.on_bad_record == config::OnBadRecord::kSkip &&
-               absl::IsInvalidArgument(encoded.status())) {
+      AppendDocuments(document, *encoded, tokenizer, documents);
+      continue;
+    }
+    if (job.on_bad_record == config::OnBadRecord::kSkip &&
+        absl::IsInvalidArgument(encoded.status())) {
       document.note = CleanText(absl::StrCat("skipped: ", encoded.status().message()));
     } else {
       return absl::InvalidArgumentError(

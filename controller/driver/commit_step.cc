@@ -77,6 +77,7 @@ absl::Status AddEval(const InFlight& command, EvalSum* sum) {
   for (const auto& done : command.results) {
     sum->loss_sum += done->loss_sum();
     sum->targets += done->targets();
+    sum->correct_targets += done->correct_targets();
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ absl::StatusOr<StepResult> CommitStep(const InFlight& command);
 struct EvalSum {
   double loss_sum = 0;
   int64_t targets = 0;
+  int64_t correct_targets = 0;
 };
 
 // Adds one EVAL command's answers, in rank order. Internal as CommitStep for other bins.

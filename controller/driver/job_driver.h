@@ -53,8 +53,9 @@ class JobDriver {
   absl::Status Cancel();
   absl::Status Resume(int64_t steps);
 
-  // QUEUED until workers live by which auto resources can be chosen; TakeUp looks again.
+  // PREPARING, with its data prepared, until workers live by which auto resources can be chosen.
   bool WaitsForChoice() const;
+  void LookForWorkers();  // whether they do, for a job that waits for that
   // READY, or RECOVERING with its data prepared, and not waiting after a failure.
   bool WantsWorkers() const;
   // A gang that recovers or was drained: its place and its free workers are its own for a while.
@@ -79,10 +80,12 @@ class JobDriver {
  private:
   // job_resources.cc
   bool HasResources();  // chooses them where that can be done
+  config::JobSpec SpecOfData() const;
   bool TakeResources(const ResourceChoice& choice);
 
   // job_prepare.cc
   void Prepare();
+  void StartPreparation();
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
   void SayPrepared();
 
@@ -150,6 +153,7 @@ class JobDriver {
   const JobHooks hooks_;
 
   std::shared_ptr<std::atomic<bool>> prepare_cancelled_;
+  bool data_prepared_ = false;  // the curriculum waits for resources
   std::shared_ptr<const Curriculum> curriculum_;
 
   std::shared_ptr<OutputClaim> output_;  // null: not claimed

@@ -14,6 +14,7 @@ nlohmann::json SummaryJson(const v1::DatasetSummary& data, int64_t total_steps) 
           {"documents", data.documents()},
           {"dropped_too_long", data.dropped_too_long()},
           {"truncated", data.truncated()},
+          {"split", data.split()},
           {"bad_records", data.bad_records()},
           {"no_target", data.no_target()},
           {"tokens", data.tokens()},
@@ -29,13 +30,21 @@ nlohmann::json SummaryJson(const v1::DatasetSummary& data, int64_t total_steps) 
 }  // namespace
 
 void JobDriver::Prepare() {
-  if (!HasResources()) return;
   const absl::Status status = record_.Apply(state::JobEvent::kPrepareStarted, "preparing data");
   if (!status.ok()) return;
   if (curriculum_ != nullptr) {  // paused and resumed under one controller
     OnPrepared(curriculum_);
     return;
   }
+  StartPreparation();
+}
+
+// Without resources all that does not depend on them: then what is wrong with model or data is told
+// at once, and the tokens are cached.
+void JobDriver::StartPreparation() {
+  const bool chosen = HasResources();
+  if (phase() != v1::JOB_STATE_PREPARING) return;  // the choice broke a rule of the job
+  data_prepared_ = false;
   auto cancelled = std::make_shared<std::atomic<bool>>(false);
   prepare_cancelled_ = cancelled;
   Loop* loop = deps_.loop;
@@ -50,14 +59,16 @@ void JobDriver::Prepare() {
   auto identity = std::make_shared<std::string>();
   loop->Offload(
       Lane::kPreparation,
-      [work = deps_.long_work, files = deps_.files, spec = spec_, hooks, result, identity] {
+      [work = deps_.long_work, files = deps_.files, spec = chosen ? spec_ : SpecOfData(), hooks,
+       result, identity] {
         *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
                                     : work->prepare(spec, hooks);
         *identity = files->Identity(spec.output_dir).value_or("");
       },
-      lifetime_.Wrap([this, result, identity] {
+      lifetime_.Wrap([this, chosen, result, identity] {
         output_identity_ = *identity;
-        OnPrepared(*result);
+        data_prepared_ = !chosen && result->ok();
+        data_prepared_ ? LookForWorkers() : OnPrepared(*result);
       }));
 }
 

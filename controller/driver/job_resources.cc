@@ -1,4 +1,5 @@
-// QUEUED: what `auto` under spec.resources comes to, before anything depends on it.
+// PREPARING: what `auto` under spec.resources comes to, before anything depends on it.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,7 +11,19 @@
 namespace coxswain::driver {
 
 bool JobDriver::WaitsForChoice() const {
-  return phase() == v1::JOB_STATE_QUEUED && !config::HasChosenResources(spec_);
+  return phase() == v1::JOB_STATE_PREPARING && data_prepared_;
+}
+
+void JobDriver::LookForWorkers() {
+  if (WaitsForChoice() && HasResources()) StartPreparation();
+}
+
+// With some resources: tokens are the same with any.
+config::JobSpec JobDriver::SpecOfData() const {
+  config::JobSpec spec = spec_;
+  if (spec.device == config::Device::kAuto) spec.device = config::Device::kCpu;
+  spec.workers = std::max<int64_t>(spec.workers, 1);
+  return spec;
 }
 
 bool JobDriver::HasResources() {
@@ -23,7 +36,7 @@ bool JobDriver::HasResources() {
   if (!choice->final && left_ns > 0) {
     deps_.loop->CancelTimer(choice_timer_);
     choice_timer_ = deps_.loop->After(std::chrono::milliseconds(left_ns / 1000000 + 1),
-                                      lifetime_.Wrap([this] { TakeUp(/*after_restart=*/false); }));
+                                      lifetime_.Wrap([this] { LookForWorkers(); }));
     return false;
   }
   return TakeResources(*choice);

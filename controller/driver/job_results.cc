@@ -80,7 +80,11 @@ void JobDriver::UpdateProgress(const RunState& run) {
                                                       : progress.pass());
   progress.set_has_eval(!run.evals.empty());
   if (!run.evals.empty()) {
-    progress.set_eval_loss(run.evals.back().loss);
+    const EvalPoint& newest = run.evals.back();
+    progress.set_eval_loss(newest.loss);
+    progress.set_eval_perplexity(newest.perplexity());
+    progress.clear_eval_token_accuracy();
+    if (newest.token_accuracy) progress.set_eval_token_accuracy(*newest.token_accuracy);
     if (run.evals.front().step == 0) progress.set_first_eval_loss(run.evals.front().loss);
   }
   if (run.early_stop.best) {
@@ -212,11 +216,18 @@ void JobDriver::CheckReplay(const StepResult& result) {
 
 void JobDriver::OnEval(const EvalPoint& point, bool is_best) {
   UpdateProgress(run_->state());
-  deps_.metrics->Eval(job().id(), point.loss);
-  record_.AddEvent("EvalDone",
-                   absl::StrFormat("evaluation at step %d: loss %.4f%s", point.step, point.loss,
-                                   is_best ? " (best so far)" : ""),
-                   {{"step", point.step}, {"eval_loss", point.loss}, {"best", is_best}});
+  deps_.metrics->Eval(job().id(), point);
+  const double accuracy = point.token_accuracy.value_or(0);  // an answer of this run has one
+  record_.AddEvent(
+      "EvalDone",
+      absl::StrFormat("evaluation at step %d: loss %.4f, perplexity %.4g, token accuracy %.1f %%%s",
+                      point.step, point.loss, point.perplexity(), 100 * accuracy,
+                      is_best ? " (best so far)" : ""),
+      {{"step", point.step},
+       {"eval_loss", point.loss},
+       {"eval_perplexity", point.perplexity()},
+       {"eval_token_accuracy", accuracy},
+       {"best", is_best}});
   if (run_->state().early_stop.Exhausted(spec_.early_stopping_patience)) {
     record_.AddEvent("EarlyStopped",
                      absl::StrCat("no improvement in ",

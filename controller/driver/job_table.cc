@@ -250,9 +250,7 @@ const JobDriver* JobTable::KeptFor(const scheduler::Worker& worker) const {
 void JobTable::Schedule() {
   if (!recovered_) return;
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
-  for (const auto& [id, job] : jobs_) {
-    if (job->WaitsForChoice()) job->TakeUp(/*after_restart=*/false);
-  }
+  for (const auto& [id, job] : jobs_) job->LookForWorkers();
   std::map<std::string, std::vector<scheduler::Worker>> free;
   std::vector<scheduler::WorkerPool> pools;
   for (const char* device : {"cpu", "cuda"}) {

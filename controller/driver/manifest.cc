@@ -13,11 +13,15 @@ using nlohmann::json;
 
 constexpr char kFormat[] = "coxswain-checkpoint/1";
 
+json EvalJson(const EvalPoint& point) {
+  json out = {{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}};
+  if (point.token_accuracy) out["token_accuracy"] = *point.token_accuracy;
+  return out;
+}
+
 json RunJson(const RunState& run) {
   json evals = json::array();
-  for (const EvalPoint& point : run.evals) {
-    evals.push_back({{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}});
-  }
+  for (const EvalPoint& point : run.evals) evals.push_back(EvalJson(point));
   json out = {{"step", run.step},
               {"applied_updates", run.applied_updates},
               {"tokens", run.tokens},
@@ -30,16 +34,19 @@ json RunJson(const RunState& run) {
                {{"total", run.skipped.total},
                 {"in_a_row", run.skipped.in_a_row},
                 {"recent", run.skipped.recent}}}};
-  if (run.early_stop.best) {
-    const EvalPoint& best = *run.early_stop.best;
-    out["best"] = {{"step", best.step}, {"loss", best.loss}, {"seconds", best.seconds}};
-  }
+  if (run.early_stop.best) out["best"] = EvalJson(*run.early_stop.best);
   return out;
 }
 
 // JSON has no NaN: it is written as null.
 double NumberOrNan(const json& in) {
   return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
+}
+
+EvalPoint EvalFromJson(const json& in) {
+  EvalPoint point{.step = in.at("step"), .loss = in.at("loss"), .seconds = in.at("seconds")};
+  if (in.contains("token_accuracy")) point.token_accuracy = in.at("token_accuracy").get<double>();
+  return point;
 }
 
 RunState RunFromJson(const json& in) {
@@ -50,14 +57,9 @@ RunState RunFromJson(const json& in) {
   run.loss = NumberOrNan(in.at("loss"));
   run.grad_norm = NumberOrNan(in.at("grad_norm"));
   run.seconds = in.at("seconds");
-  for (const json& point : in.at("evals")) {
-    run.evals.push_back({point.at("step"), point.at("loss"), point.at("seconds")});
-  }
+  for (const json& point : in.at("evals")) run.evals.push_back(EvalFromJson(point));
   run.early_stop.without_improvement = in.at("early_stop").at("without_improvement");
-  if (in.contains("best")) {
-    const json& best = in.at("best");
-    run.early_stop.best = EvalPoint{best.at("step"), best.at("loss"), best.at("seconds")};
-  }
+  if (in.contains("best")) run.early_stop.best = EvalFromJson(in.at("best"));
   const json& skipped = in.at("skipped");
   run.skipped.total = skipped.at("total");
   run.skipped.in_a_row = skipped.at("in_a_row");

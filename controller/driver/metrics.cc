@@ -42,6 +42,9 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   state_.family = gauge("coxswain_job_state", "1 on the job's state");
   loss_.family = gauge("coxswain_train_loss", "loss of the last step, before the update");
   eval_loss_.family = gauge("coxswain_eval_loss", "newest evaluation");
+  eval_perplexity_.family = gauge("coxswain_eval_perplexity", "newest evaluation, e^loss");
+  eval_accuracy_.family =
+      gauge("coxswain_eval_token_accuracy_ratio", "newest evaluation, targets ranked first");
   grad_norm_.family = gauge("coxswain_grad_norm", "norm of the last step, before clipping");
   learning_rate_.family = gauge("coxswain_learning_rate", "base rate of the last step");
   step_.family = gauge("coxswain_step", "finished optimizer steps");
@@ -171,9 +174,11 @@ void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t t
                            : 0);
 }
 
-void Metrics::Eval(const std::string& job, double loss) {
+void Metrics::Eval(const std::string& job, const EvalPoint& point) {
   std::lock_guard lock(mu_);
-  JobGauge(eval_loss_, job).Set(loss);
+  JobGauge(eval_loss_, job).Set(point.loss);
+  JobGauge(eval_perplexity_, job).Set(point.perplexity());
+  if (point.token_accuracy) JobGauge(eval_accuracy_, job).Set(*point.token_accuracy);
 }
 
 void Metrics::Epoch(const std::string& job, uint64_t epoch) {
@@ -242,11 +247,12 @@ void Metrics::DropJob(const std::string& job) {
     metric.rows.erase(job);
   };
   for (auto* metric :
-       {&state_,       &loss_,         &eval_loss_,     &grad_norm_,         &learning_rate_,
-        &step_,        &expected_,     &progress_,      &tokens_per_second_, &mfu_,
-        &eta_,         &epoch_,        &last_step_,     &last_checkpoint_,   &checkpoint_bytes_,
-        &packing_,     &goodput_,      &credits_,       &checkpoint_step_,   &checkpoint_interval_,
-        &output_free_, &slowest_rank_, &slowest_ratio_, &control_idle_}) {
+       {&state_,        &loss_,         &eval_loss_,     &grad_norm_,         &learning_rate_,
+        &step_,         &expected_,     &progress_,      &tokens_per_second_, &mfu_,
+        &eta_,          &epoch_,        &last_step_,     &last_checkpoint_,   &checkpoint_bytes_,
+        &packing_,      &goodput_,      &credits_,       &checkpoint_step_,   &checkpoint_interval_,
+        &output_free_,  &slowest_rank_, &slowest_ratio_, &control_idle_,      &eval_perplexity_,
+        &eval_accuracy_}) {
     drop(*metric);
   }
   for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &checkpoint_failures_}) drop(*metric);

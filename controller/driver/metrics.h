@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/driver/gang_pace.h"
+#include "controller/driver/run_state.h"
 #include "coxswain/v1/job.pb.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -44,7 +45,7 @@ class Metrics {
   void Step(const std::string& job, const StepMetrics& step);
   void StepsEnded(const std::string& job);  // rates and commands in flight are 0 from here on
   void Progress(const std::string& job, int64_t finished_steps, int64_t total_steps);
-  void Eval(const std::string& job, double loss);
+  void Eval(const std::string& job, const EvalPoint& point);
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
   void CheckpointFailed(const std::string& job);
@@ -87,10 +88,11 @@ class Metrics {
 
   std::mutex mu_;
   std::shared_ptr<prometheus::Registry> registry_;
-  PerJob<prometheus::Gauge> state_, loss_, eval_loss_, grad_norm_, learning_rate_, step_, expected_,
-      progress_, tokens_per_second_, mfu_, eta_, epoch_, last_step_, last_checkpoint_,
-      checkpoint_bytes_, packing_, goodput_, credits_, checkpoint_step_, checkpoint_interval_,
-      output_free_, slowest_rank_, slowest_ratio_, control_idle_;
+  PerJob<prometheus::Gauge> state_, loss_, eval_loss_, eval_perplexity_, eval_accuracy_, grad_norm_,
+      learning_rate_, step_, expected_, progress_, tokens_per_second_, mfu_, eta_, epoch_,
+      last_step_, last_checkpoint_, checkpoint_bytes_, packing_, goodput_, credits_,
+      checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
+      control_idle_;
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, checkpoint_failures_;
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;

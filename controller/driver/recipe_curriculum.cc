@@ -126,6 +126,7 @@ v1::DatasetSummary RecipeCurriculum::summary() const {
   out.set_documents(train.documents);
   out.set_dropped_too_long(train.dropped_too_long);
   out.set_truncated(train.truncated);
+  out.set_split(train.split);
   out.set_bad_records(train.bad_records);
   out.set_no_target(train.no_target);
   out.set_tokens(train.tokens);

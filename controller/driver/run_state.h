@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_RUN_STATE_H_
 #define COXSWAIN_CONTROLLER_DRIVER_RUN_STATE_H_
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -14,6 +15,9 @@ struct EvalPoint {
   int64_t step = 0;  // finished steps
   double loss = 0;   // mean over the targets of the evaluation set
   double seconds = 0;
+  // Part of the targets that the model ranks first; absent where an older release evaluated.
+  std::optional<double> token_accuracy = {};
+  double perplexity() const { return std::exp(loss); }
   bool operator==(const EvalPoint&) const = default;
 };
 

@@ -217,9 +217,11 @@ void StepRun::CompleteEval(const InFlight& command) {
   last_commit_ns_ = deps_.loop->clock().NowNs();
   const double seconds =
       static_cast<double>(last_commit_ns_ - std::exchange(eval_began_ns_, -1)) * 1e-9;
-  const EvalPoint point{command.step,
-                        sum.targets > 0 ? sum.loss_sum / static_cast<double>(sum.targets) : 0.0,
-                        seconds};
+  const double targets = static_cast<double>(std::max<int64_t>(sum.targets, 1));
+  const EvalPoint point{.step = command.step,
+                        .loss = sum.loss_sum / targets,
+                        .seconds = seconds,
+                        .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
   state_.seconds += seconds;
   state_.evals.push_back(point);
   const bool is_best = state_.early_stop.Add(point);

@@ -20,14 +20,19 @@ double TotalFlops(const TrainerStateInput& in) {
   return in.flops_per_token * static_cast<double>(in.run.tokens);
 }
 
+// Names as transformers' Trainer and TRL's SFTTrainer give them.
 json EvalEntry(const TrainerStateInput& in, const EvalPoint& eval, int64_t eval_bins,
                int64_t eval_documents) {
-  return {{"epoch", in.curriculum.passes_after(eval.step)},
-          {"eval_loss", eval.loss},
-          {"eval_runtime", eval.seconds},
-          {"eval_samples_per_second", Rate(static_cast<double>(eval_documents), eval.seconds)},
-          {"eval_steps_per_second", Rate(static_cast<double>(eval_bins), eval.seconds)},
-          {"step", eval.step}};
+  json entry = {
+      {"epoch", in.curriculum.passes_after(eval.step)},
+      {"eval_loss", eval.loss},
+      {"eval_perplexity", eval.perplexity()},
+      {"eval_runtime", eval.seconds},
+      {"eval_samples_per_second", Rate(static_cast<double>(eval_documents), eval.seconds)},
+      {"eval_steps_per_second", Rate(static_cast<double>(eval_bins), eval.seconds)},
+      {"step", eval.step}};
+  if (eval.token_accuracy) entry["eval_mean_token_accuracy"] = *eval.token_accuracy;
+  return entry;
 }
 
 json Summary(const TrainerStateInput& in) {

@@ -76,7 +76,8 @@ void AddModel(const config::JobSpec& job, const PlannedJob& planned, Page& page)
   }
 }
 
-void AddData(const Recipe& recipe, const data::PreparedData& data, Page& page) {
+void AddData(const config::JobSpec& job, const Recipe& recipe, const data::PreparedData& data,
+             Page& page) {
   const data::DatasetStats& s = data.train_stats;
   page.Row("Data", absl::StrFormat("%s of %s, %s, %s", Count(s.documents, "document"),
                                    Count(s.records_read, "record"), Count(s.tokens, "token"),
@@ -84,6 +85,10 @@ void AddData(const Recipe& recipe, const data::PreparedData& data, Page& page) {
   page.Row("  left out", absl::StrFormat("%s too long, %s without target, %s bad; %s truncated",
                                          Grouped(s.dropped_too_long), Grouped(s.no_target),
                                          Grouped(s.bad_records), Grouped(s.truncated)));
+  if (s.split > 0) {
+    page.Row("  split", absl::StrFormat("%s into pieces of %s", Count(s.split, "record"),
+                                        Count(job.sequence_len, "token")));
+  }
   page.Row("  packing", absl::StrFormat("%s in the first pass, %.1f %% of slots filled",
                                         Count(recipe.bins_per_pass(0), "bin"),
                                         100 * recipe.packing_efficiency()));
@@ -189,7 +194,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   Page page;
   page.Row("Job", job.name);
   AddModel(job, planned, page);
-  AddData(recipe, data, page);
+  AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
   AddDevice(job, planned.plan, page);
   AddEstimate(planned.estimate, planned.plan.device == "cuda", page);

@@ -14,10 +14,26 @@ struct LearningRate {
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
   config::LrScheduler scheduler = config::LrScheduler::kCosine;
+  int64_t num_cycles = 1;   // cosine_with_restarts
+  double power = 1.0;       // polynomial
+  int64_t timescale = 1;    // inverse_sqrt
+  int64_t decay_steps = 0;  // warmup_stable_decay, at most what warm-up leaves
+  config::DecayType decay_type = config::DecayType::kCosine;
 
-  // W = warmup_steps, N = total_steps, t = (step - W) / (N - W):
-  // step < W: peak (step + 1) / W; then constant: peak, else peak (m + (1 - m) d(t)) with
-  // cosine d = (1 + cos(pi t)) / 2, linear d = 1 - t. Source: design.md section 6.
+  // W = warmup_steps, N = total_steps, t = (step - W) / (N - W), m = min_ratio:
+  // step < W: peak (step + 1) / W; then peak (m + (1 - m) d) with
+  //   constant              d = 1
+  //   cosine                d = (1 + cos(pi t)) / 2
+  //   linear                d = 1 - t
+  //   cosine_with_restarts  d = (1 + cos(pi (num_cycles t mod 1))) / 2
+  //   polynomial            d = (1 - t)^power
+  //   inverse_sqrt          d = sqrt(timescale / (step - W + timescale))
+  //   warmup_stable_decay   d = 1, and over the last D = decay_steps, with u = (step - (N - D)) /
+  //   D:
+  //                         1 - u (linear), (1 + cos(pi u)) / 2 (cosine), 1 - sqrt(u) (1-sqrt)
+  // Source: design.md section 6 (warm-up, whose first step is not 0); transformers,
+  // optimization.py, get_{cosine_with_hard_restarts,polynomial_decay,inverse_sqrt,wsd}_schedule:
+  // lr_end of the second is m x peak, the third has m = 0.
   double At(int64_t step) const;
 };
 

@@ -17,6 +17,7 @@ Json DataJson(const Recipe& recipe, const data::PreparedData& data) {
           {"documents", s.documents},
           {"dropped_too_long", s.dropped_too_long},
           {"truncated", s.truncated},
+          {"split", s.split},
           {"bad_records", s.bad_records},
           {"no_target", s.no_target},
           {"tokens", s.tokens},

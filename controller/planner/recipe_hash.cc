@@ -65,14 +65,32 @@ void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& 
   lines.Text("lora.init_from", identity);
 }
 
+void AddScheduler(const config::TrainSpec& train, int64_t total_steps, Lines& lines) {
+  const LearningRate rate = MakeLearningRate(train, total_steps);
+  lines.Int("lr_scheduler", static_cast<int64_t>(rate.scheduler));
+  lines.Int("warmup_steps", rate.warmup_steps);
+  lines.Real("min_lr_ratio", rate.min_ratio);
+  switch (rate.scheduler) {
+    case config::LrScheduler::kCosineWithRestarts:
+      return lines.Int("lr_num_cycles", rate.num_cycles);
+    case config::LrScheduler::kPolynomial:
+      return lines.Real("lr_power", rate.power);
+    case config::LrScheduler::kInverseSqrt:
+      return lines.Int("lr_timescale", rate.timescale);
+    case config::LrScheduler::kWarmupStableDecay:
+      lines.Int("lr_decay_steps", rate.decay_steps);
+      return lines.Int("lr_decay_type", static_cast<int64_t>(rate.decay_type));
+    default:
+      return;
+  }
+}
+
 void AddTrain(const RecipeFacts& facts, Lines& lines) {
   const config::TrainSpec& train = facts.job.train;
   lines.Int("global_batch_bins", facts.global_batch_bins);
   lines.Int("total_steps", facts.total_steps);
   lines.Real("learning_rate", train.learning_rate);
-  lines.Int("lr_scheduler", static_cast<int64_t>(train.lr_scheduler));
-  lines.Int("warmup_steps", WarmupSteps(train, facts.total_steps));
-  lines.Real("min_lr_ratio", train.min_lr_ratio);
+  AddScheduler(train, facts.total_steps, lines);
   lines.Real("beta1", train.beta1);
   lines.Real("beta2", train.beta2);
   lines.Real("eps", train.eps);

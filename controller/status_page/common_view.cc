@@ -35,6 +35,10 @@ void AddProgress(const v1::Job& job, json* fields) {
     out["EVAL_LOSS"] = Real(p.eval_loss(), 4);
     out["BEST_EVAL_LOSS"] = Real(p.best_eval_loss(), 4);
   }
+  if (p.has_eval_token_accuracy()) {  // a release without it told no perplexity either
+    out["PERPLEXITY"] = Real(p.eval_perplexity(), 4);
+    out["TOKEN_ACCURACY"] = Real(p.eval_token_accuracy(), 4);
+  }
   const bool running = job.state() == v1::JOB_STATE_RUNNING;
   out["ETA"] = running && p.eta_seconds() > 0 ? FormatDuration(p.eta_seconds()) : "";
   const double fraction = job.state() == v1::JOB_STATE_PREPARING ? p.prepare_fraction()

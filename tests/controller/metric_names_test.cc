@@ -34,7 +34,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
   metrics.Step("j", {});
   metrics.Progress("j", 1, 2);
-  metrics.Eval("j", 1);
+  metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
   metrics.CheckpointFailed("j");

@@ -479,6 +479,7 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   if (mine.has_eval()) {
     done.set_loss_sum(static_cast<double>(done.targets()) *
                       Unit(Mix(process.model.parameters, 4)));
+    done.set_correct_targets(done.targets() / 4);
     return event;
   }
   if (const auto failure = failures_.find(mine.train().step()); failure != failures_.end()) {

@@ -204,6 +204,7 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
     ASSIGN_OR_RETURN(const engine::EvalStats stats, engine.Evaluate(*bins));
     done.set_loss_sum(stats.loss_sum);
     done.set_targets(stats.targets);
+    done.set_correct_targets(stats.correct_targets);
     done.set_tokens(stats.tokens);
     *done.mutable_seconds() = ToWire(stats.seconds);
     done.mutable_bin_ids()->Add(bins->bin_ids.begin(), bins->bin_ids.end());

@@ -64,6 +64,7 @@ struct Scalars {
   double loss_sum = 0;       // of this rank: objective when training, nll when evaluating
   float gradient_scale = 0;  // 1 / loss denominator
   uint32_t step = 0;         // keys dropout and stochastic rounding
+  double hits = 0;           // of this rank, when evaluating: targets that are their first maximum
 };
 inline constexpr int64_t kScalarsBytes = 512;
 static_assert(sizeof(Scalars) <= kScalarsBytes);
@@ -108,7 +109,7 @@ struct Buffers {
   void* dswiglu = nullptr;                             // [T, I]
   void* logits = nullptr;                              // [C, V]
   void *head_x = nullptr, *head_dx = nullptr;          // [C, H]
-  float *head_loss = nullptr, *head_nll = nullptr;     // [C]
+  float *head_loss = nullptr, *head_nll = nullptr;     // [C]; hits in head_loss when evaluating
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]

@@ -59,6 +59,7 @@ struct StepStats {
 struct EvalStats {
   double loss_sum = 0;  // of this rank's bins
   int64_t targets = 0;
+  int64_t correct_targets = 0;  // that are the first maximum of their row of logits
   int64_t tokens = 0;
   PhaseSeconds seconds;
 };

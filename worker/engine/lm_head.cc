@@ -4,6 +4,7 @@
 
 #include "kernels/reduce.h"
 #include "kernels/row_gather.h"
+#include "kernels/target_hits.h"
 #include "worker/engine/dense.h"
 
 namespace coxswain::engine {
@@ -23,6 +24,15 @@ kernels::RowGatherArgs Gather(const Pass& pass, Chunk chunk) {
   return args;
 }
 
+void AddTo(double* sum, const float* values, const Pass& pass, Chunk chunk) {
+  kernels::SumArgs args;
+  args.count = chunk.count;
+  args.values = values;
+  args.sum = sum;
+  args.accumulate = true;
+  kernels::Sum(args, pass.stream);
+}
+
 void Losses(const Pass& pass, Chunk chunk, const kernels::CrossEntropySpec& spec) {
   kernels::CrossEntropyArgs loss;
   loss.spec = spec;
@@ -33,12 +43,20 @@ void Losses(const Pass& pass, Chunk chunk, const kernels::CrossEntropySpec& spec
   loss.loss = pass.buffers.head_loss;
   loss.nll = pass.buffers.head_nll;
   kernels::CrossEntropy(loss, pass.stream);
-  kernels::SumArgs sum;
-  sum.count = chunk.count;
-  sum.values = pass.batch.train ? pass.buffers.head_loss : pass.buffers.head_nll;
-  sum.sum = &pass.buffers.scalars->loss_sum;
-  sum.accumulate = true;
-  kernels::Sum(sum, pass.stream);
+  AddTo(&pass.buffers.scalars->loss_sum,
+        pass.batch.train ? pass.buffers.head_loss : pass.buffers.head_nll, pass, chunk);
+}
+
+// Of an evaluation, whose logits are as they were: its objective is not wanted and makes room.
+void Hits(const Pass& pass, Chunk chunk, const kernels::CrossEntropySpec& spec) {
+  kernels::TargetHitsArgs hits;
+  hits.spec = {.dtype = spec.dtype, .vocab = spec.vocab};
+  hits.rows = chunk.count;
+  hits.logits = pass.buffers.logits;
+  hits.targets = pass.buffers.labels + chunk.begin;
+  hits.hits = pass.buffers.head_loss;
+  kernels::TargetHits(hits, pass.stream);
+  AddTo(&pass.buffers.scalars->hits, pass.buffers.head_loss, pass, chunk);
 }
 
 Dense Head(const Pass& pass, Chunk chunk) {
@@ -77,7 +95,11 @@ void LmHead(const Pass& pass, int64_t chunk_rows, kernels::CrossEntropySpec spec
     kernels::GatherRows(gather, pass.stream);
     DenseForward(pass, Head(pass, chunk), {buffers.head_x, nullptr, buffers.logits});
     Losses(pass, chunk, spec);
-    if (pass.batch.train) Gradients(pass, chunk);
+    if (pass.batch.train) {
+      Gradients(pass, chunk);
+    } else {
+      Hits(pass, chunk, spec);
+    }
   }
 }
 

@@ -10,8 +10,9 @@
 namespace coxswain::engine {
 
 // In: Buffers::final_norm, rows and labels. Adds the losses to scalars->loss_sum: of the objective
-// when training, plain nll otherwise. Training: head gradient accumulates (when trained) and dnorm
-// [T, H] becomes the gradient of final_norm, scaled by scalars->gradient_scale.
+// when training, plain nll otherwise, with the hits to scalars->hits. Training: head gradient
+// accumulates (when trained) and dnorm [T, H] becomes the gradient of final_norm, scaled by
+// scalars->gradient_scale.
 void LmHead(const Pass& pass, int64_t chunk_rows, kernels::CrossEntropySpec spec);
 
 }  // namespace coxswain::engine

@@ -18,6 +18,7 @@
 #include "kernels/global_norm.h"
 #include "kernels/row_gather.h"
 #include "kernels/swiglu.h"
+#include "kernels/target_hits.h"
 #include "worker/engine/block.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/linear.h"
@@ -136,6 +137,8 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
        "another"},
       {kernels::CrossEntropySupports(LossSpec(plan)),
        absl::StrCat("cross-entropy", name, " over ", c.vocab_size, " classes"), "another"},
+      {kernels::TargetHitsSupports({.dtype = LossSpec(plan).dtype, .vocab = c.vocab_size}),
+       absl::StrCat("token accuracy", name, " over ", c.vocab_size, " classes"), "another"},
   });
 }
 

@@ -308,6 +308,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   state.timeline.Mark(&stats.seconds.forward, state.stream);
   RETURN_IF_ERROR(FinishStep(state, &stats.seconds));
   stats.loss_sum = state.received[0].loss_sum;
+  stats.correct_targets = std::llround(state.received[0].hits);
   stats.targets = CountTargets(bins);
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
   return stats;

@@ -21,7 +21,7 @@ constexpr size_t kBatchBytes = size_t{256} << 10;
 struct EncodedBatch {
   struct Item {
     int64_t line = 0;
-    absl::StatusOr<EncodedDocument> document;  // error: a bad record
+    absl::StatusOr<std::vector<EncodedDocument>> documents;  // error: a bad record
   };
   std::vector<Item> items;
   int64_t first_index = 0;
@@ -29,9 +29,10 @@ struct EncodedBatch {
   absl::Status error;
 };
 
-absl::StatusOr<EncodedDocument> EncodeRecord(const DocumentEncoder& encoder, RecordParser& parser,
-                                             const RecordBatch& batch,
-                                             const RecordBatch::Item& item) {
+absl::StatusOr<std::vector<EncodedDocument>> EncodeRecord(const DocumentEncoder& encoder,
+                                                          RecordParser& parser,
+                                                          const RecordBatch& batch,
+                                                          const RecordBatch::Item& item) {
   if (item.too_long) {
     return absl::InvalidArgumentError(
         absl::StrCat("the record is longer than ", kMaxRecordBytes >> 20, " MiB"));
@@ -87,15 +88,24 @@ class Sink {
     DatasetStats& stats = *target.stats;
     ++stats.records_read;
     ++seen_.records_read;
-    if (!item.document.ok()) {
-      const bool skip = absl::IsInvalidArgument(item.document.status()) &&
+    if (!item.documents.ok()) {
+      const bool skip = absl::IsInvalidArgument(item.documents.status()) &&
                         args_.job->on_bad_record == config::OnBadRecord::kSkip;
       if (!skip) return At(item);
       ++stats.bad_records;
       ++seen_.bad_records;
       return absl::OkStatus();
     }
-    switch (item.document->outcome) {
+    stats.split += item.documents->size() > 1;
+    for (const EncodedDocument& document : *item.documents) {
+      RETURN_IF_ERROR(ConsumeDocument(document, target));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ConsumeDocument(const EncodedDocument& document, const IngestTarget& target) {
+    DatasetStats& stats = *target.stats;
+    switch (document.outcome) {
       case Outcome::kTooLong:
         ++stats.dropped_too_long;
         ++seen_.dropped_too_long;
@@ -107,18 +117,19 @@ class Sink {
       case Outcome::kTruncated:
         ++stats.truncated;
         break;
+      case Outcome::kSplit:
       case Outcome::kKept:
         break;
     }
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
-    return target.writer->Add(item.document->ids, item.document->target_bits, target.copies);
+    return target.writer->Add(document.ids, document.target_bits, target.copies);
   }
 
   // The record's error with its place. A document above sequence_len (OutOfRange) is the user's to
   // decide on, like a bad record.
   absl::Status At(const EncodedBatch::Item& item) const {
-    const absl::Status& status = item.document.status();
+    const absl::Status& status = item.documents.status();
     const absl::StatusCode code =
         absl::IsOutOfRange(status) ? absl::StatusCode::kInvalidArgument : status.code();
     return absl::Status(code,

@@ -209,6 +209,23 @@ TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
   });
 }
 
+TEST(JobErrorsTest, ASchedulerRefusesTheKeysOfOthers) {
+  ExpectErrors({
+      {"  train:\n    lr_scheduler_kwargs: {num_cycles: 2}\n",
+       "spec.train.lr_scheduler_kwargs.num_cycles", 8,
+       "goes with lr_scheduler cosine_with_restarts, which is cosine"},
+      {"  train:\n    lr_scheduler: linear\n    lr_scheduler_kwargs: {power: 2}\n",
+       "spec.train.lr_scheduler_kwargs.power", 9, "goes with lr_scheduler polynomial"},
+      {"  train:\n    lr_scheduler: warmup_stable_decay\n    lr_scheduler_kwargs: {decay_ratio: "
+       "0.2, num_decay_steps: 4}\n",
+       "spec.train.lr_scheduler_kwargs.decay_ratio", 9, "excludes"},
+      {"  train: {num_cycles: 2}\n", "spec.train.num_cycles", 7,
+       "it belongs at spec.train.lr_scheduler_kwargs.num_cycles"},
+      {"  train: {lr_scheduler: cosine_with_restart}\n", "spec.train.lr_scheduler", 7,
+       "did you mean cosine_with_restarts?"},
+  });
+}
+
 TEST(JobErrorsTest, DoraTakesNoDropout) {
   ExpectErrors({
       {"  adapter: lora\n  lora: {use_dora: true, dropout: 0.1}\n", "spec.lora.use_dora", 8,

@@ -164,6 +164,28 @@ TEST(JobParserTest, RulesHoldForWhatIsChosen) {
   EXPECT_EQ(job.errors[0].path, "spec.parallelism.shard");
 }
 
+TEST(JobParserTest, SchedulersHaveTheirDefaultsAndNoOthers) {
+  const auto kwargs = [](const std::string& train) {
+    return ParseSpec("  train: {" + train + "}\n").train.lr_scheduler_kwargs;
+  };
+  EXPECT_EQ(kwargs("lr_scheduler: cosine_with_restarts").num_cycles, 1);
+  EXPECT_EQ(
+      kwargs("lr_scheduler: cosine_with_restarts, lr_scheduler_kwargs: {num_cycles: 3}").num_cycles,
+      3);
+  EXPECT_EQ(kwargs("lr_scheduler: polynomial, lr_scheduler_kwargs: {power: 2}").power, 2.0);
+  EXPECT_EQ(kwargs("lr_scheduler: inverse_sqrt, lr_scheduler_kwargs: {timescale: 100}").timescale,
+            100);
+  const LrSchedulerKwargs stable = kwargs("lr_scheduler: warmup_stable_decay");
+  EXPECT_EQ(stable.decay_ratio, 0.1);
+  EXPECT_EQ(stable.decay_type, DecayType::kCosine);
+  EXPECT_EQ(stable.num_decay_steps, std::nullopt);
+  const LrSchedulerKwargs given = kwargs(
+      "lr_scheduler: warmup_stable_decay, "
+      "lr_scheduler_kwargs: {num_decay_steps: 20, decay_type: 1-sqrt}");
+  EXPECT_EQ(given.num_decay_steps, 20);
+  EXPECT_EQ(given.decay_type, DecayType::kOneMinusSqrt);
+}
+
 TEST(JobParserTest, ReadsRecomputeAndAttention) {
   const JobSpec segments = ParseSpec("  recompute: {every: 4}\n");
   EXPECT_EQ(segments.recompute, Recompute::kBlock);
@@ -255,7 +277,11 @@ TEST(JobParserTest, EffectiveJobParsesToItself) {
        {std::string(kSmallJob), std::string(kFullJob), WithSpec("  val_set_size: 20\n"),
         WithSpec("  recompute: {every: 2}\n  precision: {compute: bf16}\n"
                  "  resources: {device: cuda}\n"),
-        WithSpec("  resources: {device: auto, workers: auto}\n")}) {
+        WithSpec("  resources: {device: auto, workers: auto}\n"),
+        WithSpec("  train: {lr_scheduler: warmup_stable_decay, lr_scheduler_kwargs: "
+                 "{num_decay_steps: 4, decay_type: linear}}\n"),
+        WithSpec("  train: {lr_scheduler: warmup_stable_decay}\n"),
+        WithSpec("  train: {lr_scheduler: polynomial}\n")}) {
     const ParsedJob first = ParseJob(yaml, "/jobs/here");
     ASSERT_TRUE(first.errors.empty()) << FormatErrors(first.errors, "job.yaml");
     const ParsedJob second = ParseJob(first.effective_json, "");
@@ -282,11 +308,16 @@ TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
       {"adapter", {"none", "lora"}},
       {"chat_template", {"chatml", "llama3", "mistral", "gemma", "alpaca"}},
       {"on_bad_record", {"error", "skip"}},
-      {"excess_length", {"truncate", "drop", "error"}},
+      {"excess_length", {"truncate", "drop", "error", "split"}},
       {"packing",
        {"{strategy: best_fit}", "{strategy: best_fit_decreasing}", "{strategy: first_fit}",
         "{strategy: none}"}},
-      {"train", {"{lr_scheduler: cosine}", "{lr_scheduler: linear}", "{lr_scheduler: constant}"}},
+      {"train",
+       {"{lr_scheduler: cosine}", "{lr_scheduler: linear}", "{lr_scheduler: constant}",
+        "{lr_scheduler: cosine_with_restarts}", "{lr_scheduler: polynomial}",
+        "{lr_scheduler: inverse_sqrt}", "{lr_scheduler: warmup_stable_decay}",
+        "{lr_scheduler: warmup_stable_decay, lr_scheduler_kwargs: {decay_type: linear}}",
+        "{lr_scheduler: warmup_stable_decay, lr_scheduler_kwargs: {decay_type: 1-sqrt}}"}},
       {"recompute", {"auto", "none", "norm_swiglu", "ffn", "block", "{every: 4}"}},
       {"resources", {"{device: auto}", "{device: cpu}", "{device: cuda}"}},
       {"export", {"{dtype: source}", "{dtype: float32}", "{dtype: bfloat16}", "{dtype: float16}"}},

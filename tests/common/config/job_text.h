@@ -47,6 +47,8 @@ spec:
     max_steps: null
     learning_rate: 3e-4
     lr_scheduler: linear
+    lr_scheduler_kwargs: {num_cycles: null, power: null, timescale: null, num_decay_steps: null,
+                          decay_ratio: null, decay_type: null}
     warmup_ratio: 0.1
     min_lr_ratio: 0.05
     optimizer: adamw

@@ -468,10 +468,11 @@ TEST_F(OperationsTest, ExplainSaysWhatAutoResourcesWaitFor) {
   request.set_yaml(sim::JobYaml({.name = "a", .resources = "workers: 2"}));
   const v1::Job job = *Call(Submit, request);
   EXPECT_EQ(job.device(), "auto");
+  sim_.RunFor(100);
   const auto why = [&](const std::string& id) {
     return Call(Explain, Named<v1::ExplainRequest>(id))->text();
   };
-  EXPECT_NE(why(job.id()).find("is QUEUED: it waits until no worker has registered for 5 s"),
+  EXPECT_NE(why(job.id()).find("it has its data and waits until no worker has registered for 5 s"),
             std::string::npos)
       << why(job.id());
   request = SubmitOf("b");

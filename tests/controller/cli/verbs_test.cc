@@ -276,14 +276,18 @@ TEST(WatchTest, PlainLinesSummaryAndExitCode) {
     job->mutable_progress()->set_has_eval(true);
     job->mutable_progress()->set_first_eval_loss(4);
     job->mutable_progress()->set_eval_loss(3);
+    job->mutable_progress()->set_eval_perplexity(20.0855);
+    job->mutable_progress()->set_eval_token_accuracy(0.4213);
     job->mutable_data()->set_eval_documents(200);
   });
   const Ran ran = RunAt(fake, {"watch", "tiny"});
   EXPECT_EQ(ran.code, 0);
-  EXPECT_EQ(ran.out,
-            "tiny-000001 SUCCEEDED at step 4/4\n"
-            "held-out loss: 4.0000 before, 3.0000 after (-25.0 %), on 200 records\n"
-            "artifact:    /out/adapter\n");
+  EXPECT_EQ(
+      ran.out,
+      "tiny-000001 SUCCEEDED at step 4/4\n"
+      "held-out loss: 4.0000 before, 3.0000 after (-25.0 %), perplexity 20.09, token accuracy "
+      "42.1 %, on 200 records\n"
+      "artifact:    /out/adapter\n");
   EXPECT_EQ(ran.err,
             "StateChanged: PAUSED\nStateChanged: RUNNING\n"
             "step 1/4  loss 4.0000  grad norm 1.2500  lr 1.00e-04  51,200 tok/s\n"

@@ -21,12 +21,20 @@ class DocumentEncoderTest : public testing::Test {
 
   void Use(const ByteTokenizerSpec& spec) { tokenizer_ = MakeByteTokenizer(scratch_.path(), spec); }
 
-  absl::StatusOr<EncodedDocument> Encode(DatasetFormat format, const Record& record) {
+  absl::StatusOr<std::vector<EncodedDocument>> EncodeAll(DatasetFormat format,
+                                                         const Record& record) {
     config::DatasetSpec dataset;
     dataset.format = format;
     auto encoder = DocumentEncoder::Create(job_, dataset, *tokenizer_);
     if (!encoder.ok()) return encoder.status();
     return encoder->Encode(record);
+  }
+  // Of a record that is one document.
+  absl::StatusOr<EncodedDocument> Encode(DatasetFormat format, const Record& record) {
+    auto documents = EncodeAll(format, record);
+    if (!documents.ok()) return documents.status();
+    EXPECT_EQ(documents->size(), 1u);
+    return documents->front();
   }
   absl::StatusOr<EncodedDocument> Chat(std::vector<Message> messages) {
     return Encode(DatasetFormat::kChat, ChatRecord{std::move(messages)});
@@ -100,6 +108,37 @@ TEST_F(DocumentEncoderTest, TruncatesDropsOrRefusesLongDocuments) {
             std::string::npos);
 }
 
+TEST_F(DocumentEncoderTest, SplitsLongDocumentsAndKeepsEveryToken) {
+  job_.excess_length = ExcessLength::kSplit;
+  job_.sequence_len = 4;
+  const auto pieces = EncodeAll(DatasetFormat::kCompletion, CompletionRecord{"abcdefghij"});
+  ASSERT_TRUE(pieces.ok()) << pieces.status();
+  std::vector<std::string> shown;
+  for (const EncodedDocument& piece : *pieces) {
+    EXPECT_EQ(piece.outcome, Outcome::kSplit);
+    shown.push_back(Show(piece));
+  }
+  EXPECT_EQ(shown, (std::vector<std::string>{"a⟦bcd⟧", "e⟦fgh⟧", "i⟦j<|endoftext|>⟧"}));
+  EXPECT_EQ(Encode(DatasetFormat::kCompletion, CompletionRecord{"abc"})->outcome, Outcome::kKept);
+}
+
+// Labels stay: a piece that holds the question alone has none, and cannot train.
+TEST_F(DocumentEncoderTest, APieceKeepsItsPartOfTheAnswer) {
+  job_.excess_length = ExcessLength::kSplit;
+  const std::vector<Message> messages = {{Role::kUser, "Q"}, {Role::kAssistant, "answer"}};
+  const std::string whole = Show(Chat(messages));
+  job_.sequence_len = 24;  // the header of the answer ends at 20 tokens
+  const auto pieces = EncodeAll(DatasetFormat::kChat, ChatRecord{messages});
+  ASSERT_TRUE(pieces.ok()) << pieces.status();
+  ASSERT_EQ(pieces->size(), 2u);
+  EXPECT_EQ(whole.substr(0, Show(pieces->at(0)).size() - 3) + "⟧", Show(pieces->at(0)));
+  EXPECT_EQ(Show(pieces->at(1)), "e⟦r<|im_end|>⟧\n");
+  job_.sequence_len = 12;
+  const auto short_pieces = EncodeAll(DatasetFormat::kChat, ChatRecord{messages});
+  EXPECT_EQ(short_pieces->at(0).outcome, Outcome::kNoTarget);
+  EXPECT_EQ(short_pieces->back().outcome, Outcome::kSplit);
+}
+
 TEST_F(DocumentEncoderTest, NoTargetWithoutAnAnswerOrWhenItIsCutOff) {
   EXPECT_EQ(Chat({{Role::kUser, "Q"}})->outcome, Outcome::kNoTarget);
   EXPECT_EQ(Encode(DatasetFormat::kCompletion, CompletionRecord{""})->outcome, Outcome::kNoTarget);
@@ -148,9 +187,7 @@ TEST_F(DocumentEncoderTest, MistralsSpaceIsATargetOnlyWithinAToken) {
 // Prompt and answer are tokenised apart, so that no token spans the boundary: what the model sees
 // when it is asked is what it was trained on.
 TEST_F(DocumentEncoderTest, NoTokenSpansPromptAndAnswer) {
-  config::DatasetSpec dataset;  // alpaca
-  const auto encoder = DocumentEncoder::Create(job_, dataset, *tokenizer_);
-  const auto document = encoder->Encode(AlpacaRecord{"Say \n Hi", "", " Hi"});
+  const auto document = Encode(DatasetFormat::kAlpaca, AlpacaRecord{"Say \n Hi", "", " Hi"});
   ASSERT_TRUE(document.ok());
   const std::string shown = Show(document);
   EXPECT_EQ(shown.substr(shown.find("### Response")), "### Response:\n⟦ Hi<|endoftext|>⟧");

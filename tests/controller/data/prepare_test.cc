@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
 #include "tests/controller/data/byte_tokenizer.h"
 #include "tests/controller/data/scratch_dir.h"
 
@@ -256,6 +258,54 @@ TEST_F(PrepareTest, AppliesTheLengthPolicyAndCounts) {
   job_.excess_length = ExcessLength::kError;
   job_.on_bad_record = OnBadRecord::kSkip;  // does not cover documents that are good but long
   EXPECT_TRUE(Contains(ErrorOf(), ":1: the document has 7 tokens, above sequence_len 4"));
+}
+
+TEST_F(PrepareTest, SplitKeepsAllTokensOfLongDocumentsAndCountsThem) {
+  job_.sequence_len = 4;
+  job_.excess_length = ExcessLength::kSplit;
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"abcdefg\"}\n{\"text\": \"ab\"}\n");
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"uvwxy\"}\n");
+  job_.datasets[1].weight = 2;
+  for (int run = 0; run < 2; ++run) {  // the second from the cache
+    auto data = Prepare();
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ(Texts(*data->train),
+              (std::vector<std::string>{"abcd", "efg$", "ab$", "uvwx", "uvwx", "y$", "y$"}));
+    EXPECT_EQ(data->train_stats.split, 2);
+    EXPECT_EQ(data->train_stats.documents, 7);
+    EXPECT_EQ(data->train_stats.truncated, 0);
+    EXPECT_TRUE(data->warnings.empty());
+  }
+}
+
+TEST_F(PrepareTest, PiecesWithoutATargetAreCountedAsPieces) {
+  job_.sequence_len = 12;
+  job_.excess_length = ExcessLength::kSplit;
+  Dataset(DatasetFormat::kChat,
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"Q\"}, "
+          "{\"role\": \"assistant\", \"content\": \"answer\"}]}\n");
+  const auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train_stats.no_target, 1);
+  EXPECT_EQ(data->train_stats.documents, 2);
+  EXPECT_EQ(data->warnings.back(),
+            "train: 1 documents or pieces of split ones were dropped: no trainable token");
+}
+
+// Entries of a release that split nothing have no such count.
+TEST_F(PrepareTest, ACacheEntryWithoutTheCountOfSplitDocumentsIsRead) {
+  Dataset(DatasetFormat::kCompletion, Numbered(3));
+  ASSERT_TRUE(Prepare().ok());
+  std::string path;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch_.path())) {
+    if (entry.path().filename() == "stats.json") path = entry.path();
+  }
+  auto stats = nlohmann::json::parse(std::ifstream(path));
+  ASSERT_EQ(stats["train"].erase("split"), 1u);
+  std::ofstream(path) << stats.dump();
+  const auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_TRUE(data->warnings.empty());
 }
 
 TEST_F(PrepareTest, WeightsAreCopies) {

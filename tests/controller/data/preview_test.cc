@@ -63,6 +63,17 @@ TEST_F(PreviewTest, SaysWhyADocumentIsNotUsed) {
   EXPECT_TRUE((*documents)[2].note.starts_with("skipped: bad JSON"));
 }
 
+TEST_F(PreviewTest, ShowsThePiecesOfASplitDocument) {
+  job_.excess_length = config::ExcessLength::kSplit;
+  job_.sequence_len = 21;
+  const auto documents = PreviewDocuments(job_, 1);
+  ASSERT_TRUE(documents.ok());
+  ASSERT_EQ(documents->size(), 2u);
+  EXPECT_EQ((*documents)[1].note, "piece 2 of 2, of a document above sequence_len");
+  EXPECT_EQ((*documents)[1].line, 1);
+  EXPECT_EQ((*documents)[1].tokens.size(), 3u);
+}
+
 TEST_F(PreviewTest, JsonCarriesIdsAndLabels) {
   auto text = PreviewJson(job_, 1);
   ASSERT_TRUE(text.ok());

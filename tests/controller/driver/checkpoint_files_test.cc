@@ -21,7 +21,8 @@ class CheckpointFilesTest : public testing::Test {
     manifest.run.loss = 1.25;
     manifest.run.grad_norm = 0.5;
     manifest.run.seconds = 60.5;
-    manifest.run.evals = {{0, 2.5, 0.25}, {step, 1.5, 0.5}};
+    manifest.run.evals = {{0, 2.5, 0.25},
+                          {step, 1.5, 0.5, 0.625}};  // the first of an older release
     manifest.run.early_stop = {.best = EvalPoint{step, 1.5, 0.5}, .without_improvement = 1};
     manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
     manifest.files = {

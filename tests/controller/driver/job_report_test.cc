@@ -238,6 +238,25 @@ TEST_F(JobReportTest, TheLogHasALineOfEveryLoggedStep) {
   EXPECT_EQ(steps, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
 }
 
+// Hits are summed over ranks and commands before they are divided: fake ranks hit a quarter each.
+TEST_F(JobReportTest, AnEvaluationTellsPerplexityAndTokenAccuracy) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const v1::Progress& progress = sim.Job(id).progress();
+  EXPECT_DOUBLE_EQ(progress.eval_perplexity(), std::exp(progress.eval_loss()));
+  ASSERT_TRUE(progress.has_eval_token_accuracy());
+  EXPECT_EQ(progress.eval_token_accuracy(), 0.25);  // 10 of the 40 targets of each bin
+  const v1::JobEvent last = sim.Events(id, "EvalDone").back();
+  const auto data = nlohmann::json::parse(last.data_json());
+  EXPECT_EQ(data.at("eval_token_accuracy"), progress.eval_token_accuracy());
+  EXPECT_EQ(data.at("eval_perplexity"), progress.eval_perplexity());
+  EXPECT_NE(last.message().find(", perplexity "), std::string::npos) << last.message();
+  EXPECT_NE(last.message().find(", token accuracy 25.0 %"), std::string::npos) << last.message();
+  EXPECT_EQ(Gauge(sim, "coxswain_eval_token_accuracy_ratio", id), progress.eval_token_accuracy());
+  EXPECT_EQ(Gauge(sim, "coxswain_eval_perplexity", id), progress.eval_perplexity());
+}
+
 // Source: notes/ecosystem.md 2.6.
 TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   Simulation sim(SlowSteps());
@@ -260,6 +279,8 @@ TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
     const double seconds = entry.at("eval_runtime");
     EXPECT_GT(seconds, 0);
     eval_seconds += seconds;
+    EXPECT_DOUBLE_EQ(entry.at("eval_perplexity"), std::exp(entry.at("eval_loss").get<double>()));
+    EXPECT_GT(entry.at("eval_mean_token_accuracy"), 0);
     EXPECT_DOUBLE_EQ(entry.at("eval_steps_per_second"), 3 / seconds);
     EXPECT_DOUBLE_EQ(entry.at("eval_samples_per_second"), 6 / seconds);
   }

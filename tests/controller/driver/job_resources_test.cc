@@ -76,11 +76,11 @@ TEST_F(JobResourcesTest, AJobWaitsForWorkersAndTakesTheGpusThatComeLater) {
   Simulation sim(NoWorkers());
   const std::string id = sim.Submit(Auto());
   sim.RunFor(60'000);
-  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_PREPARING);
   EXPECT_EQ(sim.Job(id).device(), "auto");
   sim.StartWorker(0, "cpu");
   sim.RunFor(3'000);
-  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_QUEUED) << "others may be about to register";
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_PREPARING) << "others may be about to register";
   sim.StartWorker(1, "cuda");
   sim.RunFor(1'000);
   sim.StartWorker(2, "cuda");
@@ -132,7 +132,7 @@ TEST_F(JobResourcesTest, AnUnchosenJobIsChosenAfterARestart) {
   sim.StartController();
   sim.StartWorker(0, "cpu");
   sim.RunFor(20'000);
-  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_QUEUED) << "it wants a GPU";
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_PREPARING) << "it wants a GPU";
   sim.StartWorker(1, "cuda");
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(sim.Job(id).workers(), 1);
@@ -169,6 +169,32 @@ TEST_F(JobResourcesTest, AChoiceThatTheJobsRulesRefuseFailsIt) {
       << sim.Job(id).error().message();
   EXPECT_NE(sim.Job(id).error().message().find("does not divide resources.workers 3"),
             std::string::npos);
+}
+
+// What does not depend on workers is done, and found wrong, without them.
+TEST_F(JobResourcesTest, DataIsPreparedAndRefusedWithoutWorkers) {
+  Simulation sim(NoWorkers());
+  int prepared = 0;
+  bool good = true;
+  sim.deps().long_work->prepare = [&](const config::JobSpec& spec, const driver::PrepareHooks&)
+      -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
+    ++prepared;
+    EXPECT_TRUE(config::HasChosenResources(spec));
+    if (!good) return absl::InvalidArgumentError("train.jsonl:3: bad JSON");
+    return std::make_shared<SyntheticCurriculum>(SyntheticShape());
+  };
+  const std::string id = sim.Submit(Auto());
+  sim.RunFor(1'000);
+  EXPECT_EQ(prepared, 1);
+  EXPECT_TRUE(sim.Job(id).recipe_hash().empty());
+  sim.StartWorker(0, "cpu");
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(prepared, 2);
+  EXPECT_EQ(sim.Events(id, "DataPrepared").size(), 1u);
+  good = false;
+  const std::string bad = sim.Submit({.name = "bad", .resources = "device: cuda, workers: auto"});
+  ASSERT_TRUE(sim.RunUntilState(bad, v1::JOB_STATE_FAILED, 1'000));
+  EXPECT_NE(sim.Job(bad).error().message().find("train.jsonl:3"), std::string::npos);
 }
 
 TEST_F(JobResourcesTest, AWaitingJobCanBePausedAndCancelled) {

@@ -179,6 +179,30 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.train.num_epochs = 2; },
       [](auto& j) { j.train.learning_rate = 2e-4; },
       [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kLinear; },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kCosineWithRestarts; },
+      [](auto& j) {
+        j.train.lr_scheduler = config::LrScheduler::kCosineWithRestarts;
+        j.train.lr_scheduler_kwargs.num_cycles = 2;
+      },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kPolynomial; },
+      [](auto& j) {
+        j.train.lr_scheduler = config::LrScheduler::kPolynomial;
+        j.train.lr_scheduler_kwargs.power = 2;
+      },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kInverseSqrt; },
+      [](auto& j) {
+        j.train.lr_scheduler = config::LrScheduler::kInverseSqrt;
+        j.train.lr_scheduler_kwargs.timescale = 7;
+      },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kWarmupStableDecay; },
+      [](auto& j) {
+        j.train.lr_scheduler = config::LrScheduler::kWarmupStableDecay;
+        j.train.lr_scheduler_kwargs.decay_ratio = 0.5;
+      },
+      [](auto& j) {
+        j.train.lr_scheduler = config::LrScheduler::kWarmupStableDecay;
+        j.train.lr_scheduler_kwargs.decay_type = config::DecayType::kLinear;
+      },
       [](auto& j) { j.train.warmup_steps = 5; },
       [](auto& j) { j.train.min_lr_ratio = 0.1; },
       [](auto& j) { j.train.beta1 = 0.8; },
@@ -223,6 +247,7 @@ TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
       [](auto& j) { j.train.gradient_accumulation_steps = 4; },
       [](auto& j) { j.export_merge = true; },
       [](auto& j) { j.priority = 3; },
+      [](auto& j) { j.train.lr_scheduler_kwargs.power = 2; },  // cosine does not read it
       [](auto& j) { j.max_restarts = 0; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {

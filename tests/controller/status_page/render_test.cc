@@ -142,10 +142,17 @@ TEST(RenderTest, ACheckpointWithoutEvaluationShowsNone) {
   detail.row.job = JobOf("a-1");
   detail.row.job.mutable_progress()->set_has_eval(true);
   detail.row.job.mutable_progress()->set_eval_loss(7.25);
+  detail.row.job.mutable_progress()->set_eval_perplexity(1408.1);
   detail.row.job.add_checkpoints()->set_step(20);
   const std::string html =
       Renderer().Render("job", JobFields({.detail = detail, .history = history}));
   EXPECT_EQ(CountOf(html, ">7.2500<"), 1u) << "the job's own";
+  EXPECT_EQ(CountOf(html, "progress.eval_perplexity"), 0u) << "an older release told none";
+  detail.row.job.mutable_progress()->set_eval_token_accuracy(0.125);
+  const std::string told =
+      Renderer().Render("job", JobFields({.detail = detail, .history = history}));
+  EXPECT_EQ(CountOf(told, "progress.eval_perplexity\" value=\"1408.1\""), 1u);
+  EXPECT_EQ(CountOf(told, "progress.eval_token_accuracy\" value=\"0.125\""), 1u);
 }
 
 TEST(RenderTest, TextsAreShortenedByTheirSizeOnThePage) {

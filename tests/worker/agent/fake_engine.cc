@@ -133,6 +133,7 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
   EvalStats stats;
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
   stats.targets = sums.targets;
+  stats.correct_targets = sums.targets / 2;
   stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
   return stats;
 }

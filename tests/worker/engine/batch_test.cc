@@ -83,11 +83,22 @@ TEST_F(BatchTest, EvaluationIsPlainNllAndChangesNothing) {
   EXPECT_EQ(before.tokens, static_cast<int64_t>(bins_.token_ids.size()));
   const EvalStats again = engine_->Evaluate(bins_).value();
   EXPECT_EQ(before.loss_sum, again.loss_sum);
+  EXPECT_EQ(before.correct_targets, again.correct_targets);
   const StepStats train = engine_->Train(MakeStep(0, bins_)).value();
   EXPECT_EQ(train.loss_sum, before.loss_sum);
   EXPECT_TRUE(train.applied);
   EXPECT_LT(engine_->Evaluate(bins_).value().loss_sum, before.loss_sum);
   EXPECT_EQ(engine_->Evaluate(BinBatch{}).value().loss_sum, 0.0);
+  EXPECT_EQ(engine_->Evaluate(BinBatch{}).value().correct_targets, 0);
+}
+
+// What is learned by heart is ranked first.
+TEST_F(BatchTest, EvaluationCountsTheTargetsThatAreRankedFirst) {
+  EXPECT_LT(engine_->Evaluate(bins_).value().correct_targets, Targets(bins_) / 2);
+  for (int64_t step = 0; step < 200; ++step) {
+    ASSERT_TRUE(engine_->Train(MakeStep(step, bins_)).ok());
+  }
+  EXPECT_GT(engine_->Evaluate(bins_).value().correct_targets, Targets(bins_) / 2);
 }
 
 TEST_F(BatchTest, ANonFiniteStepIsSkippedAndCounted) {

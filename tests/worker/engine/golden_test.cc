@@ -109,6 +109,23 @@ TEST_P(GoldenTest, LogitsLossAndGradients) {
               worst.error, worst.name.c_str());
 }
 
+TEST_P(GoldenTest, EvaluationCountsTheTargetsRankedFirst) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const auto vocab = static_cast<std::ptrdiff_t>(golden_.plan.model.vocab_size);
+  int64_t expected = 0;
+  for (size_t t = 0; t + 1 < golden_.bins.token_ids.size(); ++t) {
+    const auto row = golden_.logits.begin() + static_cast<std::ptrdiff_t>(t) * vocab;
+    const auto first = std::max_element(row, row + vocab) - row;
+    expected += golden_.bins.targets[t] != 0 && first == golden_.bins.token_ids[t + 1];
+  }
+  const absl::StatusOr<EvalStats> stats = (*engine)->Evaluate(golden_.bins);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_EQ(stats->correct_targets, expected);
+  EXPECT_NEAR(stats->loss_sum / static_cast<double>(golden_.targets), golden_.loss,
+              kLossLimit * golden_.loss);
+}
+
 TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
   ASSERT_TRUE(engine.ok()) << engine.status();

@@ -2,6 +2,7 @@
 // engine-5. No extent of the model divides by the ranks: flats are cut inside rows.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <tuple>
 
@@ -53,12 +54,14 @@ BinBatch Bins(int64_t step) {
 struct Outcome {
   Ranks stats;
   std::vector<double> eval_loss;  // by rank, between two steps
+  int64_t eval_hits = 0;          // of all ranks
   uint64_t collectives = 0;       // of rank 0
 };
 
 Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
   const auto world = static_cast<size_t>(plan.world_size());
   Outcome run{Ranks(world), std::vector<double>(world)};
+  std::atomic<int64_t> hits = 0;
   WithEngines(plan, "", [&](int rank, Engine& engine) {
     for (int64_t step = 0; step < steps; ++step) {
       TrainStep train = MakeStep(step, Bins(step));
@@ -70,9 +73,11 @@ Outcome Train(const plan::Plan& plan, int64_t steps = kSteps) {
       const auto eval = engine.Evaluate(PartOf(plan, Bins(7), rank));
       ASSERT_TRUE(eval.ok()) << eval.status();
       run.eval_loss[static_cast<size_t>(rank)] = eval->loss_sum;
+      hits += eval->correct_targets;
     }
     if (rank == 0) run.collectives = engine.collectives().finished;
   });
+  run.eval_hits = hits;
   return run;
 }
 
@@ -89,6 +94,7 @@ void ExpectEqual(const Outcome& many, const Outcome& one) {
   double loss = 0;
   for (const double part : many.eval_loss) loss += part;
   EXPECT_NEAR(loss / one.eval_loss[0], 1.0, 2e-6);
+  EXPECT_EQ(many.eval_hits, one.eval_hits);
 }
 
 class ShardedTest : public testing::TestWithParam<std::tuple<Method, bool, Mesh>> {};
