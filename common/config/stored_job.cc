@@ -152,6 +152,16 @@ ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& ya
   const YamlTree file = ParseYaml(yaml);
   Json effective = StoredWalker(&job).ReadMap(stored, &file.root, "", "");
   if (!job.errors.empty()) return job;
+  const Json& resources = effective["spec"]["resources"];
+  const bool choosing = (resources["device"] == "auto" && chosen.device.has_value()) ||
+                        (resources["workers"] == "auto" && chosen.workers.has_value());
+  if (choosing) {
+    Validated validated{.effective = std::move(effective), .errors = {}, .lines = {}};
+    ApplyRules(chosen, &validated);
+    effective = std::move(validated.effective);
+    job.errors = std::move(validated.errors);
+    if (!job.errors.empty()) return job;
+  }
   ResolveDefaults(&effective);
   job.spec = BuildSpec(effective);
   job.effective_json = effective.dump(2);

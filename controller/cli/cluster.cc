@@ -238,6 +238,17 @@ absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory)
   return cluster;
 }
 
+absl::Status CheckProcesses(const Cluster& cluster) {
+  for (const Watched& one :
+       {Watched{"controller", cluster.controller, Path(cluster.directory, "controller.log")},
+        Watched{"supervisor", cluster.supervisor, Path(cluster.directory, "supervisor.log")}}) {
+    if (IsRunning(one.process)) continue;
+    return absl::InternalError(
+        absl::StrCat("the ", one.name, " ended by itself. ", one.LastWords()));
+  }
+  return absl::OkStatus();
+}
+
 bool StopCluster(const Cluster& cluster) {
   const bool prometheus_left = Terminate(cluster.prometheus.process, kStopGrace);
   const bool workers_left = Terminate(cluster.supervisor, kStopGrace);

@@ -49,6 +49,9 @@ absl::StatusOr<std::vector<std::string>> ListGpus(const std::string& directory);
 // The cluster whose processes run out of `directory`; nothing when neither runs.
 absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory);
 
+// OK while controller and supervisor run; else Internal with the last words of the one that ended.
+absl::Status CheckProcesses(const Cluster& cluster);
+
 // Prometheus and supervisor (which stops its workers) first, then the controller. Says on false
 // that one had to be killed.
 bool StopCluster(const Cluster& cluster);

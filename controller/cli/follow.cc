@@ -146,6 +146,7 @@ class Follower {
 
   absl::Status CheckLimits() const {
     if (InterruptSignal() != 0) return absl::CancelledError("interrupted");
+    if (options_.check) RETURN_IF_ERROR(options_.check());
     const auto elapsed =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_).count();
     if (options_.timeout_ms > 0 && elapsed >= options_.timeout_ms) {

@@ -19,6 +19,8 @@ struct FollowOptions {
   int64_t timeout_ms = 0;  // 0: none
   // Sees every event in order, once; false ends the following. May be null.
   std::function<bool(const v1::JobEvent&)> on_event;
+  // Asked several times a second; its error ends the following. May be null.
+  std::function<absl::Status()> check;
 };
 
 // Returns the job when it is terminal or `on_event` ended it. Cancelled: interrupted.

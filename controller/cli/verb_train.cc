@@ -99,6 +99,7 @@ int SubmitAndFollow(Cox* cox, const Args& args, const Cluster& cluster) {
   cox->err() << "job " << submitted->id() << " submitted\n";
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
+  options.check = [&cluster] { return CheckProcesses(cluster); };
   const auto job = FollowJob(cox, submitted->id(), options);
   if (InterruptSignal() != 0) {
     CancelAfterInterrupt(cox, submitted->id());

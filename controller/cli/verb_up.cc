@@ -3,7 +3,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
@@ -95,13 +94,10 @@ bool BothRun(const Cluster& cluster) {
 // Until an interrupt, or until one of the two processes ends.
 int StayInForeground(Cox* cox, const Cluster& cluster) {
   while (!WaitForInterrupt(200)) {
-    if (!BothRun(cluster)) {
-      const std::string gone = IsRunning(cluster.controller) ? "supervisor" : "controller";
-      const std::string log = absl::StrCat(cluster.directory, "/", gone, ".log");
-      cox->err() << "cox: the " << gone << " ended by itself. Newest lines of " << log << ":\n"
-                 << CleanText(TailOfFile(log, 10));
+    if (const absl::Status ended = CheckProcesses(cluster); !ended.ok()) {
+      const int code = cox->Fail(ended);
       StopCluster(cluster);
-      return kFailed;
+      return code;
     }
   }
   cox->err() << "shutting down\n";

@@ -196,17 +196,19 @@ std::string JobDriver::KnownGemmTable() {
 
 // Invariant driver-1: numbers before use.
 absl::Status JobDriver::PersistEpoch(const GangPlan& plan, int64_t start_step) {
-  store::Batch& batch = deps_.journal->batch();
-  batch.plans.push_back({plan.hash, plan.bytes});
-  batch.epochs.push_back({.job = job().id(),
-                          .epoch = gang_->epoch,
-                          .term = gang_->term,
-                          .plan_hash = plan.hash,
-                          .fingerprint = gang_->fingerprint,
-                          .world_size = gang_->world_size(),
-                          .start_step = start_step,
-                          .gemm_table = gang_->gemm_table});
-  return deps_.journal->Flush();
+  return deps_.journal->Transact([&] {
+    store::Batch& batch = deps_.journal->batch();
+    batch.plans.push_back({plan.hash, plan.bytes});
+    batch.epochs.push_back({.job = job().id(),
+                            .epoch = gang_->epoch,
+                            .term = gang_->term,
+                            .plan_hash = plan.hash,
+                            .fingerprint = gang_->fingerprint,
+                            .world_size = gang_->world_size(),
+                            .start_step = start_step,
+                            .gemm_table = gang_->gemm_table});
+    return absl::OkStatus();
+  });
 }
 
 void JobDriver::OnFormed(std::optional<v1::Error> error) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/job_parser.h"
+#include "common/config/stored_job.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/driver/job_driver.h"
 
@@ -42,9 +42,10 @@ bool JobDriver::HasResources() {
   return TakeResources(*choice);
 }
 
-// The job's text again, whose rules may refuse the choice.
+// The job again, whose rules may refuse the choice.
 bool JobDriver::TakeResources(const ResourceChoice& choice) {
-  config::ParsedJob parsed = config::ParseJob(job().yaml(), row().base_dir, choice.chosen());
+  config::ParsedJob parsed = config::ReadStoredJob(job().effective_json(), job().yaml(),
+                                                   row().base_dir, choice.chosen());
   if (!parsed.errors.empty()) {
     Fail(MakeError(absl::InvalidArgumentError(absl::StrCat(
                        choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),

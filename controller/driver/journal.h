@@ -28,7 +28,7 @@ class Journal {
   static constexpr std::chrono::milliseconds kDelay{50};
   static constexpr std::chrono::milliseconds kRetry{1000};
   static constexpr size_t kMostEvents = 8192;
-  static constexpr size_t kMostSteps = 65536;
+  static constexpr size_t kMostSteps = 16384;
 
   Journal(Loop* loop, store::Store* store) : loop_(loop), store_(store) {}
 

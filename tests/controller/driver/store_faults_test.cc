@@ -186,6 +186,21 @@ class StoreFaultsTest : public testing::Test {
   static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
 };
 
+// Each attempt has a plan of its own, which a store that is away for days must not collect in memory.
+TEST_F(StoreFaultsTest, AttemptsWithoutAStoreLeaveNoPlansBehind) {
+  sim::Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_ADMITTED));
+  sim.store().set_write_error(absl::ResourceExhaustedError("disk full"));
+  sim.RunFor(600'000);
+  EXPECT_GE(sim.deps().journal->batch().events.size(), 4u);
+  EXPECT_TRUE(sim.deps().journal->batch().plans.empty());
+  EXPECT_TRUE(sim.deps().journal->batch().epochs.empty());
+  sim.store().set_write_error(absl::OkStatus());
+  EXPECT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
+}
+
 // Invariant store-6.
 TEST_F(StoreFaultsTest, AnUnreadableJobIsShownFailedAndTheOthersGoOn) {
   sim::Simulation sim({});
