@@ -15,8 +15,8 @@ namespace coxswain::config {
 // or unsupported value that this release does not know, or a key that it does not know and `yaml`
 // sets.
 //
-// Resources that the row still leaves to be chosen become `chosen`, and that choice is judged by the
-// rules. A row without a resolved job is read as ParseJob reads `yaml` and `chosen`.
+// Resources that the row still leaves to be chosen become `chosen`, and that choice is judged by
+// the rules. A row without a resolved job is read as ParseJob reads `yaml` and `chosen`.
 ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& yaml,
                         const std::string& base_dir, const ChosenResources& chosen = {});
 

@@ -149,8 +149,9 @@ void JobDriver::Export() {
     from.checkpoint_dir = directories[intact];
     return work->export_artifacts(from);
   };
-  deps_.loop->Offload(Lane::kExport, [attempt, run] { attempt->result = run(); },
-                      lifetime_.Wrap([this, attempt] { OnExported(*attempt); }));
+  deps_.loop->Offload(
+      Lane::kExport, [attempt, run] { attempt->result = run(); },
+      lifetime_.Wrap([this, attempt] { OnExported(*attempt); }));
 }
 
 void JobDriver::OnExported(const ExportAttempt& attempt) {

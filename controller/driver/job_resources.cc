@@ -44,8 +44,8 @@ bool JobDriver::HasResources() {
 
 // The job again, whose rules may refuse the choice.
 bool JobDriver::TakeResources(const ResourceChoice& choice) {
-  config::ParsedJob parsed = config::ReadStoredJob(job().effective_json(), job().yaml(),
-                                                   row().base_dir, choice.chosen());
+  config::ParsedJob parsed =
+      config::ReadStoredJob(job().effective_json(), job().yaml(), row().base_dir, choice.chosen());
   if (!parsed.errors.empty()) {
     Fail(MakeError(absl::InvalidArgumentError(absl::StrCat(
                        choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),

@@ -89,9 +89,8 @@ void JobTable::RestoreLinks() {
 }
 
 void JobTable::RecoverJob(store::JobRow row) {
-  config::ParsedJob parsed =
-      config::ReadStoredJob(row.job.effective_json(), row.job.yaml(), row.base_dir,
-                            ChosenOf(row.job));
+  config::ParsedJob parsed = config::ReadStoredJob(row.job.effective_json(), row.job.yaml(),
+                                                   row.base_dir, ChosenOf(row.job));
   const std::string id = row.job.id();
   auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
   JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();

@@ -89,8 +89,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (absl::Status status = EnsureSchema(db->get()); !status.ok()) return fail(status);
   auto history = SqliteHistory::Open((*db)->path());
   if (!history.ok()) return fail(history.status());
-  std::unique_ptr<SqliteStore> store(
-      new SqliteStore(lock_fd, std::move(*db), *std::move(history)));
+  std::unique_ptr<SqliteStore> store(new SqliteStore(lock_fd, std::move(*db), *std::move(history)));
   RETURN_IF_ERROR(store->LoadId());
   return store;
 }

@@ -477,8 +477,7 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   for (const int32_t length : bins.document_lengths()) done.set_targets(done.targets() + length);
   done.set_tokens(done.targets() * 2);
   if (mine.has_eval()) {
-    done.set_loss_sum(static_cast<double>(done.targets()) *
-                      Unit(Mix(process.model.parameters, 4)));
+    done.set_loss_sum(static_cast<double>(done.targets()) * Unit(Mix(process.model.parameters, 4)));
     done.set_correct_targets(done.targets() / 4);
     return event;
   }

@@ -32,7 +32,8 @@ struct GroupConfig {
   int world_size = 1;
   int shard = 1;                                // ranks of one replica; divides world_size
   std::string interface_address = "127.0.0.1";  // address the other ranks reach this one by
-  // Processes of one machine that say otherwise are of different hosts (--host-id); empty: one host.
+  // Processes of one machine that say otherwise are of different hosts (--host-id); empty: one
+  // host.
   std::string host_id = {};
   std::chrono::milliseconds timeout{60000};     // of formation and of each collective
 };

@@ -269,9 +269,7 @@ absl::Status Collectives::Share(const std::vector<DeviceRegion>&) { return absl:
 
 std::string Collectives::transport() const { return "Gloo"; }
 
-std::string Collectives::fingerprint() const {
-  return world_size() > 1 ? "transport=gloo" : "";
-}
+std::string Collectives::fingerprint() const { return world_size() > 1 ? "transport=gloo" : ""; }
 
 absl::Status Collectives::Barrier() {
   float token = 0.0f;

@@ -27,7 +27,8 @@ class Arena {
   // needed (names buffer, need, given).
   absl::StatusOr<void*> Bind(const plan::Buffer& need);
 
-  // Gives back what a device buffer that nothing is bound to has beyond `bytes`; no other shares it.
+  // Gives back what a device buffer that nothing is bound to has beyond `bytes`; no other shares
+  // it.
   void Shrink(const std::string& name, int64_t bytes);
 
   // InvalidArgument names a buffer that nothing was bound to: the table is of another engine.

@@ -196,7 +196,8 @@ TEST(JobParserTest, ReadsRecomputeAndAttention) {
   EXPECT_FALSE(attention.attention_deterministic);
   EXPECT_EQ(attention.attention_workspace_gib, 0.5);
   EXPECT_FALSE(ParseSpec("").attention_workspace_gib.has_value());
-  EXPECT_FALSE(ParseSpec("  attention: {workspace_gib: auto}\n").attention_workspace_gib.has_value());
+  EXPECT_FALSE(
+      ParseSpec("  attention: {workspace_gib: auto}\n").attention_workspace_gib.has_value());
 }
 
 TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {

@@ -119,16 +119,16 @@ TEST(StoredJobTest, ResourcesChosenLaterLeaveTheOtherNumbersAlone) {
   Json job = Accepted(WithSpec("  resources: {device: auto, workers: auto}\n"));
   ASSERT_EQ(job["spec"]["resources"]["device"], "auto");
   job["spec"]["train"]["weight_decay"] = 0.5;
-  const ParsedJob stored = ReadStoredJob(job.dump(), kSmallJob, "/elsewhere",
-                                         {.device = Device::kCuda, .workers = 3});
+  const ParsedJob stored =
+      ReadStoredJob(job.dump(), kSmallJob, "/elsewhere", {.device = Device::kCuda, .workers = 3});
   EXPECT_EQ(Errors(stored), "");
   EXPECT_EQ(stored.spec.device, Device::kCuda);
   EXPECT_EQ(stored.spec.workers, 3);
   EXPECT_EQ(stored.spec.compute_dtype, "bfloat16");
   EXPECT_EQ(stored.spec.train.weight_decay, 0.5);
   job["spec"]["parallelism"]["shard"] = 2;
-  const ParsedJob refused = ReadStoredJob(job.dump(), kSmallJob, "/elsewhere",
-                                          {.device = Device::kCuda, .workers = 3});
+  const ParsedJob refused =
+      ReadStoredJob(job.dump(), kSmallJob, "/elsewhere", {.device = Device::kCuda, .workers = 3});
   EXPECT_NE(Errors(refused).find("spec.parallelism.shard"), std::string::npos) << Errors(refused);
 }
 

@@ -189,12 +189,12 @@ TEST_F(ClusterTest, AControllerThatDiedIsToldOfByUpInTheForegroundAndByTheNextCo
 // What it owns does not come back: nothing is waited for.
 TEST_F(ClusterTest, TrainEndsWithTheLastWordsOfAControllerThatDied) {
   const std::string log = TempDir() + "/train.log";
-  const Shell train = RunShell(
-      std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
-      "for i in $(seq 600); do grep -q 'step 1/' " + log + " && break; sleep 0.1; done\n" +
-      "kill -KILL $(cat " + TempDir() + "/state/coxswain/train-*/endpoint.json | " +
-      "grep -o '\"pid\":[0-9]*' | cut -d: -f2)\nbegan=$(date +%s); wait $pid\n" +
-      "echo code $? after $(( $(date +%s) - began )) s");
+  const Shell train =
+      RunShell(std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
+               "for i in $(seq 600); do grep -q 'step 1/' " + log + " && break; sleep 0.1; done\n" +
+               "kill -KILL $(cat " + TempDir() + "/state/coxswain/train-*/endpoint.json | " +
+               "grep -o '\"pid\":[0-9]*' | cut -d: -f2)\nbegan=$(date +%s); wait $pid\n" +
+               "echo code $? after $(( $(date +%s) - began )) s");
   std::ifstream in(log);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   EXPECT_NE(train.out.find("code 1 after "), std::string::npos) << train.out << text;

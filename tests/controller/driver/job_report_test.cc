@@ -296,8 +296,8 @@ TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   EXPECT_FALSE(read(9).at("log_history").back().contains("train_runtime"));
 }
 
-// Invariant controller-6. Its length grows with the job: it is made where the files are written, not when the loop hears of
-// the snapshot.
+// Invariant controller-6. Its length grows with the job: it is made where the files are written,
+// not when the loop hears of the snapshot.
 TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
   class Asked : public SyntheticCurriculum {
    public:

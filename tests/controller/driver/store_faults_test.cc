@@ -186,7 +186,8 @@ class StoreFaultsTest : public testing::Test {
   static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
 };
 
-// Each attempt has a plan of its own, which a store that is away for days must not collect in memory.
+// Each attempt has a plan of its own, which a store that is away for days must not collect in
+// memory.
 TEST_F(StoreFaultsTest, AttemptsWithoutAStoreLeaveNoPlansBehind) {
   sim::Simulation sim({});
   const std::string id = sim.Submit({});

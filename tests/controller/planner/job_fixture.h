@@ -89,8 +89,7 @@ inline data::PreparedData DataOf(const std::vector<int32_t>& lengths,
   data::PreparedData data;
   data.train = Store(folder + "/train.tokens", lengths);
   if (!eval_lengths.empty()) data.eval = Store(folder + "/eval.tokens", eval_lengths);
-  data.train_stats.records_read = data.train_stats.documents =
-      static_cast<int64_t>(lengths.size());
+  data.train_stats.records_read = data.train_stats.documents = static_cast<int64_t>(lengths.size());
   data.train_stats.tokens = data.train->num_tokens();
   data.train_stats.targets = data.train->num_targets();
   data.content_hash = std::string(64, 'a');
