@@ -55,6 +55,7 @@ struct Flags {
   int64_t steps = 100, warmup = 20;
   double seconds = 0;  // 0: no bound
   std::string json_path;
+  std::string gemm_table;  // file; empty: products are tuned in this process
 };
 
 struct Measured {
@@ -300,6 +301,12 @@ int Run(Flags flags) {
     std::fprintf(stderr, "%s\n", std::string(device.status().message()).c_str());
     return 1;
   }
+  engine::GemmTableFile table(flags.gemm_table);
+  if (!flags.gemm_table.empty()) {
+    const absl::StatusOr<bool> loaded = table.Load();
+    std::printf("GEMM table %s: %s\n", flags.gemm_table.c_str(),
+                !loaded.ok() ? loaded.status().ToString().c_str() : *loaded ? "used" : "made");
+  }
   const bool cuda = device->kind == "cuda";
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
@@ -328,6 +335,7 @@ int Run(Flags flags) {
   }
   std::error_code ignored;  // what is left is small
   std::filesystem::remove_all(kScratch, ignored);
+  if (!flags.gemm_table.empty()) table.Save().IgnoreError();  // the next process makes it again
   if (rows.empty()) std::fprintf(stderr, "no row of this device has that name\n");
   if (!flags.json_path.empty()) {
     Json all = OtherRows(flags.json_path, rows);
@@ -348,6 +356,8 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", flags.warmup, "steps before them")->check(CLI::Range(0, 1000000));
   app.add_option("--seconds", flags.seconds, "bound of a row's timed steps; 0: none");
   app.add_option("--json", flags.json_path, "results file");
+  app.add_option("--gemm-table", flags.gemm_table,
+                 "file of the products' algorithms, so that processes run the same");
   CLI11_PARSE(app, argc, argv);
   return coxswain::bench::Run(std::move(flags));
 }
