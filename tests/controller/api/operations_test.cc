@@ -229,7 +229,7 @@ TEST_F(OperationsTest, AnOutputOverTheBaseModelIsRefusedEverywhere) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << output << ": " << refused;
     v1::PlanRequest plan;
     plan.set_yaml(yaml);
-    EXPECT_EQ(Call(Plan, plan).status(), refused);
+    EXPECT_EQ(CallPlan(plan).status(), refused);
     v1::ValidateRequest validate;
     validate.set_yaml(yaml);
     const auto found = *Call(Validate, validate);
@@ -489,17 +489,18 @@ TEST_F(OperationsTest, ExplainSaysWhatAutoResourcesWaitFor) {
 TEST_F(OperationsTest, PlanChoosesAutoResourcesAsSubmitDoes) {
   config::JobSpec planned;
   context_.plan = [&](const config::JobSpec& spec,
-                      const driver::WorkerFacts&) -> absl::StatusOr<v1::PlanResponse> {
+                      const driver::WorkerFacts&,
+                      const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
     planned = spec;
     return v1::PlanResponse();
   };
   v1::PlanRequest request;
   request.set_yaml(sim::JobYaml({.resources = "workers: auto"}));
-  ASSERT_TRUE(Call(Plan, request).ok());
+  ASSERT_TRUE(CallPlan(request).ok());
   EXPECT_EQ(planned.device, config::Device::kCpu);
   EXPECT_EQ(planned.workers, 2);
   request.set_yaml(sim::JobYaml({.resources = "device: cuda, workers: auto"}));
-  EXPECT_EQ(Call(Plan, request).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CallPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(OperationsTest, ExplainHasASentenceForEveryTurn) {

@@ -304,7 +304,7 @@ TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
     Asked(MemoryFiles* files, int* early) : SyntheticCurriculum({}), files_(files), early_(early) {}
     double passes_after(int64_t finished_steps) const override {
       const bool late =
-          files_->Exists(driver::StagingDirectory("/out/job", 12, 1) + "/rank-0.shard");
+          files_->Exists(driver::StagingDirectory("/out/job", {"job-1", 1, 1}, 12) + "/rank-0.shard");
       *early_ += !late;
       return SyntheticCurriculum::passes_after(finished_steps);
     }

@@ -61,7 +61,7 @@ class JournalTest : public testing::Test {
   }
 
   sim::VirtualClock clock_;
-  Loop loop_{&clock_, /*pool_threads=*/0};
+  Loop loop_{&clock_, Loop::Offloading::kInline};
   WatchedStore store_;
   Journal journal_{&loop_, &store_};
   int64_t dropped_events_ = 0, dropped_steps_ = 0;

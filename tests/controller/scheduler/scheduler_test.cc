@@ -483,7 +483,7 @@ TEST_F(RegistryTest, AWorkerRemembersWhomItWorkedForOverAControllersEnd) {
   workers_.Start(1);
   v1::RegisterRequest hello = workers_.Hello(1);
   hello.mutable_current()->set_job("job");
-  registry_.Register(hello);
+  EXPECT_TRUE(registry_.Register(hello).ok());
   EXPECT_EQ(registry_.Find(hello.incarnation())->last_job, "job");
 }
 
