@@ -24,6 +24,7 @@ class PlanTest : public testing::Test {
         registry_(&loop_, &workers_, {}) {
     context_.deps.loop = &loop_;
     context_.deps.registry = &registry_;
+    context_.deps.files = &files_;
     context_.plan =
         [this](const config::JobSpec& spec, const driver::WorkerFacts&,
                const std::function<bool()>& cancelled) -> absl::StatusOr<v1::PlanResponse> {
