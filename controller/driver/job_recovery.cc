@@ -122,9 +122,9 @@ void JobDriver::TryAgain() {
 
 void JobDriver::KeepWorkers() {
   const std::chrono::milliseconds time = deps_.settings.keep_workers;
-  keep_until_ns_ = deps_.loop->clock().NowNs() + std::chrono::nanoseconds(time).count();
-  deps_.loop->After(time + std::chrono::milliseconds(1),
-                    keep_lifetime_.Wrap([this] { hooks_.reschedule(); }));
+  keep_until_ns_ = deps_.loop->AttentiveNs() + std::chrono::nanoseconds(time).count();
+  deps_.loop->Deadline(time + std::chrono::milliseconds(1),
+                       keep_lifetime_.Wrap([this] { hooks_.reschedule(); }));
 }
 
 bool JobDriver::KeepsWorkers() const {
@@ -133,7 +133,7 @@ bool JobDriver::KeepsWorkers() const {
     case v1::JOB_STATE_PREPARING:
     case v1::JOB_STATE_READY:
     case v1::JOB_STATE_RECOVERING:
-      return deps_.loop->clock().NowNs() < keep_until_ns_;
+      return deps_.loop->AttentiveNs() < keep_until_ns_;
     default:
       return false;
   }

@@ -287,18 +287,12 @@ void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
 }
 
 // A lost process that lives keeps its device. One that only lost its connection has that long to
-// come back, once more if this loop stood still meanwhile.
+// come back.
 void Registry::EndLater(const WorkerTarget& worker, const std::string& reason) {
   if (worker.supervisor.empty()) return;
-  const int64_t stalled_from = loop_->clock().NowNs() + Ns(times_.lost) + Ns(times_.beat);
-  loop_->After(times_.lost, lifetime_.Wrap([this, worker, reason, stalled_from] {
+  loop_->Deadline(times_.lost, lifetime_.Wrap([this, worker, reason] {
     const Worker* found = Find(worker.incarnation);
-    if (found == nullptr || !IsLost(*found)) return;
-    if (loop_->clock().NowNs() > stalled_from) {
-      EndLater(worker, reason);
-    } else {
-      EndProcess(worker, reason);
-    }
+    if (found != nullptr && IsLost(*found)) EndProcess(worker, reason);
   }));
 }
 
