@@ -23,11 +23,14 @@ class Silence {
   // Once a turn and process. `gave_sign`: since the turn before. A process that never gave one is
   // not judged: it is still being loaded.
   bool TooLong(bool gave_sign, LastSign* last) const;
+  // In this turn or in one of the last 5 seconds it stood still for a second or more.
+  bool JustStalled() const;
 
  private:
   const std::chrono::milliseconds limit_, longest_turn_;
   std::optional<Clock::time_point> turn_;
   Clock::duration stalled_{0};
+  std::optional<Clock::time_point> stall_end_;  // of the last long one
 };
 
 }  // namespace coxswain::supervisor

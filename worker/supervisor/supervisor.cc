@@ -42,6 +42,7 @@ int Supervisor::Run() {
     const auto wait = UntilNextTurn();
     const timespec timeout{wait.count() / 1000, wait.count() % 1000 * 1'000'000};
     const int signal = sigtimedwait(&signals_, nullptr, &timeout);
+    silence_.BeginTurn(Clock::now());
     if (signal == SIGTERM || signal == SIGINT) Stop(signal);
     if (signal == SIGQUIT) {
       for (const Worker& worker : workers_) WriteStacks(worker);
@@ -148,8 +149,13 @@ void Supervisor::ObeyOrders() {
   }
   for (const Order& order : orders) {
     Worker& worker = workers_[static_cast<size_t>(order.slot)];
-    if (worker.pid == order.pid && worker.pid != 0) {
-      Kill(worker, absl::StrCat("on the controller's word: ", order.reason));
+    if (worker.pid != order.pid || worker.pid == 0) continue;
+    const std::string reason = absl::StrCat("on the controller's word: ", order.reason);
+    if (silence_.JustStalled()) {  // it waited here with everything else
+      log::Info("worker is not killed: all of this host stood still",
+                {{"slot", worker.slot}, {"reason", reason}});
+    } else {
+      Kill(worker, reason);
     }
   }
 }
@@ -163,7 +169,6 @@ bool Supervisor::GaveSign(const Worker& worker) const {
 
 void Supervisor::KillSilent() {
   if (stop_deadline_) return;  // then the grace is the limit
-  silence_.BeginTurn(Clock::now());
   for (Worker& worker : workers_) {
     if (worker.pid == 0 || !silence_.TooLong(GaveSign(worker), &worker.last_sign)) continue;
     worker.last_sign = Clock::now();  // one that cannot die yet is not killed at every turn

@@ -127,6 +127,19 @@ TEST_F(SilenceTest, AStallOfTheSupervisorIsNoSilenceOfItsWorkers) {
   EXPECT_TRUE(TooLongAfter(1));
 }
 
+// What the controller said meanwhile waited in the sockets.
+TEST_F(SilenceTest, AStallIsRememberedForAWhile) {
+  TooLongAfter(1);
+  TooLongAfter(1.9);  // a busy machine
+  EXPECT_FALSE(silence_.JustStalled());
+  TooLongAfter(45);
+  EXPECT_TRUE(silence_.JustStalled());
+  for (int turn = 0; turn < 4; ++turn) TooLongAfter(1);
+  EXPECT_TRUE(silence_.JustStalled());
+  TooLongAfter(1);
+  EXPECT_FALSE(silence_.JustStalled());
+}
+
 TEST_F(SilenceTest, NoLimitIsNever) {
   const Silence never(milliseconds(0), milliseconds(1000));
   Silence::LastSign last = now_;
