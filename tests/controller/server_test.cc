@@ -251,7 +251,7 @@ TEST_F(ServerTest, APlanWhoseClientHasGoneGivesItsLaneToTheNext) {
         quickstart + "/model\n  adapter: lora\n  datasets: [{path: " + quickstart + "/" + data +
         ", format: alpaca}]\n  sequence_len: 512\n  train: {max_steps: 2}\n"
         "  checkpoint: {output_dir: " +
-        directory_ + "/out}\n");
+        directory_ + "/out}\n  resources: {device: cpu, workers: 1}\n");
     return plan;
   };
   auto server = Server::Start(flags_);

@@ -22,6 +22,7 @@ class PlanTest : public testing::Test {
       : workers_(&agenda_, &files_, 1),
         loop_(&clock_, Loop::Offloading::kToLanes),
         registry_(&loop_, &workers_, {}) {
+    EXPECT_TRUE(files_.MakeDirs("/model").ok());
     context_.deps.loop = &loop_;
     context_.deps.registry = &registry_;
     context_.deps.files = &files_;
@@ -66,7 +67,7 @@ class PlanTest : public testing::Test {
 
 TEST_F(PlanTest, OnesThatAreCancelledStopAndThoseThatWaitNeverStart) {
   const int threads = Lanes::ThreadsOf(Lane::kPlans);
-  std::atomic<bool> gone = false, here = false;
+  std::atomic<bool> gone = false, here = false, over = false;
   int cancelled = 0;
   absl::Status last = absl::UnknownError("no answer");
   for (int i = 0; i < 2 * threads; ++i) {
@@ -77,12 +78,12 @@ TEST_F(PlanTest, OnesThatAreCancelledStopAndThoseThatWaitNeverStart) {
     loop_.Stop();
   });
   std::thread client([&] {  // leaves when every thread of the lane is taken
-    while (begun_ < threads) std::this_thread::yield();
+    while (begun_ < threads && !over) std::this_thread::yield();
     gone = true;
   });
   loop_.After(std::chrono::seconds(20), [&] { loop_.Stop(); });
   loop_.Run();
-  gone = true;
+  gone = over = true;
   client.join();
   EXPECT_TRUE(last.ok()) << last;
   EXPECT_EQ(begun_, threads + 1) << "one that was cancelled while it waited has started";
