@@ -141,13 +141,17 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
 absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
                                    std::vector<std::string>* warnings) {
   std::string wrong;
+  bool damaged = false;
   for (size_t i = 0; i < directories.size(); ++i) {
     const absl::Status status = VerifyCheckpoint(files, directories[i]).status();
     if (status.ok()) return i;
+    damaged = damaged || absl::IsDataLoss(status);
     warnings->push_back(PassedOver(status));
     absl::StrAppend(&wrong, "; ", std::string(status.message()));
   }
-  return absl::DataLossError(absl::StrCat("no checkpoint of the job is whole", wrong));
+  if (damaged) return absl::DataLossError(absl::StrCat("no checkpoint of the job is whole", wrong));
+  return absl::NotFoundError(
+      absl::StrCat("no checkpoint of the job is there; is their file system mounted?", wrong));
 }
 
 std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step) {

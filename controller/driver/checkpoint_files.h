@@ -58,8 +58,8 @@ struct ResumePoint {
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings);
 
-// Index of the first of `directories` whose checkpoint verifies. DataLoss: none does; it says what
-// is wrong with each.
+// Index of the first of `directories` whose checkpoint verifies. None does: DataLoss, or NotFound
+// where none can be read at all; it says what is wrong with each.
 absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
                                    std::vector<std::string>* warnings);
 

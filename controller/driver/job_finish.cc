@@ -112,7 +112,8 @@ std::vector<const v1::CheckpointInfo*> JobDriver::ToExport() const {
 
 struct JobDriver::ExportAttempt {
   absl::StatusOr<ExportedTo> result;
-  int64_t step = 0;  // of the checkpoint
+  int64_t step = 0;      // of the checkpoint
+  bool damaged = false;  // all of them: waiting mends none
   std::vector<std::string> warnings;
 };
 
@@ -143,10 +144,12 @@ void JobDriver::Export() {
   const auto run = [work = deps_.long_work, files = deps_.files, output, input, directories, steps,
                     attempt]() -> absl::StatusOr<ExportedTo> {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), input.spec));
-    ASSIGN_OR_RETURN(const size_t intact, FirstIntact(files, directories, &attempt->warnings));
-    attempt->step = steps[intact];
+    const absl::StatusOr<size_t> intact = FirstIntact(files, directories, &attempt->warnings);
+    attempt->damaged = absl::IsDataLoss(intact.status());
+    RETURN_IF_ERROR(intact.status());
+    attempt->step = steps[*intact];
     ExportInput from = input;
-    from.checkpoint_dir = directories[intact];
+    from.checkpoint_dir = directories[*intact];
     return work->export_artifacts(from);
   };
   deps_.loop->Offload(
@@ -167,6 +170,10 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
           nlohmann::json::object());
     }
     deps_.loop->After(kExportRetry, lifetime_.Wrap([this] { Export(); }));
+    return;
+  }
+  if (attempt.damaged) {
+    Fail(MakeError(attempt.result.status(), {.phase = "export"}));
     return;
   }
   if (!attempt.result.ok()) {

@@ -358,6 +358,19 @@ TEST_F(JobRecoveryTest, AnExportThatFindsNoRoomIsMadeAgain) {
   EXPECT_EQ(sim.Job(id).epoch(), 1u);
 }
 
+TEST_F(JobRecoveryTest, AnExportWaitsForCheckpointsThatAreUnmounted) {
+  Simulation sim({});
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
+  sim.CrashController();
+  sim.files().Unmount("/out");
+  sim.StartController();
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "ExportFailed") == 2; }, 60'000));
+  EXPECT_NE(sim.Job(id).setback().message().find("mounted"), std::string::npos);
+  sim.files().Mount();
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+}
+
 TEST_F(JobRecoveryTest, ACancelEndsAnExportThatWaits) {
   Simulation sim({});
   const std::string id = sim.Submit({});
