@@ -11,15 +11,13 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
           Reply<v1::PlanResponse> reply) {
   const std::string base_dir = BaseDirectory(request.yaml_path());
   config::ParsedJob parsed = config::ParseJob(request.yaml(), base_dir);
+  std::string chosen;  // a line before the plan's text
   if (parsed.errors.empty() && !config::HasChosenResources(parsed.spec)) {
-    const auto choice = driver::ChooseResources(parsed.spec, context.deps.registry->All());
-    if (!choice.has_value()) {
-      reply(absl::FailedPreconditionError(
-          "resources.device or workers is auto, and no worker is registered to choose them by; "
-          "give both, or start workers"));
-      return;
-    }
-    parsed = config::ParseJob(request.yaml(), base_dir, choice->chosen());
+    const driver::ResourceChoice choice =
+        driver::ChooseResources(parsed.spec, context.deps.registry->All())
+            .value_or(driver::AssumedResources(parsed.spec));
+    chosen = choice.Text() + "\n";
+    parsed = config::ParseJob(request.yaml(), base_dir, choice.chosen());
   }
   if (!parsed.errors.empty()) {
     reply(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, request.yaml_path())));
@@ -37,13 +35,15 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
       Lane::kPlans,
-      [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers, gone, result] {
+      [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers, chosen, gone,
+       result] {
         if (gone()) {
           *result = absl::CancelledError("nobody waits for the plan any more");
           return;
         }
         const absl::Status place = CheckOutputPlace(files, spec);
         *result = place.ok() ? plan(spec, workers, gone) : place;
+        if (result->ok()) (*result)->set_text(chosen + (*result)->text());
       },
       [reply, result] { reply(*result); });
 }

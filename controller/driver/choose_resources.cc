@@ -1,5 +1,6 @@
 #include "controller/driver/choose_resources.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,13 @@ std::optional<ResourceChoice> ChooseResources(const config::JobSpec& job,
                                living.count, living.count == 1 ? " worker" : " workers");
   if (!no_gpu) absl::StrAppend(&choice.reason, ", ", absl::StrJoin(living.names, ", "));
   return choice;
+}
+
+ResourceChoice AssumedResources(const config::JobSpec& job) {
+  const bool open = job.device == config::Device::kAuto;
+  return {.device = open ? config::Device::kCpu : job.device,
+          .workers = std::max<int64_t>(job.workers, 1),
+          .reason = "auto: assumed, no worker to choose by is registered"};
 }
 
 }  // namespace coxswain::driver

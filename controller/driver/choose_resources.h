@@ -31,6 +31,10 @@ struct ResourceChoice {
 std::optional<ResourceChoice> ChooseResources(const config::JobSpec& job,
                                               const std::vector<scheduler::Worker>& workers);
 
+// What stands in for a choice where none can be made yet: one worker, on the CPU where the job does
+// not say.
+ResourceChoice AssumedResources(const config::JobSpec& job);
+
 }  // namespace coxswain::driver
 
 #endif  // COXSWAIN_CONTROLLER_DRIVER_CHOOSE_RESOURCES_H_

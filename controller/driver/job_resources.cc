@@ -1,5 +1,4 @@
 // PREPARING: what `auto` under spec.resources comes to, before anything depends on it.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,11 +17,12 @@ void JobDriver::LookForWorkers() {
   if (WaitsForChoice() && HasResources()) StartPreparation();
 }
 
-// With some resources: tokens are the same with any.
+// Tokens are the same with any resources.
 config::JobSpec JobDriver::SpecOfData() const {
+  const ResourceChoice assumed = AssumedResources(spec_);
   config::JobSpec spec = spec_;
-  if (spec.device == config::Device::kAuto) spec.device = config::Device::kCpu;
-  spec.workers = std::max<int64_t>(spec.workers, 1);
+  spec.device = assumed.device;
+  spec.workers = assumed.workers;
   return spec;
 }
 

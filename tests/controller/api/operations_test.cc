@@ -496,11 +496,14 @@ TEST_F(OperationsTest, PlanChoosesAutoResourcesAsSubmitDoes) {
   };
   v1::PlanRequest request;
   request.set_yaml(sim::JobYaml({.resources = "workers: auto"}));
-  ASSERT_TRUE(CallPlan(request).ok());
+  EXPECT_EQ(CallPlan(request)->text(),
+            "device: cpu, workers: 2 (auto: no GPU worker is registered, 2 workers)\n");
   EXPECT_EQ(planned.device, config::Device::kCpu);
   EXPECT_EQ(planned.workers, 2);
   request.set_yaml(sim::JobYaml({.resources = "device: cuda, workers: auto"}));
-  EXPECT_EQ(CallPlan(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CallPlan(request)->text(),
+            "device: cuda, workers: 1 (auto: assumed, no worker to choose by is registered)\n");
+  EXPECT_EQ(planned.device, config::Device::kCuda);
 }
 
 TEST_F(OperationsTest, ExplainHasASentenceForEveryTurn) {
