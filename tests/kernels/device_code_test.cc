@@ -19,6 +19,7 @@ TEST(DeviceCodeTest, MachineCodeRunsWithinItsMajorNumberFromItsMinorNumberOn) {
                                                 {"100-real", 120, false},
                                                 {"90a-real", 90, true},
                                                 {"90a-real", 100, false},
+                                                {"100a-real", 103, false},
                                                 {"100f-real", 103, true},
                                                 {"100f-real", 110, false}}) {
     EXPECT_EQ(HasCodeFor(built, capability), runs) << built << " on " << capability;

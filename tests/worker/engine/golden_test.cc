@@ -109,21 +109,31 @@ TEST_P(GoldenTest, LogitsLossAndGradients) {
               worst.error, worst.name.c_str());
 }
 
+// Against the logits of the pass before, once some targets are learned.
 TEST_P(GoldenTest, EvaluationCountsTheTargetsRankedFirst) {
-  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  const auto vocab = static_cast<std::ptrdiff_t>(golden_.plan.model.vocab_size);
-  int64_t expected = 0;
-  for (size_t t = 0; t + 1 < golden_.bins.token_ids.size(); ++t) {
-    const auto row = golden_.logits.begin() + static_cast<std::ptrdiff_t>(t) * vocab;
-    const auto first = std::max_element(row, row + vocab) - row;
-    expected += golden_.bins.targets[t] != 0 && first == golden_.bins.token_ids[t + 1];
+  std::string doing;
+  absl::StatusOr<std::unique_ptr<State>> state = MakeState(golden_.plan, 0, "", &doing);
+  ASSERT_TRUE(state.ok()) << state.status();
+  for (int64_t i = 0; i < 40; ++i) {
+    TrainStep step = Step(0);
+    step.step = i;
+    step.learning_rate = 5e-3;
+    ASSERT_TRUE(RunTrainStep(**state, step).ok());
   }
-  const absl::StatusOr<EvalStats> stats = (*engine)->Evaluate(golden_.bins);
+  const absl::StatusOr<EvalStats> stats = RunEvaluation(**state, golden_.bins);
   ASSERT_TRUE(stats.ok()) << stats.status();
+  const auto tokens = static_cast<int64_t>(golden_.bins.token_ids.size());
+  const std::vector<float> logits = Logits(**state, tokens);
+  const int64_t vocab = golden_.plan.model.vocab_size;
+  int64_t expected = 0;
+  for (int64_t t = 0; t + 1 < tokens; ++t) {
+    const auto row = logits.begin() + t * vocab;
+    const auto first = std::max_element(row, row + vocab) - row;
+    const auto at = static_cast<size_t>(t);
+    expected += golden_.bins.targets[at] != 0 && first == golden_.bins.token_ids[at + 1];
+  }
   EXPECT_EQ(stats->correct_targets, expected);
-  EXPECT_NEAR(stats->loss_sum / static_cast<double>(golden_.targets), golden_.loss,
-              kLossLimit * golden_.loss);
+  EXPECT_GT(expected, golden_.targets / 20);
 }
 
 TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
