@@ -91,6 +91,7 @@ absl::Status JobDriver::Resume(int64_t steps) {
 
 bool JobDriver::WantsWorkers() const {
   return (phase() == v1::JOB_STATE_READY || phase() == v1::JOB_STATE_RECOVERING) &&
+         !letting_output_go_ &&  // paused and resumed at once
          curriculum_ != nullptr && deps_.loop->clock().NowNs() >= not_before_ns_;
 }
 

@@ -365,9 +365,12 @@ void JobDriver::Retain() {
     record_.AddEvent("CheckpointDeleted",
                      absl::StrCat("checkpoint of step ", step, " is superseded"),
                      {{"step", step}, {"directory", directory}});
-    Files* files = deps_.files;
     deps_.loop->Offload(
-        Lane::kFiles, [files, directory] { files->RemoveAll(directory).IgnoreError(); }, [] {});
+        Lane::kFiles,
+        [files = deps_.files, output = output_, directory] {
+          output->WhileHeld([&] { return files->RemoveAll(directory); }).IgnoreError();
+        },
+        [] {});
   }
 }
 
