@@ -59,31 +59,34 @@ class PlanTest : public testing::Test {
   sim::MemoryFiles files_;
   sim::FakeWorkers workers_;
   SystemClock clock_;
+  // Of plans, which may go on until the loop has ended.
+  std::atomic<bool> gone_ = false, here_ = false;
+  std::atomic<int> begun_ = 0;
   Loop loop_;
   scheduler::Registry registry_;
   Context context_;
-  std::atomic<int> begun_ = 0;
 };
 
 TEST_F(PlanTest, OnesThatAreCancelledStopAndThoseThatWaitNeverStart) {
   const int threads = Lanes::ThreadsOf(Lane::kPlans);
-  std::atomic<bool> gone = false, here = false, over = false;
+  std::atomic<bool> over = false;
   int cancelled = 0;
   absl::Status last = absl::UnknownError("no answer");
   for (int i = 0; i < 2 * threads; ++i) {
-    Ask("long", &gone, [&](const absl::Status& status) { cancelled += absl::IsCancelled(status); });
+    Ask("long", &gone_,
+        [&](const absl::Status& status) { cancelled += absl::IsCancelled(status); });
   }
-  Ask("short", &here, [&](const absl::Status& status) {
+  Ask("short", &here_, [&](const absl::Status& status) {
     last = status;
     loop_.Stop();
   });
   std::thread client([&] {  // leaves when every thread of the lane is taken
     while (begun_ < threads && !over) std::this_thread::yield();
-    gone = true;
+    gone_ = true;
   });
   loop_.After(std::chrono::seconds(20), [&] { loop_.Stop(); });
   loop_.Run();
-  gone = over = true;
+  gone_ = over = true;
   client.join();
   EXPECT_TRUE(last.ok()) << last;
   EXPECT_EQ(begun_, threads + 1) << "one that was cancelled while it waited has started";
