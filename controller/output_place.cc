@@ -86,7 +86,9 @@ absl::StatusOr<Input> Endangered(Files* files, const config::JobSpec& job,
 // Whether `path`, or the directory in which it will be made, is `directory` or below it.
 absl::StatusOr<bool> LiesIn(Files* files, std::string path, const std::string& directory) {
   if (!files->Exists(directory)) return false;
-  while (!files->Exists(path)) path = std::filesystem::path(path).parent_path().string();
+  while (!files->Exists(path + "/..")) {  // not made yet, or a file stands in its way
+    path = std::filesystem::path(path).parent_path().string();
+  }
   ASSIGN_OR_RETURN(const std::string sought, files->Identity(directory));
   ASSIGN_OR_RETURN(std::string at, files->Identity(path));
   while (at != sought) {
