@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Join(const std::string& path, const std::string& key) {
+std::string PlaceOf(const std::string& path, const std::string& key) {
   return path.empty() ? key : absl::StrCat(path, ".", key);
 }
 
@@ -66,12 +66,12 @@ class StoredWalker {
       known.insert(name);
       const auto found = stored.find(name);
       const bool absent = found == stored.end() || (found->is_null() && !key->nullable);
-      const std::string place = Join(path, name);
+      const std::string place = PlaceOf(path, name);
       out[name] = absent ? Default(*key, place) : Read(*key, *found, Find(file, name), place);
     }
     for (const auto& [name, value] : stored.items()) {
       if (known.count(name) > 0 || Find(file, name) == nullptr) continue;
-      Error(Join(path, name), "is not known to this release; the job was accepted by another one");
+      Error(PlaceOf(path, name), "is not known to this release; the job was accepted by another one");
     }
     return out;
   }
@@ -114,7 +114,7 @@ class StoredWalker {
 
   Json ReadStringMap(const Json& stored, const std::string& path) {
     for (const auto& [name, value] : stored.items()) {
-      if (!value.is_string()) return Mistyped(Join(path, name), value);
+      if (!value.is_string()) return Mistyped(PlaceOf(path, name), value);
     }
     return stored;
   }
