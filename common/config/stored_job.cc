@@ -71,7 +71,8 @@ class StoredWalker {
     }
     for (const auto& [name, value] : stored.items()) {
       if (known.count(name) > 0 || Find(file, name) == nullptr) continue;
-      Error(PlaceOf(path, name), "is not known to this release; the job was accepted by another one");
+      Error(PlaceOf(path, name),
+            "is not known to this release; the job was accepted by another one");
     }
     return out;
   }
