@@ -58,15 +58,16 @@ void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardRespon
   } else {
     const v1::Error error =
         MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"});
-    if (error.kind() != v1::ERROR_KIND_STORAGE) {
+    // Aborted: another rank ended the epoch, whose own answer tells why.
+    if (error.kind() != v1::ERROR_KIND_STORAGE && !absl::IsAborted(response.status())) {
       Fail(error);
       return;
     }
-    if (!storage_error_) storage_error_ = error;
+    if (!kept_error_ || error.kind() == v1::ERROR_KIND_STORAGE) kept_error_ = error;
   }
   if (++answered_ < gang_->world_size()) return;
-  if (storage_error_) {
-    Fail(*storage_error_);
+  if (kept_error_) {
+    Fail(*kept_error_);
   } else {
     Commit();
   }

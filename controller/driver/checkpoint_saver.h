@@ -49,7 +49,7 @@ class CheckpointSaver {
   const std::string staging_;
   std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank
   int answered_ = 0;
-  std::optional<v1::Error> storage_error_;  // the first
+  std::optional<v1::Error> kept_error_;  // until all ranks answered; storage goes first
   bool finished_ = false;
   Lifetime lifetime_;
 };
