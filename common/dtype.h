@@ -10,13 +10,33 @@ namespace coxswain {
 // Values are the order of the safetensors enum, which its writer sorts by.
 // Source: safetensors tensor.rs, enum Dtype.
 enum class DType : uint8_t {
-  kBool, kF4, kF6E2M3, kF6E3M2, kU8, kI8, kF8E5M2, kF8E4M3, kF8E8M0, kF8E4M3Fnuz, kF8E5M2Fnuz,
-  kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kC64, kF64, kI64, kU64,
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
 };
 
 int64_t DTypeBits(DType dtype);
-std::string_view DTypeName(DType dtype);                  // safetensors spelling, e.g. "BF16"
-bool ParseDType(std::string_view name, DType* dtype);     // false: unknown
+std::string_view DTypeName(DType dtype);               // safetensors spelling, e.g. "BF16"
+bool ParseDType(std::string_view name, DType* dtype);  // false: unknown
 
 // float32 <-> bfloat16 / float16, round to nearest even; NaN stays NaN.
 uint16_t FloatToBf16(float value);

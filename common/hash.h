@@ -11,8 +11,8 @@
 
 namespace coxswain {
 
-std::string Sha256(std::string_view bytes);      // 32 raw bytes
-std::string ToHex(std::string_view bytes);       // lower case
+std::string Sha256(std::string_view bytes);  // 32 raw bytes
+std::string ToHex(std::string_view bytes);   // lower case
 // Cancelled soon after `cancelled` (may be empty) says so.
 absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path,
                                             const std::function<bool()>& cancelled = {});

@@ -6,8 +6,8 @@
 
 namespace coxswain {
 
-std::string NewUuid();                // RFC 4122 version 4, from the operating system's entropy
-std::string RandomHex(int digits);    // lower case
+std::string NewUuid();              // RFC 4122 version 4, from the operating system's entropy
+std::string RandomHex(int digits);  // lower case
 
 }  // namespace coxswain
 

@@ -10,7 +10,12 @@ namespace coxswain {
 
 // Purpose of a draw: the second half of the key, so that draws for different things never coincide.
 enum class RandomPurpose : uint32_t {
-  kShuffle = 1, kWeightCopies = 2, kAdapterInit = 3, kWeightInit = 4, kDropout = 5, kValSplit = 6,
+  kShuffle = 1,
+  kWeightCopies = 2,
+  kAdapterInit = 3,
+  kWeightInit = 4,
+  kDropout = 5,
+  kValSplit = 6,
   kStochasticRounding = 7,
 };
 

@@ -26,9 +26,9 @@ struct TensorInfo {
   int64_t elements() const;
 };
 
-// A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path and
-// tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape that
-// disagrees with its offsets, holes, overlaps, trailing bytes.
+// A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path
+// and tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape
+// that disagrees with its offsets, holes, overlaps, trailing bytes.
 class SafetensorsFile {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
@@ -45,7 +45,8 @@ class SafetensorsFile {
   std::unique_ptr<Impl> impl_;
 };
 
-// Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and dtype.
+// Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and
+// dtype.
 absl::Status CopyAsFloat(const TensorInfo& tensor, float* out);
 // Elements [begin, begin + count) of it.
 absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out);
@@ -63,15 +64,17 @@ struct WrittenFile {
   std::string sha256;  // lower-case hex of the whole file
 };
 
-// Writes `path` through a temporary file in the same directory: write, fsync, rename, fsync directory.
-// One tensor is in memory at a time. Metadata {"format":"pt"} unless given. ResourceExhausted on a
-// full disk, PermissionDenied when not writable; both name the path, and nothing is left behind.
-absl::StatusOr<WrittenFile> WriteSafetensors(
-    const std::string& path, const std::vector<TensorSource>& tensors,
-    const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+// Writes `path` through a temporary file in the same directory: write, fsync, rename, fsync
+// directory. One tensor is in memory at a time. Metadata {"format":"pt"} unless given.
+// ResourceExhausted on a full disk, PermissionDenied when not writable; both name the path, and
+// nothing is left behind.
+absl::StatusOr<WrittenFile> WriteSafetensors(const std::string& path,
+                                             const std::vector<TensorSource>& tensors,
+                                             const std::map<std::string, std::string>& metadata = {
+                                                 {"format", "pt"}});
 
-// The weights of a Hugging Face directory: model.safetensors, or model.safetensors.index.json and its
-// shards. NotFound names the directory and what was looked for.
+// The weights of a Hugging Face directory: model.safetensors, or model.safetensors.index.json and
+// its shards. NotFound names the directory and what was looked for.
 class WeightFiles {
  public:
   static absl::StatusOr<std::unique_ptr<WeightFiles>> Open(const std::string& directory);

@@ -13,7 +13,7 @@
 namespace coxswain {
 
 struct FileEntry {
-  std::string name;        // without the directory
+  std::string name;  // without the directory
   bool directory = false;
   bool link = false;  // symbolic; `directory` says what it leads to
 };
@@ -37,7 +37,7 @@ class Files {
  public:
   virtual ~Files() = default;
 
-  virtual absl::Status MakeDirs(const std::string& path) = 0;   // parents too; existing is fine
+  virtual absl::Status MakeDirs(const std::string& path) = 0;  // parents too; existing is fine
   // Replaces the file; its content is durable (fsync) when this returns OK.
   virtual absl::Status WriteDurably(const std::string& path, const std::string& content) = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
@@ -50,8 +50,8 @@ class Files {
   virtual bool Exists(const std::string& path) = 0;
   // Bytes left on the file system of `path`, which need not exist yet.
   virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) = 0;
-  // Moves a directory to a name that does not exist yet (AlreadyExists otherwise) and makes the move
-  // durable in both parents.
+  // Moves a directory to a name that does not exist yet (AlreadyExists otherwise) and makes the
+  // move durable in both parents.
   virtual absl::Status RenameDirectory(const std::string& from, const std::string& to) = 0;
   virtual absl::Status RemoveAll(const std::string& path) = 0;  // absent is fine
   // Equal for two paths that lead, through whatever links and mounts, to one file or directory. Of

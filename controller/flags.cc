@@ -15,7 +15,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--listen", flags.listen,
                  "host:port of the gRPC services; port 0 takes a free one")
       ->capture_default_str();
-  app.add_option("--metrics", flags.metrics, "host:port of /metrics and the status page; empty switches them off")
+  app.add_option("--metrics", flags.metrics,
+                 "host:port of /metrics and the status page; empty switches them off")
       ->capture_default_str();
   app.add_option("--health", flags.health,
                  "host:port of grpc.health.v1 for probes, plaintext (default: off; it is served "

@@ -92,8 +92,8 @@ class Loop {
   std::optional<Lanes> lanes_;  // last: its threads post
 };
 
-// Guards callbacks by their object's life: a wrapped function does nothing once its Lifetime is gone.
-// Loop thread only.
+// Guards callbacks by their object's life: a wrapped function does nothing once its Lifetime is
+// gone. Loop thread only.
 class Lifetime {
  public:
   Lifetime() : token_(std::make_shared<int>(0)) {}

@@ -34,7 +34,7 @@ struct DeviceDescription {
   std::string kind = {};    // "cpu" | "cuda"
   std::string name = {};    // of the model of GPU; empty on the CPU
   int64_t total_bytes = 0;  // of device memory; 0 on the CPU
-  int32_t capability = 0;  // CUDA compute capability x 10 (90: sm_90); 0 on the CPU
+  int32_t capability = 0;   // CUDA compute capability x 10 (90: sm_90); 0 on the CPU
   int32_t multiprocessors = 0;
   std::string pci_bus = {};  // of the GPU, e.g. "0000:1b:00.0"; empty on the CPU
 };

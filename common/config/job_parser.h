@@ -19,10 +19,10 @@ struct ConfigError {
 };
 
 struct ParsedJob {
-  JobSpec spec;                     // meaningful only when errors is empty
-  std::vector<ConfigError> errors;  // all of them, in line order
+  JobSpec spec;                      // meaningful only when errors is empty
+  std::vector<ConfigError> errors;   // all of them, in line order
   std::map<std::string, int> lines;  // 1-based, of the keys that the file gives
-  std::string effective_json;       // the resolved job, stable key order
+  std::string effective_json;        // the resolved job, stable key order
 };
 
 // What `auto` under spec.resources stands for, as far as it is known.

@@ -107,7 +107,7 @@ struct JobSpec {
   PackingSpec packing;
   TrainSpec train;
   Recompute recompute = Recompute::kAuto;
-  int64_t recompute_every = 1;            // blocks of a segment; above 1 only with kBlock
+  int64_t recompute_every = 1;  // blocks of a segment; above 1 only with kBlock
   // Resolved from precision.compute and the device; "auto" while the device is.
   std::string compute_dtype = "float32";
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.

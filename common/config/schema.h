@@ -45,7 +45,7 @@ struct Key {
   // existed get it as well (stored_job.h): a key that is added has as its default what jobs did
   // before it.
   const char* def = nullptr;
-  Range range = {};           // of numbers; of a list: of each number in it
+  Range range = {};                          // of numbers; of a list: of each number in it
   std::vector<std::string_view> words = {};  // allowed words
   std::vector<std::string_view> later = {};  // known words that are refused: not supported yet
   std::string_view doc = {};

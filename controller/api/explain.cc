@@ -44,8 +44,8 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
     parts.push_back(std::move(part));
   }
   if (parts.empty()) return "none is registered";
-  return absl::StrCat(living, living == 1 ? " is registered: " : " are registered: ",
-                      absl::StrJoin(parts, ", "));
+  return absl::StrCat(
+      living, living == 1 ? " is registered: " : " are registered: ", absl::StrJoin(parts, ", "));
 }
 
 // "; the one before failed (storage): ...", or nothing.
@@ -85,8 +85,9 @@ std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
                            static_cast<double>(wait_ns) * 1e-9, Setback(job.job()));
   }
   if (const driver::JobDriver* holder = context.jobs->OutputHeldBy(job)) {
-    return absl::StrCat("waits until job ", holder->job().id(), " has ended: it writes to the same ",
-                        "checkpoint.output_dir ", job.spec().output_dir);
+    return absl::StrCat("waits until job ", holder->job().id(),
+                        " has ended: it writes to the same ", "checkpoint.output_dir ",
+                        job.spec().output_dir);
   }
   const int64_t need = job.spec().workers;
   std::string text = absl::StrCat("needs ", Count(need, "worker"), " of device ", device);
@@ -149,7 +150,8 @@ std::string Why(Context& context, const driver::JobDriver& job) {
 
 }  // namespace
 
-void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::ExplainResponse> reply) {
+void Explain(Context& context, const v1::ExplainRequest& request,
+             Reply<v1::ExplainResponse> reply) {
   absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
   if (!job.ok()) {
     reply(job.status());

@@ -31,8 +31,7 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       if (result.ok()) *response = *std::move(result);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
       context->deps.metrics->Rpc(
-          method,
-          absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),
+          method, absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),
           took.count());
       reactor->Finish(status);
     };
@@ -78,7 +77,7 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
       grpc::CallbackServerContext* call, const v1::Request* request, v1::Response* response) { \
     return OnLoop(context_, call, #Method, request, response, &api::Method);                   \
   }
-#define COXSWAIN_STREAM(Method, Request, Response)                                           \
+#define COXSWAIN_STREAM(Method, Request, Response)                                               \
   grpc::ServerWriteReactor<v1::Response>* JobsService::Method(grpc::CallbackServerContext* call, \
                                                               const v1::Request* request) {      \
     return StreamOnLoop<v1::Request, v1::Response>(context_, request, &api::Method);             \

@@ -12,10 +12,10 @@ class JobsService final : public v1::Jobs::CallbackService {
   // `context` outlives the server.
   explicit JobsService(Context* context) : context_(context) {}
 
-#define COXSWAIN_UNARY(Method, Request, Response)                                             \
+#define COXSWAIN_UNARY(Method, Request, Response)                                                 \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* call, const v1::Request* request, \
                                    v1::Response* response) override;
-#define COXSWAIN_STREAM(Method, Request, Response)                          \
+#define COXSWAIN_STREAM(Method, Request, Response)                                  \
   grpc::ServerWriteReactor<v1::Response>* Method(grpc::CallbackServerContext* call, \
                                                  const v1::Request* request) override;
 #include "controller/api/jobs_methods.inc"

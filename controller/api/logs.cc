@@ -15,10 +15,14 @@ constexpr size_t kMaxPending = 4096;  // a client that does not read loses lines
 
 const char* LevelName(log::Level level) {
   switch (level) {
-    case log::Level::kDebug: return "debug";
-    case log::Level::kInfo: return "info";
-    case log::Level::kWarning: return "warning";
-    case log::Level::kError: return "error";
+    case log::Level::kDebug:
+      return "debug";
+    case log::Level::kInfo:
+      return "info";
+    case log::Level::kWarning:
+      return "warning";
+    case log::Level::kError:
+      return "error";
   }
   return "info";
 }

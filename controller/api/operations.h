@@ -30,7 +30,8 @@ void Version(Context& context, const v1::VersionRequest& request, Reply<v1::Buil
 
 void Watch(Context& context, const v1::WatchRequest& request,
            std::shared_ptr<Sink<v1::JobEvent>> sink);
-void Logs(Context& context, const v1::LogsRequest& request, std::shared_ptr<Sink<v1::LogLine>> sink);
+void Logs(Context& context, const v1::LogsRequest& request,
+          std::shared_ptr<Sink<v1::LogLine>> sink);
 void Inspect(Context& context, const v1::InspectRequest& request,
              std::shared_ptr<Sink<v1::InspectResponse>> sink);
 void Fetch(Context& context, const v1::FetchRequest& request,

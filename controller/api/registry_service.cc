@@ -70,7 +70,7 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
   scheduler::Registry* const registry_;
   std::shared_ptr<BeatStream> self_;
   v1::HeartbeatRequest request_;
-  uint64_t number_ = 0;      // loop thread only, as the next
+  uint64_t number_ = 0;  // loop thread only, as the next
   std::string incarnation_;
   std::mutex mu_;
   std::deque<v1::HeartbeatResponse> responses_;  // front: being written

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kPage = 64;
 
-// One open call. Reads the store from its cursor on, so that no event is missed or sent twice however
-// often the client or the controller restarts. Invariant api-2.
+// One open call. Reads the store from its cursor on, so that no event is missed or sent twice
+// however often the client or the controller restarts. Invariant api-2.
 class Watcher : public std::enable_shared_from_this<Watcher> {
  public:
   Watcher(Context* context, std::string job, const v1::WatchRequest& request,

@@ -13,7 +13,7 @@
 
 namespace coxswain::cli {
 
-std::string StateName(v1::JobState state);  // "RUNNING"
+std::string StateName(v1::JobState state);    // "RUNNING"
 std::string WorkersText(const v1::Job& job);  // "4", or "auto" until they are chosen
 // "cuda (auto: 4 workers, NVIDIA H200)"; empty for a job of a release that did not store it.
 std::string DeviceText(const v1::Job& job);

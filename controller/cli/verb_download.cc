@@ -1,8 +1,8 @@
 #include <memory>
 
+#include "common/format.h"
 #include "controller/cli/download.h"
 #include "controller/cli/exit_code.h"
-#include "common/format.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"

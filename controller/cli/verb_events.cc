@@ -1,8 +1,8 @@
 #include <memory>
 
+#include "common/format.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
-#include "common/format.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/message_json.h"
 #include "controller/cli/output.h"

@@ -43,8 +43,8 @@ std::optional<Suspect> FindSuspect(const RankBeats& beats, std::chrono::millisec
   if (longest == nullptr) return std::nullopt;
   const v1::CollectiveProgress& collective = longest->collectives();
   const std::string waiting =
-      absl::StrCat("collective ", NameOf(collective), " for ", collective.in_it_ms(),
-                   " ms, limit ", limit.count(), " ms");
+      absl::StrCat("collective ", NameOf(collective), " for ", collective.in_it_ms(), " ms, limit ",
+                   limit.count(), " ms");
   std::vector<size_t> inside;
   size_t last = 0;
   for (size_t rank = 0; rank < beats.size(); ++rank) {
@@ -54,11 +54,11 @@ std::optional<Suspect> FindSuspect(const RankBeats& beats, std::chrono::millisec
   if (inside.size() == beats.size()) {
     return Suspect{.message = absl::StrCat("every rank is in ", waiting, ": taken for a hang")};
   }
-  return Suspect{.rank = static_cast<int>(last),
-                 .message = absl::StrCat("keeps rank ", absl::StrJoin(inside, ", "), " waiting in ",
-                                         waiting, "; it has come to #",
-                                         beats[last].collectives().started(),
-                                         ": taken for a hang")};
+  return Suspect{
+      .rank = static_cast<int>(last),
+      .message = absl::StrCat("keeps rank ", absl::StrJoin(inside, ", "), " waiting in ", waiting,
+                              "; it has come to #", beats[last].collectives().started(),
+                              ": taken for a hang")};
 }
 
 std::string DescribeCollectives(const RankBeats& beats) {

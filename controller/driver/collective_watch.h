@@ -1,5 +1,5 @@
-// Which rank keeps the others waiting, from what heartbeats say of collectives. A rank that hangs may
-// have a healthy heartbeat, and those it keeps waiting report nothing until they are released.
+// Which rank keeps the others waiting, from what heartbeats say of collectives. A rank that hangs
+// may have a healthy heartbeat, and those it keeps waiting report nothing until they are released.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_COLLECTIVE_WATCH_H_
 #define COXSWAIN_CONTROLLER_DRIVER_COLLECTIVE_WATCH_H_
 
@@ -26,7 +26,8 @@ struct Suspect {
 // Some rank has been in one collective for longer than `limit`: the rank that has come least far.
 std::optional<Suspect> FindSuspect(const RankBeats& beats, std::chrono::milliseconds limit);
 
-// "; collectives: rank 0 in #12 (all_reduce of 7 float32 over world) for 900 ms, rank 1 finished #11",
+// "; collectives: rank 0 in #12 (all_reduce of 7 float32 over world) for 900 ms, rank 1 finished
+// #11",
 // "" when no rank has been in one.
 std::string DescribeCollectives(const RankBeats& beats);
 

@@ -9,16 +9,23 @@
 namespace coxswain::driver {
 namespace {
 
-constexpr std::array<absl::StatusCode, 17> kCodes = {
-    absl::StatusCode::kOk,                 absl::StatusCode::kCancelled,
-    absl::StatusCode::kUnknown,            absl::StatusCode::kInvalidArgument,
-    absl::StatusCode::kDeadlineExceeded,   absl::StatusCode::kNotFound,
-    absl::StatusCode::kAlreadyExists,      absl::StatusCode::kPermissionDenied,
-    absl::StatusCode::kResourceExhausted,  absl::StatusCode::kFailedPrecondition,
-    absl::StatusCode::kAborted,            absl::StatusCode::kOutOfRange,
-    absl::StatusCode::kUnimplemented,      absl::StatusCode::kInternal,
-    absl::StatusCode::kUnavailable,        absl::StatusCode::kDataLoss,
-    absl::StatusCode::kUnauthenticated};
+constexpr std::array<absl::StatusCode, 17> kCodes = {absl::StatusCode::kOk,
+                                                     absl::StatusCode::kCancelled,
+                                                     absl::StatusCode::kUnknown,
+                                                     absl::StatusCode::kInvalidArgument,
+                                                     absl::StatusCode::kDeadlineExceeded,
+                                                     absl::StatusCode::kNotFound,
+                                                     absl::StatusCode::kAlreadyExists,
+                                                     absl::StatusCode::kPermissionDenied,
+                                                     absl::StatusCode::kResourceExhausted,
+                                                     absl::StatusCode::kFailedPrecondition,
+                                                     absl::StatusCode::kAborted,
+                                                     absl::StatusCode::kOutOfRange,
+                                                     absl::StatusCode::kUnimplemented,
+                                                     absl::StatusCode::kInternal,
+                                                     absl::StatusCode::kUnavailable,
+                                                     absl::StatusCode::kDataLoss,
+                                                     absl::StatusCode::kUnauthenticated};
 
 absl::StatusCode CodeOf(const std::string& name) {
   for (absl::StatusCode code : kCodes) {

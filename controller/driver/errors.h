@@ -11,7 +11,7 @@
 namespace coxswain::driver {
 
 struct Where {
-  int rank = -1;       // -1: no rank
+  int rank = -1;  // -1: no rank
   std::string host = {};
   std::string phase = {};  // "prepare", "connect", "train", "eval", "snapshot", "save_shard", ...
 };

@@ -32,8 +32,8 @@ struct ExportedFile {
 };
 
 struct ExportResult {
-  std::string directory;  // what a user loads: <output_dir>/adapter, or <output_dir>/model
-  std::string merged_directory;     // <output_dir>/model beside an adapter, else empty
+  std::string directory;         // what a user loads: <output_dir>/adapter, or <output_dir>/model
+  std::string merged_directory;  // <output_dir>/model beside an adapter, else empty
   std::vector<ExportedFile> files;  // of `directory`
 };
 

@@ -37,7 +37,7 @@ struct Gang {
   state::GangStatus status;
   std::vector<plan::LinkSpeed> links;  // measured, of the slowest rank at each point; may be empty
   std::string fingerprint;  // equal on all ranks, empty until prepared, whole once formed
-  std::string gemm_table;              // of rank 0, used by all; empty until prepared, on the CPU
+  std::string gemm_table;   // of rank 0, used by all; empty until prepared, on the CPU
   int64_t start_step = 0;
   int64_t applied_updates = 0;
 

@@ -28,7 +28,7 @@ void JobDriver::TakeUp(bool after_restart) {
     const bool had_gang = phase() != v1::JOB_STATE_PREPARING && phase() != v1::JOB_STATE_READY &&
                           phase() != v1::JOB_STATE_QUEUED;
     record_.Apply(state::JobEvent::kControllerRestarted, "the controller restarted")
-        .IgnoreError();  // every state takes it
+        .IgnoreError();           // every state takes it
     if (had_gang) KeepWorkers();  // nothing unless the job is QUEUED
     SayFlush();
   }

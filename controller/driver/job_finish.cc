@@ -30,8 +30,9 @@ void JobDriver::OnEnd() {
     return;
   }
   if (complete) {
-    record_.Apply(state::JobEvent::kStepsFinished,
-                  stepped ? "all steps are done" : "no step was left")
+    record_
+        .Apply(state::JobEvent::kStepsFinished,
+               stepped ? "all steps are done" : "no step was left")
         .IgnoreError();  // RUNNING
     SayFlush();
     Export();
@@ -69,16 +70,16 @@ void JobDriver::ReleaseGang() {
     v1::ReleaseRequest request;
     *request.mutable_fence() = gang->FenceOf(rank);
     const std::string incarnation = gang->ranks[rank].target.incarnation;
-    deps_.transport->Release(
-        gang->ranks[rank].target, request, kReleaseTimeout,
-        [registry, gang, run, rank,
-         incarnation](const absl::StatusOr<v1::ReleaseResponse>& response) {
-          if (response.ok()) {
-            registry->Released(incarnation);
-          } else {
-            registry->AbortAndFree(incarnation, gang->FenceOf(rank), "release failed");
-          }
-        });
+    deps_.transport->Release(gang->ranks[rank].target, request, kReleaseTimeout,
+                             [registry, gang, run, rank,
+                              incarnation](const absl::StatusOr<v1::ReleaseResponse>& response) {
+                               if (response.ok()) {
+                                 registry->Released(incarnation);
+                               } else {
+                                 registry->AbortAndFree(incarnation, gang->FenceOf(rank),
+                                                        "release failed");
+                               }
+                             });
   }
   deps_.loop->Post([gang, run] {});
 }

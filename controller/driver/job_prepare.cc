@@ -52,9 +52,11 @@ void JobDriver::StartPreparation() {
     record_.edit().mutable_progress()->set_prepare_fraction(fraction);
     record_.Changed();
   });
-  PrepareHooks hooks{
-      .progress = [loop, show](double fraction) { loop->Post([show, fraction]() mutable { show(fraction); }); },
-      .cancelled = [cancelled] { return cancelled->load(); }};
+  PrepareHooks hooks{.progress =
+                         [loop, show](double fraction) {
+                           loop->Post([show, fraction]() mutable { show(fraction); });
+                         },
+                     .cancelled = [cancelled] { return cancelled->load(); }};
   auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
   auto identity = std::make_shared<std::string>();
   loop->Offload(

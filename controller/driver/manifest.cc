@@ -155,8 +155,8 @@ absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& direc
     }
     ASSIGN_OR_RETURN(const std::string sha256, files->Sha256Hex(path));
     if (sha256 != file.sha256) {
-      return absl::DataLossError(absl::StrCat(path, ": has SHA-256 ", sha256,
-                                              ", its manifest says ", file.sha256));
+      return absl::DataLossError(
+          absl::StrCat(path, ": has SHA-256 ", sha256, ", its manifest says ", file.sha256));
     }
   }
   return manifest;

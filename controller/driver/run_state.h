@@ -1,4 +1,5 @@
-// What a run must remember over a checkpoint besides tensors: evaluation, early stop, skipped steps.
+// What a run must remember over a checkpoint besides tensors: evaluation, early stop, skipped
+// steps.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_RUN_STATE_H_
 #define COXSWAIN_CONTROLLER_DRIVER_RUN_STATE_H_
 
@@ -37,8 +38,8 @@ struct EarlyStop {
 // Steps whose update was skipped for a non-finite gradient norm. Source: design.md section 6.
 struct SkippedSteps {
   static constexpr int64_t kMaxInARow = 3;
-  static constexpr int64_t kWindow = 1000;      // steps
-  static constexpr int64_t kMaxInWindow = 10;   // 1 % of the window
+  static constexpr int64_t kWindow = 1000;     // steps
+  static constexpr int64_t kMaxInWindow = 10;  // 1 % of the window
 
   int64_t total = 0;
   int64_t in_a_row = 0;
@@ -52,12 +53,12 @@ struct SkippedSteps {
 };
 
 struct RunState {
-  int64_t step = 0;             // finished steps
+  int64_t step = 0;  // finished steps
   int64_t applied_updates = 0;
-  int64_t tokens = 0;           // trained in the surviving lineage
-  double loss = 0;              // of the last finished step, 0 before the first
+  int64_t tokens = 0;  // trained in the surviving lineage
+  double loss = 0;     // of the last finished step, 0 before the first
   double grad_norm = 0;
-  double seconds = 0;           // of all steps and evaluations of the lineage
+  double seconds = 0;  // of all steps and evaluations of the lineage
   EarlyStop early_stop;
   SkippedSteps skipped;
   std::vector<EvalPoint> evals;

@@ -7,17 +7,17 @@
 namespace coxswain::driver {
 
 struct Settings {
-  int credits = 2;                                        // commands in flight per worker, 1..8
-  std::chrono::milliseconds prepare_timeout{600000};      // weights are read
+  int credits = 2;                                    // commands in flight per worker, 1..8
+  std::chrono::milliseconds prepare_timeout{600000};  // weights are read
   std::chrono::milliseconds connect_timeout{120000};
   std::chrono::milliseconds save_timeout{600000};
-  std::chrono::milliseconds first_step_timeout{300000};   // of the first two steps
-  std::chrono::milliseconds hang_floor{30000};            // later: max(this, 5 x median step)
-  std::chrono::milliseconds collective_floor{7000};       // in one: max(this, 2 x median step)
-  std::chrono::milliseconds drain_floor{30000};           // drain: max(this, 5 x median step)
-  std::chrono::milliseconds verdict_window{1000};         // errors of other ranks are awaited
-  std::chrono::milliseconds settle{5000};                 // other workers are awaited, for auto
-  std::chrono::milliseconds keep_workers{600000};         // for a gang that recovers
+  std::chrono::milliseconds first_step_timeout{300000};  // of the first two steps
+  std::chrono::milliseconds hang_floor{30000};           // later: max(this, 5 x median step)
+  std::chrono::milliseconds collective_floor{7000};      // in one: max(this, 2 x median step)
+  std::chrono::milliseconds drain_floor{30000};          // drain: max(this, 5 x median step)
+  std::chrono::milliseconds verdict_window{1000};        // errors of other ranks are awaited
+  std::chrono::milliseconds settle{5000};                // other workers are awaited, for auto
+  std::chrono::milliseconds keep_workers{600000};        // for a gang that recovers
 };
 
 }  // namespace coxswain::driver

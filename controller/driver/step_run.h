@@ -64,7 +64,7 @@ class StepRun {
   const GangPace& pace() const { return pace_; }
   // As GangPace::NewStraggler.
   std::optional<int> NewStraggler() { return pace_.NewStraggler(); }
-  bool quiet() const { return window_.empty(); }  // no command is outstanding
+  bool quiet() const { return window_.empty(); }                  // no command is outstanding
   bool at_end() const { return script_.next() == Action::kEnd; }  // none will be sent any more
 
  private:

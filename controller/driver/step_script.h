@@ -10,8 +10,8 @@ enum class Action { kTrain, kEval, kSnapshot, kEnd };
 
 struct ScriptRules {
   int64_t total_steps = 0;
-  int64_t eval_steps = 0;   // 0: only at step 0 and the end
-  int64_t save_steps = 0;   // 0: only at the end
+  int64_t eval_steps = 0;  // 0: only at step 0 and the end
+  int64_t save_steps = 0;  // 0: only at the end
   bool has_eval = false;
 };
 
@@ -42,8 +42,8 @@ class StepScript {
   ScriptRules rules_;
   int64_t step_;
   int64_t end_;
-  bool evaluated_;     // at this boundary
-  bool snapshotted_;   // at this boundary
+  bool evaluated_;    // at this boundary
+  bool snapshotted_;  // at this boundary
   bool snapshot_requested_ = false;
   bool cut_ = false;
 };

@@ -44,8 +44,7 @@ double StepTiming::median_seconds() const {
 }
 
 std::chrono::milliseconds StepTiming::Limit(std::chrono::milliseconds first,
-                                            std::chrono::milliseconds floor,
-                                            double medians) const {
+                                            std::chrono::milliseconds floor, double medians) const {
   if (count_ < kWarmUpSteps) return first;
   const auto ms = static_cast<int64_t>(1000 * medians * median_seconds());
   return std::max(floor, std::chrono::milliseconds(ms));

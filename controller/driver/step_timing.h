@@ -18,7 +18,7 @@ class StepTiming {
   double tokens_per_second() const;  // over the last 10 steps, 0 before the first
   double seconds_per_step() const;   // over the last 10 steps, 0 before the first
   double last_seconds() const { return samples_.empty() ? 0 : samples_.back().seconds; }
-  double median_seconds() const;     // over the last 101 steps, 0 before the first
+  double median_seconds() const;  // over the last 101 steps, 0 before the first
   // No answer for this long is a hang: `first` until the warm-up steps are done, then
   // max(`floor`, 5 x median). Source: notes/control_plane.md 5.4.
   std::chrono::milliseconds HangLimit(std::chrono::milliseconds first,

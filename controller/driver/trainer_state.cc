@@ -88,15 +88,14 @@ json LogHistory(const TrainerStateInput& in) {
 }
 
 json Callbacks(const TrainerStateInput& in) {
-  json callbacks = {
-      {"TrainerControl",
-       {{"args",
-         {{"should_epoch_stop", false},
-          {"should_evaluate", false},
-          {"should_log", false},
-          {"should_save", true},
-          {"should_training_stop", IsComplete(in)}}},
-        {"attributes", json::object()}}}};
+  json callbacks = {{"TrainerControl",
+                     {{"args",
+                       {{"should_epoch_stop", false},
+                        {"should_evaluate", false},
+                        {"should_log", false},
+                        {"should_save", true},
+                        {"should_training_stop", IsComplete(in)}}},
+                      {"attributes", json::object()}}}};
   if (in.spec.early_stopping_patience) {
     callbacks["EarlyStoppingCallback"] = {
         {"args",

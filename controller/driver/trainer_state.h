@@ -15,16 +15,16 @@ namespace coxswain::driver {
 struct TrainerStateInput {
   const config::JobSpec& spec;
   const Curriculum& curriculum;
-  const RunState& run;                        // at the checkpoint
-  double flops_per_token = 0;                 // forward and backward, of the plan
-  int64_t micro_batch_bins = 1;               // of the plan
-  const std::vector<store::StepRow>& steps;   // lineage below run.step, by step
+  const RunState& run;                       // at the checkpoint
+  double flops_per_token = 0;                // forward and backward, of the plan
+  int64_t micro_batch_bins = 1;              // of the plan
+  const std::vector<store::StepRow>& steps;  // lineage below run.step, by step
 };
 
 // Source: notes/ecosystem.md 2.6 (keys of transformers' TrainerState). `epoch` there counts passes.
-// Times are those of the lineage: steps and evaluations, not the waits between attempts. A sample is
-// a document, an evaluation step a bin. The last entry of log_history, written when no step is left,
-// sums up: train_loss is the mean of the finite losses in `steps`.
+// Times are those of the lineage: steps and evaluations, not the waits between attempts. A sample
+// is a document, an evaluation step a bin. The last entry of log_history, written when no step is
+// left, sums up: train_loss is the mean of the finite losses in `steps`.
 std::string TrainerStateJson(const TrainerStateInput& input);
 
 }  // namespace coxswain::driver

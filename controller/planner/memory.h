@@ -14,7 +14,8 @@ namespace coxswain::planner {
 // communicator: a rank's measured peak is 1.39 GiB above its buffers, that of one GPU 0.54 GiB.
 inline constexpr uint64_t kNcclBytesPerCommunicator = (uint64_t{85} << 30) / 100;
 
-// Of the copies between GPUs, beside NCCL's: PeerCopies::kStagingBytes of worker/comm/peer_copies.h.
+// Of the copies between GPUs, beside NCCL's: PeerCopies::kStagingBytes of
+// worker/comm/peer_copies.h.
 inline constexpr uint64_t kCopyStagingBytes = uint64_t{64} << 20;
 
 // Bytes of a rank: what buffers own, by class, and what is no buffer.

@@ -12,12 +12,12 @@ namespace coxswain::scheduler {
 
 struct QueueEntry {
   std::string job;
-  int64_t priority = 0;   // higher first
-  int64_t order = 0;      // of submission
-  std::string device;     // "cpu" | "cuda"
-  int64_t workers = 1;    // gang size
-  bool keeps = false;     // a gang that recovers: it keeps its place and its free workers
-  bool ready = true;      // false, with `keeps`: not to be admitted now
+  int64_t priority = 0;  // higher first
+  int64_t order = 0;     // of submission
+  std::string device;    // "cpu" | "cuda"
+  int64_t workers = 1;   // gang size
+  bool keeps = false;    // a gang that recovers: it keeps its place and its free workers
+  bool ready = true;     // false, with `keeps`: not to be admitted now
 };
 
 struct WorkerPool {

@@ -19,9 +19,7 @@ constexpr std::chrono::minutes kForgetLostAfter{10};
 constexpr std::chrono::seconds kAbortPatience{20};
 constexpr std::chrono::milliseconds kEndTimeout{5000};
 
-bool IsLost(const Worker& worker) {
-  return worker.status.phase == state::WorkerPhase::kLost;
-}
+bool IsLost(const Worker& worker) { return worker.status.phase == state::WorkerPhase::kLost; }
 
 bool IsDevice(const Worker& worker, const std::string& device) {
   return worker.hello.build().device() == device;
@@ -263,27 +261,26 @@ void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
   v1::AbortRequest request;
   *request.mutable_fence() = fence;
   request.set_reason(reason);
-  transport_->Abort(it->second.target, request, kAbortTimeout,
-                    lifetime_.Wrap([this, incarnation, fence, reason](
-                                       const absl::StatusOr<v1::AbortResponse>& response) {
-                      const auto found = workers_.find(incarnation);
-                      if (found == workers_.end() || IsLost(found->second)) return;
-                      // ABORTED: the worker is already beyond this fence.
-                      if (response.ok() || absl::IsAborted(response.status())) {
-                        Apply(found->second, state::WorkerEvent::kAborted);
-                        return;
-                      }
-                      const int64_t waited = loop_->AttentiveNs() - found->second.abort_since_ns;
-                      if (waited >= Ns(kAbortPatience)) {
-                        EndProcess(found->second.target,
-                                   absl::StrCat("it has not answered Abort for ", waited / 1000000,
-                                                " ms"));
-                      }
-                      loop_->After(kAbortRetry,
-                                   lifetime_.Wrap([this, incarnation, fence, reason] {
-                                     SendAbort(incarnation, fence, reason);
-                                   }));
-                    }));
+  transport_->Abort(
+      it->second.target, request, kAbortTimeout,
+      lifetime_.Wrap(
+          [this, incarnation, fence, reason](const absl::StatusOr<v1::AbortResponse>& response) {
+            const auto found = workers_.find(incarnation);
+            if (found == workers_.end() || IsLost(found->second)) return;
+            // ABORTED: the worker is already beyond this fence.
+            if (response.ok() || absl::IsAborted(response.status())) {
+              Apply(found->second, state::WorkerEvent::kAborted);
+              return;
+            }
+            const int64_t waited = loop_->AttentiveNs() - found->second.abort_since_ns;
+            if (waited >= Ns(kAbortPatience)) {
+              EndProcess(found->second.target,
+                         absl::StrCat("it has not answered Abort for ", waited / 1000000, " ms"));
+            }
+            loop_->After(kAbortRetry, lifetime_.Wrap([this, incarnation, fence, reason] {
+              SendAbort(incarnation, fence, reason);
+            }));
+          }));
 }
 
 // A lost process that lives keeps its device. One that only lost its connection has that long to

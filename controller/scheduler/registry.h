@@ -31,9 +31,9 @@ struct Worker {
   state::WorkerStatus status;
   int64_t last_beat_ns = 0;   // by Loop::AttentiveNs, as a lease
   v1::HeartbeatRequest beat;  // the last one
-  uint64_t beat_stream = 0;  // newest heartbeat stream; the end of an older one means nothing
-  std::string job;           // empty when free
-  std::string last_job;      // the newest that it worked for, empty: none
+  uint64_t beat_stream = 0;   // newest heartbeat stream; the end of an older one means nothing
+  std::string job;            // empty when free
+  std::string last_job;       // the newest that it worked for, empty: none
   int32_t rank = -1;
   int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
 };
@@ -41,9 +41,9 @@ struct Worker {
 class Registry {
  public:
   struct Listener {
-    std::function<void()> on_free;                       // a worker became READY
+    std::function<void()> on_free;                                          // a worker became READY
     std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job
-    std::function<void(const Worker&)> on_draining;      // has a job and wants to leave
+    std::function<void(const Worker&)> on_draining;  // has a job and wants to leave
   };
 
   Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times);
@@ -77,8 +77,8 @@ class Registry {
   LinkTable& links() { return links_; }
   double BeatAgeSeconds(const Worker& worker) const;
 
-  // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then none
-  // is taken.
+  // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then
+  // none is taken.
   absl::Status Reserve(const std::vector<std::string>& incarnations, const std::string& job);
   void StepsStarted(const std::string& incarnation);
   void Released(const std::string& incarnation);

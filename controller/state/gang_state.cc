@@ -55,24 +55,36 @@ bool IsEnded(GangPhase phase) {
 
 std::string_view PhaseName(GangPhase phase) {
   switch (phase) {
-    case GangPhase::kPreparing: return "PREPARING";
-    case GangPhase::kConnecting: return "CONNECTING";
-    case GangPhase::kRunning: return "RUNNING";
-    case GangPhase::kDraining: return "DRAINING";
-    case GangPhase::kReleased: return "RELEASED";
-    case GangPhase::kAborted: return "ABORTED";
+    case GangPhase::kPreparing:
+      return "PREPARING";
+    case GangPhase::kConnecting:
+      return "CONNECTING";
+    case GangPhase::kRunning:
+      return "RUNNING";
+    case GangPhase::kDraining:
+      return "DRAINING";
+    case GangPhase::kReleased:
+      return "RELEASED";
+    case GangPhase::kAborted:
+      return "ABORTED";
   }
   return "?";
 }
 
 std::string_view EventName(GangEvent event) {
   switch (event) {
-    case GangEvent::kRankPrepared: return "RankPrepared";
-    case GangEvent::kRankConnected: return "RankConnected";
-    case GangEvent::kDrainRequested: return "DrainRequested";
-    case GangEvent::kFinished: return "Finished";
-    case GangEvent::kRankFailed: return "RankFailed";
-    case GangEvent::kAbortRequested: return "AbortRequested";
+    case GangEvent::kRankPrepared:
+      return "RankPrepared";
+    case GangEvent::kRankConnected:
+      return "RankConnected";
+    case GangEvent::kDrainRequested:
+      return "DrainRequested";
+    case GangEvent::kFinished:
+      return "Finished";
+    case GangEvent::kRankFailed:
+      return "RankFailed";
+    case GangEvent::kAbortRequested:
+      return "AbortRequested";
   }
   return "?";
 }

@@ -28,10 +28,10 @@ struct GangStatus {
 };
 
 enum class GangEvent {
-  kRankPrepared,    // once per rank
-  kRankConnected,   // once per rank
+  kRankPrepared,   // once per rank
+  kRankConnected,  // once per rank
   kDrainRequested,
-  kFinished,        // the last command is done on every rank
+  kFinished,  // the last command is done on every rank
   kRankFailed,
   kAbortRequested,
 };

@@ -13,8 +13,8 @@ namespace coxswain::state {
 // The part of a job that only Transition changes.
 struct JobStatus {
   v1::JobState phase = v1::JOB_STATE_QUEUED;
-  uint64_t epoch = 0;     // +1 at every kFormingStarted
-  int32_t restarts = 0;   // +1 at every kAttemptFailed that is tried again
+  uint64_t epoch = 0;                     // +1 at every kFormingStarted
+  int32_t restarts = 0;                   // +1 at every kAttemptFailed that is tried again
   int32_t restarts_since_checkpoint = 0;  // the same, 0 again at every kCheckpointAdvanced
   // Where a drain ends: PAUSED, QUEUED or CANCELLED; UNSPECIFIED outside DRAINING.
   v1::JobState drain_goal = v1::JOB_STATE_UNSPECIFIED;
@@ -43,13 +43,13 @@ enum class JobEvent {
 };
 inline constexpr int kNumJobEvents = 17;
 
-// FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the subject
-// is the caller's.
+// FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the
+// subject is the caller's.
 absl::StatusOr<JobStatus> Transition(const JobStatus& status, JobEvent event);
 
-bool IsTerminal(v1::JobState phase);          // SUCCEEDED, FAILED, CANCELLED
-std::string_view PhaseName(v1::JobState phase);   // "RUNNING"
-std::string_view EventName(JobEvent event);   // "kFormed" -> "Formed"
+bool IsTerminal(v1::JobState phase);             // SUCCEEDED, FAILED, CANCELLED
+std::string_view PhaseName(v1::JobState phase);  // "RUNNING"
+std::string_view EventName(JobEvent event);      // "kFormed" -> "Formed"
 
 }  // namespace coxswain::state
 

@@ -83,12 +83,18 @@ absl::StatusOr<WorkerStatus> Transition(const WorkerStatus& status, WorkerEvent 
 
 std::string_view PhaseName(WorkerPhase phase) {
   switch (phase) {
-    case WorkerPhase::kConnected: return "CONNECTED";
-    case WorkerPhase::kReady: return "READY";
-    case WorkerPhase::kJoined: return "JOINED";
-    case WorkerPhase::kRunning: return "RUNNING";
-    case WorkerPhase::kAborting: return "ABORTING";
-    case WorkerPhase::kLost: return "LOST";
+    case WorkerPhase::kConnected:
+      return "CONNECTED";
+    case WorkerPhase::kReady:
+      return "READY";
+    case WorkerPhase::kJoined:
+      return "JOINED";
+    case WorkerPhase::kRunning:
+      return "RUNNING";
+    case WorkerPhase::kAborting:
+      return "ABORTING";
+    case WorkerPhase::kLost:
+      return "LOST";
   }
   return "?";
 }
@@ -99,17 +105,28 @@ std::string_view StatusName(const WorkerStatus& status) {
 
 std::string_view EventName(WorkerEvent event) {
   switch (event) {
-    case WorkerEvent::kRegistered: return "Registered";
-    case WorkerEvent::kBeat: return "Beat";
-    case WorkerEvent::kBeatLate: return "BeatLate";
-    case WorkerEvent::kLeaseExpired: return "LeaseExpired";
-    case WorkerEvent::kStreamReset: return "StreamReset";
-    case WorkerEvent::kReserved: return "Reserved";
-    case WorkerEvent::kStepsStarted: return "StepsStarted";
-    case WorkerEvent::kReleased: return "Released";
-    case WorkerEvent::kAbortSent: return "AbortSent";
-    case WorkerEvent::kAborted: return "Aborted";
-    case WorkerEvent::kDrainRequested: return "DrainRequested";
+    case WorkerEvent::kRegistered:
+      return "Registered";
+    case WorkerEvent::kBeat:
+      return "Beat";
+    case WorkerEvent::kBeatLate:
+      return "BeatLate";
+    case WorkerEvent::kLeaseExpired:
+      return "LeaseExpired";
+    case WorkerEvent::kStreamReset:
+      return "StreamReset";
+    case WorkerEvent::kReserved:
+      return "Reserved";
+    case WorkerEvent::kStepsStarted:
+      return "StepsStarted";
+    case WorkerEvent::kReleased:
+      return "Released";
+    case WorkerEvent::kAbortSent:
+      return "AbortSent";
+    case WorkerEvent::kAborted:
+      return "Aborted";
+    case WorkerEvent::kDrainRequested:
+      return "DrainRequested";
   }
   return "?";
 }

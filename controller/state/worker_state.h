@@ -27,16 +27,16 @@ struct WorkerStatus {
 };
 
 enum class WorkerEvent {
-  kRegistered,     // at start and after every reconnect
+  kRegistered,  // at start and after every reconnect
   kBeat,
-  kBeatLate,       // no heartbeat for the suspect time
-  kLeaseExpired,   // no heartbeat for the lost time
-  kStreamReset,    // its heartbeat stream ended
+  kBeatLate,      // no heartbeat for the suspect time
+  kLeaseExpired,  // no heartbeat for the lost time
+  kStreamReset,   // its heartbeat stream ended
   kReserved,
   kStepsStarted,
-  kReleased,       // its epoch ended in good order
+  kReleased,  // its epoch ended in good order
   kAbortSent,
-  kAborted,        // it dropped its epoch
+  kAborted,  // it dropped its epoch
   kDrainRequested,
 };
 inline constexpr int kNumWorkerEvents = 11;

@@ -65,8 +65,7 @@ absl::StatusOr<std::string> MemoryStore::PlanBytes(const std::string& hash) {
   return it->second;
 }
 
-absl::StatusOr<std::vector<StepRow>> MemoryStore::Steps(const std::string& job,
-                                                        int64_t from_step) {
+absl::StatusOr<std::vector<StepRow>> MemoryStore::Steps(const std::string& job, int64_t from_step) {
   std::vector<StepRow> rows;
   for (const auto& [key, row] : steps_) {
     if (row.job == job && row.step >= from_step && !row.superseded) rows.push_back(row);
@@ -102,15 +101,14 @@ absl::StatusOr<std::vector<LinkRow>> MemoryStore::Links() {
   return rows;
 }
 
-absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::Events(const std::string& job,
-                                                              int64_t after, int64_t limit) {
+absl::StatusOr<std::vector<v1::JobEvent>> MemoryStore::Events(const std::string& job, int64_t after,
+                                                              int64_t limit) {
   std::vector<v1::JobEvent> out;
   const auto it = events_.find(job);
   if (it == events_.end()) return out;
   const auto& events = it->second;
-  auto at = std::upper_bound(
-      events.begin(), events.end(), after,
-      [](int64_t id, const v1::JobEvent& event) { return id < event.id(); });
+  auto at = std::upper_bound(events.begin(), events.end(), after,
+                             [](int64_t id, const v1::JobEvent& event) { return id < event.id(); });
   for (; at != events.end() && static_cast<int64_t>(out.size()) < limit; ++at) out.push_back(*at);
   return out;
 }

@@ -3,8 +3,8 @@
 #define COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
 
 #include <map>
-#include <tuple>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 

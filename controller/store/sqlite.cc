@@ -12,14 +12,19 @@ absl::Status Failure(sqlite3* db, std::string_view what) {
   const std::string message = absl::StrCat("store ", file == nullptr ? "" : file, ": ",
                                            std::string(what), ": ", sqlite3_errmsg(db));
   switch (sqlite3_errcode(db) & 0xff) {
-    case SQLITE_FULL: return absl::ResourceExhaustedError(message);
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError(message);
     case SQLITE_READONLY:
-    case SQLITE_PERM: return absl::PermissionDeniedError(message);
+    case SQLITE_PERM:
+      return absl::PermissionDeniedError(message);
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return absl::UnavailableError(message);
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(message);
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return absl::DataLossError(message);
-    default: return absl::InternalError(message);
+    case SQLITE_NOTADB:
+      return absl::DataLossError(message);
+    default:
+      return absl::InternalError(message);
   }
 }
 
@@ -78,8 +83,8 @@ std::string Statement::ColumnText(int column) const {
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
   sqlite3* db = nullptr;
-  const int rc = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                                 nullptr);
+  const int rc =
+      sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   if (rc != SQLITE_OK) {
     absl::Status status = absl::FailedPreconditionError(absl::StrCat(
         "store ", path, ": cannot be opened: ", db ? sqlite3_errmsg(db) : sqlite3_errstr(rc)));

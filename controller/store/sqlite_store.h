@@ -1,4 +1,5 @@
-// The durable store: one SQLite file in WAL mode, synchronous=FULL, held by one controller at a time.
+// The durable store: one SQLite file in WAL mode, synchronous=FULL, held by one controller at a
+// time.
 #ifndef COXSWAIN_CONTROLLER_STORE_SQLITE_STORE_H_
 #define COXSWAIN_CONTROLLER_STORE_SQLITE_STORE_H_
 

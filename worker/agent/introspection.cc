@@ -27,9 +27,12 @@ nlohmann::json EventJson(const v1::Event& event) {
 }
 
 nlohmann::json MemoryJson(const engine::MemoryBytes& memory) {
-  return {{"weights", memory.weights},     {"gradients", memory.gradients},
-          {"optimizer", memory.optimizer}, {"activations", memory.activations},
-          {"workspace", memory.workspace}, {"peak", memory.peak},
+  return {{"weights", memory.weights},
+          {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},
+          {"activations", memory.activations},
+          {"workspace", memory.workspace},
+          {"peak", memory.peak},
           {"host", memory.host}};
 }
 

@@ -35,7 +35,7 @@ struct GroupConfig {
   // Processes of one machine that say otherwise are of different hosts (--host-id); empty: one
   // host.
   std::string host_id = {};
-  std::chrono::milliseconds timeout{60000};     // of formation and of each collective
+  std::chrono::milliseconds timeout{60000};  // of formation and of each collective
 };
 
 // Memory of a GPU, of one allocation.

@@ -19,8 +19,8 @@ std::string ProductLine(const Json& gemm) {
       gemm.value("output_dtype", std::string()), gemm.value("accumulate", false) ? " +=" : "",
       gemm.value("bias", false) ? " bias" : "");
   if (microseconds <= 0) return line + "  not measured";
-  return absl::StrCat(line, absl::StrFormat("  %.0f us  %.0f TFLOP/s", microseconds,
-                                            gemm.value("tflops", 0.0)));
+  return absl::StrCat(
+      line, absl::StrFormat("  %.0f us  %.0f TFLOP/s", microseconds, gemm.value("tflops", 0.0)));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace coxswain::engine {
 
 // "attention: ..." and, where `gemm_table` (kernels::GemmTable) is not empty, the library and one
-// line per product: m x n x k, transposes, dtypes, accumulation, microseconds, TFLOP/s. A table that
-// is not JSON is left out.
+// line per product: m x n x k, transposes, dtypes, accumulation, microseconds, TFLOP/s. A table
+// that is not JSON is left out.
 std::string DescribeChoices(const std::string& attention, const std::string& gemm_table);
 
 }  // namespace coxswain::engine

@@ -87,8 +87,8 @@ TlsFiles Certificates(const std::string& directory) {
   return {.cert = cert, .key = key, .ca = cert};
 }
 
-// The controller has a connection to each worker and relay; a process of 256 workers four sockets to
-// each of them.
+// The controller has a connection to each worker and relay; a process of 256 workers four sockets
+// to each of them.
 bool EnoughFiles(int workers) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);

@@ -305,7 +305,9 @@ int Run(Flags flags) {
   if (!flags.gemm_table.empty()) {
     const absl::StatusOr<bool> loaded = table.Load();
     std::printf("GEMM table %s: %s\n", flags.gemm_table.c_str(),
-                !loaded.ok() ? loaded.status().ToString().c_str() : *loaded ? "used" : "made");
+                !loaded.ok() ? loaded.status().ToString().c_str()
+                : *loaded    ? "used"
+                             : "made");
   }
   const bool cuda = device->kind == "cuda";
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());

@@ -488,8 +488,7 @@ TEST_F(OperationsTest, ExplainSaysWhatAutoResourcesWaitFor) {
 
 TEST_F(OperationsTest, PlanChoosesAutoResourcesAsSubmitDoes) {
   config::JobSpec planned;
-  context_.plan = [&](const config::JobSpec& spec,
-                      const driver::WorkerFacts&,
+  context_.plan = [&](const config::JobSpec& spec, const driver::WorkerFacts&,
                       const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
     planned = spec;
     return v1::PlanResponse();

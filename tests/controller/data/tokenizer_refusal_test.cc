@@ -1,4 +1,5 @@
-// Invariant tokenizer-6. Files that Tokenizer::Load must refuse, each with a sentence that names file, finding and remedy.
+// Invariant tokenizer-6. Files that Tokenizer::Load must refuse, each with a sentence that names
+// file, finding and remedy.
 #include <gtest/gtest.h>
 
 #include "tests/controller/data/tokenizer_fixture.h"

@@ -303,8 +303,8 @@ TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
    public:
     Asked(MemoryFiles* files, int* early) : SyntheticCurriculum({}), files_(files), early_(early) {}
     double passes_after(int64_t finished_steps) const override {
-      const bool late =
-          files_->Exists(driver::StagingDirectory("/out/job", {"job-1", 1, 1}, 12) + "/rank-0.shard");
+      const bool late = files_->Exists(driver::StagingDirectory("/out/job", {"job-1", 1, 1}, 12) +
+                                       "/rank-0.shard");
       *early_ += !late;
       return SyntheticCurriculum::passes_after(finished_steps);
     }

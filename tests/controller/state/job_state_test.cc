@@ -134,7 +134,8 @@ TEST(JobStateTest, ARefusalSaysWhyInPlainWords) {
   EXPECT_EQ(why(kCancelled, E::kResumed), "is CANCELLED: it has ended; submit it again");
   EXPECT_EQ(why(kSucceeded, E::kPauseRequested),
             "is SUCCEEDED: it has ended; there is nothing to pause");
-  EXPECT_EQ(why(kFailed, E::kCancelRequested), "is FAILED: it has ended; there is nothing to cancel");
+  EXPECT_EQ(why(kFailed, E::kCancelRequested),
+            "is FAILED: it has ended; there is nothing to cancel");
   EXPECT_EQ(why(kRunning, E::kResumed), "is RUNNING: only a PAUSED job can be resumed");
   EXPECT_EQ(why(kExporting, E::kPauseRequested), "is EXPORTING: there is no step left to pause");
 }

@@ -56,9 +56,9 @@ TEST(WorkerStateTest, WhoSaidThatItLeavesIsNotLost) {
             "LEFT");
 }
 
-// Invariant state-5. Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering only;
-// 3 a worker that aborts is READY only after it said so; 4 a draining worker stays so until it
-// registers anew.
+// Invariant state-5. Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering
+// only; 3 a worker that aborts is READY only after it said so; 4 a draining worker stays so until
+// it registers anew.
 TEST(WorkerStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(11);
   for (int walk = 0; walk < 2000; ++walk) {
