@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/dtype.h"
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
 
 namespace coxswain {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "common/http_server.h"
+#include "common/net/http_server.h"
 #include "prometheus/registry.h"
 
 namespace coxswain {

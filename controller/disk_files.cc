@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "common/durable_file.h"
+#include "common/files/durable_file.h"
 #include "common/hash.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"

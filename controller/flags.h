@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 
 namespace coxswain {
 

@@ -18,10 +18,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
-#include "common/durable_file.h"
-#include "common/health_server.h"
+#include "common/files/durable_file.h"
 #include "common/logging.h"
 #include "common/metrics.h"
+#include "common/net/health_server.h"
 #include "common/status_macros.h"
 #include "controller/api/context.h"
 #include "controller/api/jobs_service.h"
@@ -29,9 +29,9 @@
 #include "controller/api/scrape_targets.h"
 #include "controller/driver/job_table.h"
 #include "controller/driver/long_work.h"
-#include "controller/grpc_worker_transport.h"
 #include "controller/status_page/status_page.h"
 #include "controller/store/sqlite_store.h"
+#include "controller/transport/grpc_worker_transport.h"
 
 namespace coxswain {
 namespace {
@@ -58,7 +58,7 @@ struct Server::Impl {
   DiskFiles files;
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
-  std::unique_ptr<driver::Metrics> metrics;
+  std::unique_ptr<Metrics> metrics;
   std::unique_ptr<Loop> loop;
   std::unique_ptr<GrpcWorkerTransport> transport;
   std::unique_ptr<FanOut> fan_out;
@@ -93,7 +93,7 @@ struct Server::Impl {
 absl::Status Server::Impl::Build(const Flags& flags) {
   state_dir = flags.state_dir;
   ASSIGN_OR_RETURN(store, store::SqliteStore::Open(state_dir));
-  metrics = std::make_unique<driver::Metrics>(metrics_registry);
+  metrics = std::make_unique<Metrics>(metrics_registry);
   AddProcessMetrics("controller", metrics_registry.get());
   loop = std::make_unique<Loop>(&clock, Loop::Offloading::kToLanes);
   loop->OnStall([this](double seconds) {

@@ -7,9 +7,10 @@ import os, re, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
-FOLDERS = ['common', 'common/config', 'common/model', 'controller', 'controller/api', 'controller/cli', 'controller/data',
-           'controller/data/tokenizer', 'controller/driver', 'controller/planner', 'controller/scheduler', 'controller/state',
-           'controller/status_page', 'controller/store', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
+FOLDERS = ['common', 'common/config', 'common/files', 'common/model', 'common/net', 'controller', 'controller/api',
+           'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/tokenizer', 'controller/driver',
+           'controller/export', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
+           'controller/store', 'controller/transport', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
            'proto', 'deploy', 'tests', 'bench']
 # The table of metrics; the operator's handbook.
 README_LINES = {'common': 120, 'deploy': 200}

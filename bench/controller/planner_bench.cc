@@ -6,6 +6,7 @@
 
 #include "bench/google_main.h"
 #include "common/data/token_store_writer.h"
+#include "common/plan/plan_bytes.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::planner {

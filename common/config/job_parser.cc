@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/config/build_spec.h"
 #include "common/config/rules.h"
 #include "common/config/validate.h"
@@ -31,18 +30,6 @@ ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir,
   job.spec = BuildSpec(validated.effective);
   job.effective_json = validated.effective.dump(2);
   return job;
-}
-
-std::string FormatErrors(const std::vector<ConfigError>& errors, const std::string& yaml_path) {
-  std::string text;
-  for (const ConfigError& error : errors) {
-    absl::StrAppend(&text, yaml_path);
-    if (error.line > 0) absl::StrAppend(&text, ":", error.line);
-    absl::StrAppend(&text, ": ");
-    if (!error.path.empty()) absl::StrAppend(&text, error.path, ": ");
-    absl::StrAppend(&text, error.message, "\n");
-  }
-  return text;
 }
 
 }  // namespace coxswain::config

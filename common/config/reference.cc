@@ -1,10 +1,11 @@
+#include "common/config/reference.h"
+
 #include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/config/job_parser.h"
 #include "common/config/schema.h"
 
 namespace coxswain::config {

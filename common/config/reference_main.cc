@@ -1,7 +1,7 @@
 // Prints the reference page: config_reference > common/config/REFERENCE.md
 #include <iostream>
 
-#include "common/config/job_parser.h"
+#include "common/config/reference.h"
 
 int main() {
   std::cout << coxswain::config::SchemaReference();

@@ -2,7 +2,7 @@
 #ifndef COXSWAIN_COMMON_CONFIG_RULES_H_
 #define COXSWAIN_COMMON_CONFIG_RULES_H_
 
-#include "common/config/job_parser.h"
+#include "common/config/chosen_resources.h"
 #include "common/config/validate.h"
 
 namespace coxswain::config {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/config/job_parser.h"
+#include "common/config/config_error.h"
 #include "common/config/yaml_tree.h"
 
 namespace coxswain::config {

@@ -5,14 +5,9 @@
 namespace coxswain::model {
 namespace {
 
-using plan::Parameter;
-using plan::Role;
-
 // Magnitudes of DoRA scale elementwise: no product.
 bool IsAdapterMatrix(const Parameter& parameter) {
-  const auto role = static_cast<uint32_t>(parameter.role);
-  return role >= static_cast<uint32_t>(Role::kLoraA) &&
-         role < static_cast<uint32_t>(Role::kLoraMagnitude);
+  return IsLoraA(parameter.role) || IsLoraB(parameter.role);
 }
 
 // Whether the tensor of the base is an operand of a matrix product.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/model/model_config.h"
-#include "common/plan/plan.h"
+#include "common/model/parameter.h"
 
 namespace coxswain::model {
 
@@ -25,7 +25,7 @@ struct FlopsPerToken {
   double total() const { return base + adapter + attention; }
 };
 
-FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<plan::Parameter>& table,
+FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Parameter>& table,
                             int64_t sequence_len);
 
 // Attention of one document of `length` tokens, forward and backward: `length` times the attention
@@ -34,7 +34,7 @@ double AttentionFlops(const ModelConfig& config, int64_t length);
 
 // Forward alone: 2 per element and a third of the attention. Evaluation, and what recompute "block"
 // adds to a training step.
-double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<plan::Parameter>& table,
+double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Parameter>& table,
                             int64_t sequence_len);
 
 // Model FLOPs utilisation: the operations that the model needs, in the convention above (6 per

@@ -9,9 +9,6 @@
 namespace coxswain::model {
 namespace {
 
-using plan::Parameter;
-using plan::Role;
-
 struct Linear {
   const char* module;  // below model.layers.<i>.
   Role weight;
@@ -84,17 +81,14 @@ class UnitTable {
       }
     }
     for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_A.weight"), plan::LoraA(l.weight), lora.rank,
-          l.cols);
+      Add("base_model.model." + Name(l, ".lora_A.weight"), LoraA(l.weight), lora.rank, l.cols);
     }
     for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_B.weight"), plan::LoraB(l.weight), l.rows,
-          lora.rank);
+      Add("base_model.model." + Name(l, ".lora_B.weight"), LoraB(l.weight), l.rows, lora.rank);
     }
     if (!lora.dora) return;
     for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_magnitude_vector"), plan::LoraMagnitude(l.weight),
-          l.rows);
+      Add("base_model.model." + Name(l, ".lora_magnitude_vector"), LoraMagnitude(l.weight), l.rows);
     }
   }
 

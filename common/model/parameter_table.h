@@ -8,13 +8,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/model/model_config.h"
-#include "common/plan/plan.h"
+#include "common/model/parameter.h"
 
 namespace coxswain::model {
 
 // Every tensor of the base model in memory order (see plan::Role for what is adjacent), all frozen.
 // A tied model has no lm_head entry.
-std::vector<plan::Parameter> BaseParameterTable(const ModelConfig& config);
+std::vector<Parameter> BaseParameterTable(const ModelConfig& config);
 
 struct LoraTable {
   int64_t rank = 0;
@@ -27,9 +27,8 @@ struct LoraTable {
 // share an input (q,k,v; gate,up) are adjacent, then their B, then their magnitudes. Names are PEFT
 // keys: base_model.model.<module>.lora_A.weight, .lora_B.weight, .lora_magnitude_vector.
 // InvalidArgument lists the known modules for an unknown one.
-absl::StatusOr<std::vector<plan::Parameter>> WithLora(std::vector<plan::Parameter> base,
-                                                      const ModelConfig& config,
-                                                      const LoraTable& lora);
+absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
+                                                const ModelConfig& config, const LoraTable& lora);
 
 }  // namespace coxswain::model
 

@@ -25,23 +25,25 @@ inline std::vector<DoraOutput> DoraOutputs(const Plan& plan) {
   const struct {
     const char* row;
     int64_t columns;
-    std::vector<Role> linears;
+    std::vector<model::Role> linears;
   } packs[] = {
-      {"qkv_u", (m.num_heads + 2 * m.num_kv_heads) * m.head_dim, {Role::kQ, Role::kK, Role::kV}},
-      {"o_u", m.hidden_size, {Role::kO}},
-      {"gate_up_u", 2 * m.intermediate_size, {Role::kGate, Role::kUp}},
-      {"down_u", m.hidden_size, {Role::kDown}},
+      {"qkv_u",
+       (m.num_heads + 2 * m.num_kv_heads) * m.head_dim,
+       {model::Role::kQ, model::Role::kK, model::Role::kV}},
+      {"o_u", m.hidden_size, {model::Role::kO}},
+      {"gate_up_u", 2 * m.intermediate_size, {model::Role::kGate, model::Role::kUp}},
+      {"down_u", m.hidden_size, {model::Role::kDown}},
   };
-  std::set<std::pair<Role, int32_t>> roles;
-  for (const Parameter& parameter : plan.parameters) {
+  std::set<std::pair<model::Role, int32_t>> roles;
+  for (const model::Parameter& parameter : plan.parameters) {
     roles.insert({parameter.role, parameter.layer});
   }
   std::vector<DoraOutput> outputs;
   for (int32_t layer = 0; layer < m.num_layers; ++layer) {
     for (const auto& pack : packs) {
       bool scaled = false;
-      for (const Role linear : pack.linears) {
-        scaled = scaled || roles.count({LoraMagnitude(linear), layer}) != 0;
+      for (const model::Role linear : pack.linears) {
+        scaled = scaled || roles.count({model::LoraMagnitude(linear), layer}) != 0;
       }
       if (scaled) outputs.push_back({layer, pack.row, pack.columns});
     }

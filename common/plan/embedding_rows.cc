@@ -1,4 +1,5 @@
 #include "common/plan/embedding_rows.h"
+#include "common/plan/precision.h"
 
 #include <algorithm>
 
@@ -8,7 +9,7 @@ namespace {
 int64_t ElementBytes(const Plan& plan) { return plan.compute_dtype == "bfloat16" ? 2 : 4; }
 
 // Of the matrix: its reduction over the shard group, and of the owned range over the replicas.
-int64_t MatrixBytesReceived(const Plan& plan, const Parameter& embedding) {
+int64_t MatrixBytesReceived(const Plan& plan, const model::Parameter& embedding) {
   const int64_t bytes = embedding.elements() * (HasBfloat16Gradient(plan, embedding) ? 2 : 4);
   const int64_t owned = bytes / plan.shard;
   return (plan.shard - 1) * owned + 2 * (plan.replicate - 1) * (owned / plan.replicate);
@@ -28,7 +29,7 @@ int64_t EmbeddingRowBytesReceived(const Plan& plan) {
 bool ExchangesEmbeddingRows(const Plan& plan) {
   const auto embedding =
       std::find_if(plan.parameters.begin(), plan.parameters.end(),
-                   [](const Parameter& p) { return p.role == Role::kEmbedding; });
+                   [](const model::Parameter& p) { return p.role == model::Role::kEmbedding; });
   if (plan.world_size() == 1 || embedding == plan.parameters.end() || !embedding->trainable()) {
     return false;
   }

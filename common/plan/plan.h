@@ -8,76 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "common/model/model_config.h"
+#include "common/model/parameter.h"
 
 namespace coxswain::plan {
-
-// What a tensor is in the model. The engine finds tensors by (role, layer), never by name.
-enum class Role : uint32_t {
-  kEmbedding = 1,  // [vocab, hidden]
-  kInputNorm = 2,  // [hidden]
-  kQ = 3,          // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
-  kK = 4,          // [kv_heads*head_dim, hidden]
-  kV = 5,          // [kv_heads*head_dim, hidden]
-  kQBias = 6,      // biases: adjacent in the table likewise
-  kKBias = 7,
-  kVBias = 8,
-  kQNorm = 9,   // [head_dim]
-  kKNorm = 10,  // [head_dim]
-  kO = 11,      // [hidden, heads*head_dim]
-  kOBias = 12,
-  kPostAttentionNorm = 13,  // [hidden]
-  kGate = 14,               // [intermediate, hidden]; kGate, kUp adjacent in the table
-  kUp = 15,                 // [intermediate, hidden]
-  kDown = 16,               // [hidden, intermediate]
-  kGateBias = 17,
-  kUpBias = 18,
-  kDownBias = 19,
-  kFinalNorm = 20,  // [hidden]
-  kLmHead = 21,     // [vocab, hidden]; absent when tied
-  // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
-  kLoraA = 0x100,          // kLoraA | base role
-  kLoraB = 0x200,          // kLoraB | base role
-  kLoraMagnitude = 0x400,  // kLoraMagnitude | base role: [out], norms of the rows under DoRA
-};
-constexpr Role LoraA(Role base) {
-  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraA) | static_cast<uint32_t>(base));
-}
-constexpr Role LoraB(Role base) {
-  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraB) | static_cast<uint32_t>(base));
-}
-
-constexpr Role LoraMagnitude(Role base) {
-  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraMagnitude) |
-                           static_cast<uint32_t>(base));
-}
-
-// The linears of a block, whose roles LoraA and its like take.
-inline constexpr Role kLinears[] = {Role::kQ,    Role::kK,  Role::kV,   Role::kO,
-                                    Role::kGate, Role::kUp, Role::kDown};
-constexpr bool IsLinear(Role role) {
-  for (const Role linear : kLinears) {
-    if (role == linear) return true;
-  }
-  return false;
-}
-
-inline constexpr int32_t kFrozen = -1;
-
-struct Parameter {
-  std::string name;  // Hugging Face name, or PEFT key for an adapter tensor
-  Role role{};
-  int32_t layer = -1;       // -1 outside the blocks
-  int64_t rows = 0;         // out features; length of a vector
-  int64_t cols = 1;         // in features; 1 for a vector
-  int32_t unit = 0;         // 0 embedding, 1..L blocks, L+1 final norm and head
-  int32_t group = kFrozen;  // index into Plan::groups, kFrozen: no gradient
-
-  int64_t elements() const { return rows * cols; }
-  bool trainable() const { return group != kFrozen; }
-  bool operator==(const Parameter&) const = default;
-};
 
 // An optimizer group: learning rate of the step x lr_scale; decoupled weight decay of its own lr.
 struct ParameterGroup {
@@ -142,7 +76,7 @@ struct Plan {
   uint64_t init_seed = 0;           // base weights when init is "random"
   uint64_t seed = 42;               // adapter init, dropout
   model::ModelConfig model;
-  std::vector<Parameter> parameters;  // order in memory: shard_map.h
+  std::vector<model::Parameter> parameters;  // order in memory: shard_map.h
   std::vector<ParameterGroup> groups;
   Lora lora;
   int32_t replicate = 1;  // replicas; world size = replicate * shard
@@ -174,7 +108,7 @@ struct Plan {
   // a float32 master always).
   std::string master_dtype = "float32";
   // "float32" | "bfloat16": of the gradients of matrices of the base model. Vectors, a tied
-  // embedding and adapters accumulate in float32 always (GradientDtype below).
+  // embedding and adapters accumulate in float32 always (precision.h).
   std::string gradient_dtype = "float32";
   bool attention_deterministic = true;
   // An algorithm that needs more is not taken.
@@ -187,19 +121,6 @@ struct Plan {
   int32_t world_size() const { return replicate * shard; }
   bool operator==(const Plan&) const = default;
 };
-
-// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master
-// beside its bfloat16 weights.
-bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter);
-bool HasMaster(const Plan& plan, const Parameter& parameter);
-
-// Deterministic serialised form and its inverse. Parse: InvalidArgument on garbage, an unknown
-// field, or a value outside its range.
-std::string SerializePlan(const Plan& plan);
-absl::StatusOr<Plan> ParsePlan(const std::string& bytes);
-
-// SHA-256 of SerializePlan(plan), 32 bytes.
-std::string PlanHash(const std::string& plan_bytes);
 
 }  // namespace coxswain::plan
 

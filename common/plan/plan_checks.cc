@@ -77,16 +77,18 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   return absl::OkStatus();
 }
 
-bool IsRole(Role role) {
+bool IsRole(model::Role role) {
   const auto value = static_cast<uint32_t>(role);
-  if (value >= 1 && value <= static_cast<uint32_t>(Role::kLmHead)) return true;
-  for (const Role base : kLinears) {
-    if (role == LoraA(base) || role == LoraB(base) || role == LoraMagnitude(base)) return true;
+  if (value >= 1 && value <= static_cast<uint32_t>(model::Role::kLmHead)) return true;
+  for (const model::Role base : model::kLinears) {
+    if (role == model::LoraA(base) || role == model::LoraB(base) ||
+        role == model::LoraMagnitude(base))
+      return true;
   }
   return false;
 }
 
-absl::Status CheckParameter(const Plan& plan, const Parameter& p) {
+absl::Status CheckParameter(const Plan& plan, const model::Parameter& p) {
   const std::string field = absl::StrCat("parameter \"", p.name, "\" ");
   if (p.name.empty()) return OutOfRange("parameter name", "empty", "a name");
   if (!IsRole(p.role)) {
@@ -96,13 +98,14 @@ absl::Status CheckParameter(const Plan& plan, const Parameter& p) {
   RETURN_IF_ERROR(Within(field + "rows", p.rows, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "unit", p.unit, 0, plan.model.num_layers + 1));
-  return Within(field + "group", p.group, kFrozen, static_cast<int64_t>(plan.groups.size()) - 1);
+  return Within(field + "group", p.group, model::kFrozen,
+                static_cast<int64_t>(plan.groups.size()) - 1);
 }
 
 absl::Status CheckParameters(const Plan& plan) {
   if (plan.parameters.empty()) return OutOfRange("parameters", "empty", "at least one");
   std::unordered_set<std::string> names;
-  for (const Parameter& parameter : plan.parameters) {
+  for (const model::Parameter& parameter : plan.parameters) {
     RETURN_IF_ERROR(CheckParameter(plan, parameter));
     if (!names.insert(parameter.name).second) {
       return OutOfRange("parameter name", parameter.name, "unique names");

@@ -1,15 +1,15 @@
-#include "common/plan/plan.h"
+#include "common/plan/precision.h"
 
 namespace coxswain::plan {
 
-bool HasBfloat16Gradient(const Plan& plan, const Parameter& parameter) {
-  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
-  const bool tied = parameter.role == Role::kEmbedding && plan.model.tie_embeddings;
+bool HasBfloat16Gradient(const Plan& plan, const model::Parameter& parameter) {
+  const bool adapter = model::IsAdapter(parameter.role);
+  const bool tied = parameter.role == model::Role::kEmbedding && plan.model.tie_embeddings;
   return plan.gradient_dtype == "bfloat16" && parameter.cols > 1 && !adapter && !tied;
 }
 
-bool HasMaster(const Plan& plan, const Parameter& parameter) {
-  const bool adapter = static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(Role::kLoraA);
+bool HasMaster(const Plan& plan, const model::Parameter& parameter) {
+  const bool adapter = model::IsAdapter(parameter.role);
   return plan.compute_dtype == "bfloat16" && parameter.trainable() &&
          (adapter || plan.master_dtype == "float32");
 }

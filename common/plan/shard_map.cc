@@ -1,4 +1,5 @@
 #include "common/plan/shard_map.h"
+#include "common/plan/precision.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +9,7 @@ namespace {
 
 constexpr size_t kKinds = 3;
 
-FlatKind KindOf(const Plan& plan, const Parameter& parameter) {
+FlatKind KindOf(const Plan& plan, const model::Parameter& parameter) {
   if (!parameter.trainable()) return FlatKind::kFrozen;
   return HasBfloat16Gradient(plan, parameter) ? FlatKind::kBfloat16Gradient
                                               : FlatKind::kFloat32Gradient;
@@ -48,7 +49,7 @@ void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) 
 ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters.size()) {
   std::vector<std::array<Flat, kKinds>> units(static_cast<size_t>(plan.model.num_layers + 2));
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const Parameter& parameter = plan.parameters[i];
+    const model::Parameter& parameter = plan.parameters[i];
     Flat& flat =
         units[static_cast<size_t>(parameter.unit)][static_cast<size_t>(KindOf(plan, parameter))];
     flat.parameters.push_back(i);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/outside_text.h"
-#include "common/socket_address.h"
+#include "common/net/socket_address.h"
 #include "common/status_macros.h"
 
 namespace coxswain::api {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/socket_address.h"
+#include "common/net/socket_address.h"
 
 namespace coxswain::api {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "controller/cli/interrupt.h"

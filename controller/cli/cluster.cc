@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
 #include "controller/cli/client.h"

@@ -6,15 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "controller/cli/client.h"
 #include "controller/cli/terminal.h"
-
-namespace CLI {
-class App;
-}
 
 namespace coxswain::cli {
 
@@ -36,13 +31,6 @@ struct Cox {
   // Prints "cox: message" to stderr; returns the exit code of the status.
   int Fail(const absl::Status& status) const;
 };
-
-// Runs cox with these arguments (without the program name) and returns its exit code.
-int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
-           const std::function<int64_t()>& now_unix_ms);
-
-// The whole argument tree, for completion.
-void BuildApp(CLI::App* app, Cox* cox);
 
 }  // namespace coxswain::cli
 

@@ -1,6 +1,6 @@
 #include <chrono>
 
-#include "controller/cli/cox.h"
+#include "controller/cli/app.h"
 #include "controller/cli/interrupt.h"
 
 int main(int argc, char** argv) {

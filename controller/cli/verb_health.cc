@@ -1,7 +1,7 @@
 #include <memory>
 #include <string>
 
-#include "common/health_check.h"
+#include "common/net/health_check.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"

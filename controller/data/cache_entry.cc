@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/durable_file.h"
+#include "common/files/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 

@@ -6,16 +6,17 @@
 namespace coxswain::driver {
 
 CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang,
-                                 std::shared_ptr<OutputClaim> output, CommitRequest request,
-                                 TrainerState trainer_state, Done done)
+                                 std::shared_ptr<OutputClaim> output,
+                                 checkpoint::CommitRequest request, TrainerState trainer_state,
+                                 Done done)
     : deps_(deps),
       gang_(gang),
       output_(std::move(output)),
       request_(std::move(request)),
       trainer_state_(std::move(trainer_state)),
       done_(std::move(done)),
-      staging_(StagingDirectory(request_.output_dir, {gang->job, gang->term, gang->epoch},
-                                request_.manifest.run.step)),
+      staging_(checkpoint::StagingDirectory(
+          request_.output_dir, {gang->job, gang->term, gang->epoch}, request_.manifest.run.step)),
       shards_(gang->ranks.size()) {}
 
 // A gang writes one checkpoint at a time: what is in staging is of saves that failed.
@@ -25,7 +26,7 @@ void CheckpointSaver::Start() {
   deps_.loop->Offload(
       Lane::kFiles,
       [files, status, output = output_, output_dir = request_.output_dir, staging = staging_] {
-        *status = output->WhileHeld([&] { return SweepStaging(files, output_dir); });
+        *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
         if (status->ok()) *status = files->MakeDirs(staging);
       },
       lifetime_.Wrap([this, status] {
@@ -79,15 +80,16 @@ void CheckpointSaver::Commit() {
       request_.manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
     }
   }
-  auto result = std::make_shared<absl::StatusOr<Manifest>>();
+  auto result = std::make_shared<absl::StatusOr<checkpoint::Manifest>>();
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
       [files, result, output = output_, request = request_,
        trainer_state = trainer_state_]() mutable {
         request.trainer_state = trainer_state();
-        *result = CommitCheckpoint(files, std::move(request),
-                                   [&](const auto& renames) { return output->WhileHeld(renames); });
+        *result = checkpoint::CommitCheckpoint(files, std::move(request), [&](const auto& renames) {
+          return output->WhileHeld(renames);
+        });
       },
       lifetime_.Wrap([this, result] {
         if (!result->ok()) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/deps.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
@@ -20,7 +20,7 @@ namespace coxswain::driver {
 class CheckpointSaver {
  public:
   struct Done {
-    std::function<void(const Manifest&)> saved;  // durable under its final name
+    std::function<void(const checkpoint::Manifest&)> saved;  // durable under its final name
     // After every rank has answered, where it was storage: none writes any more.
     std::function<void(const v1::Error&)> failed;
   };
@@ -31,7 +31,7 @@ class CheckpointSaver {
   // `request.manifest.files` and `request.trainer_state` are filled in here.
   // `output` is held.
   CheckpointSaver(const Deps& deps, const Gang* gang, std::shared_ptr<OutputClaim> output,
-                  CommitRequest request, TrainerState trainer_state, Done done);
+                  checkpoint::CommitRequest request, TrainerState trainer_state, Done done);
   void Start();
 
  private:
@@ -43,7 +43,7 @@ class CheckpointSaver {
   const Deps deps_;
   const Gang* const gang_;
   const std::shared_ptr<OutputClaim> output_;
-  CommitRequest request_;
+  checkpoint::CommitRequest request_;
   const TrainerState trainer_state_;
   const Done done_;
   const std::string staging_;

@@ -4,13 +4,13 @@
 
 #include "controller/driver/journal.h"
 #include "controller/driver/long_work.h"
-#include "controller/driver/metrics.h"
+#include "controller/metrics.h"
 #include "controller/driver/settings.h"
-#include "controller/fan_out.h"
+#include "controller/transport/fan_out.h"
 #include "controller/files.h"
 #include "controller/loop.h"
 #include "controller/scheduler/registry.h"
-#include "controller/worker_transport.h"
+#include "controller/transport/worker_transport.h"
 
 namespace coxswain::driver {
 

@@ -1,7 +1,7 @@
 #include "controller/driver/enter_output.h"
 
 #include "common/status_macros.h"
-#include "controller/driver/staging.h"
+#include "controller/checkpoint/staging.h"
 #include "controller/output_place.h"
 
 namespace coxswain::driver {
@@ -9,7 +9,7 @@ namespace coxswain::driver {
 absl::Status EnterOutput(Files* files, OutputClaim* output, const config::JobSpec& job) {
   RETURN_IF_ERROR(output->Take());
   RETURN_IF_ERROR(CheckReplaceable(files, job));
-  return output->WhileHeld([&] { return SweepStaging(files, job.output_dir); });
+  return output->WhileHeld([&] { return checkpoint::SweepStaging(files, job.output_dir); });
 }
 
 }  // namespace coxswain::driver

@@ -9,7 +9,7 @@
 #include "common/plan/plan.h"
 #include "controller/driver/deal_bins.h"
 #include "controller/state/gang_state.h"
-#include "controller/worker_transport.h"
+#include "controller/transport/worker_transport.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {

@@ -9,7 +9,7 @@
 #include "common/model/flops.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/replays.h"
@@ -46,7 +46,7 @@ absl::Status CheckpointsGone(const std::string& output_dir, int known) {
 struct JobDriver::Draft {
   const char* phase = "output";  // then "resume", then "plan"
   std::string output_identity;
-  std::optional<ResumePoint> resume;
+  std::optional<checkpoint::ResumePoint> resume;
   GangPlan plan;
   std::vector<std::string> warnings;
 };
@@ -74,11 +74,11 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   DraftAttempt(facts);
 }
 
-absl::StatusOr<ResumeQuery> JobDriver::WhereToResume() const {
-  ResumeQuery query{.job = job().id(),
-                    .output_dir = spec_.output_dir,
-                    .recipe_hash = ToHex(curriculum_->recipe_hash()),
-                    .own_only = spec_.resume != "auto"};
+absl::StatusOr<checkpoint::ResumeQuery> JobDriver::WhereToResume() const {
+  checkpoint::ResumeQuery query{.job = job().id(),
+                                .output_dir = spec_.output_dir,
+                                .recipe_hash = ToHex(curriculum_->recipe_hash()),
+                                .own_only = spec_.resume != "auto"};
   if (spec_.resume.starts_with('/')) {
     query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
@@ -93,7 +93,7 @@ absl::StatusOr<ResumeQuery> JobDriver::WhereToResume() const {
 }
 
 void JobDriver::DraftAttempt(const WorkerFacts& workers) {
-  absl::StatusOr<ResumeQuery> query = WhereToResume();
+  absl::StatusOr<checkpoint::ResumeQuery> query = WhereToResume();
   if (!query.ok()) {
     Fail(MakeError(query.status(), {.phase = "resume"}));
     return;
@@ -107,7 +107,7 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), spec));
     ASSIGN_OR_RETURN(draft->output_identity, files->Identity(spec.output_dir));
     draft->phase = "resume";
-    ASSIGN_OR_RETURN(draft->resume, FindResumePoint(files, query, &draft->warnings));
+    ASSIGN_OR_RETURN(draft->resume, checkpoint::FindResumePoint(files, query, &draft->warnings));
     if (!draft->resume && known > 0) return CheckpointsGone(query.output_dir, known);
     draft->phase = "plan";
     ASSIGN_OR_RETURN(
@@ -130,7 +130,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     return;
   }
   output_identity_ = draft.output_identity;
-  start_state_ = draft.resume ? draft.resume->manifest.run : RunState();
+  start_state_ = draft.resume ? draft.resume->manifest.run : checkpoint::RunState();
   gang_->plan_bytes = draft.plan.bytes;
   gang_->plan_hash = draft.plan.hash;
   gang_->flops_per_token = draft.plan.flops_per_token;
@@ -322,8 +322,8 @@ void JobDriver::StartRun() {
   // Cut by TearDown and ReleaseGang: an ended run may still hear from its ranks.
   events.on_step = lifetime_.Wrap(
       [this](const StepResult& result, const InFlight& command) { OnStep(result, command); });
-  events.on_eval =
-      lifetime_.Wrap([this](const EvalPoint& point, bool is_best) { OnEval(point, is_best); });
+  events.on_eval = lifetime_.Wrap(
+      [this](const checkpoint::EvalPoint& point, bool is_best) { OnEval(point, is_best); });
   events.on_snapshot =
       lifetime_.Wrap([this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); });
   events.on_end = lifetime_.Wrap([this] { OnEnd(); });

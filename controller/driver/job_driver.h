@@ -93,7 +93,7 @@ class JobDriver {
   struct Draft;          // what is found out before a gang forms
   struct ExportAttempt;  // what came of an export
   void DraftAttempt(const WorkerFacts& workers);
-  absl::StatusOr<ResumeQuery> WhereToResume() const;
+  absl::StatusOr<checkpoint::ResumeQuery> WhereToResume() const;
   void OnDraft(const Draft& draft, const absl::Status& status);
   std::string KnownGemmTable();
   absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
@@ -121,13 +121,14 @@ class JobDriver {
   void OnStep(const StepResult& result, const InFlight& command);
   void CheckReplay(const StepResult& result);
   void CheckPace();
-  void OnEval(const EvalPoint& point, bool is_best);
+  void OnEval(const checkpoint::EvalPoint& point, bool is_best);
   void OnSnapshot(int64_t step, int64_t sent_ns);
-  void OnSaved(const Manifest& manifest, int64_t sent_ns);
+  void OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns);
   void ObserveOutput();  // how much room its file system has left
   void Retain();
-  void UpdateProgress(const RunState& run);
-  v1::CheckpointInfo InfoOf(const Manifest& manifest, const std::string& directory) const;
+  void UpdateProgress(const checkpoint::RunState& run);
+  v1::CheckpointInfo InfoOf(const checkpoint::Manifest& manifest,
+                            const std::string& directory) const;
 
   // job_finish.cc
   void OnEnd();
@@ -166,7 +167,7 @@ class JobDriver {
   std::unique_ptr<GangFormation> formation_;
   std::shared_ptr<StepRun> run_;
   std::unique_ptr<CheckpointSaver> saver_;
-  RunState start_state_;
+  checkpoint::RunState start_state_;
   std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
   std::string replay_divergence_;               // set when it did not
   int64_t not_before_ns_ = 0;

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/staging.h"
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
-#include "controller/driver/staging.h"
 
 namespace coxswain::driver {
 namespace {
@@ -136,16 +136,18 @@ void JobDriver::Export() {
     return;
   }
   std::shared_ptr<OutputClaim> output = ClaimOutput();
-  ExportInput input{.spec = spec_,
-                    .plan_bytes = *plan,
-                    .checkpoint_dir = "",
-                    .owner = EndingOf({job().id(), deps_.registry->term(), job().epoch()}),
-                    .guard = [output](const auto& work) { return output->WhileHeld(work); }};
+  ExportInput input{
+      .spec = spec_,
+      .plan_bytes = *plan,
+      .checkpoint_dir = "",
+      .owner = checkpoint::EndingOf({job().id(), deps_.registry->term(), job().epoch()}),
+      .guard = [output](const auto& work) { return output->WhileHeld(work); }};
   auto attempt = std::make_shared<ExportAttempt>();
   const auto run = [work = deps_.long_work, files = deps_.files, output, input, directories, steps,
                     attempt]() -> absl::StatusOr<ExportedTo> {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), input.spec));
-    const absl::StatusOr<size_t> intact = FirstIntact(files, directories, &attempt->warnings);
+    const absl::StatusOr<size_t> intact =
+        checkpoint::FirstIntact(files, directories, &attempt->warnings);
     attempt->damaged = absl::IsDataLoss(intact.status());
     RETURN_IF_ERROR(intact.status());
     attempt->step = steps[*intact];

@@ -1,8 +1,8 @@
 // The output directory of a job: claimed with the first attempt to write there, let go at the end.
 #include <utility>
 
+#include "controller/checkpoint/staging.h"
 #include "controller/driver/job_driver.h"
-#include "controller/driver/staging.h"
 
 namespace coxswain::driver {
 
@@ -53,7 +53,8 @@ void JobDriver::LetOutputGo() {
   deps_.loop->Offload(
       Lane::kFiles,
       [files, output_dir = spec_.output_dir, output = std::exchange(output_, nullptr)] {
-        output->WhileHeld([&] { return SweepStaging(files, output_dir); }).IgnoreError();
+        output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); })
+            .IgnoreError();
         output->Release();
       },
       output_life_.Wrap([this] {

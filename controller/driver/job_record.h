@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "controller/driver/journal.h"
-#include "controller/driver/metrics.h"
+#include "controller/metrics.h"
 #include "controller/state/job_state.h"
 #include "controller/store/store.h"
 

@@ -156,7 +156,7 @@ void JobDriver::SaveFailed(int64_t step, const v1::Error& error) {
     AttemptFailed(error);
     return;
   }
-  const std::optional<EvalPoint>& best = run_->state().early_stop.best;
+  const std::optional<checkpoint::EvalPoint>& best = run_->state().early_stop.best;
   const bool is_best = spec_.early_stopping_patience && best && best->step == step;
   const bool cancelled = record_.status().drain_goal == v1::JOB_STATE_CANCELLED;
   const bool goes_on = cancelled || (!is_best && !run_->at_end());

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/hash.h"
 #include "common/logging.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/trainer_state.h"
 
@@ -68,7 +68,7 @@ void KeepHighest(const v1::MemoryBytes& seen, v1::MemoryBytes* highest) {
 
 }  // namespace
 
-void JobDriver::UpdateProgress(const RunState& run) {
+void JobDriver::UpdateProgress(const checkpoint::RunState& run) {
   v1::Progress& progress = *record_.edit().mutable_progress();
   progress.set_step(run.step);
   progress.set_tokens(run.tokens);
@@ -80,7 +80,7 @@ void JobDriver::UpdateProgress(const RunState& run) {
                                                       : progress.pass());
   progress.set_has_eval(!run.evals.empty());
   if (!run.evals.empty()) {
-    const EvalPoint& newest = run.evals.back();
+    const checkpoint::EvalPoint& newest = run.evals.back();
     progress.set_eval_loss(newest.loss);
     progress.set_eval_perplexity(newest.perplexity());
     progress.clear_eval_token_accuracy();
@@ -171,7 +171,9 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
 void JobDriver::CheckPace() {
   const GangPace::Summary pace = run_->pace().summary();
   if (pace.steps == 0) return;
-  deps_.metrics->Pace(job().id(), pace);
+  deps_.metrics->Pace(job().id(), {.control_idle_ratio = pace.control_idle_ratio,
+                                   .slowest_rank = pace.slowest,
+                                   .slowest_ratio = pace.slowest_ratio()});
   const std::optional<int> rank = run_->NewStraggler();
   if (!rank) return;
   const double seconds = pace.ranks[static_cast<size_t>(*rank)].compute_seconds;
@@ -214,9 +216,11 @@ void JobDriver::CheckReplay(const StepResult& result) {
   }));
 }
 
-void JobDriver::OnEval(const EvalPoint& point, bool is_best) {
+void JobDriver::OnEval(const checkpoint::EvalPoint& point, bool is_best) {
   UpdateProgress(run_->state());
-  deps_.metrics->Eval(job().id(), point);
+  deps_.metrics->Eval(job().id(), {.loss = point.loss,
+                                   .perplexity = point.perplexity(),
+                                   .token_accuracy = point.token_accuracy});
   const double accuracy = point.token_accuracy.value_or(0);  // an answer of this run has one
   record_.AddEvent(
       "EvalDone",
@@ -239,9 +243,9 @@ void JobDriver::OnEval(const EvalPoint& point, bool is_best) {
 }
 
 void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
-  CommitRequest request;
+  checkpoint::CommitRequest request;
   request.output_dir = spec_.output_dir;
-  Manifest& manifest = request.manifest;
+  checkpoint::Manifest& manifest = request.manifest;
   manifest.job = job().id();
   manifest.term = gang_->term;
   manifest.epoch = gang_->epoch;
@@ -265,14 +269,16 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
                              .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
   };
   CheckpointSaver::Done done;
-  done.saved = lifetime_.Wrap([this, sent_ns](const Manifest& saved) { OnSaved(saved, sent_ns); });
+  done.saved = lifetime_.Wrap(
+      [this, sent_ns](const checkpoint::Manifest& saved) { OnSaved(saved, sent_ns); });
   done.failed = lifetime_.Wrap([this, step](const v1::Error& error) { SaveFailed(step, error); });
   saver_ = std::make_unique<CheckpointSaver>(deps_, gang_.get(), output_, std::move(request),
                                              std::move(trainer_state), std::move(done));
   saver_->Start();
 }
 
-v1::CheckpointInfo JobDriver::InfoOf(const Manifest& manifest, const std::string& directory) const {
+v1::CheckpointInfo JobDriver::InfoOf(const checkpoint::Manifest& manifest,
+                                     const std::string& directory) const {
   v1::CheckpointInfo info;
   info.set_step(manifest.run.step);
   info.set_directory(directory);
@@ -286,10 +292,10 @@ v1::CheckpointInfo JobDriver::InfoOf(const Manifest& manifest, const std::string
   return info;
 }
 
-void JobDriver::OnSaved(const Manifest& manifest, int64_t sent_ns) {
+void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   Bury(saver_);
   const v1::CheckpointInfo info =
-      InfoOf(manifest, CheckpointDirectory(spec_.output_dir, manifest.run.step));
+      InfoOf(manifest, checkpoint::CheckpointDirectory(spec_.output_dir, manifest.run.step));
   deps_.journal->batch().checkpoints.push_back({.job = job().id(),
                                                 .step = info.step(),
                                                 .epoch = manifest.epoch,
@@ -339,13 +345,13 @@ void JobDriver::ObserveOutput() {
 void JobDriver::Retain() {
   std::vector<int64_t> steps;
   for (const v1::CheckpointInfo& info : job().checkpoints()) {
-    if (info.directory() == CheckpointDirectory(spec_.output_dir, info.step())) {
+    if (info.directory() == checkpoint::CheckpointDirectory(spec_.output_dir, info.step())) {
       steps.push_back(info.step());
     }
   }
   const auto& best = run_->state().early_stop.best;
   const std::vector<int64_t> old =
-      Superseded(steps, spec_.save_total_limit, best ? best->step : -1);
+      checkpoint::Superseded(steps, spec_.save_total_limit, best ? best->step : -1);
   auto& known = *record_.edit().mutable_checkpoints();
   for (const int64_t step : old) {
     const auto it = std::find_if(known.begin(), known.end(),

@@ -10,7 +10,8 @@
 #include "common/config/stored_job.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "controller/driver/staging.h"
+#include "controller/checkpoint/staging.h"
+#include "controller/scheduler/placement.h"
 
 namespace coxswain::driver {
 namespace {
@@ -133,10 +134,11 @@ void JobTable::SweepLeftovers() {
       Lane::kFiles,
       [files = deps_.files, leftovers] {
         for (const auto& [output_dir, owner] : leftovers) {
-          if (!files->Exists(StagingRoot(output_dir))) continue;
+          if (!files->Exists(checkpoint::StagingRoot(output_dir))) continue;
           OutputClaim claim(files, output_dir, owner);
           if (!claim.Take().ok()) continue;
-          claim.WhileHeld([&] { return SweepStaging(files, output_dir); }).IgnoreError();
+          claim.WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); })
+              .IgnoreError();
           claim.Release();
         }
       },
@@ -250,38 +252,17 @@ void JobTable::Schedule() {
   if (!recovered_) return;
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
   for (const auto& [id, job] : jobs_) job->LookForWorkers();
-  std::map<std::string, std::vector<scheduler::Worker>> free;
-  std::vector<scheduler::WorkerPool> pools;
-  for (const char* device : {"cpu", "cuda"}) {
-    scheduler::WorkerPool pool{
-        .device = device, .free = {}, .living = deps_.registry->Living(device)};
-    free[device] = deps_.registry->Free(device);
-    for (const scheduler::Worker& worker : free[device]) pool.free.push_back(worker.last_job);
-    pools.push_back(std::move(pool));
-  }
-  for (const scheduler::Admission& admission : scheduler::Admit(Queue(), pools)) {
-    JobDriver* job = jobs_.at(admission.job).get();
+  for (const scheduler::Placement& placement : scheduler::PlaceJobs(*deps_.registry, Queue())) {
+    JobDriver* job = jobs_.at(placement.job).get();
     if (OutputHeldBy(*job) != nullptr) continue;  // one admitted just now may hold it
-    std::vector<scheduler::Worker> workers;
-    for (const size_t place : admission.workers) {
-      workers.push_back(free.at(config::DeviceName(job->spec().device))[place]);
+    const absl::Status reserved = scheduler::Reserve(deps_.registry, placement);
+    if (!reserved.ok()) {
+      log::Error("admission failed",
+                 {{"job", placement.job}, {"error", std::string(reserved.message())}});
+      continue;
     }
-    AdmitJob(job, workers);
+    job->Admit(placement.workers);
   }
-}
-
-void JobTable::AdmitJob(JobDriver* job, const std::vector<scheduler::Worker>& workers) {
-  std::vector<std::string> incarnations;
-  for (const scheduler::Worker& worker : workers) {
-    incarnations.push_back(worker.target.incarnation);
-  }
-  const absl::Status reserved = deps_.registry->Reserve(incarnations, job->job().id());
-  if (!reserved.ok()) {
-    log::Error("admission failed",
-               {{"job", job->job().id()}, {"error", std::string(reserved.message())}});
-    return;
-  }
-  job->Admit(workers);
 }
 
 // "<job>" is any of its checkpoints, the newest first, "<job>:<step>" the one of that step.

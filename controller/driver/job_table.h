@@ -50,7 +50,6 @@ class JobTable {
   void RecoverJob(store::JobRow row);
   void SetAside(store::JobRow row);
   void Schedule();
-  void AdmitJob(JobDriver* job, const std::vector<scheduler::Worker>& workers);
   void SweepLeftovers();
   absl::StatusOr<std::vector<std::string>> ResolveCheckpoints(const std::string& resume);
   JobHooks Hooks();

@@ -4,9 +4,10 @@
 
 #include "common/model/flops.h"
 #include "common/plan/plan.h"
+#include "common/plan/plan_bytes.h"
 #include "common/status_macros.h"
-#include "controller/driver/export_artifacts.h"
 #include "controller/driver/recipe_curriculum.h"
+#include "controller/export/export_artifacts.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 
@@ -74,12 +75,12 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
 
 absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
-  ASSIGN_OR_RETURN(const ExportResult result,
-                   ExportArtifacts(files, {.job = input.spec,
-                                           .plan = std::move(plan),
-                                           .checkpoint_dir = input.checkpoint_dir,
-                                           .owner = input.owner,
-                                           .guard = input.guard}));
+  ASSIGN_OR_RETURN(const exports::ExportResult result,
+                   exports::ExportArtifacts(files, {.job = input.spec,
+                                                    .plan = std::move(plan),
+                                                    .checkpoint_dir = input.checkpoint_dir,
+                                                    .owner = input.owner,
+                                                    .guard = input.guard}));
   return ExportedTo{result.directory, result.merged_directory};
 }
 

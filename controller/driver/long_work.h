@@ -12,7 +12,7 @@
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/deal_bins.h"
-#include "controller/driver/guard.h"
+#include "controller/guard.h"
 #include "controller/driver/worker_facts.h"
 #include "controller/files.h"
 #include "coxswain/v1/common.pb.h"

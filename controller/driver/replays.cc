@@ -1,4 +1,5 @@
 #include "controller/driver/replays.h"
+#include "common/plan/plan_bytes.h"
 
 #include <string>
 #include <utility>

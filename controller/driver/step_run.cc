@@ -218,10 +218,11 @@ void StepRun::CompleteEval(const InFlight& command) {
   const double seconds =
       static_cast<double>(last_commit_ns_ - std::exchange(eval_began_ns_, -1)) * 1e-9;
   const double targets = static_cast<double>(std::max<int64_t>(sum.targets, 1));
-  const EvalPoint point{.step = command.step,
-                        .loss = sum.loss_sum / targets,
-                        .seconds = seconds,
-                        .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
+  const checkpoint::EvalPoint point{
+      .step = command.step,
+      .loss = sum.loss_sum / targets,
+      .seconds = seconds,
+      .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
   state_.seconds += seconds;
   state_.evals.push_back(point);
   const bool is_best = state_.early_stop.Add(point);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/checkpoint/run_state.h"
 #include "controller/driver/answer_queue.h"
 #include "controller/driver/collective_watch.h"
 #include "controller/driver/command_window.h"
@@ -21,7 +22,6 @@
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
 #include "controller/driver/gang_pace.h"
-#include "controller/driver/run_state.h"
 #include "controller/driver/step_script.h"
 #include "controller/driver/step_timing.h"
 
@@ -30,7 +30,7 @@ namespace coxswain::driver {
 struct StepRunArgs {
   const Curriculum* curriculum = nullptr;  // outlives the run
   ScriptRules rules;
-  RunState start;                   // of the checkpoint, default: from step 0
+  checkpoint::RunState start;       // of the checkpoint, default: from step 0
   std::optional<int64_t> patience;  // early stopping; makes each evaluation a barrier
   int64_t end_at = 0;               // end after this many finished steps, 0: the whole job
 };
@@ -38,7 +38,7 @@ struct StepRunArgs {
 // Called on the loop, in command order. After on_end or on_failed nothing more is called.
 struct StepRunEvents {
   std::function<void(const StepResult&, const InFlight&)> on_step;
-  std::function<void(const EvalPoint&, bool is_best)> on_eval;
+  std::function<void(const checkpoint::EvalPoint&, bool is_best)> on_eval;
   // Every rank holds the snapshot of `step` finished steps; answer with SaveFinished. `sent_ns`:
   // when the command went out.
   std::function<void(int64_t step, int64_t sent_ns)> on_snapshot;
@@ -59,7 +59,7 @@ class StepRun {
   // Everything still outstanding is given up (drain deadline).
   void GiveUp(const absl::Status& status);
 
-  const RunState& state() const { return state_; }
+  const checkpoint::RunState& state() const { return state_; }
   const StepTiming& timing() const { return timing_; }
   const GangPace& pace() const { return pace_; }
   // As GangPace::NewStraggler.
@@ -100,7 +100,7 @@ class StepRun {
   const StepRunEvents events_;
   StepScript script_;
   CommandWindow window_;
-  RunState state_;
+  checkpoint::RunState state_;
   StepTiming timing_;
   GangPace pace_;
   int64_t pace_skips_ = StepTiming::kWarmUpSteps;  // steps still to be left out of pace_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 
 namespace coxswain::driver {
 namespace {
@@ -21,7 +21,7 @@ double TotalFlops(const TrainerStateInput& in) {
 }
 
 // Names as transformers' Trainer and TRL's SFTTrainer give them.
-json EvalEntry(const TrainerStateInput& in, const EvalPoint& eval, int64_t eval_bins,
+json EvalEntry(const TrainerStateInput& in, const checkpoint::EvalPoint& eval, int64_t eval_bins,
                int64_t eval_documents) {
   json entry = {
       {"epoch", in.curriculum.passes_after(eval.step)},
@@ -112,28 +112,29 @@ json Callbacks(const TrainerStateInput& in) {
 std::string TrainerStateJson(const TrainerStateInput& in) {
   const auto& best = in.run.early_stop.best;
   const int64_t total = in.curriculum.total_steps();
-  json out = {
-      {"best_global_step", best ? json(best->step) : json()},
-      {"best_metric", best ? json(best->loss) : json()},
-      {"best_model_checkpoint",
-       best && best->step > 0 ? json(CheckpointDirectory(in.spec.output_dir, best->step)) : json()},
-      {"epoch", in.curriculum.passes_after(in.run.step)},
-      {"eval_steps", in.spec.eval_steps},
-      {"global_step", in.run.step},
-      {"is_hyper_param_search", false},
-      {"is_local_process_zero", true},
-      {"is_world_process_zero", true},
-      {"log_history", LogHistory(in)},
-      {"logging_steps", in.spec.logging_steps},
-      {"max_steps", total},
-      {"num_input_tokens_seen", in.run.tokens},
-      {"num_train_epochs", total > 0 ? in.curriculum.pass_of_step(total - 1) + 1 : 0},
-      {"save_steps", in.spec.save_steps},
-      {"stateful_callbacks", Callbacks(in)},
-      {"total_flos", TotalFlops(in)},
-      {"train_batch_size", in.micro_batch_bins},
-      {"trial_name", nullptr},
-      {"trial_params", nullptr}};
+  json out = {{"best_global_step", best ? json(best->step) : json()},
+              {"best_metric", best ? json(best->loss) : json()},
+              {"best_model_checkpoint",
+               best && best->step > 0
+                   ? json(checkpoint::CheckpointDirectory(in.spec.output_dir, best->step))
+                   : json()},
+              {"epoch", in.curriculum.passes_after(in.run.step)},
+              {"eval_steps", in.spec.eval_steps},
+              {"global_step", in.run.step},
+              {"is_hyper_param_search", false},
+              {"is_local_process_zero", true},
+              {"is_world_process_zero", true},
+              {"log_history", LogHistory(in)},
+              {"logging_steps", in.spec.logging_steps},
+              {"max_steps", total},
+              {"num_input_tokens_seen", in.run.tokens},
+              {"num_train_epochs", total > 0 ? in.curriculum.pass_of_step(total - 1) + 1 : 0},
+              {"save_steps", in.spec.save_steps},
+              {"stateful_callbacks", Callbacks(in)},
+              {"total_flos", TotalFlops(in)},
+              {"train_batch_size", in.micro_batch_bins},
+              {"trial_name", nullptr},
+              {"trial_params", nullptr}};
   return out.dump(2) + "\n";
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/config/job_spec.h"
+#include "controller/checkpoint/run_state.h"
 #include "controller/driver/curriculum.h"
-#include "controller/driver/run_state.h"
 #include "controller/store/store.h"
 
 namespace coxswain::driver {
@@ -15,7 +15,7 @@ namespace coxswain::driver {
 struct TrainerStateInput {
   const config::JobSpec& spec;
   const Curriculum& curriculum;
-  const RunState& run;                       // at the checkpoint
+  const checkpoint::RunState& run;           // at the checkpoint
   double flops_per_token = 0;                // forward and backward, of the plan
   int64_t micro_batch_bins = 1;              // of the plan
   const std::vector<store::StepRow>& steps;  // lineage below run.step, by step

@@ -51,7 +51,7 @@ class Advice {
 
 void AdviseBySize(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
   int64_t parameters = 0;
-  for (const plan::Parameter& parameter : plan.parameters) parameters += parameter.elements();
+  for (const model::Parameter& parameter : plan.parameters) parameters += parameter.elements();
   if (parameters < kSmallestAdvised) return;
   const Recommended* row = kTable;
   while (parameters > row->parameters_up_to) ++row;

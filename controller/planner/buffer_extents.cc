@@ -70,9 +70,9 @@ BufferExtents::BufferExtents(const plan::Plan& plan) : map(plan) {
   dora = plan::DoraOutputs(plan);
   for (const plan::DoraOutput& output : dora) dora_columns += output.columns;
   lora_linears.resize(static_cast<size_t>(model.num_layers));
-  for (const plan::Parameter& parameter : plan.parameters) {
+  for (const model::Parameter& parameter : plan.parameters) {
     const bool lora_a =
-        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
+        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(model::Role::kLoraA)) != 0;
     if (lora_a) ++lora_linears[static_cast<size_t>(parameter.layer)];
     if (!parameter.trainable()) continue;
     trainable += parameter.elements();

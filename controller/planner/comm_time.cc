@@ -21,15 +21,15 @@ class Timeline {
     gathered_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(gathered_.size());
     double trained = 0;
-    for (const plan::Parameter& p : plan.parameters) {
+    for (const model::Parameter& p : plan.parameters) {
       if (p.trainable()) {
         trained += static_cast<double>(p.elements());
         if (p.unit == plan::kEmbeddingUnit) embedding_share_ += static_cast<double>(p.elements());
       }
       // The embedding is looked up; the head multiplies, be it tied or not.
-      const bool head = p.role == plan::Role::kLmHead ||
-                        (p.role == plan::Role::kEmbedding && plan.model.tie_embeddings);
-      if (p.cols == 1 || (p.role == plan::Role::kEmbedding && !head)) continue;
+      const bool head = p.role == model::Role::kLmHead ||
+                        (p.role == model::Role::kEmbedding && plan.model.tie_embeddings);
+      if (p.cols == 1 || (p.role == model::Role::kEmbedding && !head)) continue;
       const size_t unit = head ? weight_.size() - 1 : static_cast<size_t>(p.unit);
       weight_[unit] += static_cast<double>(p.elements());
       all_weight_ += static_cast<double>(p.elements());

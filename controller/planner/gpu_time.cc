@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "common/model/flops.h"
+#include "common/plan/precision.h"
 
 namespace coxswain::planner {
 namespace {
 
-using plan::Parameter;
-using plan::Role;
+using model::Parameter;
+using model::Role;
 
 // Seconds of a query element (token x heads x head_dim): fixed + span x per position. Lines through
 // the times of documents of 512 and 2,048 tokens. Source: cuDNN SDPA on one H200, causal, packed
@@ -133,8 +134,8 @@ double UpdateSeconds(const plan::Plan& plan) {
     const double weight = plan::HasMaster(plan, p) ? 8 + element : 2 * element;
     bytes += static_cast<double>(p.elements()) * (16 + 3 * gradient + weight);
   }
-  for (const Role role : plan::kLinears) {
-    const bool scaled = Elements(plan, plan::LoraMagnitude(role)) > 0;
+  for (const Role role : model::kLinears) {
+    const bool scaled = Elements(plan, model::LoraMagnitude(role)) > 0;
     if (scaled) bytes += element * Elements(plan, role);
   }
   return bytes / kBytesPerSecond;

@@ -9,8 +9,8 @@
 namespace coxswain::planner {
 namespace {
 
-using plan::Parameter;
-using plan::Role;
+using model::Parameter;
+using model::Role;
 
 bool HasFlag(const Parameter& parameter, Role flag) {
   return (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(flag)) != 0;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/flops.h"
+#include "common/plan/plan_bytes.h"
 #include "common/plan/plan_checks.h"
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
@@ -115,7 +116,7 @@ void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe
 Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
                       const WorkerResources& resources) {
   Estimate estimate;
-  for (const plan::Parameter& parameter : plan.parameters) {
+  for (const model::Parameter& parameter : plan.parameters) {
     estimate.total_parameters += parameter.elements();
     if (parameter.trainable()) estimate.trainable_parameters += parameter.elements();
   }

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
-#include "common/safetensors_header.h"
+#include "common/files/safetensors_header.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "controller/scheduler/worker.h"
 
 namespace coxswain::scheduler {
-
-struct Worker;
 
 // "16 ranks on 2 hosts, 0.1.0 cuda NVIDIA H200": equal for gangs that are alike.
 std::string GangKind(const std::vector<Worker>& gang);

@@ -13,8 +13,9 @@
 #include "absl/status/statusor.h"
 #include "controller/loop.h"
 #include "controller/scheduler/link_table.h"
+#include "controller/scheduler/worker.h"
 #include "controller/state/worker_state.h"
-#include "controller/worker_transport.h"
+#include "controller/transport/worker_transport.h"
 #include "coxswain/v1/registry_service.pb.h"
 
 namespace coxswain::scheduler {
@@ -23,19 +24,6 @@ struct LeaseTimes {
   std::chrono::milliseconds beat{1000};
   std::chrono::milliseconds suspect{3000};
   std::chrono::milliseconds lost{5000};
-};
-
-struct Worker {
-  WorkerTarget target;
-  v1::RegisterRequest hello;
-  state::WorkerStatus status;
-  int64_t last_beat_ns = 0;   // by Loop::AttentiveNs, as a lease
-  v1::HeartbeatRequest beat;  // the last one
-  uint64_t beat_stream = 0;   // newest heartbeat stream; the end of an older one means nothing
-  std::string job;            // empty when free
-  std::string last_job;       // the newest that it worked for, empty: none
-  int32_t rank = -1;
-  int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
 };
 
 class Registry {

@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/http_server.h"
+#include "common/net/http_server.h"
 #include "controller/api/context.h"
 #include "controller/clock.h"
 #include "controller/status_page/history.h"

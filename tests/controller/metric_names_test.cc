@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "common/metrics.h"
-#include "controller/driver/metrics.h"
+#include "controller/metrics.h"
 
 namespace coxswain {
 namespace {
@@ -28,7 +28,7 @@ std::set<std::string> NamesOfTable(const std::string& heading) {
 
 TEST(MetricNamesTest, TableAndControllerAgree) {
   auto registry = std::make_shared<prometheus::Registry>();
-  driver::Metrics metrics(registry);
+  Metrics metrics(registry);
   metrics.JobSubmitted();
   metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
@@ -56,7 +56,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
 
 TEST(MetricNamesTest, DroppingAJobRemovesItsSeriesAndOnlyThose) {
   auto registry = std::make_shared<prometheus::Registry>();
-  driver::Metrics metrics(registry);
+  Metrics metrics(registry);
   for (const char* job : {"a", "b"}) {
     metrics.JobStateIs(job, v1::JOB_STATE_RUNNING);
     metrics.Step(job, {});

@@ -18,7 +18,7 @@
 
 #include "controller/loop.h"
 #include "controller/store/store.h"
-#include "controller/worker_transport.h"
+#include "controller/transport/worker_transport.h"
 #include "coxswain/v1/registry_service.pb.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/memory_files.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/job_parser.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 
 namespace coxswain::sim {
 namespace {
@@ -63,7 +63,7 @@ Simulation::Simulation(Options options)
       random_(options.seed),
       workers_(&agenda_, &files_, options.seed * 7919 + 1),
       metrics_registry_(std::make_shared<prometheus::Registry>()),
-      metrics_(std::make_unique<driver::Metrics>(metrics_registry_)) {
+      metrics_(std::make_unique<Metrics>(metrics_registry_)) {
   workers_.set_network(options.network);
   workers_.set_store(&store_);
   workers_.set_on_ended([this](int slot) { RestartWorker(slot, 500); });
@@ -348,7 +348,7 @@ void Simulation::CheckCheckpoints(const v1::Job& job, std::vector<std::string>* 
   const auto rows = *store_.Checkpoints(job.id());
   for (const store::CheckpointRow& row : rows) {
     if (row.deleted) continue;
-    const auto manifest = driver::VerifyCheckpoint(&files_, row.directory);
+    const auto manifest = checkpoint::VerifyCheckpoint(&files_, row.directory);
     if (!manifest.ok()) out->push_back(std::string(manifest.status().message()));
   }
 }

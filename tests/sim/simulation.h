@@ -122,7 +122,7 @@ class Simulation {
   driver::LongWork long_work_;
   absl::Status prepare_error_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
-  std::unique_ptr<driver::Metrics> metrics_;
+  std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Controller> controller_;
   std::map<int, uint64_t> beat_streams_;
   std::map<int, uint64_t> registrations_;  // the last of each slot

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/logging.h"
+#include "common/plan/plan_bytes.h"
 #include "common/status_macros.h"
 #include "worker/agent/wire.h"
 #include "worker/comm/collectives.h"

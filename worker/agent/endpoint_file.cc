@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/durable_file.h"
+#include "common/files/durable_file.h"
 #include "common/logging.h"
 
 namespace coxswain::agent {

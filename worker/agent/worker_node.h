@@ -12,7 +12,7 @@
 #include <grpcpp/server.h>
 
 #include "absl/status/statusor.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/metrics.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/registry_client.h"

@@ -11,8 +11,8 @@
 #include "common/plan/plan.h"
 #include "kernels/device.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/commands.h"
 #include "worker/engine/device_handles.h"
-#include "worker/engine/engine.h"
 
 namespace coxswain::engine {
 

@@ -9,7 +9,6 @@
 #include "common/plan/dora_outputs.h"
 #include "common/plan/embedding_rows.h"
 #include "common/status_macros.h"
-#include "worker/engine/snapshot.h"
 
 namespace coxswain::engine {
 namespace {
@@ -251,6 +250,11 @@ void BindScalars(const ParameterLayout& layout, Binder& binder, Buffers& out) {
 
 }  // namespace
 
+int64_t SnapshotBytes(const plan::Plan& plan, const ParameterLayout& layout) {
+  const int64_t compute = kernels::DTypeBytes(ComputeDType(plan));
+  return (8 + compute) * layout.map.state + (4 - compute) * layout.map.masters;
+}
+
 Extents::Extents(const plan::Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
       documents(plan.micro_batch_bins *
@@ -264,9 +268,9 @@ Extents::Extents(const plan::Plan& plan)
       lora_linears(static_cast<size_t>(plan.model.num_layers)) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;
-  for (const plan::Parameter& parameter : plan.parameters) {
+  for (const model::Parameter& parameter : plan.parameters) {
     const bool lora_a =
-        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
+        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(model::Role::kLoraA)) != 0;
     if (lora_a && parameter.layer >= 0 && parameter.layer < plan.model.num_layers) {
       ++lora_linears[static_cast<size_t>(parameter.layer)];
     }

@@ -132,6 +132,10 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
 // Binds "scratch" of at least `bytes`, what the kernels ask for (plan_check.h).
 absl::StatusOr<kernels::Workspace> BindScratch(int64_t bytes, Arena& arena);
 
+// Buffers::snapshot: adam.m, adam.v (float32), then the owned ranges of trained flats, each in the
+// dtype of its masters, without gaps.
+int64_t SnapshotBytes(const plan::Plan& plan, const ParameterLayout& layout);
+
 }  // namespace coxswain::engine
 
 #endif  // COXSWAIN_WORKER_ENGINE_BUFFERS_H_

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/durable_file.h"
+#include "common/files/durable_file.h"
 #include "common/status_macros.h"
 #include "kernels/gemm.h"
 #include "worker/engine/executor.h"

@@ -44,7 +44,8 @@ void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& b
                         nullptr);
     for (float& norm : norms) norm = std::sqrt(norm);
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
-      if (plan.parameters[i].layer != layer || !IsMagnitude(plan.parameters[i].role)) continue;
+      if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i].role))
+        continue;
       for (int64_t j = 0; j < adapters.members; ++j) {
         if (adapters.magnitude[j].value != store.Compute(i).data) continue;
         store.Upload(i, norms.data() + adapters.column[j] + store.Loaded(i).begin);

@@ -13,8 +13,10 @@
 #include "worker/engine/choices.h"
 #include "worker/engine/executor.h"
 #include "worker/engine/link_speed.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
+#include "worker/engine/write_shard.h"
 
 namespace coxswain::engine {
 

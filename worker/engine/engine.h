@@ -12,66 +12,9 @@
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
 #include "worker/comm/collectives.h"
+#include "worker/engine/commands.h"
 
 namespace coxswain::engine {
-
-// Bins of this rank: whole documents, in order; T tokens in all.
-struct BinBatch {
-  std::vector<int64_t> bin_ids;            // global bin index
-  std::vector<int32_t> documents_per_bin;  // >= 1 each
-  std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
-  std::vector<int32_t> token_ids;          // [T], in [0, vocab)
-  std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
-  // Of the rank that has the most; 0: as many as these bins take. Ranks that gather or reduce in
-  // every micro-step (ZeRO 2, 3) join so many.
-  int64_t micro_steps = 0;
-};
-
-struct TrainStep {
-  int64_t step = 0;  // 0-based
-  BinBatch bins;
-  int64_t loss_denominator = 1;  // targets of the whole global batch
-  double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
-};
-
-// Phases add up to the step; comm is the time in which compute waited for other ranks.
-struct PhaseSeconds {
-  double forward = 0, backward = 0, comm = 0, optimizer = 0, step = 0;
-};
-
-struct MemoryBytes {
-  uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
-  uint64_t host = 0;  // of the host, beside what a GPU worker has on the device
-  uint64_t peak = 0;  // in use now: of the device, on the CPU the process's largest resident set
-};
-
-struct StepStats {
-  double loss_sum = 0;         // of this rank's bins, before the update
-  double global_loss_sum = 0;  // over all ranks
-  int64_t targets = 0;         // of this rank's bins
-  int64_t tokens = 0;
-  double grad_norm = 0;   // global, before clipping
-  int64_t nonfinite = 0;  // non-finite gradient elements, all ranks
-  bool applied = false;
-  PhaseSeconds seconds;
-};
-
-struct EvalStats {
-  double loss_sum = 0;  // of this rank's bins
-  int64_t targets = 0;
-  int64_t correct_targets = 0;  // that are the first maximum of their row of logits
-  int64_t tokens = 0;
-  PhaseSeconds seconds;
-};
-
-struct ShardFile {
-  std::string name;
-  int64_t bytes = 0;
-  std::string sha256;  // lower-case hex
-};
-
-// Payload of a status after which the device does nothing more for this process: it must end.
-inline constexpr char kDeviceLost[] = "coxswain.engine/device-lost";
 
 class Engine {
  public:

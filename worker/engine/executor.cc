@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/device.h"
-#include "worker/engine/engine.h"
+#include "worker/engine/commands.h"
 
 namespace coxswain::engine {
 

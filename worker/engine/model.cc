@@ -12,7 +12,7 @@
 namespace coxswain::engine {
 namespace {
 
-using plan::Role;
+using model::Role;
 
 struct Shape {
   int64_t rows = 0, cols = 1;
@@ -39,7 +39,7 @@ class Table {
 
   absl::Status Index() {
     for (size_t i = 0; i < plan_.parameters.size(); ++i) {
-      const plan::Parameter& parameter = plan_.parameters[i];
+      const model::Parameter& parameter = plan_.parameters[i];
       if (!index_.emplace(std::pair{parameter.role, parameter.layer}, i).second) {
         return absl::InvalidArgumentError(absl::StrCat(Where(parameter.role, parameter.layer),
                                                        " appears twice: \"", parameter.name, "\""));
@@ -56,7 +56,7 @@ class Table {
       return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " is missing"));
     }
     const size_t i = found->second;
-    const plan::Parameter& parameter = plan_.parameters[i];
+    const model::Parameter& parameter = plan_.parameters[i];
     const int32_t unit =
         layer >= 0
             ? layer + 1
@@ -96,7 +96,7 @@ class Table {
 
   absl::Status CheckEmpty() const {
     if (index_.empty()) return absl::OkStatus();
-    const plan::Parameter& parameter = plan_.parameters[index_.begin()->second];
+    const model::Parameter& parameter = plan_.parameters[index_.begin()->second];
     return absl::InvalidArgumentError(
         absl::StrCat("plan: the model has no place for \"", parameter.name, "\" (role ",
                      static_cast<uint32_t>(parameter.role), ", layer ", parameter.layer, ")"));
@@ -145,14 +145,14 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
   std::vector<std::pair<Role, Shape>> as;
   int64_t column = 0;
   for (const Part& part : shape.parts) {
-    if (table.Has(plan::LoraA(part.weight), layer)) {
+    if (table.Has(model::LoraA(part.weight), layer)) {
       const int64_t j = adapters->members++;
-      as.push_back({plan::LoraA(part.weight), {lora.rank, shape.in}});
+      as.push_back({model::LoraA(part.weight), {lora.rank, shape.in}});
       ASSIGN_OR_RETURN(adapters->b[j],
-                       table.Take(plan::LoraB(part.weight), layer, {part.out, lora.rank}));
+                       table.Take(model::LoraB(part.weight), layer, {part.out, lora.rank}));
       if (lora.dora) {
         ASSIGN_OR_RETURN(adapters->magnitude[j],
-                         table.Take(plan::LoraMagnitude(part.weight), layer, {part.out, 1}));
+                         table.Take(model::LoraMagnitude(part.weight), layer, {part.out, 1}));
       }
       adapters->out[j] = part.out;
       adapters->column[j] = column;

@@ -5,18 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/engine/weights.h"
 
 namespace coxswain::engine {
 
 std::vector<Part> MakeParts(const plan::Plan& plan) {
   std::map<std::tuple<int32_t, bool, bool, bool>, Part> parts;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
+    const model::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
-    const bool lora_a = IsLoraA(parameter.role);
-    const bool magnitude = IsMagnitude(parameter.role);
-    const bool lora_b = !lora_a && !magnitude && IsAdapter(parameter.role);
+    const bool lora_a = model::IsLoraA(parameter.role);
+    const bool magnitude = model::IsMagnitude(parameter.role);
+    const bool lora_b = model::IsLoraB(parameter.role);
     Part& part = parts[{parameter.group, lora_a, lora_b, magnitude}];
     part.group = parameter.group;
     part.lora_a = lora_a;

@@ -75,7 +75,7 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
 
 absl::Status CheckTrainableCounts(const plan::Plan& plan) {
   std::vector<int64_t> elements(plan.groups.size(), 0);
-  for (const plan::Parameter& parameter : plan.parameters) {
+  for (const model::Parameter& parameter : plan.parameters) {
     if (parameter.trainable()) {
       elements[static_cast<size_t>(parameter.group)] += parameter.elements();
     }

@@ -4,28 +4,29 @@
 #include <cmath>
 
 #include "common/philox.h"
-#include "worker/engine/weights.h"
 
 namespace coxswain::engine {
 namespace {
 
 constexpr double kStandardDeviation = 0.02;
 
-bool IsNorm(plan::Role role) {
-  return role == plan::Role::kInputNorm || role == plan::Role::kPostAttentionNorm ||
-         role == plan::Role::kFinalNorm || role == plan::Role::kQNorm || role == plan::Role::kKNorm;
+bool IsNorm(model::Role role) {
+  return role == model::Role::kInputNorm || role == model::Role::kPostAttentionNorm ||
+         role == model::Role::kFinalNorm || role == model::Role::kQNorm ||
+         role == model::Role::kKNorm;
 }
 
 }  // namespace
 
-kernels::RandomFillArgs RandomInit(uint64_t seed, const plan::Parameter& parameter) {
-  const bool lora_a = IsLoraA(parameter.role);
+kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter) {
+  const bool lora_a = model::IsLoraA(parameter.role);
   kernels::RandomFillArgs fill;
   if (IsNorm(parameter.role)) {
     fill.value = 1.0;
     return fill;
   }
-  if ((IsAdapter(parameter.role) && !lora_a) || (!lora_a && parameter.cols == 1)) return fill;
+  if ((model::IsAdapter(parameter.role) && !lora_a) || (!lora_a && parameter.cols == 1))
+    return fill;
   fill.kind = lora_a ? kernels::RandomFillKind::kUniform : kernels::RandomFillKind::kNormal;
   fill.value = lora_a ? 1.0 / std::sqrt(static_cast<double>(parameter.cols)) : kStandardDeviation;
   const std::array<uint32_t, 2> key =
@@ -37,9 +38,9 @@ kernels::RandomFillArgs RandomInit(uint64_t seed, const plan::Parameter& paramet
   return fill;
 }
 
-kernels::RandomFillArgs StandIn(const plan::Parameter& parameter) {
+kernels::RandomFillArgs StandIn(const model::Parameter& parameter) {
   kernels::RandomFillArgs fill = RandomInit(0, parameter);
-  if (IsMagnitude(parameter.role)) fill.value = 1.0;
+  if (model::IsMagnitude(parameter.role)) fill.value = 1.0;
   return fill;
 }
 

@@ -8,11 +8,6 @@
 
 namespace coxswain::engine {
 
-int64_t SnapshotBytes(const plan::Plan& plan, const ParameterLayout& layout) {
-  const int64_t compute = kernels::DTypeBytes(ComputeDType(plan));
-  return (8 + compute) * layout.map.state + (4 - compute) * layout.map.masters;
-}
-
 std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
                          const SnapshotCounters& counters, const Buffers& buffers,
                          kernels::Stream* stream) {

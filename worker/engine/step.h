@@ -14,8 +14,8 @@
 #include "worker/engine/arena.h"
 #include "worker/engine/batch.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/commands.h"
 #include "worker/engine/device_handles.h"
-#include "worker/engine/engine.h"
 #include "worker/engine/graphs.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parts.h"
@@ -62,12 +62,6 @@ struct State {
   PinnedArray<Scalars> sent{1}, received{1};
   PinnedArray<PartNumbers> received_parts{kMaxParts};
 };
-
-// Allocates, loads and checks; see Engine::Prepare. Throws what the kernels throw; `*doing` says
-// what it was at.
-absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
-                                                 const std::string& checkpoint_dir,
-                                                 std::string* doing);
 
 // Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers and over
 // the ranks, the rank's loss sum into scalars->loss_sum. Marks the phases in state.timeline, which

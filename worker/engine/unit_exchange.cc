@@ -17,7 +17,7 @@ std::vector<plan::Range> BesideLinears(const plan::Plan& plan, const plan::Shard
   std::vector<plan::Range> ranges;
   int64_t at = 0;
   for (const size_t i : flat.parameters) {
-    if (!plan::IsLinear(plan.parameters[i].role)) continue;
+    if (!model::IsLinear(plan.parameters[i].role)) continue;
     const int64_t first = map.places[i].offset;
     if (first > at) ranges.push_back({at, first});
     at = first + plan.parameters[i].elements();
@@ -54,7 +54,7 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
     accumulated_.push_back(BesideLinears(plan, layout.map, layout.map.flats[f]));
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (plan.parameters[i].role == plan::Role::kEmbedding) owned_embedding_ = layout.owned[i];
+    if (plan.parameters[i].role == model::Role::kEmbedding) owned_embedding_ = layout.owned[i];
   }
   residency_ = Nothing();
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/precision.h"
 
 namespace coxswain::engine {
 namespace {
@@ -36,9 +37,9 @@ SelfVerification::SelfVerification(const plan::Plan& plan, const std::vector<Par
     Movement& part = movements_[p];
     part.lr_scale = plan.groups[static_cast<size_t>(parts[p].group)].lr_scale;
     for (const size_t i : parts[p].parameters) {
-      const plan::Parameter& parameter = plan.parameters[i];
+      const model::Parameter& parameter = plan.parameters[i];
       const auto elements = static_cast<double>(parameter.elements());
-      const bool lookup = parameter.role == plan::Role::kEmbedding && !plan.model.tie_embeddings;
+      const bool lookup = parameter.role == model::Role::kEmbedding && !plan.model.tie_embeddings;
       part.elements += lookup ? static_cast<double>(parameter.cols) : elements;
       part.all_elements += plan.replicate * elements;
       const bool rounded = plan.compute_dtype == "bfloat16" && !plan::HasMaster(plan, parameter);

@@ -8,7 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
+#include "common/files/weight_files.h"
 #include "common/status_macros.h"
 #include "worker/engine/random_init.h"
 
@@ -22,7 +23,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 // Checks `tensor` (null: absent) of `source` and uploads what this rank loads of parameter i.
 absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
                   const std::string& source, const ParameterStore& store) {
-  const plan::Parameter& parameter = plan.parameters[i];
+  const model::Parameter& parameter = plan.parameters[i];
   if (tensor == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": tensor \"", parameter.name,
                                                    "\" is missing; wanted ",
@@ -61,8 +62,8 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
   std::set<std::string> known;
   if (plan.model.tie_embeddings) known.insert("lm_head.weight");
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (IsAdapter(parameter.role)) continue;
+    const model::Parameter& parameter = plan.parameters[i];
+    if (model::IsAdapter(parameter.role)) continue;
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store));
   }
@@ -74,8 +75,8 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
   std::set<std::string> known;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (!IsAdapter(parameter.role)) continue;
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!model::IsAdapter(parameter.role)) continue;
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, file->Find(parameter.name), path, store));
   }
@@ -86,21 +87,8 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
 
 }  // namespace
 
-bool IsLoraA(plan::Role role) {
-  return (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraA)) != 0;
-}
-
-bool IsMagnitude(plan::Role role) {
-  return (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraMagnitude)) != 0;
-}
-
-bool IsAdapter(plan::Role role) {
-  return IsLoraA(role) || IsMagnitude(role) ||
-         (static_cast<uint32_t>(role) & static_cast<uint32_t>(plan::Role::kLoraB)) != 0;
-}
-
-std::vector<int64_t> FileShape(const plan::Parameter& parameter) {
-  const bool matrix = IsAdapter(parameter.role) && !IsMagnitude(parameter.role);
+std::vector<int64_t> FileShape(const model::Parameter& parameter) {
+  const bool matrix = model::IsAdapter(parameter.role) && !model::IsMagnitude(parameter.role);
   if (parameter.cols == 1 && !matrix) return {parameter.rows};
   return {parameter.rows, parameter.cols};
 }
@@ -108,8 +96,8 @@ std::vector<int64_t> FileShape(const plan::Parameter& parameter) {
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store) {
   if (plan.init == "pretrained") return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (!IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.init_seed, parameter));
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!model::IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.init_seed, parameter));
   }
   return absl::OkStatus();
 }
@@ -120,8 +108,8 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     ASSIGN_OR_RETURN(files, WeightFiles::Open(plan.model_path));
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (parameter.layer != layer || IsAdapter(parameter.role)) continue;
+    const model::Parameter& parameter = plan.parameters[i];
+    if (parameter.layer != layer || model::IsAdapter(parameter.role)) continue;
     if (files == nullptr) {
       store.FillWhole(i, RandomInit(plan.init_seed, parameter));
       continue;
@@ -138,8 +126,8 @@ absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {
   if (plan.lora.rank == 0) return absl::OkStatus();
   if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = plan.parameters[i];
-    if (!IsAdapter(parameter.role) || IsMagnitude(parameter.role)) continue;
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!model::IsAdapter(parameter.role) || model::IsMagnitude(parameter.role)) continue;
     store.Fill(i, RandomInit(plan.seed, parameter));
   }
   return absl::OkStatus();

@@ -28,12 +28,8 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
 // stay for InitDora (dora.h).
 absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store);
 
-bool IsMagnitude(plan::Role role);
-bool IsAdapter(plan::Role role);
-bool IsLoraA(plan::Role role);
-
 // The shape of a parameter in a file: [rows] for norms, biases and magnitudes, else [rows, cols].
-std::vector<int64_t> FileShape(const plan::Parameter& parameter);
+std::vector<int64_t> FileShape(const model::Parameter& parameter);
 
 }  // namespace coxswain::engine
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/health_server.h"
+#include "common/net/health_server.h"
 
 namespace coxswain::supervisor {
 

@@ -14,7 +14,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "absl/status/status.h"
-#include "common/queued_call.h"
+#include "common/net/queued_call.h"
 #include "coxswain/v1/relay_service.pb.h"
 #include "worker/supervisor/local_workers.h"
 

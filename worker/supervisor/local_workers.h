@@ -14,7 +14,7 @@
 #include <grpcpp/channel.h>
 
 #include "absl/status/statusor.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "worker/supervisor/endpoint.h"
 
 namespace coxswain::supervisor {

@@ -12,7 +12,7 @@
 #include "common/build_info.h"
 #include "common/ids.h"
 #include "common/logging.h"
-#include "common/socket_address.h"
+#include "common/net/socket_address.h"
 #include "common/status_macros.h"
 #include "worker/agent/host_info.h"
 #include "worker/supervisor/find_binary.h"

@@ -5,7 +5,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "worker/supervisor/host_call.h"

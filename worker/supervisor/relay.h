@@ -11,7 +11,7 @@
 #include <grpcpp/server.h>
 
 #include "absl/status/statusor.h"
-#include "common/socket_address.h"
+#include "common/net/socket_address.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
 #include "worker/supervisor/local_workers.h"
 

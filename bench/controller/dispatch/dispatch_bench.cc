@@ -39,7 +39,7 @@
 #include "bench/controller/dispatch/run.h"
 #include "bench/report.h"
 #include "common/logging.h"
-#include "controller/fan_out.h"
+#include "controller/transport/fan_out.h"
 
 namespace coxswain::bench {
 namespace {

@@ -13,10 +13,11 @@
 
 #include <prometheus/registry.h>
 
+#include "common/plan/plan_bytes.h"
 #include "controller/driver/step_run.h"
-#include "controller/fan_out.h"
-#include "controller/grpc_worker_transport.h"
 #include "controller/scheduler/registry.h"
+#include "controller/transport/fan_out.h"
+#include "controller/transport/grpc_worker_transport.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::bench {
@@ -106,7 +107,7 @@ class Run {
     events.on_step = [this](const driver::StepResult& step, const driver::InFlight& command) {
       OnStep(step, command);
     };
-    events.on_eval = [](const driver::EvalPoint&, bool) {};
+    events.on_eval = [](const checkpoint::EvalPoint&, bool) {};
     driver::StepRun* current = nullptr;
     events.on_snapshot = [&current](int64_t, int64_t) { current->SaveFinished(); };
     events.on_end = [this] { loop_.Stop(); };
@@ -217,7 +218,7 @@ class Run {
   GrpcWorkerTransport transport_;
   scheduler::Registry registry_;  // empty: nobody sends heartbeats here
   FanOut fan_out_;
-  driver::Metrics metrics_;
+  Metrics metrics_;
   driver::Deps deps_;
   driver::Gang gang_;
   std::vector<int64_t> sent_ns_;

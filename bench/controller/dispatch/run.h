@@ -8,8 +8,8 @@
 
 #include "bench/controller/dispatch/curriculum.h"
 #include "bench/controller/dispatch/stamps.h"
-#include "common/grpc_endpoint.h"
-#include "controller/worker_transport.h"
+#include "common/net/grpc_endpoint.h"
+#include "controller/transport/worker_transport.h"
 
 namespace coxswain::bench {
 

@@ -34,6 +34,7 @@
 #include "bench/worker/engine/step_rows.h"
 #include "common/build_info.h"
 #include "common/hash.h"
+#include "common/plan/precision.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "worker/engine/device.h"
@@ -172,7 +173,7 @@ double Loss(const engine::StepStats& stats) {
 // Elements of the plan's trainable tensors: all, with a bfloat16 gradient, with a master.
 struct Elements {
   explicit Elements(const plan::Plan& plan) {
-    for (const plan::Parameter& parameter : plan.parameters) {
+    for (const model::Parameter& parameter : plan.parameters) {
       total += parameter.elements();
       if (!parameter.trainable()) continue;
       trainable += parameter.elements();

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "common/durable_file.h"
+#include "common/files/durable_file.h"
 
 namespace coxswain::bench {
 namespace {

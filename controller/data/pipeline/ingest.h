@@ -9,7 +9,8 @@
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
 #include "common/data/token_store_writer.h"
-#include "controller/data/prepare.h"
+#include "controller/data/cancelled.h"
+#include "controller/data/prepared_data.h"
 #include "controller/data/sampling.h"
 #include "controller/data/tokenizer/tokenizer.h"
 

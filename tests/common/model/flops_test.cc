@@ -1,6 +1,7 @@
 #include "common/model/flops.h"
 
 #include "common/model/parameter_table.h"
+#include "common/plan/plan.h"
 #include "gtest/gtest.h"
 
 namespace coxswain::model {
@@ -21,8 +22,8 @@ ModelConfig Small() {
           .layer_windows = {0, 7}};
 }
 
-std::vector<plan::Parameter> Trainable(std::vector<plan::Parameter> table) {
-  for (plan::Parameter& parameter : table) parameter.group = 0;
+std::vector<model::Parameter> Trainable(std::vector<model::Parameter> table) {
+  for (model::Parameter& parameter : table) parameter.group = 0;
   return table;
 }
 
@@ -43,7 +44,7 @@ TEST(FlopsTest, FullIsSixPerMatrixElementPlusAttention) {
 TEST(FlopsTest, FrozenBaseIsFourPlusSixPerAdapterElement) {
   auto table = WithLora(BaseParameterTable(Small()), Small(), {2, {"q_proj", "down_proj"}});
   ASSERT_TRUE(table.ok());
-  for (plan::Parameter& p : *table) p.group = static_cast<uint32_t>(p.role) >= 0x100 ? 0 : -1;
+  for (model::Parameter& p : *table) p.group = static_cast<uint32_t>(p.role) >= 0x100 ? 0 : -1;
   const auto flops = TrainingFlops(Small(), *table, 16);
   EXPECT_EQ(flops.base, 4 * (2 * kBlock + kHead));
   // q: A 2x10, B 12x2; down: A 2x30, B 10x2.

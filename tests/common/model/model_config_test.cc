@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/plan/plan.h"
 #include "gtest/gtest.h"
 
 namespace coxswain::model {

@@ -5,15 +5,16 @@
 #include <map>
 #include <set>
 
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
+#include "common/plan/plan.h"
 #include "gtest/gtest.h"
 
 namespace coxswain::model {
 namespace {
 
 namespace fs = std::filesystem;
-using plan::Parameter;
-using plan::Role;
+using model::Parameter;
+using model::Role;
 
 fs::path Shared() {
   const char* shared = std::getenv("COXSWAIN_SHARED");
@@ -115,8 +116,8 @@ TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
   for (const Role role : RolesOfLayer(*table, 5)) {
     if (static_cast<uint32_t>(role) >= 0x100) adapters.push_back(role);
   }
-  using plan::LoraA;
-  using plan::LoraB;
+  using model::LoraA;
+  using model::LoraB;
   EXPECT_EQ(adapters,
             (std::vector<Role>{LoraA(Role::kQ), LoraA(Role::kK), LoraA(Role::kV), LoraB(Role::kQ),
                                LoraB(Role::kK), LoraB(Role::kV), LoraA(Role::kO), LoraB(Role::kO),

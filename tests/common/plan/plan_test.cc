@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/hash.h"
+#include "common/plan/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 #include "gtest/gtest.h"
 
@@ -47,12 +48,12 @@ Plan Full() {
   plan.model.rope.high_freq_factor = 5;
   plan.model.rope.original_max_position = 64;
   plan.parameters = {{.name = "model.embed_tokens.weight",
-                      .role = Role::kEmbedding,
+                      .role = model::Role::kEmbedding,
                       .rows = 512,
                       .cols = 64,
-                      .group = kFrozen},
+                      .group = model::kFrozen},
                      {.name = "a",
-                      .role = LoraB(Role::kDown),
+                      .role = model::LoraB(model::Role::kDown),
                       .layer = 1,
                       .rows = 64,
                       .cols = 8,
@@ -135,12 +136,12 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.model.rope.original_max_position; },
       [](Plan& p) { p.model.layer_windows[0] = 1; },
       [](Plan& p) { p.parameters[1].name = "b"; },
-      [](Plan& p) { p.parameters[1].role = LoraA(Role::kDown); },
+      [](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kDown); },
       [](Plan& p) { p.parameters[1].layer = 0; },
       [](Plan& p) { ++p.parameters[1].rows; },
       [](Plan& p) { ++p.parameters[1].cols; },
       [](Plan& p) { ++p.parameters[1].unit; },
-      [](Plan& p) { p.parameters[1].group = kFrozen; },
+      [](Plan& p) { p.parameters[1].group = model::kFrozen; },
       [](Plan& p) { p.groups[0].name = "x"; },
       [](Plan& p) { ++p.groups[0].lr_scale; },
       [](Plan& p) { ++p.groups[0].weight_decay; },
@@ -264,8 +265,9 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters.clear(); }, "parameters");
   ExpectRefused([](Plan& p) { p.parameters[1].name = p.parameters[0].name; }, "unique");
   ExpectRefused([](Plan& p) { p.parameters[1].name = ""; }, "parameter name");
-  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<Role>(22); }, "role");
-  ExpectRefused([](Plan& p) { p.parameters[1].role = LoraA(Role::kInputNorm); }, "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<model::Role>(22); }, "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kInputNorm); },
+                "role");
   ExpectRefused([](Plan& p) { p.parameters[1].layer = 2; }, "layer");
   ExpectRefused([](Plan& p) { p.parameters[1].rows = 0; }, "rows");
   ExpectRefused([](Plan& p) { p.parameters[1].cols = 0; }, "cols");

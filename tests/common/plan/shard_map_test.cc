@@ -27,8 +27,9 @@ Plan MakePlan(int32_t shard, int32_t zero, int64_t lora_rank = 0) {
         model::WithLora(plan.parameters, c, {lora_rank, {"all-linear"}, false}).value();
     plan.lora.rank = lora_rank;
   }
-  for (Parameter& p : plan.parameters) {
-    const bool adapter = static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraA);
+  for (model::Parameter& p : plan.parameters) {
+    const bool adapter =
+        static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(model::Role::kLoraA);
     if (lora_rank == 0 || adapter) p.group = 0;
   }
   plan.compute_dtype = plan.gradient_dtype = "bfloat16";
@@ -85,7 +86,7 @@ TEST(ShardMapTest, AMatrixIsCutInsideARow) {
   const Plan plan = MakePlan(7, 1);
   const ShardMap map(plan);
   const Range owned = map.Owned(plan, 0, 1);  // of the embedding
-  EXPECT_EQ(plan.parameters[0].role, Role::kEmbedding);
+  EXPECT_EQ(plan.parameters[0].role, model::Role::kEmbedding);
   EXPECT_NE(owned.begin % plan.parameters[0].cols, 0);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cli/cox.h"
+#include "controller/cli/app.h"
 #include "tests/controller/cli/fake_jobs.h"
 
 namespace coxswain::cli {

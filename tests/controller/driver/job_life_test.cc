@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/logging.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "tests/sim/simulation.h"
 
 namespace coxswain::sim {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/logging.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/output_claim.h"
 #include "tests/sim/simulation.h"
 
@@ -30,12 +30,12 @@ class JobOutputTest : public testing::Test {
             .pid = 4711};
   }
   static std::string Leftover(Simulation& sim, const std::string& id) {
-    const std::string path = driver::StagingDirectory("/out/job", {id, 1, 1}, 99);
+    const std::string path = checkpoint::StagingDirectory("/out/job", {id, 1, 1}, 99);
     EXPECT_TRUE(sim.files().MakeDirs(path).ok());
     return path;
   }
   static void Damage(Simulation& sim, int64_t step) {
-    const std::string directory = driver::CheckpointDirectory("/out/job", step);
+    const std::string directory = checkpoint::CheckpointDirectory("/out/job", step);
     ASSERT_TRUE(sim.files().WriteDurably(directory + "/rank-0.shard", "bit flip").ok());
   }
 };

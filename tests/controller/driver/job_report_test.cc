@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/logging.h"
-#include "controller/driver/checkpoint_files.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/replays.h"
 #include "tests/sim/simulation.h"
 
@@ -264,7 +264,7 @@ TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   const auto read = [&](int64_t step) {
     return nlohmann::json::parse(*sim.files().Read(
-        absl::StrCat(driver::CheckpointDirectory("/out/job", step), "/trainer_state.json")));
+        absl::StrCat(checkpoint::CheckpointDirectory("/out/job", step), "/trainer_state.json")));
   };
   const auto state = read(12);
   const double tokens = state.at("num_input_tokens_seen");
@@ -303,8 +303,8 @@ TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
    public:
     Asked(MemoryFiles* files, int* early) : SyntheticCurriculum({}), files_(files), early_(early) {}
     double passes_after(int64_t finished_steps) const override {
-      const bool late = files_->Exists(driver::StagingDirectory("/out/job", {"job-1", 1, 1}, 12) +
-                                       "/rank-0.shard");
+      const bool late = files_->Exists(
+          checkpoint::StagingDirectory("/out/job", {"job-1", 1, 1}, 12) + "/rank-0.shard");
       *early_ += !late;
       return SyntheticCurriculum::passes_after(finished_steps);
     }

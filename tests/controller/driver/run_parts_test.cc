@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "controller/checkpoint/run_state.h"
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/gang.h"
-#include "controller/driver/run_state.h"
 #include "controller/driver/step_script.h"
 #include "controller/driver/step_timing.h"
 
@@ -146,7 +146,7 @@ TEST_F(CommitStepTest, EqualNansAreEqualBits) {
 }
 
 TEST(RunStateTest, ThreeSkippedInARowAreAllowedFourAreNot) {
-  SkippedSteps skipped;
+  checkpoint::SkippedSteps skipped;
   for (int64_t step = 0; step < 3; ++step) skipped.Add(step, true);
   EXPECT_FALSE(skipped.TooMany());
   skipped.Add(3, true);
@@ -157,7 +157,7 @@ TEST(RunStateTest, ThreeSkippedInARowAreAllowedFourAreNot) {
 }
 
 TEST(RunStateTest, OnePercentOfAThousandStepsIsTheLimit) {
-  SkippedSteps skipped;
+  checkpoint::SkippedSteps skipped;
   for (int64_t step = 0; step < 1000; ++step) skipped.Add(step, step % 100 == 0);
   EXPECT_FALSE(skipped.TooMany());
   skipped.Add(1000, false);
@@ -169,7 +169,7 @@ TEST(RunStateTest, OnePercentOfAThousandStepsIsTheLimit) {
 }
 
 TEST(RunStateTest, PatienceCountsEvaluationsWithoutImprovement) {
-  EarlyStop stop;
+  checkpoint::EarlyStop stop;
   EXPECT_TRUE(stop.Add({0, 2.0}));
   EXPECT_FALSE(stop.Add({1, 2.0}));
   EXPECT_FALSE(stop.Exhausted(2));

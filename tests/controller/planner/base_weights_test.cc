@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
 #include "common/model/parameter_table.h"
-#include "common/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 
@@ -16,7 +17,7 @@ class BaseWeightsTest : public testing::Test {
   BaseWeightsTest() {
     job_.init = "pretrained";
     job_.model_path = TestFolder();
-    for (const plan::Parameter& parameter : model::BaseParameterTable(model_)) {
+    for (const model::Parameter& parameter : model::BaseParameterTable(model_)) {
       std::vector<int64_t> shape = {parameter.rows};
       if (parameter.cols != 1) shape.push_back(parameter.cols);
       const auto bytes = static_cast<size_t>(parameter.elements() * 4);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/precision.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -49,7 +50,7 @@ class CudaTableTest : public testing::Test {
   // By (unit, kind); kinds: 0 bfloat16 gradient, 1 float32 gradient, 2 frozen.
   std::map<std::pair<int32_t, int>, int64_t> Flats() const {
     std::map<std::pair<int32_t, int>, int64_t> flats;
-    for (const plan::Parameter& p : plan_.parameters) {
+    for (const model::Parameter& p : plan_.parameters) {
       const int kind = !p.trainable() ? 2 : plan::HasBfloat16Gradient(plan_, p) ? 0 : 1;
       flats[{p.unit, kind}] += p.elements();
     }

@@ -46,7 +46,7 @@ TEST_F(CommTimeTest, OneRankWaitsForNothing) {
 
 TEST_F(CommTimeTest, StagesSendWhatTheyMust) {
   double elements = 0;
-  for (const plan::Parameter& p : plan_.parameters) elements += static_cast<double>(p.elements());
+  for (const model::Parameter& p : plan_.parameters) elements += static_cast<double>(p.elements());
   // bfloat16 weights gathered, float32 gradients scattered: 3/4 of each with 4 ranks.
   const double once = 1e-9 * 0.75 * (2 + 4) * elements;
   const double slow = 1e3;

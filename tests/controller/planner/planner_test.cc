@@ -5,6 +5,7 @@
 
 #include "common/hash.h"
 #include "common/model/flops.h"
+#include "common/plan/plan_bytes.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/memory.h"
 #include "gtest/gtest.h"
@@ -34,7 +35,7 @@ class PlannerTest : public testing::Test {
 
 int64_t Elements(const plan::Plan& plan, int32_t group) {
   int64_t sum = 0;
-  for (const plan::Parameter& p : plan.parameters) sum += p.group == group ? p.elements() : 0;
+  for (const model::Parameter& p : plan.parameters) sum += p.group == group ? p.elements() : 0;
   return sum;
 }
 
@@ -90,9 +91,9 @@ TEST_F(PlannerTest, LoraPlusGroupsHoldExactlyAAndB) {
   EXPECT_EQ(plan.groups[0].lr_scale, 1.0);
   EXPECT_EQ(plan.groups[1].name, "lora_b");
   EXPECT_EQ(plan.groups[1].lr_scale, 16.0);
-  for (const plan::Parameter& p : plan.parameters) {
+  for (const model::Parameter& p : plan.parameters) {
     const bool a = p.name.ends_with(".lora_A.weight"), b = p.name.ends_with(".lora_B.weight");
-    EXPECT_EQ(p.group, a ? 0 : b ? 1 : plan::kFrozen) << p.name;
+    EXPECT_EQ(p.group, a ? 0 : b ? 1 : model::kFrozen) << p.name;
   }
   for (int32_t group : {0, 1}) {
     EXPECT_EQ(plan.groups[group].weight_decay, 0.01);  // one decay, not scaled by the ratio
@@ -110,7 +111,7 @@ TEST_F(PlannerTest, MagnitudesOfDoraLearnAtThePlainRate) {
   EXPECT_EQ(plan.groups[2].lr_scale, 1.0);
   EXPECT_EQ(plan.groups[2].weight_decay, 0.01);
   EXPECT_EQ(plan.groups[2].expected_elements, Elements(plan, 2));
-  for (const plan::Parameter& p : plan.parameters) {
+  for (const model::Parameter& p : plan.parameters) {
     EXPECT_EQ(p.group == 2, p.name.ends_with(".lora_magnitude_vector")) << p.name;
   }
 }
@@ -140,7 +141,7 @@ TEST_F(PlannerTest, NormsAndBiasesKeepOutOfDecayOnRequest) {
   EXPECT_EQ(plan.groups[0].weight_decay, 0.01);
   EXPECT_EQ(plan.groups[1].name, "norms_and_biases");
   EXPECT_EQ(plan.groups[1].weight_decay, 0.0);
-  for (const plan::Parameter& p : plan.parameters)
+  for (const model::Parameter& p : plan.parameters)
     EXPECT_EQ(p.group, p.cols == 1 ? 1 : 0) << p.name;
   EXPECT_EQ(plan.groups[1].expected_elements, Elements(plan, 1));
 }

@@ -11,9 +11,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "common/grpc_endpoint.h"
 #include "common/grpc_status.h"
 #include "common/hash.h"
+#include "common/net/grpc_endpoint.h"
+#include "common/plan/plan_bytes.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 

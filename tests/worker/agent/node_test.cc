@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "common/build_info.h"
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/logging.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"

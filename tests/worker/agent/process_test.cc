@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "common/grpc_endpoint.h"
+#include "common/net/grpc_endpoint.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::agent {

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_endpoint.h"
 #include "common/grpc_status.h"
+#include "common/net/grpc_endpoint.h"
+#include "common/plan/plan_bytes.h"
 
 namespace coxswain::agent {
 namespace {
@@ -121,9 +122,9 @@ plan::Plan TestPlan(int ranks) {
   plan.model.num_kv_heads = 1;
   plan.model.head_dim = 4;
   plan.model.layer_windows = {0};
-  plan::Parameter embedding;
+  model::Parameter embedding;
   embedding.name = "model.embed_tokens.weight";
-  embedding.role = plan::Role::kEmbedding;
+  embedding.role = model::Role::kEmbedding;
   embedding.rows = 1000;
   embedding.cols = 8;
   embedding.group = 0;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/hash.h"
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"

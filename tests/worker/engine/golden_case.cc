@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/worker/engine/test_plan.h"
 

@@ -11,6 +11,7 @@
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
@@ -96,7 +97,7 @@ TEST_P(GoldenTest, LogitsLossAndGradients) {
   Worst worst;
   const State& s = **state;
   for (size_t i = 0; i < s.plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = s.plan.parameters[i];
+    const model::Parameter& parameter = s.plan.parameters[i];
     if (!parameter.trainable()) continue;
     ASSERT_EQ(golden_.gradients.count(parameter.name), 1u) << parameter.name;
     const double error = RelativeError(GradientOf(s, i), golden_.gradients.at(parameter.name));

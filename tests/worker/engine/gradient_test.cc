@@ -6,10 +6,12 @@
 #include <cmath>
 #include <memory>
 
+#include "common/files/safetensors_writer.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
@@ -62,7 +64,7 @@ class GradientTest : public testing::Test {
       gradients.push_back(trainable ? GradientOf(*state_, i) : std::vector<float>());
     }
     for (size_t i = 0; i < state_->plan.parameters.size(); ++i) {
-      const plan::Parameter& parameter = state_->plan.parameters[i];
+      const model::Parameter& parameter = state_->plan.parameters[i];
       if (!parameter.trainable()) continue;
       const std::vector<float>& g = gradients[i];
       double squares = 0;

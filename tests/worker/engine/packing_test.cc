@@ -9,6 +9,7 @@
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {

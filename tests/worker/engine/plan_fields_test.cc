@@ -43,8 +43,8 @@ struct Field {
   Alter alter;
 };
 
-plan::Parameter& Find(plan::Plan* plan, plan::Role role, int32_t layer) {
-  for (plan::Parameter& parameter : plan->parameters) {
+model::Parameter& Find(plan::Plan* plan, model::Role role, int32_t layer) {
+  for (model::Parameter& parameter : plan->parameters) {
     if (parameter.role == role && parameter.layer == layer) return parameter;
   }
   throw std::runtime_error("no such parameter");
@@ -109,10 +109,10 @@ std::vector<Field> ModelFields() {
 }
 
 std::vector<Field> TableFields() {
-  const plan::Role a = plan::LoraA(plan::Role::kQ), norm = plan::Role::kInputNorm;
+  const model::Role a = model::LoraA(model::Role::kQ), norm = model::Role::kInputNorm;
   return {
       {"parameter.name", [=](plan::Plan* p) { Find(p, a, 1).name += "x"; }},
-      {"parameter.role", [=](plan::Plan* p) { Find(p, norm, 1).role = plan::Role::kFinalNorm; }},
+      {"parameter.role", [=](plan::Plan* p) { Find(p, norm, 1).role = model::Role::kFinalNorm; }},
       {"parameter.layer", [=](plan::Plan* p) { Find(p, norm, 1).layer = 2; }},
       {"parameter.rows", [=](plan::Plan* p) { Find(p, norm, 1).rows += 1; }},
       {"parameter.cols", [=](plan::Plan* p) { Find(p, norm, 1).cols += 1; }},

@@ -8,6 +8,7 @@
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
 namespace {

@@ -7,12 +7,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/files/safetensors_writer.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
 namespace {
 
-std::vector<float> RandomValues(const plan::Parameter& parameter) {
+std::vector<float> RandomValues(const model::Parameter& parameter) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
   uint32_t state =
       static_cast<uint32_t>(parameter.role) * 97u + static_cast<uint32_t>(parameter.layer);
@@ -34,8 +35,9 @@ void Encode(float value, DType dtype, uint8_t* out) {
 
 std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dtype) {
   std::vector<TensorSource> tensors;
-  for (const plan::Parameter& parameter : plan.parameters) {
-    if (IsAdapter(parameter.role) == adapter) tensors.push_back(RandomTensor(parameter, dtype));
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (model::IsAdapter(parameter.role) == adapter)
+      tensors.push_back(RandomTensor(parameter, dtype));
   }
   return tensors;
 }
@@ -50,7 +52,7 @@ ScratchFolder::ScratchFolder(const std::string& name)
 
 ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
 
-TensorSource RandomTensor(const plan::Parameter& parameter, DType dtype) {
+TensorSource RandomTensor(const model::Parameter& parameter, DType dtype) {
   const auto fill = [values = RandomValues(parameter), dtype](uint8_t* out) {
     for (size_t i = 0; i < values.size(); ++i) {
       Encode(values[i], dtype, out + i * static_cast<size_t>(DTypeBits(dtype) / 8));

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
 #include "common/plan/plan.h"
-#include "common/safetensors.h"
 
 namespace coxswain::engine {
 
@@ -22,7 +23,7 @@ class ScratchFolder {
 };
 
 // A tensor of a file to be written: what the table says, with values in +-0.2.
-TensorSource RandomTensor(const plan::Parameter& parameter, DType dtype = DType::kF32);
+TensorSource RandomTensor(const model::Parameter& parameter, DType dtype = DType::kF32);
 TensorSource ZeroTensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
 
 // The base tensors of the plan, or those of its adapter.

@@ -23,11 +23,11 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
                   {lora ? "lora_b" : "norms_and_biases", lora ? options.lora_plus_ratio : 1.0,
                    options.weight_decay, 0}};
   if (options.dora) plan->groups.push_back({"lora_magnitude", 1.0, options.weight_decay, 0});
-  for (plan::Parameter& parameter : plan->parameters) {
-    const bool adapter = IsAdapter(parameter.role);
+  for (model::Parameter& parameter : plan->parameters) {
+    const bool adapter = model::IsAdapter(parameter.role);
     if (lora && !adapter) continue;
-    const bool second = lora ? !IsLoraA(parameter.role) : parameter.cols == 1;
-    parameter.group = IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
+    const bool second = lora ? !model::IsLoraA(parameter.role) : parameter.cols == 1;
+    parameter.group = model::IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
   }
 }
 
@@ -35,7 +35,7 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
 
 void Finish(plan::Plan* plan) {
   for (plan::ParameterGroup& group : plan->groups) group.expected_elements = 0;
-  for (const plan::Parameter& parameter : plan->parameters) {
+  for (const model::Parameter& parameter : plan->parameters) {
     if (!parameter.trainable()) continue;
     plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();
   }

@@ -4,11 +4,13 @@
 #include <array>
 #include <memory>
 
-#include "common/safetensors.h"
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/parts.h"
 #include "worker/engine/verify.h"
 #include "worker/engine/weights.h"
@@ -81,8 +83,8 @@ TEST(SelfVerificationTest, AFrozenGroupFailsAtPrepare) {
     plan::Plan plan = MakePlan(SmallConfig(), Options(0));
     const std::string name = plan.groups[static_cast<size_t>(group)].name;
     const std::vector<plan::ParameterGroup> groups = plan.groups;
-    for (plan::Parameter& parameter : plan.parameters) {
-      if (parameter.group == group) parameter.group = plan::kFrozen;
+    for (model::Parameter& parameter : plan.parameters) {
+      if (parameter.group == group) parameter.group = model::kFrozen;
     }
     Finish(&plan);
     plan.groups = groups;  // the count that the planner expected
@@ -93,8 +95,8 @@ TEST(SelfVerificationTest, AFrozenGroupFailsAtPrepare) {
 TEST(SelfVerificationTest, ADroppedAdapterFailsAtPrepare) {
   plan::Plan plan = MakePlan(SmallConfig(), Options(4));
   const std::vector<plan::ParameterGroup> groups = plan.groups;
-  std::erase_if(plan.parameters, [](const plan::Parameter& parameter) {
-    return parameter.layer == 1 && IsAdapter(parameter.role) &&
+  std::erase_if(plan.parameters, [](const model::Parameter& parameter) {
+    return parameter.layer == 1 && model::IsAdapter(parameter.role) &&
            parameter.name.find("o_proj") != std::string::npos;
   });
   Finish(&plan);

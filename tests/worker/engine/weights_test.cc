@@ -7,11 +7,13 @@
 #include <fstream>
 #include <memory>
 
+#include "common/files/safetensors_writer.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 #include "worker/engine/random_init.h"
 #include "worker/engine/step.h"
 #include "worker/engine/weights.h"
@@ -136,8 +138,8 @@ TEST_F(WeightsTest, AdapterIsReadAndChecked) {
   ExpectRefused(plan, {"base_model.model.lm_head.lora_A.weight"});
 }
 
-std::vector<float> Init(uint64_t seed, plan::Role role, int64_t rows, int64_t cols) {
-  plan::Parameter parameter;
+std::vector<float> Init(uint64_t seed, model::Role role, int64_t rows, int64_t cols) {
+  model::Parameter parameter;
   parameter.role = role;
   parameter.layer = 1;
   parameter.rows = rows;
@@ -153,7 +155,7 @@ std::vector<float> Init(uint64_t seed, plan::Role role, int64_t rows, int64_t co
 }
 
 TEST(RandomInitTest, MatricesAreNormal) {
-  const std::vector<float> values = Init(1, plan::Role::kUp, 301, 401);
+  const std::vector<float> values = Init(1, model::Role::kUp, 301, 401);
   double sum = 0, squares = 0, fourth = 0;
   for (double x : values) {
     sum += x;
@@ -168,7 +170,7 @@ TEST(RandomInitTest, MatricesAreNormal) {
 }
 
 TEST(RandomInitTest, LoraAIsKaimingUniformAndBZero) {
-  const std::vector<float> a = Init(1, plan::LoraA(plan::Role::kQ), 16, 400);
+  const std::vector<float> a = Init(1, model::LoraA(model::Role::kQ), 16, 400);
   double squares = 0;
   for (double x : a) {
     EXPECT_LE(std::abs(x), 1.0 / 20);
@@ -176,15 +178,15 @@ TEST(RandomInitTest, LoraAIsKaimingUniformAndBZero) {
   }
   // Variance of the uniform distribution: bound^2 / 3, with a standard error of 2 % here.
   EXPECT_NEAR(squares / static_cast<double>(a.size()) * 3 * 400, 1.0, 0.06);
-  EXPECT_EQ(Init(1, plan::LoraB(plan::Role::kQ), 5, 3), std::vector<float>(15, 0.0f));
-  EXPECT_EQ(Init(1, plan::Role::kQBias, 5, 1), std::vector<float>(5, 0.0f));
-  EXPECT_EQ(Init(1, plan::Role::kQNorm, 5, 1), std::vector<float>(5, 1.0f));
+  EXPECT_EQ(Init(1, model::LoraB(model::Role::kQ), 5, 3), std::vector<float>(15, 0.0f));
+  EXPECT_EQ(Init(1, model::Role::kQBias, 5, 1), std::vector<float>(5, 0.0f));
+  EXPECT_EQ(Init(1, model::Role::kQNorm, 5, 1), std::vector<float>(5, 1.0f));
 }
 
 TEST(RandomInitTest, DependsOnSeedAndRoleOnly) {
-  EXPECT_EQ(Init(1, plan::Role::kUp, 9, 7), Init(1, plan::Role::kUp, 9, 7));
-  EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(2, plan::Role::kUp, 9, 7));
-  EXPECT_NE(Init(1, plan::Role::kUp, 9, 7), Init(1, plan::Role::kGate, 9, 7));
+  EXPECT_EQ(Init(1, model::Role::kUp, 9, 7), Init(1, model::Role::kUp, 9, 7));
+  EXPECT_NE(Init(1, model::Role::kUp, 9, 7), Init(2, model::Role::kUp, 9, 7));
+  EXPECT_NE(Init(1, model::Role::kUp, 9, 7), Init(1, model::Role::kGate, 9, 7));
 }
 
 // Before its ranks have met: what products are tuned on, under ZeRO 3 with an adapter and under
@@ -211,19 +213,19 @@ TEST_P(AbsentWeightsTest, AreLikeATrainedModels) {
   const ParameterStore store(part->plan, part->layout, part->buffers);
   const ParameterStore whole(one->plan, one->layout, one->buffers);
   for (size_t i = 0; i < part->plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = part->plan.parameters[i];
+    const model::Parameter& parameter = part->plan.parameters[i];
     const Values read = store.Compute(i);
     double squares = 0;
     for (const float x : ReadFloats(read.data, read.dtype, read.elements)) {
       squares += static_cast<double>(x) * x;
     }
     const double deviation = std::sqrt(squares / static_cast<double>(read.elements));
-    const bool zero = RandomInit(0, parameter).value == 0.0 && !IsMagnitude(parameter.role);
+    const bool zero = RandomInit(0, parameter).value == 0.0 && !model::IsMagnitude(parameter.role);
     if (zero) {
       EXPECT_EQ(deviation, 0.0) << parameter.name;
     } else if (parameter.cols == 1) {
       EXPECT_NEAR(deviation, 1.0, 0.75) << parameter.name;
-    } else if (!IsAdapter(parameter.role)) {
+    } else if (!model::IsAdapter(parameter.role)) {
       EXPECT_NEAR(deviation, 0.02, 0.002) << parameter.name;
     }
     // What is this rank's own stays.

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/health_check.h"
+#include "common/net/health_check.h"
 
 namespace coxswain::supervisor {
 namespace {

@@ -14,6 +14,7 @@
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
+#include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
 namespace {
@@ -65,7 +66,7 @@ TEST_P(GoldenBf16Test, GradientsPointTheSameWay) {
   int tensors = 0;
   nlohmann::json errors;
   for (size_t i = 0; i < golden_.plan.parameters.size(); ++i) {
-    const plan::Parameter& parameter = golden_.plan.parameters[i];
+    const model::Parameter& parameter = golden_.plan.parameters[i];
     if (!parameter.trainable()) continue;
     const Dots dots = DotsOf(GradientOf(**state, i), golden_.gradients.at(parameter.name));
     if (std::sqrt(dots.bb) < 1e-4 * golden_.grad_norm) continue;

@@ -1,0 +1,41 @@
+// A file that appears under its name whole and on disk, or not at all.
+#ifndef COXSWAIN_COMMON_FILES_DURABLE_FILE_H_
+#define COXSWAIN_COMMON_FILES_DURABLE_FILE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace coxswain {
+
+// Create, Append any number of times, Commit once. Destruction before Commit removes what was
+// written. Errors as ErrnoStatus; they name `path`.
+class DurableFile {
+ public:
+  // Opens a temporary file in the directory of `path`.
+  static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  absl::Status Append(std::string_view bytes);
+  // fsync, rename to `path` (replacing a file there), fsync of the directory.
+  absl::Status Commit();
+
+ private:
+  DurableFile(std::string path, std::string temporary, int fd);
+
+  const std::string path_;
+  const std::string temporary_;
+  int fd_;
+};
+
+// Create, Append and Commit of `bytes`.
+absl::Status WriteFileDurably(const std::string& path, std::string_view bytes);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_FILES_DURABLE_FILE_H_

@@ -1,0 +1,167 @@
+#include "common/files/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
+#include "common/files/safetensors_header.h"
+#include "common/status_macros.h"
+
+namespace coxswain {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+absl::Status Refuse(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " is not a valid safetensors file: ", what));
+}
+
+template <typename Bits, typename Convert>
+void ConvertAll(const uint8_t* from, int64_t count, float* out, Convert convert) {
+  for (int64_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
+    out[i] = convert(bits);
+  }
+}
+
+}  // namespace
+
+int64_t TensorInfo::elements() const {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+struct SafetensorsFile::Impl {
+  std::string path;
+  void* mapping = MAP_FAILED;
+  size_t mapped_bytes = 0;
+  std::vector<TensorInfo> tensors;
+  std::unordered_map<std::string, size_t> by_name;
+  std::map<std::string, std::string> metadata;
+
+  ~Impl() {
+    if (mapping != MAP_FAILED) ::munmap(mapping, mapped_bytes);
+  }
+
+  absl::Status Map();
+  absl::Status ReadHeader();
+};
+
+absl::Status SafetensorsFile::Impl::Map() {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  struct stat info {};
+  absl::Status status;
+  if (::fstat(fd, &info) != 0) {
+    status = ErrnoStatus(errno, "inspect", path);
+  } else if (!S_ISREG(info.st_mode)) {
+    status = Refuse(path, "not a regular file");
+  } else if (info.st_size < 8) {
+    status = Refuse(path, absl::StrCat("it has ", info.st_size, " bytes, at least 8 are needed"));
+  } else {
+    mapped_bytes = static_cast<size_t>(info.st_size);
+    mapping = ::mmap(nullptr, mapped_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapping == MAP_FAILED) status = ErrnoStatus(errno, "map", path);
+  }
+  ::close(fd);
+  return status;
+}
+
+absl::Status SafetensorsFile::Impl::ReadHeader() {
+  const auto* bytes = static_cast<const uint8_t*>(mapping);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes, 8);
+  if (header_bytes > kMaxSafetensorsHeaderBytes) {
+    return Refuse(path, absl::StrCat("its header claims ", header_bytes, " bytes, the limit is ",
+                                     kMaxSafetensorsHeaderBytes));
+  }
+  if (header_bytes > mapped_bytes - 8) {
+    return Refuse(path, absl::StrCat("its header claims ", header_bytes, " bytes, the file has ",
+                                     mapped_bytes, " (truncated?)"));
+  }
+  const uint8_t* data = bytes + 8 + header_bytes;
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(
+      std::string_view(reinterpret_cast<const char*>(bytes) + 8, header_bytes),
+      static_cast<int64_t>(mapped_bytes - 8 - header_bytes));
+  if (!header.ok()) return Refuse(path, std::string(header.status().message()));
+  metadata = std::move(header->metadata);
+  for (SafetensorsEntry& entry : header->entries) {
+    by_name.emplace(entry.name, tensors.size());
+    tensors.push_back(TensorInfo{.name = std::move(entry.name),
+                                 .dtype = entry.dtype,
+                                 .shape = std::move(entry.shape),
+                                 .bytes = entry.end - entry.begin,
+                                 .data = data + entry.begin});
+  }
+  return absl::OkStatus();
+}
+
+SafetensorsFile::SafetensorsFile() : impl_(std::make_unique<Impl>()) {}
+SafetensorsFile::~SafetensorsFile() = default;
+
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
+  std::unique_ptr<SafetensorsFile> file(new SafetensorsFile());
+  file->impl_->path = path;
+  RETURN_IF_ERROR(file->impl_->Map());
+  RETURN_IF_ERROR(file->impl_->ReadHeader());
+  return file;
+}
+
+const std::vector<TensorInfo>& SafetensorsFile::tensors() const { return impl_->tensors; }
+
+const TensorInfo* SafetensorsFile::Find(const std::string& name) const {
+  const auto it = impl_->by_name.find(name);
+  return it == impl_->by_name.end() ? nullptr : &impl_->tensors[it->second];
+}
+
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+  return impl_->metadata;
+}
+
+const std::string& SafetensorsFile::path() const { return impl_->path; }
+
+absl::Status CopyAsFloat(const TensorInfo& tensor, float* out) {
+  return CopyRangeAsFloat(tensor, 0, tensor.elements(), out);
+}
+
+absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out) {
+  const int64_t elements = tensor.elements();
+  if (begin < 0 || count < 0 || begin > elements - count) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\" has ", elements,
+                                                   " elements, asked for [", begin, ", ",
+                                                   begin + count, ")"));
+  }
+  const uint8_t* from = tensor.data + begin * (DTypeBits(tensor.dtype) / 8);
+  switch (tensor.dtype) {
+    case DType::kF32:
+      if (count > 0) std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
+      return absl::OkStatus();
+    case DType::kBF16:
+      ConvertAll<uint16_t>(from, count, out, &Bf16ToFloat);
+      return absl::OkStatus();
+    case DType::kF16:
+      ConvertAll<uint16_t>(from, count, out, &HalfToFloat);
+      return absl::OkStatus();
+    case DType::kF64:
+      ConvertAll<double>(from, count, out, [](double value) { return static_cast<float>(value); });
+      return absl::OkStatus();
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\" has dtype ",
+                                                     std::string(DTypeName(tensor.dtype)),
+                                                     ", expected F32, BF16, F16 or F64"));
+  }
+}
+
+}  // namespace coxswain

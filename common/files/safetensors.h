@@ -1,0 +1,55 @@
+// Reads the safetensors format, byte-compatible with the reference implementation.
+// Source: huggingface/safetensors tensor.rs; rules in common/README.md.
+#ifndef COXSWAIN_COMMON_FILES_SAFETENSORS_H_
+#define COXSWAIN_COMMON_FILES_SAFETENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/dtype.h"
+
+namespace coxswain {
+
+struct TensorInfo {
+  std::string name;
+  DType dtype{};
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+  const uint8_t* data = nullptr;  // into the mapping; not aligned: memcpy, never cast
+
+  int64_t elements() const;
+};
+
+// A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path
+// and tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape
+// that disagrees with its offsets, holes, overlaps, trailing bytes.
+class SafetensorsFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
+  ~SafetensorsFile();
+
+  const std::vector<TensorInfo>& tensors() const;         // offset order
+  const TensorInfo* Find(const std::string& name) const;  // null: absent
+  const std::map<std::string, std::string>& metadata() const;
+  const std::string& path() const;
+
+ private:
+  SafetensorsFile();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and
+// dtype.
+absl::Status CopyAsFloat(const TensorInfo& tensor, float* out);
+// Elements [begin, begin + count) of it.
+absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_FILES_SAFETENSORS_H_

@@ -1,0 +1,31 @@
+// The weights of a Hugging Face directory, whether in one file or in shards.
+#ifndef COXSWAIN_COMMON_FILES_WEIGHT_FILES_H_
+#define COXSWAIN_COMMON_FILES_WEIGHT_FILES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files/safetensors.h"
+
+namespace coxswain {
+
+// The weights of a Hugging Face directory: model.safetensors, or model.safetensors.index.json and
+// its shards. NotFound names the directory and what was looked for.
+class WeightFiles {
+ public:
+  static absl::StatusOr<std::unique_ptr<WeightFiles>> Open(const std::string& directory);
+  ~WeightFiles();
+  const TensorInfo* Find(const std::string& name) const;  // null: absent
+  std::vector<const TensorInfo*> tensors() const;
+
+ private:
+  WeightFiles();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_COMMON_FILES_WEIGHT_FILES_H_

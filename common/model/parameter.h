@@ -1,0 +1,87 @@
+// A tensor of a model or its adapter: what it is, its extents, and how it is trained.
+#ifndef COXSWAIN_COMMON_MODEL_PARAMETER_H_
+#define COXSWAIN_COMMON_MODEL_PARAMETER_H_
+
+#include <cstdint>
+#include <string>
+
+namespace coxswain::model {
+
+// What a tensor is in the model. The engine finds tensors by (role, layer), never by name.
+enum class Role : uint32_t {
+  kEmbedding = 1,  // [vocab, hidden]
+  kInputNorm = 2,  // [hidden]
+  kQ = 3,          // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
+  kK = 4,          // [kv_heads*head_dim, hidden]
+  kV = 5,          // [kv_heads*head_dim, hidden]
+  kQBias = 6,      // biases: adjacent in the table likewise
+  kKBias = 7,
+  kVBias = 8,
+  kQNorm = 9,   // [head_dim]
+  kKNorm = 10,  // [head_dim]
+  kO = 11,      // [hidden, heads*head_dim]
+  kOBias = 12,
+  kPostAttentionNorm = 13,  // [hidden]
+  kGate = 14,               // [intermediate, hidden]; kGate, kUp adjacent in the table
+  kUp = 15,                 // [intermediate, hidden]
+  kDown = 16,               // [hidden, intermediate]
+  kGateBias = 17,
+  kUpBias = 18,
+  kDownBias = 19,
+  kFinalNorm = 20,  // [hidden]
+  kLmHead = 21,     // [vocab, hidden]; absent when tied
+  // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
+  kLoraA = 0x100,          // kLoraA | base role
+  kLoraB = 0x200,          // kLoraB | base role
+  kLoraMagnitude = 0x400,  // kLoraMagnitude | base role: [out], norms of the rows under DoRA
+};
+constexpr Role LoraA(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraA) | static_cast<uint32_t>(base));
+}
+constexpr Role LoraB(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraB) | static_cast<uint32_t>(base));
+}
+
+constexpr Role LoraMagnitude(Role base) {
+  return static_cast<Role>(static_cast<uint32_t>(Role::kLoraMagnitude) |
+                           static_cast<uint32_t>(base));
+}
+
+// The linears of a block, whose roles LoraA and its like take.
+inline constexpr Role kLinears[] = {Role::kQ,    Role::kK,  Role::kV,   Role::kO,
+                                    Role::kGate, Role::kUp, Role::kDown};
+constexpr bool IsLinear(Role role) {
+  for (const Role linear : kLinears) {
+    if (role == linear) return true;
+  }
+  return false;
+}
+
+// Which tensor of an adapter a role is: A, B, or the magnitudes of DoRA.
+constexpr bool HasRoleBit(Role role, Role bit) {
+  return (static_cast<uint32_t>(role) & static_cast<uint32_t>(bit)) != 0;
+}
+constexpr bool IsLoraA(Role role) { return HasRoleBit(role, Role::kLoraA); }
+constexpr bool IsLoraB(Role role) { return HasRoleBit(role, Role::kLoraB); }
+constexpr bool IsMagnitude(Role role) { return HasRoleBit(role, Role::kLoraMagnitude); }
+constexpr bool IsAdapter(Role role) { return IsLoraA(role) || IsLoraB(role) || IsMagnitude(role); }
+
+inline constexpr int32_t kFrozen = -1;
+
+struct Parameter {
+  std::string name;  // Hugging Face name, or PEFT key for an adapter tensor
+  Role role{};
+  int32_t layer = -1;       // -1 outside the blocks
+  int64_t rows = 0;         // out features; length of a vector
+  int64_t cols = 1;         // in features; 1 for a vector
+  int32_t unit = 0;         // 0 embedding, 1..L blocks, L+1 final norm and head
+  int32_t group = kFrozen;  // index into Plan::groups, kFrozen: no gradient
+
+  int64_t elements() const { return rows * cols; }
+  bool trainable() const { return group != kFrozen; }
+  bool operator==(const Parameter&) const = default;
+};
+
+}  // namespace coxswain::model
+
+#endif  // COXSWAIN_COMMON_MODEL_PARAMETER_H_

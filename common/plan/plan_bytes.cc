@@ -1,0 +1,259 @@
+#include "common/plan/plan_bytes.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/plan/plan_checks.h"
+#include "common/status_macros.h"
+#include "coxswain/v1/plan.pb.h"
+
+namespace coxswain::plan {
+namespace {
+
+void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
+  out->set_architecture(config.architecture);
+  out->set_vocab_size(config.vocab_size);
+  out->set_hidden_size(config.hidden_size);
+  out->set_intermediate_size(config.intermediate_size);
+  out->set_num_layers(config.num_layers);
+  out->set_num_heads(config.num_heads);
+  out->set_num_kv_heads(config.num_kv_heads);
+  out->set_head_dim(config.head_dim);
+  out->set_rms_norm_eps(config.rms_norm_eps);
+  out->set_tie_embeddings(config.tie_embeddings);
+  out->set_qkv_bias(config.qkv_bias);
+  out->set_output_bias(config.output_bias);
+  out->set_mlp_bias(config.mlp_bias);
+  out->set_qk_norm(config.qk_norm);
+  v1::Rope* rope = out->mutable_rope();
+  rope->set_type(config.rope.type);
+  rope->set_theta(config.rope.theta);
+  rope->set_factor(config.rope.factor);
+  rope->set_low_freq_factor(config.rope.low_freq_factor);
+  rope->set_high_freq_factor(config.rope.high_freq_factor);
+  rope->set_original_max_position(config.rope.original_max_position);
+  for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
+}
+
+model::ModelConfig FromProto(const v1::ModelConfig& in) {
+  model::ModelConfig config;
+  config.architecture = in.architecture();
+  config.vocab_size = in.vocab_size();
+  config.hidden_size = in.hidden_size();
+  config.intermediate_size = in.intermediate_size();
+  config.num_layers = in.num_layers();
+  config.num_heads = in.num_heads();
+  config.num_kv_heads = in.num_kv_heads();
+  config.head_dim = in.head_dim();
+  config.rms_norm_eps = in.rms_norm_eps();
+  config.tie_embeddings = in.tie_embeddings();
+  config.qkv_bias = in.qkv_bias();
+  config.output_bias = in.output_bias();
+  config.mlp_bias = in.mlp_bias();
+  config.qk_norm = in.qk_norm();
+  config.rope = {.type = in.rope().type(),
+                 .theta = in.rope().theta(),
+                 .factor = in.rope().factor(),
+                 .low_freq_factor = in.rope().low_freq_factor(),
+                 .high_freq_factor = in.rope().high_freq_factor(),
+                 .original_max_position = in.rope().original_max_position()};
+  config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
+  return config;
+}
+
+void TablesToProto(const Plan& plan, v1::Plan* out) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    v1::Parameter* p = out->add_parameters();
+    p->set_name(parameter.name);
+    p->set_role(static_cast<uint32_t>(parameter.role));
+    p->set_layer(parameter.layer);
+    p->set_rows(parameter.rows);
+    p->set_cols(parameter.cols);
+    p->set_unit(parameter.unit);
+    p->set_group(parameter.group);
+  }
+  for (const ParameterGroup& group : plan.groups) {
+    v1::ParameterGroup* g = out->add_groups();
+    g->set_name(group.name);
+    g->set_lr_scale(group.lr_scale);
+    g->set_weight_decay(group.weight_decay);
+    g->set_expected_elements(group.expected_elements);
+  }
+  for (const Buffer& buffer : plan.buffers) {
+    v1::Buffer* b = out->add_buffers();
+    b->set_name(buffer.name);
+    b->set_memory_class(static_cast<uint32_t>(buffer.memory_class));
+    b->set_bytes(buffer.bytes);
+    b->set_alias_of(buffer.alias_of);
+  }
+}
+
+void PredictionToProto(const Plan& plan, v1::Plan* out) {
+  for (const LinkSpeed& link : plan.links) {
+    v1::LinkSpeed* l = out->add_links();
+    l->set_bytes(link.bytes);
+    l->set_bytes_per_second(link.bytes_per_second);
+  }
+  out->set_links_measured(plan.links_measured);
+  v1::Prediction* predicted = out->mutable_predicted();
+  predicted->set_step_seconds(plan.predicted.step_seconds);
+  predicted->set_comm_seconds(plan.predicted.comm_seconds);
+  predicted->set_exposed_seconds(plan.predicted.exposed_seconds);
+}
+
+void PredictionFromProto(const v1::Plan& in, Plan* plan) {
+  for (const v1::LinkSpeed& l : in.links()) {
+    plan->links.push_back({.bytes = l.bytes(), .bytes_per_second = l.bytes_per_second()});
+  }
+  plan->links_measured = in.links_measured();
+  plan->predicted = {.step_seconds = in.predicted().step_seconds(),
+                     .comm_seconds = in.predicted().comm_seconds(),
+                     .exposed_seconds = in.predicted().exposed_seconds()};
+}
+
+void TablesFromProto(const v1::Plan& in, Plan* plan) {
+  for (const v1::Parameter& p : in.parameters()) {
+    plan->parameters.push_back({.name = p.name(),
+                                .role = static_cast<model::Role>(p.role()),
+                                .layer = p.layer(),
+                                .rows = p.rows(),
+                                .cols = p.cols(),
+                                .unit = p.unit(),
+                                .group = p.group()});
+  }
+  for (const v1::ParameterGroup& g : in.groups()) {
+    plan->groups.push_back({.name = g.name(),
+                            .lr_scale = g.lr_scale(),
+                            .weight_decay = g.weight_decay(),
+                            .expected_elements = g.expected_elements()});
+  }
+  for (const v1::Buffer& b : in.buffers()) {
+    plan->buffers.push_back({.name = b.name(),
+                             .memory_class = static_cast<MemoryClass>(b.memory_class()),
+                             .bytes = b.bytes(),
+                             .alias_of = b.alias_of()});
+  }
+}
+
+void ScalarsToProto(const Plan& plan, v1::Plan* out) {
+  out->set_job(plan.job);
+  out->set_recipe_hash(plan.recipe_hash);
+  out->set_model_path(plan.model_path);
+  out->set_init(plan.init);
+  out->set_init_seed(plan.init_seed);
+  out->set_seed(plan.seed);
+  out->mutable_lora()->set_rank(plan.lora.rank);
+  out->mutable_lora()->set_scale(plan.lora.scale);
+  out->mutable_lora()->set_dropout(plan.lora.dropout);
+  out->mutable_lora()->set_init_from(plan.lora.init_from);
+  out->mutable_lora()->set_dora(plan.lora.dora);
+  out->set_replicate(plan.replicate);
+  out->set_shard(plan.shard);
+  out->set_zero(plan.zero);
+  out->set_weight_slots(plan.weight_slots);
+  out->set_overlap(plan.overlap);
+  out->set_sequence_len(plan.sequence_len);
+  out->set_micro_batch_bins(plan.micro_batch_bins);
+  out->set_max_documents_per_bin(plan.max_documents_per_bin);
+  out->set_recompute(plan.recompute);
+  out->set_lm_head_chunk_tokens(plan.lm_head_chunk_tokens);
+  out->set_beta1(plan.beta1);
+  out->set_beta2(plan.beta2);
+  out->set_eps(plan.eps);
+  out->set_max_grad_norm(plan.max_grad_norm);
+  out->set_label_smoothing(plan.label_smoothing);
+  out->set_z_loss(plan.z_loss);
+  out->set_recompute_every(plan.recompute_every);
+  out->set_device(plan.device);
+  out->set_compute_dtype(plan.compute_dtype);
+  out->set_master_dtype(plan.master_dtype);
+  out->set_gradient_dtype(plan.gradient_dtype);
+  out->set_attention_deterministic(plan.attention_deterministic);
+  out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
+}
+
+Plan FromProto(const v1::Plan& in) {
+  Plan plan;
+  plan.job = in.job();
+  plan.recipe_hash = in.recipe_hash();
+  plan.model_path = in.model_path();
+  plan.init = in.init();
+  plan.init_seed = in.init_seed();
+  plan.seed = in.seed();
+  plan.model = FromProto(in.model());
+  plan.lora = {.rank = in.lora().rank(),
+               .scale = in.lora().scale(),
+               .dropout = in.lora().dropout(),
+               .init_from = in.lora().init_from(),
+               .dora = in.lora().dora()};
+  plan.replicate = in.replicate();
+  plan.shard = in.shard();
+  plan.zero = in.zero();
+  plan.weight_slots = in.weight_slots();
+  plan.overlap = in.overlap();
+  plan.sequence_len = in.sequence_len();
+  plan.micro_batch_bins = in.micro_batch_bins();
+  plan.max_documents_per_bin = in.max_documents_per_bin();
+  plan.recompute = in.recompute();
+  plan.lm_head_chunk_tokens = in.lm_head_chunk_tokens();
+  plan.beta1 = in.beta1();
+  plan.beta2 = in.beta2();
+  plan.eps = in.eps();
+  plan.max_grad_norm = in.max_grad_norm();
+  plan.label_smoothing = in.label_smoothing();
+  plan.z_loss = in.z_loss();
+  plan.recompute_every = in.recompute_every();
+  plan.device = in.device();
+  plan.compute_dtype = in.compute_dtype();
+  plan.master_dtype = in.master_dtype();
+  plan.gradient_dtype = in.gradient_dtype();
+  plan.attention_deterministic = in.attention_deterministic();
+  plan.attention_workspace_bytes = in.attention_workspace_bytes();
+  TablesFromProto(in, &plan);
+  PredictionFromProto(in, &plan);
+  return plan;
+}
+
+std::string SerializeDeterministic(const v1::Plan& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();  // gives the unused tail of the string back
+  return bytes;
+}
+
+}  // namespace
+
+std::string SerializePlan(const Plan& plan) {
+  v1::Plan message;
+  ScalarsToProto(plan, &message);
+  ToProto(plan.model, message.mutable_model());
+  TablesToProto(plan, &message);
+  PredictionToProto(plan, &message);
+  return SerializeDeterministic(message);
+}
+
+absl::StatusOr<Plan> ParsePlan(const std::string& bytes) {
+  v1::Plan message;
+  if (!message.ParseFromString(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", bytes.size(), " bytes are not a plan message"));
+  }
+  Plan plan = FromProto(message);
+  // What no field of ours holds cannot come back: unknown fields and foreign encodings show here.
+  if (SerializePlan(plan) != bytes) {
+    return absl::InvalidArgumentError(
+        "plan: carries a field this build does not know, or is not in canonical form; use one "
+        "version of controller and worker");
+  }
+  RETURN_IF_ERROR(CheckPlan(plan));
+  return plan;
+}
+
+std::string PlanHash(const std::string& plan_bytes) { return Sha256(plan_bytes); }
+
+}  // namespace coxswain::plan

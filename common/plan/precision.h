@@ -1,0 +1,16 @@
+// In which precision a trainable tensor is kept beside its compute dtype.
+#ifndef COXSWAIN_COMMON_PLAN_PRECISION_H_
+#define COXSWAIN_COMMON_PLAN_PRECISION_H_
+
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master
+// beside its bfloat16 weights.
+bool HasBfloat16Gradient(const Plan& plan, const model::Parameter& parameter);
+bool HasMaster(const Plan& plan, const model::Parameter& parameter);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_PRECISION_H_

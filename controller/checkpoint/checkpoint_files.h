@@ -1,0 +1,72 @@
+// Checkpoint directories on shared storage: staging, commit, search, retention. Runs in a lane.
+#ifndef COXSWAIN_CONTROLLER_CHECKPOINT_CHECKPOINT_FILES_H_
+#define COXSWAIN_CONTROLLER_CHECKPOINT_CHECKPOINT_FILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/checkpoint/manifest.h"
+#include "controller/checkpoint/staging.h"
+#include "controller/files.h"
+#include "controller/guard.h"
+
+namespace coxswain::checkpoint {
+
+std::string CheckpointDirectory(const std::string& output_dir, int64_t step);
+// Where a gang's ranks write the shards of a step; no other gang's, of whatever job, has it.
+std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
+                             int64_t step);
+// "checkpoint-40" -> 40; -1 for another name.
+int64_t CheckpointStep(const std::string& name);
+
+struct CommitRequest {
+  std::string output_dir;
+  Manifest manifest;          // files: the shards, as the ranks reported them
+  std::string trainer_state;  // trainer_state.json, added to the files
+};
+
+// Phase two: writes trainer_state.json and manifest.json into the staging directory, fsynced, and
+// renames it to checkpoint-N, after reading it back once: DataLoss when a shard is not what its
+// rank reported. A checkpoint-N that is there already is replaced (it is invalid, or of an earlier
+// run in this directory), but for one of the same job with this (term, epoch) or a later:
+// AlreadyExists. `guard` runs the renames.
+absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request,
+                                          const Guard& guard = Unguarded);
+
+struct ResumeQuery {
+  std::string job;
+  std::string output_dir;
+  std::string recipe_hash;  // lower-case hex
+  bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
+  // Start from the first of these that verifies when the job has no checkpoint of its own.
+  std::vector<std::string> explicit_dirs = {};
+};
+
+struct ResumePoint {
+  std::string directory;
+  Manifest manifest;
+};
+
+// The newest checkpoint to start from, verified; nullopt: start fresh. `warnings`: what was passed
+// over since it does not verify. FailedPrecondition when output_dir holds checkpoints of other
+// recipes only, or an explicit one has another recipe (both hashes named); explicit ones of which
+// none verifies give the error of the first.
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
+                                                           std::vector<std::string>* warnings);
+
+// Index of the first of `directories` whose checkpoint verifies. None does: DataLoss, or NotFound
+// where none can be read at all; it says what is wrong with each.
+absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
+                                   std::vector<std::string>* warnings);
+
+// Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at
+// least 2) and `best_step` (-1: none).
+std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step);
+
+}  // namespace coxswain::checkpoint
+
+#endif  // COXSWAIN_CONTROLLER_CHECKPOINT_CHECKPOINT_FILES_H_

@@ -1,0 +1,165 @@
+#include "controller/checkpoint/manifest.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFormat[] = "coxswain-checkpoint/1";
+
+json EvalJson(const EvalPoint& point) {
+  json out = {{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}};
+  if (point.token_accuracy) out["token_accuracy"] = *point.token_accuracy;
+  return out;
+}
+
+json RunJson(const RunState& run) {
+  json evals = json::array();
+  for (const EvalPoint& point : run.evals) evals.push_back(EvalJson(point));
+  json out = {{"step", run.step},
+              {"applied_updates", run.applied_updates},
+              {"tokens", run.tokens},
+              {"loss", run.loss},
+              {"grad_norm", run.grad_norm},
+              {"seconds", run.seconds},
+              {"evals", std::move(evals)},
+              {"early_stop", {{"without_improvement", run.early_stop.without_improvement}}},
+              {"skipped",
+               {{"total", run.skipped.total},
+                {"in_a_row", run.skipped.in_a_row},
+                {"recent", run.skipped.recent}}}};
+  if (run.early_stop.best) out["best"] = EvalJson(*run.early_stop.best);
+  return out;
+}
+
+// JSON has no NaN: it is written as null.
+double NumberOrNan(const json& in) {
+  return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
+}
+
+EvalPoint EvalFromJson(const json& in) {
+  EvalPoint point{.step = in.at("step"), .loss = in.at("loss"), .seconds = in.at("seconds")};
+  if (in.contains("token_accuracy")) point.token_accuracy = in.at("token_accuracy").get<double>();
+  return point;
+}
+
+RunState RunFromJson(const json& in) {
+  RunState run;
+  run.step = in.at("step");
+  run.applied_updates = in.at("applied_updates");
+  run.tokens = in.at("tokens");
+  run.loss = NumberOrNan(in.at("loss"));
+  run.grad_norm = NumberOrNan(in.at("grad_norm"));
+  run.seconds = in.at("seconds");
+  for (const json& point : in.at("evals")) run.evals.push_back(EvalFromJson(point));
+  run.early_stop.without_improvement = in.at("early_stop").at("without_improvement");
+  if (in.contains("best")) run.early_stop.best = EvalFromJson(in.at("best"));
+  const json& skipped = in.at("skipped");
+  run.skipped.total = skipped.at("total");
+  run.skipped.in_a_row = skipped.at("in_a_row");
+  run.skipped.recent = skipped.at("recent").get<std::deque<int64_t>>();
+  return run;
+}
+
+Manifest FromJson(const json& in) {
+  Manifest manifest;
+  manifest.job = in.at("job");
+  manifest.term = in.at("term");
+  manifest.epoch = in.at("epoch");
+  manifest.recipe_hash = in.at("recipe_hash");
+  manifest.plan_hash = in.at("plan_hash");
+  manifest.fingerprint = in.at("fingerprint");
+  manifest.world_size = in.at("world_size");
+  manifest.pass = in.at("pass");
+  manifest.run = RunFromJson(in.at("run"));
+  for (const json& file : in.at("files")) {
+    manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
+  }
+  return manifest;
+}
+
+bool IsPlainName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
+}  // namespace
+
+int64_t Manifest::total_bytes() const {
+  int64_t bytes = 0;
+  for (const ManifestFile& file : files) bytes += file.bytes;
+  return bytes;
+}
+
+std::string ToJson(const Manifest& manifest) {
+  json files = json::array();
+  for (const ManifestFile& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  }
+  const json out = {{"format", kFormat},
+                    {"job", manifest.job},
+                    {"term", manifest.term},
+                    {"epoch", manifest.epoch},
+                    {"recipe_hash", manifest.recipe_hash},
+                    {"plan_hash", manifest.plan_hash},
+                    {"fingerprint", manifest.fingerprint},
+                    {"world_size", manifest.world_size},
+                    {"pass", manifest.pass},
+                    {"run", RunJson(manifest.run)},
+                    {"files", std::move(files)}};
+  return out.dump(2) + "\n";
+}
+
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::string& path) {
+  const json in = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!in.is_object() || in.value("format", json()) != kFormat) {
+    return absl::DataLossError(absl::StrCat(path, ": is not a ", kFormat, " manifest"));
+  }
+  Manifest manifest;
+  try {
+    manifest = FromJson(in);
+  } catch (const json::exception& error) {
+    return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
+  }
+  for (const ManifestFile& file : manifest.files) {
+    if (!IsPlainName(file.name)) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": file name ", file.name, " leaves the directory"));
+    }
+  }
+  return manifest;
+}
+
+absl::StatusOr<Manifest> ReadManifest(Files* files, const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/", kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, files->Read(path));
+  return ParseManifest(text, path);
+}
+
+absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory) {
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, directory));
+  for (const ManifestFile& file : manifest.files) {
+    const std::string path = absl::StrCat(directory, "/", file.name);
+    absl::StatusOr<int64_t> bytes = files->Size(path);
+    if (!bytes.ok()) {
+      return absl::DataLossError(absl::StrCat(path, ": ", std::string(bytes.status().message())));
+    }
+    if (*bytes != file.bytes) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": has ", *bytes, " bytes, its manifest says ", file.bytes));
+    }
+    ASSIGN_OR_RETURN(const std::string sha256, files->Sha256Hex(path));
+    if (sha256 != file.sha256) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": has SHA-256 ", sha256, ", its manifest says ", file.sha256));
+    }
+  }
+  return manifest;
+}
+
+}  // namespace coxswain::checkpoint

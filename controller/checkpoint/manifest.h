@@ -1,0 +1,53 @@
+// manifest.json of a checkpoint directory: what makes it a checkpoint. Valid <=> it verifies.
+#ifndef COXSWAIN_CONTROLLER_CHECKPOINT_MANIFEST_H_
+#define COXSWAIN_CONTROLLER_CHECKPOINT_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/checkpoint/run_state.h"
+#include "controller/files.h"
+
+namespace coxswain::checkpoint {
+
+inline constexpr char kManifestName[] = "manifest.json";
+
+struct ManifestFile {
+  std::string name;  // inside the directory
+  int64_t bytes = 0;
+  std::string sha256;  // lower-case hex
+  bool operator==(const ManifestFile&) const = default;
+};
+
+struct Manifest {
+  std::string job = {};
+  uint64_t term = 0;
+  uint64_t epoch = 0;
+  std::string recipe_hash = {};  // lower-case hex; the directory belongs to jobs of this recipe
+  std::string plan_hash = {};    // lower-case hex
+  std::string fingerprint =
+      {};  // of the ranks; another one may resume but is not compared bit by bit
+  int32_t world_size = 0;
+  double pass = 0;  // passes over the data finished, e.g. 1.5
+  RunState run = {};
+  std::vector<ManifestFile> files = {};
+
+  int64_t total_bytes() const;
+  bool operator==(const Manifest&) const = default;
+};
+
+std::string ToJson(const Manifest& manifest);
+// DataLoss names `path` and what is wrong.
+absl::StatusOr<Manifest> ParseManifest(const std::string& json, const std::string& path);
+
+// Reads directory/manifest.json and every file it names. NotFound: no manifest. DataLoss names the
+// file and both sizes or hashes.
+absl::StatusOr<Manifest> ReadManifest(Files* files, const std::string& directory);
+absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory);
+
+}  // namespace coxswain::checkpoint
+
+#endif  // COXSWAIN_CONTROLLER_CHECKPOINT_MANIFEST_H_

@@ -1,0 +1,70 @@
+// What a run must remember over a checkpoint besides tensors: evaluation, early stop, skipped
+// steps.
+#ifndef COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
+#define COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace coxswain::checkpoint {
+
+struct EvalPoint {
+  int64_t step = 0;  // finished steps
+  double loss = 0;   // mean over the targets of the evaluation set
+  double seconds = 0;
+  // Part of the targets that the model ranks first; absent where an older release evaluated.
+  std::optional<double> token_accuracy = {};
+  double perplexity() const { return std::exp(loss); }
+  bool operator==(const EvalPoint&) const = default;
+};
+
+// Best evaluation and patience. A loss that is not below the best counts against the patience.
+struct EarlyStop {
+  std::optional<EvalPoint> best;
+  int64_t without_improvement = 0;
+
+  // True: it is the new best.
+  bool Add(EvalPoint point);
+  bool Exhausted(std::optional<int64_t> patience) const {
+    return patience.has_value() && without_improvement >= *patience;
+  }
+  bool operator==(const EarlyStop&) const = default;
+};
+
+// Steps whose update was skipped for a non-finite gradient norm. Source: design.md section 6.
+struct SkippedSteps {
+  static constexpr int64_t kMaxInARow = 3;
+  static constexpr int64_t kWindow = 1000;     // steps
+  static constexpr int64_t kMaxInWindow = 10;  // 1 % of the window
+
+  int64_t total = 0;
+  int64_t in_a_row = 0;
+  std::deque<int64_t> recent;  // steps skipped within the last kWindow
+
+  void Add(int64_t step, bool skipped);
+  bool TooMany() const {
+    return in_a_row > kMaxInARow || static_cast<int64_t>(recent.size()) > kMaxInWindow;
+  }
+  bool operator==(const SkippedSteps&) const = default;
+};
+
+struct RunState {
+  int64_t step = 0;  // finished steps
+  int64_t applied_updates = 0;
+  int64_t tokens = 0;  // trained in the surviving lineage
+  double loss = 0;     // of the last finished step, 0 before the first
+  double grad_norm = 0;
+  double seconds = 0;  // of all steps and evaluations of the lineage
+  EarlyStop early_stop;
+  SkippedSteps skipped;
+  std::vector<EvalPoint> evals;
+  bool operator==(const RunState&) const = default;
+};
+
+}  // namespace coxswain::checkpoint
+
+#endif  // COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_

@@ -1,0 +1,38 @@
+// What data preparation gives: token stores, and what became of the records.
+#ifndef COXSWAIN_CONTROLLER_DATA_PREPARED_DATA_H_
+#define COXSWAIN_CONTROLLER_DATA_PREPARED_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/data/token_store.h"
+
+namespace coxswain::data {
+
+struct DatasetStats {
+  int64_t records_read = 0;
+  int64_t documents = 0;  // in the store, copies counted
+  int64_t dropped_too_long = 0;
+  int64_t truncated = 0;
+  int64_t split = 0;        // records cut into pieces, each a document
+  int64_t bad_records = 0;  // skipped by on_bad_record: skip
+  int64_t no_target = 0;    // dropped: no trainable token
+  int64_t tokens = 0;
+  int64_t targets = 0;
+  int64_t longest_document = 0;  // tokens
+};
+
+struct PreparedData {
+  std::unique_ptr<TokenStore> train;
+  std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
+  DatasetStats train_stats;
+  DatasetStats eval_stats;
+  std::string content_hash;  // SHA-256 hex of everything the tokens depend on
+  std::vector<std::string> warnings;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_PREPARED_DATA_H_

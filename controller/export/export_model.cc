@@ -1,0 +1,267 @@
+#include "controller/export/export_model.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/durable_file.h"
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
+#include "common/files/weight_files.h"
+#include "common/status_macros.h"
+#include "controller/export/base_model_name.h"
+
+namespace coxswain::exports {
+namespace {
+
+// One tensor of the exported model and where its values come from.
+struct ModelTensor {
+  const model::Parameter* parameter = nullptr;
+  PiecedTensor weights;                     // checkpoint master, or base
+  const PiecedTensor* lora_a = nullptr;     // [r, cols], null: nothing to merge
+  const PiecedTensor* lora_b = nullptr;     // [rows, r]
+  const PiecedTensor* magnitude = nullptr;  // [rows], null: no DoRA
+  DType dtype{};
+  std::vector<int64_t> shape;
+};
+
+absl::StatusOr<DType> DTypeByName(const std::string& name) {
+  if (name == "float32") return DType::kF32;
+  if (name == "bfloat16") return DType::kBF16;
+  if (name == "float16") return DType::kF16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype ", name, " is not known; set export.dtype"));
+}
+
+// What the model's config.json says and a base to read from. Drawn weights have no base.
+struct Source {
+  nlohmann::ordered_json config;
+  std::string config_text;
+  std::unique_ptr<WeightFiles> base;  // null: base_model.init is random
+
+  const TensorInfo* Find(const std::string& name) const {
+    return base == nullptr ? nullptr : base->Find(name);
+  }
+  // The key of the dialect: transformers 5 says dtype.
+  const char* DTypeKey() const { return config.contains("torch_dtype") ? "torch_dtype" : "dtype"; }
+};
+
+absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
+  const std::string path = absl::StrCat(plan.model_path, "/config.json");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(path, " is gone"));
+  std::ostringstream text;
+  text << in.rdbuf();
+  Source source;
+  source.config_text = text.str();
+  source.config = nlohmann::ordered_json::parse(source.config_text, nullptr,
+                                                /*allow_exceptions=*/false);
+  if (!source.config.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
+  }
+  if (plan.init == "random") return source;
+  ASSIGN_OR_RETURN(source.base, WeightFiles::Open(plan.model_path));
+  return source;
+}
+
+// The dtype of a tensor of the export; `tensor` is that of the base, null where there is none.
+absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
+                                  const TensorInfo* tensor) {
+  if (name != "source") return DTypeByName(name);
+  if (tensor != nullptr) return tensor->dtype;
+  const auto named = source.config.find(source.DTypeKey());
+  if (named == source.config.end() || !named->is_string()) return DType::kF32;
+  return DTypeByName(named->get<std::string>());
+}
+
+// w [rows, cols] += scale * b [rows, r] a [r, cols], float32. Source: PEFT
+// lora.Linear.get_delta_weight.
+void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<float>* w) {
+  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
+  const int64_t r = tensor.lora_a->shape[0];
+  std::vector<float> a(r * cols), b(rows * r), delta(cols);
+  // Sizes and dtypes were checked when the tensor list was made.
+  (void)CopyAsFloat(*tensor.lora_a, a.data());
+  (void)CopyAsFloat(*tensor.lora_b, b.data());
+  for (int64_t i = 0; i < rows; ++i) {
+    std::fill(delta.begin(), delta.end(), 0.0f);
+    for (int64_t k = 0; k < r; ++k) {
+      const float factor = b[i * r + k];
+      const float* row = &a[k * cols];
+      for (int64_t j = 0; j < cols; ++j) delta[j] += factor * row[j];
+    }
+    float* out = w->data() + i * cols;
+    for (int64_t j = 0; j < cols; ++j) out[j] += static_cast<float>(scale) * delta[j];
+  }
+}
+
+// Row i of w [rows, cols] gets length m_i. Source: PEFT DoraLinearLayer and lora.Linear.merge.
+void ScaleRows(const ModelTensor& tensor, std::vector<float>* w) {
+  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
+  std::vector<float> magnitude(rows);
+  (void)CopyAsFloat(*tensor.magnitude, magnitude.data());
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = w->data() + i * cols;
+    double squares = 0;
+    for (int64_t j = 0; j < cols; ++j) squares += static_cast<double>(row[j]) * row[j];
+    const auto factor = static_cast<float>(magnitude[i] / std::sqrt(squares));
+    for (int64_t j = 0; j < cols; ++j) row[j] *= factor;
+  }
+}
+
+absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out) {
+  if (dtype == DType::kF32) {
+    std::memcpy(out, values.data(), values.size() * sizeof(float));
+    return absl::OkStatus();
+  }
+  if (dtype != DType::kBF16 && dtype != DType::kF16) {
+    return absl::UnimplementedError(absl::StrCat("cannot export dtype ",
+                                                 std::string(DTypeName(dtype)),
+                                                 "; set export.dtype to float32 or bfloat16"));
+  }
+  auto convert = dtype == DType::kBF16 ? FloatToBf16 : FloatToHalf;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = convert(values[i]);
+    std::memcpy(out + i * sizeof(bits), &bits, sizeof(bits));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
+  const bool unchanged = tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype;
+  if (unchanged) {
+    CopyBytes(tensor.weights, out);
+    return absl::OkStatus();
+  }
+  std::vector<float> values(tensor.parameter->elements());
+  RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
+  if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
+  return StoreAs(tensor.dtype, values, out);
+}
+
+absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
+                                                     const plan::Plan& plan, const Source& from,
+                                                     const CheckpointTensors& checkpoint) {
+  std::map<std::pair<uint32_t, int32_t>, const model::Parameter*> adapters;
+  for (const model::Parameter& parameter : plan.parameters) {
+    adapters[{static_cast<uint32_t>(parameter.role), parameter.layer}] = &parameter;
+  }
+  const auto adapter = [&](model::Role role, int32_t layer) -> const PiecedTensor* {
+    const auto found = adapters.find({static_cast<uint32_t>(role), layer});
+    return found == adapters.end() ? nullptr : checkpoint.Find(found->second->name);
+  };
+  std::vector<ModelTensor> tensors;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(model::Role::kLoraA))
+      continue;
+    const TensorInfo* source = from.Find(parameter.name);
+    const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
+    if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
+      return absl::NotFoundError(
+          absl::StrCat("no values for ", parameter.name, " in ",
+                       parameter.trainable() ? checkpoint.directory() : plan.model_path));
+    }
+    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
+    const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
+    tensors.push_back({&parameter, weights, adapter(model::LoraA(parameter.role), parameter.layer),
+                       adapter(model::LoraB(parameter.role), parameter.layer),
+                       adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
+                       source != nullptr ? source->shape : weights.shape});
+  }
+  return tensors;
+}
+
+int64_t BytesOf(const ModelTensor& tensor) {
+  return tensor.parameter->elements() * DTypeBits(tensor.dtype) / 8;
+}
+
+// Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.
+std::vector<std::vector<const ModelTensor*>> Shards(const std::vector<ModelTensor>& tensors,
+                                                    int64_t max_bytes) {
+  std::vector<std::vector<const ModelTensor*>> shards(1);
+  int64_t filled = 0;
+  for (const ModelTensor& tensor : tensors) {
+    if (!shards.back().empty() && filled + BytesOf(tensor) > max_bytes) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    shards.back().push_back(&tensor);
+    filled += BytesOf(tensor);
+  }
+  return shards;
+}
+
+std::string ShardName(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return name;
+}
+
+absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lora_scale,
+                        const std::string& path) {
+  std::vector<TensorSource> sources;
+  for (const ModelTensor* tensor : shard) {
+    sources.push_back(
+        {tensor->parameter->name, tensor->dtype, tensor->shape,
+         [tensor, lora_scale](uint8_t* out) { return FillTensor(*tensor, lora_scale, out); }});
+  }
+  return WriteSafetensors(path, sources).status();
+}
+
+// A path of whatever machine saved the source; bare names and Hub ids are none.
+bool NamesAPath(const nlohmann::ordered_json& config) {
+  const auto name = config.find("_name_or_path");
+  if (name == config.end() || !name->is_string()) return false;
+  const auto& text = name->get_ref<const std::string&>();
+  return text.find_first_of("/\\~") != std::string::npos && !IsHubId(text);
+}
+
+// The source's config.json; only a changed dtype, or a path in it, changes it.
+std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
+  const bool path = NamesAPath(source.config);
+  if (job.export_dtype == "source" && !path) return source.config_text;
+  nlohmann::ordered_json config = source.config;
+  if (job.export_dtype != "source") config[source.DTypeKey()] = job.export_dtype;
+  if (path) config["_name_or_path"] = BaseModelName(job, plan);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
+                        const CheckpointTensors& checkpoint, const std::string& directory) {
+  ASSIGN_OR_RETURN(const Source source, OpenSource(plan));
+  RETURN_IF_ERROR(
+      WriteFileDurably(absl::StrCat(directory, "/config.json"), ConfigText(job, plan, source)));
+  ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
+                   ListTensors(job, plan, source, checkpoint));
+  const auto shards = Shards(tensors, job.export_max_shard_bytes);
+  nlohmann::json weight_map = nlohmann::json::object();
+  int64_t total_bytes = 0, total_parameters = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = ShardName(i, shards.size());
+    RETURN_IF_ERROR(WriteShard(shards[i], plan.lora.scale, absl::StrCat(directory, "/", name)));
+    for (const ModelTensor* tensor : shards[i]) {
+      weight_map[tensor->parameter->name] = name;
+      total_bytes += BytesOf(*tensor);
+      total_parameters += tensor->parameter->elements();
+    }
+  }
+  if (shards.size() == 1) return absl::OkStatus();
+  const nlohmann::json index = {
+      {"metadata", {{"total_parameters", total_parameters}, {"total_size", total_bytes}}},
+      {"weight_map", weight_map}};
+  return WriteFileDurably(absl::StrCat(directory, "/model.safetensors.index.json"),
+                          index.dump(2) + "\n");
+}
+
+}  // namespace coxswain::exports

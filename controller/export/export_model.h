@@ -1,0 +1,25 @@
+// Writes a model directory in the Hugging Face format.
+#ifndef COXSWAIN_CONTROLLER_EXPORT_EXPORT_MODEL_H_
+#define COXSWAIN_CONTROLLER_EXPORT_EXPORT_MODEL_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/checkpoint_tensors.h"
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::exports {
+
+// config.json (the source's bytes, or with the new dtype in the source's dialect and, in place of a
+// path in _name_or_path, BaseModelName) and
+// model.safetensors, or shards of at most job.export_max_shard_bytes with their index, into the
+// existing `directory`. A trained tensor comes from the checkpoint (float32 or bfloat16), a frozen
+// one from the base;
+// with an adapter each adapted weight becomes W + scale * B A, computed in float32 and cast once.
+absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
+                        const CheckpointTensors& checkpoint, const std::string& directory);
+
+}  // namespace coxswain::exports
+
+#endif  // COXSWAIN_CONTROLLER_EXPORT_EXPORT_MODEL_H_

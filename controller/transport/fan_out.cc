@@ -1,0 +1,67 @@
+#include "controller/transport/fan_out.h"
+
+#include <algorithm>
+
+namespace coxswain {
+namespace {
+
+constexpr int kChunk = 16;  // indices taken at once
+constexpr int kMostThreads = 8;
+
+}  // namespace
+
+FanOut::FanOut(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Thread(); });
+}
+
+FanOut::~FanOut() {
+  {
+    std::lock_guard lock(mu_);
+    stopped_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+int FanOut::DefaultThreads() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / 2, 1, kMostThreads) - 1;
+}
+
+void FanOut::ForAll(int count, const std::function<void(int, int)>& fn) {
+  if (threads_.empty() || count <= 2 * kChunk) {
+    for (int i = 0; i < count; i += kChunk) fn(i, std::min(i + kChunk, count));
+    return;
+  }
+  std::unique_lock lock(mu_);
+  fn_ = &fn;
+  count_ = pending_ = count;
+  next_ = 0;
+  wake_.notify_all();
+  Take(lock);
+  finished_.wait(lock, [this] { return pending_ == 0; });
+}
+
+void FanOut::Take(std::unique_lock<std::mutex>& lock) {
+  while (next_ < count_) {
+    const int begin = next_, end = std::min(next_ + kChunk, count_);
+    next_ = end;
+    const std::function<void(int, int)>& fn = *fn_;
+    lock.unlock();
+    fn(begin, end);
+    lock.lock();
+    pending_ -= end - begin;
+  }
+  if (pending_ == 0) finished_.notify_all();
+}
+
+void FanOut::Thread() {
+  std::unique_lock lock(mu_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopped_ || next_ < count_; });
+    if (stopped_) return;
+    Take(lock);
+  }
+}
+
+}  // namespace coxswain

@@ -1,0 +1,376 @@
+#include "controller/transport/grpc_worker_transport.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/client_callback.h>
+
+#include "common/grpc_status.h"
+#include "common/net/queued_call.h"
+#include "common/status_macros.h"
+#include "controller/transport/call_error.h"
+#include "controller/transport/host_stream.h"
+#include "controller/transport/open_calls.h"
+#include "coxswain/v1/relay_service.grpc.pb.h"
+#include "coxswain/v1/worker_service.grpc.pb.h"
+
+namespace coxswain {
+
+// How one worker is called: commands travel as bytes that were serialised by us.
+struct Peer {
+  explicit Peer(const std::shared_ptr<grpc::Channel>& channel) : stub(channel), commands(channel) {}
+  v1::Worker::Stub stub;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::Event> commands;
+};
+
+struct GrpcWorkerTransport::Impl {
+  Impl(Loop* loop, TlsFiles tls, bool insecure)
+      : calls(std::make_shared<OpenCalls>(loop)), tls(std::move(tls)), insecure(insecure) {}
+
+  const std::shared_ptr<OpenCalls> calls;
+  const TlsFiles tls;
+  const bool insecure;
+  std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only, as the next
+  std::map<std::string, std::unique_ptr<v1::Relay::Stub>> supervisors;
+
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address) const {
+    ASSIGN_OR_RETURN(const SocketAddress socket, ParseSocketAddress(address));
+    ASSIGN_OR_RETURN(const auto credentials, ChannelCredentials(socket, tls, insecure));
+    return NewChannel(address, credentials);
+  }
+  absl::StatusOr<std::shared_ptr<Peer>> PeerOf(const WorkerTarget& worker) {
+    const auto it = peers.find(worker.address);
+    if (it != peers.end()) return it->second;
+    ASSIGN_OR_RETURN(const auto channel, Dial(worker.address));
+    return peers[worker.address] = std::make_shared<Peer>(channel);
+  }
+  absl::StatusOr<v1::Relay::Stub*> SupervisorOf(const WorkerTarget& worker) {
+    std::unique_ptr<v1::Relay::Stub>& stub = supervisors[worker.supervisor];
+    if (stub == nullptr) {
+      ASSIGN_OR_RETURN(const auto channel, Dial(worker.supervisor));
+      stub = v1::Relay::NewStub(channel);
+    }
+    return stub.get();
+  }
+};
+
+namespace {
+
+using Impl = GrpcWorkerTransport::Impl;
+
+constexpr char kRunMethod[] = "/coxswain.v1.Worker/Run";
+
+absl::Status ErrorOf(const WorkerTarget& worker, const char* method, const grpc::Status& status) {
+  WorkerTarget dialled = worker;
+  dialled.relay.clear();
+  return CallError(NameOf(dialled), method, FromGrpc(status));
+}
+
+template <typename Request, typename Response>
+struct UnaryCall {
+  std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
+  Request request;
+  Response response;
+};
+
+// `start` starts it: (context, request, response, what to call in the end).
+template <typename Request, typename Response, typename Start>
+void Call(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
+          const Request& request, WorkerTransport::Timeout timeout,
+          WorkerTransport::Done<Response> done, Start start) {
+  auto call = std::make_shared<UnaryCall<Request, Response>>();
+  call->request = request;
+  call->context->set_deadline(std::chrono::system_clock::now() + timeout);
+  impl->calls->Began(call->context);
+  start(call->context.get(), &call->request, &call->response,
+        [calls = impl->calls, call, done, worker, method](grpc::Status status) {
+          calls->Ended(std::move(call->context), [call, done, worker, method, status] {
+            if (status.ok()) {
+              done(std::move(call->response));
+            } else {
+              done(ErrorOf(worker, method, status));
+            }
+          });
+        });
+}
+
+template <typename Request, typename Response, typename Start>
+void Unary(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
+           const Request& request, WorkerTransport::Timeout timeout,
+           WorkerTransport::Done<Response> done, Start start) {
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
+  if (!peer.ok()) {
+    impl->calls->Post([done, status = peer.status()] { done(status); });
+    return;
+  }
+  Call(impl, worker, method, request, timeout, std::move(done),
+       [&](auto... args) { start(&(*peer)->stub, std::move(args)...); });
+}
+
+// A bidirectional stream and who hears of it.
+template <typename Request, typename Response>
+class Stream {
+ public:
+  template <typename Open>
+  Stream(const std::shared_ptr<OpenCalls>& calls, const WorkerTarget& worker, const char* method,
+         Incoming<Response> incoming, Open open)
+      : incoming_(std::make_shared<Incoming<Response>>(std::move(incoming))) {
+    typename Call::Reactions reactions;
+    const ReadTime read_time = incoming_->on_arrival ? ReadTime::kLate : ReadTime::kAtOnce;
+    if (incoming_->on_arrival) {
+      reactions.on_message = incoming_->on_arrival;
+    } else {
+      reactions.on_message = [calls, incoming = incoming_](Response message) {
+        calls->Post([incoming, message = std::move(message)] {
+          if (incoming->on_message) incoming->on_message(message);
+        });
+      };
+    }
+    reactions.on_done = [calls, incoming = incoming_, worker, method](
+                            std::shared_ptr<grpc::ClientContext> context,
+                            const grpc::Status& status) {
+      calls->Ended(std::move(context), [incoming, error = ErrorOf(worker, method, status)] {
+        if (incoming->on_closed) std::exchange(incoming->on_closed, {})(error);
+      });
+    };
+    call_ = std::make_shared<Call>(read_time, std::move(reactions));
+    calls->Began(call_->context());
+    call_->Begin(open);
+  }
+  // No callback from here on.
+  ~Stream() {
+    *incoming_ = {};
+    call_->Cancel();
+  }
+  QueuedCall<Request, Response>* operator->() const { return call_.get(); }
+
+ private:
+  using Call = QueuedCall<Request, Response>;
+
+  const std::shared_ptr<Incoming<Response>> incoming_;  // loop thread only
+  std::shared_ptr<Call> call_;
+};
+
+class ConnectHandle : public Outgoing<v1::ConnectRequest> {
+ public:
+  ConnectHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
+                Incoming<v1::ConnectResponse> incoming)
+      : stream_(impl->calls, worker, "Connect", std::move(incoming),
+                [peer](auto... args) { peer->stub.async()->Connect(args...); }) {}
+  void Write(const v1::ConnectRequest& request) override { stream_->Write(request); }
+  void WritesDone() override { stream_->WritesDone(); }
+
+ private:
+  const Stream<v1::ConnectRequest, v1::ConnectResponse> stream_;
+};
+
+class CommandHandle : public CommandStream {
+ public:
+  CommandHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
+                Incoming<v1::Event> incoming)
+      : stream_(impl->calls, worker, "Run", std::move(incoming),
+                [peer](grpc::ClientContext* context, auto* reactor) {
+                  peer->commands.PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
+                }) {}
+  // Parsing one message after the other merges them.
+  void Write(const SharedCommand& shared, const v1::Command& own) override {
+    const size_t head = shared.bytes.size();
+    grpc::Slice slice(head + own.ByteSizeLong());
+    auto* bytes = const_cast<uint8_t*>(slice.begin());
+    std::memcpy(bytes, shared.bytes.data(), head);
+    own.SerializeWithCachedSizesToArray(bytes + head);
+    stream_->Write(grpc::ByteBuffer(&slice, 1));
+  }
+  void Flush() override {}  // it has gone
+  void Listen() override { stream_->Listen(); }
+  void WritesDone() override { stream_->WritesDone(); }
+
+ private:
+  const Stream<grpc::ByteBuffer, v1::Event> stream_;
+};
+
+// A handle of a stream that could not be opened; on_closed follows from the loop.
+class ClosedHandle : public Outgoing<v1::ConnectRequest>,
+                     public Outgoing<v1::WorkerLogsRequest>,
+                     public CommandStream {
+ public:
+  template <typename Response>
+  ClosedHandle(const std::shared_ptr<Impl>& impl, Incoming<Response> incoming,
+               absl::Status status) {
+    impl->calls->Post(lifetime_.Wrap([incoming, status] { incoming.on_closed(status); }));
+  }
+  void Write(const v1::ConnectRequest&) override {}
+  void Write(const v1::WorkerLogsRequest&) override {}
+  void Write(const SharedCommand&, const v1::Command&) override {}
+  void Flush() override {}
+  void Listen() override {}
+  void WritesDone() override {}
+
+ private:
+  Lifetime lifetime_;
+};
+
+template <typename Handle, typename Stream, typename Response>
+std::unique_ptr<Stream> OpenBidi(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker,
+                                 Incoming<Response> incoming) {
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl->PeerOf(worker);
+  if (!peer.ok()) {
+    return std::make_unique<ClosedHandle>(impl, std::move(incoming), peer.status());
+  }
+  return std::make_unique<Handle>(impl, peer->get(), worker, std::move(incoming));
+}
+
+class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
+                 public std::enable_shared_from_this<LogsCall> {
+ public:
+  LogsCall(std::shared_ptr<OpenCalls> calls, WorkerTarget worker, v1::WorkerLogsRequest request,
+           Incoming<v1::LogLine> incoming)
+      : calls_(std::move(calls)),
+        worker_(std::move(worker)),
+        request_(std::move(request)),
+        incoming_(std::move(incoming)) {}
+
+  void Begin(Peer* peer) {
+    self_ = shared_from_this();
+    calls_->Began(context_);
+    peer->stub.async()->Logs(context_.get(), &request_, this);
+    StartRead(&line_);
+    StartCall();
+  }
+  void Drop() {
+    incoming_ = {};
+    if (const auto context = open_.lock()) context->TryCancel();
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    calls_->Post([self = shared_from_this(), line = line_] {
+      if (self->incoming_.on_message) self->incoming_.on_message(line);
+    });
+    StartRead(&line_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    const absl::Status named = ErrorOf(worker_, "Logs", status);
+    auto self = std::move(self_);
+    calls_->Ended(std::move(context_), [self, named] {
+      if (self->incoming_.on_closed) std::exchange(self->incoming_.on_closed, {})(named);
+    });
+  }
+
+ private:
+  const std::shared_ptr<OpenCalls> calls_;
+  const WorkerTarget worker_;
+  const v1::WorkerLogsRequest request_;
+  Incoming<v1::LogLine> incoming_;  // loop thread only
+  std::shared_ptr<LogsCall> self_;
+  std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
+  const std::weak_ptr<grpc::ClientContext> open_ = context_;  // until it has ended
+  v1::LogLine line_;
+};
+
+class LogsHandle : public Outgoing<v1::WorkerLogsRequest> {
+ public:
+  explicit LogsHandle(std::shared_ptr<LogsCall> call) : call_(std::move(call)) {}
+  ~LogsHandle() override { call_->Drop(); }
+  void Write(const v1::WorkerLogsRequest&) override {}  // a single request, sent at the start
+  void WritesDone() override {}
+
+ private:
+  std::shared_ptr<LogsCall> call_;
+};
+
+}  // namespace
+
+GrpcWorkerTransport::GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure)
+    : impl_(std::make_shared<Impl>(loop, std::move(tls), insecure)) {}
+
+GrpcWorkerTransport::~GrpcWorkerTransport() { impl_->calls->CancelAll(); }
+
+void GrpcWorkerTransport::Prepare(const WorkerTarget& worker, const v1::PrepareRequest& request,
+                                  Timeout timeout, Done<v1::PrepareResponse> done) {
+  Unary(impl_, worker, "Prepare", request, timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->Prepare(args...); });
+}
+
+std::unique_ptr<Outgoing<v1::ConnectRequest>> GrpcWorkerTransport::Connect(
+    const WorkerTarget& worker, Incoming<v1::ConnectResponse> incoming) {
+  return OpenBidi<ConnectHandle, Outgoing<v1::ConnectRequest>>(impl_, worker, std::move(incoming));
+}
+
+std::unique_ptr<CommandStream> GrpcWorkerTransport::Run(const WorkerTarget& worker,
+                                                        Incoming<v1::Event> incoming) {
+  if (worker.relay.empty()) {
+    return OpenBidi<CommandHandle, CommandStream>(impl_, worker, std::move(incoming));
+  }
+  std::shared_ptr<HostStream>& host = hosts_[worker.relay];
+  std::unique_ptr<CommandStream> stream = host == nullptr ? nullptr : host->Open(worker, incoming);
+  if (stream != nullptr) return stream;
+  const auto channel = impl_->Dial(worker.relay);
+  if (!channel.ok()) {
+    return std::make_unique<ClosedHandle>(impl_, std::move(incoming), channel.status());
+  }
+  host = std::make_shared<HostStream>(impl_->calls, *channel);
+  host->Begin();
+  return host->Open(worker, incoming);
+}
+
+void GrpcWorkerTransport::SaveShard(const WorkerTarget& worker, const v1::SaveShardRequest& request,
+                                    Timeout timeout, Done<v1::SaveShardResponse> done) {
+  Unary(impl_, worker, "SaveShard", request, timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->SaveShard(args...); });
+}
+
+std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> GrpcWorkerTransport::Logs(
+    const WorkerTarget& worker, const v1::WorkerLogsRequest& request,
+    Incoming<v1::LogLine> incoming) {
+  absl::StatusOr<std::shared_ptr<Peer>> peer = impl_->PeerOf(worker);
+  if (!peer.ok()) {
+    return std::make_unique<ClosedHandle>(impl_, std::move(incoming), peer.status());
+  }
+  auto call = std::make_shared<LogsCall>(impl_->calls, worker, request, std::move(incoming));
+  call->Begin(peer->get());
+  return std::make_unique<LogsHandle>(std::move(call));
+}
+
+void GrpcWorkerTransport::Inspect(const WorkerTarget& worker, Timeout timeout,
+                                  Done<v1::WorkerInspectResponse> done) {
+  Unary(impl_, worker, "Inspect", v1::WorkerInspectRequest(), timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->Inspect(args...); });
+}
+
+void GrpcWorkerTransport::Dump(const WorkerTarget& worker, Timeout timeout,
+                               Done<v1::WorkerDumpResponse> done) {
+  Unary(impl_, worker, "Dump", v1::WorkerDumpRequest(), timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->Dump(args...); });
+}
+
+void GrpcWorkerTransport::Abort(const WorkerTarget& worker, const v1::AbortRequest& request,
+                                Timeout timeout, Done<v1::AbortResponse> done) {
+  Unary(impl_, worker, "Abort", request, timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->Abort(args...); });
+}
+
+void GrpcWorkerTransport::Release(const WorkerTarget& worker, const v1::ReleaseRequest& request,
+                                  Timeout timeout, Done<v1::ReleaseResponse> done) {
+  Unary(impl_, worker, "Release", request, timeout, std::move(done),
+        [](v1::Worker::Stub* stub, auto... args) { stub->async()->Release(args...); });
+}
+
+void GrpcWorkerTransport::EndWorker(const WorkerTarget& worker, const std::string& reason,
+                                    Timeout timeout, Done<v1::EndWorkerResponse> done) {
+  const absl::StatusOr<v1::Relay::Stub*> stub = impl_->SupervisorOf(worker);
+  if (!stub.ok()) {
+    impl_->calls->Post([done, status = stub.status()] { done(status); });
+    return;
+  }
+  v1::EndWorkerRequest request;
+  request.set_slot(worker.slot);
+  request.set_incarnation(worker.incarnation);
+  request.set_reason(reason);
+  Call(impl_, worker, "EndWorker", request, timeout, std::move(done),
+       [&](auto... args) { (*stub)->async()->EndWorker(std::move(args)...); });
+}
+
+}  // namespace coxswain

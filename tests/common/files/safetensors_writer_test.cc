@@ -1,0 +1,218 @@
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
+#include "common/hash.h"
+#include "gtest/gtest.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// An empty directory of this test.
+std::string Folder() {
+  const std::string path = testing::TempDir() + "/writer_" +
+                           testing::UnitTest::GetInstance()->current_test_info()->name();
+  fs::remove_all(path);
+  fs::create_directories(path);
+  return path;
+}
+
+int64_t FilesIn(const std::string& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TensorSource Source(const std::string& name, DType dtype, std::vector<int64_t> shape,
+                    const std::string& bytes) {
+  return {.name = name, .dtype = dtype, .shape = std::move(shape), .fill = [bytes](uint8_t* out) {
+            if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+            return absl::OkStatus();
+          }};
+}
+
+// Runs `body` in a child process and returns its exit status.
+int InChild(const std::function<int()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Invariant common-5.
+TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
+  const std::string path = Folder() + "/two.safetensors";
+  const auto written =
+      WriteSafetensors(path, {Source("a", DType::kBF16, {2}, std::string("\1\2\3\4", 4)),
+                              Source("b", DType::kF32, {1}, std::string("\5\6\7\x08", 4))});
+  ASSERT_TRUE(written.ok()) << written.status();
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+      R"("a":{"dtype":"BF16","shape":[2],"data_offsets":[4,8]}})";
+  ASSERT_EQ(header.size(), 139u);
+  const std::string expected = std::string("\x90\0\0\0\0\0\0\0", 8) + header + "     " +
+                               std::string("\5\6\7\x08\1\2\3\4", 8);
+  EXPECT_EQ(ReadAll(path), expected);
+  EXPECT_EQ(written->bytes, static_cast<int64_t>(expected.size()));
+  EXPECT_EQ(written->sha256, ToHex(Sha256(expected)));
+}
+
+TEST(SafetensorsWriterTest, SortsByDTypeDescendingThenName) {
+  const std::string path = Folder() + "/order.safetensors";
+  ASSERT_TRUE(
+      WriteSafetensors(
+          path, {Source("z", DType::kU8, {1}, "1"), Source("a", DType::kF16, {1}, "12"),
+                 Source("c", DType::kBF16, {1}, "34"), Source("b", DType::kBF16, {1}, "56"),
+                 Source("y", DType::kI64, {1}, "12345678"), Source("e", DType::kF32, {0}, "")})
+          .ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string order;
+  for (const TensorInfo& tensor : (*file)->tensors()) order += tensor.name;
+  EXPECT_EQ(order, "yebcaz");
+}
+
+TEST(SafetensorsWriterTest, EscapesNamesAsJson) {
+  const std::string path = Folder() + "/names.safetensors";
+  const std::string odd = "quote\" back\\ tab\t \x01 snow\xe2\x98\x83";
+  ASSERT_TRUE(WriteSafetensors(path, {Source(odd, DType::kU8, {1}, "1")}).ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_NE((*file)->Find(odd), nullptr);
+  EXPECT_NE(ReadAll(path).find(R"(quote\" back\\ tab\t \u0001 snow)"), std::string::npos);
+}
+
+// A file of the reference implementation, read and written again, keeps every byte.
+TEST(SafetensorsWriterTest, RewritesReferenceFilesByteForByte) {
+  const char* shared = std::getenv("COXSWAIN_SHARED");
+  const fs::path root = fs::path(shared != nullptr ? shared : "../shared");
+  const std::vector<fs::path> paths = {
+      root / "tiny/model/model.safetensors",
+      root / "fixtures/qwen2_lora/adapter/adapter_model.safetensors"};
+  if (!fs::exists(paths[0])) GTEST_SKIP() << "needs ../shared/tiny/model/model.safetensors";
+  const std::string copy = Folder() + "/copy.safetensors";
+  for (const fs::path& path : paths) {
+    const auto file = SafetensorsFile::Open(path.string());
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<TensorSource> sources;
+    for (const TensorInfo& tensor : (*file)->tensors()) {
+      sources.push_back({.name = tensor.name,
+                         .dtype = tensor.dtype,
+                         .shape = tensor.shape,
+                         .fill = [&tensor](uint8_t* out) {
+                           std::memcpy(out, tensor.data, static_cast<size_t>(tensor.bytes));
+                           return absl::OkStatus();
+                         }});
+    }
+    const auto written = WriteSafetensors(copy, sources, (*file)->metadata());
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_EQ(Sha256HexOfFile(path.string()).value(), written->sha256) << path;
+  }
+}
+
+TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
+  const std::string folder = Folder();
+  const std::string path = folder + "/bad.safetensors";
+  const TensorSource good = Source("a", DType::kU8, {1}, "1");
+  for (const TensorSource& bad :
+       {Source("a", DType::kF32, {1}, "1234"), Source("__metadata__", DType::kU8, {1}, "1"),
+        Source("\xff", DType::kU8, {1}, "1"), Source("n", DType::kU8, {-1}, ""),
+        Source("h", DType::kF4, {1}, ""), Source("o", DType::kF32, {int64_t{1} << 62, 4}, "")}) {
+    const auto written = WriteSafetensors(path, {good, bad});
+    EXPECT_EQ(written.status().code(), absl::StatusCode::kInvalidArgument) << bad.name;
+  }
+  EXPECT_EQ(FilesIn(folder), 0);
+}
+
+// Invariant common-6.
+TEST(SafetensorsWriterTest, FailingFillLeavesTheOldFile) {
+  const std::string folder = Folder();
+  const std::string path = folder + "/kept.safetensors";
+  ASSERT_TRUE(WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).ok());
+  const std::string before = ReadAll(path);
+  TensorSource failing = Source("a", DType::kU8, {1}, "2");
+  failing.fill = [](uint8_t*) { return absl::DataLossError("source is gone"); };
+  EXPECT_EQ(WriteSafetensors(path, {failing}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadAll(path), before);
+  EXPECT_EQ(FilesIn(folder), 1);
+}
+
+TEST(SafetensorsWriterTest, PathBelowAFileIsNotFoundAndNamed) {
+  const std::string folder = Folder();
+  std::ofstream(folder + "/file") << "x";
+  const std::string path = folder + "/file/out.safetensors";
+  const absl::Status status = WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.ToString().find(path), std::string::npos) << status;
+}
+
+TEST(SafetensorsWriterTest, UnwritableFolderIsPermissionDenied) {
+  const std::string folder = Folder();
+  ASSERT_EQ(::chmod(folder.c_str(), 0555), 0);
+  const int code = InChild([&] {
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;
+    const auto written = WriteSafetensors(folder + "/a", {Source("a", DType::kU8, {1}, "1")});
+    return written.status().code() == absl::StatusCode::kPermissionDenied ? 0 : 1;
+  });
+  ::chmod(folder.c_str(), 0755);
+  if (code == 77) GTEST_SKIP() << "cannot give up root here";
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(FilesIn(folder), 0);
+}
+
+TEST(SafetensorsWriterTest, FileSizeLimitIsResourceExhaustedAndLeavesNothing) {
+  const std::string folder = Folder();
+  const std::string path = folder + "/large.safetensors";
+  const int code = InChild([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 1000, .rlim_max = 1000};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 77;
+    const auto written =
+        WriteSafetensors(path, {Source("a", DType::kU8, {5000}, std::string(5000, 'x'))});
+    const bool named = written.status().ToString().find(path) != std::string::npos;
+    return named && written.status().code() == absl::StatusCode::kResourceExhausted ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(FilesIn(folder), 0);
+}
+
+TEST(SafetensorsWriterTest, FullDiskIsResourceExhaustedAndLeavesNothing) {
+  const std::string folder = Folder();
+  const int code = InChild([&] {
+    const std::string users = "0 " + std::to_string(::geteuid()) + " 1";
+    const std::string groups = "0 " + std::to_string(::getegid()) + " 1";
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << users;
+    std::ofstream("/proc/self/gid_map") << groups;
+    if (::mount("none", folder.c_str(), "tmpfs", 0, "size=16k") != 0) return 77;
+    const auto written = WriteSafetensors(
+        folder + "/a", {Source("a", DType::kU8, {100000}, std::string(100000, 'x'))});
+    if (FilesIn(folder) != 0) return 2;
+    return written.status().code() == absl::StatusCode::kResourceExhausted ? 0 : 1;
+  });
+  if (code == 77) GTEST_SKIP() << "needs a user namespace to mount a small tmpfs";
+  EXPECT_EQ(code, 0);
+}
+
+}  // namespace
+}  // namespace coxswain

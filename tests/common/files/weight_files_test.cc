@@ -1,0 +1,98 @@
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
+#include "common/files/weight_files.h"
+#include "gtest/gtest.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WeightFilesTest : public testing::Test {
+ protected:
+  WeightFilesTest()
+      : folder_(testing::TempDir() + "/weights_" +
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+
+  void WriteShard(const std::string& file, const std::string& tensor, float value) {
+    const TensorSource source{
+        .name = tensor, .dtype = DType::kF32, .shape = {1}, .fill = [value](uint8_t* out) {
+          std::memcpy(out, &value, sizeof(value));
+          return absl::OkStatus();
+        }};
+    ASSERT_TRUE(WriteSafetensors(folder_ + "/" + file, {source}).ok());
+  }
+
+  void WriteIndex(const std::string& text) {
+    std::ofstream(folder_ + "/model.safetensors.index.json") << text;
+  }
+
+  const std::string folder_;
+};
+
+float Value(const TensorInfo* tensor) {
+  float value = 0;
+  EXPECT_TRUE(CopyAsFloat(*tensor, &value).ok());
+  return value;
+}
+
+TEST_F(WeightFilesTest, ReadsASingleFile) {
+  WriteShard("model.safetensors", "w", 3.0f);
+  const auto weights = WeightFiles::Open(folder_);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  ASSERT_EQ((*weights)->tensors().size(), 1u);
+  EXPECT_EQ(Value((*weights)->Find("w")), 3.0f);
+  EXPECT_EQ((*weights)->Find("v"), nullptr);
+}
+
+TEST_F(WeightFilesTest, ReadsShardsByWeightMapAlone) {
+  WriteShard("model-00001-of-00002.safetensors", "a", 1.0f);
+  WriteShard("model-00002-of-00002.safetensors", "b", 2.0f);
+  WriteIndex(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)"
+             R"("b":"model-00002-of-00002.safetensors"}})");
+  const auto weights = WeightFiles::Open(folder_);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ((*weights)->tensors().size(), 2u);
+  EXPECT_EQ(Value((*weights)->Find("a")), 1.0f);
+  EXPECT_EQ(Value((*weights)->Find("b")), 2.0f);
+}
+
+TEST_F(WeightFilesTest, MissingShardOrTensorIsNamed) {
+  WriteIndex(R"({"weight_map":{"a":"gone.safetensors"}})");
+  const auto missing = WeightFiles::Open(folder_).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(missing.ToString().find("gone.safetensors"), std::string::npos);
+  WriteShard("gone.safetensors", "other", 1.0f);
+  const auto lacking = WeightFiles::Open(folder_).status();
+  EXPECT_EQ(lacking.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(lacking.ToString().find("\"a\""), std::string::npos);
+}
+
+TEST_F(WeightFilesTest, RefusesAnIndexThatIsNotOne) {
+  for (const char* text : {"", "[]", "{}", R"({"weight_map":[]})", R"({"weight_map":{"a":1}})",
+                           R"({"weight_map":{"a":"../secret.safetensors"}})"}) {
+    WriteIndex(text);
+    EXPECT_EQ(WeightFiles::Open(folder_).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+}
+
+TEST_F(WeightFilesTest, EmptyFolderSaysWhatWasLookedFor) {
+  std::ofstream(folder_ + "/pytorch_model.bin") << "x";
+  const auto status = WeightFiles::Open(folder_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  for (const std::string& part : {folder_, std::string("model.safetensors.index.json"),
+                                  std::string("convert it to safetensors")}) {
+    EXPECT_NE(status.ToString().find(part), std::string::npos) << status;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain

@@ -1,0 +1,228 @@
+#include "controller/checkpoint/checkpoint_files.h"
+
+#include <gtest/gtest.h>
+
+#include "common/hash.h"
+#include "tests/sim/memory_files.h"
+
+namespace coxswain::checkpoint {
+namespace {
+
+class CheckpointFilesTest : public testing::Test {
+ protected:
+  absl::StatusOr<Manifest> Save(int64_t step, const std::string& job = "job", uint64_t term = 1,
+                                uint64_t epoch = 1, const std::string& recipe = "recipe") {
+    const std::string staging = StagingDirectory("/out", {job, term, epoch}, step);
+    EXPECT_TRUE(files_.MakeDirs(staging).ok());
+    const std::string shard = "tensors of " + job + std::to_string(step);
+    EXPECT_TRUE(files_.WriteDurably(staging + "/rank-0.safetensors", shard).ok());
+    Manifest manifest{.job = job, .term = term, .epoch = epoch, .recipe_hash = recipe};
+    manifest.run.step = step;
+    manifest.run.loss = 1.25;
+    manifest.run.grad_norm = 0.5;
+    manifest.run.seconds = 60.5;
+    manifest.run.evals = {{0, 2.5, 0.25},
+                          {step, 1.5, 0.5, 0.625}};  // the first of an older release
+    manifest.run.early_stop = {.best = EvalPoint{step, 1.5, 0.5}, .without_improvement = 1};
+    manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
+    manifest.files = {
+        {"rank-0.safetensors", static_cast<int64_t>(shard.size()), ToHex(Sha256(shard))}};
+    return CommitCheckpoint(&files_, {"/out", manifest, "{}"});
+  }
+  absl::StatusOr<std::optional<ResumePoint>> Find(bool own_only = false,
+                                                  const std::string& explicit_dir = "",
+                                                  const std::string& recipe = "recipe") {
+    warnings_.clear();
+    ResumeQuery query{
+        .job = "job", .output_dir = "/out", .recipe_hash = recipe, .own_only = own_only};
+    if (!explicit_dir.empty()) query.explicit_dirs = {explicit_dir};
+    return FindResumePoint(&files_, query, &warnings_);
+  }
+  void Damage(int64_t step) {
+    EXPECT_TRUE(
+        files_.WriteDurably(CheckpointDirectory("/out", step) + "/rank-0.safetensors", "bit flip")
+            .ok());
+  }
+  sim::MemoryFiles files_;
+  std::vector<std::string> warnings_;
+};
+
+// Invariant driver-7: renamed into place whole.
+TEST_F(CheckpointFilesTest, CommitMovesStagingToItsNameAndVerifies) {
+  const Manifest saved = *Save(40);
+  EXPECT_EQ(CheckpointDirectory("/out", 40), "/out/checkpoint-40");
+  EXPECT_FALSE(files_.Exists(StagingDirectory("/out", {"job", 1, 1}, 40)));
+  const Manifest read = *VerifyCheckpoint(&files_, "/out/checkpoint-40");
+  EXPECT_EQ(read, saved);
+  EXPECT_EQ(read.files.size(), 2u);  // the shard and trainer_state.json
+}
+
+TEST_F(CheckpointFilesTest, AShardThatIsNotWhatItsRankReportedIsRefused) {
+  const std::string staging = StagingDirectory("/out", {"job", 0, 1}, 5);
+  ASSERT_TRUE(files_.MakeDirs(staging).ok());
+  Manifest manifest{.job = "job", .epoch = 1};
+  manifest.run.step = 5;
+  ASSERT_TRUE(files_.WriteDurably(staging + "/a", "torn").ok());
+  manifest.files = {{"a", 4, ToHex(Sha256("whole"))}};
+  EXPECT_EQ(CommitCheckpoint(&files_, {"/out", manifest, "{}"}).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(files_.Exists("/out/checkpoint-5"));
+}
+
+// Invariant driver-7: what does not verify is no checkpoint.
+TEST_F(CheckpointFilesTest, ResumesFromTheNewestThatVerifies) {
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(Save(20).ok());
+  EXPECT_EQ((*Find())->manifest.run.step, 20);
+  Damage(20);
+  EXPECT_EQ((*Find())->manifest.run.step, 10);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("/out/checkpoint-20/rank-0.safetensors"), std::string::npos);
+}
+
+// A job that starts over although it had checkpoints says so.
+TEST_F(CheckpointFilesTest, ANewStartForWantOfAnIntactCheckpointIsWarnedOf) {
+  ASSERT_TRUE(Save(10).ok());
+  Damage(10);
+  EXPECT_FALSE(Find()->has_value());
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(CheckpointFilesTest, ADamagedExplicitStartFallsBackToTheOneBefore) {
+  ASSERT_TRUE(Save(10, "other").ok());
+  ASSERT_TRUE(Save(20, "other").ok());
+  Damage(20);
+  ResumeQuery query{
+      .job = "job",
+      .output_dir = "/elsewhere",
+      .recipe_hash = "recipe",
+      .own_only = true,
+      .explicit_dirs = {CheckpointDirectory("/out", 20), CheckpointDirectory("/out", 10)}};
+  EXPECT_EQ((*FindResumePoint(&files_, query, &warnings_))->manifest.run.step, 10);
+  EXPECT_EQ(warnings_.size(), 1u);
+  Damage(10);
+  const absl::Status none = FindResumePoint(&files_, query, &warnings_).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(none.message().find("checkpoint-20"), absl::string_view::npos);
+}
+
+TEST_F(CheckpointFilesTest, TheFirstIntactIsFoundAndNoneNamesEveryFile) {
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(Save(20).ok());
+  const std::vector<std::string> directories = {CheckpointDirectory("/out", 20),
+                                                CheckpointDirectory("/out", 10)};
+  EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 0u);
+  Damage(20);
+  EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 1u);
+  EXPECT_EQ(warnings_.size(), 1u);
+  ASSERT_TRUE(files_.RemoveAll("/out/checkpoint-10").ok());
+  const absl::Status none = FirstIntact(&files_, directories, &warnings_).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kDataLoss);
+  for (const char* file : {"/out/checkpoint-20/rank-0.safetensors", "/out/checkpoint-10"}) {
+    EXPECT_NE(none.message().find(file), absl::string_view::npos) << file;
+  }
+}
+
+TEST_F(CheckpointFilesTest, DirectoriesOfOtherProgramsAreNoCheckpoints) {
+  ASSERT_TRUE(files_.MakeDirs("/out/checkpoint-99").ok());
+  ASSERT_TRUE(files_.MakeDirs("/out/checkpoint-abc").ok());
+  EXPECT_FALSE(Find()->has_value());
+  EXPECT_EQ(CheckpointStep("checkpoint-12x"), -1);
+  EXPECT_EQ(CheckpointStep("checkpoint-"), -1);
+}
+
+TEST_F(CheckpointFilesTest, AnotherRecipeInTheSameDirectoryIsAnError) {
+  ASSERT_TRUE(Save(10, "other", 1, 1, "another recipe").ok());
+  ASSERT_TRUE(Save(20, "other", 1, 1, "another recipe").ok());
+  EXPECT_EQ(Find().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(Find().status().message().find("/out/checkpoint-20:"), absl::string_view::npos);
+  EXPECT_FALSE(Find(/*own_only=*/true)->has_value());  // resume: never
+}
+
+TEST_F(CheckpointFilesTest, ResumeNeverTakesOnlyOwnCheckpoints) {
+  ASSERT_TRUE(Save(30, "other").ok());
+  ASSERT_TRUE(Save(10, "job").ok());
+  EXPECT_EQ((*Find())->manifest.run.step, 30);
+  EXPECT_EQ((*Find(true))->manifest.run.step, 10);
+}
+
+TEST_F(CheckpointFilesTest, AnExplicitStartMustVerifyAndHaveTheRecipe) {
+  ASSERT_TRUE(Save(30, "other").ok());
+  EXPECT_EQ((*Find(true, "/out/checkpoint-30"))->manifest.run.step, 30);
+  EXPECT_EQ(Find(true, "/out/checkpoint-30", "mine").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Find(true, "/elsewhere").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CheckpointFilesTest, OnlyALaterTermAndEpochReplacesAJobsOwnCheckpoint) {
+  ASSERT_TRUE(Save(10, "job", 3, 4).ok());
+  EXPECT_EQ(Save(10, "job", 3, 4).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Save(10, "job", 2, 9).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->epoch, 4u);
+  ASSERT_TRUE(Save(10, "job", 3, 5).ok());
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->epoch, 5u);
+}
+
+TEST_F(CheckpointFilesTest, ACheckpointOfAnEarlierRunIsReplaced) {
+  ASSERT_TRUE(Save(10, "old", 3, 4).ok());
+  ASSERT_TRUE(Save(10, "new", 1, 1).ok());
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "new");
+}
+
+TEST_F(CheckpointFilesTest, GangsNeverShareAStagingDirectory) {
+  const std::string mine = StagingDirectory("/out", {"job-1", 2, 3}, 10);
+  EXPECT_EQ(mine, "/out/.staging/step-10.job-1.t2.e3");
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-2", 2, 3}, 10));
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-1", 1, 3}, 10));
+  EXPECT_NE(mine, StagingDirectory("/out", {"job-1", 2, 2}, 10));
+}
+
+TEST_F(CheckpointFilesTest, SweepsWhatUnfinishedWorkLeftAndNothingElse) {
+  const std::string root = "/out/.staging/";
+  const std::vector<std::string> left = {"step-10.job-1.t1.e1", "step-12.epoch-3", "export-model",
+                                         "export-adapter.job-1.t1.e1"};
+  for (const std::string& name : left) ASSERT_TRUE(files_.MakeDirs(root + name).ok());
+  ASSERT_TRUE(files_.MakeDirs(root + "notes").ok());
+  ASSERT_TRUE(files_.WriteDurably(root + "nonce-job-1-1", "x").ok());
+  ASSERT_TRUE(SweepStaging(&files_, "/out").ok());
+  for (const std::string& name : left) EXPECT_FALSE(files_.Exists(root + name)) << name;
+  EXPECT_FALSE(files_.Exists(root + "nonce-job-1-1"));
+  EXPECT_TRUE(files_.Exists(root + "notes"));
+}
+
+TEST_F(CheckpointFilesTest, ACommitWithoutTheDirectoryRenamesNothing) {
+  ASSERT_TRUE(Save(10, "other").ok());
+  const std::string staging = StagingDirectory("/out", {"job", 1, 1}, 10);
+  ASSERT_TRUE(files_.MakeDirs(staging).ok());
+  Manifest manifest{.job = "job", .term = 1, .epoch = 1};
+  manifest.run.step = 10;
+  const auto refuse = [](const auto&) { return absl::AbortedError("another owner"); };
+  EXPECT_EQ(CommitCheckpoint(&files_, {"/out", manifest, "{}"}, refuse).status().code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "other");
+}
+
+// Invariant driver-7: the best stays.
+TEST(SupersededTest, KeepsTheNewestAtLeastTwoAndTheBest) {
+  EXPECT_EQ(Superseded({10, 20, 30, 40}, 2, -1), (std::vector<int64_t>{20, 10}));
+  EXPECT_EQ(Superseded({10, 20, 30, 40}, 2, 10), (std::vector<int64_t>{20}));
+  EXPECT_EQ(Superseded({10, 20, 30}, 1, -1), (std::vector<int64_t>{10}));
+  EXPECT_TRUE(Superseded({10, 20}, 1, -1).empty());
+}
+
+TEST(ManifestTest, GarbageNamesThePath) {
+  for (const char* text : {"", "{}", "[1]", "{\"format\":\"coxswain-checkpoint/1\"}"}) {
+    const auto manifest = ParseManifest(text, "/x/manifest.json");
+    EXPECT_EQ(manifest.status().code(), absl::StatusCode::kDataLoss) << text;
+    EXPECT_NE(manifest.status().message().find("/x/manifest.json"), absl::string_view::npos);
+  }
+}
+
+TEST(ManifestTest, AFileNameThatLeavesTheDirectoryIsRefused) {
+  Manifest manifest;
+  manifest.files = {{"../../etc/passwd", 1, ""}};
+  EXPECT_FALSE(ParseManifest(ToJson(manifest), "m").ok());
+}
+
+}  // namespace
+}  // namespace coxswain::checkpoint

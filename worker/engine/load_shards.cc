@@ -1,0 +1,151 @@
+#include "worker/engine/load_shards.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint_tensors.h"
+#include "common/files/safetensors.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+#include "kernels/device.h"
+#include "nlohmann/json.hpp"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/weights.h"
+
+namespace coxswain::engine {
+namespace {
+
+struct ShardHeader {
+  std::string recipe_hash;  // hex
+  SnapshotCounters counters;
+  int64_t rank = 0, world_size = 0;
+};
+
+absl::StatusOr<ShardHeader> ReadHeader(const SafetensorsFile& file) {
+  const auto found = file.metadata().find("coxswain");
+  const nlohmann::json json = found == file.metadata().end()
+                                  ? nlohmann::json()
+                                  : nlohmann::json::parse(found->second, nullptr, false);
+  const auto is_integer = [&json](const char* key) {
+    return json.contains(key) && json[key].is_number_integer();
+  };
+  if (!json.is_object() || !json.contains("recipe_hash") || !json["recipe_hash"].is_string() ||
+      !is_integer("finished_steps") || !is_integer("applied_updates") || !is_integer("rank") ||
+      !is_integer("world_size")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": metadata \"coxswain\" is not that of a checkpoint shard"));
+  }
+  ShardHeader header;
+  header.recipe_hash = json["recipe_hash"].get<std::string>();
+  header.counters.finished_steps = json["finished_steps"].get<int64_t>();
+  header.counters.applied_updates = json["applied_updates"].get<int64_t>();
+  header.rank = json["rank"].get<int64_t>();
+  header.world_size = json["world_size"].get<int64_t>();
+  return header;
+}
+
+absl::StatusOr<ShardHeader> CheckHeaders(
+    const plan::Plan& plan, const std::vector<std::unique_ptr<SafetensorsFile>>& shards) {
+  ShardHeader first;
+  std::set<int64_t> ranks;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    ASSIGN_OR_RETURN(const ShardHeader header, ReadHeader(*shards[i]));
+    if (header.recipe_hash != ToHex(plan.recipe_hash)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(shards[i]->path(), ": checkpoint of recipe ", header.recipe_hash,
+                       ", this job's recipe is ", ToHex(plan.recipe_hash)));
+    }
+    if (i == 0) first = header;
+    ranks.insert(header.rank);
+    if (header.counters.finished_steps == first.counters.finished_steps &&
+        header.counters.applied_updates == first.counters.applied_updates &&
+        header.world_size == first.world_size) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        shards[i]->path(), ": finished_steps ", header.counters.finished_steps,
+        ", applied_updates ", header.counters.applied_updates, ", world_size ", header.world_size,
+        "; ", shards[0]->path(), " has ", first.counters.finished_steps, ", ",
+        first.counters.applied_updates, ", ", first.world_size));
+  }
+  if (static_cast<int64_t>(ranks.size()) != first.world_size || ranks.size() != shards.size() ||
+      *ranks.begin() != 0 || *ranks.rbegin() != first.world_size - 1) {
+    return absl::InvalidArgumentError(absl::StrCat(shards[0]->path(), ": written by ",
+                                                   first.world_size, " ranks, found ",
+                                                   shards.size(), " shards of them"));
+  }
+  return first;
+}
+
+// Reads elements of the tensors of a checkpoint and remembers which it was asked for.
+class Reader {
+ public:
+  explicit Reader(const CheckpointTensors& tensors) : tensors_(tensors) {}
+
+  // Elements `range` of the tensor `name`, which has the shape of `parameter`.
+  absl::Status Read(const std::string& name, const model::Parameter& parameter, plan::Range range,
+                    float* out) {
+    const PiecedTensor* tensor = tensors_.Find(name);
+    if (tensor == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
+                                                     ": no shard holds tensor \"", name, "\""));
+    }
+    known_.insert(name);
+    const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
+    if (!readable || tensor->shape != FileShape(parameter)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
+          std::string(DTypeName(tensor->dtype)), " of ", tensor->elements(),
+          " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
+    }
+    return CopyRangeAsFloat(*tensor, range.begin, range.count(), out);
+  }
+
+  absl::Status CheckNothingLeft() const {
+    for (const auto& [name, tensor] : tensors_.tensors()) {
+      if (known_.count(name) != 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
+                                                     ": tensor \"", name,
+                                                     "\" is not trained by this job"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const CheckpointTensors& tensors_;
+  std::set<std::string> known_;
+};
+
+}  // namespace
+
+absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
+                                            const std::string& directory, const Buffers& buffers) {
+  ASSIGN_OR_RETURN(const CheckpointTensors tensors, CheckpointTensors::Open(directory));
+  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, tensors.shards()));
+  Reader reader(tensors);
+  const ParameterStore store(plan, layout, buffers);
+  std::vector<float> staging;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!parameter.trainable()) continue;
+    const plan::Range owned = layout.owned[i];
+    staging.resize(static_cast<size_t>(owned.count()));
+    const int64_t state = layout.FlatOf(i).state + layout.OffsetInOwned(i);
+    const int64_t bytes = 4 * owned.count();
+    RETURN_IF_ERROR(reader.Read(parameter.name, parameter, owned, staging.data()));
+    store.Upload(i, staging.data());
+    RETURN_IF_ERROR(
+        reader.Read(absl::StrCat(parameter.name, ".m"), parameter, owned, staging.data()));
+    kernels::CopyMemory(buffers.adam_m + state, staging.data(), bytes, nullptr);
+    RETURN_IF_ERROR(
+        reader.Read(absl::StrCat(parameter.name, ".v"), parameter, owned, staging.data()));
+    kernels::CopyMemory(buffers.adam_v + state, staging.data(), bytes, nullptr);
+  }
+  RETURN_IF_ERROR(reader.CheckNothingLeft());
+  return header.counters;
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,25 @@
+// What a rank owns, from the files of a committed checkpoint.
+#ifndef COXSWAIN_WORKER_ENGINE_LOAD_SHARDS_H_
+#define COXSWAIN_WORKER_ENGINE_LOAD_SHARDS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/model.h"
+#include "worker/engine/snapshot.h"
+
+namespace coxswain::engine {
+
+// Reads what this rank owns from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
+// and master dtype wrote them, into the trained values, weights, adam.m and adam.v.
+// FailedPrecondition names both recipe hashes when they differ. InvalidArgument names file and
+// tensor: one that is missing, doubled, unknown or of another shape, shards that are missing or
+// disagree on the counters. NotFound: no shard there.
+absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
+                                            const std::string& directory, const Buffers& buffers);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_LOAD_SHARDS_H_

@@ -1,0 +1,151 @@
+#include "worker/engine/make_state.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "kernels/rope.h"
+#include "worker/engine/block.h"
+#include "worker/engine/device.h"
+#include "worker/engine/dora.h"
+#include "worker/engine/load_shards.h"
+#include "worker/engine/optimizer.h"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/part_numbers.h"
+#include "worker/engine/plan_check.h"
+#include "worker/engine/warm_up.h"
+#include "worker/engine/weights.h"
+
+namespace coxswain::engine {
+namespace {
+
+// cos and sin of every position of a bin: a document is at most a bin long.
+void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream) {
+  const model::Rope& rope = plan.model.rope;
+  kernels::RopeFrequencies frequencies;
+  frequencies.head_dim = plan.model.head_dim;
+  frequencies.theta = rope.theta;
+  frequencies.llama3 = rope.type == "llama3";
+  frequencies.factor = rope.factor;
+  frequencies.low_freq_factor = rope.low_freq_factor;
+  frequencies.high_freq_factor = rope.high_freq_factor;
+  frequencies.original_max_position = rope.original_max_position;
+  const kernels::RopeTable table = kernels::BuildRopeTable(frequencies, plan.sequence_len);
+  const int64_t bytes = static_cast<int64_t>(table.cos.size() * sizeof(float));
+  kernels::CopyMemory(buffers.rope_cos, table.cos.data(), bytes, stream);
+  kernels::CopyMemory(buffers.rope_sin, table.sin.data(), bytes, stream);
+  kernels::Synchronize(stream);
+}
+
+absl::Status BeginVerification(State& state) {
+  if (static_cast<int64_t>(state.parts.size()) > kMaxParts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", state.parts.size(), " parts of groups, at most ", kMaxParts));
+  }
+  const ParameterStore store(state.plan, state.layout, state.buffers);
+  LaunchPartValues(store, state.parts, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.parts, store, &ParameterStore::Trained, state.buffers);
+  LaunchPartNorms(state.layout, state.parts, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.parts, store, &ParameterStore::ReducedGradient,
+                  state.buffers);
+  std::vector<PartNumbers>& loaded = state.loaded_parts;
+  loaded.resize(state.parts.size());
+  kernels::CopyMemory(loaded.data(), state.buffers.verification,
+                      static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
+  state.verification = std::make_unique<SelfVerification>(state.plan, state.parts);
+  return absl::OkStatus();
+}
+
+// Extents of the two kinds of micro-steps, and one line on the choice for each.
+std::string PrepareAttentions(const State& state) {
+  std::string choices;
+  int64_t last_window = -1;
+  for (const Block& block : state.model.blocks) {
+    if (block.window == last_window) continue;
+    last_window = block.window;
+    for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
+      absl::StrAppend(&choices, choices.empty() ? "" : "; ",
+                      kernels::PrepareAttention(BlockAttentionSpec(state.model, block.window),
+                                                extents, state.stream));
+    }
+  }
+  return choices;
+}
+
+absl::Status LoadParameters(State& state, std::string* doing) {
+  const plan::Plan& plan = state.plan;
+  const ParameterStore store(plan, state.layout, state.buffers);
+  *doing = absl::StrCat("load weights of ", plan.model_path);
+  RETURN_IF_ERROR(LoadBaseWeights(plan, store));
+  *doing = "initialise the adapter";
+  RETURN_IF_ERROR(LoadAdapter(plan, store));
+  return InitDora(plan, state.model, state.buffers, store, state.stream);
+}
+
+// Ranks let go of each other's memory one after the other: what an earlier epoch had here can still
+// be held by another rank.
+void AwaitMemory(const plan::Plan& plan) {
+  if (plan.device != "cuda") return;
+  int64_t need = 0;
+  for (const plan::Buffer& buffer : plan.buffers) {
+    if (buffer.memory_class == plan::MemoryClass::kHost || !buffer.alias_of.empty()) continue;
+    need += buffer.bytes;
+  }
+  (void)SettledFreeBytes(need, kernels::FreeMemoryBytes);  // too little is told by Allocate
+}
+
+absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {
+  if (directory.empty()) return absl::OkStatus();
+  *doing = absl::StrCat("load checkpoint ", directory);
+  ASSIGN_OR_RETURN(const SnapshotCounters counters,
+                   LoadShards(state.plan, state.layout, directory, state.buffers));
+  state.start_step = counters.finished_steps;
+  state.applied_updates = counters.applied_updates;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+State::State(const plan::Plan& plan_in, int rank_in)
+    : plan(plan_in),
+      rank(rank_in),
+      layout(plan, rank),
+      parts(MakeParts(plan)),
+      owned_stream(kernels::CreateStream()),
+      stream(owned_stream.get()),
+      stager(plan),
+      exchange(plan, layout, buffers, stream) {}
+
+absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
+                                                 const std::string& checkpoint_dir,
+                                                 std::string* doing) {
+  RETURN_IF_ERROR(CheckPlan(plan, rank));
+  auto state = std::make_unique<State>(plan, rank);
+  AwaitMemory(plan);
+  state->arena = Arena::Allocate(plan.buffers, doing);
+  *doing = "prepare";
+  ASSIGN_OR_RETURN(state->buffers, BindBuffers(plan, state->layout, state->arena));
+  Buffers& buffers = state->buffers;
+  ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
+  RETURN_IF_ERROR(CheckOps(plan, state->model));
+  state->choices = PrepareAttentions(*state);
+  const int64_t scratch = ScratchBytes(plan, state->layout, state->model);
+  if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
+  ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
+  RETURN_IF_ERROR(state->arena.CheckAllBound());
+  FillRopeTables(plan, buffers, state->stream);
+  FillTensorLists(plan, state->layout, state->parts, buffers);
+  RETURN_IF_ERROR(LoadParameters(*state, doing));
+  *doing = "verify";
+  RETURN_IF_ERROR(BeginVerification(*state));
+  if (plan.device == "cuda") {
+    *doing = "warm up";
+    WarmUp(*state);
+    RETURN_IF_ERROR(BeginVerification(*state));
+  }
+  RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, doing));
+  if (!checkpoint_dir.empty()) RETURN_IF_ERROR(BeginVerification(*state));
+  return state;
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,22 @@
+// How an engine comes to be: its memory, weights, adapter, checkpoint and first launches.
+#ifndef COXSWAIN_WORKER_ENGINE_MAKE_STATE_H_
+#define COXSWAIN_WORKER_ENGINE_MAKE_STATE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/engine/step.h"
+
+namespace coxswain::engine {
+
+// Allocates, loads and checks; see Engine::Prepare. Throws what the kernels throw; `*doing` says
+// what it was at.
+absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
+                                                 const std::string& checkpoint_dir,
+                                                 std::string* doing);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_MAKE_STATE_H_

@@ -1,0 +1,117 @@
+#include "worker/engine/write_shard.h"
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "worker/engine/weights.h"
+
+namespace coxswain::engine {
+namespace {
+
+// What this rank writes of one tensor.
+struct Piece {
+  const model::Parameter* parameter = nullptr;
+  plan::Range range;  // elements of it
+  bool whole() const { return range.count() == parameter->elements(); }
+};
+
+TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values) {
+  const int64_t bytes = piece.range.count() * (dtype == DType::kF32 ? 4 : 2);
+  const auto fill = [values, bytes](uint8_t* out) {
+    std::memcpy(out, values, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  };
+  const std::vector<int64_t> shape =
+      piece.whole() ? FileShape(*piece.parameter) : std::vector<int64_t>{piece.range.count()};
+  return TensorSource{std::move(name), dtype, shape, fill};
+}
+
+// Format: common/checkpoint_tensors.h.
+std::string Metadata(const plan::Plan& plan, const SnapshotCounters& counters, int rank,
+                     const nlohmann::json& pieces) {
+  nlohmann::json json{{"recipe_hash", ToHex(plan.recipe_hash)},
+                      {"finished_steps", counters.finished_steps},
+                      {"applied_updates", counters.applied_updates},
+                      {"rank", rank},
+                      {"world_size", plan.world_size()}};
+  if (!pieces.empty()) json["pieces"] = pieces;
+  return json.dump();
+}
+
+// Adds value and moments of a piece, which lie in the snapshot.
+class ShardContents {
+ public:
+  ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
+      : plan_(plan), layout_(layout), snapshot_(buffers.snapshot) {
+    const int64_t element = kernels::DTypeBytes(ComputeDType(plan));
+    int64_t values = 8 * layout.map.state;
+    for (const plan::Flat& flat : layout.map.flats) {
+      values_.push_back(values);
+      bytes_.push_back(flat.master >= 0 ? 4 : element);
+      if (flat.trained()) values += flat.owned * bytes_.back();
+    }
+  }
+
+  void Add(size_t i, plan::Range range) {
+    const model::Parameter& parameter = plan_.parameters[i];
+    const Piece piece{&parameter, range};
+    const size_t flat = layout_.map.places[i].flat;
+    const int64_t first = layout_.OffsetInOwned(i) + range.begin - layout_.owned[i].begin;
+    const int64_t state = layout_.map.flats[flat].state + first;
+    const DType dtype = bytes_[flat] == 4 ? DType::kF32 : DType::kBF16;
+    Put(parameter.name, piece, dtype, snapshot_ + values_[flat] + first * bytes_[flat]);
+    Put(absl::StrCat(parameter.name, ".m"), piece, DType::kF32, snapshot_ + 4 * state);
+    Put(absl::StrCat(parameter.name, ".v"), piece, DType::kF32,
+        snapshot_ + 4 * (layout_.map.state + state));
+  }
+
+  const std::vector<TensorSource>& tensors() const { return tensors_; }
+  const nlohmann::json& pieces() const { return pieces_; }
+
+ private:
+  void Put(std::string name, const Piece& piece, DType dtype, const char* values) {
+    if (!piece.whole()) {
+      pieces_[name] = {{"begin", piece.range.begin}, {"shape", FileShape(*piece.parameter)}};
+    }
+    tensors_.push_back(Source(std::move(name), piece, dtype, values));
+  }
+
+  const plan::Plan& plan_;
+  const ParameterLayout& layout_;
+  const char* const snapshot_;
+  std::vector<int64_t> values_, bytes_;  // by flat: first byte in the snapshot, of an element
+  std::vector<TensorSource> tensors_;
+  nlohmann::json pieces_ = nlohmann::json::object();
+};
+
+}  // namespace
+
+absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
+                                     const SnapshotCounters& counters, const Buffers& buffers,
+                                     const ShardPlace& place) {
+  ShardContents contents(plan, layout, buffers);
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (!plan.parameters[i].trainable()) continue;
+    const plan::Range range = plan::SavedBy(plan, layout.owned[i], layout.place.replica);
+    if (range.count() > 0) contents.Add(i, range);
+  }
+  const std::string name = absl::StrCat("rank-", place.rank, ".safetensors");
+  const std::map<std::string, std::string> metadata = {
+      {"format", "pt"}, {"coxswain", Metadata(plan, counters, place.rank, contents.pieces())}};
+  ASSIGN_OR_RETURN(
+      const WrittenFile written,
+      WriteSafetensors(absl::StrCat(place.directory, "/", name), contents.tensors(), metadata));
+  return ShardFile{name, written.bytes, written.sha256};
+}
+
+}  // namespace coxswain::engine

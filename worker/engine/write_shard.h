@@ -1,0 +1,32 @@
+// A rank's file of a checkpoint, from its newest snapshot.
+#ifndef COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
+#define COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/commands.h"
+#include "worker/engine/model.h"
+#include "worker/engine/snapshot.h"
+
+namespace coxswain::engine {
+
+struct ShardPlace {
+  std::string directory;
+  int rank = 0;
+};
+
+// Writes rank-R.safetensors with `<name>` (float32, or bfloat16 where the weights are their own
+// masters), `<name>.m`, `<name>.v` (float32) of the elements that the rank saves of each trained
+// tensor. Metadata: "format" = "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps,
+// applied_updates, rank, world_size and the pieces (common/checkpoint_tensors.h). Errors as
+// WriteSafetensors.
+absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
+                                     const SnapshotCounters& counters, const Buffers& buffers,
+                                     const ShardPlace& place);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
