@@ -2,6 +2,11 @@
 #   NAME  target without prefix; SRCS .cc files; HDRS .h files; DEPS targets (PUBLIC for libraries)
 
 set(COXSWAIN_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # GCC bugs 105329 and 105651: false alarms on concatenations of string literals.
+  list(APPEND COXSWAIN_WARNINGS -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow
+    -Wno-stringop-overread)
+endif()
 
 # Many small files behind the same large headers. With COXSWAIN_LUMPS (what CI builds) six of them are compiled as one.
 set(COXSWAIN_LUMPED coxswain_agent coxswain_api coxswain_config coxswain_driver coxswain_planner
@@ -13,12 +18,17 @@ function(_coxswain_common target)
   endif()
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${COXSWAIN_WARNINGS}>)
+  # One kind of code for libraries and programs, so that they share precompiled headers.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC> $<$<COMPILE_LANGUAGE:CXX>:-pthread>)
+  set_property(GLOBAL APPEND PROPERTY COXSWAIN_TARGETS ${target})
 endfunction()
 
 # A program that measures or checks others: its own speed is the compiler's to save.
 function(_coxswain_quick_build target)
   _coxswain_common(${target})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  set_target_properties(${target} PROPERTIES COXSWAIN_QUICK ON)
 endfunction()
 
 # coxswain_library(NAME x SRCS ... HDRS ... DEPS ...) makes coxswain_x and the alias coxswain::x.
