@@ -119,8 +119,8 @@ void AppendData(std::vector<Key>* t) {
        .range = {.min = 2, .max = 1048576}, .doc = "Tokens of a bin."},
       {.path = "spec.excess_length", .type = Type::kWord, .def = "truncate",
        .words = {"truncate", "drop", "error", "split"},
-       .doc = "Documents longer than `sequence_len`; counts are always reported. `split` cuts them into "
-              "pieces of that length, each a document of its own."},
+       .doc = "Documents longer than `sequence_len`; counts are always reported. `split` cuts "
+              "them into pieces of that length, each a document of its own."},
       {.path = "spec.packing", .doc = "How documents share bins."},
       {.path = "spec.packing.strategy", .type = Type::kWord, .def = "best_fit",
        .words = {"best_fit", "best_fit_decreasing", "first_fit", "none"},
@@ -153,7 +153,8 @@ void AppendTrain(std::vector<Key>* t) {
       {.path = "spec.train.learning_rate", .type = Type::kNumber, .def = "null", .range = kPositive,
        .doc = "Peak rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`.", .nullable = true},
       {.path = "spec.train.lr_scheduler", .type = Type::kWord, .def = "cosine",
-       .words = {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
+       .words = {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial",
+                 "inverse_sqrt",
                  "warmup_stable_decay"},
        .doc = "Decay after warm-up, by the formulas of transformers."},
       {.path = "spec.train.lr_scheduler_kwargs",
@@ -162,18 +163,19 @@ void AppendTrain(std::vector<Key>* t) {
        .range = kAtLeastOne, .doc = "cosine_with_restarts: cosines down to the end; absent: 1.",
        .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.power", .type = Type::kNumber, .def = "null",
-       .range = kPositive, .doc = "polynomial: exponent of what is left; absent: 1.", .nullable = true},
+       .range = kPositive,
+        .doc = "polynomial: exponent of what is left; absent: 1.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.timescale", .type = Type::kInt, .def = "null",
        .range = kAtLeastOne,
-       .doc = "inverse_sqrt: steps after which the rate has fallen to 1 / sqrt(2); absent: the warm-up, "
-              "10000 without one.", .nullable = true},
+       .doc = "inverse_sqrt: steps after which the rate has fallen to 1 / sqrt(2); absent: the "
+              "warm-up, 10000 without one.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.num_decay_steps", .type = Type::kInt, .def = "null",
        .range = kAtLeastOne, .doc = "warmup_stable_decay: steps of the decay at the end.",
        .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.decay_ratio", .type = Type::kNumber, .def = "null",
        .range = kFraction,
-       .doc = "warmup_stable_decay: the decay as part of all steps; 0.1 when `num_decay_steps` is absent "
-              "too.", .nullable = true},
+       .doc = "warmup_stable_decay: the decay as part of all steps; 0.1 when `num_decay_steps` is "
+              "absent too.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.decay_type", .type = Type::kWord, .def = "null",
        .words = {"linear", "cosine", "1-sqrt"},
        .doc = "warmup_stable_decay: shape of the decay; absent: cosine.", .nullable = true},
@@ -279,8 +281,8 @@ void AppendResources(std::vector<Key>* t) {
       {.path = "spec.resources", .doc = "What the job runs on."},
       {.path = "spec.resources.device", .type = Type::kWord, .def = "auto",
        .words = {"auto", "cpu", "cuda"},
-       .doc = "Kind of worker. `auto`: cuda where a GPU worker lives or bfloat16 is asked for, else cpu; "
-              "chosen once and shown."},
+       .doc = "Kind of worker. `auto`: cuda where a GPU worker lives or bfloat16 is asked for, "
+              "else cpu; chosen once and shown."},
       {.path = "spec.resources.workers", .type = Type::kIntOrAuto, .def = "1",
        .range = {.min = 1, .max = 4096},
        .doc = "Ranks; on cuda one per GPU. `auto`: as many as live when the device is chosen."},
@@ -299,21 +301,22 @@ void AppendResources(std::vector<Key>* t) {
       {.path = "spec.parallelism", .doc = "The mesh."},
       {.path = "spec.parallelism.replicate", .type = Type::kIntOrAuto, .def = "auto",
        .range = kAtLeastOne,
-       .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the hosts "
-              "have equally many ranks and a replica fits a host as well."},
+       .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the "
+              "hosts have equally many ranks and a replica fits a host as well."},
       {.path = "spec.parallelism.shard", .type = Type::kIntOrAuto, .def = "auto",
        .range = kAtLeastOne, .doc = "Ranks that share the state of a replica; auto: all of it."},
       {.path = "spec.parallelism.zero", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 0, .max = 3},
-       .doc = "What the ranks of a replica share: 0 nothing, 1 masters and moments, 2 gradients too, "
-              "3 weights too; auto: the lowest that fits."},
+       .doc = "What the ranks of a replica share: 0 nothing, 1 masters and moments, 2 gradients "
+              "too, 3 weights too; auto: the lowest that fits."},
       {.path = "spec.parallelism.resident_blocks", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 2, .max = 1000000},
-       .doc = "Under ZeRO 3, blocks whose gathered weights stay on a rank from pass to pass: 2 takes the "
-              "least memory, all of them gathers each once an update; auto: what memory allows."},
+       .doc = "Under ZeRO 3, blocks whose gathered weights stay on a rank from pass to pass: 2 "
+              "takes the least memory, all of them gathers each once an update; auto: what memory "
+              "allows."},
       {.path = "spec.parallelism.overlap", .type = Type::kBool, .def = "true",
-       .doc = "Collectives run beside compute. false: each takes its turn in the compute stream and "
-              "nothing is prefetched; for measuring what overlap hides."},
+       .doc = "Collectives run beside compute. false: each takes its turn in the compute stream "
+              "and nothing is prefetched; for measuring what overlap hides."},
       {.path = "spec.logging", .doc = "Reports."},
       {.path = "spec.logging.logging_steps", .type = Type::kInt, .def = "1", .range = kAtLeastOne,
        .doc = "Steps between step events."},
