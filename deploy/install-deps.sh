@@ -2,7 +2,8 @@
 # Installs what the CPU build and its tests need on Debian 12 or Ubuntu. Idempotent; prints nothing when
 # nothing is missing. The package manager's words go into a log, which the output names; a terminal shows how
 # far it is.   --dev adds clang, clang-tidy, clang-format and the sanitizer runtimes; --browser adds
-# a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk).
+# a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk); --gates
+# adds what .ci/gates needs.
 set -euo pipefail
 
 packages=(
@@ -16,9 +17,10 @@ packages=(
 )
 for argument in "$@"; do
   case $argument in
+    --gates) packages+=(clang-format-14) ;;
     --dev) packages+=(clang clang-tidy clang-format libclang-rt-14-dev) ;;
     --browser) packages+=(chromium-headless-shell fonts-dejavu-core) ;;
-    *) echo "install-deps.sh: unknown argument '$argument'; there are --dev and --browser" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown argument '$argument'; there are --browser, --dev and --gates" >&2; exit 2 ;;
   esac
 done
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/posix_status.h"
 #include "common/files/safetensors_header.h"
+#include "common/posix_status.h"
 #include "common/status_macros.h"
 
 namespace coxswain {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/outside_text.h"
 #include "common/net/socket_address.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 
 namespace coxswain::api {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/net/grpc_endpoint.h"
 #include "common/grpc_status.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
 #include "controller/cli/interrupt.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"

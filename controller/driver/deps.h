@@ -4,12 +4,12 @@
 
 #include "controller/driver/journal.h"
 #include "controller/driver/long_work.h"
-#include "controller/metrics.h"
 #include "controller/driver/settings.h"
-#include "controller/transport/fan_out.h"
 #include "controller/files.h"
 #include "controller/loop.h"
+#include "controller/metrics.h"
 #include "controller/scheduler/registry.h"
+#include "controller/transport/fan_out.h"
 #include "controller/transport/worker_transport.h"
 
 namespace coxswain::driver {

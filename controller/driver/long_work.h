@@ -12,9 +12,9 @@
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/deal_bins.h"
-#include "controller/guard.h"
 #include "controller/driver/worker_facts.h"
 #include "controller/files.h"
+#include "controller/guard.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {

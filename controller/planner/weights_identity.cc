@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
 #include "common/files/safetensors_header.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {

@@ -12,8 +12,8 @@
 #include <grpcpp/server.h>
 
 #include "absl/status/statusor.h"
-#include "common/net/grpc_endpoint.h"
 #include "common/metrics.h"
+#include "common/net/grpc_endpoint.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/registry_client.h"
 #include "worker/agent/service.h"

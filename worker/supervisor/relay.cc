@@ -5,8 +5,8 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/net/grpc_endpoint.h"
 #include "common/grpc_status.h"
+#include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
 #include "worker/supervisor/host_call.h"
 

@@ -18,8 +18,8 @@
 #include <gtest/gtest.h>
 
 #include "common/build_info.h"
-#include "common/net/grpc_endpoint.h"
 #include "common/logging.h"
+#include "common/net/grpc_endpoint.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 #include "worker/agent/life_sign.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "common/hash.h"
 #include "common/files/safetensors.h"
+#include "common/hash.h"
 #include "nlohmann/json.hpp"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""No include cycle of any length, where the .h and the .cc of one stem count as one file. Prints each cycle."""
+import os, re, subprocess, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+
+
+def includes():
+    """stem -> stems that one of its files includes."""
+    files = subprocess.run(['git', 'ls-files', '*.h', '*.cc', '*.cu', '*.cuh'], cwd=ROOT, capture_output=True,
+                           text=True, check=True).stdout.split()
+    known = {f for f in files if os.path.isfile(os.path.join(ROOT, f))}
+    graph = {}
+    for path in sorted(known):
+        with open(os.path.join(ROOT, path), encoding='utf-8') as f:
+            targets = {os.path.splitext(name)[0] for name in INCLUDE.findall(f.read()) if name in known}
+        stem = os.path.splitext(path)[0]
+        graph.setdefault(stem, set()).update(targets - {stem})
+    return graph
+
+
+def shortest_cycle(graph, start):
+    """A shortest way from `start` back to it; None where there is none."""
+    came_from, front = {}, [start]
+    while front:
+        following = []
+        for stem in front:
+            for target in sorted(graph.get(stem, ())):
+                if target == start:
+                    way = [start, stem]
+                    while way[-1] != start:
+                        way.append(came_from[way[-1]])
+                    return way[::-1] if len(way) > 2 else [start, start]
+                if target not in came_from:
+                    came_from[target] = stem
+                    following.append(target)
+        front = following
+    return None
+
+
+def main():
+    graph = includes()
+    told, bad = set(), 0
+    for stem in sorted(graph):
+        if stem in told:
+            continue
+        cycle = shortest_cycle(graph, stem)
+        if cycle:
+            print('include cycle: ' + ' -> '.join(cycle))
+            told.update(cycle)
+            bad += 1
+    if not bad:
+        print(f'{len(graph)} stems include each other without a cycle')
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

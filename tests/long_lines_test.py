@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Lines of C++, CUDA and protocol buffers have at most 100 columns, but for text inside raw strings."""
+import os, re, subprocess, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIMIT = 100
+RAW = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
+
+
+def long_lines(text):
+    inside = set()  # lines that a raw string covers, also in part
+    for literal in RAW.finditer(text):
+        first = text.count('\n', 0, literal.start()) + 1
+        inside.update(range(first, first + literal.group(0).count('\n') + 1))
+    for number, line in enumerate(text.split('\n'), 1):
+        if len(line) > LIMIT and number not in inside:
+            yield number, len(line)
+
+
+def main():
+    files = subprocess.run(['git', 'ls-files', '*.h', '*.cc', '*.cu', '*.cuh', '*.proto'], cwd=ROOT,
+                           capture_output=True, text=True, check=True).stdout.split()
+    bad = 0
+    for path in files:
+        if not os.path.isfile(os.path.join(ROOT, path)):
+            continue
+        with open(os.path.join(ROOT, path), encoding='utf-8') as f:
+            for number, columns in long_lines(f.read()):
+                print(f'{path}:{number}: {columns} columns, limit {LIMIT}')
+                bad += 1
+    if not bad:
+        print(f'{len(files)} files keep to {LIMIT} columns')
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
