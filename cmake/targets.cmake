@@ -55,7 +55,7 @@ function(coxswain_binary)
 endfunction()
 
 # coxswain_test(NAME data_packing_test SRCS packing_test.cc DEPS ...): GoogleTest main included.
-# Each TEST becomes one ctest test. TIMEOUT in seconds, default 120.
+# Each TEST becomes one ctest test, with its folder below tests/ as label. TIMEOUT in seconds, default 120.
 function(coxswain_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -65,9 +65,10 @@ function(coxswain_test)
   _coxswain_quick_build(${ARG_NAME})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest_main)
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   include(GoogleTest)
   gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
 endfunction()
 
 # coxswain_bench(NAME packing_bench SRCS ... DEPS ...) makes bench/packing_bench (Google Benchmark linked).
