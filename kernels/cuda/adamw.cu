@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 }
 
 // Behind all blocks of AdamWKernel, which read the count.
-__global__ void CountUpdateKernel(OptimizerScalars* scalars) {
+__global__ void AdamWCountUpdateKernel(OptimizerScalars* scalars) {
   if (scalars->skip == 0) ++scalars->applied_updates;
 }
 
@@ -205,7 +205,7 @@ void AdamW(const AdamWArgs& args, Stream* stream) {
     cuda::CheckLaunch("AdamW");
   }
   if (!args.last) return;
-  CountUpdateKernel<<<1, 1, 0, handle>>>(args.scalars);
+  AdamWCountUpdateKernel<<<1, 1, 0, handle>>>(args.scalars);
   cuda::CheckLaunch("AdamW");
 }
 

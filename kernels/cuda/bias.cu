@@ -27,8 +27,8 @@ int64_t ChunkRows(int64_t rows) { return std::max(kChunkRows, cuda::CeilDiv(rows
 // partial[chunk, j] = sum of the rows of the chunk. Block (x, y): strip x, chunk y.
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    ChunkSumsKernel(int64_t rows, int64_t columns, int64_t chunk_rows,
-                    const typename V::Element* dy, int64_t ldy, float* partial) {
+    BiasBackwardChunkSumsKernel(int64_t rows, int64_t columns, int64_t chunk_rows,
+                                const typename V::Element* dy, int64_t ldy, float* partial) {
   __shared__ float shared[kWarps][cuda::kWarp * V::kSize];
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int64_t column = (int64_t{blockIdx.x} * cuda::kWarp + lane) * V::kSize;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
 // dbias[j] += sum of partial[., j]. Warp w adds chunks w, w + 8, ...
 template <typename G>
 __global__ void __launch_bounds__(kThreads)
-    AddChunksKernel(int64_t chunks, int64_t columns, const float* partial, G* dbias) {
+    BiasBackwardAddChunksKernel(int64_t chunks, int64_t columns, const float* partial, G* dbias) {
   __shared__ float shared[kWarps][cuda::kWarp];
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int64_t column = int64_t{blockIdx.x} * cuda::kWarp + lane;
@@ -100,15 +100,15 @@ void BiasBackward(const BiasBackwardArgs& args, Stream* stream) {
       using V = decltype(vector);
       const int64_t strips = cuda::CeilDiv(args.columns, cuda::kWarp * V::kSize);
       const dim3 grid(static_cast<unsigned>(strips), static_cast<unsigned>(chunks));
-      ChunkSumsKernel<V><<<grid, kThreads, 0, handle>>>(
+      BiasBackwardChunkSumsKernel<V><<<grid, kThreads, 0, handle>>>(
           args.rows, args.columns, chunk_rows, static_cast<const T*>(args.dy), args.ldy, partial);
     });
   });
   cuda::ForDType(args.spec.grad_dtype, [&](auto zero) {
     using G = decltype(zero);
     const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.columns, cuda::kWarp));
-    AddChunksKernel<G><<<blocks, kThreads, 0, handle>>>(chunks, args.columns, partial,
-                                                        static_cast<G*>(args.dbias));
+    BiasBackwardAddChunksKernel<G><<<blocks, kThreads, 0, handle>>>(chunks, args.columns, partial,
+                                                                    static_cast<G*>(args.dbias));
   });
   cuda::CheckLaunch("BiasBackward");
 }

@@ -370,7 +370,8 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
 // A cluster takes every (gridDim / cluster)-th row. A slice is `slice` vectors, the last block's
 // what remains.
 template <typename T, bool kSmoothing, bool kSoftcap>
-__global__ void __launch_bounds__(kThreads, 3) SliceKernel(const CrossEntropyArgs args, int slice) {
+__global__ void __launch_bounds__(kThreads, 3)
+    CrossEntropySliceKernel(const CrossEntropyArgs args, int slice) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   extern __shared__ uint4 slices[];  // [2][slice]
   __shared__ ClusterMerger merger;
@@ -438,7 +439,8 @@ __device__ __forceinline__ Partial ReadRow(const typename V::Element* z, int64_t
 
 // V: vectors, or single elements where rows are not aligned.
 template <typename V, bool kSmoothing, bool kSoftcap>
-__global__ void __launch_bounds__(kThreads, 2) TwoReadsKernel(const CrossEntropyArgs args) {
+__global__ void __launch_bounds__(kThreads, 2)
+    CrossEntropyTwoReadsKernel(const CrossEntropyArgs args) {
   using T = typename V::Element;
   __shared__ Partial warps[kWarps], block;
   const int64_t row = blockIdx.x, vocab = args.spec.vocab;
@@ -521,11 +523,12 @@ void Launch(const CrossEntropyArgs& args, Stream* stream) {
   if (aligned && cuda::Capability() == 90) {
     if (const int cluster = ClusterFor(vectors); cluster > 0) {
       const int slice = static_cast<int>(cuda::CeilDiv(vectors, cluster));
-      return LaunchClusters(SliceKernel<T, kSmoothing, kSoftcap>, cluster, slice, args, stream);
+      return LaunchClusters(CrossEntropySliceKernel<T, kSmoothing, kSoftcap>, cluster, slice, args,
+                            stream);
     }
   }
   cuda::ForVector<T>(aligned, [&](auto vector) {
-    TwoReadsKernel<decltype(vector), kSmoothing, kSoftcap>
+    CrossEntropyTwoReadsKernel<decltype(vector), kSmoothing, kSoftcap>
         <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
   });
 }

@@ -34,7 +34,7 @@ unsigned Blocks(int64_t count, int64_t per_block) {
 
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    RowSquaresKernel(int64_t columns, const typename V::Element* w, float* squares) {
+    DoraRowSquaresKernel(int64_t columns, const typename V::Element* w, float* squares) {
   __shared__ float shared[cuda::kWarp];
   const typename V::Element* row = w + int64_t{blockIdx.x} * columns;
   float sum = 0.0f;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    FillOnesKernel(int64_t count, float* norm, float* factor) {
+    DoraFillOnesKernel(int64_t count, float* norm, float* factor) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
   norm[i] = 1.0f;
@@ -74,7 +74,7 @@ struct MemberRows {
 
 // A warp per row.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) FactorsKernel(MemberRows<T> m) {
+__global__ void __launch_bounds__(kThreads) DoraFactorsKernel(MemberRows<T> m) {
   const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / cuda::kWarp;
   if (row >= m.rows) return;
   const T* b = m.b + row * m.rank;
@@ -97,8 +97,9 @@ __global__ void __launch_bounds__(kThreads) FactorsKernel(MemberRows<T> m) {
 
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    ForwardKernel(int64_t count, int64_t columns, const typename V::Element* u, const float* factor,
-                  const typename V::Element* bias, typename V::Element* y) {
+    DoraForwardKernel(int64_t count, int64_t columns, const typename V::Element* u,
+                      const float* factor, const typename V::Element* bias,
+                      typename V::Element* y) {
   const int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * V::kSize;
   if (at >= count) return;
   const int64_t column = at % columns;
@@ -127,7 +128,7 @@ struct MemberColumns {
 // partial[chunk, j] = sum over the rows of the chunk of dy u / n_j; dy becomes du.
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    BackwardKernel(const MemberColumns<typename V::Element> m) {
+    DoraBackwardKernel(const MemberColumns<typename V::Element> m) {
   __shared__ float shared[kWarps][cuda::kWarp * V::kSize];
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int64_t column = (int64_t{blockIdx.x} * cuda::kWarp + lane) * V::kSize;
@@ -210,7 +211,7 @@ void MemberFactors(const DoraFactorsArgs& args, int64_t j, Stream* stream) {
   const T* w = static_cast<const T*>(args.w) + offset * spec.in_features;
   ProjectRows(spec, w, rows, a, scratch.products, scratch.projected, stream);
   ProjectRows(spec, a, spec.rank, a, scratch.products, scratch.gram, stream);
-  FactorsKernel<T><<<Blocks(rows, kWarps), kThreads, 0, cuda::Handle(stream)>>>(
+  DoraFactorsKernel<T><<<Blocks(rows, kWarps), kThreads, 0, cuda::Handle(stream)>>>(
       {rows, spec.rank, spec.scale, static_cast<const T*>(args.b[j]),
        static_cast<const T*>(args.magnitude[j]), scratch.projected, scratch.gram,
        args.squares + offset, args.norm + offset, args.factor + offset});
@@ -240,7 +241,7 @@ void MemberBackward(const DoraBackwardArgs& args, int64_t j, Stream* stream) {
   cuda::ForVector<T>(aligned, [&](auto vector) {
     using V = decltype(vector);
     const dim3 grid(Blocks(columns, cuda::kWarp * V::kSize), static_cast<unsigned>(chunks));
-    BackwardKernel<V><<<grid, kThreads, 0, cuda::Handle(stream)>>>(member);
+    DoraBackwardKernel<V><<<grid, kThreads, 0, cuda::Handle(stream)>>>(member);
   });
   cuda::PartialSums sums;
   sums.partials = member.partial;
@@ -263,7 +264,7 @@ void DoraRowSquares(const DoraRowSquaresArgs& args, Stream* stream) {
   cuda::ForDType(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     cuda::ForVector<T>(cuda::Aligned<T>(args.w, args.columns), [&](auto vector) {
-      RowSquaresKernel<decltype(vector)>
+      DoraRowSquaresKernel<decltype(vector)>
           <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(
               args.columns, static_cast<const T*>(args.w), args.squares);
     });
@@ -279,7 +280,7 @@ int64_t DoraFactorsWorkspaceBytes(const LoraLinearSpec& spec) {
 void DoraFactors(const DoraFactorsArgs& args, Stream* stream) {
   cuda::RequireSupported(DoraSupports(args.spec), "DoraFactors");
   cuda::RequireWorkspace(args.workspace, DoraFactorsWorkspaceBytes(args.spec), "DoraFactors");
-  FillOnesKernel<<<Blocks(args.spec.ldy, kThreads), kThreads, 0, cuda::Handle(stream)>>>(
+  DoraFillOnesKernel<<<Blocks(args.spec.ldy, kThreads), kThreads, 0, cuda::Handle(stream)>>>(
       args.spec.ldy, args.norm, args.factor);
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     for (int64_t j = 0; j < args.spec.members; ++j) MemberFactors<decltype(zero)>(args, j, stream);
@@ -298,9 +299,10 @@ void DoraForward(const DoraForwardArgs& args, Stream* stream) {
                          cuda::Aligned<T>(args.bias, columns);
     cuda::ForVector<T>(aligned, [&](auto vector) {
       using V = decltype(vector);
-      ForwardKernel<V><<<Blocks(count, kThreads * V::kSize), kThreads, 0, cuda::Handle(stream)>>>(
-          count, columns, static_cast<const T*>(args.u), args.factor,
-          static_cast<const T*>(args.bias), static_cast<T*>(args.y));
+      DoraForwardKernel<V>
+          <<<Blocks(count, kThreads * V::kSize), kThreads, 0, cuda::Handle(stream)>>>(
+              count, columns, static_cast<const T*>(args.u), args.factor,
+              static_cast<const T*>(args.bias), static_cast<T*>(args.y));
     });
   });
   cuda::CheckLaunch("DoraForward");

@@ -84,7 +84,8 @@ struct Target {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    MakeKeysKernel(int64_t count, const int32_t* ids, Target target, BackwardMemory memory) {
+    EmbeddingMakeKeysKernel(int64_t count, const int32_t* ids, Target target,
+                            BackwardMemory memory) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
   const uint32_t id = static_cast<uint32_t>(ids[i]);
@@ -117,8 +118,8 @@ __device__ __forceinline__ int LoadChunk(int64_t begin, int64_t tokens, const ui
 // Block (x, y): chunk x, columns from y kThreads W on.
 template <typename T, typename G, int W>
 __global__ void __launch_bounds__(kThreads)
-    SumRunsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
-                  const uint32_t* order, const T* dout, float* partial, G* dweight) {
+    EmbeddingSumRunsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
+                           const uint32_t* order, const T* dout, float* partial, G* dweight) {
   using Input = cuda::Vector<T, W>;
   using Gradient = cuda::Vector<G, W>;
   __shared__ Chunk chunk;
@@ -188,8 +189,8 @@ __device__ __forceinline__ int64_t EndOfRun(int64_t first, int64_t chunks, const
 // Block (x, y): the run that begins in chunk x and goes on in the next one, if there is one.
 template <typename G, int W>
 __global__ void __launch_bounds__(kThreads)
-    AddPartialsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
-                      const float* partial, G* dweight) {
+    EmbeddingAddPartialsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
+                               const float* partial, G* dweight) {
   const int64_t c = blockIdx.x, begin = c * kChunk, end = begin + kChunk;
   const int64_t column = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * W;
   if (end >= tokens || column >= hidden) return;
@@ -236,11 +237,11 @@ void SumRuns(const EmbeddingBackwardArgs& args, const Target& target, const Back
   const dim3 grid(static_cast<unsigned>(cuda::CeilDiv(args.tokens, kChunk)),
                   static_cast<unsigned>(cuda::CeilDiv(hidden, kThreads * W)));
   G* dweight = static_cast<G*>(args.dweight);
-  SumRunsKernel<T, G, W>
+  EmbeddingSumRunsKernel<T, G, W>
       <<<grid, kThreads, 0, stream>>>(args.tokens, hidden, target, memory.ids, memory.order,
                                       static_cast<const T*>(args.dout), memory.partial, dweight);
-  AddPartialsKernel<G, W><<<grid, kThreads, 0, stream>>>(args.tokens, hidden, target, memory.ids,
-                                                         memory.partial, dweight);
+  EmbeddingAddPartialsKernel<G, W><<<grid, kThreads, 0, stream>>>(
+      args.tokens, hidden, target, memory.ids, memory.partial, dweight);
 }
 
 }  // namespace
@@ -273,8 +274,8 @@ void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream) {
   cuda::RequireWorkspace(args.workspace, memory.bytes, "EmbeddingBackward");
   const cudaStream_t handle = cuda::Handle(stream);
   const Target target = TargetOf(args);
-  MakeKeysKernel<<<static_cast<unsigned>(cuda::CeilDiv(args.tokens, kThreads)), kThreads, 0,
-                   handle>>>(args.tokens, args.ids, target, memory);
+  EmbeddingMakeKeysKernel<<<static_cast<unsigned>(cuda::CeilDiv(args.tokens, kThreads)), kThreads,
+                            0, handle>>>(args.tokens, args.ids, target, memory);
   cuda::CheckCuda(Sort(args.spec, args.tokens, &memory, handle), "EmbeddingBackward: sort");
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     cuda::ForDType(args.spec.grad_dtype, [&](auto gradient_zero) {

@@ -139,7 +139,7 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
 
 template <int kDim>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
-    FlashForward(FlashParams p, bf16* out, float* lse) {
+    FlashAttentionForwardKernel(FlashParams p, bf16* out, float* lse) {
   extern __shared__ __align__(128) char memory[];
   const int h = static_cast<int>(blockIdx.x) % p.heads;
   for (int slot = static_cast<int>(blockIdx.x) / p.heads; slot < p.slots;
@@ -162,8 +162,8 @@ void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   RequireFlashAligned(args.out, "out");
   const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
   ForFlashDim(args.spec.head_dim, [&](auto dim) {
-    LaunchFlash(FlashForward<dim.value>, FlashBlocks(p, p.heads), 4 * kTileBytes<dim.value>, stream,
-                p, static_cast<bf16*>(args.out), args.lse);
+    LaunchFlash(FlashAttentionForwardKernel<dim.value>, FlashBlocks(p, p.heads),
+                4 * kTileBytes<dim.value>, stream, p, static_cast<bf16*>(args.out), args.lse);
   });
   CheckLaunch("AttentionForward");
 }

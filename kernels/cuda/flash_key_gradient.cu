@@ -160,7 +160,7 @@ __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const Docu
 
 template <int kDim>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
-    FlashKeyGradient(FlashParams p, const float* delta, bf16* dqkv) {
+    FlashAttentionKeyGradientKernel(FlashParams p, const float* delta, bf16* dqkv) {
   extern __shared__ __align__(128) char memory[];
   const int g = static_cast<int>(blockIdx.x) % p.kv_heads;
   for (int slot = static_cast<int>(blockIdx.x) / p.kv_heads; slot < p.slots;
@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
 
 void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream) {
   ForFlashDim(p.dim, [&](auto dim) {
-    LaunchFlash(FlashKeyGradient<dim.value>, FlashBlocks(p, p.kv_heads), kSharedBytes<dim.value>,
-                stream, p, delta, dqkv);
+    LaunchFlash(FlashAttentionKeyGradientKernel<dim.value>, FlashBlocks(p, p.kv_heads),
+                kSharedBytes<dim.value>, stream, p, delta, dqkv);
   });
 }
 

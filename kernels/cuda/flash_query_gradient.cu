@@ -145,7 +145,7 @@ __device__ __forceinline__ void QueryGradientTile(const FlashParams& p, const Do
 
 template <int kDim>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
-    FlashQueryGradient(FlashParams p, float* delta, bf16* dqkv) {
+    FlashAttentionQueryGradientKernel(FlashParams p, float* delta, bf16* dqkv) {
   extern __shared__ __align__(128) char memory[];
   const int h = static_cast<int>(blockIdx.x) % p.heads;
   for (int slot = static_cast<int>(blockIdx.x) / p.heads; slot < p.slots;
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
 
 void LaunchFlashQueryGradient(const FlashParams& p, float* delta, bf16* dqkv, Stream* stream) {
   ForFlashDim(p.dim, [&](auto dim) {
-    LaunchFlash(FlashQueryGradient<dim.value>, FlashBlocks(p, p.heads), 5 * kTileBytes<dim.value>,
-                stream, p, delta, dqkv);
+    LaunchFlash(FlashAttentionQueryGradientKernel<dim.value>, FlashBlocks(p, p.heads),
+                5 * kTileBytes<dim.value>, stream, p, delta, dqkv);
   });
 }
 

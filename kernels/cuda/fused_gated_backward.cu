@@ -206,8 +206,8 @@ __device__ __forceinline__ void InitBackward(BackwardShared* shared) {
 #endif
 
 __global__ void __launch_bounds__(kProductThreads, 1)
-    FusedGatedBackwardKernel(const __grid_constant__ BackwardMaps maps, TileGrid grid,
-                             bool wants_y) {
+    FusedGatedLinearBackwardKernel(const __grid_constant__ BackwardMaps maps, TileGrid grid,
+                                   bool wants_y) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
   auto* shared =
@@ -242,8 +242,8 @@ void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* strea
                           .up = chunks(gate_up + n, 2 * n),
                           .y = chunks(args.y, n)};
   const TileGrid grid = MakeTileGrid(args.rows, n, kTileColumns, h, kDepth);
-  LaunchProduct(FusedGatedBackwardKernel, kSharedBytes, grid, Handle(stream), "GatedLinearBackward",
-                maps, grid, args.wants_y);
+  LaunchProduct(FusedGatedLinearBackwardKernel, kSharedBytes, grid, Handle(stream),
+                "GatedLinearBackward", maps, grid, args.wants_y);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -139,7 +139,8 @@ __device__ __forceinline__ void InitForward(ForwardShared* shared) {
 #endif
 
 __global__ void __launch_bounds__(kProductThreads, 1)
-    FusedGatedForwardKernel(const __grid_constant__ ForwardMaps maps, TileGrid grid, bool wants_y) {
+    FusedGatedLinearForwardKernel(const __grid_constant__ ForwardMaps maps, TileGrid grid,
+                                  bool wants_y) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
   auto* shared =
@@ -177,8 +178,8 @@ void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream)
       .up = output(gate_up + n, 2 * n),
       .y = output(args.y != nullptr ? args.y : gate_up, n)};
   const TileGrid grid = MakeTileGrid(args.rows, n, kGatedColumns, h, kDepth);
-  LaunchProduct(FusedGatedForwardKernel, kSharedBytes, grid, Handle(stream), "GatedLinearForward",
-                maps, grid, args.y != nullptr);
+  LaunchProduct(FusedGatedLinearForwardKernel, kSharedBytes, grid, Handle(stream),
+                "GatedLinearForward", maps, grid, args.y != nullptr);
 }
 
 }  // namespace coxswain::kernels::cuda

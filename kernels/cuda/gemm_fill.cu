@@ -22,7 +22,7 @@ struct Fill {
 };
 
 template <typename T>
-__global__ void FillKernel(Fill<T> fill) {
+__global__ void GemmFillKernel(Fill<T> fill) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < fill.m * fill.n; i += step) {
     const int64_t row = i / fill.n, column = i % fill.n;
@@ -47,7 +47,7 @@ void GemmFill(const GemmArgs& args, Stream* stream) {
                        static_cast<T*>(args.c)};
     const int64_t blocks =
         std::min<int64_t>(CeilDiv(args.m * args.n, kThreads), int64_t{8} * Multiprocessors());
-    FillKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(fill);
+    GemmFillKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(fill);
   });
   CheckLaunch("Gemm");
 }

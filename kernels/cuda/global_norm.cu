@@ -60,7 +60,7 @@ __device__ NormSums ChunkSums(const T* data, int count, double* shared) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    ChunkKernel(const NormTensor* tensors, int64_t count, NormSums* partial) {
+    GlobalNormChunkKernel(const NormTensor* tensors, int64_t count, NormSums* partial) {
   __shared__ double shared[cuda::kWarp];
   const int64_t chunk = blockIdx.x;
   const NormTensor tensor = tensors[cuda::FindTensor(tensors, count, chunk)];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kSumThreads)
-    SumChunksKernel(const NormSums* partial, int64_t chunks, NormSums* sums) {
+    GlobalNormSumChunksKernel(const NormSums* partial, int64_t chunks, NormSums* sums) {
   __shared__ double shared[cuda::kWarp];
   NormSums mine;
   for (int64_t i = threadIdx.x; i < chunks; i += kSumThreads) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) *sums = mine;
 }
 
-__global__ void DecideKernel(const DecideUpdateArgs args) {
+__global__ void DecideUpdateKernel(const DecideUpdateArgs args) {
   const double norm = sqrt(args.sums->sum_squares);
   const double factor = args.max_norm / (norm + 1e-6);
   *args.norm = norm;
@@ -108,16 +108,17 @@ void GlobalNorm(const GlobalNormArgs& args, Stream* stream) {
   cuda::RequireWorkspace(args.workspace, GlobalNormWorkspaceBytes(args.chunks), "GlobalNorm");
   auto* partial = static_cast<NormSums*>(args.workspace.data);
   if (args.chunks > 0) {
-    ChunkKernel<<<static_cast<unsigned>(args.chunks), kThreads, 0, cuda::Handle(stream)>>>(
-        args.tensors, args.count, partial);
+    GlobalNormChunkKernel<<<static_cast<unsigned>(args.chunks), kThreads, 0,
+                            cuda::Handle(stream)>>>(args.tensors, args.count, partial);
     cuda::CheckLaunch("GlobalNorm");
   }
-  SumChunksKernel<<<1, kSumThreads, 0, cuda::Handle(stream)>>>(partial, args.chunks, args.sums);
+  GlobalNormSumChunksKernel<<<1, kSumThreads, 0, cuda::Handle(stream)>>>(partial, args.chunks,
+                                                                         args.sums);
   cuda::CheckLaunch("GlobalNorm");
 }
 
 void DecideUpdate(const DecideUpdateArgs& args, Stream* stream) {
-  DecideKernel<<<1, 1, 0, cuda::Handle(stream)>>>(args);
+  DecideUpdateKernel<<<1, 1, 0, cuda::Handle(stream)>>>(args);
   cuda::CheckLaunch("DecideUpdate");
 }
 

@@ -40,7 +40,7 @@ __device__ __forceinline__ float Rstd(float squares, int64_t hidden, float eps) 
 }
 
 template <typename T, class Owner>
-__global__ void __launch_bounds__(Owner::kMaxThreads) ForwardKernel(ForwardRows<T> args) {
+__global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int64_t row = Owner::FirstRow();
   if (Owner::kWarpPerRow && row >= args.rows) return;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) ForwardKernel(ForwardRows<
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kLoopThreads) LoopedForwardKernel(ForwardRows<T> args) {
+__global__ void __launch_bounds__(kLoopThreads) LayerNormLoopedForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int64_t at = int64_t{blockIdx.x} * args.hidden;
   float sum = 0, squares = 0;
@@ -125,7 +125,7 @@ struct BackwardRows {
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
-    BackwardKernel(BackwardRows<T> args) {
+    LayerNormBackwardKernel(BackwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   const float count = static_cast<float>(args.hidden);
@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
 
 // Each block has at least one row, which writes its part of dw and db; later rows add to it.
 template <typename T>
-__global__ void __launch_bounds__(kLoopThreads) LoopedBackwardKernel(BackwardRows<T> args) {
+__global__ void __launch_bounds__(kLoopThreads)
+    LayerNormLoopedBackwardKernel(BackwardRows<T> args) {
   __shared__ float shared[kWarp];
   const float count = static_cast<float>(args.hidden);
   float* dweight =
@@ -226,7 +227,8 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
   if (vectors > RowOwner<kMostForward, false>::kMaxVectors ||
       !cuda::Aligned<T>(args.x, args.hidden) || !cuda::Aligned<T>(args.y, args.hidden) ||
       !cuda::Aligned<T>(args.weight, args.hidden) || !cuda::Aligned<T>(args.bias, args.hidden)) {
-    LoopedForwardKernel<T><<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
+    LayerNormLoopedForwardKernel<T>
+        <<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
     return;
   }
   cuda::ForOwner<kMostForward>(vectors, [&](auto owner) {
@@ -234,7 +236,7 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
     const int threads = Owner::Threads(vectors, cuda::kForwardThreads);
     const int64_t blocks =
         Owner::kWarpPerRow ? cuda::CeilDiv(args.rows, threads / kWarp) : args.rows;
-    ForwardKernel<T, Owner><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
+    LayerNormForwardKernel<T, Owner><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
   });
 }
 
@@ -246,11 +248,11 @@ void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
   if (vectors > RowOwner<kMostBackward, false>::kMaxVectors ||
       !cuda::Aligned<T>(args.dy, args.hidden) || !cuda::Aligned<T>(args.x, args.hidden) ||
       !cuda::Aligned<T>(args.weight, args.hidden) || !cuda::Aligned<T>(args.dx, args.hidden)) {
-    LoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
+    LayerNormLoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
     return;
   }
   cuda::ForOwner<kMostBackward>(vectors, [&](auto owner) {
-    BackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
+    LayerNormBackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
   });
 }
 

@@ -21,7 +21,7 @@ __device__ __forceinline__ void AddTo(float4* sum, const float4& x) {
   sum->w += x.w;
 }
 
-__global__ void SumColumnsKernel(const __grid_constant__ LowRankPass pass, int member) {
+__global__ void LowRankSumColumnsKernel(const __grid_constant__ LowRankPass pass, int member) {
   const int64_t quads = pass.rows * pass.rank / 4;
   const int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (quad >= quads) return;
@@ -40,7 +40,7 @@ __global__ void SumColumnsKernel(const __grid_constant__ LowRankPass pass, int m
 
 template <typename Grad>
 __global__ void __launch_bounds__(kThreads)
-    SumRowsKernel(const __grid_constant__ LowRankPass pass) {
+    LowRankSumRowsKernel(const __grid_constant__ LowRankPass pass) {
   __shared__ float4 parts[kWarps][kWarp];
   const LowRankSlice& slice = pass.plan.slice[blockIdx.y];
   const int elements = slice.columns * pass.rank;
@@ -78,8 +78,8 @@ void SumColumns(const LowRankPass& pass, Stream* stream) {
   for (int i = 0; i < pass.plan.slices; ++i) {
     const LowRankSlice& slice = pass.plan.slice[i];
     if (slice.column_sums < 0 || slice.column != 0) continue;
-    SumColumnsKernel<<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(pass,
-                                                                                     slice.member);
+    LowRankSumColumnsKernel<<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(
+        pass, slice.member);
   }
   CheckLaunch("LoraLinear");
 }
@@ -88,7 +88,7 @@ void SumRows(const LowRankPass& pass, Stream* stream) {
   const int64_t blocks = CeilDiv(int64_t{pass.plan.widest} * pass.rank, kElements);
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(pass.plan.slices));
   ForDType(pass.grad_dtype, [&](auto zero) {
-    SumRowsKernel<decltype(zero)><<<grid, kThreads, 0, Handle(stream)>>>(pass);
+    LowRankSumRowsKernel<decltype(zero)><<<grid, kThreads, 0, Handle(stream)>>>(pass);
   });
   CheckLaunch("LoraLinear");
 }

@@ -26,7 +26,7 @@ struct PartialSums {
 
 // A block has 32 columns, a warp per 32nd of the rows; then a warp per column adds up the 32.
 template <typename G>
-__global__ void __launch_bounds__(kWarp* kWarp) AddPartialsKernel(PartialSums sums) {
+__global__ void __launch_bounds__(kWarp* kWarp) PartialSumsKernel(PartialSums sums) {
   __shared__ float shared[kWarp][kWarp + 1];
   G* gradient = static_cast<G*>(blockIdx.y == 0 ? sums.gradient[0] : sums.gradient[1]);
   if (gradient == nullptr) return;
@@ -52,7 +52,7 @@ inline void AddPartials(const PartialSums& sums, DType grad_dtype, cudaStream_t 
   const dim3 grid(static_cast<unsigned>(CeilDiv(sums.columns, kWarp)),
                   static_cast<unsigned>(sums.gradients));
   ForDType(grad_dtype, [&](auto zero) {
-    AddPartialsKernel<decltype(zero)><<<grid, kWarp * kWarp, 0, stream>>>(sums);
+    PartialSumsKernel<decltype(zero)><<<grid, kWarp * kWarp, 0, stream>>>(sums);
   });
 }
 

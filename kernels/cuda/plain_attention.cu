@@ -106,7 +106,8 @@ __device__ __forceinline__ int64_t FirstKey(const PlainParams<T>& p, int64_t row
 }
 
 template <typename T, int kPerLane>
-__global__ void __launch_bounds__(kThreads) PlainForward(PlainParams<T> p, T* out, float* lse) {
+__global__ void __launch_bounds__(kThreads)
+    PlainAttentionForwardKernel(PlainParams<T> p, T* out, float* lse) {
   int64_t row;
   int h;
   if (!WarpRow(p.tokens, p.heads, &row, &h)) return;
@@ -135,7 +136,8 @@ __global__ void __launch_bounds__(kThreads) PlainForward(PlainParams<T> p, T* ou
 }
 
 template <typename T, int kPerLane>
-__global__ void __launch_bounds__(kThreads) PlainQueryGradient(PlainParams<T> p, T* dqkv) {
+__global__ void __launch_bounds__(kThreads)
+    PlainAttentionQueryGradientKernel(PlainParams<T> p, T* dqkv) {
   int64_t row;
   int h;
   if (!WarpRow(p.tokens, p.heads, &row, &h)) return;
@@ -156,9 +158,10 @@ __global__ void __launch_bounds__(kThreads) PlainQueryGradient(PlainParams<T> p,
   dq.Store(dqkv + p.q(row, h), p.dim, p.scale);
 }
 
-// After PlainQueryGradient, which writes delta.
+// After PlainAttentionQueryGradientKernel, which writes delta.
 template <typename T, int kPerLane>
-__global__ void __launch_bounds__(kThreads) PlainKeyGradient(PlainParams<T> p, T* dqkv) {
+__global__ void __launch_bounds__(kThreads)
+    PlainAttentionKeyGradientKernel(PlainParams<T> p, T* dqkv) {
   int64_t row;
   int g;
   if (!WarpRow(p.tokens, p.kv_heads, &row, &g)) return;
@@ -224,7 +227,7 @@ int64_t PlainAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t 
 void PlainAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   ForShape(args.spec, [&](auto zero, auto per_lane) {
     using T = decltype(zero);
-    PlainForward<T, per_lane.value>
+    PlainAttentionForwardKernel<T, per_lane.value>
         <<<Blocks(args.tokens * args.spec.num_heads), kThreads, 0, Handle(stream)>>>(
             MakeParams<T>(args), static_cast<T*>(args.out), args.lse);
   });
@@ -240,9 +243,9 @@ void PlainAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
     p.lse = args.lse;
     p.delta = static_cast<float*>(args.workspace.data);
     T* dqkv = static_cast<T*>(args.dqkv);
-    PlainQueryGradient<T, per_lane.value>
+    PlainAttentionQueryGradientKernel<T, per_lane.value>
         <<<Blocks(args.tokens * args.spec.num_heads), kThreads, 0, Handle(stream)>>>(p, dqkv);
-    PlainKeyGradient<T, per_lane.value>
+    PlainAttentionKeyGradientKernel<T, per_lane.value>
         <<<Blocks(args.tokens * args.spec.num_kv_heads), kThreads, 0, Handle(stream)>>>(p, dqkv);
   });
   CheckLaunch("AttentionBackward");

@@ -86,7 +86,7 @@ struct Forward {
 };
 
 template <class V, typename T = typename V::Element>
-__global__ void __launch_bounds__(kThreads) ForwardKernel(Forward<T> args) {
+__global__ void __launch_bounds__(kThreads) QkNormForwardKernel(Forward<T> args) {
   const Heads& heads = args.heads;
   const int64_t token = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (token >= heads.tokens) return;  // a warp has one token
@@ -160,7 +160,7 @@ __device__ __forceinline__ void StoreBlockSums(const Heads& heads, V (&sums)[kHe
 
 template <class V, typename T = typename V::Element>
 __global__ void __launch_bounds__(kThreads, V::kSize > 1 ? kBlocksPerMultiprocessor : 2)
-    BackwardKernel(Backward<T> args) {
+    QkNormBackwardKernel(Backward<T> args) {
   const Heads& heads = args.heads;
   const int step = blockDim.x / heads.lanes;
   V dweight[2][kHeld<V>] = {};
@@ -260,7 +260,7 @@ void QkNormForward(const QkNormForwardArgs& args, Stream* stream) {
       const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
       const dim3 block = Block(heads);
       const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.tokens, block.y));
-      ForwardKernel<V><<<blocks, block, 0, cuda::Handle(stream)>>>(
+      QkNormForwardKernel<V><<<blocks, block, 0, cuda::Handle(stream)>>>(
           Forward<T>{.heads = heads,
                      .eps = args.spec.eps,
                      .qkv = static_cast<T*>(args.qkv),
@@ -298,14 +298,15 @@ void QkNormBackward(const QkNormBackwardArgs& args, Stream* stream) {
     cuda::ForVector<T>(aligned, [&](auto vector) {
       using V = decltype(vector);
       const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
-      BackwardKernel<V><<<static_cast<unsigned>(blocks), Block(heads), 0, cuda::Handle(stream)>>>(
-          Backward<T>{.heads = heads,
-                      .dqkv = static_cast<T*>(args.dqkv),
-                      .saved = static_cast<const T*>(args.saved_qk),
-                      .rstd = args.rstd,
-                      .q_weight = static_cast<const T*>(args.q_weight),
-                      .k_weight = static_cast<const T*>(args.k_weight),
-                      .partials = partials});
+      QkNormBackwardKernel<V>
+          <<<static_cast<unsigned>(blocks), Block(heads), 0, cuda::Handle(stream)>>>(
+              Backward<T>{.heads = heads,
+                          .dqkv = static_cast<T*>(args.dqkv),
+                          .saved = static_cast<const T*>(args.saved_qk),
+                          .rstd = args.rstd,
+                          .q_weight = static_cast<const T*>(args.q_weight),
+                          .k_weight = static_cast<const T*>(args.k_weight),
+                          .partials = partials});
     });
   });
   if (!frozen) {

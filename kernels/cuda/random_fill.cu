@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kThreads) RandomFillKernel(RandomFillArgs args
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads) ConstantKernel(int64_t count, float value, T* out) {
+__global__ void __launch_bounds__(kThreads)
+    RandomFillConstantKernel(int64_t count, float value, T* out) {
   const int64_t stride = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
     out[i] = cuda::FromFloat<T>(value);
@@ -89,7 +90,7 @@ void RandomFill(const RandomFillArgs& args, Stream* stream) {
   cuda::ForDType(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (args.kind == RandomFillKind::kConstant) {
-      ConstantKernel<T><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
+      RandomFillConstantKernel<T><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
           args.count, static_cast<float>(args.value), static_cast<T*>(args.out));
     } else {
       RandomFillKernel<T><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(args);

@@ -64,7 +64,7 @@ __device__ __forceinline__ void AddResidual(const T* residual, T* sum, int vecto
 }
 
 template <typename T, class Owner, bool kAdd>
-__global__ void __launch_bounds__(Owner::kMaxThreads) ForwardKernel(ForwardRows<T> args) {
+__global__ void __launch_bounds__(Owner::kMaxThreads) RmsNormForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int64_t row = Owner::FirstRow();
   if (Owner::kWarpPerRow && row >= args.rows) return;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) ForwardKernel(ForwardRows<
 }
 
 template <typename T, bool kAdd>
-__global__ void __launch_bounds__(kLoopThreads) LoopedForwardKernel(ForwardRows<T> args) {
+__global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int64_t at = int64_t{blockIdx.x} * args.hidden;
   const T* x = args.x + at;
@@ -132,7 +132,7 @@ struct BackwardRows {
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
-    BackwardKernel(BackwardRows<T> args) {
+    RmsNormBackwardKernel(BackwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   uint4 weight[Owner::kVectors];
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
 
 // Each block has at least one row, which writes its part of dw; later rows add to it.
 template <typename T>
-__global__ void __launch_bounds__(kLoopThreads) LoopedBackwardKernel(BackwardRows<T> args) {
+__global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedBackwardKernel(BackwardRows<T> args) {
   __shared__ float shared[kWarp];
   float* dweight =
       args.partials == nullptr ? nullptr : args.partials + int64_t{blockIdx.x} * args.hidden;
@@ -223,7 +223,7 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
               cuda::Aligned<T>(args.sum, args.hidden);
   }
   if (!aligned) {
-    LoopedForwardKernel<T, kAdd>
+    RmsNormLoopedForwardKernel<T, kAdd>
         <<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
     return;
   }
@@ -232,7 +232,8 @@ void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
     const int threads = Owner::Threads(vectors, cuda::kForwardThreads);
     const int64_t blocks =
         Owner::kWarpPerRow ? cuda::CeilDiv(args.rows, threads / kWarp) : args.rows;
-    ForwardKernel<T, Owner, kAdd><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
+    RmsNormForwardKernel<T, Owner, kAdd>
+        <<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
   });
 }
 
@@ -244,11 +245,11 @@ void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
   if (vectors > kMaxRowVectors || !cuda::Aligned<T>(args.dy, args.hidden) ||
       !cuda::Aligned<T>(args.x, args.hidden) || !cuda::Aligned<T>(args.weight, args.hidden) ||
       !cuda::Aligned<T>(args.dx, args.hidden)) {
-    LoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
+    RmsNormLoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
     return;
   }
   cuda::ForOwner<kMostVectors>(vectors, [&](auto owner) {
-    BackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
+    RmsNormBackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
   });
 }
 

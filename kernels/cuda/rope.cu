@@ -51,7 +51,7 @@ __device__ __forceinline__ void Rotate(const float (&cos)[V::kSize], const float
 // threadIdx.x: pairs and heads of a token; threadIdx.y: tokens.
 template <class V, bool kInterleaved>
 __global__ void __launch_bounds__(kThreads)
-    RotateKernel(Rotation args, typename V::Element* __restrict__ qkv) {
+    RopeKernel(Rotation args, typename V::Element* __restrict__ qkv) {
   constexpr int kSize = V::kSize;
   const int64_t token = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (token >= args.tokens) return;
@@ -105,9 +105,9 @@ void LaunchOver(const Rotation& rotation, bool interleaved, void* qkv, cudaStrea
   const auto blocks = static_cast<unsigned>(cuda::CeilDiv(rotation.tokens, block.y));
   auto* data = static_cast<typename V::Element*>(qkv);
   if (interleaved) {
-    RotateKernel<V, true><<<blocks, block, 0, stream>>>(rotation, data);
+    RopeKernel<V, true><<<blocks, block, 0, stream>>>(rotation, data);
   } else {
-    RotateKernel<V, false><<<blocks, block, 0, stream>>>(rotation, data);
+    RopeKernel<V, false><<<blocks, block, 0, stream>>>(rotation, data);
   }
 }
 

@@ -27,8 +27,8 @@ __device__ __forceinline__ int64_t TallVector(uint32_t vector, uint32_t row_vect
 
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    GatherKernel(uint32_t count, uint32_t row_vectors, const int32_t* index,
-                 const typename V::Element* in, typename V::Element* out) {
+    GatherRowsKernel(uint32_t count, uint32_t row_vectors, const int32_t* index,
+                     const typename V::Element* in, typename V::Element* out) {
   const uint32_t first = blockIdx.x * (kThreads * kVectors) + threadIdx.x;
   typename V::Raw raw[kVectors] = {};  // zero bits are zeros in either type
 #pragma unroll
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename V>
 __global__ void __launch_bounds__(kThreads)
-    ScatterAddKernel(uint32_t count, uint32_t row_vectors, const int32_t* index,
-                     const typename V::Element* in, typename V::Element* out) {
+    ScatterAddRowsKernel(uint32_t count, uint32_t row_vectors, const int32_t* index,
+                         const typename V::Element* in, typename V::Element* out) {
   const uint32_t first = blockIdx.x * (kThreads * kVectors) + threadIdx.x;
   typename V::Raw added[kVectors] = {}, held[kVectors] = {};
   int64_t tall[kVectors];
@@ -103,7 +103,7 @@ void GatherRows(const RowGatherArgs& args, Stream* stream) {
                       unsigned blocks) {
     using V = decltype(vector);
     using T = typename V::Element;
-    GatherKernel<V><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
+    GatherRowsKernel<V><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
         vectors, row_vectors, args.index + first, static_cast<const T*>(args.in),
         static_cast<T*>(args.out) + first * args.spec.columns);
   });
@@ -117,7 +117,7 @@ void ScatterAddRows(const RowGatherArgs& args, Stream* stream) {
                       unsigned blocks) {
     using V = decltype(vector);
     using T = typename V::Element;
-    ScatterAddKernel<V><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
+    ScatterAddRowsKernel<V><<<blocks, kThreads, 0, cuda::Handle(stream)>>>(
         vectors, row_vectors, args.index + first,
         static_cast<const T*>(args.in) + first * args.spec.columns, static_cast<T*>(args.out));
   });
