@@ -3,8 +3,9 @@
 
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/gemm_table.h"
+#include "kernels/cuda/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/cuda/tuning.h"
+#include "kernels/cuda/time_in_turns.h"
 #include "kernels/plain_gated_linear.h"
 
 namespace coxswain::kernels {

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/gemm_table.h"
+#include "kernels/cuda/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/cuda/tuning.h"
 
 namespace coxswain::kernels {
 namespace {

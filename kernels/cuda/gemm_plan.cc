@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/stream.h"
-#include "kernels/cuda/tuning.h"
+#include "kernels/cuda/time_in_turns.h"
 
 namespace coxswain::kernels::cuda {
 namespace {

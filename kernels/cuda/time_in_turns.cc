@@ -1,13 +1,9 @@
-#include "kernels/cuda/tuning.h"
+#include "kernels/cuda/time_in_turns.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 
-#include "kernels/cuda/gemm_table.h"
-#include "kernels/gemm.h"
-
-namespace coxswain::kernels {
+namespace coxswain::kernels::cuda {
 namespace {
 
 // Alternatives take turns: under load the clock falls with the power drawn, so that times are only
@@ -15,12 +11,10 @@ namespace {
 constexpr int kRounds = 5;
 constexpr double kRoundMicroseconds = 2500;
 
-std::atomic<bool> tuning{false};
-
 class Stopwatch {
  public:
   Stopwatch() {
-    for (cudaEvent_t& event : events_) cuda::CheckCuda(cudaEventCreate(&event), "cudaEventCreate");
+    for (cudaEvent_t& event : events_) CheckCuda(cudaEventCreate(&event), "cudaEventCreate");
   }
   ~Stopwatch() {
     for (const cudaEvent_t event : events_) {
@@ -37,23 +31,22 @@ class Stopwatch {
     while (true) {
       const cudaError_t result = cudaEventQuery(events_[1]);
       if (result == cudaSuccess) break;
-      if (result != cudaErrorNotReady) cuda::CheckCuda(result, "timing a product");
+      if (result != cudaErrorNotReady) CheckCuda(result, "timing a product");
     }
     float milliseconds = 0;
-    cuda::CheckCuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
-                    "cudaEventElapsedTime");
+    CheckCuda(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
     return milliseconds * 1e3;
   }
 
  private:
   void Record(size_t i, Stream* stream) {
-    cuda::CheckCuda(cudaEventRecord(events_[i], stream->cuda()), "cudaEventRecord");
+    CheckCuda(cudaEventRecord(events_[i], stream->cuda()), "cudaEventRecord");
   }
   std::array<cudaEvent_t, 2> events_{};
 };
 
 // Mean of `launches` in a row; 0 when it does not run.
-double Microseconds(const cuda::Alternative& launch, int launches, Stream* stream) {
+double Microseconds(const Alternative& launch, int launches, Stream* stream) {
   Stopwatch watch;
   watch.Start(stream);
   for (int i = 0; i < launches; ++i) {
@@ -68,7 +61,7 @@ double Median(std::vector<double> values) {
 }
 
 // Launches that fill a round's share of one alternative; 0 when it does not run.
-int LaunchesOfRound(const cuda::Alternative& launch, Stream* stream) {
+int LaunchesOfRound(const Alternative& launch, Stream* stream) {
   // The first launch loads the kernel.
   if (Microseconds(launch, 1, stream) == 0) return 0;
   const double once = Microseconds(launch, 2, stream);
@@ -76,20 +69,6 @@ int LaunchesOfRound(const cuda::Alternative& launch, Stream* stream) {
 }
 
 }  // namespace
-
-void SetGemmTuning(bool on) {
-  if (on && !tuning.load(std::memory_order_relaxed)) cuda::GemmChoices::Instance().ForgetUse();
-  tuning.store(on, std::memory_order_relaxed);
-}
-
-namespace cuda {
-
-bool MayTune(const Stream* stream) {
-  if (!tuning.load(std::memory_order_relaxed)) return false;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  CheckCuda(cudaStreamIsCapturing(Handle(stream), &status), "cudaStreamIsCapturing");
-  return status == cudaStreamCaptureStatusNone;
-}
 
 std::vector<double> TimeInTurns(const std::vector<Alternative>& alternatives, Stream* stream) {
   std::vector<int> launches;
@@ -108,5 +87,4 @@ std::vector<double> TimeInTurns(const std::vector<Alternative>& alternatives, St
   return medians;
 }
 
-}  // namespace cuda
-}  // namespace coxswain::kernels
+}  // namespace coxswain::kernels::cuda

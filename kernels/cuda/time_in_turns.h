@@ -1,6 +1,6 @@
-// Times of alternatives on the device, and whether they may be taken now.
-#ifndef COXSWAIN_KERNELS_CUDA_TUNING_H_
-#define COXSWAIN_KERNELS_CUDA_TUNING_H_
+// Times of alternatives on the device, side by side.
+#ifndef COXSWAIN_KERNELS_CUDA_TIME_IN_TURNS_H_
+#define COXSWAIN_KERNELS_CUDA_TIME_IN_TURNS_H_
 
 #include <functional>
 #include <vector>
@@ -12,9 +12,6 @@ namespace coxswain::kernels::cuda {
 // An alternative further down a list must be so much faster than one before it.
 inline constexpr double kWorthwhile = 0.995;
 
-// What SetGemmTuning says, unless the stream is being captured.
-bool MayTune(const Stream* stream);
-
 // Launches an alternative; false: it does not run after all.
 using Alternative = std::function<bool()>;
 // The median microseconds of each, taken in turns, some 12 ms each; 0 for one that does not run.
@@ -23,4 +20,4 @@ std::vector<double> TimeInTurns(const std::vector<Alternative>& alternatives, St
 
 }  // namespace coxswain::kernels::cuda
 
-#endif  // COXSWAIN_KERNELS_CUDA_TUNING_H_
+#endif  // COXSWAIN_KERNELS_CUDA_TIME_IN_TURNS_H_
