@@ -1,13 +1,10 @@
-// Collectives over NCCL. What communicators are and how they end stands in nccl_group.cc.
-#include <algorithm>
-#include <cstdlib>
-#include <iterator>
+// Collectives over NCCL. What communicators are and how they end stands in nccl_group.cc, what a
+// new group calls first in nccl_first_calls.cc.
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
 #include "common/status_macros.h"
 #include "kernels/add.h"
 #include "kernels/cuda/stream.h"
@@ -16,104 +13,18 @@
 #include "worker/comm/host_identity.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
+#include "worker/comm/nccl_impl.h"
+#include "worker/comm/nccl_library.h"
 #include "worker/comm/peer_copies.h"
-#include "worker/comm/sum_probe.h"
 
 namespace coxswain::comm {
 namespace {
-
-// The warm-up calls: NCCL connects for an algorithm at its first use, and its choice depends on the
-// size.
-constexpr int64_t kWarmUpBytes[] = {int64_t{4} << 10, int64_t{1} << 20, int64_t{32} << 20};
-
-// Of NCCL, by which it chooses how to add up.
-constexpr const char* kSettings[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
-                                     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-                                     "NCCL_NVLS_ENABLE",   "NCCL_NTHREADS"};
-
-// What is set of it, "" when nothing is.
-std::string Settings() {
-  std::string text;
-  for (const char* name : kSettings) {
-    const char* value = std::getenv(name);
-    if (value != nullptr) absl::StrAppend(&text, " ", name, "=", value);
-  }
-  return text;
-}
-
-ncclDataType_t TypeOf(kernels::DType dtype) {
-  return dtype == kernels::DType::kFloat32 ? ncclFloat32 : ncclBfloat16;
-}
-
-const char* TypeName(kernels::DType dtype) {
-  return dtype == kernels::DType::kFloat32 ? "float32" : "bfloat16";
-}
 
 ncclResult_t ResultOf(cudaError_t result) {
   return result == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 }  // namespace
-
-struct Collectives::Impl {
-  ~Impl() {
-    group.reset();                                         // its watch ends the waits of copies
-    if (copies != nullptr) (void)cudaDeviceSynchronize();  // no stream reads other ranks any more
-    copies.reset();
-    if (stream != nullptr) (void)cudaStreamDestroy(stream);
-    (void)cudaFree(warm_up);
-    (void)cudaFree(device_words);
-    (void)cudaFreeHost(host_words);
-  }
-
-  GroupConfig config;
-  std::unique_ptr<NcclGroup> group;    // null: one rank
-  bool aborted_alone = false;          // of one rank
-  std::unique_ptr<PeerCopies> copies;  // null: not shared, or not possible
-  std::string transport = "NCCL";
-  std::string nccl_sums;  // what NCCL's sums depend on in this group
-
-  // Of the calls that wait on the host: the check of a new group and the barrier.
-  cudaStream_t stream = nullptr;
-  double *device_words = nullptr, *host_words = nullptr;  // [world size], host pinned
-  void* warm_up = nullptr;  // what the first calls move; gone when the group is formed
-  // Of the first calls: they measure how NCCL adds up here.
-  std::unique_ptr<SumProbe> probe;
-  std::vector<char> probed;
-
-  absl::Status OpenHostCalls();
-  absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);
-  bool Copies(Communicator comm, const void* whole, int64_t bytes) const {
-    return copies != nullptr && copies->Takes(group->members(comm), whole, bytes);
-  }
-  absl::Status Verify(Communicator comm);
-  absl::Status WarmUp();
-  absl::Status WarmUpOne(Communicator comm);
-  absl::Status LoadNumbers(kernels::DType dtype, int64_t bytes);
-  absl::Status TakeResult(const void* result, int64_t bytes);
-  absl::Status CompareNotes();
-  absl::Status Alone() const;
-  absl::Status Sum(Communicator comm, void* data, int64_t n, ncclDataType_t type,
-                   const char* type_name, cudaStream_t on);
-  // Copies, or NCCL, which takes no total: then the sum goes to `receive` alone and *added is
-  // false.
-  absl::Status Scatter(Communicator comm, const PeerCopies::Scatter& call, cudaStream_t on,
-                       bool* added = nullptr);
-  absl::Status Gather(Communicator comm, const void* send, void* receive, int64_t bytes,
-                      cudaStream_t on);
-};
-
-absl::Status Collectives::Impl::OpenHostCalls() {
-  const size_t bytes = static_cast<size_t>(config.world_size) * sizeof(double);
-  void *device = nullptr, *host = nullptr;
-  RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"));
-  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&device, bytes), "cudaMalloc"));
-  device_words = static_cast<double*>(device);
-  RETURN_IF_ERROR(CudaStatus(cudaMallocHost(&host, bytes), "cudaMallocHost"));
-  host_words = static_cast<double*>(host);
-  return absl::OkStatus();
-}
 
 absl::Status Collectives::Impl::Alone() const {
   return aborted_alone ? absl::CancelledError("the group was aborted") : absl::OkStatus();
@@ -142,7 +53,8 @@ absl::Status Collectives::Impl::Scatter(Communicator comm, const PeerCopies::Sca
     RETURN_IF_ERROR(Alone());
     return CudaStatus(copy(), "cudaMemcpyAsync");
   }
-  const std::string operation = OperationName("reduce_scatter", call.n, TypeName(call.dtype), comm);
+  const std::string operation =
+      OperationName("reduce_scatter", call.n, NcclTypeName(call.dtype), comm);
   if (Copies(comm, call.send, bytes * group->members(comm).size())) {
     if (added != nullptr) *added = call.total != nullptr;
     return group->EnqueueCopies(comm, operation, on, [&](int lane) {
@@ -153,7 +65,7 @@ absl::Status Collectives::Impl::Scatter(Communicator comm, const PeerCopies::Sca
     if (nccl == nullptr) return ResultOf(copy());
     if (call.n == 0) return ncclSuccess;
     return group->nccl().ReduceScatter(call.send, call.receive, static_cast<size_t>(call.n),
-                                       TypeOf(call.dtype), ncclSum, nccl, on);
+                                       NcclType(call.dtype), ncclSum, nccl, on);
   });
 }
 
@@ -204,110 +116,10 @@ absl::StatusOr<std::vector<std::string>> Collectives::Impl::Exchange(const std::
   return strings;
 }
 
-// Sums a vector to which each rank adds its number + 1 at its place.
-absl::Status Collectives::Impl::Verify(Communicator comm) {
-  const Members& members = group->members(comm);
-  const int size = members.size();
-  const size_t bytes = static_cast<size_t>(size) * sizeof(double);
-  std::fill_n(host_words, size, 0.0);
-  host_words[members.index] = config.rank + 1;
-  RETURN_IF_ERROR(
-      CudaStatus(cudaMemcpyAsync(device_words, host_words, bytes, cudaMemcpyHostToDevice, stream),
-                 "cudaMemcpyAsync"));
-  RETURN_IF_ERROR(Sum(comm, device_words, size, ncclFloat64, "float64", stream));
-  RETURN_IF_ERROR(
-      CudaStatus(cudaMemcpyAsync(host_words, device_words, bytes, cudaMemcpyDeviceToHost, stream),
-                 "cudaMemcpyAsync"));
-  RETURN_IF_ERROR(group->Wait(stream));
-  for (int r = 0; r < size; ++r) {
-    if (host_words[r] == members.ranks[r] + 1) continue;
-    return absl::InternalError(absl::StrCat(
-        "rank ", config.rank, ", communicator ", NameOf(comm), ": the all-reduce of rank ids gave ",
-        host_words[r] - 1, " for rank ", members.ranks[r], "; two processes took the same rank"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Collectives::Impl::WarmUpOne(Communicator comm) {
-  const int64_t size = group->members(comm).size();
-  if (size == 1) return absl::OkStatus();
-  char* const data = static_cast<char*>(warm_up);
-  for (int64_t bytes : kWarmUpBytes) {
-    const int64_t part = bytes / size / 8 * 8;
-    char* const own = data + group->members(comm).index * part;
-    for (kernels::DType dtype : {kernels::DType::kFloat32, kernels::DType::kBFloat16}) {
-      const int64_t element = kernels::DTypeBytes(dtype);
-      RETURN_IF_ERROR(LoadNumbers(dtype, bytes));
-      RETURN_IF_ERROR(Sum(comm, data, bytes / element, TypeOf(dtype), TypeName(dtype), stream));
-      RETURN_IF_ERROR(TakeResult(data, bytes));
-      RETURN_IF_ERROR(LoadNumbers(dtype, bytes));
-      RETURN_IF_ERROR(Scatter(
-          comm, {.send = data, .receive = own, .n = part / element, .dtype = dtype}, stream));
-      RETURN_IF_ERROR(TakeResult(own, part));
-    }
-    RETURN_IF_ERROR(Gather(comm, own, data, part, stream));
-    RETURN_IF_ERROR(group->Wait(stream));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Collectives::Impl::WarmUp() {
-  const auto bytes =
-      static_cast<size_t>(*std::max_element(std::begin(kWarmUpBytes), std::end(kWarmUpBytes)));
-  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&warm_up, bytes), "cudaMalloc"));
-  probe = std::make_unique<SumProbe>(config.rank);
-  probed.resize(bytes);
-  for (Communicator comm : kCommunicators) RETURN_IF_ERROR(WarmUpOne(comm));
-  RETURN_IF_ERROR(CompareNotes());
-  probe.reset();
-  probed = {};
-  return CudaStatus(cudaFree(std::exchange(warm_up, nullptr)), "cudaFree");
-}
-
-// This rank's numbers, again and again, into what the first calls move.
-absl::Status Collectives::Impl::LoadNumbers(kernels::DType dtype, int64_t bytes) {
-  const int64_t block = SumProbe::kNumbers * kernels::DTypeBytes(dtype);
-  for (int64_t first = 0; first < bytes; first += block) {
-    RETURN_IF_ERROR(
-        CudaStatus(cudaMemcpyAsync(static_cast<char*>(warm_up) + first, probe->Numbers(dtype),
-                                   static_cast<size_t>(std::min(block, bytes - first)),
-                                   cudaMemcpyHostToDevice, stream),
-                   "cudaMemcpyAsync"));
-  }
-  return absl::OkStatus();
-}
-
-// Waits for the call before it copies: a copy to pageable memory would wait without end.
-absl::Status Collectives::Impl::TakeResult(const void* result, int64_t bytes) {
-  RETURN_IF_ERROR(group->Wait(stream));
-  RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(probed.data(), result, static_cast<size_t>(bytes),
-                                             cudaMemcpyDeviceToHost, stream),
-                             "cudaMemcpyAsync"));
-  RETURN_IF_ERROR(group->Wait(stream));
-  probe->Take(probed.data(), bytes);
-  return absl::OkStatus();
-}
-
-// How ranks lie on hosts, and the bits of the sums that all of them saw. Settings are read
-// again: NCCL has put those of its configuration files into the environment by now.
-absl::Status Collectives::Impl::CompareNotes() {
-  const std::string host = ToHex(Sha256(NcclHost()));
-  ASSIGN_OR_RETURN(const std::vector<std::string> notes, Exchange(host + probe->Digest()));
-  std::vector<std::string> hosts;
-  std::string digests;
-  for (const std::string& note : notes) {
-    hosts.push_back(note.substr(0, host.size()));
-    digests += note.substr(host.size());
-  }
-  nccl_sums = absl::StrCat("hosts=", GroupsOf(hosts), Settings(),
-                           " sums=", ToHex(Sha256(digests)).substr(0, 16));
-  return absl::OkStatus();
-}
-
 // As the process was started: forming a group adds what NCCL's configuration files say, and ranks
 // of one gang may have formed others before or not.
 std::string Collectives::Fingerprint() {
-  static const std::string settings = Settings();
+  static const std::string settings = NcclSettings();
   const absl::StatusOr<const NcclLibrary*> nccl = LoadNccl();
   return absl::StrCat("nccl=", nccl.ok() ? NcclVersionText((*nccl)->version) : "none", settings);
 }
@@ -331,7 +143,8 @@ absl::StatusOr<std::unique_ptr<Collectives>> Collectives::Form(const GroupConfig
 
 absl::Status Collectives::AllReduceSum(Communicator comm, void* data, int64_t n,
                                        kernels::DType dtype, kernels::Stream* stream) {
-  return impl_->Sum(comm, data, n, TypeOf(dtype), TypeName(dtype), kernels::cuda::Handle(stream));
+  return impl_->Sum(comm, data, n, NcclType(dtype), NcclTypeName(dtype),
+                    kernels::cuda::Handle(stream));
 }
 
 absl::Status Collectives::AllReduceSum(Communicator comm, double* data, int64_t n,

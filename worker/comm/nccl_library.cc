@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -11,6 +13,11 @@ namespace {
 constexpr char kFile[] = "libnccl.so.2";
 // The configuration of a communicator is a struct of the version that this build saw.
 constexpr int kOldest = NCCL_VERSION_CODE / 100 * 100;
+
+// By which NCCL chooses how to add up.
+constexpr const char* kSettings[] = {"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
+                                     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+                                     "NCCL_NVLS_ENABLE",   "NCCL_NTHREADS"};
 
 template <typename Fn>
 absl::Status Find(void* library, const char* name, Fn* function) {
@@ -61,6 +68,15 @@ absl::StatusOr<const NcclLibrary*> LoadNccl() {
 
 std::string NcclVersionText(int version) {
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+std::string NcclSettings() {
+  std::string text;
+  for (const char* name : kSettings) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) absl::StrAppend(&text, " ", name, "=", value);
+  }
+  return text;
 }
 
 absl::Status NcclStatus(const NcclLibrary& nccl, ncclResult_t result, const std::string& call) {

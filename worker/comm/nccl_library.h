@@ -34,6 +34,10 @@ absl::StatusOr<const NcclLibrary*> LoadNccl();
 
 std::string NcclVersionText(int version);  // 22809 -> "2.28.9"
 
+// What the environment says now of the settings by which NCCL chooses how to add up: " NAME=value"
+// of each that is set.
+std::string NcclSettings();
+
 // OK for ncclSuccess and ncclInProgress; else a status that names the call: Unavailable for what a
 // peer or the network did, Internal for what the device or a wrong call did.
 absl::Status NcclStatus(const NcclLibrary& nccl, ncclResult_t result, const std::string& call);
