@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/shared_address.cuh"
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
 namespace coxswain::kernels::cuda {
@@ -27,9 +29,6 @@ __device__ __forceinline__ void ClusterBarrier() {
           : "memory");
 }
 
-__device__ __forceinline__ unsigned SharedAddress(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
 // A phase ends with that many arrivals and all bytes expected.
 __device__ __forceinline__ void InitBarrier(uint64_t* barrier, unsigned arrivals = 1) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)),

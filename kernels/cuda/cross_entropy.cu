@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
@@ -27,10 +28,13 @@
 namespace coxswain::kernels {
 namespace {
 
+using cuda::Exp2;
+using cuda::kLog2E;
+using cuda::Reciprocal;
+
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / cuda::kWarp;
 constexpr int kMaxCluster = 8;  // more is not portable
-constexpr float kLog2E = 1.44269504f;
 // Below any reference of a row that has a usable logit, and finite when multiplied.
 constexpr float kLowest = -1e30f;
 
@@ -40,18 +44,6 @@ struct alignas(16) Partial {
   float logits;        // sum z, for label smoothing
 };
 __device__ __forceinline__ Partial Empty() { return {kLowest, 0.0f, 0.0f}; }
-
-__device__ __forceinline__ float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ float Reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // The merge of each group of kLanes neighbours, the same in all of the group.
 template <int kLanes = cuda::kWarp>

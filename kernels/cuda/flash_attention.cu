@@ -93,7 +93,7 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   CommitCopies();
   LoadKeysAndValues<kDim>(p, tile, g, key, stages);
   CommitCopies();
-  WaitCopies<1>();
+  WaitForCopies<1>();
   __syncthreads();
   ForwardState<kDim> state;
 #pragma unroll
@@ -102,7 +102,7 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   state.maximum[0] = state.maximum[1] = -INFINITY;
   state.total[0] = state.total[1] = 0.0f;
   for (uint32_t stage = 0; key <= tile.first; key += kFlashTile, stage ^= kStage) {
-    WaitCopies<0>();
+    WaitForCopies<0>();
     __syncthreads();  // this stage is there, and nobody reads the other one any more
     if (key + kFlashTile <= tile.first) {
       LoadKeysAndValues<kDim>(p, tile, g, key + kFlashTile, stages + (stage ^ kStage));

@@ -122,7 +122,7 @@ __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const Docu
   const int last_head = h + p.group() - 1;
   LoadRows<kDim>(p, tile, h, row, delta, base + stage);
   CommitCopies();
-  WaitCopies<0>();
+  WaitForCopies<0>();
   __syncthreads();
   KeyState<kDim> state;
   if constexpr (KeyState<kDim>::kInRegisters) {
@@ -145,7 +145,7 @@ __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const Docu
       CommitCopies();
     }
     AddRows<kDim>(p, tile, row, memory, stage, &state);
-    WaitCopies<0>();
+    WaitForCopies<0>();
     __syncthreads();  // the next stage is there, and nobody reads this one any more
     if (last) break;
     row = next_row;

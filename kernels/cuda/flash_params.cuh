@@ -9,13 +9,12 @@
 #include <type_traits>
 
 #include "kernels/attention.h"
+#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/flash_tiles.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels::cuda {
-
-inline constexpr float kLog2E = 1.4426950408889634f;
 
 struct FlashParams {
   int tokens = 0, documents = 0, slots = 0;
@@ -54,12 +53,6 @@ struct FlashParams {
   // Scores are kept as what times Log2Factor() is their base 2 logarithm.
   __device__ float Log2Factor() const { return softcap == 0.0f ? scale * kLog2E : kLog2E; }
 };
-
-__device__ __forceinline__ float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // tanh from the exponential, to 1e-7 of 1: tanh.approx is off by 5e-4, too much below an exponent.
 __device__ __forceinline__ float Tanh(float x) {

@@ -119,12 +119,12 @@ __device__ __forceinline__ void QueryGradientTile(const FlashParams& p, const Do
   CommitCopies();
   LoadKeysAndValues<kDim>(p, tile, g, key, stages);
   CommitCopies();
-  WaitCopies<1>();
+  WaitForCopies<1>();
   __syncthreads();
   QueryState<kDim> state;
   LoadQueries<kDim>(p, tile, h, q, dout, out, delta, &state);
   for (uint32_t stage = 0; key <= tile.first; key += kFlashTile, stage ^= kStage) {
-    WaitCopies<0>();
+    WaitForCopies<0>();
     __syncthreads();  // this stage is there, and nobody reads the other one any more
     if (key + kFlashTile <= tile.first) {
       LoadKeysAndValues<kDim>(p, tile, g, key + kFlashTile, stages + (stage ^ kStage));

@@ -10,7 +10,10 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/documents.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels::cuda {
@@ -48,26 +51,6 @@ __device__ __forceinline__ DocumentTile TileOfSlot(const int32_t* cu_seqlens, in
   return {begin, end, begin + tile * kFlashTile};
 }
 
-__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-// Zeros where not valid; the source is then not read.
-__device__ __forceinline__ void CopyAsync16(uint32_t target, const void* source, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(source),
-               "r"(valid ? 16 : 0));
-}
-__device__ __forceinline__ void CopyAsync4(uint32_t target, const void* source, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(target), "l"(source),
-               "r"(valid ? 4 : 0));
-}
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
-// Until at most kPending groups of this thread are under way; a barrier shows them to the others.
-template <int kPending>
-__device__ __forceinline__ void WaitCopies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
-}
-
 // Byte offset of the 8 elements `chunk` of a row. The xor puts the same chunk of 8 rows in 8
 // different groups of 4 banks.
 template <int kDim>
@@ -99,29 +82,11 @@ __device__ __forceinline__ void LoadTile(uint32_t tile, const bf16* source, int6
   }
 }
 
-__device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-__device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address));
-}
-__device__ __forceinline__ void Mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                    uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // Left operand: rows row .. row + 15 of a tile, elements 16 k .. 16 k + 15.
 template <int kDim>
 __device__ __forceinline__ void LoadLeft(uint32_t (&a)[4], uint32_t tile, int row, int k) {
   const int lane = threadIdx.x % kWarp;
-  LoadMatrices(a, tile + TileOffset<kDim>(row + lane % 16, 2 * k + lane / 16));
+  LoadBlocks4(tile + TileOffset<kDim>(row + lane % 16, 2 * k + lane / 16), a);
 }
 
 // c[16, 8 kColumns] += left [16, kDim] times the tile's rows `row` on, transposed. `left(k)` gives
@@ -138,9 +103,9 @@ __device__ __forceinline__ void MultiplyByRows(float (&c)[kColumns][4], const Le
 #pragma unroll
     for (int n = 0; n < kColumns / 2; ++n) {
       uint32_t b[4];
-      LoadMatrices(b, tile + TileOffset<kDim>(lane_row + 16 * n, 2 * k + lane_chunk));
-      Mma(c[2 * n], a, b[0], b[1]);
-      Mma(c[2 * n + 1], a, b[2], b[3]);
+      LoadBlocks4(tile + TileOffset<kDim>(lane_row + 16 * n, 2 * k + lane_chunk), b);
+      MultiplyAdd(c[2 * n], a, b[0], b[1]);
+      MultiplyAdd(c[2 * n + 1], a, b[2], b[3]);
     }
   }
 }
@@ -163,10 +128,10 @@ __device__ __forceinline__ void MultiplyByTile(float (&c)[kDim / 8][4],
 #pragma unroll
     for (int n = 0; n < kDim / 16; ++n) {
       uint32_t b[4];
-      LoadMatricesTransposed(b,
-                             tile + TileOffset<kDim>(row + 16 * k + lane % 16, 2 * n + lane / 16));
-      Mma(c[2 * n], a, b[0], b[1]);
-      Mma(c[2 * n + 1], a, b[2], b[3]);
+      LoadBlocks4Transposed(tile + TileOffset<kDim>(row + 16 * k + lane % 16, 2 * n + lane / 16),
+                            b);
+      MultiplyAdd(c[2 * n], a, b[0], b[1]);
+      MultiplyAdd(c[2 * n + 1], a, b[2], b[3]);
     }
   }
 }

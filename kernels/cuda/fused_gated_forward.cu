@@ -10,6 +10,7 @@
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product_tiles.cuh"
+#include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/silu.cuh"
 #include "kernels/cuda/vector.cuh"
 

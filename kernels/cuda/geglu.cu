@@ -12,6 +12,7 @@
 // 1 - s is multiplied by a dx/da.
 #include "kernels/geglu.h"
 
+#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/glu.cuh"
 
 namespace coxswain::kernels {

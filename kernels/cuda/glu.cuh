@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -20,26 +21,9 @@ namespace coxswain::kernels::cuda {
 inline constexpr int kGluThreads = 256;
 inline constexpr int kGluVectors = 2;
 
-// 1 / x to one unit in the last place; 0 for infinity, NaN stays.
-__device__ __forceinline__ float Reciprocal(float x) {
-  float reciprocal;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
-  return reciprocal;
-}
-
-// 2^x, off by 4 u relative; 0 below 2^-126.
-__device__ __forceinline__ float PowerOfTwo(float x) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-}
-
 // 1 / (1 + e^-x). e^-x is 2^(-x log2 e) rounded, off by (|x| + 4) u relative, u = 2^-24; so the
 // result is off by (|x| + 4) (1 - result) u + 3 u, relative. 0 and 1 at the ends, NaN stays.
-__device__ __forceinline__ float Logistic(float x) {
-  constexpr float kLog2E = 1.44269504f;
-  return Reciprocal(1.0f + PowerOfTwo(-kLog2E * x));
-}
+__device__ __forceinline__ float Logistic(float x) { return Reciprocal(1.0f + Exp2(-kLog2E * x)); }
 
 // (dy, gate, up) become (y, dgate, dup). Every backward kernel calls this, so that their bits
 // agree.

@@ -17,8 +17,10 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/gemm.h"
 
@@ -102,7 +104,7 @@ class Block {
     const int64_t left = (pass.rows - first_row_ + kLowRankTileRows - 1) / kLowRankTileRows;
     tiles_ = static_cast<int>(left < slice.tiles ? left : slice.tiles);
     w_row_bytes_ = kSums == Sums::kColumns ? 2 * pass.plan.widest + 16 : S::kRankRowBytes;
-    stages_ = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    stages_ = SharedAddress(shared);
     h_ = stages_ + kStages * kTileBytes;
     halves_ = reinterpret_cast<float*>(shared + kStages * (kTileBytes + S::kHBytes));
     w_ = h_ + kStages * S::kHBytes + S::kHalfBytes;
@@ -129,15 +131,15 @@ class Block {
       for (int i = threadIdx.x; i < S::kRank * vectors; i += kThreads) {
         const int rank = i / vectors, column = i % vectors * 8;
         const bool valid = column < slice_.columns;
-        CopyAsync(w_ + rank * w_row_bytes_ + 2 * column,
-                  w + (valid ? rank * pass_.ldw + slice_.column + column : 0), valid);
+        CopyAsync16(w_ + rank * w_row_bytes_ + 2 * column,
+                    w + (valid ? rank * pass_.ldw + slice_.column + column : 0), valid);
       }
     } else {
       for (int i = threadIdx.x; i < chunks_ * kLowRankTileColumns * kRankTiles; i += kThreads) {
         const int column = i / kRankTiles, vector = i % kRankTiles;
         const bool valid = column < slice_.columns;
-        CopyAsync(w_ + column * w_row_bytes_ + 16 * vector,
-                  w + (valid ? (slice_.column + column) * pass_.ldw + 8 * vector : 0), valid);
+        CopyAsync16(w_ + column * w_row_bytes_ + 16 * vector,
+                    w + (valid ? (slice_.column + column) * pass_.ldw + 8 * vector : 0), valid);
       }
     }
   }
@@ -154,7 +156,7 @@ class Block {
         const int row = warp_ + i * kWarps;
         const bool valid = row0 + row < pass_.rows && column < slice_.columns;
         const int64_t from = (row0 + row) * pass_.ldx + slice_.column + column;
-        CopyAsync(to + row * kTileRowBytes, member_.x + (valid ? from : 0), valid);
+        CopyAsync16(to + row * kTileRowBytes, member_.x + (valid ? from : 0), valid);
       }
       if (S::kG && chunk == 0) CopyH(tile, row0);
     }
@@ -166,8 +168,8 @@ class Block {
     for (int i = threadIdx.x; i < kLowRankTileRows * kRankTiles; i += kThreads) {
       const int row = i / kRankTiles, vector = i % kRankTiles;
       const bool valid = row0 + row < pass_.rows;
-      CopyAsync(to + row * S::kRankRowBytes + 16 * vector,
-                member_.h + (valid ? (row0 + row) * pass_.ldh + 8 * vector : 0), valid);
+      CopyAsync16(to + row * S::kRankRowBytes + 16 * vector,
+                  member_.h + (valid ? (row0 + row) * pass_.ldh + 8 * vector : 0), valid);
     }
   }
 
@@ -223,7 +225,7 @@ class Block {
       LoadBlocks4(from + 2 * k, a);
       LoadWeights<kRankTiles, kSums == Sums::kColumns>(w_, w_row_bytes_, w_column + k, lane_, b);
 #pragma unroll
-      for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(p[i], a, b[i]);
+      for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(p[i], a, b[i][0], b[i][1]);
     }
   }
 
@@ -246,7 +248,7 @@ class Block {
         uint32_t a[4];
         LoadBlocks4Transposed(from + 16 * k * kTileRowBytes + 32 * m, a);
 #pragma unroll
-        for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(g[m][i], a, h[k][i]);
+        for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(g[m][i], a, h[k][i][0], h[k][i][1]);
       }
     }
   }

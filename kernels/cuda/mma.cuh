@@ -1,27 +1,11 @@
-// Tensor-core products of one warp on 8x8 blocks of bfloat16, and the copies that feed them.
-// Source: PTX ISA, "Matrix fragments for mma.m16n8k16", "ldmatrix", "stmatrix", "cp.async".
+// Tensor-core products of one warp on 8x8 blocks of bfloat16, and the loads and stores of such
+// blocks. Source: PTX ISA, "Matrix fragments for mma.m16n8k16", "ldmatrix", "stmatrix".
 #ifndef COXSWAIN_KERNELS_CUDA_MMA_CUH_
 #define COXSWAIN_KERNELS_CUDA_MMA_CUH_
 
 #include <cstdint>
 
 namespace coxswain::kernels::cuda {
-
-// 16 bytes from global to shared memory, in the background; zeros when not `valid`, and then
-// `from` is not read.
-__device__ __forceinline__ void CopyAsync(uint32_t to, const void* from, bool valid) {
-  const int bytes = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-               : "memory");
-}
-__device__ __forceinline__ void CommitCopies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// Until at most kPending of the thread's groups are still under way.
-template <int kPending>
-__device__ __forceinline__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
 
 // Blocks of 8 rows of 16 bytes: lane l gives the address of row l % 8 of block l / 8, and receives
 // of every block the elements (l / 4, 2 (l % 4)) and the next one; transposed: of its transpose.
@@ -59,14 +43,14 @@ __device__ __forceinline__ void StoreBlocks4(uint32_t address, uint32_t v0, uint
 #endif
 }
 
-// d += a b, a [16, 16], b [16, 8], d [16, 8] in float32. Lane l holds of d the elements (l / 4,
-// 2 (l % 4)), the next one, and the two eight rows below.
-__device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
-                                            const uint32_t (&b)[2]) {
+// d += a b, a [16, 16], b [16, 8] of two blocks, d [16, 8] in float32. Lane l holds of d the
+// elements (l / 4, 2 (l % 4)), the next one, and the two eight rows below.
+__device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                            uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace coxswain::kernels::cuda

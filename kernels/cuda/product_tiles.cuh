@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tma.cuh"
 #include "kernels/cuda/vector.cuh"

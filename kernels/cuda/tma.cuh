@@ -5,7 +5,7 @@
 #ifndef COXSWAIN_KERNELS_CUDA_TMA_CUH_
 #define COXSWAIN_KERNELS_CUDA_TMA_CUH_
 
-#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/tensor_map.h"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900

@@ -9,7 +9,9 @@
 #ifndef COXSWAIN_KERNELS_CUDA_WGMMA_CUH_
 #define COXSWAIN_KERNELS_CUDA_WGMMA_CUH_
 
-#include "kernels/cuda/cluster.cuh"
+#include <cstdint>
+
+#include "kernels/cuda/shared_address.cuh"
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
