@@ -261,13 +261,11 @@ void DoraRowSquares(const DoraRowSquaresArgs& args, Stream* stream) {
   cuda::RequireExtent(args.rows, "DoraRowSquares", "rows");
   cuda::RequireExtent(args.columns, "DoraRowSquares", "columns");
   if (args.rows == 0) return;
-  cuda::ForDType(args.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    cuda::ForVector<T>(cuda::Aligned<T>(args.w, args.columns), [&](auto vector) {
-      DoraRowSquaresKernel<decltype(vector)>
-          <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(
-              args.columns, static_cast<const T*>(args.w), args.squares);
-    });
+  cuda::ForVectorOf(args.dtype, args.columns, {args.w}, [&](auto vector) {
+    using V = decltype(vector);
+    DoraRowSquaresKernel<V>
+        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(
+            args.columns, static_cast<const typename V::Element*>(args.w), args.squares);
   });
   cuda::CheckLaunch("DoraRowSquares");
 }
@@ -293,17 +291,12 @@ void DoraForward(const DoraForwardArgs& args, Stream* stream) {
   cuda::RequireExtent(args.rows, "DoraForward", "rows");
   if (args.rows == 0) return;
   const int64_t columns = args.spec.ldy, count = args.rows * columns;
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const bool aligned = cuda::Aligned<T>(args.u, columns) && cuda::Aligned<T>(args.y, columns) &&
-                         cuda::Aligned<T>(args.bias, columns);
-    cuda::ForVector<T>(aligned, [&](auto vector) {
-      using V = decltype(vector);
-      DoraForwardKernel<V>
-          <<<Blocks(count, kThreads * V::kSize), kThreads, 0, cuda::Handle(stream)>>>(
-              count, columns, static_cast<const T*>(args.u), args.factor,
-              static_cast<const T*>(args.bias), static_cast<T*>(args.y));
-    });
+  cuda::ForVectorOf(args.spec.dtype, columns, {args.u, args.y, args.bias}, [&](auto vector) {
+    using V = decltype(vector);
+    using T = typename V::Element;
+    DoraForwardKernel<V><<<Blocks(count, kThreads * V::kSize), kThreads, 0, cuda::Handle(stream)>>>(
+        count, columns, static_cast<const T*>(args.u), args.factor,
+        static_cast<const T*>(args.bias), static_cast<T*>(args.y));
   });
   cuda::CheckLaunch("DoraForward");
 }

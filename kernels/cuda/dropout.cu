@@ -105,12 +105,8 @@ bool DropoutSupports(const DropoutSpec& spec) {
 void DropoutApply(const DropoutArgs& args, Stream* stream) {
   cuda::RequireSupported(DropoutSupports(args.spec) && args.mask.site < kMaxSites, "Dropout");
   cuda::RequireExtent(args.rows, "Dropout", "rows");
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const bool aligned = cuda::Aligned<T>(args.x, args.spec.columns) && cuda::Aligned<T>(args.y, 0);
-    cuda::ForVector<T>(aligned,
-                       [&](auto vector) { Launch<decltype(vector)>(args, cuda::Handle(stream)); });
-  });
+  cuda::ForVectorOf(args.spec.dtype, args.spec.columns, {args.x, args.y},
+                    [&](auto vector) { Launch<decltype(vector)>(args, cuda::Handle(stream)); });
   cuda::CheckLaunch("Dropout");
 }
 

@@ -117,17 +117,15 @@ inline void ForGluPieces(int64_t rows, int64_t row_vectors, const Launch& launch
 template <typename Activation>
 inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const void* gate_up,
                        void* y, cudaStream_t stream) {
-  ForDType(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    ForVector<T>(Aligned<T>(gate_up, intermediate) && Aligned<T>(y, 0), [&](auto vector) {
-      using V = decltype(vector);
-      const int64_t row_vectors = intermediate / V::kSize;
-      ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
-        GluForwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-            vectors, static_cast<uint32_t>(row_vectors),
-            static_cast<const T*>(gate_up) + first * 2 * intermediate,
-            static_cast<T*>(y) + first * intermediate);
-      });
+  ForVectorOf(dtype, intermediate, {gate_up, y}, [&](auto vector) {
+    using V = decltype(vector);
+    using T = typename V::Element;
+    const int64_t row_vectors = intermediate / V::kSize;
+    ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+      GluForwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
+          vectors, static_cast<uint32_t>(row_vectors),
+          static_cast<const T*>(gate_up) + first * 2 * intermediate,
+          static_cast<T*>(y) + first * intermediate);
     });
   });
 }
@@ -137,21 +135,17 @@ inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const vo
 template <typename Activation>
 inline void GluBackward(DType dtype, int64_t rows, int64_t intermediate, const void* dy,
                         void* gate_up, void* y, cudaStream_t stream) {
-  ForDType(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    ForVector<T>(Aligned<T>(gate_up, intermediate) && Aligned<T>(dy, 0) && Aligned<T>(y, 0),
-                 [&](auto vector) {
-                   using V = decltype(vector);
-                   const int64_t row_vectors = intermediate / V::kSize;
-                   ForGluPieces(
-                       rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
-                         GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-                             vectors, static_cast<uint32_t>(row_vectors),
-                             static_cast<const T*>(dy) + first * intermediate,
-                             static_cast<T*>(gate_up) + first * 2 * intermediate,
-                             y == nullptr ? nullptr : static_cast<T*>(y) + first * intermediate);
-                       });
-                 });
+  ForVectorOf(dtype, intermediate, {gate_up, dy, y}, [&](auto vector) {
+    using V = decltype(vector);
+    using T = typename V::Element;
+    const int64_t row_vectors = intermediate / V::kSize;
+    ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+      GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
+          vectors, static_cast<uint32_t>(row_vectors),
+          static_cast<const T*>(dy) + first * intermediate,
+          static_cast<T*>(gate_up) + first * 2 * intermediate,
+          y == nullptr ? nullptr : static_cast<T*>(y) + first * intermediate);
+    });
   });
 }
 

@@ -19,7 +19,6 @@ using cuda::FromFloat;
 using cuda::kLoopThreads;
 using cuda::kVector;
 using cuda::kWarp;
-using cuda::RowOwner;
 using cuda::ToFloat;
 using cuda::Vector;
 
@@ -34,10 +33,6 @@ struct ForwardRows {
   T* y;
   float *mean, *rstd;
 };
-
-__device__ __forceinline__ float Rstd(float squares, int64_t hidden, float eps) {
-  return 1.0f / sqrtf(squares / static_cast<float>(hidden) + eps);
-}
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(ForwardRows<T> args) {
@@ -68,7 +63,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(For
 #pragma unroll
     for (int e = 0; e < kVector<T>; ++e) squares += (a.value[e] - mean) * (a.value[e] - mean);
   }
-  const float rstd = Rstd(Owner::Sum(squares, shared), args.hidden, args.eps);
+  const float rstd = cuda::Rstd(Owner::Sum(squares, shared), args.hidden, args.eps);
   if (Owner::Index(0) == 0) {
     args.mean[row] = mean;
     args.rstd[row] = rstd;
@@ -101,7 +96,7 @@ __global__ void __launch_bounds__(kLoopThreads) LayerNormLoopedForwardKernel(For
     const float difference = ToFloat(args.x[at + j]) - mean;
     squares += difference * difference;
   }
-  const float rstd = Rstd(cuda::BlockSum(squares, shared), args.hidden, args.eps);
+  const float rstd = cuda::Rstd(cuda::BlockSum(squares, shared), args.hidden, args.eps);
   if (threadIdx.x == 0) {
     args.mean[blockIdx.x] = mean;
     args.rstd[blockIdx.x] = rstd;
@@ -223,37 +218,17 @@ cuda::BackwardGrid PlanBackward(const LayerNormSpec& spec, int64_t rows) {
 
 template <typename T>
 void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
-  const int64_t vectors = args.hidden / kVector<T>;
-  if (vectors > RowOwner<kMostForward, false>::kMaxVectors ||
-      !cuda::Aligned<T>(args.x, args.hidden) || !cuda::Aligned<T>(args.y, args.hidden) ||
-      !cuda::Aligned<T>(args.weight, args.hidden) || !cuda::Aligned<T>(args.bias, args.hidden)) {
-    LayerNormLoopedForwardKernel<T>
-        <<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
-    return;
-  }
-  cuda::ForOwner<kMostForward>(vectors, [&](auto owner) {
-    using Owner = decltype(owner);
-    const int threads = Owner::Threads(vectors, cuda::kForwardThreads);
-    const int64_t blocks =
-        Owner::kWarpPerRow ? cuda::CeilDiv(args.rows, threads / kWarp) : args.rows;
-    LayerNormForwardKernel<T, Owner><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
-  });
+  const auto held = [](auto owner) { return LayerNormForwardKernel<T, decltype(owner)>; };
+  cuda::LaunchForwardRows<T, kMostForward>(args, {args.x, args.y, args.weight, args.bias}, held,
+                                           LayerNormLoopedForwardKernel<T>, stream);
 }
 
 template <typename T>
 void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
                     cudaStream_t stream) {
-  const int64_t vectors = args.hidden / kVector<T>;
-  const auto blocks = static_cast<unsigned>(grid.blocks);
-  if (vectors > RowOwner<kMostBackward, false>::kMaxVectors ||
-      !cuda::Aligned<T>(args.dy, args.hidden) || !cuda::Aligned<T>(args.x, args.hidden) ||
-      !cuda::Aligned<T>(args.weight, args.hidden) || !cuda::Aligned<T>(args.dx, args.hidden)) {
-    LayerNormLoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
-    return;
-  }
-  cuda::ForOwner<kMostBackward>(vectors, [&](auto owner) {
-    LayerNormBackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
-  });
+  const auto held = [](auto owner) { return LayerNormBackwardKernel<T, decltype(owner)>; };
+  cuda::LaunchBackwardRows<T, kMostBackward>(args, {args.dy, args.x, args.weight, args.dx}, grid,
+                                             held, LayerNormLoopedBackwardKernel<T>, stream);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
-// Rows of a normalisation held in registers: which threads own a row and which of its 16-byte
-// vectors each of them holds. Shared by rms_norm.cu and layer_norm.cu.
+// Rows of a normalisation held in registers: which threads own a row, which of its 16-byte vectors
+// each of them holds, and the launches. Shared by rms_norm.cu and layer_norm.cu.
 #ifndef COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
 #define COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -98,6 +99,50 @@ BackwardGrid PlanBackward(DType dtype, int64_t hidden, int64_t rows) {
   grid.blocks = std::min(
       {CeilDiv(rows, rows_per_block), kMaxPartials, per_multiprocessor * Multiprocessors()});
   return grid;
+}
+
+// Whether rows of `hidden` elements at each of `data` have an owner; null: has one.
+template <typename T, int kMost>
+bool OwnerHolds(int64_t hidden, std::initializer_list<const void*> data) {
+  return hidden / kVector<T> <= RowOwner<kMost, false>::kMaxVectors && AllAligned<T>(data, hidden);
+}
+
+// A forward over args.rows rows of args.hidden elements at each of `data`: held(owner) is the
+// kernel of rows that an owner holds, `looped` the one of a block that walks a row.
+template <typename T, int kMost, class Args, class Held>
+void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data, const Held& held,
+                       void (*looped)(Args), cudaStream_t stream) {
+  if (!OwnerHolds<T, kMost>(args.hidden, data)) {
+    looped<<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
+    return;
+  }
+  const int64_t vectors = args.hidden / kVector<T>;
+  ForOwner<kMost>(vectors, [&](auto owner) {
+    const int threads = owner.Threads(vectors, kForwardThreads);
+    const int64_t blocks = owner.kWarpPerRow ? CeilDiv(args.rows, threads / kWarp) : args.rows;
+    const auto kernel = held(owner);
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
+  });
+}
+
+// The same of a backward, whose blocks PlanBackward<kMost> counted.
+template <typename T, int kMost, class Args, class Held>
+void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> data,
+                        const BackwardGrid& grid, const Held& held, void (*looped)(Args),
+                        cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(grid.blocks);
+  if (!OwnerHolds<T, kMost>(args.hidden, data)) {
+    looped<<<blocks, kLoopThreads, 0, stream>>>(args);
+    return;
+  }
+  ForOwner<kMost>(args.hidden / kVector<T>, [&](auto owner) {
+    const auto kernel = held(owner);
+    kernel<<<blocks, grid.threads, 0, stream>>>(args);
+  });
+}
+
+__device__ __forceinline__ float Rstd(float squares, int64_t hidden, float eps) {
+  return 1.0f / sqrtf(squares / static_cast<float>(hidden) + eps);
 }
 
 // This thread's part of a row of `vectors` vectors, zero past the end. The row is read once.

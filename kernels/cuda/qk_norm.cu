@@ -233,13 +233,6 @@ int64_t BackwardBlocks(int64_t tokens) {
   return std::min({tokens, cuda::kMaxPartials, kBlocksPerMultiprocessor * cuda::Multiprocessors()});
 }
 
-template <typename T>
-bool AlignedHeads(const QkNormSpec& spec, const void* a, const void* b, const void* c,
-                  const void* d) {
-  return cuda::Aligned<T>(a, spec.head_dim) && cuda::Aligned<T>(b, spec.head_dim) &&
-         cuda::Aligned<T>(c, spec.head_dim) && cuda::Aligned<T>(d, spec.head_dim);
-}
-
 }  // namespace
 
 bool QkNormSupports(const QkNormSpec& spec) {
@@ -251,25 +244,23 @@ void QkNormForward(const QkNormForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(QkNormSupports(args.spec), "QkNorm");
   cuda::RequireExtent(args.tokens, "QkNorm", "tokens");
   if (args.tokens == 0) return;
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const bool aligned =
-        AlignedHeads<T>(args.spec, args.qkv, args.saved_qk, args.q_weight, args.k_weight);
-    cuda::ForVector<T>(aligned, [&](auto vector) {
-      using V = decltype(vector);
-      const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
-      const dim3 block = Block(heads);
-      const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.tokens, block.y));
-      QkNormForwardKernel<V><<<blocks, block, 0, cuda::Handle(stream)>>>(
-          Forward<T>{.heads = heads,
-                     .eps = args.spec.eps,
-                     .qkv = static_cast<T*>(args.qkv),
-                     .q_weight = static_cast<const T*>(args.q_weight),
-                     .k_weight = static_cast<const T*>(args.k_weight),
-                     .saved = static_cast<T*>(args.saved_qk),
-                     .rstd = args.rstd});
-    });
-  });
+  const auto launch = [&](auto vector) {
+    using V = decltype(vector);
+    using T = typename V::Element;
+    const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
+    const dim3 block = Block(heads);
+    const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.tokens, block.y));
+    QkNormForwardKernel<V><<<blocks, block, 0, cuda::Handle(stream)>>>(
+        Forward<T>{.heads = heads,
+                   .eps = args.spec.eps,
+                   .qkv = static_cast<T*>(args.qkv),
+                   .q_weight = static_cast<const T*>(args.q_weight),
+                   .k_weight = static_cast<const T*>(args.k_weight),
+                   .saved = static_cast<T*>(args.saved_qk),
+                   .rstd = args.rstd});
+  };
+  cuda::ForVectorOf(args.spec.dtype, args.spec.head_dim,
+                    {args.qkv, args.saved_qk, args.q_weight, args.k_weight}, launch);
   cuda::CheckLaunch("QkNorm");
 }
 
@@ -291,24 +282,22 @@ void QkNormBackward(const QkNormBackwardArgs& args, Stream* stream) {
   }
   float* partials = frozen ? nullptr : static_cast<float*>(args.workspace.data);
   const int64_t blocks = BackwardBlocks(args.tokens);
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const bool aligned =
-        AlignedHeads<T>(args.spec, args.dqkv, args.saved_qk, args.q_weight, args.k_weight);
-    cuda::ForVector<T>(aligned, [&](auto vector) {
-      using V = decltype(vector);
-      const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
-      QkNormBackwardKernel<V>
-          <<<static_cast<unsigned>(blocks), Block(heads), 0, cuda::Handle(stream)>>>(
-              Backward<T>{.heads = heads,
-                          .dqkv = static_cast<T*>(args.dqkv),
-                          .saved = static_cast<const T*>(args.saved_qk),
-                          .rstd = args.rstd,
-                          .q_weight = static_cast<const T*>(args.q_weight),
-                          .k_weight = static_cast<const T*>(args.k_weight),
-                          .partials = partials});
-    });
-  });
+  const auto launch = [&](auto vector) {
+    using V = decltype(vector);
+    using T = typename V::Element;
+    const Heads heads = PlanHeads(args.spec, args.tokens, V::kSize);
+    QkNormBackwardKernel<V>
+        <<<static_cast<unsigned>(blocks), Block(heads), 0, cuda::Handle(stream)>>>(
+            Backward<T>{.heads = heads,
+                        .dqkv = static_cast<T*>(args.dqkv),
+                        .saved = static_cast<const T*>(args.saved_qk),
+                        .rstd = args.rstd,
+                        .q_weight = static_cast<const T*>(args.q_weight),
+                        .k_weight = static_cast<const T*>(args.k_weight),
+                        .partials = partials});
+  };
+  cuda::ForVectorOf(args.spec.dtype, args.spec.head_dim,
+                    {args.dqkv, args.saved_qk, args.q_weight, args.k_weight}, launch);
   if (!frozen) {
     cuda::AddPartials({.partials = partials,
                        .count = blocks,

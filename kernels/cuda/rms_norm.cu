@@ -19,30 +19,23 @@ namespace coxswain::kernels {
 namespace {
 
 using cuda::FromFloat;
+using cuda::kLoopThreads;
 using cuda::kVector;
 using cuda::kWarp;
-using cuda::RowOwner;
 using cuda::ToFloat;
 using cuda::Vector;
 
-using cuda::kLoopThreads;
-
 // Vectors of a row that a thread holds at most.
 constexpr int kMostVectors = 4;
-constexpr int64_t kMaxRowVectors = RowOwner<kMostVectors, false>::kMaxVectors;
 
 template <typename T>
 struct ForwardRows {
   int64_t rows, hidden;
   float eps;
-  const T *x, *residual, *weight;
+  const T *x, *residual, *weight;  // residual and sum null: none to add
   T *sum, *y;
   float* rstd;
 };
-
-__device__ __forceinline__ float Rstd(float squares, int64_t hidden, float eps) {
-  return 1.0f / sqrtf(squares / static_cast<float>(hidden) + eps);
-}
 
 // x += residual, rounded to T, and stored.
 template <class Owner, typename T>
@@ -82,7 +75,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) RmsNormForwardKernel(Forwa
 #pragma unroll
     for (int e = 0; e < kVector<T>; ++e) squares += a.value[e] * a.value[e];
   }
-  const float rstd = Rstd(Owner::Sum(squares, shared), args.hidden, args.eps);
+  const float rstd = cuda::Rstd(Owner::Sum(squares, shared), args.hidden, args.eps);
   if (Owner::Index(0) == 0) args.rstd[row] = rstd;
 #pragma unroll
   for (int i = 0; i < Owner::kVectors; ++i) {
@@ -112,7 +105,7 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(Forwa
     }
     squares += value * value;
   }
-  const float rstd = Rstd(cuda::BlockSum(squares, shared), args.hidden, args.eps);
+  const float rstd = cuda::Rstd(cuda::BlockSum(squares, shared), args.hidden, args.eps);
   if (threadIdx.x == 0) args.rstd[blockIdx.x] = rstd;
   if constexpr (kAdd) x = args.sum + at;
   for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
@@ -215,42 +208,18 @@ cuda::BackwardGrid PlanBackward(const RmsNormSpec& spec, int64_t rows) {
 
 template <typename T, bool kAdd>
 void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
-  const int64_t vectors = args.hidden / kVector<T>;
-  bool aligned = cuda::Aligned<T>(args.x, args.hidden) && cuda::Aligned<T>(args.y, args.hidden) &&
-                 cuda::Aligned<T>(args.weight, args.hidden) && vectors <= kMaxRowVectors;
-  if (kAdd) {
-    aligned = aligned && cuda::Aligned<T>(args.residual, args.hidden) &&
-              cuda::Aligned<T>(args.sum, args.hidden);
-  }
-  if (!aligned) {
-    RmsNormLoopedForwardKernel<T, kAdd>
-        <<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
-    return;
-  }
-  cuda::ForOwner<kMostVectors>(vectors, [&](auto owner) {
-    using Owner = decltype(owner);
-    const int threads = Owner::Threads(vectors, cuda::kForwardThreads);
-    const int64_t blocks =
-        Owner::kWarpPerRow ? cuda::CeilDiv(args.rows, threads / kWarp) : args.rows;
-    RmsNormForwardKernel<T, Owner, kAdd>
-        <<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
-  });
+  const auto held = [](auto owner) { return RmsNormForwardKernel<T, decltype(owner), kAdd>; };
+  cuda::LaunchForwardRows<T, kMostVectors>(args,
+                                           {args.x, args.y, args.weight, args.residual, args.sum},
+                                           held, RmsNormLoopedForwardKernel<T, kAdd>, stream);
 }
 
 template <typename T>
 void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
                     cudaStream_t stream) {
-  const int64_t vectors = args.hidden / kVector<T>;
-  const auto blocks = static_cast<unsigned>(grid.blocks);
-  if (vectors > kMaxRowVectors || !cuda::Aligned<T>(args.dy, args.hidden) ||
-      !cuda::Aligned<T>(args.x, args.hidden) || !cuda::Aligned<T>(args.weight, args.hidden) ||
-      !cuda::Aligned<T>(args.dx, args.hidden)) {
-    RmsNormLoopedBackwardKernel<T><<<blocks, kLoopThreads, 0, stream>>>(args);
-    return;
-  }
-  cuda::ForOwner<kMostVectors>(vectors, [&](auto owner) {
-    RmsNormBackwardKernel<T, decltype(owner)><<<blocks, grid.threads, 0, stream>>>(args);
-  });
+  const auto held = [](auto owner) { return RmsNormBackwardKernel<T, decltype(owner)>; };
+  cuda::LaunchBackwardRows<T, kMostVectors>(args, {args.dy, args.x, args.weight, args.dx}, grid,
+                                            held, RmsNormLoopedBackwardKernel<T>, stream);
 }
 
 }  // namespace

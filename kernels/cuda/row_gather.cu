@@ -77,18 +77,14 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Launch>
 void ForPieces(const RowGatherArgs& args, const Launch& launch) {
   const int64_t columns = args.spec.columns;
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const bool aligned = cuda::Aligned<T>(args.in, columns) && cuda::Aligned<T>(args.out, columns);
-    cuda::ForVector<T>(aligned, [&](auto vector) {
-      const int64_t row_vectors = columns / vector.kSize;
-      const int64_t piece_rows = std::max<int64_t>(1, (int64_t{1} << 31) / row_vectors);
-      for (int64_t first = 0; first < args.rows; first += piece_rows) {
-        const int64_t vectors = std::min(piece_rows, args.rows - first) * row_vectors;
-        launch(vector, first, static_cast<uint32_t>(vectors), static_cast<uint32_t>(row_vectors),
-               static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads * kVectors)));
-      }
-    });
+  cuda::ForVectorOf(args.spec.dtype, columns, {args.in, args.out}, [&](auto vector) {
+    const int64_t row_vectors = columns / vector.kSize;
+    const int64_t piece_rows = std::max<int64_t>(1, (int64_t{1} << 31) / row_vectors);
+    for (int64_t first = 0; first < args.rows; first += piece_rows) {
+      const int64_t vectors = std::min(piece_rows, args.rows - first) * row_vectors;
+      launch(vector, first, static_cast<uint32_t>(vectors), static_cast<uint32_t>(row_vectors),
+             static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads * kVectors)));
+    }
   });
 }
 

@@ -51,12 +51,9 @@ void TargetHits(const TargetHitsArgs& args, Stream* stream) {
   cuda::RequireSupported(TargetHitsSupports(args.spec), "TargetHits");
   cuda::RequireExtent(args.rows, "TargetHits", "rows");
   if (args.rows == 0) return;
-  cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    cuda::ForVector<T>(cuda::Aligned<T>(args.logits, args.spec.vocab), [&](auto vector) {
-      TargetHitsKernel<decltype(vector)>
-          <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
-    });
+  cuda::ForVectorOf(args.spec.dtype, args.spec.vocab, {args.logits}, [&](auto vector) {
+    TargetHitsKernel<decltype(vector)>
+        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
   });
   cuda::CheckLaunch("TargetHits");
 }

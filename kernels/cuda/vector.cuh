@@ -4,7 +4,9 @@
 
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 #include "kernels/dtype.h"
@@ -101,6 +103,13 @@ inline bool Aligned(const void* p, int64_t columns) {
   return reinterpret_cast<uintptr_t>(p) % 16 == 0 && columns % kVector<T> == 0;
 }
 
+// The same of rows at each of `data`.
+template <typename T>
+inline bool AllAligned(std::initializer_list<const void*> data, int64_t columns) {
+  return std::all_of(data.begin(), data.end(),
+                     [&](const void* p) { return Aligned<T>(p, columns); });
+}
+
 // Calls fn with a zero of the element type of `dtype`.
 template <typename Fn>
 inline void ForDType(DType dtype, const Fn& fn) {
@@ -119,6 +128,17 @@ inline void ForVector(bool aligned, const Fn& fn) {
   } else {
     fn(Vector<T, 1>{});
   }
+}
+
+// Both: calls fn with the vector by which rows of `columns` elements of `dtype` at each of `data`
+// are read. Null: aligned.
+template <typename Fn>
+inline void ForVectorOf(DType dtype, int64_t columns, std::initializer_list<const void*> data,
+                        const Fn& fn) {
+  ForDType(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    ForVector<T>(AllAligned<T>(data, columns), fn);
+  });
 }
 
 }  // namespace coxswain::kernels::cuda
