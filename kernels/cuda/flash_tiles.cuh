@@ -22,7 +22,7 @@ inline constexpr int kFlashTile = 64;
 inline constexpr int kFlashThreads = 128;
 
 template <int kDim>
-inline constexpr int kTileBytes = kFlashTile* kDim * 2;
+inline constexpr int kTileBytes = kFlashTile* kDim* kBf16Bytes;
 
 // Rows [begin, end) are a document, those from `first` on one tile of it.
 struct DocumentTile {

@@ -23,7 +23,7 @@ constexpr int kStages = 6;
 constexpr int kDepth = 32;
 // What follows a tile goes by chunks of a warpgroup's rows.
 constexpr int kChunkColumns = 64;
-constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
+constexpr unsigned kChunkBytes = 64 * kChunkColumns * kBf16Bytes;
 [[maybe_unused]] constexpr int kChunks = kTileColumns / kChunkColumns;  // of a tile
 constexpr int kSlots = 2;  // chunks of a warpgroup in shared memory
 static_assert(kChunkColumns % 16 == 0 && kTileColumns % kChunkColumns == 0);
@@ -122,7 +122,7 @@ __device__ __forceinline__ void LoadStages(const BackwardMaps& maps, const TileG
                [&](const Tile& tile, int k, void* dout, unsigned char* weights, uint64_t* barrier) {
                  LoadBox(dout, maps.dout, k, tile.row * kTileRows, barrier);
                  for (int box = first; box < first + kBoxes; ++box) {
-                   LoadBoxForAll(weights + box * kBoxColumns * kDepth * 2, maps.weight,
+                   LoadBoxForAll(weights + box * kBoxColumns * kDepth * kBf16Bytes, maps.weight,
                                  tile.column * kTileColumns + box * kBoxColumns, k, barrier, 3);
                  }
                });

@@ -22,7 +22,7 @@ constexpr int kDepth = 64;
 constexpr int kGatedColumns = 128;  // of gate, and of up
 // What follows a tile goes by chunks of a warpgroup's rows.
 constexpr int kChunkColumns = 32;
-constexpr unsigned kChunkBytes = 64 * kChunkColumns * 2;
+constexpr unsigned kChunkBytes = 64 * kChunkColumns * kBf16Bytes;
 [[maybe_unused]] constexpr int kChunks = kGatedColumns / kChunkColumns;
 static_assert(2 * kGatedColumns == kTileColumns);
 static_assert(kChunkColumns % 16 == 0 && kGatedColumns % kChunkColumns == 0);

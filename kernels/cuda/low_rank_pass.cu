@@ -32,8 +32,9 @@ constexpr int kWarps = kThreads / kWarp;
 constexpr int kStages = 3;
 constexpr int kRowGroups = kLowRankTileRows / 16;
 constexpr int kTileVectors = kLowRankTileColumns / 8;
-// 16 bytes more per row: eight rows of a block lie in different banks.
-constexpr int kTileRowBytes = 2 * kLowRankTileColumns + 16;
+// Of a row in shared memory: 16 bytes more, so that eight rows of a block lie in different banks.
+__host__ __device__ constexpr int RowBytes(int columns) { return kBf16Bytes * columns + 16; }
+constexpr int kTileRowBytes = RowBytes(kLowRankTileColumns);
 constexpr int kTileBytes = kLowRankTileRows * kTileRowBytes;
 constexpr int kWeightBytes = 100 * 1024;  // of shared memory, at most
 
@@ -61,7 +62,7 @@ __device__ __forceinline__ void LoadWeights(uint32_t w, int row_bytes, int colum
     uint32_t pair[4];
     const int high = lane / 16;
     const uint32_t at = kAlongColumns ? w + (8 * (i + high) + lane % 8) * row_bytes +
-                                            2 * (column + lane / 8 % 2 * 8)
+                                            kBf16Bytes * (column + lane / 8 % 2 * 8)
                                       : w + (column + lane % 16) * row_bytes + 16 * (i + high);
     if (i + 1 < kRankTiles) {
       if constexpr (kAlongColumns) {
@@ -103,7 +104,7 @@ class Block {
     first_row_ = int64_t{split} * slice.tiles * kLowRankTileRows;
     const int64_t left = (pass.rows - first_row_ + kLowRankTileRows - 1) / kLowRankTileRows;
     tiles_ = static_cast<int>(left < slice.tiles ? left : slice.tiles);
-    w_row_bytes_ = kSums == Sums::kColumns ? 2 * pass.plan.widest + 16 : S::kRankRowBytes;
+    w_row_bytes_ = kSums == Sums::kColumns ? RowBytes(pass.plan.widest) : S::kRankRowBytes;
     stages_ = SharedAddress(shared);
     h_ = stages_ + kStages * kTileBytes;
     halves_ = reinterpret_cast<float*>(shared + kStages * (kTileBytes + S::kHBytes));
@@ -131,7 +132,7 @@ class Block {
       for (int i = threadIdx.x; i < S::kRank * vectors; i += kThreads) {
         const int rank = i / vectors, column = i % vectors * 8;
         const bool valid = column < slice_.columns;
-        CopyAsync16(w_ + rank * w_row_bytes_ + 2 * column,
+        CopyAsync16(w_ + rank * w_row_bytes_ + kBf16Bytes * column,
                     w + (valid ? rank * pass_.ldw + slice_.column + column : 0), valid);
       }
     } else {
@@ -217,12 +218,13 @@ class Block {
   __device__ __forceinline__ void AddToP(uint32_t x, int chunk, Fragment& p) {
     constexpr int kHalf = kLowRankTileColumns / 2;
     const int rows = warp_ % kRowGroups * 16, columns = warp_ / kRowGroups * kHalf;
-    const uint32_t from = x + (rows + lane_ % 16) * kTileRowBytes + 2 * columns + lane_ / 16 * 16;
+    const uint32_t from =
+        x + (rows + lane_ % 16) * kTileRowBytes + kBf16Bytes * columns + lane_ / 16 * 16;
     const int w_column = chunk * kLowRankTileColumns + columns;
 #pragma unroll
     for (int k = 0; k < kHalf; k += 16) {
       uint32_t a[4], b[kRankTiles][2];
-      LoadBlocks4(from + 2 * k, a);
+      LoadBlocks4(from + kBf16Bytes * k, a);
       LoadWeights<kRankTiles, kSums == Sums::kColumns>(w_, w_row_bytes_, w_column + k, lane_, b);
 #pragma unroll
       for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(p[i], a, b[i][0], b[i][1]);
@@ -239,14 +241,14 @@ class Block {
 
   __device__ __forceinline__ void AddToG(uint32_t x, const uint32_t (&h)[kRowGroups][kRankTiles][2],
                                          float (&g)[2][kRankTiles][4]) {
-    const uint32_t from =
-        x + (lane_ / 16 * 8 + lane_ % 8) * kTileRowBytes + 2 * (warp_ * 32 + lane_ / 8 % 2 * 8);
+    const uint32_t from = x + (lane_ / 16 * 8 + lane_ % 8) * kTileRowBytes +
+                          kBf16Bytes * (warp_ * 32 + lane_ / 8 % 2 * 8);
 #pragma unroll
     for (int k = 0; k < kRowGroups; ++k) {
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
         uint32_t a[4];
-        LoadBlocks4Transposed(from + 16 * k * kTileRowBytes + 32 * m, a);
+        LoadBlocks4Transposed(from + 16 * k * kTileRowBytes + 16 * kBf16Bytes * m, a);
 #pragma unroll
         for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(g[m][i], a, h[k][i][0], h[k][i][1]);
       }
@@ -328,10 +330,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <int kRankTiles, Sums kSums>
 void LaunchPass(const LowRankPass& pass, Stream* stream) {
   using S = Shape<kRankTiles, kSums>;
-  const int64_t weights = !S::kP ? 0
-                          : kSums == Sums::kColumns
-                              ? int64_t{S::kRank} * (2 * pass.plan.widest + 16)
-                              : int64_t{pass.plan.widest} * S::kRankRowBytes;
+  const int64_t weights = !S::kP                    ? 0
+                          : kSums == Sums::kColumns ? int64_t{S::kRank} * RowBytes(pass.plan.widest)
+                                                    : int64_t{pass.plan.widest} * S::kRankRowBytes;
   const int64_t bytes = kStages * (kTileBytes + S::kHBytes) + S::kHalfBytes + weights;
   const auto kernel = LowRankKernel<kRankTiles, kSums>;
   CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -346,9 +347,8 @@ void LaunchPass(const LowRankPass& pass, Stream* stream) {
 template <int kRankTiles, Sums kSums>
 int64_t SliceTiles() {
   using S = Shape<kRankTiles, kSums>;
-  constexpr int64_t kTileWeights = kSums == Sums::kColumns
-                                       ? S::kRank * (2 * kLowRankTileColumns + 16)
-                                       : kLowRankTileColumns * S::kRankRowBytes;
+  constexpr int64_t kTileWeights =
+      kSums == Sums::kColumns ? S::kRank * kTileRowBytes : kLowRankTileColumns * S::kRankRowBytes;
   constexpr int64_t kFitting = S::kP ? kWeightBytes / kTileWeights : 64;
   return S::kG ? std::min<int64_t>(S::kTiles, kFitting) : kFitting;
 }

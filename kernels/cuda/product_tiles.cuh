@@ -51,8 +51,8 @@ template <int kStages, int kDepth>
 struct Operands {
   // A multiplier waits for a stage before it gives back the one before.
   static_assert(kStages >= 2);
-  static constexpr unsigned kFirstBytes = kTileRows * kDepth * 2;
-  static constexpr unsigned kSecondBytes = kTileColumns * kDepth * 2;
+  static constexpr unsigned kFirstBytes = kTileRows * kDepth * kBf16Bytes;
+  static constexpr unsigned kSecondBytes = kTileColumns * kDepth * kBf16Bytes;
   static constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
 
   unsigned char stages[kStages][kStageBytes];  // at a multiple of 1024
@@ -154,7 +154,7 @@ class Multiplier {
       : barriers_(barriers) {
     const unsigned char* first = operands->stages[0];
     const unsigned char* second = first + Stage::kFirstBytes;
-    a_ = RowsAlongK<kDepth>(first + half * 64 * kDepth * 2);
+    a_ = RowsAlongK<kDepth>(first + half * 64 * kDepth * kBf16Bytes);
     b_ = kAcross ? RowsAcrossK<kDepth>(second) : RowsAlongK<kDepth>(second);
   }
 

@@ -3,6 +3,7 @@
 #include <cudaTypedefs.h>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/dtype.h"
 
 namespace coxswain::kernels::cuda {
 namespace {
@@ -28,7 +29,8 @@ PFN_cuTensorMapEncodeTiled_v12000 Encode() {
 TensorMap MakeTensorMap(const Boxes& boxes) {
   const cuuint64_t extents[2] = {static_cast<cuuint64_t>(boxes.columns),
                                  static_cast<cuuint64_t>(boxes.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(boxes.stride) * 2};
+  const cuuint64_t strides[1] = {
+      static_cast<cuuint64_t>(boxes.stride * DTypeBytes(DType::kBFloat16))};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(boxes.box_columns),
                              static_cast<cuuint32_t>(boxes.box_rows)};
   const cuuint32_t steps[2] = {1, 1};

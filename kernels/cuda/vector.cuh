@@ -14,6 +14,7 @@
 namespace coxswain::kernels::cuda {
 
 using bf16 = __nv_bfloat16;
+inline constexpr int kBf16Bytes = sizeof(bf16);
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 __device__ __forceinline__ float ToFloat(bf16 x) { return __bfloat162float(x); }
