@@ -6,11 +6,9 @@
 namespace coxswain::plan {
 namespace {
 
-int64_t ElementBytes(const Plan& plan) { return plan.compute_dtype == "bfloat16" ? 2 : 4; }
-
 // Of the matrix: its reduction over the shard group, and of the owned range over the replicas.
 int64_t MatrixBytesReceived(const Plan& plan, const model::Parameter& embedding) {
-  const int64_t bytes = embedding.elements() * (HasBfloat16Gradient(plan, embedding) ? 2 : 4);
+  const int64_t bytes = embedding.elements() * GradientBytes(plan, embedding);
   const int64_t owned = bytes / plan.shard;
   return (plan.shard - 1) * owned + 2 * (plan.replicate - 1) * (owned / plan.replicate);
 }
@@ -23,7 +21,7 @@ int64_t EmbeddingRowTokens(const Plan& plan) {
 
 int64_t EmbeddingRowBytesReceived(const Plan& plan) {
   const int64_t others = EmbeddingRowTokens(plan) / plan.world_size() * (plan.world_size() - 1);
-  return others * (plan.model.hidden_size * ElementBytes(plan) + int64_t{4});
+  return others * (plan.model.hidden_size * ComputeBytes(plan) + int64_t{4});
 }
 
 bool ExchangesEmbeddingRows(const Plan& plan) {

@@ -14,4 +14,12 @@ bool HasMaster(const Plan& plan, const model::Parameter& parameter) {
          (adapter || plan.master_dtype == "float32");
 }
 
+int ComputeBytes(const Plan& plan) {
+  return plan.compute_dtype == "bfloat16" ? kBfloat16Bytes : kFloat32Bytes;
+}
+
+int GradientBytes(const Plan& plan, const model::Parameter& parameter) {
+  return HasBfloat16Gradient(plan, parameter) ? kBfloat16Bytes : kFloat32Bytes;
+}
+
 }  // namespace coxswain::plan

@@ -11,6 +11,11 @@ namespace coxswain::plan {
 bool HasBfloat16Gradient(const Plan& plan, const model::Parameter& parameter);
 bool HasMaster(const Plan& plan, const model::Parameter& parameter);
 
+inline constexpr int kFloat32Bytes = 4, kBfloat16Bytes = 2;
+// Bytes of an element of weights and activations, and of the gradient of a trainable tensor.
+int ComputeBytes(const Plan& plan);
+int GradientBytes(const Plan& plan, const model::Parameter& parameter);
+
 }  // namespace coxswain::plan
 
 #endif  // COXSWAIN_COMMON_PLAN_PRECISION_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/embedding_rows.h"
+#include "common/plan/precision.h"
 #include "controller/planner/attention_workspace.h"
 
 namespace coxswain::planner {
@@ -55,7 +56,7 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 
 BufferExtents::BufferExtents(const plan::Plan& plan) : map(plan) {
   const model::ModelConfig& model = plan.model;
-  element = plan.compute_dtype == "bfloat16" ? 2 : 4;
+  element = plan::ComputeBytes(plan);
   tokens = plan.micro_batch_bins * plan.sequence_len;
   // On cuda the padded tail of a bin is one more document.
   documents =

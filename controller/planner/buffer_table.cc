@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_owner.h"
+#include "common/plan/precision.h"
 #include "controller/planner/buffer_extents.h"
 
 namespace coxswain::planner {
@@ -77,9 +78,9 @@ void AddStates(const plan::Plan& plan, const BufferExtents& n, Table* table) {
   some("master", kFloat * map.masters);
   table->Class(MemoryClass::kGradients);
   table->Row("gradients", kFloat * map.gradients);
-  some("gradients.bf16", 2 * map.bf16_gradients);
+  some("gradients.bf16", plan::kBfloat16Bytes * map.bf16_gradients);
   some("gradient_slots", plan::kGradientSlots * kFloat * map.gradient_slot);
-  some("gradient_slots.bf16", plan::kGradientSlots * 2 * map.bf16_gradient_slot);
+  some("gradient_slots.bf16", plan::kGradientSlots * plan::kBfloat16Bytes * map.bf16_gradient_slot);
   table->Class(MemoryClass::kOptimizer);
   table->Row("adam.m", kFloat * map.state);
   table->Row("adam.v", kFloat * map.state);

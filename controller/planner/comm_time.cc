@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/plan/embedding_rows.h"
+#include "common/plan/precision.h"
 #include "common/plan/shard_map.h"
 
 namespace coxswain::planner {
@@ -126,7 +127,7 @@ class Timeline {
   }
 
   void Gather(int32_t unit, bool slotted, bool trained_only = false) {
-    const double element = plan_.compute_dtype == "bfloat16" ? 2 : 4;
+    const double element = plan::ComputeBytes(plan_);
     for (const plan::Flat& flat : map_.flats) {
       if (flat.unit != unit || flat.weights_slotted() != slotted) continue;
       if (!flat.trained() && (!slotted || trained_only)) continue;
@@ -139,7 +140,8 @@ class Timeline {
     for (const plan::Flat& flat : map_.flats) {
       if (flat.unit != unit || !flat.trained()) continue;
       if (!flat.gradient_slotted() && !last_micro_step) continue;
-      const double element = flat.kind == plan::FlatKind::kBfloat16Gradient ? 2 : 4;
+      const double element = flat.kind == plan::FlatKind::kBfloat16Gradient ? plan::kBfloat16Bytes
+                                                                            : plan::kFloat32Bytes;
       Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
       const double owned =
           (flat.gradient_slotted() ? 4 : element) * static_cast<double>(flat.owned);

@@ -118,7 +118,7 @@ Parts Traffic(const plan::Plan& plan) {
   }
   forward += static_cast<double>(m.vocab_size);
   backward += 2 * static_cast<double>(m.vocab_size);
-  const double seconds = (plan.compute_dtype == "bfloat16" ? 2 : 4) / kBytesPerSecond;
+  const double seconds = plan::ComputeBytes(plan) / kBytesPerSecond;
   return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
 }
 
@@ -126,11 +126,11 @@ Parts Traffic(const plan::Plan& plan) {
 // read and written and the weights written, or the weights themselves read and written. DoRA reads
 // every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
-  const double element = plan.compute_dtype == "bfloat16" ? 2 : 4;
+  const double element = plan::ComputeBytes(plan);
   double bytes = 0;
   for (const Parameter& p : plan.parameters) {
     if (!p.trainable()) continue;
-    const double gradient = plan::HasBfloat16Gradient(plan, p) ? 2 : 4;
+    const double gradient = plan::GradientBytes(plan, p);
     const double weight = plan::HasMaster(plan, p) ? 8 + element : 2 * element;
     bytes += static_cast<double>(p.elements()) * (16 + 3 * gradient + weight);
   }

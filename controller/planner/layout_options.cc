@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/plan/precision.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
@@ -30,7 +31,7 @@ DeviceShape ShapeOf(const plan::Plan& plan) {
 // Rows of the logits buffer: what the budget holds, at most all rows.
 int64_t HeadChunk(const plan::Plan& plan) {
   const DeviceShape shape = ShapeOf(plan);
-  const int64_t element = plan.compute_dtype == "bfloat16" ? 2 : 4;
+  const int64_t element = plan::ComputeBytes(plan);
   const int64_t rows =
       shape.logits_bytes / (element * plan.model.vocab_size) / shape.chunk_rows * shape.chunk_rows;
   return std::min(std::max(rows, shape.smallest_chunk), plan.micro_batch_bins * plan.sequence_len);

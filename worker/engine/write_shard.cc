@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/dtype.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/hash.h"
@@ -26,7 +27,7 @@ struct Piece {
 };
 
 TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values) {
-  const int64_t bytes = piece.range.count() * (dtype == DType::kF32 ? 4 : 2);
+  const int64_t bytes = piece.range.count() * DTypeBits(dtype) / 8;
   const auto fill = [values, bytes](uint8_t* out) {
     std::memcpy(out, values, static_cast<size_t>(bytes));
     return absl::OkStatus();
