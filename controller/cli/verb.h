@@ -11,6 +11,10 @@
 
 #include "controller/cli/cox.h"
 
+namespace CLI {
+class App;
+}
+
 namespace coxswain::cli {
 
 // Option names are CLI11's: "-n,--steps". Targets must outlive the parse; they hold the default

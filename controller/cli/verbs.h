@@ -5,6 +5,10 @@
 
 #include "controller/cli/cox.h"
 
+namespace CLI {
+class App;
+}
+
 namespace coxswain::cli {
 
 void AddSubmit(CLI::App* app, Cox* cox);
