@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <ctime>
 #include <deque>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <spdlog/logger.h>
@@ -14,6 +12,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <nlohmann/json.hpp>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "common/outside_text.h"
 
 namespace coxswain::log {
@@ -66,7 +66,7 @@ class Log {
   void Init(std::string_view component, Level level, const std::string& file) {
     std::string file_error;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       component_ = component;
       level_ = level;
       sinks_.resize(1);
@@ -86,7 +86,7 @@ class Log {
   }
 
   void Write(Level level, std::string_view message, Fields fields) {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (level < level_) return;
     Line line;
     line.number = next_number_++;
@@ -104,13 +104,13 @@ class Log {
     logger_->log(spdlog::level::info, line.json);
     ring_.push_back(std::move(line));
     if (ring_.size() > kRingLines) ring_.pop_front();
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   std::vector<Line> Wait(uint64_t after, int64_t timeout_ms) {
-    std::unique_lock<std::mutex> lock(mu_);
-    changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                      [&] { return next_number_ > after + 1; });
+    MutexLock lock(mu_);
+    changed_.WaitFor(lock, std::chrono::milliseconds(timeout_ms),
+                     [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return next_number_ > after + 1; });
     const auto first = std::find_if(ring_.begin(), ring_.end(),
                                     [&](const Line& line) { return line.number > after; });
     return {first, ring_.end()};
@@ -119,20 +119,20 @@ class Log {
  private:
   Log() : sinks_{std::make_shared<spdlog::sinks::stderr_sink_mt>()} { MakeLogger(); }
 
-  void MakeLogger() {
+  void MakeLogger() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     logger_ = std::make_unique<spdlog::logger>("coxswain", sinks_.begin(), sinks_.end());
     logger_->set_pattern("%v");
     logger_->flush_on(spdlog::level::info);
   }
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::string component_ = "coxswain";
-  Level level_ = Level::kInfo;
-  std::vector<spdlog::sink_ptr> sinks_;
-  std::unique_ptr<spdlog::logger> logger_;
-  std::deque<Line> ring_;
-  uint64_t next_number_ = 1;
+  Mutex mu_;
+  CondVar changed_;
+  std::string component_ ABSL_GUARDED_BY(mu_) = "coxswain";
+  Level level_ ABSL_GUARDED_BY(mu_) = Level::kInfo;
+  std::vector<spdlog::sink_ptr> sinks_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<spdlog::logger> logger_ ABSL_GUARDED_BY(mu_);
+  std::deque<Line> ring_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_number_ ABSL_GUARDED_BY(mu_) = 1;
 };
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 
 namespace coxswain {
 
@@ -43,42 +45,45 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
   template <typename Open>
   void Begin(Open open) {
     self_ = this->shared_from_this();
-    open(context_.get(), this);
+    open(context().get(), this);
     Hold();
     this->StartRead(&response_);
     this->StartCall();
   }
 
-  const std::shared_ptr<grpc::ClientContext>& context() const { return context_; }  // before Begin
+  std::shared_ptr<grpc::ClientContext> context() const {  // before Begin
+    MutexLock lock(mu_);
+    return context_;
+  }
 
   // Sent in order; dropped after WritesDone, Cancel, or the end of the stream.
   void Write(Request request) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (half_closed_ || dead_) return;
     queue_.push_back(std::move(request));
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
   }
   // Half-close after the queue.
   void WritesDone() {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (half_closed_ || dead_) return;
     half_closed_ = true;
     if (queue_.empty()) FinishWriting();
   }
   void Listen() {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!dead_) ReadOwed();
   }
   // on_done still comes.
   void Cancel() {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (context_ != nullptr) context_->TryCancel();
     ReleaseHold();
   }
 
   void OnReadDone(bool ok) override {
     if (!ok) {  // the peer closed, or the connection broke: nothing more can be written
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       dead_ = true;
       ReleaseHold();
       return;
@@ -90,7 +95,7 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
     SetReacting(false);
   }
   void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     queue_.pop_front();
     if (!ok || dead_) {
       dead_ = true;
@@ -109,7 +114,7 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
     const auto self = std::move(self_);
     std::shared_ptr<grpc::ClientContext> context;
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       context.swap(context_);
     }
     reactions_.on_done(std::move(context), status);
@@ -117,7 +122,7 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
 
  private:
   void SetReacting(bool reacting) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     reacting_ = reacting;
     if (reacting) {
       owed_read_ = late_ && !half_closed_;
@@ -125,21 +130,21 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
       this->StartRead(&response_);
     }
   }
-  void ReadOwed() {  // mu_ held
+  void ReadOwed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (std::exchange(owed_read_, false) && !reacting_) this->StartRead(&response_);
   }
-  void FinishWriting() {  // mu_ held
+  void FinishWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ReadOwed();
     this->StartWritesDone();
     ReleaseHold();
   }
   // Writes come from outside of reactions: the call is held open while they may.
   void Hold() {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     held_ = true;
     this->AddHold();
   }
-  void ReleaseHold() {  // mu_ held
+  void ReleaseHold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (std::exchange(held_, false)) this->RemoveHold();
   }
 
@@ -147,14 +152,15 @@ class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
   const Reactions reactions_;
   std::shared_ptr<QueuedCall> self_;
   Response response_;
-  std::mutex mu_;
-  std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
-  std::deque<Request> queue_;  // front: being written
-  bool half_closed_ = false;
-  bool dead_ = false;
-  bool held_ = false;
-  bool reacting_ = false;   // on_message has not returned
-  bool owed_read_ = false;  // until a message is written, or Listen
+  mutable Mutex mu_;
+  std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_) =
+      std::make_shared<grpc::ClientContext>();
+  std::deque<Request> queue_ ABSL_GUARDED_BY(mu_);  // front: being written
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool dead_ ABSL_GUARDED_BY(mu_) = false;
+  bool held_ ABSL_GUARDED_BY(mu_) = false;
+  bool reacting_ ABSL_GUARDED_BY(mu_) = false;   // on_message has not returned
+  bool owed_read_ ABSL_GUARDED_BY(mu_) = false;  // until a message is written, or Listen
 };
 
 }  // namespace coxswain
