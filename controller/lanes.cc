@@ -39,9 +39,9 @@ Lanes::Lanes() {
 
 Lanes::~Lanes() {
   for (Queue& queue : queues_) {
-    std::lock_guard lock(queue.mu);
+    MutexLock lock(queue.mu);
     queue.stopped = true;
-    queue.wake.notify_all();
+    queue.wake.NotifyAll();
   }
   for (Queue& queue : queues_) {
     for (std::thread& thread : queue.threads) thread.join();
@@ -50,24 +50,26 @@ Lanes::~Lanes() {
 
 void Lanes::Run(Lane lane, std::function<void()> work) {
   Queue& queue = queues_[Index(lane)];
-  std::lock_guard lock(queue.mu);
+  MutexLock lock(queue.mu);
   queue.work.push_back(std::move(work));
-  queue.wake.notify_one();
+  queue.wake.NotifyOne();
 }
 
 void Lanes::Serve(Queue& queue, int niceness) {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
-  std::unique_lock lock(queue.mu);
+  MutexLock lock(queue.mu);
   while (true) {
-    queue.wake.wait(lock, [&queue] { return queue.stopped || !queue.work.empty(); });
+    queue.wake.Wait(lock, [&queue]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue.mu) {
+      return queue.stopped || !queue.work.empty();
+    });
     if (queue.stopped) return;
     {
       std::function<void()> work = std::move(queue.work.front());
       queue.work.pop_front();
-      lock.unlock();
+      lock.Unlock();
       work();
     }
-    lock.lock();
+    lock.Lock();
   }
 }
 

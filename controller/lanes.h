@@ -3,12 +3,13 @@
 #define COXSWAIN_CONTROLLER_LANES_H_
 
 #include <array>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 
 namespace coxswain {
 
@@ -36,10 +37,10 @@ class Lanes {
 
  private:
   struct Queue {
-    std::mutex mu;
-    std::condition_variable wake;
-    std::deque<std::function<void()>> work;
-    bool stopped = false;
+    Mutex mu;
+    CondVar wake;
+    std::deque<std::function<void()>> work ABSL_GUARDED_BY(mu);
+    bool stopped ABSL_GUARDED_BY(mu) = false;
     std::vector<std::thread> threads;
   };
   void Serve(Queue& queue, int niceness);

@@ -14,10 +14,10 @@ Loop::~Loop() = default;
 
 void Loop::Post(Task task) {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     tasks_.push_back(std::move(task));
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 void Loop::Offload(Lane lane, Task work, Task done) {
@@ -80,7 +80,7 @@ bool Loop::RunReady() {
   Attend();
   std::deque<Task> batch;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     batch.swap(tasks_);
   }
   for (Task& task : batch) {
@@ -108,26 +108,28 @@ void Loop::Run() {
   attended_ns_ = clock_->NowNs();
   while (true) {
     RunReady();
-    std::unique_lock lock(mu_);
+    MutexLock lock(mu_);
     if (stopped_) return;
     if (!tasks_.empty()) continue;
     const int64_t due = NextTimerNs();
-    const auto ready = [this] { return stopped_ || !tasks_.empty(); };
+    const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return stopped_ || !tasks_.empty();
+    };
     if (due == std::numeric_limits<int64_t>::max()) {
-      wake_.wait(lock, ready);
+      wake_.Wait(lock, ready);
     } else {
       const int64_t wait_ns = due - clock_->NowNs();
-      if (wait_ns > 0) wake_.wait_for(lock, std::chrono::nanoseconds(wait_ns), ready);
+      if (wait_ns > 0) wake_.WaitFor(lock, std::chrono::nanoseconds(wait_ns), ready);
     }
   }
 }
 
 void Loop::Stop() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     stopped_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 }  // namespace coxswain

@@ -3,16 +3,16 @@
 #define COXSWAIN_CONTROLLER_LOOP_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "controller/clock.h"
 #include "controller/lanes.h"
 
@@ -77,10 +77,10 @@ class Loop {
   int64_t Attend();
 
   const Clock* const clock_;
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
-  std::deque<Task> tasks_;
-  bool stopped_ = false;
+  mutable Mutex mu_;
+  CondVar wake_;
+  std::deque<Task> tasks_ ABSL_GUARDED_BY(mu_);
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // Loop thread only.
   std::map<std::pair<int64_t, TimerId>, Timer> timers_;
   std::map<TimerId, int64_t> timer_due_;

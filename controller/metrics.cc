@@ -140,13 +140,13 @@ void Metrics::JobEnded(const std::string& job, v1::JobState result) {
 }
 
 void Metrics::JobStateIs(const std::string& job, v1::JobState state) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (prometheus::Gauge* row : state_.rows[job]) row->Set(0);
   JobGauge(state_, job, {{"state", StateName(state)}}).Set(1);
 }
 
 void Metrics::Step(const std::string& job, const StepMetrics& step) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(loss_, job).Set(step.loss);
   JobGauge(grad_norm_, job).Set(step.grad_norm);
   JobGauge(learning_rate_, job).Set(step.learning_rate);
@@ -161,12 +161,12 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
 }
 
 void Metrics::StepsEnded(const std::string& job) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (auto* metric : {&eta_, &tokens_per_second_, &mfu_, &credits_}) JobGauge(*metric, job).Set(0);
 }
 
 void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t total_steps) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(step_, job).Set(static_cast<double>(finished_steps));
   JobGauge(expected_, job).Set(static_cast<double>(total_steps));
   JobGauge(progress_, job)
@@ -175,64 +175,64 @@ void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t t
 }
 
 void Metrics::Eval(const std::string& job, const EvalMetrics& eval) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(eval_loss_, job).Set(eval.loss);
   JobGauge(eval_perplexity_, job).Set(eval.perplexity);
   if (eval.token_accuracy) JobGauge(eval_accuracy_, job).Set(*eval.token_accuracy);
 }
 
 void Metrics::Epoch(const std::string& job, uint64_t epoch) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(epoch_, job).Set(static_cast<double>(epoch));
 }
 
 void Metrics::Restart(const std::string& job, const std::string& reason) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobCounter(restarts_, job, {{"reason", reason}}).Increment();
 }
 
 void Metrics::CheckpointFailed(const std::string& job) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobCounter(checkpoint_failures_, job).Increment();
 }
 
 void Metrics::Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobHistogram(checkpoint_seconds_, job, kStepBuckets).Observe(seconds);
   JobGauge(checkpoint_bytes_, job).Set(static_cast<double>(bytes));
   JobGauge(last_checkpoint_, job).Set(static_cast<double>(unix_ms) / 1000.0);
 }
 
 void Metrics::CheckpointStep(const std::string& job, int64_t step, int64_t interval_steps) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(checkpoint_step_, job).Set(static_cast<double>(step));
   JobGauge(checkpoint_interval_, job).Set(static_cast<double>(interval_steps));
 }
 
 void Metrics::OutputFree(const std::string& job, int64_t bytes) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(output_free_, job).Set(static_cast<double>(bytes));
 }
 
 void Metrics::Packing(const std::string& job, double efficiency) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(packing_, job).Set(efficiency);
 }
 
 void Metrics::Goodput(const std::string& job, double ratio) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(goodput_, job).Set(ratio);
 }
 
 void Metrics::Dispatch(double seconds_to_send) { dispatch_->Observe(seconds_to_send); }
 
 void Metrics::Credits(const std::string& job, int in_flight) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(credits_, job).Set(in_flight);
 }
 
 void Metrics::Pace(const std::string& job, const PaceMetrics& pace) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   JobGauge(control_idle_, job).Set(pace.control_idle_ratio);
   JobGauge(slowest_rank_, job).Set(pace.slowest_rank);
   JobGauge(slowest_ratio_, job).Set(pace.slowest_ratio);
@@ -241,7 +241,7 @@ void Metrics::Pace(const std::string& job, const PaceMetrics& pace) {
 void Metrics::FencedMessage() { fenced_->Increment(); }
 
 void Metrics::DropJob(const std::string& job) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   const auto drop = [&job](auto& metric) {
     for (auto* row : metric.rows[job]) metric.family->Remove(row);
     metric.rows.erase(job);
@@ -272,7 +272,7 @@ void Metrics::Workers(const std::map<std::string, int64_t>& by_state) {
 }
 
 void Metrics::HeartbeatAge(const std::map<std::string, double>& seconds_by_worker) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   for (const auto& [worker, seconds] : seconds_by_worker) {
     prometheus::Gauge*& row = heartbeat_rows_[worker];
     if (row == nullptr) row = &heartbeat_age_->Add({{"worker", worker}});

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "coxswain/v1/job.pb.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -91,25 +92,29 @@ class Metrics {
   };
   using Labels = std::map<std::string, std::string>;
   prometheus::Gauge& JobGauge(PerJob<prometheus::Gauge>& metric, const std::string& job,
-                              const Labels& more = {});
+                              const Labels& more = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   prometheus::Counter& JobCounter(PerJob<prometheus::Counter>& metric, const std::string& job,
-                                  const Labels& more = {});
+                                  const Labels& more = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   prometheus::Histogram& JobHistogram(PerJob<prometheus::Histogram>& metric, const std::string& job,
-                                      const prometheus::Histogram::BucketBoundaries& buckets);
+                                      const prometheus::Histogram::BucketBoundaries& buckets)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  std::mutex mu_;
-  std::shared_ptr<prometheus::Registry> registry_;
+  Mutex mu_;
+  const std::shared_ptr<prometheus::Registry> registry_;
+  ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Gauge> state_, loss_, eval_loss_, eval_perplexity_, eval_accuracy_, grad_norm_,
       learning_rate_, step_, expected_, progress_, tokens_per_second_, mfu_, eta_, epoch_,
       last_step_, last_checkpoint_, checkpoint_bytes_, packing_, goodput_, credits_,
       checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
       control_idle_;
+  ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, checkpoint_failures_;
+  ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;
   prometheus::Family<prometheus::Gauge>* workers_;
   prometheus::Family<prometheus::Gauge>* heartbeat_age_;
-  std::map<std::string, prometheus::Gauge*> heartbeat_rows_;
+  std::map<std::string, prometheus::Gauge*> heartbeat_rows_ ABSL_GUARDED_BY(mu_);
   prometheus::Family<prometheus::Counter>* completed_;
   prometheus::Family<prometheus::Histogram>* rpc_;
   prometheus::Counter* submitted_;
