@@ -16,10 +16,10 @@ FanOut::FanOut(int threads) {
 
 FanOut::~FanOut() {
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     stopped_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -33,34 +33,35 @@ void FanOut::ForAll(int count, const std::function<void(int, int)>& fn) {
     for (int i = 0; i < count; i += kChunk) fn(i, std::min(i + kChunk, count));
     return;
   }
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   fn_ = &fn;
   count_ = pending_ = count;
   next_ = 0;
-  wake_.notify_all();
-  Take(lock);
-  finished_.wait(lock, [this] { return pending_ == 0; });
+  wake_.NotifyAll();
+  Take();
+  finished_.Wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return pending_ == 0; });
 }
 
-void FanOut::Take(std::unique_lock<std::mutex>& lock) {
+void FanOut::Take() {
   while (next_ < count_) {
     const int begin = next_, end = std::min(next_ + kChunk, count_);
     next_ = end;
     const std::function<void(int, int)>& fn = *fn_;
-    lock.unlock();
+    mu_.Unlock();
     fn(begin, end);
-    lock.lock();
+    mu_.Lock();
     pending_ -= end - begin;
   }
-  if (pending_ == 0) finished_.notify_all();
+  if (pending_ == 0) finished_.NotifyAll();
 }
 
 void FanOut::Thread() {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
-    wake_.wait(lock, [this] { return stopped_ || next_ < count_; });
+    wake_.Wait(lock,
+               [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopped_ || next_ < count_; });
     if (stopped_) return;
-    Take(lock);
+    Take();
   }
 }
 

@@ -2,12 +2,13 @@
 #ifndef COXSWAIN_CONTROLLER_TRANSPORT_FAN_OUT_H_
 #define COXSWAIN_CONTROLLER_TRANSPORT_FAN_OUT_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 
 namespace coxswain {
 
@@ -29,15 +30,16 @@ class FanOut {
 
  private:
   void Thread();
-  void Take(std::unique_lock<std::mutex>& lock);  // runs chunks until none is left
+  // Runs chunks until none is left, without mu_ meanwhile.
+  void Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  std::mutex mu_;
-  std::condition_variable wake_, finished_;
-  const std::function<void(int, int)>* fn_ = nullptr;
-  int count_ = 0;
-  int next_ = 0;     // first index nobody has taken
-  int pending_ = 0;  // indices not yet returned
-  bool stopped_ = false;
+  Mutex mu_;
+  CondVar wake_, finished_;
+  const std::function<void(int, int)>* fn_ ABSL_GUARDED_BY(mu_) = nullptr;
+  int count_ ABSL_GUARDED_BY(mu_) = 0;
+  int next_ ABSL_GUARDED_BY(mu_) = 0;     // first index nobody has taken
+  int pending_ ABSL_GUARDED_BY(mu_) = 0;  // indices not yet returned
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -66,7 +66,7 @@ std::unique_ptr<CommandStream> HostStream::Open(const WorkerTarget& worker,
   stream->on_arrival = incoming.on_arrival;
   stream->incoming = incoming;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (ended_) return nullptr;
     stream->number = ++last_number_;
     streams_[stream->number] = stream;
@@ -83,7 +83,7 @@ v1::StreamCommand* HostStream::Add(const Stream& to) {
 }
 
 void HostStream::Write(Stream& stream, const SharedCommand& shared, const v1::Command& own) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_ || stream.half_closed) return;
   if (gathered_.shared() != shared.bytes) {
     if (!gathered_.shared().empty()) FlushLocked();
@@ -96,7 +96,7 @@ void HostStream::Write(Stream& stream, const SharedCommand& shared, const v1::Co
 }
 
 void HostStream::WritesDone(Stream& stream) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (ended_ || std::exchange(stream.half_closed, true)) return;
   Add(stream)->mutable_half_close();
   FlushLocked();
@@ -104,7 +104,7 @@ void HostStream::WritesDone(Stream& stream) {
 
 void HostStream::Drop(Stream& stream) {
   stream.incoming = {};
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   stream.half_closed = true;
   if (streams_.count(stream.number) == 0) return;
   Add(stream)->mutable_cancel();
@@ -112,7 +112,7 @@ void HostStream::Drop(Stream& stream) {
 }
 
 void HostStream::Flush() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   FlushLocked();
 }
 
@@ -125,7 +125,7 @@ void HostStream::FlushLocked() {
 void HostStream::Arrived(const v1::HostEvents& message) {
   std::vector<std::shared_ptr<Stream>> streams;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     for (const v1::StreamEvent& entry : message.entries()) {
       const auto it = streams_.find(entry.stream());
       streams.push_back(it == streams_.end() ? nullptr : it->second);
@@ -169,7 +169,7 @@ void HostStream::Close(const std::shared_ptr<Stream>& stream, const absl::Status
 void HostStream::Broken(const absl::Status& status) {
   Streams left;
   {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     ended_ = true;
     left.swap(streams_);
   }

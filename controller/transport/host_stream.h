@@ -6,12 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include <grpcpp/channel.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "common/net/queued_call.h"
 #include "controller/transport/open_calls.h"
 #include "controller/transport/worker_transport.h"
@@ -41,7 +42,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
     std::string name;  // of the worker
     std::function<void(v1::Event)> on_arrival;
     Incoming<v1::Event> incoming;  // loop thread only
-    bool half_closed = false;      // guarded by mu_
+    bool half_closed = false;      // guarded by mu_ of the host
   };
   using Streams = std::map<uint64_t, std::shared_ptr<Stream>>;
 
@@ -49,8 +50,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   void WritesDone(Stream& stream);
   void Drop(Stream& stream);
   void Flush();
-  void FlushLocked();                        // mu_ held
-  v1::StreamCommand* Add(const Stream& to);  // mu_ held
+  void FlushLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  v1::StreamCommand* Add(const Stream& to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Arrived(const v1::HostEvents& message);
   void Deliver(const std::shared_ptr<Stream>& stream, const std::string& bytes);
   void Close(const std::shared_ptr<Stream>& stream, const absl::Status& status);
@@ -59,12 +60,12 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   const std::shared_ptr<OpenCalls> calls_;
   const std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<QueuedCall<v1::HostCommands, v1::HostEvents>> call_;
-  std::mutex mu_;
-  Streams streams_;            // opened, and not known to be closed
-  v1::HostCommands gathered_;  // not yet handed to call_
-  size_t gathered_bytes_ = 0;  // of its commands
-  uint64_t last_number_ = 0;
-  bool ended_ = false;
+  Mutex mu_;
+  Streams streams_ ABSL_GUARDED_BY(mu_);            // opened, and not known to be closed
+  v1::HostCommands gathered_ ABSL_GUARDED_BY(mu_);  // not yet handed to call_
+  size_t gathered_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // of its commands
+  uint64_t last_number_ ABSL_GUARDED_BY(mu_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain

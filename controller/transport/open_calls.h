@@ -2,14 +2,14 @@
 #ifndef COXSWAIN_CONTROLLER_TRANSPORT_OPEN_CALLS_H_
 #define COXSWAIN_CONTROLLER_TRANSPORT_OPEN_CALLS_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include <grpcpp/client_context.h>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "controller/loop.h"
 
 namespace coxswain {
@@ -20,36 +20,36 @@ class OpenCalls {
   explicit OpenCalls(Loop* loop) : loop_(loop) {}
 
   void Began(const std::shared_ptr<grpc::ClientContext>& context) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     calls_.insert(context);
     if (closed_) context->TryCancel();
   }
   // `then` is posted unless the transport is gone. The last of `context`.
   void Ended(std::shared_ptr<grpc::ClientContext> context, Loop::Task then) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!closed_) loop_->Post(std::move(then));
     calls_.erase(context);
     context.reset();  // and with it its hold on the channel
-    all_ended_.notify_all();
+    all_ended_.NotifyAll();
   }
   void Post(Loop::Task task) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!closed_) loop_->Post(std::move(task));
   }
   // Posts nothing more, and returns when gRPC has let go of all of them.
   void CancelAll() {
-    std::unique_lock lock(mu_);
+    MutexLock lock(mu_);
     closed_ = true;
     for (const auto& context : calls_) context->TryCancel();
-    all_ended_.wait(lock, [this] { return calls_.empty(); });
+    all_ended_.Wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return calls_.empty(); });
   }
 
  private:
   Loop* const loop_;
-  std::mutex mu_;
-  std::condition_variable all_ended_;
-  std::set<std::shared_ptr<grpc::ClientContext>> calls_;
-  bool closed_ = false;
+  Mutex mu_;
+  CondVar all_ended_;
+  std::set<std::shared_ptr<grpc::ClientContext>> calls_ ABSL_GUARDED_BY(mu_);
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain
