@@ -2,18 +2,18 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_PIPELINE_ORDERED_PIPELINE_H_
 #define COXSWAIN_CONTROLLER_DATA_PIPELINE_ORDERED_PIPELINE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 
 namespace coxswain::data {
 
@@ -48,20 +48,22 @@ class OrderedPipeline {
   void Produce() {
     for (int64_t item = 0;; ++item) {
       {
-        std::unique_lock lock(mu_);
-        changed_.wait(lock, [&] { return stopped_ || item - consumed_ < stages_.in_flight; });
+        MutexLock lock(mu_);
+        changed_.Wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+          return stopped_ || item - consumed_ < stages_.in_flight;
+        });
         if (stopped_) return;
       }
       In in;
       absl::StatusOr<bool> more = stages_.produce(&in);
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       if (more.ok() && *more) {
         inputs_.emplace_back(item, std::move(in));
       } else {
         end_ = item;
         end_status_ = more.status();
       }
-      changed_.notify_all();
+      changed_.NotifyAll();
       if (end_ >= 0) return;
     }
   }
@@ -69,49 +71,51 @@ class OrderedPipeline {
   void Map() {
     const std::function<Out(In)> map = stages_.make_map();
     while (true) {
-      std::unique_lock lock(mu_);
-      changed_.wait(lock, [&] { return stopped_ || !inputs_.empty(); });
+      MutexLock lock(mu_);
+      changed_.Wait(
+          lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopped_ || !inputs_.empty(); });
       if (stopped_) return;
       auto [item, in] = std::move(inputs_.front());
       inputs_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       Out out = map(std::move(in));
-      lock.lock();
+      lock.Lock();
       outputs_.emplace(item, std::move(out));
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 
   absl::Status Consume() {
     while (true) {
-      std::unique_lock lock(mu_);
-      changed_.wait(lock, [&] { return consumed_ == end_ || outputs_.contains(consumed_); });
+      MutexLock lock(mu_);
+      changed_.Wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        return consumed_ == end_ || outputs_.contains(consumed_);
+      });
       if (consumed_ == end_) return end_status_;
       Out out = std::move(outputs_.extract(consumed_).mapped());
-      lock.unlock();
+      lock.Unlock();
       if (absl::Status status = stages_.consume(std::move(out)); !status.ok()) return status;
-      lock.lock();
+      lock.Lock();
       ++consumed_;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 
   void Stop() {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     stopped_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   const Stages& stages_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  // All below guarded by mu_.
-  std::deque<std::pair<int64_t, In>> inputs_;
-  std::map<int64_t, Out> outputs_;
-  int64_t consumed_ = 0;
-  int64_t end_ = -1;  // number of items, once known
-  absl::Status end_status_;
-  bool stopped_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::pair<int64_t, In>> inputs_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Out> outputs_ ABSL_GUARDED_BY(mu_);
+  int64_t consumed_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t end_ ABSL_GUARDED_BY(mu_) = -1;  // number of items, once known
+  absl::Status end_status_ ABSL_GUARDED_BY(mu_);
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::data

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/added_tokens.h"
 #include "controller/data/tokenizer/bpe.h"
@@ -35,7 +36,7 @@ class WorkspacePool {
  public:
   std::unique_ptr<Workspace> Take() {
     {
-      const std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (!idle_.empty()) {
         std::unique_ptr<Workspace> workspace = std::move(idle_.back());
         idle_.pop_back();
@@ -46,13 +47,13 @@ class WorkspacePool {
   }
 
   void Return(std::unique_ptr<Workspace> workspace) {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     idle_.push_back(std::move(workspace));
   }
 
  private:
-  std::mutex mu_;
-  std::vector<std::unique_ptr<Workspace>> idle_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mu_);
 };
 
 absl::StatusOr<PreTokenizer> MakePreTokenizer(const PipelineSpec& spec) {
@@ -206,7 +207,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> Tokenizer::EncodeBatch(
   constexpr size_t kChunk = 16;  // texts a thread takes at a time
   std::vector<std::vector<int32_t>> ids(texts.size());
   std::atomic<size_t> next = 0;
-  std::mutex mu;
+  Mutex mu;
   absl::Status first_error;  // guarded by mu
   const auto work = [&] {
     for (size_t begin = next.fetch_add(kChunk); begin < texts.size();
@@ -214,7 +215,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> Tokenizer::EncodeBatch(
       for (size_t i = begin; i < std::min(begin + kChunk, texts.size()); ++i) {
         const absl::Status status = Encode(texts[i], &ids[i]);
         if (status.ok()) continue;
-        const std::lock_guard<std::mutex> lock(mu);
+        MutexLock lock(mu);
         first_error.Update(status);
         return;
       }
