@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<SqliteHistory>> SqliteHistory::Open(const std::st
 
 absl::StatusOr<std::vector<StepRow>> SqliteHistory::Steps(const std::string& job,
                                                           int64_t from_step) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(auto query,
                    db_->Prepare("SELECT step, epoch, loss_bits, gnorm_bits, tokens, learning_rate "
                                 "FROM steps WHERE job=? AND step>=? AND superseded=0 "
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<StepRow>> SqliteHistory::Steps(const std::string& job
 
 absl::StatusOr<std::vector<v1::JobEvent>> SqliteHistory::NewestEvents(const std::string& job,
                                                                       int64_t limit) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(auto query, db_->Prepare("SELECT id, proto FROM events WHERE job=? "
                                             "ORDER BY id DESC LIMIT ?"));
   query->Text(1, job).Int(2, limit);

@@ -4,10 +4,11 @@
 #define COXSWAIN_CONTROLLER_STORE_SQLITE_HISTORY_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/store.h"
 
@@ -25,8 +26,8 @@ class SqliteHistory : public History {
  private:
   explicit SqliteHistory(std::unique_ptr<Database> db) : db_(std::move(db)) {}
 
-  std::mutex mu_;  // one reader at a time
-  const std::unique_ptr<Database> db_;
+  Mutex mu_;  // one reader at a time
+  const std::unique_ptr<Database> db_ ABSL_PT_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::store
