@@ -6,20 +6,20 @@ namespace coxswain::driver {
 
 void AnswerQueue::Push(int rank, v1::Event event) {
   const int64_t now_ns = loop_->clock().NowNs();
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   failure_ = failure_ || !event.has_done();
   answers_.push_back({rank, now_ns, std::move(event)});
   Wake();
 }
 
 std::vector<Answer> AnswerQueue::Take() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   woken_ = failure_ = false;
   return std::exchange(answers_, {});
 }
 
 void AnswerQueue::Await(int wanted) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   wanted_ = wanted;
   Wake();
 }

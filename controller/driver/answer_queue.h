@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "controller/loop.h"
 #include "coxswain/v1/worker_service.pb.h"
 
@@ -32,15 +33,15 @@ class AnswerQueue {
   void Await(int wanted);
 
  private:
-  void Wake();  // mu_ held
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Loop* const loop_;
   const Loop::Task ready_;
-  std::mutex mu_;
-  std::vector<Answer> answers_;
-  int wanted_ = 1;
-  bool failure_ = false;  // among answers_
-  bool woken_ = false;    // posted and not yet taken
+  Mutex mu_;
+  std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
+  int wanted_ ABSL_GUARDED_BY(mu_) = 1;
+  bool failure_ ABSL_GUARDED_BY(mu_) = false;  // among answers_
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;    // posted and not yet taken
 };
 
 }  // namespace coxswain::driver

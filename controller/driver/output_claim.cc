@@ -113,7 +113,7 @@ OutputClaim::OutputClaim(Files* files, std::string output_dir, OutputOwner me)
       me_(std::move(me)) {}
 
 absl::Status OutputClaim::Take() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (closed_) return absl::CancelledError("the output directory is not needed any more");
   if (held_ != nullptr && CheckHeld().ok()) return held_->Touch();
   held_.reset();
@@ -141,7 +141,7 @@ absl::Status OutputClaim::CheckHeld() {
 }
 
 absl::Status OutputClaim::Renew() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (held_ == nullptr) return absl::OkStatus();
   const absl::Status held = CheckHeld();
   if (absl::IsAborted(held)) held_.reset();
@@ -149,13 +149,13 @@ absl::Status OutputClaim::Renew() {
 }
 
 absl::Status OutputClaim::WhileHeld(const std::function<absl::Status()>& work) {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(CheckHeld());
   return work();
 }
 
 void OutputClaim::Release() {
-  std::lock_guard lock(mu_);
+  MutexLock lock(mu_);
   if (held_ != nullptr && CheckHeld().ok()) held_->Remove().IgnoreError();  // else taken over
   held_.reset();
 }

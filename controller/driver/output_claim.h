@@ -15,11 +15,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "controller/files.h"
 
 namespace coxswain::driver {
@@ -65,14 +66,14 @@ class OutputClaim {
   void Release();                   // removes the lock file; not held: nothing
 
  private:
-  absl::Status CheckHeld();  // mu_ held
+  absl::Status CheckHeld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Files* const files_;
   const std::string output_dir_, path_;
   const OutputOwner me_;
   std::atomic<bool> closed_ = false;
-  std::mutex mu_;
-  std::unique_ptr<HeldFile> held_;
+  Mutex mu_;
+  std::unique_ptr<HeldFile> held_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::driver
