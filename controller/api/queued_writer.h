@@ -4,13 +4,14 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <grpcpp/support/server_callback.h>
 
+#include "absl/base/thread_annotations.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
 #include "controller/api/context.h"
 #include "controller/loop.h"
 
@@ -27,13 +28,13 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
   void KeepAlive() { self_ = this->shared_from_this(); }
 
   void Send(const Response& response) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (finished_ || cancelled_) return;
     queue_.push_back(response);
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
   }
   void Finish(const absl::Status& status) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (finished_) return;
     finished_ = true;
     if (queue_.empty()) {
@@ -43,20 +44,20 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
     }
   }
   bool open() const override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return !finished_ && !cancelled_;
   }
   size_t pending() const override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     return queue_.size();
   }
   void OnRoom(std::function<void()> callback) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!done_) on_room_ = std::make_shared<std::function<void()>>(std::move(callback));
   }
 
   void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     queue_.pop_front();
     if (!ok) queue_.clear();
     if (!queue_.empty()) {
@@ -68,7 +69,7 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
     }
   }
   void OnCancel() override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     cancelled_ = true;
     Wake();
     if (finished_) return;
@@ -82,7 +83,7 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
   void OnDone() override {
     std::shared_ptr<std::function<void()>> dead;
     {
-      std::lock_guard lock(mu_);
+      MutexLock lock(mu_);
       done_ = true;
       dead = std::move(on_room_);
     }
@@ -91,7 +92,7 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
   }
 
  private:
-  void Wake() {  // mu_ held
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!on_room_) return;
     loop_->Post([weak = std::weak_ptr<std::function<void()>>(on_room_)] {
       if (auto callback = weak.lock()) (*callback)();
@@ -99,13 +100,13 @@ class QueuedWriter : public grpc::ServerWriteReactor<Response>,
   }
 
   Loop* const loop_;
-  mutable std::mutex mu_;
-  std::deque<Response> queue_;  // front: being written
-  std::optional<grpc::Status> final_;
-  bool finished_ = false;
-  bool cancelled_ = false;
-  bool done_ = false;
-  std::shared_ptr<std::function<void()>> on_room_;
+  mutable Mutex mu_;
+  std::deque<Response> queue_ ABSL_GUARDED_BY(mu_);  // front: being written
+  std::optional<grpc::Status> final_ ABSL_GUARDED_BY(mu_);
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<std::function<void()>> on_room_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<QueuedWriter> self_;
 };
 

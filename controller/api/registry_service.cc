@@ -2,11 +2,12 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
 #include "controller/api/arguments.h"
 
 namespace coxswain::api {
@@ -29,11 +30,11 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
       return;
     }
     loop_->Post([self = shared_from_this(), request = request_] { self->OnBeat(request); });
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (!finished_) StartRead(&request_);
   }
   void OnWriteDone(bool ok) override {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     responses_.pop_front();
     if (!ok || finished_) return;
     if (!responses_.empty()) StartWrite(&responses_.front());
@@ -55,13 +56,13 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
     v1::HeartbeatResponse response;
     response.set_register_again(!registry_->Beat(request, number_));
     response.set_term(registry_->term());
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (finished_) return;
     responses_.push_back(std::move(response));
     if (responses_.size() == 1) StartWrite(&responses_.front());
   }
   void End(const grpc::Status& status) {
-    std::lock_guard lock(mu_);
+    MutexLock lock(mu_);
     if (std::exchange(finished_, true)) return;
     Finish(status);
   }
@@ -72,9 +73,9 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
   v1::HeartbeatRequest request_;
   uint64_t number_ = 0;  // loop thread only, as the next
   std::string incarnation_;
-  std::mutex mu_;
-  std::deque<v1::HeartbeatResponse> responses_;  // front: being written
-  bool finished_ = false;
+  Mutex mu_;
+  std::deque<v1::HeartbeatResponse> responses_ ABSL_GUARDED_BY(mu_);  // front: being written
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace
