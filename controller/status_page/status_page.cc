@@ -29,7 +29,7 @@ StatusPage::StatusPage(api::Context* context, const Clock* clock, Post post)
     : context_(context), clock_(clock), post_(std::move(post)) {}
 
 HttpResponse StatusPage::Answer(const std::string& path) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Forget();
   const auto kept = kept_.find(path);
   if (kept != kept_.end()) return kept->second.response;

@@ -12,11 +12,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "common/net/http_server.h"
 #include "controller/api/context.h"
 #include "controller/clock.h"
@@ -59,26 +60,28 @@ class StatusPage {
   };
 
   template <typename T>
-  absl::StatusOr<T> OnLoop(std::function<absl::StatusOr<T>(api::Context&)> read);
-  absl::StatusOr<HttpResponse> Make(const std::string& path);
-  absl::StatusOr<HttpResponse> MakeOverview();
-  absl::StatusOr<HttpResponse> MakeJob(const std::string& reference, bool points);
+  absl::StatusOr<T> OnLoop(std::function<absl::StatusOr<T>(api::Context&)> read)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<HttpResponse> Make(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<HttpResponse> MakeOverview() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<HttpResponse> MakeJob(const std::string& reference, bool points)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Reads on from where it stopped until caught up or `until_ns`.
-  absl::Status Follow(const std::string& job, int64_t until_ns);
-  absl::Status ReadPlan(const std::string& hash, Past* past);
+  absl::Status Follow(const std::string& job, int64_t until_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ReadPlan(const std::string& hash, Past* past) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   HttpResponse Html(std::string body) const;
-  void Forget();
+  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   api::Context* const context_;
   const Clock* const clock_;
   const Post post_;
   const Renderer renderer_;
 
-  std::mutex mu_;  // held while an answer is made
-  // Protected by mu_.
-  std::map<std::string, Kept> kept_;   // by path
-  std::map<std::string, Past> pasts_;  // by job id
-  int64_t stuck_until_ns_ = 0;         // the loop did not answer: nobody waits for it until then
+  Mutex mu_;                                                // held while an answer is made
+  std::map<std::string, Kept> kept_ ABSL_GUARDED_BY(mu_);   // by path
+  std::map<std::string, Past> pasts_ ABSL_GUARDED_BY(mu_);  // by job id
+  // The loop did not answer: nobody waits for it until then.
+  int64_t stuck_until_ns_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace coxswain::status_page
