@@ -1,14 +1,14 @@
 #include "controller/cli/follow.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
@@ -30,38 +30,40 @@ class EventFeed {
           request.set_after_event_id(after_event_id);
           request.set_follow(true);
           const auto take = [this](const v1::JobEvent& event) {
-            const std::lock_guard<std::mutex> lock(mutex_);
+            MutexLock lock(mu_);
             events_.push_back(event);
-            changed_.notify_one();
+            changed_.NotifyOne();
             return true;
           };
           absl::Status status = client->Watch(request, take, stop);
-          const std::lock_guard<std::mutex> lock(mutex_);
+          MutexLock lock(mu_);
           status_ = std::move(status);
           ended_ = true;
-          changed_.notify_one();
+          changed_.NotifyOne();
         }) {}
 
   // Events that came, after waiting up to kRefresh for the first.
   std::deque<v1::JobEvent> Take() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, kRefresh, [this] { return !events_.empty() || ended_; });
+    MutexLock lock(mu_);
+    changed_.WaitFor(lock, kRefresh, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return !events_.empty() || ended_;
+    });
     return std::exchange(events_, {});
   }
 
   // Set when the stream ended and every event was taken.
   std::optional<absl::Status> End() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mu_);
     if (!ended_ || !events_.empty()) return std::nullopt;
     return status_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<v1::JobEvent> events_;
-  bool ended_ = false;
-  absl::Status status_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<v1::JobEvent> events_ ABSL_GUARDED_BY(mu_);
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
   std::jthread thread_;  // last: stops and joins before the rest goes
 };
 
