@@ -99,7 +99,7 @@ void Agent::Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse>
 void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done) {
   bool superseding = false;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     const auto check = gate_.CheckOpen(request.fence());
     if (!check.ok()) return done(Refused(check.status()));
     superseding = *check;
@@ -116,7 +116,7 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
   epoch->shard = plan->shard;
   epoch->limits = {plan->model.vocab_size, plan->sequence_len, plan->max_documents_per_bin};
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     gate_.Open(request.fence());
     epoch_ = newest_ = epoch;
     last_step_.Clear();
@@ -144,7 +144,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   auto built =
       ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir()) : ready;
   EndIfDeviceLost(built.status());
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
   if (!built.ok()) {
     log::Error("prepare failed", {{"job", request.fence().job()},
@@ -176,7 +176,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
 absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::ConnectRequest& first,
                                                                 RelayRendezvous::Publish publish,
                                                                 Done<Connected> finished) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (absl::Status status = gate_.Check(first.fence()); !status.ok()) {
     return Refused(status);
   }
@@ -201,7 +201,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   config.timeout = options_.collective_timeout;
   std::shared_ptr<engine::Engine> engine;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (epoch->ended) return absl::AbortedError("the epoch ended before it was connected");
     engine = epoch->engine;
   }
@@ -210,7 +210,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   if (status.ok() && epoch->rank != 0) status = engine::UseGemmTable(gemm_table).status();
   auto links = status.ok() ? engine->MeasureLinks() : status;
   if (links.ok() && options_.on_connected) options_.on_connected();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
   if (links.ok()) {
     epoch->connected = true;
@@ -235,7 +235,7 @@ Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, const char* state) 
   if (epoch->relay != nullptr) epoch->relay->Cancel(reason);
   executor_.Post([this, epoch] {
     std::shared_ptr<engine::Engine> engine;  // destroyed without mu_
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     engine = std::move(epoch->engine);
   });
   return epoch;
@@ -246,7 +246,7 @@ void Agent::EndEpoch(const std::string& reason) {
   std::shared_ptr<engine::Engine> engine;
   bool connecting = false;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     epoch = CloseEpoch(reason, "ABORTED");
     if (epoch != nullptr) {
       engine = epoch->engine;
@@ -267,7 +267,7 @@ void Agent::EndEpoch(const std::string& reason) {
                                             " ms of an abort: ", reason));
     return;
   }
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (epoch_ == nullptr) SetState("IDLE");
 }
 
@@ -275,7 +275,7 @@ void Agent::Abort(const v1::AbortRequest& request, Finished finished) {
   control_.Post([this, request, finished = std::move(finished)] {
     bool current = false;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       const auto check = gate_.CheckEnd(request.fence());
       if (!check.ok()) return finished(Refused(check.status()));
       current = *check;
@@ -288,7 +288,7 @@ void Agent::Abort(const v1::AbortRequest& request, Finished finished) {
 void Agent::DropEpoch(const std::string& reason) {
   control_.Post([this, reason] {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (epoch_ == nullptr) return;
     }
     EndEpoch(reason);
@@ -299,7 +299,7 @@ void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
   executor_.Post([this, request, finished = std::move(finished)] {
     absl::Status status;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       const auto check = gate_.CheckEnd(request.fence());
       status = Refused(check.status());
       if (check.ok() && *check) {
@@ -315,12 +315,12 @@ void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
 }
 
 void Agent::SeeTerm(uint64_t term) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   gate_.SeeTerm(term);
 }
 
 Agent::Progress Agent::progress() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Progress progress;
   if (epoch_ != nullptr) {
     progress.current = *gate_.current();

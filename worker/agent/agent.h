@@ -12,12 +12,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "common/plan/plan.h"
 #include "coxswain/v1/worker_service.pb.h"
 #include "worker/agent/decode.h"
@@ -130,15 +131,16 @@ class Agent {
   using EpochPtr = std::shared_ptr<Epoch>;
 
   // agent.cc
-  void SetState(const char* state);  // mu_ held
-  absl::Status Refused(absl::Status status);
+  void SetState(const char* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Refused(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
   absl::StatusOr<Connected> FormGroup(const EpochPtr& epoch, const std::string& gemm_table);
   void EndIfDeviceLost(const absl::Status& status) const;
-  EpochPtr CloseEpoch(const std::string& reason, const char* state);  // mu_ held
-  void EndEpoch(const std::string& reason);                           // control thread
+  EpochPtr CloseEpoch(const std::string& reason, const char* state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndEpoch(const std::string& reason);  // control thread
   v1::Error ErrorOf(const absl::Status& status, const Epoch& epoch, const std::string& phase) const;
 
   // commands.cc
@@ -149,19 +151,20 @@ class Agent {
                const std::string& phase, const std::string& summary);
   absl::StatusOr<v1::Done> RunOn(engine::Engine& engine, const Work& work);
   absl::StatusOr<v1::Done> Train(engine::Engine& engine, const engine::TrainStep& step);
-  void Report(const Epoch& epoch, const v1::Event& event);  // mu_ held, as the next
-  void Resend(const Epoch& epoch, uint64_t seq, EventSink* sink);
+  void Report(const Epoch& epoch, const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Resend(const Epoch& epoch, uint64_t seq, EventSink* sink) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const AgentOptions options_;
   WorkerMetrics* const metrics_;
 
-  mutable std::mutex mu_;
-  EpochGate gate_;
-  EpochPtr epoch_;   // null when idle
-  EpochPtr newest_;  // also after its end, for Dump
-  const char* state_ = "IDLE";
-  v1::WorkerInspectResponse last_step_;  // the fields of the last step only
-  engine::MemoryBytes memory_;
+  mutable Mutex mu_;
+  EpochGate gate_ ABSL_GUARDED_BY(mu_);
+  EpochPtr epoch_ ABSL_GUARDED_BY(mu_);   // null when idle
+  EpochPtr newest_ ABSL_GUARDED_BY(mu_);  // also after its end, for Dump
+  const char* state_ ABSL_GUARDED_BY(mu_) = "IDLE";
+  // The fields of the last step only.
+  v1::WorkerInspectResponse last_step_ ABSL_GUARDED_BY(mu_);
+  engine::MemoryBytes memory_ ABSL_GUARDED_BY(mu_);
 
   TaskThread executor_;
   TaskThread control_;  // destroyed first: it waits for the executor

@@ -81,14 +81,14 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   BinLimits limits;
   std::shared_ptr<const MappedTokens> tokens;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
     limits = epoch_->limits;
     tokens = epoch_->tokens;
   }
   auto work = Decode(command, limits, tokens.get());  // while the step before runs
 
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
   Epoch& epoch = *epoch_;
   const bool connected = epoch.world_size == 1 || std::string_view(state_) == "CONNECTED" ||
@@ -141,7 +141,7 @@ void Agent::Resend(const Epoch& epoch, uint64_t seq, EventSink* sink) {
 }
 
 void Agent::EndOfCommands(const std::shared_ptr<EventSink>& sink) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   sink->half_closed = true;
   const bool waiting = epoch_ != nullptr && epoch_->sink == sink && sink->first_seq != 0 &&
                        epoch_->last_done_seq < sink->last_seq;
@@ -152,7 +152,7 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
                     const std::string& phase, const std::string& summary) {
   std::shared_ptr<engine::Engine> engine;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (epoch->ended) return;
     engine = epoch->engine;
   }
@@ -164,7 +164,7 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
   epoch->worked_until = std::chrono::steady_clock::now();
   const std::chrono::duration<double> took = *epoch->worked_until - start;
 
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (epoch->ended) return;
   v1::Event event;
   *event.mutable_fence() = *gate_.current();
@@ -233,7 +233,7 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
   metrics_->CountStep(step, stats);
   metrics_->SetMemory(memory);
 
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   memory_ = memory;
   last_step_.set_last_step(step.step);
   last_step_.set_last_loss_sum(stats.loss_sum);
@@ -247,14 +247,14 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
 }
 
 void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardResponse> done) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (absl::Status status = gate_.Check(request.fence()); !status.ok()) {
     return done(Refused(status));
   }
   executor_.Post([this, request, epoch = epoch_, done = std::move(done)] {
     std::shared_ptr<engine::Engine> engine;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (epoch->ended) return done(absl::AbortedError("the epoch ended before SaveShard"));
       engine = epoch->engine;
     }

@@ -13,7 +13,7 @@ namespace coxswain::agent {
 
 absl::Status EndpointFile::Publish(const std::string& address, const std::string& metrics_address,
                                    const std::string& incarnation) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   address_ = address;
   metrics_address_ = metrics_address;
   incarnation_ = incarnation;
@@ -22,7 +22,7 @@ absl::Status EndpointFile::Publish(const std::string& address, const std::string
 }
 
 void EndpointFile::SetRegistered(bool registered) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   registered_ = registered;
   if (!published_) return;
   if (const absl::Status status = Write(); !status.ok()) {
@@ -31,7 +31,7 @@ void EndpointFile::SetRegistered(bool registered) {
 }
 
 void EndpointFile::Remove() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   published_ = false;
   if (!path_.empty()) std::remove(path_.c_str());
 }

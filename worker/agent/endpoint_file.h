@@ -3,10 +3,11 @@
 #ifndef COXSWAIN_WORKER_AGENT_ENDPOINT_FILE_H_
 #define COXSWAIN_WORKER_AGENT_ENDPOINT_FILE_H_
 
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 
 namespace coxswain::agent {
 
@@ -23,13 +24,14 @@ class EndpointFile {
   void Remove();
 
  private:
-  absl::Status Write();  // mu_ held
+  absl::Status Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string path_;
-  std::mutex mu_;
-  bool published_ = false;
-  bool registered_ = false;
-  std::string address_, metrics_address_, incarnation_;
+  Mutex mu_;
+  bool published_ ABSL_GUARDED_BY(mu_) = false;
+  bool registered_ ABSL_GUARDED_BY(mu_) = false;
+  std::string address_ ABSL_GUARDED_BY(mu_), metrics_address_ ABSL_GUARDED_BY(mu_),
+      incarnation_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::agent

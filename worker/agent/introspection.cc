@@ -39,7 +39,7 @@ nlohmann::json MemoryJson(const engine::MemoryBytes& memory) {
 }  // namespace
 
 v1::WorkerInspectResponse Agent::Inspect() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   v1::WorkerInspectResponse response = last_step_;
   if (gate_.current()) *response.mutable_fence() = *gate_.current();
   response.set_state(state_);
@@ -57,7 +57,7 @@ v1::WorkerInspectResponse Agent::Inspect() const {
 }
 
 std::string Agent::DumpJson() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   nlohmann::json dump = {{"state", state_},
                          {"host", options_.host},
                          {"incarnation", options_.incarnation},

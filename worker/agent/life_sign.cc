@@ -21,30 +21,31 @@ LifeSign::LifeSign(int fd) : fd_(fd) {
 
 LifeSign::~LifeSign() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void LifeSign::Follow(std::function<void()> look) {
-  std::lock_guard<std::mutex> lock(looking_);
+  MutexLock lock(looking_);
   look_ = std::move(look);
 }
 
 void LifeSign::Beat() {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   do {
-    lock.unlock();
+    lock.Unlock();
     {
-      std::lock_guard<std::mutex> looking(looking_);
+      MutexLock looking(looking_);
       if (look_) look_();
     }
     // A full pipe has bytes enough; a supervisor that is gone has ended this process.
     [[maybe_unused]] const ssize_t written = write(fd_, "", 1);
-    lock.lock();
-  } while (!changed_.wait_for(lock, kPeriod, [this] { return stopping_; }));
+    lock.Lock();
+  } while (!changed_.WaitFor(lock, kPeriod,
+                             [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; }));
 }
 
 }  // namespace coxswain::agent

@@ -2,10 +2,11 @@
 #ifndef COXSWAIN_WORKER_AGENT_LIFE_SIGN_H_
 #define COXSWAIN_WORKER_AGENT_LIFE_SIGN_H_
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 
 namespace coxswain::agent {
 
@@ -25,11 +26,11 @@ class LifeSign {
   void Beat();
 
   const int fd_;
-  std::mutex looking_;  // held while a look runs
-  std::function<void()> look_;
-  std::mutex mu_;  // what follows
-  std::condition_variable changed_;
-  bool stopping_ = false;
+  Mutex looking_;  // held while a look runs
+  std::function<void()> look_ ABSL_GUARDED_BY(looking_);
+  Mutex mu_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

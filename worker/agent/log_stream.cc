@@ -50,7 +50,7 @@ void LogStream::Feed() {
     }
     if (!request_.follow()) break;
     lines = log::WaitForLines(last, kPollMs);
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     alive = alive && !gone_;
   }
   Finish(alive ? grpc::Status::OK : grpc::Status::CANCELLED);
@@ -58,25 +58,25 @@ void LogStream::Feed() {
 
 bool LogStream::Send(const v1::LogLine& line) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (gone_) return false;
     writing_ = true;
   }
   StartWrite(&line);
-  std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait(lock, [this] { return !writing_; });
+  MutexLock lock(mu_);
+  changed_.Wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !writing_; });
   return !gone_;
 }
 
 void LogStream::OnWriteDone(bool ok) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   writing_ = false;
   gone_ = gone_ || !ok;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void LogStream::OnCancel() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   gone_ = true;
 }
 

@@ -2,11 +2,10 @@
 #ifndef COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
 #define COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
 
-#include <condition_variable>
-#include <mutex>
-
 #include <grpcpp/support/server_callback.h>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain::agent {
@@ -26,10 +25,10 @@ class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
 
   const v1::WorkerLogsRequest request_;
   const int rank_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool writing_ = false;
-  bool gone_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool gone_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::agent

@@ -4,14 +4,15 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <grpcpp/support/server_callback.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/grpc_status.h"
+#include "common/mutex.h"
 
 namespace coxswain::agent {
 
@@ -27,54 +28,65 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
   class Outbox {
    public:
     void Write(Out message) {
-      std::unique_lock<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (closing_ || stream_ == nullptr) return;
       --unanswered_;
       queue_.push_back(std::move(message));
-      if (!writing_) WriteFront(lock);
+      if (writing_) return;
+      QueuedStream* const stream = stream_;
+      const Out* const front = BeginWrite();
+      lock.Unlock();
+      stream->StartWrite(front);
     }
     void Close(const absl::Status& status) {
-      std::unique_lock<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (closing_ || stream_ == nullptr) return;
       closing_ = ToGrpc(status);
-      if (!writing_) FinishNow(lock);
+      if (writing_) return;
+      QueuedStream* const stream = stream_;
+      const grpc::Status last = BeginFinish();
+      lock.Unlock();
+      stream->Finish(last);
     }
 
    private:
     friend class QueuedStream;
 
-    // The stream cannot end between unlock and StartWrite: Finish waits for `writing_`.
-    void WriteFront(std::unique_lock<std::mutex>& lock) {
+    // gRPC is called without mu_. The stream cannot end between Unlock and StartWrite: Finish waits
+    // for `writing_`.
+    const Out* BeginWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       writing_ = true;
-      const Out* front = &queue_.front();
-      lock.unlock();
-      stream_->StartWrite(front);
+      return &queue_.front();
     }
-    void FinishNow(std::unique_lock<std::mutex>& lock) {
+    grpc::Status BeginFinish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       finished_ = true;
-      lock.unlock();
-      stream_->Finish(*closing_);
+      return *closing_;
     }
     void WriteDone(bool ok) {
-      std::unique_lock<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       writing_ = false;
       queue_.pop_front();
       if (!ok) queue_.clear();
       if (owed_read_ != nullptr && !finished_) {
         stream_->StartRead(std::exchange(owed_read_, nullptr));
       }
+      QueuedStream* const stream = stream_;
       if (!queue_.empty()) {
-        WriteFront(lock);
+        const Out* const front = BeginWrite();
+        lock.Unlock();
+        stream->StartWrite(front);
       } else if (closing_ && !finished_) {
-        FinishNow(lock);
+        const grpc::Status last = BeginFinish();
+        lock.Unlock();
+        stream->Finish(last);
       }
     }
     void CountMessage() {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       ++unanswered_;
     }
     void ReadNext(In* message) {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       if (finished_) return;
       if (most_unanswered_ > 0 && unanswered_ >= most_unanswered_) {
         owed_read_ = message;
@@ -83,15 +95,16 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
       }
     }
 
-    std::mutex mu_;
-    QueuedStream* stream_ = nullptr;
-    std::deque<Out> queue_;
-    bool writing_ = false;
-    std::optional<grpc::Status> closing_;
-    bool finished_ = false;
-    int most_unanswered_ = 0;
-    int unanswered_ = 0;
-    In* owed_read_ = nullptr;  // where the next message goes once an answer was written
+    Mutex mu_;
+    QueuedStream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
+    std::deque<Out> queue_ ABSL_GUARDED_BY(mu_);
+    bool writing_ ABSL_GUARDED_BY(mu_) = false;
+    std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
+    bool finished_ ABSL_GUARDED_BY(mu_) = false;
+    int most_unanswered_ ABSL_GUARDED_BY(mu_) = 0;
+    int unanswered_ ABSL_GUARDED_BY(mu_) = 0;
+    // Where the next message goes once an answer was written.
+    In* owed_read_ ABSL_GUARDED_BY(mu_) = nullptr;
   };
 
   explicit QueuedStream(int most_unanswered = 0) : outbox_(std::make_shared<Outbox>()) {
@@ -121,7 +134,7 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
   }
   void OnDone() final {
     {
-      std::lock_guard<std::mutex> lock(outbox_->mu_);
+      MutexLock lock(outbox_->mu_);
       outbox_->stream_ = nullptr;
     }
     delete this;

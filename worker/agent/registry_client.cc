@@ -37,33 +37,33 @@ RegistryClient::RegistryClient(RegistryClientOptions options, Agent* agent)
 
 RegistryClient::~RegistryClient() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
     if (call_ != nullptr) call_->TryCancel();
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   thread_.join();
 }
 
 void RegistryClient::SetDraining() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   draining_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool RegistryClient::registered() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return registered_;
 }
 
 bool RegistryClient::drain_known() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return drain_known_;
 }
 
 void RegistryClient::SetRegistered(bool registered) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (registered_ == registered) return;
     registered_ = registered;
   }
@@ -71,9 +71,10 @@ void RegistryClient::SetRegistered(bool registered) {
 }
 
 bool RegistryClient::Sleep(std::chrono::milliseconds time, bool wake_on_drain) {
-  std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait_for(lock, time,
-                    [&] { return stopping_ || (wake_on_drain && draining_ && !draining_told_); });
+  MutexLock lock(mu_);
+  changed_.WaitFor(lock, time, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || (wake_on_drain && draining_ && !draining_told_);
+  });
   return !stopping_;
 }
 
@@ -125,7 +126,7 @@ absl::Status RegistryClient::Register() {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (stopping_) return absl::CancelledError("stopping");
     call_ = &context;
   }
@@ -135,7 +136,7 @@ absl::Status RegistryClient::Register() {
   v1::RegisterResponse response;
   const auto stub = v1::Registry::NewStub(options_.channel);
   const absl::Status status = FromGrpc(stub->Register(&context, request, &response));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   call_ = nullptr;
   if (!status.ok()) return status;
   agent_->SeeTerm(response.term());
@@ -149,7 +150,7 @@ absl::Status RegistryClient::Register() {
 void RegistryClient::Beat() {
   grpc::ClientContext context;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (stopping_) return;
     call_ = &context;
   }
@@ -166,7 +167,7 @@ void RegistryClient::Beat() {
     if (progress.collectives.started > 0)
       *beat.mutable_collectives() = ToWire(progress.collectives);
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       beat.set_draining(draining_);
       draining_told_ = draining_;
       interval = interval_;
@@ -175,7 +176,7 @@ void RegistryClient::Beat() {
     if (!stream->Write(beat) || !stream->Read(&response)) break;
     agent_->SeeTerm(response.term());
     if (beat.draining()) {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       drain_known_ = true;
     }
     if (response.register_again()) {
@@ -184,11 +185,11 @@ void RegistryClient::Beat() {
     }
   } while (Sleep(interval, true));
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (stopping_) context.TryCancel();
   }
   const grpc::Status status = stream->Finish();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   call_ = nullptr;
   draining_told_ = false;
   if (!stopping_) log::Warning("heartbeat ended", {{"error", FromGrpc(status).ToString()}});

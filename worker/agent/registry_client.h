@@ -4,10 +4,8 @@
 #define COXSWAIN_WORKER_AGENT_REGISTRY_CLIENT_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,7 +13,9 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "coxswain/v1/registry_service.pb.h"
 #include "worker/agent/agent.h"
 
@@ -57,15 +57,15 @@ class RegistryClient {
   const RegistryClientOptions options_;
   Agent* const agent_;
 
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool draining_ = false;
-  bool draining_told_ = false;
-  bool drain_known_ = false;
-  bool registered_ = false;
-  grpc::ClientContext* call_ = nullptr;  // in progress: Stop cancels it
-  std::chrono::milliseconds interval_{1000};
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool draining_told_ ABSL_GUARDED_BY(mu_) = false;
+  bool drain_known_ ABSL_GUARDED_BY(mu_) = false;
+  bool registered_ ABSL_GUARDED_BY(mu_) = false;
+  grpc::ClientContext* call_ ABSL_GUARDED_BY(mu_) = nullptr;  // in progress: Stop cancels it
+  std::chrono::milliseconds interval_ ABSL_GUARDED_BY(mu_){1000};
   std::thread thread_;
 };
 

@@ -12,8 +12,10 @@ absl::Status RelayRendezvous::Set(const std::string& key, const std::string& val
 
 absl::StatusOr<std::string> RelayRendezvous::Get(const std::string& key,
                                                  std::chrono::milliseconds timeout) {
-  std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait_for(lock, timeout, [&] { return cancelled_ || values_.count(key) > 0; });
+  MutexLock lock(mu_);
+  changed_.WaitFor(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return cancelled_ || values_.count(key) > 0;
+  });
   if (cancelled_) {
     return absl::CancelledError(absl::StrCat("waiting for rendezvous key ", key, ": ", reason_));
   }
@@ -26,17 +28,17 @@ absl::StatusOr<std::string> RelayRendezvous::Get(const std::string& key,
 }
 
 void RelayRendezvous::Deliver(const std::string& key, const std::string& value) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   values_[key] = value;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void RelayRendezvous::Cancel(const std::string& reason) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (cancelled_) return;
   cancelled_ = true;
   reason_ = reason;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace coxswain::agent

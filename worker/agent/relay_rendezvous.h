@@ -3,12 +3,12 @@
 #ifndef COXSWAIN_WORKER_AGENT_RELAY_RENDEZVOUS_H_
 #define COXSWAIN_WORKER_AGENT_RELAY_RENDEZVOUS_H_
 
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "worker/comm/rendezvous.h"
 
 namespace coxswain::agent {
@@ -27,11 +27,11 @@ class RelayRendezvous : public comm::Rendezvous {
 
  private:
   const Publish publish_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
-  bool cancelled_ = false;
-  std::string reason_;
+  Mutex mu_;
+  CondVar changed_;
+  std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mu_);
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::string reason_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::agent

@@ -8,39 +8,41 @@ TaskThread::TaskThread() : thread_([this] { Loop(); }) {}
 
 TaskThread::~TaskThread() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   thread_.join();
 }
 
 void TaskThread::Post(std::function<void()> task) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   tasks_.push_back(std::move(task));
   ++posted_;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool TaskThread::WaitIdle(std::chrono::milliseconds timeout) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   const uint64_t target = posted_;
-  return changed_.wait_for(lock, timeout, [&] { return finished_ >= target; });
+  return changed_.WaitFor(lock, timeout,
+                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return finished_ >= target; });
 }
 
 void TaskThread::Loop() {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    changed_.Wait(
+        lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     task();
     task = nullptr;  // what it captured is gone before it counts as finished
-    lock.lock();
+    lock.Lock();
     ++finished_;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

@@ -3,12 +3,13 @@
 #define COXSWAIN_WORKER_AGENT_TASK_THREAD_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 
 namespace coxswain::agent {
 
@@ -24,12 +25,12 @@ class TaskThread {
  private:
   void Loop();
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  uint64_t posted_ = 0;
-  uint64_t finished_ = 0;
-  bool stopping_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+  uint64_t posted_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t finished_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

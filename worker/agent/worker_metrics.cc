@@ -111,25 +111,25 @@ WorkerMetrics::WorkerMetrics()
 WorkerMetrics::~WorkerMetrics() = default;
 
 void WorkerMetrics::SetState(const std::string& state) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   for (const char* name : kStates) families_->states.Add({{"state", name}}).Set(state == name);
 }
 
 void WorkerMetrics::CountFenced(uint64_t refused_so_far) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   families_->fenced.Add({}).Increment(static_cast<double>(refused_so_far - refused_));
   refused_ = refused_so_far;
 }
 
 void WorkerMetrics::BeginEpoch(const std::string& job, int rank) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   series_.reset();
   series_ = std::make_unique<Series>(
       *families_, prometheus::Labels{{"job", job}, {"rank", std::to_string(rank)}});
 }
 
 void WorkerMetrics::SetMemory(const engine::MemoryBytes& m) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   const std::array bytes = {m.weights,   m.gradients, m.optimizer, m.activations,
                             m.workspace, m.host,      m.peak};
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -138,12 +138,12 @@ void WorkerMetrics::SetMemory(const engine::MemoryBytes& m) {
 }
 
 void WorkerMetrics::CountIdle(double seconds) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   series_->idle.Increment(seconds);
 }
 
 void WorkerMetrics::CountStep(const engine::TrainStep& step, const engine::StepStats& stats) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Series& s = *series_;
   s.tokens.Increment(static_cast<double>(stats.tokens));
   if (stats.nonfinite > 0) s.nonfinite.Increment();

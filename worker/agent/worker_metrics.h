@@ -4,10 +4,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "prometheus/registry.h"
 #include "worker/engine/engine.h"
 
@@ -35,9 +36,9 @@ class WorkerMetrics {
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::unique_ptr<Families> families_;
-  std::mutex mu_;
-  std::unique_ptr<Series> series_;  // null before the first epoch
-  uint64_t refused_ = 0;
+  Mutex mu_;
+  std::unique_ptr<Series> series_ ABSL_GUARDED_BY(mu_);  // null before the first epoch
+  uint64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace coxswain::agent
