@@ -27,28 +27,29 @@ absl::StatusOr<std::unique_ptr<Health>> Health::Start(const std::string& address
 
 Health::~Health() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (watcher_.joinable()) watcher_.join();
 }
 
 void Health::Turn(const std::vector<pid_t>& pids) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   last_turn_ = std::chrono::steady_clock::now();
   pids_ = pids;
 }
 
 void Health::Watch() {
-  std::unique_lock<std::mutex> lock(mu_);
-  while (!changed_.wait_for(lock, kPeriod, [this] { return stopping_; })) {
+  MutexLock lock(mu_);
+  while (!changed_.WaitFor(lock, kPeriod,
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_; })) {
     const bool turns = std::chrono::steady_clock::now() - last_turn_ < stall_limit_;
     const std::vector<pid_t> pids = pids_;
-    lock.unlock();
+    lock.Unlock();
     server_->Set(kSupervisor, turns);
     server_->Set(kWorker, AllRegistered(pids));
-    lock.lock();
+    lock.Lock();
   }
 }
 

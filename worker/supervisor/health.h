@@ -5,14 +5,14 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "common/net/health_server.h"
 
 namespace coxswain::supervisor {
@@ -45,11 +45,12 @@ class Health {
   const std::string state_dir_;
   const std::chrono::milliseconds stall_limit_;
   std::unique_ptr<HealthServer> server_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::chrono::steady_clock::time_point last_turn_ = std::chrono::steady_clock::now();
-  std::vector<pid_t> pids_;
+  Mutex mu_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::chrono::steady_clock::time_point last_turn_ ABSL_GUARDED_BY(mu_) =
+      std::chrono::steady_clock::now();
+  std::vector<pid_t> pids_ ABSL_GUARDED_BY(mu_);
   std::thread watcher_;
 };
 

@@ -47,7 +47,7 @@ void HostCall::OnReadDone(bool ok) {
     }
   }
   commands_.Clear();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (!finished_) StartRead(&commands_);
 }
 
@@ -66,7 +66,7 @@ void HostCall::Open(uint64_t stream, int slot) {
   };
   auto call = std::make_shared<WorkerCall>(ReadTime::kAtOnce, std::move(reactions));
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (ending_) return;
     streams_[stream].call = call;
   }
@@ -76,7 +76,7 @@ void HostCall::Open(uint64_t stream, int slot) {
 }
 
 std::shared_ptr<HostCall::WorkerCall> HostCall::Find(uint64_t stream, const Round& round) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   const auto it = streams_.find(stream);
   if (it == streams_.end()) return nullptr;
   if (round != nullptr) {
@@ -97,7 +97,7 @@ bool HostCall::Answers(uint64_t stream) {
 void HostCall::Arrived(uint64_t stream, const grpc::ByteBuffer& event) {
   std::vector<grpc::Slice> slices;
   event.Dump(&slices).IgnoreError();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   v1::StreamEvent* entry = gathered_.add_entries();
   entry->set_stream(stream);
   std::string* bytes = entry->mutable_event();
@@ -121,14 +121,14 @@ void HostCall::SendSoon() {
 }
 
 void HostCall::WaitedLong() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   waiting_ = false;
   due_ = due_ || !gathered_.entries().empty();
   Send();
 }
 
 void HostCall::Closed(uint64_t stream, const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   streams_.erase(stream);
   v1::StreamEvent* entry = gathered_.add_entries();
   entry->set_stream(stream);
@@ -153,7 +153,7 @@ void HostCall::Send() {
 }
 
 void HostCall::OnWriteDone(bool ok) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   in_flight_ = false;
   if (!ok) gathered_.Clear();
   Send();
@@ -162,7 +162,7 @@ void HostCall::OnWriteDone(bool ok) {
 void HostCall::EndStreams() {
   std::map<uint64_t, Carried> open;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     ending_ = true;
     open = streams_;
     Send();

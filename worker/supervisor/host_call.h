@@ -7,13 +7,14 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "common/net/queued_call.h"
 #include "coxswain/v1/relay_service.pb.h"
 #include "worker/supervisor/local_workers.h"
@@ -50,26 +51,28 @@ class HostCall : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents
   void Open(uint64_t stream, int slot);
   // Null when it has closed. With `round`: for a command of it.
   std::shared_ptr<WorkerCall> Find(uint64_t stream, const Round& round);
-  bool Answers(uint64_t stream);  // mu_ held: an event that completes its round, or has none
-  void SendSoon();                // mu_ held
+  // Whether an event completes its round, or has none.
+  bool Answers(uint64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WaitedLong();
   void Arrived(uint64_t stream, const grpc::ByteBuffer& event);
   void Closed(uint64_t stream, const absl::Status& status);
-  void EndStreams();  // of the controller, or of its connection
-  void Send();        // mu_ held: what gathered, or the end
+  void EndStreams();                               // of the controller, or of its connection
+  void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // what gathered, or the end
 
   LocalWorkers* const workers_;
   std::shared_ptr<HostCall> self_;
   v1::HostCommands commands_;
-  std::mutex mu_;
-  std::map<uint64_t, Carried> streams_;
-  v1::HostEvents gathered_, writing_;
-  bool in_flight_ = false;             // writing_
-  bool due_ = false;                   // gathered_ waits for no further answer
-  std::unique_ptr<grpc::Alarm> wait_;  // the newest: one cannot be set again while it goes off
-  bool waiting_ = false;               // for wait_
-  bool ending_ = false;                // the controller opens nothing more
-  bool finished_ = false;
+  Mutex mu_;
+  std::map<uint64_t, Carried> streams_ ABSL_GUARDED_BY(mu_);
+  v1::HostEvents gathered_ ABSL_GUARDED_BY(mu_), writing_ ABSL_GUARDED_BY(mu_);
+  bool in_flight_ ABSL_GUARDED_BY(mu_) = false;  // writing_
+  bool due_ ABSL_GUARDED_BY(mu_) = false;        // gathered_ waits for no further answer
+  // The newest: one cannot be set again while it goes off.
+  std::unique_ptr<grpc::Alarm> wait_ ABSL_GUARDED_BY(mu_);
+  bool waiting_ ABSL_GUARDED_BY(mu_) = false;  // for wait_
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;   // the controller opens nothing more
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::supervisor

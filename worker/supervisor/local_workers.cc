@@ -17,7 +17,7 @@ absl::StatusOr<Endpoint> LocalWorkers::Find(int slot) const {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
   ASSIGN_OR_RETURN(const Endpoint endpoint, Find(slot));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   Dialled& newest = newest_[slot];
   if (newest.pid == endpoint.pid && newest.address == endpoint.address) return newest.channel;
   ASSIGN_OR_RETURN(const SocketAddress address, ParseSocketAddress(endpoint.address));

@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include <grpcpp/channel.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "common/net/grpc_endpoint.h"
 #include "worker/supervisor/endpoint.h"
 
@@ -49,8 +50,9 @@ class LocalWorkers {
   };
 
   const LocalWorkersOptions options_;
-  std::mutex mu_;
-  std::map<int, Dialled> newest_;  // by slot: a worker that was started again is dialled anew
+  Mutex mu_;
+  // By slot: a worker that was started again is dialled anew.
+  std::map<int, Dialled> newest_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::supervisor

@@ -137,14 +137,14 @@ void Supervisor::Stop(int signal) {
 }
 
 void Supervisor::EndWorker(int slot, pid_t pid, const std::string& reason) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   orders_.push_back({slot, pid, reason});
 }
 
 void Supervisor::ObeyOrders() {
   std::vector<Order> orders;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     orders.swap(orders_);
   }
   for (const Order& order : orders) {

@@ -7,11 +7,12 @@
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "worker/supervisor/restart_policy.h"
 #include "worker/supervisor/silence.h"
 
@@ -86,8 +87,8 @@ class Supervisor {
   std::optional<Clock::time_point> stop_deadline_;  // set once stopping
   Silence silence_;
   int exit_code_ = 0;
-  std::mutex mu_;
-  std::vector<Order> orders_;  // guarded by mu_
+  Mutex mu_;
+  std::vector<Order> orders_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::supervisor
