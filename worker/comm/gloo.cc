@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,8 +12,10 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/gloo_exchange.h"
@@ -78,12 +79,12 @@ struct Collectives::Impl {
   std::array<GlooExchange::Channel, kCommunicators.size()> channels;
   std::optional<GlooExchange> exchange;  // none in a group of one
 
-  mutable std::mutex mu;  // what follows
-  bool aborted = false;
-  absl::Status failure;  // of the collective that broke the group
-  uint64_t started = 0, finished = 0;
-  std::string operation;  // in progress
-  Clock::time_point since;
+  mutable Mutex mu;
+  bool aborted ABSL_GUARDED_BY(mu) = false;
+  absl::Status failure ABSL_GUARDED_BY(mu);  // of the collective that broke the group
+  uint64_t started ABSL_GUARDED_BY(mu) = 0, finished ABSL_GUARDED_BY(mu) = 0;
+  std::string operation ABSL_GUARDED_BY(mu);  // in progress
+  Clock::time_point since ABSL_GUARDED_BY(mu);
 
   GlooExchange::Channel& channel(Communicator comm) { return channels[static_cast<int>(comm)]; }
 
@@ -133,13 +134,13 @@ absl::Status Collectives::Impl::Verify(Collectives& group) {
                                               "; two processes took the same rank"));
     }
   }
-  std::lock_guard<std::mutex> lock(mu);
+  MutexLock lock(mu);
   started = finished = 0;
   return absl::OkStatus();
 }
 
 absl::Status Collectives::Impl::Begin(std::string name) {
-  std::lock_guard<std::mutex> lock(mu);
+  MutexLock lock(mu);
   if (aborted) return absl::CancelledError(Aborted(CallName(finished + 1, name, config)));
   if (!failure.ok()) return failure;
   ++started;
@@ -149,7 +150,7 @@ absl::Status Collectives::Impl::Begin(std::string name) {
 }
 
 absl::Status Collectives::Impl::End(const std::exception* error) {
-  std::lock_guard<std::mutex> lock(mu);
+  MutexLock lock(mu);
   const std::string name = std::exchange(operation, "");
   if (error == nullptr) {
     ++finished;
@@ -279,13 +280,13 @@ absl::Status Collectives::Barrier() {
 }
 
 absl::Status Collectives::Poll() const {
-  std::lock_guard<std::mutex> lock(impl_->mu);
+  MutexLock lock(impl_->mu);
   if (impl_->aborted) return absl::CancelledError("the group was aborted");
   return impl_->failure;
 }
 
 Progress Collectives::progress() const {
-  std::lock_guard<std::mutex> lock(impl_->mu);
+  MutexLock lock(impl_->mu);
   Progress progress{impl_->started, impl_->finished, impl_->operation, {}};
   if (!impl_->operation.empty()) {
     progress.in_it_for =
@@ -296,7 +297,7 @@ Progress Collectives::progress() const {
 
 void Collectives::Abort() {
   {
-    std::lock_guard<std::mutex> lock(impl_->mu);
+    MutexLock lock(impl_->mu);
     impl_->aborted = true;
   }
   if (impl_->exchange.has_value()) impl_->exchange->Abort();

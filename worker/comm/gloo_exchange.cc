@@ -50,13 +50,13 @@ class GlooExchange::Call {
     for (size_t rank = 0; most > 0 && rank < awaited_.size(); ++rank) {
       if (awaited_[rank] == most) exchange_->missing_.push_back(static_cast<int>(rank));
     }
-    std::lock_guard<std::mutex> lock(exchange_->mu_);
+    MutexLock lock(exchange_->mu_);
     exchange_->active_.clear();
   }
 
   Buffer* Add(const void* data, size_t bytes) {
     buffers_.push_back(exchange_->mesh_->createUnboundBuffer(const_cast<void*>(data), bytes));
-    std::lock_guard<std::mutex> lock(exchange_->mu_);
+    MutexLock lock(exchange_->mu_);
     if (exchange_->aborted_) throw gloo::IoException("aborted");
     exchange_->active_.push_back(buffers_.back().get());
     return buffers_.back().get();
@@ -103,7 +103,7 @@ GlooExchange::GlooExchange(std::shared_ptr<gloo::rendezvous::Context> mesh,
 }
 
 void GlooExchange::Abort() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   aborted_ = true;
   for (Buffer* buffer : active_) {
     buffer->abortWaitRecv();

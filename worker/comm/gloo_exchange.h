@@ -6,11 +6,12 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <gloo/rendezvous/context.h>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "worker/comm/members.h"
 
 namespace coxswain::comm {
@@ -55,9 +56,9 @@ class GlooExchange {
   std::array<std::vector<char>, 2> scratch_;  // a slot of kSlotBytes for each rank
   std::vector<int> missing_;
 
-  std::mutex mu_;  // what follows
-  bool aborted_ = false;
-  std::vector<Buffer*> active_;  // of the call in progress
+  Mutex mu_;
+  bool aborted_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<Buffer*> active_ ABSL_GUARDED_BY(mu_);  // of the call in progress
 };
 
 }  // namespace coxswain::comm

@@ -46,9 +46,9 @@ NcclGroup::NcclGroup(const GroupConfig& config) : config_(config) {
 
 NcclGroup::~NcclGroup() {
   {
-    Lock lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
   if (watch_.joinable()) watch_.join();
 }
@@ -118,14 +118,14 @@ absl::Status NcclGroup::Meet(Rendezvous* rendezvous, Clock::time_point deadline)
   ncclUniqueId id;
   std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
   {
-    Lock lock(mu_);
+    MutexLock lock(mu_);
     RETURN_IF_ERROR(Trouble());
     ncclConfig_t config = NonBlocking(Communicator::kWorld);
     ncclComm_t* world = &comms_[0];
     const ncclResult_t result =
         nccl_->CommInitRankConfig(world, config_.world_size, id, config_.rank, &config);
-    RETURN_IF_ERROR(Settle(&lock, *world, result, "communicator world: ncclCommInitRank", deadline,
-                           rendezvous));
+    RETURN_IF_ERROR(
+        Settle(*world, result, "communicator world: ncclCommInitRank", deadline, rendezvous));
   }
   for (Communicator comm : {Communicator::kShard, Communicator::kReplicate}) {
     RETURN_IF_ERROR(Split(comm, rendezvous, deadline));
@@ -138,26 +138,25 @@ absl::Status NcclGroup::Split(Communicator comm, Rendezvous* rendezvous,
                               Clock::time_point deadline) {
   const int place = static_cast<int>(comm);
   if (lane_[place] != place) return absl::OkStatus();  // the same on all ranks
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(Trouble());
   ncclConfig_t config = NonBlocking(comm);
   const std::string call = absl::StrCat("communicator ", NameOf(comm), ": ncclCommSplit");
   const ncclResult_t result = nccl_->CommSplit(comms_[0], members_[place].ranks[0],
                                                members_[place].index, &comms_[place], &config);
   // The new handle is there when the parent has finished.
-  RETURN_IF_ERROR(Settle(&lock, comms_[0], result, call, deadline, rendezvous));
-  return Settle(&lock, comms_[place], ncclInProgress, call, deadline, rendezvous);
+  RETURN_IF_ERROR(Settle(comms_[0], result, call, deadline, rendezvous));
+  return Settle(comms_[place], ncclInProgress, call, deadline, rendezvous);
 }
 
-absl::Status NcclGroup::Settle(Lock* lock, ncclComm_t comm, ncclResult_t result,
-                               const std::string& call, Clock::time_point deadline,
-                               Rendezvous* rendezvous) {
+absl::Status NcclGroup::Settle(ncclComm_t comm, ncclResult_t result, const std::string& call,
+                               Clock::time_point deadline, Rendezvous* rendezvous) {
   for (int look = 0; result == ncclInProgress; ++look) {
     if (const ncclResult_t asked = nccl_->CommGetAsyncError(comm, &result); asked != ncclSuccess) {
       result = asked;
     }
     if (result != ncclInProgress) break;
-    lock->unlock();
+    mu_.Unlock();
     if (look < kSettleYields) {
       std::this_thread::yield();
     } else {
@@ -168,7 +167,7 @@ absl::Status NcclGroup::Settle(Lock* lock, ncclComm_t comm, ncclResult_t result,
       const auto none = rendezvous->Get("nccl/cancelled", milliseconds(0));
       if (absl::IsCancelled(none.status())) cancelled = none.status();
     }
-    lock->lock();
+    mu_.Lock();
     RETURN_IF_ERROR(Trouble());
     if (!cancelled.ok()) return Failed(cancelled);
     if (Clock::now() >= deadline) {
@@ -188,7 +187,7 @@ absl::Status NcclGroup::Trouble() const {
 // The first failure stays, and ends the communicators.
 absl::Status NcclGroup::Failed(absl::Status status) {
   if (failure_.ok()) failure_ = std::move(status);
-  wake_.notify_all();
+  wake_.NotifyAll();
   return failure_;
 }
 
@@ -199,7 +198,7 @@ std::string NcclGroup::Name() const {
 
 absl::Status NcclGroup::Enqueue(Communicator comm, const std::string& operation,
                                 cudaStream_t stream, const Launch& launch) {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(Trouble());
   const uint64_t ordinal = ++issued_;
   const int lane = lane_[static_cast<int>(comm)];
@@ -210,15 +209,15 @@ absl::Status NcclGroup::Enqueue(Communicator comm, const std::string& operation,
   }
   absl::Status status = marks_->Begin(lane, ordinal, operation, stream);
   if (!status.ok()) return Failed(std::move(status));
-  RETURN_IF_ERROR(Settle(&lock, comms_[lane], launch(comms_[lane]), call,
-                         Clock::now() + config_.timeout, nullptr));
+  RETURN_IF_ERROR(
+      Settle(comms_[lane], launch(comms_[lane]), call, Clock::now() + config_.timeout, nullptr));
   status = marks_->End(lane, ordinal, stream);
   return status.ok() ? status : Failed(std::move(status));
 }
 
 absl::Status NcclGroup::EnqueueCopies(Communicator comm, const std::string& operation,
                                       cudaStream_t stream, const Copies& copies) {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(Trouble());
   const uint64_t ordinal = ++issued_;
   const int lane = lane_[static_cast<int>(comm)];
@@ -231,7 +230,7 @@ absl::Status NcclGroup::EnqueueCopies(Communicator comm, const std::string& oper
 }
 
 void NcclGroup::OnEnd(std::function<void()> end_waits) {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   end_waits_ = std::move(end_waits);
 }
 
@@ -239,7 +238,7 @@ absl::Status NcclGroup::Wait(cudaStream_t stream) {
   const Clock::time_point deadline = Clock::now() + config_.timeout;
   while (true) {
     const cudaError_t result = cudaStreamQuery(stream);
-    Lock lock(mu_);
+    MutexLock lock(mu_);
     RETURN_IF_ERROR(Trouble());
     if (result == cudaSuccess) return absl::OkStatus();
     if (result != cudaErrorNotReady) {
@@ -249,7 +248,7 @@ absl::Status NcclGroup::Wait(cudaStream_t stream) {
       return Failed(absl::UnavailableError(
           absl::StrCat(Name(), ": not finished within ", config_.timeout.count(), " ms")));
     }
-    lock.unlock();
+    lock.Unlock();
     std::this_thread::sleep_for(kSettleInterval);
   }
 }
@@ -270,49 +269,49 @@ absl::Status NcclGroup::LookForTrouble() {
 
 void NcclGroup::Watch() {
   (void)cudaSetDevice(device_);
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   while (!stopping_) {
-    wake_.wait_for(lock, kWatchInterval);
+    wake_.WaitFor(lock, kWatchInterval);
     if (ended_) continue;
     if (Trouble().ok()) {
       absl::Status status = LookForTrouble();
       if (!status.ok()) (void)Failed(std::move(status));
     }
-    if (!Trouble().ok()) EndAll(&lock);
+    if (!Trouble().ok()) EndAll();
   }
-  if (!ended_) EndAll(&lock);
+  if (!ended_) EndAll();
 }
 
 // As one group: ended one by one, they can wait for each other. The mutex is let go: NCCL waits
 // here until what the engine still holds of them, graphs, is gone too.
-void NcclGroup::EndAll(Lock* lock) {
+void NcclGroup::EndAll() {
   ended_ = true;
   if (end_waits_) end_waits_();
   const auto comms = std::exchange(comms_, {});
-  lock->unlock();
+  mu_.Unlock();
   nccl_->GroupStart();
   for (ncclComm_t comm : comms) {
     if (comm != nullptr) nccl_->CommAbort(comm);
   }
   nccl_->GroupEnd();
-  lock->lock();
+  mu_.Lock();
 }
 
 absl::Status NcclGroup::Poll() const {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   return Trouble();
 }
 
 Progress NcclGroup::progress() const {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   if (Trouble().ok()) progress_ = marks_->Look(Clock::now());
   return progress_;
 }
 
 void NcclGroup::Abort() {
-  Lock lock(mu_);
+  MutexLock lock(mu_);
   aborted_ = true;
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 }  // namespace coxswain::comm

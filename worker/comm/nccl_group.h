@@ -5,15 +5,15 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_library.h"
 #include "worker/comm/nccl_progress.h"
@@ -55,22 +55,22 @@ class NcclGroup {
   const NcclLibrary& nccl() const { return *nccl_; }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   using Clock = std::chrono::steady_clock;
 
   explicit NcclGroup(const GroupConfig& config);
   absl::Status Meet(Rendezvous* rendezvous, Clock::time_point deadline);
   absl::StatusOr<std::string> Introduce(Rendezvous* rendezvous, Clock::time_point deadline);
   absl::Status Split(Communicator comm, Rendezvous* rendezvous, Clock::time_point deadline);
-  // Until NCCL has done what it was asked for. `lock` is let go between looks.
-  absl::Status Settle(Lock* lock, ncclComm_t comm, ncclResult_t result, const std::string& call,
-                      Clock::time_point deadline, Rendezvous* rendezvous);
-  absl::Status Trouble() const;  // mutex held, as the next
-  absl::Status LookForTrouble();
-  absl::Status Failed(absl::Status status);
-  std::string Name() const;  // of the call in progress
+  // Until NCCL has done what it was asked for. mu_ is let go between looks.
+  absl::Status Settle(ncclComm_t comm, ncclResult_t result, const std::string& call,
+                      Clock::time_point deadline, Rendezvous* rendezvous)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Trouble() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LookForTrouble() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Failed(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::string Name() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of the call in progress
   void Watch();
-  void EndAll(Lock* lock);
+  void EndAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const GroupConfig config_;
   std::array<Members, kCommunicators.size()> members_;
@@ -79,15 +79,17 @@ class NcclGroup {
   const NcclLibrary* nccl_ = nullptr;
   int device_ = 0;
 
-  mutable std::mutex mu_;  // what follows
-  std::condition_variable wake_;
-  std::array<ncclComm_t, kCommunicators.size()> comms_{};
-  std::unique_ptr<NcclProgress> marks_;
-  uint64_t issued_ = 0;
-  mutable Progress progress_;  // as it was seen last
-  std::function<void()> end_waits_;
-  absl::Status failure_;
-  bool aborted_ = false, stopping_ = false, ended_ = false;
+  mutable Mutex mu_;
+  CondVar wake_;
+  std::array<ncclComm_t, kCommunicators.size()> comms_ ABSL_GUARDED_BY(mu_){};
+  std::unique_ptr<NcclProgress> marks_ ABSL_PT_GUARDED_BY(mu_);
+  uint64_t issued_ ABSL_GUARDED_BY(mu_) = 0;
+  mutable Progress progress_ ABSL_GUARDED_BY(mu_);  // as it was seen last
+  std::function<void()> end_waits_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  bool aborted_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::thread watch_;
 };
 

@@ -79,9 +79,9 @@ absl::StatusOr<std::unique_ptr<PeerCopies>> PeerCopies::Open(const GroupConfig& 
 
 PeerCopies::~PeerCopies() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     stopping_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
   if (releaser_.joinable()) releaser_.join();
   memory_.reset();
@@ -170,17 +170,17 @@ absl::Status PeerCopies::ReduceScatter(const Members& members, int lane, const S
 
 // What graphs still hold waits again and again, on words that its own launches clear.
 void PeerCopies::EndWaits() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (stopping_ || releaser_.joinable()) return;
   int device = 0;
   (void)cudaGetDevice(&device);
   releaser_ = std::thread([this, device] {
     (void)cudaSetDevice(device);
     const auto bytes = static_cast<size_t>(kLanes * kMeetings * world_) * sizeof(uint32_t);
-    std::unique_lock<std::mutex> waiting(mu_);
+    MutexLock waiting(mu_);
     while (!stopping_) {
       (void)cudaMemsetAsync(words_, 1, bytes, releases_);
-      wake_.wait_for(waiting, kReleaseInterval);
+      wake_.WaitFor(waiting, kReleaseInterval);
     }
   });
 }

@@ -17,15 +17,15 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/mutex.h"
 #include "kernels/dtype.h"
 #include "worker/comm/members.h"
 #include "worker/comm/peer_memory.h"
@@ -81,10 +81,10 @@ class PeerCopies {
   cudaStream_t releases_ = nullptr;
   std::unique_ptr<PeerMemory> memory_;
 
-  std::mutex mu_;  // what follows
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread releaser_;
+  Mutex mu_;
+  CondVar wake_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread releaser_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::comm
