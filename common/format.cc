@@ -23,7 +23,7 @@ std::string FormatBytes(uint64_t bytes) {
     amount /= 1024;
     ++unit;
   }
-  return fmt::format("{:.1f} {}", amount, kUnits[unit]);
+  return fmt::format("{:.{}f} {}", amount, amount < 9.995 ? 2 : 1, kUnits[unit]);
 }
 
 std::string FormatCount(int64_t count) {

@@ -10,7 +10,7 @@ namespace coxswain {
 // "0s", "45s", "3m12s", "2h05m", "3d4h"; negative counts as zero.
 std::string FormatDuration(double seconds);
 
-// "512 B", "1.5 KiB", "2.0 GiB".
+// "512 B", "1.50 KiB", "12.0 MiB": three digits or more.
 std::string FormatBytes(uint64_t bytes);
 
 // "1,234,567".

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/format.h"
 #include "controller/planner/attention_workspace.h"
-#include "controller/planner/memory.h"
 
 namespace coxswain::planner {
 namespace {

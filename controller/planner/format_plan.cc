@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/format.h"
 #include "common/hash.h"
 #include "controller/planner/gpu_time.h"
-#include "controller/planner/memory.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/format.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"

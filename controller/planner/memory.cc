@@ -1,8 +1,5 @@
 #include "controller/planner/memory.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-
 namespace coxswain::planner {
 
 namespace {
@@ -46,18 +43,6 @@ MemoryByClass PlannedMemory(const plan::Plan& plan) {
     }
   }
   return sum;
-}
-
-std::string FormatBytes(uint64_t bytes) {
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1024 && unit < 3) {
-    value /= 1024;
-    ++unit;
-  }
-  return absl::StrFormat("%.*f %s", value < 10 ? 2 : 1, value, units[unit]);
 }
 
 }  // namespace coxswain::planner

@@ -1,9 +1,8 @@
-// Bytes of a plan by class, and how they are shown.
+// Bytes of a plan by class.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_MEMORY_H_
 #define COXSWAIN_CONTROLLER_PLANNER_MEMORY_H_
 
 #include <cstdint>
-#include <string>
 
 #include "common/plan/plan.h"
 
@@ -31,9 +30,6 @@ struct MemoryByClass {
 
 // `plan` has its device, mesh and buffers.
 MemoryByClass PlannedMemory(const plan::Plan& plan);
-
-// "1.50 GiB", "12.0 MiB", "900 B".
-std::string FormatBytes(uint64_t bytes);
 
 }  // namespace coxswain::planner
 

@@ -19,7 +19,7 @@ nlohmann::json Real(double value, int digits);  // digits after the point
 nlohmann::json Scientific(double value);        // "1.34e-04"
 nlohmann::json Count(int64_t value);            // "1,234"
 nlohmann::json Whole(double value);             // rounded, "1,234"
-nlohmann::json Bytes(uint64_t value);           // "1.5 MiB"
+nlohmann::json Bytes(uint64_t value);           // "1.50 MiB"
 // A moment: {"ISO", "CLOCK" (UTC, with the date when it is not today), "AGO"}.
 nlohmann::json Moment(int64_t unix_ms, int64_t now_unix_ms);
 // At most `bytes` bytes once escaped, cut between characters, an ellipsis for what is missing.

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "common/config/yaml_tree.h"
-#include "common/format.h"
-#include "common/hash.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
@@ -22,30 +20,6 @@ namespace coxswain::cli {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-TEST(FormatTest, Durations) {
-  EXPECT_EQ(FormatDuration(-3), "0s");
-  EXPECT_EQ(FormatDuration(kNan), "0s");
-  EXPECT_EQ(FormatDuration(59.9), "59s");
-  EXPECT_EQ(FormatDuration(60), "1m00s");
-  EXPECT_EQ(FormatDuration(3599), "59m59s");
-  EXPECT_EQ(FormatDuration(3600), "1h00m");
-  EXPECT_EQ(FormatDuration(86400 * 3 + 3600 * 4), "3d4h");
-}
-
-TEST(FormatTest, BytesCountsAndTimes) {
-  EXPECT_EQ(FormatBytes(0), "0 B");
-  EXPECT_EQ(FormatBytes(1023), "1023 B");
-  EXPECT_EQ(FormatBytes(1024), "1.0 KiB");
-  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(FormatBytes(3ull << 40), "3.0 TiB");
-  EXPECT_EQ(FormatCount(0), "0");
-  EXPECT_EQ(FormatCount(999), "999");
-  EXPECT_EQ(FormatCount(1000), "1,000");
-  EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
-  EXPECT_EQ(FormatTime(1767323045678), "2026-01-02T03:04:05.678Z");
-  EXPECT_EQ(ToHex(std::string("\x00\xff", 2)), "00ff");
-}
 
 TEST(TableTest, AlignsAndFillsEmptyCells) {
   Table table({"A", "LONGER"});

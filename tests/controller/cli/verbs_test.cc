@@ -231,8 +231,8 @@ Memory per rank
   process resident (with libraries): 700.0 MiB
 
 Checkpoints
-  STEP   SIZE      EVAL-LOSS   AGE   DIRECTORY
-  1      2.0 KiB   -           5s    /out/step-1
+  STEP   SIZE       EVAL-LOSS   AGE   DIRECTORY
+  1      2.00 KiB   -           5s    /out/step-1
 
 Events
   ID   AGE     TYPE           STATE     MESSAGE
@@ -375,9 +375,9 @@ TEST(InspectTest, EveryRank) {
 TEST(WorkersTest, Table) {
   FakeJobs fake;
   EXPECT_EQ(RunAt(fake, {"workers"}).out,
-            "WORKER   STATE   JOB   RANK   KIND   DEVICE        MEMORY    THREADS   HEARTBEAT\n"
-            "boat/0   READY   -     -      cpu    cpu           8.0 GiB   1         0.2s\n"
-            "boat/1   READY   -     -      cuda   NVIDIA H200   8.0 GiB   1         0.2s\n");
+            "WORKER   STATE   JOB   RANK   KIND   DEVICE        MEMORY     THREADS   HEARTBEAT\n"
+            "boat/0   READY   -     -      cpu    cpu           8.00 GiB   1         0.2s\n"
+            "boat/1   READY   -     -      cuda   NVIDIA H200   8.00 GiB   1         0.2s\n");
   EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["pid"], 101);
 }
 

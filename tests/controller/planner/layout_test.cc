@@ -1,5 +1,6 @@
 #include "controller/planner/layout.h"
 
+#include "common/format.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
@@ -422,14 +423,6 @@ TEST_F(AttentionWorkspaceTest, Float32AsksForNone) {
   job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "float32";
   ASSERT_TRUE(Choose(1).ok());
   EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
-}
-
-TEST(FormatBytesTest, KeepsThreeDigits) {
-  EXPECT_EQ(FormatBytes(0), "0 B");
-  EXPECT_EQ(FormatBytes(1023), "1023 B");
-  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
-  EXPECT_EQ(FormatBytes(uint64_t{12} << 20), "12.0 MiB");
-  EXPECT_EQ(FormatBytes(uint64_t{3} << 40), "3.00 TiB");
 }
 
 }  // namespace
