@@ -1,7 +1,5 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,15 +23,6 @@ absl::Status Failure(const std::string& what, const std::string& path, int error
     return absl::AlreadyExistsError(absl::StrCat("cannot ", what, " ", path, ": it exists"));
   }
   return ErrnoStatus(error, what, path);
-}
-
-absl::Status SyncPath(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Failure("open", path, errno);
-  const int rc = fsync(fd);
-  const int error = errno;
-  close(fd);
-  return rc == 0 ? absl::OkStatus() : Failure("sync", path, error);
 }
 
 std::string Parent(const std::string& path) {
@@ -120,8 +109,8 @@ absl::Status DiskFiles::RenameDirectory(const std::string& from, const std::stri
   if (rename(from.c_str(), to.c_str()) != 0) {
     return Failure(absl::StrCat("rename to ", to, " from"), from, errno);
   }
-  RETURN_IF_ERROR(SyncPath(Parent(to)));
-  return SyncPath(Parent(from));
+  RETURN_IF_ERROR(SyncDirectory(Parent(to)));
+  return SyncDirectory(Parent(from));
 }
 
 absl::Status DiskFiles::RemoveAll(const std::string& path) {

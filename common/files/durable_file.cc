@@ -21,6 +21,8 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+}  // namespace
+
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, "open directory", directory);
@@ -30,8 +32,6 @@ absl::Status SyncDirectory(const std::string& directory) {
   if (result != 0) return ErrnoStatus(error_number, "sync directory", directory);
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path) {
   std::string temporary = path + ".tmp-XXXXXX";

@@ -33,6 +33,9 @@ class DurableFile {
   int fd_;
 };
 
+// What was made, renamed or removed in `directory` is on disk when this returns OK.
+absl::Status SyncDirectory(const std::string& directory);
+
 // Create, Append and Commit of `bytes`.
 absl::Status WriteFileDurably(const std::string& path, std::string_view bytes);
 
