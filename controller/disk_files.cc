@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/files/read_file.h"
 #include "common/hash.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
@@ -42,13 +42,7 @@ absl::Status DiskFiles::WriteDurably(const std::string& path, const std::string&
   return WriteFileDurably(path, content);
 }
 
-absl::StatusOr<std::string> DiskFiles::Read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Failure("read", path, errno);
-  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) return Failure("read", path, EIO);
-  return content;
-}
+absl::StatusOr<std::string> DiskFiles::Read(const std::string& path) { return ReadFile(path); }
 
 absl::StatusOr<std::string> DiskFiles::ReadAt(const std::string& path, int64_t offset,
                                               int64_t count) {

@@ -1,17 +1,13 @@
 #include "common/net/grpc_endpoint.h"
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-
 #include <grpcpp/create_channel.h>
 #include <grpcpp/server.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/files/read_file.h"
 #include "common/outside_text.h"
-#include "common/posix_status.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -39,14 +35,6 @@ void TrustLockOrder() {
   static_cast<void>(once);
 }
 
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) return ErrnoStatus(errno == 0 ? EIO : errno, "read", path);
-  return text;
-}
-
 absl::Status NeedsCertificates(const SocketAddress& address, const char* flags) {
   return absl::FailedPreconditionError(
       absl::StrCat(address.text(), " is not a loopback address: give ", flags,
@@ -66,11 +54,11 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(
   }
   grpc::SslServerCredentialsOptions options;
   grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(files.cert));
-  ASSIGN_OR_RETURN(pair.private_key, ReadPem(files.key));
+  ASSIGN_OR_RETURN(pair.cert_chain, ReadFile(files.cert));
+  ASSIGN_OR_RETURN(pair.private_key, ReadFile(files.key));
   options.pem_key_cert_pairs.push_back(std::move(pair));
   if (!files.ca.empty()) {
-    ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(files.ca));
+    ASSIGN_OR_RETURN(options.pem_root_certs, ReadFile(files.ca));
     options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
   }
   return grpc::SslServerCredentials(options);
@@ -84,10 +72,10 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentials(
     return NeedsCertificates(peer, "--tls-ca (without --insecure)");
   }
   grpc::SslCredentialsOptions options;
-  ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem(files.ca));
+  ASSIGN_OR_RETURN(options.pem_root_certs, ReadFile(files.ca));
   if (!files.cert.empty()) {
-    ASSIGN_OR_RETURN(options.pem_cert_chain, ReadPem(files.cert));
-    ASSIGN_OR_RETURN(options.pem_private_key, ReadPem(files.key));
+    ASSIGN_OR_RETURN(options.pem_cert_chain, ReadFile(files.cert));
+    ASSIGN_OR_RETURN(options.pem_private_key, ReadFile(files.key));
   }
   return grpc::SslCredentials(options);
 }

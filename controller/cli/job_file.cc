@@ -1,15 +1,14 @@
 #include "controller/cli/job_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/override.h"
+#include "common/files/read_file.h"
 #include "common/status_macros.h"
 
 namespace coxswain::cli {
@@ -44,20 +43,19 @@ void AddJobFileArgs(Verb* verb, JobFileArgs* args) {
 
 absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
   JobFile file;
-  std::stringstream text;
+  std::string text;
   std::error_code error;
   if (args.path == "-") {
-    text << std::cin.rdbuf();
+    std::ostringstream all;
+    all << std::cin.rdbuf();
+    text = all.str();
     file.shown = "<stdin>";
     file.base_dir = std::filesystem::current_path(error).string();
     file.path = file.base_dir + "/<stdin>";
   } else {
-    std::ifstream in(args.path);
-    if (!in || std::filesystem::is_directory(args.path, error)) {
-      return absl::NotFoundError(
-          absl::StrCat(args.path, ": ", in ? "is a directory" : std::strerror(errno)));
-    }
-    text << in.rdbuf();
+    absl::StatusOr<std::string> content = ReadFile(args.path);
+    if (!content.ok()) return absl::NotFoundError(content.status().message());
+    text = *std::move(content);
     file.shown = args.path;
     const std::filesystem::path absolute =
         std::filesystem::absolute(args.path, error).lexically_normal();
@@ -65,7 +63,7 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     file.base_dir = absolute.parent_path().string();
   }
   file.overrides = args.overrides;
-  ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text.str(), args.overrides));
+  ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text, args.overrides));
   return file;
 }
 

@@ -3,15 +3,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/files/read_file.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
@@ -55,12 +54,10 @@ struct Source {
 
 absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
   const std::string path = absl::StrCat(plan.model_path, "/config.json");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, " is gone"));
-  std::ostringstream text;
-  text << in.rdbuf();
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::NotFoundError(absl::StrCat(path, " is gone"));
   Source source;
-  source.config_text = text.str();
+  source.config_text = *std::move(text);
   source.config = nlohmann::ordered_json::parse(source.config_text, nullptr,
                                                 /*allow_exceptions=*/false);
   if (!source.config.is_object()) {

@@ -1,10 +1,10 @@
 #include "worker/agent/agent.h"
 
-#include <fstream>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "common/hash.h"
 #include "common/logging.h"
 #include "common/plan/plan_bytes.h"
@@ -27,13 +27,12 @@ absl::Status CheckPlanHash(const v1::PrepareRequest& request) {
 // Proves that controller and worker see the same storage.
 absl::Status CheckNonce(const v1::PrepareRequest& request) {
   if (request.nonce_path().empty()) return absl::OkStatus();
-  std::ifstream in(request.nonce_path(), std::ios::binary);
-  const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in && found == request.nonce()) return absl::OkStatus();
+  const absl::StatusOr<std::string> found = ReadFile(request.nonce_path());
+  if (found.ok() && *found == request.nonce()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat(
       "the controller's file ", request.nonce_path(),
-      in ? absl::StrCat(" holds \"", found, "\" here, expected \"", request.nonce(), "\"")
-         : " cannot be read here",
+      found.ok() ? absl::StrCat(" holds \"", *found, "\" here, expected \"", request.nonce(), "\"")
+                 : " cannot be read here",
       ": output and model must be on storage that controller and workers share"));
 }
 

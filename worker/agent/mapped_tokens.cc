@@ -1,11 +1,10 @@
 #include "worker/agent/mapped_tokens.h"
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 
@@ -13,9 +12,8 @@ namespace coxswain::agent {
 namespace {
 
 bool SeesNonce(const v1::TokenStores& offered) {
-  std::ifstream in(offered.nonce_path(), std::ios::binary);
-  const std::string found((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return in && found == offered.nonce();
+  const absl::StatusOr<std::string> found = ReadFile(offered.nonce_path());
+  return found.ok() && *found == offered.nonce();
 }
 
 // The documents were verified by the controller, and the nonce says that they are the same bytes:

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "kernels/gemm.h"
 #include "worker/engine/executor.h"
@@ -82,13 +82,11 @@ absl::StatusOr<bool> UseGemmTable(const std::string& table) {
 }
 
 absl::StatusOr<bool> GemmTableFile::Load() {
-  std::error_code error;
-  if (!std::filesystem::exists(path_, error)) return false;
-  std::ifstream in(path_, std::ios::binary);
-  const std::string table((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
-  ASSIGN_OR_RETURN(const bool taken, UseGemmTable(table));
-  if (taken) seen_ = table;
+  const absl::StatusOr<std::string> table = ReadFile(path_);
+  if (absl::IsNotFound(table.status())) return false;
+  if (!table.ok()) return absl::FailedPreconditionError(absl::StrCat(path_, ": cannot be read"));
+  ASSIGN_OR_RETURN(const bool taken, UseGemmTable(*table));
+  if (taken) seen_ = *table;
   return taken;
 }
 

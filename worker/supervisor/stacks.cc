@@ -9,20 +9,19 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "worker/supervisor/find_binary.h"
 
 namespace coxswain::supervisor {
 namespace {
 
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+// Empty where it cannot be read.
+std::string TextOf(const std::filesystem::path& path) {
+  return ReadFile(path.string()).value_or("");
 }
 
 std::string StateLine(const std::string& status) {
@@ -68,7 +67,7 @@ std::string OutputOf(const std::vector<std::string>& argv, std::chrono::millisec
 }  // namespace
 
 pid_t TracerOf(pid_t pid) {
-  const std::string status = ReadAll(absl::StrCat("/proc/", pid, "/status"));
+  const std::string status = TextOf(absl::StrCat("/proc/", pid, "/status"));
   constexpr std::string_view kField = "TracerPid:";
   const size_t at = status.find(kField);
   return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + kField.size());
@@ -84,12 +83,12 @@ std::string ProcStacks(pid_t pid) {
   }
   std::sort(tasks.begin(), tasks.end());
   for (const auto& task : tasks) {
-    std::string name = ReadAll(task / "comm");
+    std::string name = TextOf(task / "comm");
     if (!name.empty() && name.back() == '\n') name.pop_back();
-    const std::string wchan = ReadAll(task / "wchan");
+    const std::string wchan = TextOf(task / "wchan");
     absl::StrAppend(&text, "thread ", task.filename().string(), " ", name, "  ",
-                    StateLine(ReadAll(task / "status")), "  wchan: ", wchan, "\n",
-                    ReadAll(task / "stack"));  // kernel stack: root only, empty otherwise
+                    StateLine(TextOf(task / "status")), "  wchan: ", wchan, "\n",
+                    TextOf(task / "stack"));  // kernel stack: root only, empty otherwise
   }
   return text;
 }
