@@ -1,18 +1,11 @@
 #include "controller/api/operations.h"
+#include "controller/api/reply_job.h"
 
 namespace coxswain::api {
 
 void Cancel(Context& context, const v1::CancelRequest& request, Reply<v1::Job> reply) {
-  absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
-  if (!job.ok()) {
-    reply(job.status());
-    return;
-  }
-  if (const absl::Status status = (*job)->Cancel(); !status.ok()) {
-    reply(status);
-    return;
-  }
-  reply((*job)->job());
+  ReplyJob(
+      context, request.job(), [](driver::JobDriver& job) { return job.Cancel(); }, reply);
 }
 
 }  // namespace coxswain::api

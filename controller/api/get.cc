@@ -1,14 +1,10 @@
 #include "controller/api/operations.h"
+#include "controller/api/reply_job.h"
 
 namespace coxswain::api {
 
 void Get(Context& context, const v1::GetRequest& request, Reply<v1::Job> reply) {
-  absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
-  if (!job.ok()) {
-    reply(job.status());
-    return;
-  }
-  reply((*job)->job());
+  ReplyJob(context.jobs->Find(request.job()), reply);
 }
 
 }  // namespace coxswain::api

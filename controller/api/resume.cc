@@ -1,18 +1,12 @@
 #include "controller/api/operations.h"
+#include "controller/api/reply_job.h"
 
 namespace coxswain::api {
 
 void Resume(Context& context, const v1::ResumeRequest& request, Reply<v1::Job> reply) {
-  absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
-  if (!job.ok()) {
-    reply(job.status());
-    return;
-  }
-  if (const absl::Status status = (*job)->Resume(request.steps()); !status.ok()) {
-    reply(status);
-    return;
-  }
-  reply((*job)->job());
+  ReplyJob(
+      context, request.job(), [&](driver::JobDriver& job) { return job.Resume(request.steps()); },
+      reply);
 }
 
 }  // namespace coxswain::api

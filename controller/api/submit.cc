@@ -9,6 +9,7 @@
 #include "common/ids.h"
 #include "common/status_macros.h"
 #include "controller/api/operations.h"
+#include "controller/api/reply_job.h"
 #include "controller/driver/output_claim.h"
 #include "controller/output_place.h"
 
@@ -155,7 +156,7 @@ std::string BaseDirectory(const std::string& yaml_path) {
 void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply) {
   const absl::StatusOr<driver::JobDriver*> known = FindKnown(context, request);
   if (!known.ok() || *known != nullptr) {
-    reply(known.ok() ? absl::StatusOr<v1::Job>((*known)->job()) : known.status());
+    ReplyJob(known, reply);
     return;
   }
   const config::ParsedJob parsed =
