@@ -13,6 +13,7 @@
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/replays.h"
+#include "controller/driver/store_rows.h"
 
 namespace coxswain::driver {
 namespace {
@@ -138,6 +139,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   gang_->work = draft.plan.work;
   gang_->predicted = draft.plan.predicted;
   gang_->links_measured = draft.plan.links_measured;
+  gang_->start_step = start_state_.step;
   record_.Apply(state::JobEvent::kFormingStarted, "forming the gang").IgnoreError();  // ADMITTED
   gang_->epoch = record_.status().epoch;
   record_.edit().set_plan_hash(gang_->plan_hash);
@@ -146,7 +148,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     if (gang_->epoch == 1) record_.AddEvent("Advice", advice, nlohmann::json::object());
   }
   const std::string directory = draft.resume ? draft.resume->directory : "";
-  const absl::Status persisted = PersistEpoch(draft.plan, start_state_.step);
+  const absl::Status persisted = PersistEpoch();
   if (!persisted.ok()) {
     v1::Error error = MakeError(persisted, {.phase = "store"});
     error.set_kind(v1::ERROR_KIND_STORAGE);
@@ -195,18 +197,11 @@ std::string JobDriver::KnownGemmTable() {
 }
 
 // Invariant driver-1: numbers before use.
-absl::Status JobDriver::PersistEpoch(const GangPlan& plan, int64_t start_step) {
+absl::Status JobDriver::PersistEpoch() {
   return deps_.journal->Transact([&] {
     store::Batch& batch = deps_.journal->batch();
-    batch.plans.push_back({plan.hash, plan.bytes});
-    batch.epochs.push_back({.job = job().id(),
-                            .epoch = gang_->epoch,
-                            .term = gang_->term,
-                            .plan_hash = plan.hash,
-                            .fingerprint = gang_->fingerprint,
-                            .world_size = gang_->world_size(),
-                            .start_step = start_step,
-                            .gemm_table = gang_->gemm_table});
+    batch.plans.push_back({gang_->plan_hash, gang_->plan_bytes});
+    batch.epochs.push_back(EpochRowOf(*gang_));
     return absl::OkStatus();
   });
 }
@@ -218,14 +213,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     return;
   }
   keep_until_ns_ = 0;
-  deps_.journal->batch().epochs.push_back({.job = job().id(),
-                                           .epoch = gang_->epoch,
-                                           .term = gang_->term,
-                                           .plan_hash = gang_->plan_hash,
-                                           .fingerprint = gang_->fingerprint,
-                                           .world_size = gang_->world_size(),
-                                           .start_step = gang_->start_step,
-                                           .gemm_table = gang_->gemm_table});
+  deps_.journal->batch().epochs.push_back(EpochRowOf(*gang_));
   KeepComparableSteps();
   std::vector<std::string> ids;
   for (const Rank& rank : gang_->ranks) {

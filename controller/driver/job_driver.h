@@ -96,7 +96,7 @@ class JobDriver {
   absl::StatusOr<checkpoint::ResumeQuery> WhereToResume() const;
   void OnDraft(const Draft& draft, const absl::Status& status);
   std::string KnownGemmTable();
-  absl::Status PersistEpoch(const GangPlan& plan, int64_t start_step);
+  absl::Status PersistEpoch();
   void OnFormed(std::optional<v1::Error> error);
   void RememberLinks();
   void ReadRecordedSteps();

@@ -1,0 +1,15 @@
+// Rows of the store, from what a running job holds.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_STORE_ROWS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_STORE_ROWS_H_
+
+#include "controller/driver/gang.h"
+#include "controller/store/store.h"
+
+namespace coxswain::driver {
+
+// What is known of the gang at the time of the call: EpochRow says what only a formed one has.
+store::EpochRow EpochRowOf(const Gang& gang);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_STORE_ROWS_H_
