@@ -8,7 +8,7 @@
 #include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
-#include "worker/supervisor/host_call.h"
+#include "worker/supervisor/relay_stream.h"
 
 namespace coxswain::supervisor {
 
@@ -31,7 +31,7 @@ Relay::~Relay() {
 
 grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>* Relay::Run(
     grpc::CallbackServerContext*) {
-  const auto call = std::make_shared<HostCall>(&workers_);
+  const auto call = std::make_shared<RelayStream>(&workers_);
   call->Begin();
   return call.get();
 }

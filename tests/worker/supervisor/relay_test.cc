@@ -16,7 +16,7 @@
 #include "common/grpc_status.h"
 #include "tests/worker/supervisor/echo_worker.h"
 #include "worker/supervisor/endpoint.h"
-#include "worker/supervisor/host_call.h"
+#include "worker/supervisor/relay_stream.h"
 
 extern char** environ;
 

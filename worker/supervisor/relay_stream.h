@@ -1,6 +1,6 @@
 // One controller's stream to the relay, and the Run streams it opened.
-#ifndef COXSWAIN_WORKER_SUPERVISOR_HOST_CALL_H_
-#define COXSWAIN_WORKER_SUPERVISOR_HOST_CALL_H_
+#ifndef COXSWAIN_WORKER_SUPERVISOR_RELAY_STREAM_H_
+#define COXSWAIN_WORKER_SUPERVISOR_RELAY_STREAM_H_
 
 #include <chrono>
 #include <cstdint>
@@ -29,10 +29,10 @@ inline constexpr std::chrono::milliseconds kLongestWait{20};
 // meanwhile goes into the next.
 //
 // Keeps itself alive until gRPC is done with it; it finishes after the last of its streams.
-class HostCall : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>,
-                 public std::enable_shared_from_this<HostCall> {
+class RelayStream : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>,
+                    public std::enable_shared_from_this<RelayStream> {
  public:
-  explicit HostCall(LocalWorkers* workers) : workers_(workers) {}
+  explicit RelayStream(LocalWorkers* workers) : workers_(workers) {}
   void Begin();  // once
 
   void OnReadDone(bool ok) override;
@@ -61,7 +61,7 @@ class HostCall : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents
   void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // what gathered, or the end
 
   LocalWorkers* const workers_;
-  std::shared_ptr<HostCall> self_;
+  std::shared_ptr<RelayStream> self_;
   v1::HostCommands commands_;
   Mutex mu_;
   std::map<uint64_t, Carried> streams_ ABSL_GUARDED_BY(mu_);
@@ -77,4 +77,4 @@ class HostCall : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents
 
 }  // namespace coxswain::supervisor
 
-#endif  // COXSWAIN_WORKER_SUPERVISOR_HOST_CALL_H_
+#endif  // COXSWAIN_WORKER_SUPERVISOR_RELAY_STREAM_H_

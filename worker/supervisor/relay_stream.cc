@@ -1,4 +1,4 @@
-#include "worker/supervisor/host_call.h"
+#include "worker/supervisor/relay_stream.h"
 
 #include <string>
 #include <utility>
@@ -21,12 +21,12 @@ grpc::ByteBuffer Joined(const grpc::Slice& shared, const std::string& own) {
 
 }  // namespace
 
-void HostCall::Begin() {
+void RelayStream::Begin() {
   self_ = shared_from_this();
   StartRead(&commands_);
 }
 
-void HostCall::OnReadDone(bool ok) {
+void RelayStream::OnReadDone(bool ok) {
   if (!ok) return EndStreams();
   const grpc::Slice shared(commands_.shared());
   const auto round = std::make_shared<int>(0);
@@ -51,7 +51,7 @@ void HostCall::OnReadDone(bool ok) {
   if (!finished_) StartRead(&commands_);
 }
 
-void HostCall::Open(uint64_t stream, int slot) {
+void RelayStream::Open(uint64_t stream, int slot) {
   const auto channel = workers_->Dial(slot);
   if (!channel.ok()) return Closed(stream, channel.status());
   WorkerCall::Reactions reactions;
@@ -75,7 +75,7 @@ void HostCall::Open(uint64_t stream, int slot) {
   });
 }
 
-std::shared_ptr<HostCall::WorkerCall> HostCall::Find(uint64_t stream, const Round& round) {
+std::shared_ptr<RelayStream::WorkerCall> RelayStream::Find(uint64_t stream, const Round& round) {
   MutexLock lock(mu_);
   const auto it = streams_.find(stream);
   if (it == streams_.end()) return nullptr;
@@ -86,7 +86,7 @@ std::shared_ptr<HostCall::WorkerCall> HostCall::Find(uint64_t stream, const Roun
   return it->second.call;
 }
 
-bool HostCall::Answers(uint64_t stream) {
+bool RelayStream::Answers(uint64_t stream) {
   const auto it = streams_.find(stream);
   if (it == streams_.end() || it->second.unanswered.empty()) return true;
   const Round round = std::move(it->second.unanswered.front());
@@ -94,7 +94,7 @@ bool HostCall::Answers(uint64_t stream) {
   return --*round == 0;
 }
 
-void HostCall::Arrived(uint64_t stream, const grpc::ByteBuffer& event) {
+void RelayStream::Arrived(uint64_t stream, const grpc::ByteBuffer& event) {
   std::vector<grpc::Slice> slices;
   event.Dump(&slices).IgnoreError();
   MutexLock lock(mu_);
@@ -112,7 +112,7 @@ void HostCall::Arrived(uint64_t stream, const grpc::ByteBuffer& event) {
   }
 }
 
-void HostCall::SendSoon() {
+void RelayStream::SendSoon() {
   if (std::exchange(waiting_, true)) return;
   wait_ = std::make_unique<grpc::Alarm>();
   wait_->Set(std::chrono::system_clock::now() + kLongestWait, [weak = weak_from_this()](bool) {
@@ -120,14 +120,14 @@ void HostCall::SendSoon() {
   });
 }
 
-void HostCall::WaitedLong() {
+void RelayStream::WaitedLong() {
   MutexLock lock(mu_);
   waiting_ = false;
   due_ = due_ || !gathered_.entries().empty();
   Send();
 }
 
-void HostCall::Closed(uint64_t stream, const absl::Status& status) {
+void RelayStream::Closed(uint64_t stream, const absl::Status& status) {
   MutexLock lock(mu_);
   streams_.erase(stream);
   v1::StreamEvent* entry = gathered_.add_entries();
@@ -138,7 +138,7 @@ void HostCall::Closed(uint64_t stream, const absl::Status& status) {
   Send();
 }
 
-void HostCall::Send() {
+void RelayStream::Send() {
   if (in_flight_ || finished_) return;
   if (due_ && !gathered_.entries().empty()) {
     writing_.Clear();
@@ -152,14 +152,14 @@ void HostCall::Send() {
   }
 }
 
-void HostCall::OnWriteDone(bool ok) {
+void RelayStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
   in_flight_ = false;
   if (!ok) gathered_.Clear();
   Send();
 }
 
-void HostCall::EndStreams() {
+void RelayStream::EndStreams() {
   std::map<uint64_t, Carried> open;
   {
     MutexLock lock(mu_);
@@ -170,8 +170,8 @@ void HostCall::EndStreams() {
   for (const auto& [stream, carried] : open) carried.call->Cancel();
 }
 
-void HostCall::OnCancel() { EndStreams(); }
+void RelayStream::OnCancel() { EndStreams(); }
 
-void HostCall::OnDone() { self_.reset(); }
+void RelayStream::OnDone() { self_.reset(); }
 
 }  // namespace coxswain::supervisor
