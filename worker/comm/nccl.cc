@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Collectives>> Collectives::Form(const GroupConfig
   impl.config = config;
   if (config.world_size == 1) return group;
   ASSIGN_OR_RETURN(impl.group, NcclGroup::Form(config, rendezvous));
-  RETURN_IF_ERROR(impl.OpenHostCalls());
+  RETURN_IF_ERROR(impl.OpenBlockingCalls());
   for (Communicator comm : kCommunicators) RETURN_IF_ERROR(impl.Verify(comm));
   RETURN_IF_ERROR(impl.WarmUp());
   return group;

@@ -23,7 +23,7 @@ constexpr int64_t kWarmUpBytes[] = {int64_t{4} << 10, int64_t{1} << 20, int64_t{
 
 }  // namespace
 
-absl::Status Collectives::Impl::OpenHostCalls() {
+absl::Status Collectives::Impl::OpenBlockingCalls() {
   const size_t bytes = static_cast<size_t>(config.world_size) * sizeof(double);
   void *device = nullptr, *host = nullptr;
   RETURN_IF_ERROR(

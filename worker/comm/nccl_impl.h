@@ -55,7 +55,7 @@ struct Collectives::Impl {
   std::unique_ptr<SumProbe> probe;
   std::vector<char> probed;
 
-  absl::Status OpenHostCalls();
+  absl::Status OpenBlockingCalls();
   absl::StatusOr<std::vector<std::string>> Exchange(const std::string& mine);
   bool Copies(Communicator comm, const void* whole, int64_t bytes) const {
     return copies != nullptr && copies->Takes(group->members(comm), whole, bytes);
