@@ -28,7 +28,7 @@
 #include "controller/api/registry_service.h"
 #include "controller/api/scrape_targets.h"
 #include "controller/driver/job_table.h"
-#include "controller/driver/long_work.h"
+#include "controller/driver/lane_work.h"
 #include "controller/status_page/status_page.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/transport/grpc_worker_transport.h"
@@ -64,7 +64,7 @@ struct Server::Impl {
   std::unique_ptr<FanOut> fan_out;
   std::unique_ptr<scheduler::Registry> registry;
   std::unique_ptr<driver::Journal> journal;
-  driver::LongWork long_work;
+  driver::LaneWork lane_work;
   std::unique_ptr<driver::JobTable> jobs;
   api::EventHub events;
   api::Context context;
@@ -112,14 +112,14 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
-  long_work = driver::MakeLongWork(cache_dir, &files);
+  lane_work = driver::MakeLaneWork(cache_dir, &files);
   driver::Deps deps{.loop = loop.get(),
                     .journal = journal.get(),
                     .files = &files,
                     .transport = transport.get(),
                     .fan_out = fan_out.get(),
                     .registry = registry.get(),
-                    .long_work = &long_work,
+                    .lane_work = &lane_work,
                     .metrics = metrics.get(),
                     .settings = {.credits = flags.credits}};
   jobs = std::make_unique<driver::JobTable>(deps);

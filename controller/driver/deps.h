@@ -3,7 +3,7 @@
 #define COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 
 #include "controller/driver/journal.h"
-#include "controller/driver/long_work.h"
+#include "controller/driver/lane_work.h"
 #include "controller/driver/settings.h"
 #include "controller/files.h"
 #include "controller/loop.h"
@@ -21,7 +21,7 @@ struct Deps {
   WorkerTransport* transport = nullptr;
   FanOut* fan_out = nullptr;
   scheduler::Registry* registry = nullptr;
-  LongWork* long_work = nullptr;
+  LaneWork* lane_work = nullptr;
   Metrics* metrics = nullptr;
   Settings settings;
 };

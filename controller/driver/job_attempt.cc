@@ -101,7 +101,7 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
   }
   auto draft = std::make_shared<Draft>();
   auto status = std::make_shared<absl::Status>();
-  const auto make = [work = deps_.long_work, files = deps_.files, output = ClaimOutput(),
+  const auto make = [work = deps_.lane_work, files = deps_.files, output = ClaimOutput(),
                      query = *std::move(query), draft, spec = spec_, id = job().id(),
                      known = job().checkpoints_size(), curriculum = curriculum_,
                      workers]() -> absl::Status {
@@ -207,7 +207,7 @@ absl::Status JobDriver::PersistEpoch() {
 }
 
 void JobDriver::OnFormed(std::optional<v1::Error> error) {
-  Bury(formation_);
+  DestroyLater(formation_);
   if (error) {
     AttemptFailed(*error);
     return;
@@ -231,7 +231,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
                     {"links", LinksJson(gang_->links)},
                     {"predicted", PredictedJson(*gang_)}});
   record_.Apply(state::JobEvent::kFormed, "running").IgnoreError();  // FORMING
-  SayFlush();
+  CommitJournal();
   StartRun();
 }
 

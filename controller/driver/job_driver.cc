@@ -19,7 +19,7 @@ JobDriver::~JobDriver() {
   if (prepare_cancelled_) prepare_cancelled_->store(true);
 }
 
-void JobDriver::SayFlush() {
+void JobDriver::CommitJournal() {
   deps_.journal->Flush().IgnoreError();  // kept and tried again by the journal
 }
 
@@ -30,7 +30,7 @@ void JobDriver::TakeUp(bool after_restart) {
     record_.Apply(state::JobEvent::kControllerRestarted, "the controller restarted")
         .IgnoreError();           // every state takes it
     if (had_gang) KeepWorkers();  // nothing unless the job is QUEUED
-    SayFlush();
+    CommitJournal();
   }
   if (phase() == v1::JOB_STATE_QUEUED) Prepare();
   if (phase() == v1::JOB_STATE_EXPORTING) Export();
@@ -53,7 +53,7 @@ absl::Status JobDriver::Pause() {
     DrainDeadline();
     run_->Drain(/*with_snapshot=*/true);
   }
-  SayFlush();
+  CommitJournal();
   hooks_.reschedule();
   return absl::OkStatus();
 }
@@ -69,7 +69,7 @@ absl::Status JobDriver::Cancel() {
     if (before == v1::JOB_STATE_ADMITTED || before == v1::JOB_STATE_FORMING) TearDown("cancelled");
     lifetime_.Reset();
   }
-  SayFlush();
+  CommitJournal();
   hooks_.reschedule();
   return absl::OkStatus();
 }
@@ -116,12 +116,12 @@ void JobDriver::WorkerDraining(const std::string& worker) {
   if (phase() == v1::JOB_STATE_DRAINING) {
     DrainDeadline();
     run_->Drain(/*with_snapshot=*/true);
-    SayFlush();
+    CommitJournal();
     return;
   }
   TearDown(absl::StrCat("worker ", worker, " is leaving"));  // nothing was trained: form without it
   KeepWorkers();
-  SayFlush();
+  CommitJournal();
   Prepare();
   hooks_.reschedule();
 }

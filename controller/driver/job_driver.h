@@ -144,9 +144,9 @@ class JobDriver {
   std::shared_ptr<OutputClaim> ClaimOutput();
   void RenewOutput();
 
-  void SayFlush();  // commits what a user or a worker may rely on next
+  void CommitJournal();  // commits what a user or a worker may rely on next
   template <typename T>
-  void Bury(T& dead);  // destroys after the current callback
+  void DestroyLater(T& dead);  // destroys after the current callback
 
   const Deps deps_;
   JobRecord record_;
@@ -181,7 +181,7 @@ class JobDriver {
 };
 
 template <typename T>
-void JobDriver::Bury(T& dead) {
+void JobDriver::DestroyLater(T& dead) {
   if (!dead) return;
   std::shared_ptr<typename T::element_type> body(std::move(dead));
   deps_.loop->Post([body] {});

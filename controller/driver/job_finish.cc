@@ -34,7 +34,7 @@ void JobDriver::OnEnd() {
         .Apply(state::JobEvent::kStepsFinished,
                stepped ? "all steps are done" : "no step was left")
         .IgnoreError();  // RUNNING
-    SayFlush();
+    CommitJournal();
     Export();
   } else {
     record_.Apply(state::JobEvent::kPauseRequested, "the requested steps are done")
@@ -46,7 +46,7 @@ void JobDriver::OnEnd() {
 
 void JobDriver::Drained() {
   record_.Apply(state::JobEvent::kDrained, "drained").IgnoreError();  // DRAINING
-  SayFlush();
+  CommitJournal();
   if (phase() == v1::JOB_STATE_QUEUED) {
     KeepWorkers();
     Prepare();
@@ -57,7 +57,7 @@ void JobDriver::Drained() {
 // The run stays alive until every rank answered: cancelling its streams would look like a failure.
 void JobDriver::ReleaseGang() {
   lifetime_.Reset();
-  Bury(saver_);
+  DestroyLater(saver_);
   std::shared_ptr<Gang> gang = std::move(gang_);
   std::shared_ptr<StepRun> run = std::move(run_);
   gang_.reset();
@@ -143,7 +143,7 @@ void JobDriver::Export() {
       .owner = checkpoint::EndingOf({job().id(), deps_.registry->term(), job().epoch()}),
       .guard = [output](const auto& work) { return output->WhileHeld(work); }};
   auto attempt = std::make_shared<ExportAttempt>();
-  const auto run = [work = deps_.long_work, files = deps_.files, output, input, directories, steps,
+  const auto run = [work = deps_.lane_work, files = deps_.files, output, input, directories, steps,
                     attempt]() -> absl::StatusOr<ExportedTo> {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), input.spec));
     const absl::StatusOr<size_t> intact =
@@ -193,7 +193,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
                     {"merged_directory", to.merged_directory},
                     {"step", attempt.step}});
   record_.Apply(state::JobEvent::kExported, "succeeded").IgnoreError();  // EXPORTING
-  SayFlush();
+  CommitJournal();
   curriculum_.reset();
   hooks_.reschedule();
 }

@@ -61,7 +61,7 @@ void JobDriver::StartPreparation() {
   auto identity = std::make_shared<std::string>();
   loop->Offload(
       Lane::kPreparation,
-      [work = deps_.long_work, files = deps_.files, spec = chosen ? spec_ : SpecOfData(), hooks,
+      [work = deps_.lane_work, files = deps_.files, spec = chosen ? spec_ : SpecOfData(), hooks,
        result, identity] {
         *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
                                     : work->prepare(spec, hooks);
@@ -91,7 +91,7 @@ void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum
   deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
   if (!known) SayPrepared();
   record_.Apply(state::JobEvent::kPrepared, "waiting for workers").IgnoreError();  // PREPARING here
-  SayFlush();
+  CommitJournal();
   hooks_.reschedule();
 }
 

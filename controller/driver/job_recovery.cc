@@ -77,7 +77,7 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
   }
   TearDown(Describe(error));
   Retry(error, draining);
-  SayFlush();
+  CommitJournal();
   if (phase() == v1::JOB_STATE_QUEUED) {
     KeepWorkers();
     Prepare();
@@ -151,7 +151,7 @@ void JobDriver::PreparationFailed(const absl::Status& status) {
 // Storage that fails a checkpoint costs the job that checkpoint, unless nothing is trained after it
 // or it is the best one, which is to be exported.
 void JobDriver::SaveFailed(int64_t step, const v1::Error& error) {
-  Bury(saver_);
+  DestroyLater(saver_);
   if (error.kind() != v1::ERROR_KIND_STORAGE) {
     AttemptFailed(error);
     return;
@@ -172,7 +172,7 @@ void JobDriver::SaveFailed(int64_t step, const v1::Error& error) {
     AttemptFailed(error);
     return;
   }
-  SayFlush();
+  CommitJournal();
   run_->SaveFinished();
 }
 
@@ -188,7 +188,7 @@ void JobDriver::ExportFailed(const absl::Status& status) {
                    absl::StrCat(Describe(error), ". Tried again in ", wait_ns / kSecondNs, " s"),
                    {{"code", error.code()}, {"kind", FailureName(error.kind())}});
   WaitAfter(error, wait_ns);
-  SayFlush();
+  CommitJournal();
 }
 
 void JobDriver::Fail(const v1::Error& error) {
@@ -200,7 +200,7 @@ void JobDriver::Fail(const v1::Error& error, const std::string& reason) {
   *record_.edit().mutable_error() = error;
   record_.Apply(state::JobEvent::kFailed, reason).IgnoreError();  // non-terminal states take it
   lifetime_.Reset();
-  SayFlush();
+  CommitJournal();
   hooks_.reschedule();
 }
 
@@ -208,8 +208,8 @@ void JobDriver::Fail(const v1::Error& error, const std::string& reason) {
 void JobDriver::TearDown(const std::string& reason) {
   lifetime_.Reset();
   deps_.loop->CancelTimer(drain_timer_);
-  Bury(formation_);
-  Bury(saver_);
+  DestroyLater(formation_);
+  DestroyLater(saver_);
   if (gang_ != nullptr) {
     for (int rank = 0; rank < gang_->world_size(); ++rank) {
       const std::string& incarnation = gang_->ranks[rank].target.incarnation;

@@ -255,7 +255,7 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   manifest.world_size = gang_->world_size();
   manifest.pass = curriculum_->passes_after(step);
   manifest.run = run_->state();
-  SayFlush();  // the trainer state is made of committed steps
+  CommitJournal();  // the trainer state is made of committed steps
   auto trainer_state = [history = deps_.journal->store()->history(), id = job().id(), spec = spec_,
                         curriculum = curriculum_, run = manifest.run,
                         flops_per_token = gang_->flops_per_token,
@@ -293,7 +293,7 @@ v1::CheckpointInfo JobDriver::InfoOf(const checkpoint::Manifest& manifest,
 }
 
 void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
-  Bury(saver_);
+  DestroyLater(saver_);
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_.output_dir, manifest.run.step));
   deps_.journal->batch().checkpoints.push_back({.job = job().id(),
@@ -322,7 +322,7 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
                     {"directory", info.directory()},
                     {"bytes", info.bytes()},
                     {"seconds", seconds}});
-  SayFlush();
+  CommitJournal();
   Retain();
   if (run_ != nullptr) run_->SaveFinished();
 }

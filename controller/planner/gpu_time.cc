@@ -28,7 +28,7 @@ constexpr AttentionLines kNarrowHeads = {
 constexpr AttentionLines kWideHeads = {
     {1.62e-12, 2.88e-15}, {5.58e-12, 1.101e-14}, {8.46e-12, 9.25e-15}};
 
-struct Parts {
+struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
 };
 
@@ -48,40 +48,40 @@ double Elements(const plan::Plan& plan, Role role) {
   return sum;
 }
 
-Parts Products(const plan::Plan& plan) {
+SecondsPerToken Products(const plan::Plan& plan) {
   const model::FlopsPerToken all = model::TrainingFlops(plan.model, plan.parameters, 0);
   const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, 0);
   const double head =
       2 * Elements(plan, plan.model.tie_embeddings ? Role::kEmbedding : Role::kLmHead);
   const double rate =
       plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
-  Parts parts{.forward = forward / rate, .backward = (all.total() - forward) / rate};
-  if (plan.recompute == "block") parts.again = (forward - head) / rate;
+  SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
+  if (plan.recompute == "block") seconds.again = (forward - head) / rate;
   if (plan.recompute == "ffn") {
-    parts.again = 2 * (Elements(plan, Role::kGate) + Elements(plan, Role::kUp)) / rate;
+    seconds.again = 2 * (Elements(plan, Role::kGate) + Elements(plan, Role::kUp)) / rate;
   }
-  return parts;
+  return seconds;
 }
 
 // The float32 kernel is counted at the rate of float32 products.
-Parts Attention(const plan::Plan& plan, int64_t attention_span) {
+SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   const auto query = static_cast<double>(plan.model.num_heads * plan.model.head_dim);
   const AttentionLines& lines = plan.model.head_dim <= 64 ? kNarrowHeads : kWideHeads;
-  Parts parts;
+  SecondsPerToken seconds;
   for (const int64_t window : plan.model.layer_windows) {
     const auto span =
         static_cast<double>(window > 0 ? std::min(window, attention_span) : attention_span);
     if (plan.compute_dtype == "float32") {
-      parts.forward += 4 * query * span / kFloat32FlopsPerSecond;
-      parts.backward += 10 * query * span / kFloat32FlopsPerSecond;
+      seconds.forward += 4 * query * span / kFloat32FlopsPerSecond;
+      seconds.backward += 10 * query * span / kFloat32FlopsPerSecond;
       continue;
     }
-    parts.forward += query * lines.forward.At(span);
-    parts.backward +=
+    seconds.forward += query * lines.forward.At(span);
+    seconds.backward +=
         query * (plan.attention_deterministic ? lines.backward : lines.unordered_backward).At(span);
   }
-  if (plan.recompute == "block") parts.again = parts.forward;
-  return parts;
+  if (plan.recompute == "block") seconds.again = seconds.forward;
+  return seconds;
 }
 
 // Elements that kernels other than products and attention read and write, per token: norms with
@@ -89,7 +89,7 @@ Parts Attention(const plan::Plan& plan, int64_t attention_span) {
 // of a bias gradient, each adapted linear (its input, output and their gradients twice), and
 // cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
 // an adapted linear once more, and its output, gradient and scaled gradient.
-Parts Traffic(const plan::Plan& plan) {
+SecondsPerToken Traffic(const plan::Plan& plan) {
   const model::ModelConfig& m = plan.model;
   const auto layers = static_cast<double>(m.num_layers);
   const auto hidden = static_cast<double>(m.hidden_size);
@@ -145,9 +145,10 @@ double UpdateSeconds(const plan::Plan& plan) {
 
 GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span) {
   GpuTime time;
-  for (const Parts& parts : {Products(plan), Attention(plan, attention_span), Traffic(plan)}) {
-    time.token += parts.forward + parts.backward + parts.again;
-    time.forward_token += parts.forward;
+  for (const SecondsPerToken& seconds :
+       {Products(plan), Attention(plan, attention_span), Traffic(plan)}) {
+    time.token += seconds.forward + seconds.backward + seconds.again;
+    time.forward_token += seconds.forward;
   }
   time.step = UpdateSeconds(plan);
   return time;

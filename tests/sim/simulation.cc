@@ -36,7 +36,7 @@ struct Simulation::Controller {
              .transport = &sim->workers_,
              .fan_out = &fan_out,
              .registry = &registry,
-             .long_work = &sim->long_work_,
+             .lane_work = &sim->lane_work_,
              .metrics = sim->metrics_.get(),
              .settings = sim->options_.settings},
         jobs(std::make_unique<driver::JobTable>(deps)) {}
@@ -68,13 +68,13 @@ Simulation::Simulation(Options options)
   workers_.set_store(&store_);
   workers_.set_on_ended([this](int slot) { RestartWorker(slot, 500); });
   const SyntheticShape shape = options.shape;
-  long_work_.prepare = [this, shape](const config::JobSpec&, const driver::PrepareHooks& hooks)
+  lane_work_.prepare = [this, shape](const config::JobSpec&, const driver::PrepareHooks& hooks)
       -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
     hooks.progress(0.5);
     if (!prepare_error_.ok()) return prepare_error_;
     return std::make_shared<SyntheticCurriculum>(shape);
   };
-  long_work_.plan =
+  lane_work_.plan =
       [work = options.work](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
     const std::string bytes = "plan of " + input.job;
     return driver::GangPlan{.bytes = bytes,
@@ -87,7 +87,7 @@ Simulation::Simulation(Options options)
                             .predicted = {},
                             .links_measured = !input.workers.links.empty()};
   };
-  long_work_.export_artifacts =
+  lane_work_.export_artifacts =
       [this](const driver::ExportInput& input) -> absl::StatusOr<driver::ExportedTo> {
     const std::string directory = input.spec.output_dir + "/adapter";
     absl::Status made = files_.MakeDirs(directory);

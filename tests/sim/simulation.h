@@ -119,7 +119,7 @@ class Simulation {
   MemoryFiles files_;
   store::MemoryStore store_;
   FakeWorkers workers_;
-  driver::LongWork long_work_;
+  driver::LaneWork lane_work_;
   absl::Status prepare_error_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
   std::unique_ptr<Metrics> metrics_;

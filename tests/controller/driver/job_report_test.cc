@@ -95,7 +95,7 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
-  sim.deps().long_work->plan = [plan = sim.deps().long_work->plan](const driver::PlanInput& input) {
+  sim.deps().lane_work->plan = [plan = sim.deps().lane_work->plan](const driver::PlanInput& input) {
     absl::StatusOr<driver::GangPlan> changed = plan(input);
     changed->bytes += " on other hosts";
     changed->hash = Sha256(changed->bytes);
@@ -315,7 +315,7 @@ TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
   };
   Simulation sim({});
   int early = 0;
-  sim.deps().long_work->prepare = [&](const config::JobSpec&, const driver::PrepareHooks&) {
+  sim.deps().lane_work->prepare = [&](const config::JobSpec&, const driver::PrepareHooks&) {
     return std::make_shared<Asked>(&sim.files(), &early);
   };
   const std::string id = sim.Submit({.save_steps = 100});

@@ -176,7 +176,7 @@ TEST_F(JobResourcesTest, DataIsPreparedAndRefusedWithoutWorkers) {
   Simulation sim(NoWorkers());
   int prepared = 0;
   bool good = true;
-  sim.deps().long_work->prepare = [&](const config::JobSpec& spec, const driver::PrepareHooks&)
+  sim.deps().lane_work->prepare = [&](const config::JobSpec& spec, const driver::PrepareHooks&)
       -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
     ++prepared;
     EXPECT_TRUE(config::HasChosenResources(spec));

@@ -1,4 +1,4 @@
-// The pure parts of a run: dealing bins, order of commands, window, commit, policies.
+// The pure rules of a run: dealing bins, order of commands, window, commit, policies.
 #include <gtest/gtest.h>
 
 #include <cmath>

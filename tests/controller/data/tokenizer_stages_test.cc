@@ -1,4 +1,4 @@
-// Parts of the tokenizer whose errors the whole would hide: NFC, regex dialect, long words.
+// Stages of the tokenizer whose errors the whole would hide: NFC, regex dialect, long words.
 #include <gtest/gtest.h>
 #include <utf8proc.h>
 

@@ -1,6 +1,6 @@
 // Work that takes seconds and runs in lanes: data preparation, planning, export.
-#ifndef COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
-#define COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
+#ifndef COXSWAIN_CONTROLLER_DRIVER_LANE_WORK_H_
+#define COXSWAIN_CONTROLLER_DRIVER_LANE_WORK_H_
 
 #include <cstdint>
 #include <functional>
@@ -56,7 +56,7 @@ struct ExportedTo {
   std::string merged_directory;  // the merged model beside an adapter, else empty
 };
 
-struct LongWork {
+struct LaneWork {
   std::function<absl::StatusOr<std::shared_ptr<const Curriculum>>(const config::JobSpec&,
                                                                   const PrepareHooks&)>
       prepare;
@@ -66,7 +66,7 @@ struct LongWork {
 
 // The real thing, over controller/data, controller/planner and ExportArtifacts. Token stores are
 // cached below `cache_dir`; exports are moved into place by `files`.
-LongWork MakeLongWork(const std::string& cache_dir, Files* files);
+LaneWork MakeLaneWork(const std::string& cache_dir, Files* files);
 
 struct PlanPage {
   std::string text;
@@ -80,4 +80,4 @@ absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config
 
 }  // namespace coxswain::driver
 
-#endif  // COXSWAIN_CONTROLLER_DRIVER_LONG_WORK_H_
+#endif  // COXSWAIN_CONTROLLER_DRIVER_LANE_WORK_H_

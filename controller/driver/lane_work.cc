@@ -1,4 +1,4 @@
-#include "controller/driver/long_work.h"
+#include "controller/driver/lane_work.h"
 
 #include <utility>
 
@@ -86,8 +86,8 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
 
 }  // namespace
 
-LongWork MakeLongWork(const std::string& cache_dir, Files* files) {
-  LongWork work;
+LaneWork MakeLaneWork(const std::string& cache_dir, Files* files) {
+  LaneWork work;
   work.prepare = [cache_dir](const config::JobSpec& spec, const PrepareHooks& hooks) {
     return PrepareJob(cache_dir, spec, hooks);
   };
