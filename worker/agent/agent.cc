@@ -153,7 +153,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
     return built.status();
   }
   epoch->engine = std::move(*built);
-  epoch->choices = epoch->engine->choices();
+  epoch->chosen_algorithms = epoch->engine->chosen_algorithms();
   epoch->tokens = *std::move(tokens);
   memory_ = epoch->engine->memory();
   metrics_->SetMemory(memory_);
@@ -168,7 +168,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   log::Info("prepared", {{"job", request.fence().job()},
                          {"rank", epoch->rank},
                          {"start_step", epoch->engine->start_step()},
-                         {"choices", epoch->choices}});
+                         {"choices", epoch->chosen_algorithms}});
   return response;
 }
 
@@ -213,7 +213,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
   if (links.ok()) {
     epoch->connected = true;
-    epoch->choices = engine->choices();
+    epoch->chosen_algorithms = engine->chosen_algorithms();
     SetState("CONNECTED");
     log::Info("connected", {{"rank", epoch->rank}, {"transport", engine->transport()}});
     return Connected{*std::move(links), engine->group_fingerprint()};

@@ -121,7 +121,7 @@ class Agent {
     std::shared_ptr<RelayRendezvous> relay;      // null until connecting
     std::shared_ptr<EventSink> sink;             // newest Run stream
     std::deque<Record> records;                  // newest kRecords, by seq
-    std::string choices;                         // of the engine
+    std::string chosen_algorithms;               // of the engine
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
     bool ended = false;  // its results are no longer sent

@@ -51,7 +51,7 @@ v1::WorkerInspectResponse Agent::Inspect() const {
   if (epoch_ != nullptr) {
     response.set_rank(epoch_->rank);
     response.set_last_done_seq(epoch_->last_done_seq);
-    response.set_choices(epoch_->choices);
+    response.set_choices(epoch_->chosen_algorithms);
   }
   return response;
 }

@@ -121,7 +121,7 @@ void Down(const Pass& pass, int64_t layer) {
 }
 
 // From ln1 to the input of the down projection.
-void Inside(const Pass& pass, int64_t layer) {
+void AttentionAndGatedUp(const Pass& pass, int64_t layer) {
   const LayerBuffers& own = pass.buffers.layers[layer];
   Attention(pass, layer);
   AddNorm(pass, {pass.buffers.branch, own.residual_in, &pass.model.blocks[layer].post_norm,
@@ -146,7 +146,7 @@ void RecomputeSegment(const Pass& pass, Segment segment) {
     } else {
       AddInput(pass, layer);
     }
-    Inside(pass, layer);
+    AttentionAndGatedUp(pass, layer);
     // The last block's output is not wanted, but lora_h and down_u of its down projection are.
     const bool adapted = pass.model.blocks[layer].down.adapters.members > 0;
     if (layer + 1 < segment.end || adapted) Down(pass, layer);
@@ -161,7 +161,7 @@ void BlockForward(const Pass& pass, int64_t layer) {
   } else {
     AddInput(pass, layer);
   }
-  Inside(pass, layer);
+  AttentionAndGatedUp(pass, layer);
   Down(pass, layer);
 }
 

@@ -243,7 +243,7 @@ void BindScalars(const ParameterLayout& layout, Binder& binder, Buffers& out) {
   binder.Row("scalars", kScalarsBytes, memory);
   out.scalars = reinterpret_cast<Scalars*>(memory);
   binder.Row("verification", kVerificationBytes, memory);
-  out.verification = reinterpret_cast<PartNumbers*>(memory);
+  out.verification = reinterpret_cast<GroupStatistics*>(memory);
   binder.Row("optimizer.tensors", layout.trainable_tensors, out.adamw_tensors);
   binder.Row("norm.tensors", layout.trainable_tensors, out.norm_tensors);
 }

@@ -72,16 +72,17 @@ inline constexpr int64_t kStepSums = 3;
 static_assert(offsetof(Scalars, global_loss_sum) ==
               offsetof(Scalars, norm_sums) + (kStepSums - 1) * sizeof(double));
 
-// What self-verification reads of one part (parts.h).
-struct PartNumbers {
+// What self-verification reads of one group (verified_groups.h).
+struct GroupStatistics {
   kernels::NormSums norm;  // of the gradient before the update; loaded: of the trained values
   uint64_t checksum = 0;   // of the trained values
   int32_t all_zero = 0;    // of the trained values
   int32_t reserved = 0;
 };
-inline constexpr int64_t kMaxParts = 512;
+inline constexpr int64_t kMaxVerifiedGroups = 512;
 inline constexpr int64_t kVerificationBytes = 16384;
-static_assert(kMaxParts * static_cast<int64_t>(sizeof(PartNumbers)) == kVerificationBytes);
+static_assert(kMaxVerifiedGroups * static_cast<int64_t>(sizeof(GroupStatistics)) ==
+              kVerificationBytes);
 
 // An element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
 struct DoraBuffers {
@@ -119,9 +120,9 @@ struct Buffers {
   float *rope_cos = nullptr, *rope_sin = nullptr;      // [sequence_len, head_dim / 2]
   DoraBuffers dora;
   Scalars* scalars = nullptr;
-  PartNumbers* verification = nullptr;            // [kMaxParts]
+  GroupStatistics* verification = nullptr;        // [kMaxVerifiedGroups]
   kernels::AdamWTensor* adamw_tensors = nullptr;  // [N trainable tensors]
-  kernels::NormTensor* norm_tensors = nullptr;    // [N], by verification part (parts.h)
+  kernels::NormTensor* norm_tensors = nullptr;    // [N], by verified group
   kernels::Workspace scratch;
 };
 

@@ -10,7 +10,7 @@
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "kernels/gemm.h"
-#include "worker/engine/choices.h"
+#include "worker/engine/chosen_algorithms.h"
 #include "worker/engine/executor.h"
 #include "worker/engine/link_speed.h"
 #include "worker/engine/make_state.h"
@@ -162,8 +162,8 @@ MemoryBytes Engine::memory() const {
   return memory;
 }
 
-std::string Engine::choices() const {
-  return DescribeChoices(impl_->state->choices, kernels::GemmTable());
+std::string Engine::chosen_algorithms() const {
+  return DescribeAlgorithms(impl_->state->attention_algorithms, kernels::GemmTable());
 }
 
 std::string Engine::gemm_table() const { return impl_->state->gemm_table; }

@@ -58,7 +58,8 @@ class Engine {
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
-  std::string choices() const;  // algorithms as lines: DescribeChoices (choices.h)
+  std::string chosen_algorithms()
+      const;  // algorithms as lines: DescribeAlgorithms (chosen_algorithms.h)
   // The algorithms of this plan's matrix products for UseGemmTable (device.h); empty on the CPU.
   std::string gemm_table() const;
   std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on

@@ -6,18 +6,19 @@ namespace coxswain::engine {
 
 const Stopwatch& Graphs::Run(const std::string& name, const MicroBatch& batch, Launches launches,
                              kernels::Stream* stream) {
-  Part& part = parts_[Key{name, batch.train, batch.dense, batch.tokens == 0, batch.target_rows}];
-  if (!enabled_ || ++part.uses < capture_at_) {
-    launches(&part.exposed);
-    return part.exposed;
+  CachedGraph& cached =
+      cached_[Key{name, batch.train, batch.dense, batch.tokens == 0, batch.target_rows}];
+  if (!enabled_ || ++cached.uses < capture_at_) {
+    launches(&cached.exposed);
+    return cached.exposed;
   }
-  if (part.graph == nullptr) {
-    Stopwatch* exposed = &part.exposed;
-    part.graph.reset(kernels::CaptureGraph(
+  if (cached.graph == nullptr) {
+    Stopwatch* exposed = &cached.exposed;
+    cached.graph.reset(kernels::CaptureGraph(
         [launches = std::move(launches), exposed] { launches(exposed); }, stream));
   }
-  kernels::LaunchGraph(part.graph.get(), stream);
-  return part.exposed;
+  kernels::LaunchGraph(cached.graph.get(), stream);
+  return cached.exposed;
 }
 
 }  // namespace coxswain::engine

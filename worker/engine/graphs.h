@@ -35,14 +35,14 @@ class Graphs {
  private:
   // name, train, dense, idle, target rows
   using Key = std::tuple<std::string, bool, bool, bool, int64_t>;
-  struct Part {
+  struct CachedGraph {
     GraphHandle graph;
     Stopwatch exposed;
     int uses = 0;
   };
   bool enabled_ = false;
   int capture_at_ = 1;
-  std::map<Key, Part> parts_;
+  std::map<Key, CachedGraph> cached_;
 };
 
 }  // namespace coxswain::engine

@@ -8,10 +8,10 @@
 #include "worker/engine/block.h"
 #include "worker/engine/device.h"
 #include "worker/engine/dora.h"
+#include "worker/engine/group_statistics.h"
 #include "worker/engine/load_shards.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/parameter_store.h"
-#include "worker/engine/part_numbers.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
@@ -38,38 +38,39 @@ void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Str
 }
 
 absl::Status BeginVerification(State& state) {
-  if (static_cast<int64_t>(state.parts.size()) > kMaxParts) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan: ", state.parts.size(), " parts of groups, at most ", kMaxParts));
+  if (static_cast<int64_t>(state.verified_groups.size()) > kMaxVerifiedGroups) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan: ", state.verified_groups.size(), " verified groups, at most ", kMaxVerifiedGroups));
   }
   const ParameterStore store(state.plan, state.layout, state.buffers);
-  LaunchPartValues(store, state.parts, state.buffers, nullptr);
-  FillNormTensors(state.layout, state.parts, store, &ParameterStore::Trained, state.buffers);
-  LaunchPartNorms(state.layout, state.parts, state.buffers, nullptr);
-  FillNormTensors(state.layout, state.parts, store, &ParameterStore::ReducedGradient,
+  LaunchGroupValues(store, state.verified_groups, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.verified_groups, store, &ParameterStore::Trained,
                   state.buffers);
-  std::vector<PartNumbers>& loaded = state.loaded_parts;
-  loaded.resize(state.parts.size());
+  LaunchGroupNorms(state.layout, state.verified_groups, state.buffers, nullptr);
+  FillNormTensors(state.layout, state.verified_groups, store, &ParameterStore::ReducedGradient,
+                  state.buffers);
+  std::vector<GroupStatistics>& loaded = state.loaded_statistics;
+  loaded.resize(state.verified_groups.size());
   kernels::CopyMemory(loaded.data(), state.buffers.verification,
                       static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
-  state.verification = std::make_unique<SelfVerification>(state.plan, state.parts);
+  state.verification = std::make_unique<SelfVerification>(state.plan, state.verified_groups);
   return absl::OkStatus();
 }
 
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
 std::string PrepareAttentions(const State& state) {
-  std::string choices;
+  std::string algorithms;
   int64_t last_window = -1;
   for (const Block& block : state.model.blocks) {
     if (block.window == last_window) continue;
     last_window = block.window;
     for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
-      absl::StrAppend(&choices, choices.empty() ? "" : "; ",
+      absl::StrAppend(&algorithms, algorithms.empty() ? "" : "; ",
                       kernels::PrepareAttention(BlockAttentionSpec(state.model, block.window),
                                                 extents, state.stream));
     }
   }
-  return choices;
+  return algorithms;
 }
 
 absl::Status LoadParameters(State& state, std::string* doing) {
@@ -110,7 +111,7 @@ State::State(const plan::Plan& plan_in, int rank_in)
     : plan(plan_in),
       rank(rank_in),
       layout(plan, rank),
-      parts(MakeParts(plan)),
+      verified_groups(MakeVerifiedGroups(plan)),
       owned_stream(kernels::CreateStream()),
       stream(owned_stream.get()),
       stager(plan),
@@ -128,13 +129,13 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   Buffers& buffers = state->buffers;
   ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
-  state->choices = PrepareAttentions(*state);
+  state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->layout, state->model);
   if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
-  FillTensorLists(plan, state->layout, state->parts, buffers);
+  FillTensorLists(plan, state->layout, state->verified_groups, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, doing));
   *doing = "verify";
   RETURN_IF_ERROR(BeginVerification(*state));

@@ -17,7 +17,7 @@ bool Trained(const Linear& linear) {
 }
 
 // Anything behind the block's input norm.
-bool TrainedInside(const Block& block) {
+bool TrainedBehindInputNorm(const Block& block) {
   return Trained(block.qkv) || Trained(block.o) || Trained(block.gate_up) || Trained(block.down) ||
          block.post_norm.gradient != nullptr || block.q_norm.gradient != nullptr;
 }
@@ -34,7 +34,7 @@ Lowest LowestTrained(const Model& model) {
   for (int64_t layer = 0; layer < layers; ++layer) {
     const Block& block = model.blocks[layer];
     if (block.input_norm.gradient != nullptr) return {layer, true};
-    if (TrainedInside(block)) return {layer, false};
+    if (TrainedBehindInputNorm(block)) return {layer, false};
   }
   return {layers, false};
 }

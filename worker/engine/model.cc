@@ -19,7 +19,7 @@ struct Shape {
 };
 
 // A linear of a block and where it sits in its packed linear.
-struct Part {
+struct PackMember {
   Role weight, bias;
   int64_t out = 0;
 };
@@ -70,23 +70,23 @@ class Table {
     return View(i);
   }
 
-  // Takes the parts one after another and checks that they form one matrix (or vector).
-  absl::StatusOr<Tensor> TakePacked(const std::vector<std::pair<Role, Shape>>& parts,
+  // Takes the members one after another and checks that they form one matrix (or vector).
+  absl::StatusOr<Tensor> TakePacked(const std::vector<std::pair<Role, Shape>>& members,
                                     int32_t layer) {
     Tensor first;
     int64_t elements = 0;
-    for (const auto& [role, shape] : parts) {
-      ASSIGN_OR_RETURN(const Tensor part, Take(role, layer, shape));
-      if (elements == 0) first = part;
-      const bool trained_alike = (part.gradient == nullptr) == (first.gradient == nullptr);
+    for (const auto& [role, shape] : members) {
+      ASSIGN_OR_RETURN(const Tensor member, Take(role, layer, shape));
+      if (elements == 0) first = member;
+      const bool trained_alike = (member.gradient == nullptr) == (first.gradient == nullptr);
       const bool adjacent =
-          part.value == After(first.value, elements * bytes_) &&
-          (part.gradient == nullptr ||
-           part.gradient ==
+          member.value == After(first.value, elements * bytes_) &&
+          (member.gradient == nullptr ||
+           member.gradient ==
                After(first.gradient, elements * kernels::DTypeBytes(first.gradient_dtype)));
       if (!trained_alike || !adjacent) {
         return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " must follow role ",
-                                                       static_cast<uint32_t>(parts.front().first),
+                                                       static_cast<uint32_t>(members.front().first),
                                                        " without a gap and be trained like it"));
       }
       elements += shape.rows * shape.cols;
@@ -131,7 +131,7 @@ struct LinearShape {
   Pack pack{};
   int64_t in = 0;
   bool bias = false;
-  std::vector<Part> parts;
+  std::vector<PackMember> members;
 };
 
 // Where the adapters of the next linear lie.
@@ -144,20 +144,20 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
                           const plan::Lora& lora, Adapters* adapters) {
   std::vector<std::pair<Role, Shape>> as;
   int64_t column = 0;
-  for (const Part& part : shape.parts) {
-    if (table.Has(model::LoraA(part.weight), layer)) {
+  for (const PackMember& member : shape.members) {
+    if (table.Has(model::LoraA(member.weight), layer)) {
       const int64_t j = adapters->members++;
-      as.push_back({model::LoraA(part.weight), {lora.rank, shape.in}});
+      as.push_back({model::LoraA(member.weight), {lora.rank, shape.in}});
       ASSIGN_OR_RETURN(adapters->b[j],
-                       table.Take(model::LoraB(part.weight), layer, {part.out, lora.rank}));
+                       table.Take(model::LoraB(member.weight), layer, {member.out, lora.rank}));
       if (lora.dora) {
         ASSIGN_OR_RETURN(adapters->magnitude[j],
-                         table.Take(model::LoraMagnitude(part.weight), layer, {part.out, 1}));
+                         table.Take(model::LoraMagnitude(member.weight), layer, {member.out, 1}));
       }
-      adapters->out[j] = part.out;
+      adapters->out[j] = member.out;
       adapters->column[j] = column;
     }
-    column += part.out;
+    column += member.out;
   }
   if (as.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
@@ -178,10 +178,10 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape
   linear.in = shape.in;
   linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(shape.pack);
   std::vector<std::pair<Role, Shape>> weights, biases;
-  for (const Part& part : shape.parts) {
-    weights.push_back({part.weight, {part.out, shape.in}});
-    biases.push_back({part.bias, {part.out, 1}});
-    linear.out += part.out;
+  for (const PackMember& member : shape.members) {
+    weights.push_back({member.weight, {member.out, shape.in}});
+    biases.push_back({member.bias, {member.out, 1}});
+    linear.out += member.out;
   }
   ASSIGN_OR_RETURN(linear.weight, table.TakePacked(weights, layer));
   if (shape.bias) {

@@ -11,7 +11,7 @@
 namespace coxswain::engine {
 
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<Part>& parts, const Buffers& buffers) {
+                     const std::vector<VerifiedGroup>& groups, const Buffers& buffers) {
   const ParameterStore store(plan, layout, buffers);
   std::vector<kernels::AdamWTensor> updates;
   int64_t chunks = 0;
@@ -45,16 +45,16 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
   }
   kernels::CopyMemory(buffers.adamw_tensors, updates.data(),
                       static_cast<int64_t>(updates.size() * sizeof(updates[0])), nullptr);
-  FillNormTensors(layout, parts, store, &ParameterStore::ReducedGradient, buffers);
+  FillNormTensors(layout, groups, store, &ParameterStore::ReducedGradient, buffers);
 }
 
-void FillNormTensors(const ParameterLayout& layout, const std::vector<Part>& parts,
+void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
                      const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
                      const Buffers& buffers) {
   std::vector<kernels::NormTensor> norms;
   int64_t chunks = 0;
-  for (const Part& part : parts) {
-    for (const size_t i : part.parameters) {
+  for (const VerifiedGroup& group : groups) {
+    for (const size_t i : group.parameters) {
       if (layout.owned[i].count() == 0) continue;
       const Values piece = (store.*values)(i);
       norms.push_back({piece.data, piece.elements, chunks, piece.dtype});

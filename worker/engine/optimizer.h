@@ -9,7 +9,7 @@
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parameter_store.h"
-#include "worker/engine/parts.h"
+#include "worker/engine/verified_groups.h"
 
 namespace coxswain::engine {
 
@@ -19,12 +19,12 @@ struct TensorRange {
 };
 
 // Writes this rank's pieces: Buffers::adamw_tensors (those of the embedding's unit, then the
-// others, both in table order) and norm_tensors (order of `parts`).
+// others, both in table order) and norm_tensors (order of `groups`).
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<Part>& parts, const Buffers& buffers);
+                     const std::vector<VerifiedGroup>& groups, const Buffers& buffers);
 
 // norm_tensors alone, of the pieces' gradients or values: what `values` says.
-void FillNormTensors(const ParameterLayout& layout, const std::vector<Part>& parts,
+void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
                      const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
                      const Buffers& buffers);
 

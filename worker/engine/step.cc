@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/block.h"
+#include "worker/engine/group_statistics.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
-#include "worker/engine/part_numbers.h"
 #include "worker/engine/plan_check.h"
 
 namespace coxswain::engine {
@@ -169,10 +169,10 @@ void UpdateAll(State& state, Stopwatch* exposed) {
   units.Finish();
 }
 
-// Norm, decision and update, with the numbers of the parts around them while `verify`.
+// Norm, decision and update, with the statistics of the verified groups around them while `verify`.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
-  if (verify) LaunchPartNorms(state.layout, state.parts, state.buffers, state.stream);
+  if (verify) LaunchGroupNorms(state.layout, state.verified_groups, state.buffers, state.stream);
   const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
       [&state](Stopwatch* watch) {
@@ -193,9 +193,9 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   ReceiveScalars(state);
   if (!verify) return;
   const ParameterStore store(state.plan, state.layout, state.buffers);
-  LaunchPartValues(store, state.parts, state.buffers, state.stream);
-  kernels::CopyMemory(state.received_parts.data(), state.buffers.verification, kVerificationBytes,
-                      state.stream);
+  LaunchGroupValues(store, state.verified_groups, state.buffers, state.stream);
+  kernels::CopyMemory(state.received_statistics.data(), state.buffers.verification,
+                      kVerificationBytes, state.stream);
 }
 
 // Waits for the step and accounts for its waits.
@@ -208,13 +208,14 @@ absl::Status FinishStep(State& state, PhaseSeconds* seconds) {
 }
 
 absl::Status Verify(State& state, const TrainStep& step) {
-  static_assert(sizeof(PartSums) <= sizeof(PartNumbers));
-  std::vector<PartSums> sums(state.parts.size());
+  static_assert(sizeof(GroupSums) <= sizeof(GroupStatistics));
+  std::vector<GroupSums> sums(state.verified_groups.size());
   for (size_t p = 0; p < sums.size(); ++p) {
-    sums[p] = PartOfRank(state.loaded_parts[p], state.received_parts[static_cast<int64_t>(p)]);
+    sums[p] =
+        SumsOfRank(state.loaded_statistics[p], state.received_statistics[static_cast<int64_t>(p)]);
   }
   if (state.plan.world_size() > 1) {
-    const auto bytes = static_cast<int64_t>(sums.size() * sizeof(PartSums));
+    const auto bytes = static_cast<int64_t>(sums.size() * sizeof(GroupSums));
     auto* device = reinterpret_cast<double*>(state.buffers.verification);
     kernels::CopyMemory(device, sums.data(), bytes, state.stream);
     state.exchange.SumDoubles(device, bytes / static_cast<int64_t>(sizeof(double)));

@@ -18,9 +18,9 @@
 #include "worker/engine/device_handles.h"
 #include "worker/engine/graphs.h"
 #include "worker/engine/model.h"
-#include "worker/engine/parts.h"
 #include "worker/engine/timeline.h"
 #include "worker/engine/unit_exchange.h"
+#include "worker/engine/verified_groups.h"
 #include "worker/engine/verify.h"
 
 namespace coxswain::engine {
@@ -37,7 +37,7 @@ struct State {
   const plan::Plan plan;
   const int rank;
   const ParameterLayout layout;
-  const std::vector<Part> parts;
+  const std::vector<VerifiedGroup> verified_groups;
   const std::unique_ptr<kernels::Stream, StreamDeleter> owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;
@@ -51,16 +51,16 @@ struct State {
   // Waits for other ranks in the step being run, and the phase that each lies in.
   std::vector<std::pair<const Stopwatch*, double*>> waits;
   std::unique_ptr<SelfVerification> verification;
-  std::vector<PartNumbers> loaded_parts;  // of this rank, before the first step
-  bool warming_up = false;                // no group is there yet, nor needed
+  std::vector<GroupStatistics> loaded_statistics;  // of this rank, before the first step
+  bool warming_up = false;                         // no group is there yet, nor needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
-  std::string choices;     // algorithms that Prepare chose, for the log
-  std::string gemm_table;  // of the products launched while warming up
+  std::string attention_algorithms;  // as Prepare chose them, for people
+  std::string gemm_table;            // of the products launched while warming up
 
   // What a step sends and gets, pinned. One step is in flight at a time.
   PinnedArray<Scalars> sent{1}, received{1};
-  PinnedArray<PartNumbers> received_parts{kMaxParts};
+  PinnedArray<GroupStatistics> received_statistics{kMaxVerifiedGroups};
 };
 
 // Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers and over

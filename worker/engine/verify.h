@@ -1,10 +1,10 @@
 // Self-verification of the first steps: a step that did not train is an error, never a number.
 // Source: design.md section 6, "Self-verification".
 //
-// That a part stayed as it was says something only where its update should have changed it. An
+// That a group stayed as it was says something only where its update should have changed it. An
 // update of AdamW is about lr per element. A float32 master keeps it when it is a few ulps of the
 // value; a bfloat16 one, rounded stochastically, moves with probability update / ulp, so that of
-// many elements many move. Until then, in a long warm-up, a part that has not moved is looked at
+// many elements many move. Until then, in a long warm-up, a group that has not moved is looked at
 // again when the rate has grown.
 #ifndef COXSWAIN_WORKER_ENGINE_VERIFY_H_
 #define COXSWAIN_WORKER_ENGINE_VERIFY_H_
@@ -15,12 +15,12 @@
 #include "absl/status/status.h"
 #include "common/plan/plan.h"
 #include "worker/engine/buffers.h"
-#include "worker/engine/parts.h"
+#include "worker/engine/verified_groups.h"
 
 namespace coxswain::engine {
 
-// What the ranks together know of a part. Replicas count each.
-struct PartSums {
+// What the ranks together know of a group. Replicas count each.
+struct GroupSums {
   double gradient_squares = 0;  // of the reduced gradient, before the update
   double value_squares = 0;     // of what was loaded
   double moved = 0;             // ranks whose values differ from those they loaded
@@ -28,27 +28,27 @@ struct PartSums {
 };
 
 // Of one rank: `loaded` before the first step, `now` after an update.
-PartSums PartOfRank(const PartNumbers& loaded, const PartNumbers& now);
+GroupSums SumsOfRank(const GroupStatistics& loaded, const GroupStatistics& now);
 
-// The same on all ranks, given the same sums and updates. FailedPrecondition names part and reason.
-// Sums are in the order of the parts, which outlive this object.
+// The same on all ranks, given the same sums and updates. FailedPrecondition names group and
+// reason. Sums are in the order of the groups, which outlive this object.
 class SelfVerification {
  public:
-  SelfVerification(const plan::Plan& plan, const std::vector<Part>& parts);
+  SelfVerification(const plan::Plan& plan, const std::vector<VerifiedGroup>& groups);
 
-  // Two gradients have been looked at and every part has moved.
+  // Two gradients have been looked at and every group has moved.
   bool finished() const;
-  // Of an update with this rate, > 0: one of the first two, or large enough to judge a part that
+  // Of an update with this rate, > 0: one of the first two, or large enough to judge a group that
   // has not moved yet.
   bool LooksAt(double learning_rate) const;
 
   // Reduced gradients, finite. While every B is zero the gradient of A must be exactly zero; by the
-  // second step no part's may have stayed zero.
-  absl::Status CheckGradients(const std::vector<PartSums>& sums);
+  // second step no group's may have stayed zero.
+  absl::Status CheckGradients(const std::vector<GroupSums>& sums);
 
-  // After an applied update; from the second on each part that should have moved must differ from
+  // After an applied update; from the second on each group that should have moved must differ from
   // what was loaded. `clip_factor` was applied to the gradients.
-  absl::Status CheckUpdate(const std::vector<PartSums>& sums, double learning_rate,
+  absl::Status CheckUpdate(const std::vector<GroupSums>& sums, double learning_rate,
                            double clip_factor);
   // After one that was not looked at.
   void CountUpdate(double learning_rate);
@@ -64,15 +64,15 @@ class SelfVerification {
     double expected = 0;      // rounded: elements that should have moved
     bool had_gradient = false, moved = false;
   };
-  void TakeScales(const PartSums& sums, double clip_factor, Movement* part) const;
+  void TakeScales(const GroupSums& sums, double clip_factor, Movement* movement) const;
   // Of the next update: elements that should move, at most all.
-  static double Moves(const Movement& part, double learning_rate);
-  // Whether the part should have moved once such an update is applied.
-  static bool IsDue(const Movement& part, double learning_rate);
+  static double Moves(const Movement& movement, double learning_rate);
+  // Whether the group should have moved once such an update is applied.
+  static bool IsDue(const Movement& movement, double learning_rate);
 
-  const std::vector<Part>& parts_;
+  const std::vector<VerifiedGroup>& groups_;
   const double eps_;
-  std::vector<Movement> movements_;  // by part
+  std::vector<Movement> movements_;  // by group
   int looked_at_ = 0;                // updates
   int64_t updates_ = 0;              // applied, lr > 0
 };

@@ -213,7 +213,7 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
                     {"max_documents_per_bin", plan.max_documents_per_bin},
                     {"attention_deterministic", plan.attention_deterministic},
                     {"attention_workspace_bytes", plan.attention_workspace_bytes}};
-  json["choices"] = engine.choices();
+  json["choices"] = engine.chosen_algorithms();
   json["fingerprint"] = engine.fingerprint();
   json["on_device"] = plan.device == "cuda";
   return json;

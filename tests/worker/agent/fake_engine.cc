@@ -190,7 +190,7 @@ MemoryBytes Engine::memory() const {
   memory.peak = 1950;
   return memory;
 }
-std::string Engine::choices() const { return "attention: fake"; }
+std::string Engine::chosen_algorithms() const { return "attention: fake"; }
 std::string Engine::gemm_table() const { return absl::StrCat("table of rank ", impl_->rank); }
 std::string Engine::fingerprint() const { return "fake"; }
 

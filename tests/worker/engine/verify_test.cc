@@ -11,7 +11,7 @@
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/parts.h"
+#include "worker/engine/verified_groups.h"
 #include "worker/engine/verify.h"
 #include "worker/engine/weights.h"
 
@@ -66,12 +66,12 @@ TEST(SelfVerificationTest, MagnitudesStartAsNormsAndHaveAGradient) {
     auto state = MakeState(MakePlan(SmallConfig(), options), 0, "", &doing);
     ASSERT_TRUE(state.ok()) << state.status();
     losses[dora] = GradientStep(**state, Step(0));
-    for (const Part& part : (*state)->parts) {
+    for (const VerifiedGroup& group : (*state)->verified_groups) {
       double squares = 0;
-      for (const size_t i : part.parameters) {
+      for (const size_t i : group.parameters) {
         for (const float g : GradientOf(**state, i)) squares += static_cast<double>(g) * g;
       }
-      EXPECT_EQ(squares == 0, part.lora_a) << part.name;
+      EXPECT_EQ(squares == 0, group.lora_a) << group.name;
     }
     EXPECT_TRUE(Train((*state)->plan, 4).ok());
   }
@@ -219,37 +219,37 @@ TEST(SelfVerificationTest, AFrozenGroupFailsWhenTheRateHasGrown) {
 
 class VerificationRulesTest : public testing::Test {
  protected:
-  // Two parts: of a full job weights and norms, else A and B.
+  // Two groups: of a full job weights and norms, else A and B.
   void Begin(PlanOptions options) {
     plan_ = MakePlan(ConfigOfOnes(), options);
-    parts_ = MakeParts(plan_);
-    verification_ = std::make_unique<SelfVerification>(plan_, parts_);
-    ASSERT_EQ(parts_.size(), 2u);
+    groups_ = MakeVerifiedGroups(plan_);
+    verification_ = std::make_unique<SelfVerification>(plan_, groups_);
+    ASSERT_EQ(groups_.size(), 2u);
   }
   void SetUp() override { Begin(Options(4)); }
 
-  double Elements(size_t part) const {
+  double Elements(size_t group) const {
     double sum = 0;
-    for (const size_t i : parts_[part].parameters) {
+    for (const size_t i : groups_[group].parameters) {
       sum += static_cast<double>(plan_.parameters[i].elements());
     }
     return sum;
   }
 
-  // Squares of the gradients, and which parts differ from what was loaded: root mean squares 0.1
+  // Squares of the gradients, and which groups differ from what was loaded: root mean squares 0.1
   // and `value`.
-  std::vector<PartSums> Sums(std::array<double, 2> squares, std::array<bool, 2> moved,
-                             double value = 0) const {
-    std::vector<PartSums> sums;
+  std::vector<GroupSums> Sums(std::array<double, 2> squares, std::array<bool, 2> moved,
+                              double value = 0) const {
+    std::vector<GroupSums> sums;
     for (size_t i = 0; i < 2; ++i) {
       const double scale = i == 0 ? 0.1 : value;
-      PartNumbers loaded, now;
+      GroupStatistics loaded, now;
       loaded.checksum = 7;
       loaded.all_zero = scale == 0 ? 1 : 0;
       loaded.norm.sum_squares = scale * scale * Elements(i);
       now.norm.sum_squares = squares[i];
       now.checksum = moved[i] ? 8 : 7;
-      sums.push_back(PartOfRank(loaded, now));
+      sums.push_back(SumsOfRank(loaded, now));
     }
     return sums;
   }
@@ -260,12 +260,12 @@ class VerificationRulesTest : public testing::Test {
   }
 
   plan::Plan plan_;
-  std::vector<Part> parts_;
+  std::vector<VerifiedGroup> groups_;
   std::unique_ptr<SelfVerification> verification_;
 };
 
 TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
-  ASSERT_TRUE(parts_[0].lora_a);
+  ASSERT_TRUE(groups_[0].lora_a);
   EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
   ExpectFailure(verification_->CheckGradients(Sums({1e-30, 1.0}, {})), "while B is zero");
 }
@@ -326,8 +326,8 @@ TEST_F(VerificationRulesTest, RoundedStochasticallyManyElementsShouldMove) {
 TEST_F(VerificationRulesTest, TinyGradientsMoveLittle) {
   Begin(Options(0));
   plan_.eps = 1e-3;
-  verification_ = std::make_unique<SelfVerification>(plan_, parts_);
-  const std::vector<PartSums> sums = Sums({1e-12, 1e-12}, {true, false}, 1.0);
+  verification_ = std::make_unique<SelfVerification>(plan_, groups_);
+  const std::vector<GroupSums> sums = Sums({1e-12, 1e-12}, {true, false}, 1.0);
   EXPECT_TRUE(verification_->CheckUpdate(sums, 1e-4, 1.0).ok());
   EXPECT_TRUE(verification_->CheckUpdate(sums, 1e-4, 1.0).ok());
   EXPECT_FALSE(verification_->LooksAt(1e-4));

@@ -1,6 +1,6 @@
 // The algorithms that Prepare chose, as lines for people.
-#ifndef COXSWAIN_WORKER_ENGINE_CHOICES_H_
-#define COXSWAIN_WORKER_ENGINE_CHOICES_H_
+#ifndef COXSWAIN_WORKER_ENGINE_CHOSEN_ALGORITHMS_H_
+#define COXSWAIN_WORKER_ENGINE_CHOSEN_ALGORITHMS_H_
 
 #include <string>
 
@@ -9,8 +9,8 @@ namespace coxswain::engine {
 // "attention: ..." and, where `gemm_table` (kernels::GemmTable) is not empty, the library and one
 // line per product: m x n x k, transposes, dtypes, accumulation, microseconds, TFLOP/s. A table
 // that is not JSON is left out.
-std::string DescribeChoices(const std::string& attention, const std::string& gemm_table);
+std::string DescribeAlgorithms(const std::string& attention, const std::string& gemm_table);
 
 }  // namespace coxswain::engine
 
-#endif  // COXSWAIN_WORKER_ENGINE_CHOICES_H_
+#endif  // COXSWAIN_WORKER_ENGINE_CHOSEN_ALGORITHMS_H_

@@ -1,4 +1,4 @@
-#include "worker/engine/choices.h"
+#include "worker/engine/chosen_algorithms.h"
 
 #include <nlohmann/json.hpp>
 
@@ -25,7 +25,7 @@ std::string ProductLine(const Json& gemm) {
 
 }  // namespace
 
-std::string DescribeChoices(const std::string& attention, const std::string& gemm_table) {
+std::string DescribeAlgorithms(const std::string& attention, const std::string& gemm_table) {
   std::string text = absl::StrCat("attention: ", attention);
   const Json table = Json::parse(gemm_table, nullptr, /*allow_exceptions=*/false);
   if (!table.is_object() || !table.contains("gemms")) return text;
