@@ -1,5 +1,5 @@
 // Whose failure an error is, from our own phase and its code: controller and workers ask the same
-// function. Source: design.md section 17.
+// function. See ARCHITECTURE.md, "Whose failure it is".
 #ifndef COXSWAIN_COMMON_FAILURE_KIND_H_
 #define COXSWAIN_COMMON_FAILURE_KIND_H_
 

@@ -35,7 +35,8 @@ struct EarlyStop {
   bool operator==(const EarlyStop&) const = default;
 };
 
-// Steps whose update was skipped for a non-finite gradient norm. Source: design.md section 6.
+// Steps whose update was skipped for a non-finite gradient norm. See ARCHITECTURE.md, "Training
+// semantics".
 struct SkippedSteps {
   static constexpr int64_t kMaxInARow = 3;
   static constexpr int64_t kWindow = 1000;     // steps

@@ -1,5 +1,5 @@
 // What a failure means for the job: its end, another attempt at once or later, or a checkpoint
-// less. Source: design.md section 17.
+// less. See ARCHITECTURE.md, "Whose failure it is".
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>

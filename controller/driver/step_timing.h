@@ -20,7 +20,7 @@ class StepTiming {
   double last_seconds() const { return samples_.empty() ? 0 : samples_.back().seconds; }
   double median_seconds() const;  // over the last 101 steps, 0 before the first
   // No answer for this long is a hang: `first` until the warm-up steps are done, then
-  // max(`floor`, 5 x median). Source: notes/control_plane.md 5.4.
+  // max(`floor`, 5 x median).
   std::chrono::milliseconds HangLimit(std::chrono::milliseconds first,
                                       std::chrono::milliseconds floor) const;
   // A rank that keeps others waiting in a collective for this long hangs: as above, 2 x median.

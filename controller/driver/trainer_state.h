@@ -21,7 +21,7 @@ struct TrainerStateInput {
   const std::vector<store::StepRow>& steps;  // lineage below run.step, by step
 };
 
-// Source: notes/ecosystem.md 2.6 (keys of transformers' TrainerState). `epoch` there counts passes.
+// Source: transformers, trainer_callback.py, TrainerState. `epoch` there counts passes.
 // Times are those of the lineage: steps and evaluations, not the waits between attempts. A sample
 // is a document, an evaluation step a bin. The last entry of log_history, written when no step is
 // left, sums up: train_loss is the mean of the finite losses in `steps`.

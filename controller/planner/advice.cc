@@ -20,8 +20,8 @@ struct Recommended {
   double lora_learning_rate;
 };
 
-// Source: the recommendations by model size of the job reference. Below 100 million parameters none
-// is given.
+// Source: the Chronicals paper, recommendations by model size. Below 100 million parameters none is
+// given.
 constexpr int64_t kSmallestAdvised = 100'000'000;
 constexpr Recommended kTable[] = {
     {750'000'000, "0.5B", 16, false, 32, 1e-4}, {4'000'000'000, "1-3B", 8, false, 32, 5e-5},

@@ -31,9 +31,10 @@ struct LearningRate {
   //   warmup_stable_decay   d = 1, and over the last D = decay_steps, with u = (step - (N - D)) /
   //   D:
   //                         1 - u (linear), (1 + cos(pi u)) / 2 (cosine), 1 - sqrt(u) (1-sqrt)
-  // Source: design.md section 6 (warm-up, whose first step is not 0); transformers,
-  // optimization.py, get_{cosine_with_hard_restarts,polynomial_decay,inverse_sqrt,wsd}_schedule:
-  // lr_end of the second is m x peak, the third has m = 0.
+  // The first step of the warm-up is not 0 (ARCHITECTURE.md, "Training semantics"). Source:
+  // transformers, optimization.py,
+  // get_{cosine_with_hard_restarts,polynomial_decay,inverse_sqrt,wsd}_schedule: lr_end of the
+  // second is m x peak, the third has m = 0.
   double At(int64_t step) const;
 };
 

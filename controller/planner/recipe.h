@@ -52,7 +52,7 @@ class Recipe {
   std::span<const int64_t> documents(BinRef bin) const {
     return passes_[static_cast<size_t>(bin.pass)].bin(bin.index);
   }
-  // lr(s) = lr (s+1)/W for s < W, then the decay to min_lr_ratio x lr. Source: design.md section 6.
+  // lr(s) = lr (s+1)/W for s < W, then the schedule of learning_rate.h.
   double learning_rate(int64_t step) const { return learning_rate_.At(step); }
   const LearningRate& schedule() const { return learning_rate_; }
   // Bins of the evaluation set, packed once in file order; empty when there is none.

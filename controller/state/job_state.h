@@ -1,4 +1,5 @@
-// The life of a job as a pure function: no clock, no I/O, no log. Source: design.md section 5.
+// The life of a job as a pure function: no clock, no I/O, no log. See controller/LIFE_OF_A_JOB.md,
+// "States".
 #ifndef COXSWAIN_CONTROLLER_STATE_JOB_STATE_H_
 #define COXSWAIN_CONTROLLER_STATE_JOB_STATE_H_
 

@@ -1,5 +1,5 @@
 // Worker processes in virtual time, behind the controller's transport. They keep the rules of
-// design.md section 5 (fences, strict sequence, one epoch) and really depend on what they are fed:
+// ARCHITECTURE.md, "Steps, fences, recovery", and really depend on what they are fed:
 // a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss, and
 // the gradient norm depends on the GEMM table of every rank, which each process draws for itself
 // unless it is given one, and on which ranks share a host, as the order of sums does.

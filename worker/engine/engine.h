@@ -36,7 +36,7 @@ class Engine {
   absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
 
   // One optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW. Also
-  // enforces the self-verification of design.md section 6: FailedPrecondition names the group.
+  // enforces self-verification (verify.h): FailedPrecondition names the group.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 

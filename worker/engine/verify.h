@@ -1,5 +1,5 @@
 // Self-verification of the first steps: a step that did not train is an error, never a number.
-// Source: design.md section 6, "Self-verification".
+// See ARCHITECTURE.md, "Self-verification".
 //
 // That a group stayed as it was says something only where its update should have changed it. An
 // update of AdamW is about lr per element. A float32 master keeps it when it is a few ulps of the

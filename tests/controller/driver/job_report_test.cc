@@ -257,7 +257,7 @@ TEST_F(JobReportTest, AnEvaluationTellsPerplexityAndTokenAccuracy) {
   EXPECT_EQ(Gauge(sim, "coxswain_eval_perplexity", id), progress.eval_perplexity());
 }
 
-// Source: notes/ecosystem.md 2.6.
+// Source: transformers, trainer_callback.py, TrainerState.
 TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});

@@ -1,5 +1,5 @@
 // One case of the golden values that transformers and peft computed in float64.
-// Source: tools/make_fixtures.py beside the fixtures says what each file holds.
+// What each file of a case holds: common/model/ADD_A_FAMILY.md, "Golden files".
 #ifndef COXSWAIN_TESTS_WORKER_ENGINE_GOLDEN_CASE_H_
 #define COXSWAIN_TESTS_WORKER_ENGINE_GOLDEN_CASE_H_
 

@@ -1,5 +1,5 @@
 // Whole model, adapters and optimizer against golden values. Invariant engine-1.
-// Limits: a float32 run in libtorch reaches a tenth of each (README.md of the fixtures).
+// Limits: a float32 run in libtorch reaches a tenth of each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
