@@ -1,0 +1,79 @@
+#include "kernels/embedding.h"
+
+#include <limits>
+#include <utility>
+
+#include "tests/kernels/testing.h"
+
+namespace coxswain::kernels {
+namespace {
+
+TEST(EmbeddingTest, GathersRowsAndAddsGradientsOfRepeatedIds) {
+  const EmbeddingSpec spec{.vocab = 11, .hidden = 7};
+  const std::vector<int32_t> ids = {3, 0, 3, 10, 3};
+  const Floats weight = Normal(77, 1), dout = Normal(35, 2), before = Normal(77, 3);
+  Floats out(35), dweight = before;
+  EmbeddingForward(
+      {.spec = spec, .tokens = 5, .ids = ids.data(), .weight = weight.data(), .out = out.data()},
+      nullptr);
+  EmbeddingBackward({.spec = spec,
+                     .tokens = 5,
+                     .ids = ids.data(),
+                     .dout = dout.data(),
+                     .dweight = dweight.data(),
+                     .workspace = {}},
+                    nullptr);
+  Doubles want = Double(before);
+  for (size_t t = 0; t < 5; ++t) {
+    for (size_t j = 0; j < 7; ++j) {
+      EXPECT_EQ(out[t * 7 + j], weight[Size(ids[t]) * 7 + j]);
+      want[Size(ids[t]) * 7 + j] += dout[t * 7 + j];
+    }
+  }
+  ExpectWithin(dweight, want, 3 * kUnit * 20, "dweight");  // at most 3 additions below 20
+}
+
+// Parts that cut rows add up to the whole, whose bits they have; -1 is no token, its row is not
+// read.
+TEST(EmbeddingTest, PartsOfTheGradientAddUpToTheWhole) {
+  const EmbeddingSpec spec{.vocab = 11, .hidden = 7};
+  const std::vector<int32_t> ids = {3, 0, -1, 3, 10, 3, -1};
+  Floats dout = Normal(49, 2);
+  dout[15] = dout[44] = std::numeric_limits<float>::quiet_NaN();
+  const Floats before = Normal(77, 3);
+  EmbeddingBackwardArgs args{
+      .spec = spec, .tokens = 7, .ids = ids.data(), .dout = dout.data(), .workspace = {}};
+  Floats whole = before;
+  args.dweight = whole.data();
+  EmbeddingBackward(args, nullptr);
+  Floats parts = before;
+  args.dweight = parts.data();
+  for (const auto& [begin, end] :
+       {std::pair<int64_t, int64_t>{0, 24}, {24, 24}, {24, 71}, {71, 77}}) {
+    args.begin = begin;
+    args.end = end;
+    const Floats earlier = parts;
+    EmbeddingBackward(args, nullptr);
+    for (int64_t i = 0; i < 77; ++i) {
+      const bool inside = i >= begin && i < end;
+      ASSERT_EQ(parts[Size(i)], inside ? whole[Size(i)] : earlier[Size(i)]) << i;
+    }
+  }
+  EXPECT_FALSE(SameBits(whole, before));
+}
+
+TEST(EmbeddingTest, RefusesAnIdOutsideTheVocabulary) {
+  Floats weight(8), out(8);
+  for (const int32_t id : {-1, 2}) {
+    EXPECT_THROW(EmbeddingForward({.spec = {.vocab = 2, .hidden = 4},
+                                   .tokens = 1,
+                                   .ids = &id,
+                                   .weight = weight.data(),
+                                   .out = out.data()},
+                                  nullptr),
+                 std::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
