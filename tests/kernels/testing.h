@@ -12,21 +12,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <random>
 #include <vector>
 
 #include "kernels/dtype.h"
+#include "tests/kernels/values.h"
 
 namespace coxswain::kernels {
 
 inline constexpr double kUnit = 0x1p-24;
-
-using Floats = std::vector<float>;
-using Doubles = std::vector<double>;
-
-inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
 inline Floats Normal(int64_t n, unsigned seed, float scale = 1.0f) {
   std::mt19937 random(seed);
@@ -36,28 +31,10 @@ inline Floats Normal(int64_t n, unsigned seed, float scale = 1.0f) {
   return values;
 }
 
-inline Doubles Double(const Floats& values) { return {values.begin(), values.end()}; }
-
 inline double MaxAbs(const Doubles& values) {
   double largest = 0;
   for (double value : values) largest = std::max(largest, std::abs(value));
   return largest;
-}
-
-// Every element within `bound` of the expected one.
-inline void ExpectWithin(const Floats& actual, const Doubles& expected, double bound,
-                         const char* what) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_LE(std::abs(actual[i] - expected[i]), bound)
-        << what << "[" << i << "] is " << actual[i] << ", expected " << expected[i];
-  }
-}
-
-// NaN equals NaN; -0 differs from 0.
-inline bool SameBits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 // Calls of operator new so far (allocations.cc).

@@ -12,20 +12,15 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "tests/kernels/values.h"
 
 namespace coxswain::kernels {
-
-using Floats = std::vector<float>;
-using Doubles = std::vector<double>;
-
-inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
 constexpr double kUnit(DType dtype) { return dtype == DType::kFloat32 ? 0x1p-24 : 0x1p-8; }
 inline const char* Name(DType dtype) { return dtype == DType::kFloat32 ? "float32" : "bfloat16"; }
@@ -54,8 +49,6 @@ inline Floats Normal(int64_t n, unsigned seed, DType dtype, float scale = 1.0f) 
   for (float& value : values) value = Round(normal(random) * scale, dtype);
   return values;
 }
-
-inline Doubles Double(const Floats& values) { return {values.begin(), values.end()}; }
 
 // Device memory of raw bytes, freed at the end.
 class DeviceBytes {
@@ -149,16 +142,6 @@ class DeviceValues {
   DeviceBytes memory_;
 };
 
-// |actual - expected| <= bound for every element; NaN never passes.
-inline void ExpectWithin(const Floats& actual, const Doubles& expected, double bound,
-                         const std::string& what) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_LE(std::abs(actual[i] - expected[i]), bound)
-        << what << "[" << i << "] is " << actual[i] << ", expected " << expected[i];
-  }
-}
-
 // The norm of the difference over the norm of the expected; NaN never passes.
 inline void ExpectRelativeError(const Floats& actual, const Doubles& expected, double bound,
                                 const std::string& what) {
@@ -170,11 +153,6 @@ inline void ExpectRelativeError(const Floats& actual, const Doubles& expected, d
   }
   EXPECT_LE(std::sqrt(difference), bound * std::sqrt(norm) + 1e-30)
       << what << ": relative error " << std::sqrt(difference / norm);
-}
-
-inline bool SameBits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 }  // namespace coxswain::kernels
