@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/hash.h"
 #include "gtest/gtest.h"
+#include "tests/support/golden_folder.h"
 
 namespace coxswain {
 namespace {
@@ -103,12 +103,9 @@ TEST(SafetensorsWriterTest, EscapesNamesAsJson) {
 
 // A file of the reference implementation, read and written again, keeps every byte.
 TEST(SafetensorsWriterTest, RewritesReferenceFilesByteForByte) {
-  const char* shared = std::getenv("COXSWAIN_SHARED");
-  const fs::path root = fs::path(shared != nullptr ? shared : "../shared");
   const std::vector<fs::path> paths = {
-      root / "tiny/model/model.safetensors",
-      root / "fixtures/qwen2_lora/adapter/adapter_model.safetensors"};
-  if (!fs::exists(paths[0])) GTEST_SKIP() << "needs ../shared/tiny/model/model.safetensors";
+      "deploy/quickstart/model/model.safetensors",
+      support::GoldenFolder("qwen2_lora") + "/adapter/adapter_model.safetensors"};
   const std::string copy = Folder() + "/copy.safetensors";
   for (const fs::path& path : paths) {
     const auto file = SafetensorsFile::Open(path.string());

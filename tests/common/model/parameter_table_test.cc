@@ -8,6 +8,7 @@
 #include "common/files/safetensors.h"
 #include "common/plan/plan.h"
 #include "gtest/gtest.h"
+#include "tests/support/golden_folder.h"
 
 namespace coxswain::model {
 namespace {
@@ -200,10 +201,9 @@ std::map<std::string, std::vector<int64_t>> Shapes(const fs::path& path) {
 
 // Invariant model-4. Names and shapes are exactly those that transformers and peft write.
 TEST(ParameterTableTest, EqualsFilesOfTransformersAndPeft) {
-  if (!fs::exists(Shared() / "fixtures")) GTEST_SKIP() << "needs ../shared/fixtures";
   for (const char* name : {"qwen2_full", "llama_full", "llama31_rope_full", "mistral_full",
                            "mistral_swa_full", "qwen3_full", "qwen2_lora", "llama_rslora"}) {
-    const fs::path folder = Shared() / "fixtures" / name;
+    const fs::path folder = support::GoldenFolder(name);
     const auto config = ReadModelConfig(folder.string());
     ASSERT_TRUE(config.ok()) << config.status();
     const std::vector<Parameter> base = BaseParameterTable(*config);

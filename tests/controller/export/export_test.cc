@@ -19,18 +19,12 @@
 #include "controller/checkpoint/staging.h"
 #include "controller/export/base_model_name.h"
 #include "tests/controller/killing_files.h"
+#include "tests/support/golden_folder.h"
 
 namespace coxswain::exports {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string Fixtures() {
-  const char* fixtures = std::getenv("COXSWAIN_FIXTURES");
-  if (fixtures != nullptr) return fixtures;
-  const char* shared = std::getenv("COXSWAIN_SHARED");
-  return std::string(shared != nullptr ? shared : "../shared") + "/fixtures";
-}
 
 std::string ReadText(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -161,15 +155,9 @@ class ExportGoldenTest : public ExportTest,
 // package).
 TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
   const auto [name, rank, rslora] = GetParam();
-  const std::string fixture = Fixtures() + "/" + name;
+  const std::string fixture = support::GoldenFolder(name);
   const char* python = std::getenv("COXSWAIN_PYTHON");
-  if (std::getenv("COXSWAIN_FIXTURES") != nullptr) {  // then a missing case is a failure
-    ASSERT_TRUE(fs::exists(fixture)) << fixture;
-    ASSERT_NE(python, nullptr) << "COXSWAIN_PYTHON names no Python (tests/run.sh sets it)";
-  }
-  if (!fs::exists(fixture)) GTEST_SKIP() << "needs ../shared/fixtures/" << name;
-  if (python == nullptr)
-    GTEST_SKIP() << "needs ../shared and COXSWAIN_PYTHON (tests/run.sh sets it)";
+  if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
   UseModel(fixture);
   AddLora(rank, 16, rslora, std::string(name) == "llama_dora");
   TrainGroup(IsAdapter);

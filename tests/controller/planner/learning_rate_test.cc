@@ -1,13 +1,12 @@
 #include "controller/planner/learning_rate.h"
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "gtest/gtest.h"
+#include "tests/support/golden_folder.h"
 
 namespace coxswain::planner {
 namespace {
@@ -146,12 +145,8 @@ TEST(LearningRateTest, WarmupStepsOfARatioRoundUp) {
 
 // The schedule under which the golden files were trained.
 TEST(LearningRateTest, EqualsTheGoldenTrajectory) {
-  const char* shared = std::getenv("COXSWAIN_SHARED");
-  const std::filesystem::path path =
-      std::filesystem::path(shared != nullptr ? shared : "../shared") /
-      "fixtures/qwen2_full/expected.json";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs ../shared/fixtures";
-  const auto expected = nlohmann::json::parse(std::ifstream(path));
+  const auto expected =
+      nlohmann::json::parse(std::ifstream(support::GoldenFolder("qwen2_full") + "/expected.json"));
   LearningRate schedule = Schedule(LrScheduler::kCosine);
   schedule.peak = expected["optimizer"]["lr"];
   ASSERT_EQ(expected["trajectory"].size(), 20u);

@@ -1,7 +1,6 @@
 #include "tests/worker/engine/golden_case.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "common/files/safetensors.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/golden_folder.h"
 #include "tests/worker/engine/test_plan.h"
 
 namespace coxswain::engine {
@@ -86,18 +86,6 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
 
 }  // namespace
 
-bool FixturesDemanded() { return std::getenv("COXSWAIN_FIXTURES") != nullptr; }
-
-std::string FindGoldenCase(const std::string& name) {
-  std::vector<std::string> folders = {"../shared/fixtures", "tests/fixtures/golden"};
-  if (FixturesDemanded()) folders = {std::getenv("COXSWAIN_FIXTURES")};
-  for (const std::string& folder : folders) {
-    const std::string path = folder + "/" + name;
-    if (std::filesystem::exists(path)) return std::filesystem::absolute(path).string();
-  }
-  return "";
-}
-
 Tensors ReadTensors(const std::string& path) {
   const std::unique_ptr<SafetensorsFile> file = Open(path);
   Tensors tensors;
@@ -111,7 +99,8 @@ Tensors ReadTensors(const std::string& path) {
   return tensors;
 }
 
-GoldenCase LoadGoldenCase(const std::string& name, const std::string& directory) {
+GoldenCase LoadGoldenCase(const std::string& name) {
+  const std::string directory = support::GoldenFolder(name);
   GoldenCase golden;
   golden.name = name;
   const nlohmann::json expected = ReadJson(directory + "/expected.json");

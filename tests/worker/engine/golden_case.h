@@ -1,5 +1,5 @@
 // One case of the golden values that transformers and peft computed in float64.
-// What each file of a case holds: common/model/ADD_A_FAMILY.md, "Golden files".
+// tests/fixtures/README.md says what each file holds.
 #ifndef COXSWAIN_TESTS_WORKER_ENGINE_GOLDEN_CASE_H_
 #define COXSWAIN_TESTS_WORKER_ENGINE_GOLDEN_CASE_H_
 
@@ -30,13 +30,8 @@ struct GoldenCase {
   Tensors initial, final;  // of trainable tensors
 };
 
-// Folder of case `name`: in $COXSWAIN_FIXTURES, else in ../shared/fixtures, else in tests/fixtures.
-// Empty: nowhere.
-std::string FindGoldenCase(const std::string& name);
-bool FixturesDemanded();  // COXSWAIN_FIXTURES is set: a missing case is a failure
-
-// Throws std::runtime_error naming the file.
-GoldenCase LoadGoldenCase(const std::string& name, const std::string& directory);
+// Throws std::runtime_error naming the file that is missing or broken.
+GoldenCase LoadGoldenCase(const std::string& name);
 
 // Every tensor of a safetensors file as float32.
 Tensors ReadTensors(const std::string& path);

@@ -1,5 +1,5 @@
 // Whole model, adapters and optimizer against golden values. Invariant engine-1.
-// Limits: a float32 run in libtorch reaches a tenth of each.
+// Limits: a float32 run in libtorch reaches a tenth of each (tests/fixtures/README.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,15 +23,6 @@ constexpr double kWeightLimit = 5e-4, kKeyBiasLimit = 5e-3;
 
 class GoldenTest : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    const std::string directory = FindGoldenCase(GetParam());
-    if (directory.empty()) {
-      ASSERT_FALSE(FixturesDemanded()) << "COXSWAIN_FIXTURES lacks case " << GetParam();
-      GTEST_SKIP() << "needs ../shared/fixtures/" << GetParam();
-    }
-    golden_ = LoadGoldenCase(GetParam(), directory);
-  }
-
   TrainStep Step(int64_t step) const {
     TrainStep train;
     train.step = step;
@@ -41,7 +32,7 @@ class GoldenTest : public testing::TestWithParam<const char*> {
     return train;
   }
 
-  GoldenCase golden_;
+  const GoldenCase golden_ = LoadGoldenCase(GetParam());
 };
 
 // Largest error over named tensors.

@@ -24,9 +24,6 @@ constexpr double kCosine = 0.999, kNorm = 0.02, kMeanNorm = 0.005, kLoss = 0.01;
 class GoldenBf16Test : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string directory = FindGoldenCase(GetParam());
-    if (directory.empty()) GTEST_SKIP() << "needs the fixture " << GetParam();
-    golden_ = LoadGoldenCase(GetParam(), directory);
     golden_.plan.compute_dtype = "bfloat16";
     Finish(&golden_.plan);
   }
@@ -38,7 +35,7 @@ class GoldenBf16Test : public testing::TestWithParam<const char*> {
     train.learning_rate = golden_.trajectory[static_cast<size_t>(step)].learning_rate;
     return train;
   }
-  GoldenCase golden_;
+  GoldenCase golden_ = LoadGoldenCase(GetParam());
 };
 
 struct Dots {
