@@ -1,8 +1,7 @@
 #include "common/hash.h"
 
-#include <fstream>
-
 #include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -26,9 +25,9 @@ TEST(HashTest, StreamEqualsOneShotHoweverItIsCut) {
 }
 
 TEST(HashTest, HashesAFileAndNamesAMissingOne) {
-  const std::string path = testing::TempDir() + "/hash_test.bin";
   const std::string text(3'000'001, 'x');  // more than two read blocks, odd size
-  std::ofstream(path, std::ios::binary) << text;
+  const support::ScratchFolder folder;
+  const std::string path = folder.Write("large", text);
   EXPECT_EQ(Sha256HexOfFile(path).value(), ToHex(Sha256(text)));
   EXPECT_EQ(Sha256HexOfFile(path, [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);

@@ -1,12 +1,13 @@
 #include "common/logging.h"
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::log {
 namespace {
@@ -94,8 +95,8 @@ TEST(LoggingTest, WaitReturnsWhenALineComes) {
 
 // Invariant common-2.
 TEST(LoggingTest, FileGetsTheSameLines) {
-  const std::string file = std::filesystem::path(testing::TempDir()) / "coxswain_log_test.jsonl";
-  std::filesystem::remove(file);
+  const support::ScratchFolder folder;
+  const std::string file = folder.path() + "/worker.jsonl";
   Init("worker", Level::kInfo, file);
   const uint64_t before = Last();
   Info("to file", {{"rank", 3}});
@@ -104,7 +105,6 @@ TEST(LoggingTest, FileGetsTheSameLines) {
   std::getline(in, text);
   EXPECT_EQ(text, Lines(before).at(0).json);
   Init("worker", Level::kInfo);
-  std::filesystem::remove(file);
 }
 
 TEST(LoggingTest, UnwritableFileIsReportedAndLoggingGoesOn) {

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "controller/files.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -12,14 +12,8 @@ namespace fs = std::filesystem;
 
 class HeldFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  const std::string root_ =
-      (fs::temp_directory_path() / ("coxswain-held-" + std::to_string(getpid()))).string();
+  const support::ScratchFolder folder_;
+  const std::string root_ = folder_.path();
   const std::string path_ = root_ + "/owner";
   DiskFiles files_;
 };

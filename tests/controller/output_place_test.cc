@@ -1,10 +1,11 @@
 #include "controller/output_place.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -19,7 +20,6 @@ class OutputPlaceTest : public testing::Test {
     job_.model_path = root_ + "/models/base";
     job_.output_dir = root_ + "/out";
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void Model(const std::string& path) {
     fs::create_directories(root_ + path);
@@ -38,8 +38,8 @@ class OutputPlaceTest : public testing::Test {
   }
   void ExpectAllowed() { Expect(absl::StatusCode::kOk, absl::StatusCode::kOk); }
 
-  const std::string root_ =
-      (fs::temp_directory_path() / ("coxswain-place-" + std::to_string(getpid()))).string();
+  const support::ScratchFolder folder_;
+  const std::string root_ = folder_.path();
   DiskFiles files_;
   config::JobSpec job_;
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/controller/killing_files.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -14,7 +15,6 @@ namespace fs = std::filesystem;
 class ReplaceDirectoryTest : public testing::Test {
  protected:
   void SetUp() override { Reset(); }
-  void TearDown() override { fs::remove_all(root_); }
 
   void Reset() {
     fs::remove_all(root_);
@@ -31,8 +31,8 @@ class ReplaceDirectoryTest : public testing::Test {
     return a.ok() && b.ok() && *a == *b ? *a : "not whole";
   }
 
-  const std::string root_ =
-      (fs::temp_directory_path() / ("coxswain-replace-" + std::to_string(getpid()))).string();
+  const support::ScratchFolder folder_;
+  const std::string root_ = folder_.path();
   const std::string target_ = root_ + "/model", finished_ = root_ + "/.staging/export-model";
   const std::string aside_ = finished_ + kReplacedEnding;
   DiskFiles files_;

@@ -22,6 +22,7 @@
 #include "controller/lanes.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -29,14 +30,11 @@ namespace {
 class ServerTest : public testing::Test {
  protected:
   ServerTest() {
-    std::string pattern = testing::TempDir() + "/coxswain_server_XXXXXX";
-    directory_ = mkdtemp(pattern.data());
     flags_.listen = "127.0.0.1:0";
     flags_.metrics = "";
     flags_.state_dir = directory_ + "/state";
     flags_.endpoint_file = directory_ + "/endpoint.json";
   }
-  ~ServerTest() override { std::filesystem::remove_all(directory_); }
 
   std::string Endpoint() {
     std::ifstream in(flags_.endpoint_file);
@@ -90,7 +88,8 @@ class ServerTest : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  std::string directory_;
+  const support::ScratchFolder folder_;
+  const std::string directory_ = folder_.path();
   Flags flags_;
 };
 

@@ -1,24 +1,18 @@
 #include "common/config/schema.h"
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "common/config/job_parser.h"
 #include "common/config/suggest.h"
 #include "tests/common/config/job_text.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::config {
 namespace {
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+using support::ReadFile;
 
 // Invariant config-3.
 TEST(SchemaTest, ReferencePageIsCurrent) {

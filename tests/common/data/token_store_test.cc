@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include "common/data/token_store_format.h"
 #include "common/data/token_store_writer.h"
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -58,7 +58,7 @@ class TokenStoreTest : public testing::Test {
     file.put(byte);
   }
 
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   int files_ = 0;
 };
 

@@ -1,11 +1,11 @@
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <random>
 
 #include "common/files/safetensors.h"
 #include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -21,10 +21,8 @@ std::string FileOf(const std::string& header, const std::string& data) {
 }
 
 std::string Write(const std::string& bytes) {
-  const std::string path = testing::TempDir() + "/reader_test_" +
-                           std::to_string(std::hash<std::string>{}(bytes)) + ".safetensors";
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path;
+  static const support::ScratchFolder folder;
+  return folder.Write(std::to_string(std::hash<std::string>{}(bytes)) + ".safetensors", bytes);
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenBytes(const std::string& bytes) {
@@ -198,7 +196,7 @@ TEST(SafetensorsReaderTest, CopiesRangesOfEveryFloatDTypeAtOddAddresses) {
 TEST(SafetensorsReaderTest, SurvivesRandomDamage) {
   const std::string valid = FileOf(kTwo, "12345678");
   std::mt19937 random(7);
-  const std::string path = testing::TempDir() + "/damaged.safetensors";
+  const support::ScratchFolder folder;
   int accepted = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = valid;
@@ -219,8 +217,7 @@ TEST(SafetensorsReaderTest, SurvivesRandomDamage) {
           bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
       }
     }
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-    const auto file = SafetensorsFile::Open(path);
+    const auto file = SafetensorsFile::Open(folder.Write("damaged.safetensors", bytes));
     if (!file.ok()) continue;
     ++accepted;
     for (const TensorInfo& tensor : (*file)->tensors()) {

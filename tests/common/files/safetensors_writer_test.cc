@@ -17,25 +17,13 @@
 #include "common/hash.h"
 #include "gtest/gtest.h"
 #include "tests/support/golden_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-// An empty directory of this test.
-std::string Folder() {
-  const std::string path = testing::TempDir() + "/writer_" +
-                           testing::UnitTest::GetInstance()->current_test_info()->name();
-  fs::remove_all(path);
-  fs::create_directories(path);
-  return path;
-}
+using support::ReadFile;
 
 int64_t FilesIn(const std::string& folder) {
   return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
@@ -60,7 +48,8 @@ int InChild(const std::function<int()>& body) {
 
 // Invariant common-5.
 TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
-  const std::string path = Folder() + "/two.safetensors";
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/two.safetensors";
   const auto written =
       WriteSafetensors(path, {Source("a", DType::kBF16, {2}, std::string("\1\2\3\4", 4)),
                               Source("b", DType::kF32, {1}, std::string("\5\6\7\x08", 4))});
@@ -71,13 +60,14 @@ TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
   ASSERT_EQ(header.size(), 139u);
   const std::string expected = std::string("\x90\0\0\0\0\0\0\0", 8) + header + "     " +
                                std::string("\5\6\7\x08\1\2\3\4", 8);
-  EXPECT_EQ(ReadAll(path), expected);
+  EXPECT_EQ(ReadFile(path), expected);
   EXPECT_EQ(written->bytes, static_cast<int64_t>(expected.size()));
   EXPECT_EQ(written->sha256, ToHex(Sha256(expected)));
 }
 
 TEST(SafetensorsWriterTest, SortsByDTypeDescendingThenName) {
-  const std::string path = Folder() + "/order.safetensors";
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/order.safetensors";
   ASSERT_TRUE(
       WriteSafetensors(
           path, {Source("z", DType::kU8, {1}, "1"), Source("a", DType::kF16, {1}, "12"),
@@ -92,13 +82,14 @@ TEST(SafetensorsWriterTest, SortsByDTypeDescendingThenName) {
 }
 
 TEST(SafetensorsWriterTest, EscapesNamesAsJson) {
-  const std::string path = Folder() + "/names.safetensors";
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/names.safetensors";
   const std::string odd = "quote\" back\\ tab\t \x01 snow\xe2\x98\x83";
   ASSERT_TRUE(WriteSafetensors(path, {Source(odd, DType::kU8, {1}, "1")}).ok());
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_NE((*file)->Find(odd), nullptr);
-  EXPECT_NE(ReadAll(path).find(R"(quote\" back\\ tab\t \u0001 snow)"), std::string::npos);
+  EXPECT_NE(ReadFile(path).find(R"(quote\" back\\ tab\t \u0001 snow)"), std::string::npos);
 }
 
 // A file of the reference implementation, read and written again, keeps every byte.
@@ -106,7 +97,8 @@ TEST(SafetensorsWriterTest, RewritesReferenceFilesByteForByte) {
   const std::vector<fs::path> paths = {
       "deploy/quickstart/model/model.safetensors",
       support::GoldenFolder("qwen2_lora") + "/adapter/adapter_model.safetensors"};
-  const std::string copy = Folder() + "/copy.safetensors";
+  const support::ScratchFolder scratch;
+  const std::string copy = scratch.path() + "/copy.safetensors";
   for (const fs::path& path : paths) {
     const auto file = SafetensorsFile::Open(path.string());
     ASSERT_TRUE(file.ok()) << file.status();
@@ -127,7 +119,8 @@ TEST(SafetensorsWriterTest, RewritesReferenceFilesByteForByte) {
 }
 
 TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   const std::string path = folder + "/bad.safetensors";
   const TensorSource good = Source("a", DType::kU8, {1}, "1");
   for (const TensorSource& bad :
@@ -142,19 +135,21 @@ TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
 
 // Invariant common-6.
 TEST(SafetensorsWriterTest, FailingFillLeavesTheOldFile) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   const std::string path = folder + "/kept.safetensors";
   ASSERT_TRUE(WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).ok());
-  const std::string before = ReadAll(path);
+  const std::string before = ReadFile(path);
   TensorSource failing = Source("a", DType::kU8, {1}, "2");
   failing.fill = [](uint8_t*) { return absl::DataLossError("source is gone"); };
   EXPECT_EQ(WriteSafetensors(path, {failing}).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(ReadAll(path), before);
+  EXPECT_EQ(ReadFile(path), before);
   EXPECT_EQ(FilesIn(folder), 1);
 }
 
 TEST(SafetensorsWriterTest, PathBelowAFileIsNotFoundAndNamed) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   std::ofstream(folder + "/file") << "x";
   const std::string path = folder + "/file/out.safetensors";
   const absl::Status status = WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).status();
@@ -163,7 +158,8 @@ TEST(SafetensorsWriterTest, PathBelowAFileIsNotFoundAndNamed) {
 }
 
 TEST(SafetensorsWriterTest, UnwritableFolderIsPermissionDenied) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   ASSERT_EQ(::chmod(folder.c_str(), 0555), 0);
   const int code = InChild([&] {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;
@@ -177,7 +173,8 @@ TEST(SafetensorsWriterTest, UnwritableFolderIsPermissionDenied) {
 }
 
 TEST(SafetensorsWriterTest, FileSizeLimitIsResourceExhaustedAndLeavesNothing) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   const std::string path = folder + "/large.safetensors";
   const int code = InChild([&] {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -193,7 +190,8 @@ TEST(SafetensorsWriterTest, FileSizeLimitIsResourceExhaustedAndLeavesNothing) {
 }
 
 TEST(SafetensorsWriterTest, FullDiskIsResourceExhaustedAndLeavesNothing) {
-  const std::string folder = Folder();
+  const support::ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   const int code = InChild([&] {
     const std::string users = "0 " + std::to_string(::geteuid()) + " 1";
     const std::string groups = "0 " + std::to_string(::getegid()) + " 1";

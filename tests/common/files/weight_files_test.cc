@@ -6,6 +6,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
 #include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain {
 namespace {
@@ -14,13 +15,6 @@ namespace fs = std::filesystem;
 
 class WeightFilesTest : public testing::Test {
  protected:
-  WeightFilesTest()
-      : folder_(testing::TempDir() + "/weights_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-
   void WriteShard(const std::string& file, const std::string& tensor, float value) {
     const TensorSource source{
         .name = tensor, .dtype = DType::kF32, .shape = {1}, .fill = [value](uint8_t* out) {
@@ -34,7 +28,8 @@ class WeightFilesTest : public testing::Test {
     std::ofstream(folder_ + "/model.safetensors.index.json") << text;
   }
 
-  const std::string folder_;
+  const support::ScratchFolder scratch_;
+  const std::string folder_ = scratch_.path();
 };
 
 float Value(const TensorInfo* tensor) {

@@ -9,6 +9,7 @@
 
 #include "common/plan/plan.h"
 #include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::model {
 namespace {
@@ -33,11 +34,9 @@ Json Llama() {
 }
 
 absl::StatusOr<ModelConfig> Read(const std::string& text) {
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("config_" + std::to_string(std::hash<std::string>{}(text)));
-  fs::create_directories(folder);
-  std::ofstream(folder / "config.json") << text;
-  return ReadModelConfig(folder.string());
+  const support::ScratchFolder folder;
+  folder.Write("config.json", text);
+  return ReadModelConfig(folder.path());
 }
 
 ModelConfig MustRead(const Json& json) {

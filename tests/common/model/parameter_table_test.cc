@@ -9,6 +9,7 @@
 #include "common/plan/plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/golden_folder.h"
+#include "tests/support/half_billion.h"
 
 namespace coxswain::model {
 namespace {
@@ -16,26 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using model::Parameter;
 using model::Role;
+using support::HalfBillion;
 
 fs::path Shared() {
   const char* shared = std::getenv("COXSWAIN_SHARED");
   return shared != nullptr ? shared : "../shared";
-}
-
-// Qwen2.5-0.5B by its published extents.
-ModelConfig HalfBillion() {
-  return {.architecture = "Qwen2ForCausalLM",
-          .vocab_size = 151936,
-          .hidden_size = 896,
-          .intermediate_size = 4864,
-          .num_layers = 24,
-          .num_heads = 14,
-          .num_kv_heads = 2,
-          .head_dim = 64,
-          .tie_embeddings = true,
-          .qkv_bias = true,
-          .rope = {},
-          .layer_windows = std::vector<int64_t>(24, 0)};
 }
 
 int64_t Count(const std::vector<Parameter>& table) {

@@ -7,13 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/controller/cli/run_cox.h"
 #include "tests/controller/cli/temp_dir.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::cli {
 namespace {
@@ -42,19 +43,12 @@ Shell Cox(const std::string& args) {
 Json CoxJson(const std::string& args) {
   const std::string errors = TempDir() + "/stderr";
   const Shell shell = RunShell(std::string(COX_BINARY " ") + args + " -o json 2>" + errors);
-  std::ifstream in(errors);
-  EXPECT_EQ(shell.code, 0) << args << shell.out
-                           << std::string(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(shell.code, 0) << args << shell.out << support::ReadFile(errors);
   return Json::parse(shell.out, nullptr, /*allow_exceptions=*/false);
 }
 
-bool Eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
+bool Eventually(const std::function<bool()>& condition) {
+  return support::Eventually(condition, std::chrono::seconds(60));
 }
 
 // A process that ended and was not reaped yet has no program any more.

@@ -7,9 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -17,25 +15,15 @@
 #include "controller/cli/processes.h"
 #include "tests/controller/cli/fake_jobs.h"
 #include "tests/controller/cli/temp_dir.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::cli {
 namespace {
 
 using std::chrono::milliseconds;
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return true;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
+using support::Eventually;
+using support::ReadFile;
 
 // The real binary with both streams in one file.
 struct RealCox {

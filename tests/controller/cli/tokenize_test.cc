@@ -47,7 +47,7 @@ class TokenizeTest : public ::testing::Test {
     return nlohmann::json(data::Ids(*tokenizer_, text)).dump() + "\n";
   }
 
-  data::TokenizerDirectory directory_;
+  support::ScratchFolder directory_;
   std::unique_ptr<data::Tokenizer> tokenizer_ = data::BaseTokenizer();
 };
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 #include "tests/controller/data/byte_tokenizer.h"
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -57,7 +57,7 @@ class DocumentEncoderTest : public testing::Test {
     return std::count(document.ids.begin(), document.ids.end(), *tokenizer_->TokenToId(token));
   }
 
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   std::unique_ptr<Tokenizer> tokenizer_;
   config::JobSpec job_;
 };

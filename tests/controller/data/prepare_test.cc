@@ -17,7 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/controller/data/byte_tokenizer.h"
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -68,7 +68,7 @@ class PrepareTest : public testing::Test {
     return texts;
   }
 
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   config::JobSpec job_;
   PrepareOptions options_;
 };

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include "controller/data/escape_token.h"
 #include "tests/controller/data/byte_tokenizer.h"
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -25,7 +25,7 @@ class PreviewTest : public testing::Test {
                                   "nonsense\n");
     job_.datasets.push_back(dataset);
   }
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   config::JobSpec job_;
 };
 

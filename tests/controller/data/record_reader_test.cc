@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -53,7 +53,7 @@ class RecordReaderTest : public testing::Test {
     return error_.starts_with(place) ? error_.substr(place.size()) : "elsewhere: " + error_;
   }
 
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   std::string error_;
 };
 

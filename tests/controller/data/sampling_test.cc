@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 #include "controller/data/val_split.h"
-#include "tests/controller/data/scratch_dir.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 namespace {
@@ -55,7 +55,7 @@ class ValSplitTest : public testing::Test {
   }
 
   static constexpr int kRecords = 500;
-  ScratchDir scratch_;
+  support::ScratchFolder scratch_;
   config::JobSpec job_;
 };
 

@@ -4,11 +4,8 @@
 #define COXSWAIN_TESTS_CONTROLLER_DATA_TOKENIZER_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,6 +15,7 @@
 
 #include "controller/data/tokenizer/gzip_file.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
 
@@ -29,30 +27,9 @@ inline nlohmann::json BaseTokenizerJson() {
   return nlohmann::json::parse(text.value_or("{}"));
 }
 
-// A directory of its own, removed with it.
-class TokenizerDirectory {
- public:
-  TokenizerDirectory()
-      : path_(std::filesystem::path(::testing::TempDir()) /
-              ("tokenizer_" + std::to_string(getpid()) + "_" + std::to_string(count_++))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~TokenizerDirectory() { std::filesystem::remove_all(path_); }
-
-  std::string path() const { return path_.string(); }
-  std::string Write(const std::string& name, std::string_view text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return (path_ / name).string();
-  }
-
- private:
-  static inline int count_ = 0;
-  std::filesystem::path path_;
-};
-
 inline absl::StatusOr<std::unique_ptr<Tokenizer>> LoadJson(const nlohmann::json& tokenizer,
                                                            const std::string& config = "") {
-  const TokenizerDirectory directory;
+  const support::ScratchFolder directory;
   directory.Write("tokenizer.json", tokenizer.dump());
   if (!config.empty()) directory.Write("tokenizer_config.json", config);
   return Tokenizer::Load(directory.path());

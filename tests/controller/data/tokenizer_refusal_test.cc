@@ -4,6 +4,8 @@
 
 #include "tests/controller/data/tokenizer_fixture.h"
 
+#include <fstream>
+
 namespace coxswain::data {
 namespace {
 
@@ -96,7 +98,7 @@ TEST(TokenizerRefusalTest, ConfigThatContradictsTheTokenizer) {
 }
 
 TEST(TokenizerRefusalTest, TruncatedFiles) {
-  const TokenizerDirectory directory;
+  const support::ScratchFolder directory;
   const std::string text = BaseTokenizerJson().dump();
   for (const size_t size : {size_t{0}, size_t{1}, text.size() / 2, text.size() - 1}) {
     const auto loaded = Tokenizer::Load(directory.Write("tokenizer.json", text.substr(0, size)));
@@ -111,7 +113,7 @@ TEST(TokenizerRefusalTest, TruncatedFiles) {
 }
 
 TEST(TokenizerRefusalTest, MissingFiles) {
-  const TokenizerDirectory directory;
+  const support::ScratchFolder directory;
   const auto loaded = Tokenizer::Load(directory.path());
   EXPECT_TRUE(absl::IsNotFound(loaded.status())) << loaded.status();
   EXPECT_NE(std::string(loaded.status().message()).find("no tokenizer.json"), std::string::npos);

@@ -9,13 +9,15 @@
 
 #include "common/data/token_store_writer.h"
 #include "tests/controller/planner/job_fixture.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::driver {
 namespace {
 
 // Documents of any length, so that target bits start at every offset within a byte.
 TEST(AppendBinTest, JoinsTokensAndTargetBitsOfDocuments) {
-  const std::string path = testing::TempDir() + "/append_bin.store";
+  const support::ScratchFolder folder;
+  const std::string path = folder.path() + "/append_bin.store";
   std::mt19937 random(5);
   std::vector<std::vector<int32_t>> tokens;
   std::vector<std::vector<bool>> targets;

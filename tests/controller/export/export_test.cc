@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "common/checkpoint_tensors.h"
 #include "common/files/safetensors.h"
@@ -20,31 +19,18 @@
 #include "controller/export/base_model_name.h"
 #include "tests/controller/killing_files.h"
 #include "tests/support/golden_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::exports {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+using support::ReadFile;
 
 // A fixture is a base model, its plan, and a checkpoint that any number of ranks wrote.
 class ExportTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = (fs::temp_directory_path() /
-                  ("coxswain-export-" + std::to_string(::getpid()) + "-" +
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name()))
-                     .string();
-    fs::remove_all(directory_);
-    fs::create_directories(directory_ + "/checkpoint");
-  }
-  void TearDown() override { fs::remove_all(directory_); }
+  void SetUp() override { fs::create_directories(directory_ + "/checkpoint"); }
 
   void UseModel(const std::string& path) {
     request_.plan.model_path = path;
@@ -138,7 +124,8 @@ class ExportTest : public ::testing::Test {
     }
   }
 
-  std::string directory_;
+  const support::ScratchFolder folder_;
+  const std::string directory_ = folder_.path();
   DiskFiles files_;
   ExportRequest request_;
 };
@@ -191,7 +178,7 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
-    EXPECT_EQ(ReadText(result->directory + "/" + name), ReadText(model + "/" + name)) << name;
+    EXPECT_EQ(ReadFile(result->directory + "/" + name), ReadFile(model + "/" + name)) << name;
   }
   auto before = SafetensorsFile::Open(model + "/model.safetensors");
   auto after = SafetensorsFile::Open(result->directory + "/model.safetensors");
@@ -242,7 +229,7 @@ TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
   for (const char* key : {"torch_dtype", "dtype", ""}) {
     const std::string bare = directory_ + "/bare";
     fs::create_directories(bare);
-    auto config = nlohmann::json::parse(ReadText(model + "/config.json"));
+    auto config = nlohmann::json::parse(ReadFile(model + "/config.json"));
     config.erase("torch_dtype");
     config.erase("dtype");
     if (*key != '\0') config[key] = "bfloat16";
@@ -284,8 +271,8 @@ TEST_F(ExportTest, PiecesOfRanksExportAsTheWhole) {
     }
     const auto result = ExportArtifacts(&files_, request_);
     ASSERT_TRUE(result.ok()) << result.status();
-    files[cut] = ReadText(request_.job.output_dir + "/adapter/adapter_model.safetensors") +
-                 ReadText(request_.job.output_dir + "/model/model.safetensors");
+    files[cut] = ReadFile(request_.job.output_dir + "/adapter/adapter_model.safetensors") +
+                 ReadFile(request_.job.output_dir + "/model/model.safetensors");
   }
   EXPECT_GT(files[0].size(), 1000u);
   EXPECT_TRUE(files[0] == files[1]);
@@ -308,7 +295,7 @@ TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
   ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
   const std::string merged_dir = request_.job.output_dir + "/model";
   EXPECT_TRUE(fs::exists(merged_dir + "/model.safetensors.index.json"));
-  EXPECT_EQ(nlohmann::json::parse(ReadText(merged_dir + "/config.json"))["dtype"], "float32");
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(merged_dir + "/config.json"))["dtype"], "float32");
   auto base = WeightFiles::Open(model);
   auto merged = WeightFiles::Open(merged_dir);
   ASSERT_TRUE(base.ok() && merged.ok()) << merged.status();
@@ -386,7 +373,7 @@ TEST_F(ExportTest, AdapterHasAModelCard) {
   request_.job.name = "card";
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
-  const std::string card = ReadText(result->directory + "/README.md");
+  const std::string card = ReadFile(result->directory + "/README.md");
   const std::string front =
       "---\nbase_model: \"a \\\"model\\\": 1\"\nlibrary_name: peft\n---\n\n# card\n";
   EXPECT_EQ(card.substr(0, front.size()), front);
@@ -425,7 +412,7 @@ TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   const std::string model = directory_ + "/secret/base";
   fs::create_directories(directory_ + "/secret");
   fs::copy("deploy/quickstart/model", model, fs::copy_options::recursive);
-  auto config = nlohmann::ordered_json::parse(ReadText(model + "/config.json"));
+  auto config = nlohmann::ordered_json::parse(ReadFile(model + "/config.json"));
   config["_name_or_path"] = model;
   std::ofstream(model + "/config.json") << config.dump(2);
   UseModel(model);
@@ -441,12 +428,12 @@ TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   for (const auto& entry : fs::recursive_directory_iterator(request_.job.output_dir)) {
     if (!entry.is_regular_file()) continue;
     ++files;
-    EXPECT_EQ(ReadText(entry.path().string()).find(directory_), std::string::npos) << entry.path();
+    EXPECT_EQ(ReadFile(entry.path().string()).find(directory_), std::string::npos) << entry.path();
   }
   EXPECT_GE(files, 6);
-  const auto adapter = nlohmann::json::parse(ReadText(result->directory + "/adapter_config.json"));
+  const auto adapter = nlohmann::json::parse(ReadFile(result->directory + "/adapter_config.json"));
   EXPECT_EQ(adapter["base_model_name_or_path"], "base");
-  const auto merged = nlohmann::json::parse(ReadText(result->merged_directory + "/config.json"));
+  const auto merged = nlohmann::json::parse(ReadFile(result->merged_directory + "/config.json"));
   EXPECT_EQ(merged["_name_or_path"], "base");
 }
 
@@ -466,7 +453,7 @@ TEST_F(ExportTest, ABaseModelThatCameToLieInThePlaceOfTheExportStays) {
   const absl::Status status = ExportArtifacts(&files_, request_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_NE(status.message().find("would be deleted"), absl::string_view::npos) << status;
-  EXPECT_EQ(ReadText(target + "/config.json"), ReadText("deploy/quickstart/model/config.json"));
+  EXPECT_EQ(ReadFile(target + "/config.json"), ReadFile("deploy/quickstart/model/config.json"));
   EXPECT_TRUE(fs::exists(target + "/model.safetensors"));
 }
 

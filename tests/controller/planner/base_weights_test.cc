@@ -8,6 +8,7 @@
 #include "common/model/parameter_table.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::planner {
 namespace {
@@ -16,7 +17,7 @@ class BaseWeightsTest : public testing::Test {
  protected:
   BaseWeightsTest() {
     job_.init = "pretrained";
-    job_.model_path = TestFolder();
+    job_.model_path = folder_.path();
     for (const model::Parameter& parameter : model::BaseParameterTable(model_)) {
       std::vector<int64_t> shape = {parameter.rows};
       if (parameter.cols != 1) shape.push_back(parameter.cols);
@@ -33,6 +34,7 @@ class BaseWeightsTest : public testing::Test {
     return std::string(CheckBaseWeights(job_, model_).message());
   }
 
+  const support::ScratchFolder folder_;
   config::JobSpec job_ = SmallJob();
   model::ModelConfig model_ = SmallModel();
   std::vector<TensorSource> tensors_;

@@ -4,25 +4,12 @@
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
+#include "tests/support/half_billion.h"
 
 namespace coxswain::planner {
 namespace {
 
-// Qwen2.5-0.5B.
-model::ModelConfig HalfBillion() {
-  return {.architecture = "Qwen2ForCausalLM",
-          .vocab_size = 151936,
-          .hidden_size = 896,
-          .intermediate_size = 4864,
-          .num_layers = 24,
-          .num_heads = 14,
-          .num_kv_heads = 2,
-          .head_dim = 64,
-          .tie_embeddings = true,
-          .qkv_bias = true,
-          .rope = {},
-          .layer_windows = std::vector<int64_t>(24, 0)};
-}
+using support::HalfBillion;
 
 class GpuTimeTest : public testing::Test {
  protected:

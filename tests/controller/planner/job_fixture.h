@@ -3,7 +3,6 @@
 #define COXSWAIN_TESTS_CONTROLLER_PLANNER_JOB_FIXTURE_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,18 +13,9 @@
 #include "common/model/model_config.h"
 #include "controller/data/prepare.h"
 #include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::planner {
-
-// An empty directory of the running test.
-inline std::string TestFolder() {
-  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path =
-      testing::TempDir() + "/planner_" + test->test_suite_name() + "_" + test->name();
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
 
 // Random initialisation: no weight file is needed.
 inline config::JobSpec SmallJob() {
@@ -85,10 +75,10 @@ inline std::vector<int32_t> Lengths(int count) {
 
 inline data::PreparedData DataOf(const std::vector<int32_t>& lengths,
                                  const std::vector<int32_t>& eval_lengths) {
-  const std::string folder = TestFolder();
+  const support::ScratchFolder folder;  // what is mapped outlives its name
   data::PreparedData data;
-  data.train = Store(folder + "/train.tokens", lengths);
-  if (!eval_lengths.empty()) data.eval = Store(folder + "/eval.tokens", eval_lengths);
+  data.train = Store(folder.path() + "/train.tokens", lengths);
+  if (!eval_lengths.empty()) data.eval = Store(folder.path() + "/eval.tokens", eval_lengths);
   data.train_stats.records_read = data.train_stats.documents = static_cast<int64_t>(lengths.size());
   data.train_stats.tokens = data.train->num_tokens();
   data.train_stats.targets = data.train->num_targets();

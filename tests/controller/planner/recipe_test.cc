@@ -1,11 +1,13 @@
 #include "controller/planner/recipe.h"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
 
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::planner {
 namespace {
@@ -269,8 +271,8 @@ void WriteWeights(const std::string& folder, char fill) {
 
 TEST(RecipeTest, HashKnowsTheWeightsButNotTheirPlace) {
   const data::PreparedData data = SmallData(40);
-  const std::string root = testing::TempDir() + "/recipe_weights";
-  std::filesystem::remove_all(root);
+  const support::ScratchFolder folder;
+  const std::string& root = folder.path();
   config::JobSpec job = SmallJob();
   job.init = "pretrained";
   job.model_path = root + "/a";

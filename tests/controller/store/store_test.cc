@@ -8,29 +8,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "controller/store/memory_store.h"
 #include "controller/store/schema.h"
 #include "controller/store/sqlite_store.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::store {
 namespace {
-
-class Directory {
- public:
-  Directory() {
-    std::string pattern = testing::TempDir() + "/coxswain_store_XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 JobRow Row(const std::string& id, int64_t order) {
   JobRow row;
@@ -62,7 +49,7 @@ class StoreTest : public testing::TestWithParam<bool> {
       store_ = std::make_unique<MemoryStore>();
     }
   }
-  Directory directory_;
+  support::ScratchFolder directory_;
   std::unique_ptr<Store> store_;
 };
 
@@ -177,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Bool(),
 
 // Invariant store-4.
 TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
-  Directory directory;
+  support::ScratchFolder directory;
   for (uint64_t term = 1; term <= 3; ++term) {
     auto store = SqliteStore::Open(directory.path());
     ASSERT_TRUE(store.ok()) << store.status();
@@ -186,7 +173,7 @@ TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
 }
 
 TEST(SqliteStoreTest, ItsIdIsDrawnOnce) {
-  Directory one, other;
+  support::ScratchFolder one, other;
   const std::string id = (*SqliteStore::Open(one.path()))->Id();
   EXPECT_EQ(id.size(), 16u);
   EXPECT_EQ((*SqliteStore::Open(one.path()))->Id(), id);
@@ -194,7 +181,7 @@ TEST(SqliteStoreTest, ItsIdIsDrawnOnce) {
 }
 
 TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
-  Directory directory;
+  support::ScratchFolder directory;
   auto first = *SqliteStore::Open(directory.path());
   const auto second = SqliteStore::Open(directory.path());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -202,7 +189,7 @@ TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
 }
 
 TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
-  Directory directory;
+  support::ScratchFolder directory;
   { auto store = *SqliteStore::Open(directory.path()); }
   {
     auto db = *Database::Open(directory.path() + "/coxswain.db");
@@ -215,7 +202,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
 
 // Schema 1 had no links, 2 no GEMM tables.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
-  Directory directory;
+  support::ScratchFolder directory;
   Batch batch;
   batch.jobs = {Row("a", 1)};
   batch.epochs = {{.job = "a", .epoch = 1, .plan_hash = "h", .fingerprint = "f"}};
@@ -239,7 +226,7 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
-  Directory directory;
+  support::ScratchFolder directory;
   {
     std::FILE* file = std::fopen((directory.path() + "/coxswain.db").c_str(), "w");
     for (int i = 0; i < 4096; ++i) std::fputs("not a database ", file);
@@ -250,7 +237,7 @@ TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
 
 // A lane reads a long history again and again; commits neither wait for it nor are seen in part.
 TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
-  Directory directory;
+  support::ScratchFolder directory;
   auto store = *SqliteStore::Open(directory.path());
   constexpr int64_t kRows = 2000;
   Batch first;
@@ -281,7 +268,7 @@ TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
 // Invariant store-6: such rows an earlier release wrote when a message held bytes that are no
 // UTF-8.
 TEST(SqliteStoreTest, AnUnreadableRowIsNamedAndKeptAndTheOthersAreServed) {
-  Directory directory;
+  support::ScratchFolder directory;
   Batch batch;
   batch.jobs = {Row("a", 1), Row("b", 2), Row("c", 3), Row("d", 4)};
   for (JobRow& row : batch.jobs) row.job.set_state(v1::JOB_STATE_PAUSED);
@@ -323,7 +310,7 @@ TEST(SqliteStoreTest, AnUnreadableRowIsNamedAndKeptAndTheOthersAreServed) {
 // and nothing of one that did not. The child commits event i and then tells the parent i over a
 // pipe.
 TEST(SqliteStoreTest, AKilledProcessLosesNoCommitThatReturned) {
-  Directory directory;
+  support::ScratchFolder directory;
   for (int round = 0; round < 6; ++round) {
     int fds[2];
     ASSERT_EQ(pipe(fds), 0);

@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/supervisor/echo_worker.h"
 #include "worker/supervisor/relay.h"
 
@@ -66,7 +68,7 @@ class TransportTest : public testing::TestWithParam<bool> {
     stream.Write(SharedCommand(shared), own);
   }
   bool Becomes(const std::function<bool()>& condition) {
-    return supervisor::Eventually([&] {
+    return support::Eventually([&] {
       loop_.RunReady();
       return condition();
     });
@@ -82,7 +84,7 @@ class TransportTest : public testing::TestWithParam<bool> {
 
   SystemClock clock_;
   Loop loop_;
-  supervisor::StateDir state_;
+  support::ScratchFolder state_;
   EchoWorker workers_[2];
   std::string ended_;
   std::unique_ptr<Relay> relay_;
@@ -169,7 +171,7 @@ TEST_P(TransportTest, DestroyingTheTransportCancelsEveryStream) {
   auto one = Run(Target(0), &first), two = Run(Target(1), &second);
   ASSERT_TRUE(Becomes([&] { return workers_[0].open() == 1 && workers_[1].open() == 1; }));
   transport_.reset();
-  EXPECT_TRUE(supervisor::Eventually(
+  EXPECT_TRUE(support::Eventually(
       [&] { return workers_[0].cancelled() == 1 && workers_[1].cancelled() == 1; }));
   loop_.RunReady();
   EXPECT_FALSE(first.end.has_value() || second.end.has_value());

@@ -2,10 +2,10 @@
 #include "worker/agent/agent.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <functional>
 #include <future>
 
 #include <gtest/gtest.h>
@@ -15,11 +15,15 @@
 #include "common/hash.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/plan/plan_bytes.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::agent {
 namespace {
+
+using support::Eventually;
 
 // Keeps TRAIN commands inside the engine until opened, or until the engine is aborted.
 class Valve {
@@ -272,8 +276,8 @@ TEST_F(AgentTest, PrepareRefusesAPlanOfAnotherJob) {
 }
 
 TEST_F(AgentTest, PrepareReadsTheNonceBack) {
-  const std::string path = std::filesystem::path(testing::TempDir()) / "coxswain_nonce";
-  std::ofstream(path) << "abc";
+  const support::ScratchFolder folder;
+  const std::string path = folder.Write("nonce", "abc");
   const auto prepare = [&](const std::string& file, const std::string& nonce) {
     v1::PrepareRequest request = rank_->PrepareRequest();
     request.set_nonce_path(file);
@@ -287,7 +291,6 @@ TEST_F(AgentTest, PrepareReadsTheNonceBack) {
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.message().find("/none/nonce"), std::string::npos) << missing;
   EXPECT_TRUE(prepare(path, "abc").ok());
-  std::filesystem::remove(path);
 }
 
 TEST_F(AgentTest, EngineErrorOfPrepareIsReturnedAsItIs) {
@@ -480,8 +483,8 @@ TEST_F(AgentTest, AbortDuringPrepareDropsItsResult) {
 }
 
 TEST_F(AgentTest, SnapshotAndShardCarryTheStateToAResume) {
-  const std::string dir = std::filesystem::path(testing::TempDir()) / "coxswain_agent_shard";
-  std::filesystem::create_directories(dir);
+  const support::ScratchFolder folder;
+  const std::string& dir = folder.path();
   ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
   auto run = rank_->Run();
   run->Send(rank_->Train(1, 0, bins_, 3));
@@ -503,7 +506,6 @@ TEST_F(AgentTest, SnapshotAndShardCarryTheStateToAResume) {
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->start_step(), 1);
   EXPECT_EQ(resumed->applied_updates(), 1);
-  std::filesystem::remove_all(dir);
 }
 
 TEST_F(AgentTest, EvalRunsOnEmptyBinsToo) {

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/eventually.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::agent {
 namespace {
+
+using support::Eventually;
+using support::kTestDeadline;
 
 class GangTest : public testing::Test {
  protected:

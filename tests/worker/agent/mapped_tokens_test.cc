@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/data/token_store_writer.h"
+#include "tests/support/scratch_folder.h"
 #include "worker/agent/decode.h"
 
 namespace coxswain::agent {
@@ -18,21 +18,16 @@ namespace {
 class MappedTokensTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = testing::TempDir() + "/mapped_tokens_" +
-                 testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directories(directory_);
     Write(Train(), 40, 7);
-    std::ofstream(directory_ + "/nonce") << "n-1";
-    offered_.set_nonce_path(directory_ + "/nonce");
+    offered_.set_nonce_path(folder_.Write("nonce", "n-1"));
     offered_.set_nonce("n-1");
     const auto store = *data::TokenStore::Open(Train());
     offered_.mutable_train()->set_path(Train());
     offered_.mutable_train()->set_bytes(store->file_bytes());
     offered_.mutable_train()->set_fingerprint(store->fingerprint());
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  std::string Train() const { return directory_ + "/train.tokens"; }
+  std::string Train() const { return folder_.path() + "/train.tokens"; }
   // Documents of 1 to 37 tokens, so that target bits start at every place within a byte.
   static void Write(const std::string& path, int documents, unsigned seed) {
     std::mt19937 random(seed);
@@ -49,7 +44,7 @@ class MappedTokensTest : public testing::Test {
     ASSERT_TRUE(writer->Finish().ok());
   }
 
-  std::string directory_;
+  const support::ScratchFolder folder_;
   v1::TokenStores offered_;
 };
 
@@ -102,7 +97,7 @@ TEST_F(MappedTokensTest, IdsGiveTheBitsThatTokensInTheCommandGive) {
 TEST_F(MappedTokensTest, WithoutTheSharedPathCommandsCarryTokens) {
   offered_.set_nonce("another controller's");
   EXPECT_EQ(*MapTokens(offered_), nullptr);
-  offered_.set_nonce_path(directory_ + "/none");
+  offered_.set_nonce_path(folder_.path() + "/none");
   EXPECT_EQ(*MapTokens(offered_), nullptr);
   EXPECT_EQ(*MapTokens(v1::TokenStores()), nullptr);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -20,12 +21,16 @@
 #include "common/build_info.h"
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
+#include "tests/support/eventually.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 #include "worker/agent/life_sign.h"
 
 namespace coxswain::agent {
 namespace {
+
+using support::Eventually;
+using support::kTestDeadline;
 
 std::string Scrape(const std::string& address) {
   const size_t colon = address.rfind(':');

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,21 +13,20 @@
 #include <nlohmann/json.hpp>
 
 #include "common/net/grpc_endpoint.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/agent/test_gang.h"
 
 namespace coxswain::agent {
 namespace {
 
+using support::Eventually;
+
 class ProcessTest : public testing::Test {
  protected:
-  ProcessTest() {
-    std::string name = std::filesystem::path(testing::TempDir()) / "coxswain_worker_XXXXXX";
-    dir_ = mkdtemp(name.data());
-  }
   ~ProcessTest() override {
     if (pid_ > 0) kill(pid_, SIGKILL);
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
-    std::filesystem::remove_all(dir_);
   }
 
   void Start(std::vector<std::string> arguments) {
@@ -67,7 +65,8 @@ class ProcessTest : public testing::Test {
   }
 
   TestRegistry registry_;
-  std::string dir_;
+  const support::ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
   pid_t pid_ = -1;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/worker/agent/test_gang.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <thread>
@@ -9,24 +10,16 @@
 #include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/plan/plan_bytes.h"
+#include "tests/support/eventually.h"
 
 namespace coxswain::agent {
 namespace {
 
 std::chrono::system_clock::time_point Deadline() {
-  return std::chrono::system_clock::now() + kTestDeadline;
+  return std::chrono::system_clock::now() + support::kTestDeadline;
 }
 
 }  // namespace
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 TestRegistry::TestRegistry(uint64_t term, int port) : term_(term) {
   SocketAddress listen{"127.0.0.1", port};

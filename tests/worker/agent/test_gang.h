@@ -3,9 +3,7 @@
 #ifndef COXSWAIN_TESTS_WORKER_AGENT_TEST_GANG_H_
 #define COXSWAIN_TESTS_WORKER_AGENT_TEST_GANG_H_
 
-#include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,11 +20,6 @@
 #include "worker/agent/worker_node.h"
 
 namespace coxswain::agent {
-
-inline constexpr std::chrono::seconds kTestDeadline{20};
-
-// Waits for `condition`, polling; false after kTestDeadline.
-bool Eventually(const std::function<bool()>& condition);
 
 // The Registry side of a controller, on an ephemeral port.
 class TestRegistry : public v1::Registry::Service {
@@ -69,7 +62,7 @@ plan::Plan TestPlan(int ranks);
 v1::Bins OneBin(int64_t bin_id, const std::vector<int32_t>& tokens);
 int64_t Targets(const v1::Bins& bins);
 
-// One Run stream. Reads give up at kTestDeadline.
+// One Run stream. Reads give up at support::kTestDeadline.
 class RunStreamClient {
  public:
   explicit RunStreamClient(v1::Worker::Stub* stub);

@@ -7,6 +7,7 @@
 #include "common/files/safetensors.h"
 #include "common/hash.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -57,7 +58,7 @@ class CheckpointTest : public testing::Test {
     ASSERT_TRUE(files.ok()) << files.status();
   }
 
-  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  const support::ScratchFolder folder_;
   const std::string directory_ = folder_.path();
 };
 

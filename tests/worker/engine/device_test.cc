@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/scratch_folder.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/executor.h"
 
@@ -21,7 +22,8 @@ TEST(DeviceTest, TheCpuIsDevice0AndTheOnlyOne) {
 }
 
 TEST(DeviceTest, KernelsWithoutGemmChoicesLeaveNoTable) {
-  const std::string path = testing::TempDir() + "/coxswain-no-table/gemm.json";
+  const support::ScratchFolder folder;
+  const std::string path = folder.path() + "/none/gemm.json";
   GemmTableFile file(path);
   EXPECT_FALSE(file.Load().value());
   EXPECT_FALSE(file.Save().value());

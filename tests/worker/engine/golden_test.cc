@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "kernels/gemm.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_state.h"
@@ -144,7 +145,7 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   }
   ASSERT_EQ(golden_.trajectory.size(), 20u);
 
-  const ScratchFolder folder("golden-" + golden_.name);
+  const support::ScratchFolder folder;
   const std::string& directory = folder.path();
   ASSERT_TRUE((*engine)->Snapshot(20).ok());
   ASSERT_TRUE((*engine)->SaveShard(directory, 20).ok());

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/files/safetensors_writer.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -90,7 +91,7 @@ class GradientTest : public testing::Test {
     }
   }
 
-  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  const support::ScratchFolder folder_;
   const BinBatch bins_ = RandomBins({{17, 9, 1}, {31, 3}}, 131, 9);
   std::unique_ptr<State> state_;
 };

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/planner/buffer_table.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -20,7 +21,7 @@ namespace {
 
 // Everything that an observer of the engine can see of a short job, or the error.
 std::string Outcome(const plan::Plan& plan, int64_t documents_per_bin) {
-  const ScratchFolder folder("plan-fields");
+  const support::ScratchFolder folder;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(plan, 0, "");
   if (!engine.ok()) return engine.status().ToString();
   std::string seen;

@@ -7,6 +7,7 @@
 
 #include "common/checkpoint_tensors.h"
 #include "common/hash.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -72,7 +73,7 @@ class ShardedCheckpointTest : public testing::Test {
     std::filesystem::create_directories(path);
     return path;
   }
-  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  const support::ScratchFolder folder_;
 };
 
 TEST_F(ShardedCheckpointTest, AnyMeshAndStageReadsAnyOther) {

@@ -1,11 +1,9 @@
 #include "tests/worker/engine/test_model.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "common/files/safetensors_writer.h"
 #include "worker/engine/weights.h"
@@ -43,14 +41,6 @@ std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dt
 }
 
 }  // namespace
-
-ScratchFolder::ScratchFolder(const std::string& name)
-    : path_(testing::TempDir() + "/engine-" + std::to_string(getpid()) + "-" + name) {
-  std::filesystem::remove_all(path_);
-  std::filesystem::create_directories(path_);
-}
-
-ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
 
 TensorSource RandomTensor(const model::Parameter& parameter, DType dtype) {
   const auto fill = [values = RandomValues(parameter), dtype](uint8_t* out) {

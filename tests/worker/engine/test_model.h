@@ -11,17 +11,6 @@
 
 namespace coxswain::engine {
 
-// An empty directory of this process and test; gone with the object.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::string& name);
-  ~ScratchFolder();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // A tensor of a file to be written: what the table says, with values in +-0.2.
 TensorSource RandomTensor(const model::Parameter& parameter, DType dtype = DType::kF32);
 TensorSource ZeroTensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape);

@@ -6,6 +6,7 @@
 
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -105,7 +106,7 @@ TEST(SelfVerificationTest, ADroppedAdapterFailsAtPrepare) {
 }
 
 TEST(SelfVerificationTest, AZeroGradientFailsByTheSecondStep) {
-  const ScratchFolder folder("zero-gradient");
+  const support::ScratchFolder folder;
   PlanOptions options = Options(4);
   options.init = "pretrained";
   options.model_path = folder.path();

@@ -9,6 +9,7 @@
 
 #include "common/files/safetensors_writer.h"
 #include "controller/planner/buffer_table.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -58,7 +59,7 @@ class WeightsTest : public testing::Test {
     return tensors;
   }
 
-  const ScratchFolder folder_{testing::UnitTest::GetInstance()->current_test_info()->name()};
+  const support::ScratchFolder folder_;
 };
 
 constexpr const char* kUp = "model.layers.1.mlp.up_proj.weight";

@@ -1,11 +1,7 @@
 #include "tests/worker/supervisor/echo_worker.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <filesystem>
+#include <chrono>
 #include <fstream>
-#include <thread>
 
 #include <grpcpp/server_builder.h>
 
@@ -84,20 +80,5 @@ grpc::Status EchoWorker::Run(grpc::ServerContext* context,
   if (context->IsCancelled()) ++cancelled_;
   return grpc::Status::OK;
 }
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-StateDir::StateDir() : path_(std::filesystem::temp_directory_path() / "coxswain_relay_XXXXXX") {
-  mkdtemp(path_.data());
-}
-
-StateDir::~StateDir() { std::filesystem::remove_all(path_); }
 
 }  // namespace coxswain::supervisor

@@ -3,9 +3,7 @@
 #ifndef COXSWAIN_TESTS_WORKER_SUPERVISOR_ECHO_WORKER_H_
 #define COXSWAIN_TESTS_WORKER_SUPERVISOR_ECHO_WORKER_H_
 
-#include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,8 +14,6 @@
 #include "coxswain/v1/worker_service.grpc.pb.h"
 
 namespace coxswain::supervisor {
-
-inline constexpr std::chrono::seconds kTestDeadline{20};
 
 // On an ephemeral port of loopback. Answers each command with Events of its seq.
 class EchoWorker : public v1::Worker::Service {
@@ -47,20 +43,6 @@ class EchoWorker : public v1::Worker::Service {
   std::vector<v1::Command> commands_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
-};
-
-// Polls `condition`; false after kTestDeadline.
-bool Eventually(const std::function<bool()>& condition);
-
-// A directory of endpoint files, removed with it.
-class StateDir {
- public:
-  StateDir();
-  ~StateDir();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 }  // namespace coxswain::supervisor

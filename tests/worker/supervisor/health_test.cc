@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <filesystem>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <thread>
@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/net/health_check.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::supervisor {
 namespace {
@@ -18,12 +19,6 @@ using std::chrono::milliseconds;
 
 class HealthTest : public testing::Test {
  protected:
-  HealthTest() {
-    std::string name = std::filesystem::path(testing::TempDir()) / "coxswain_health_XXXXXX";
-    dir_ = mkdtemp(name.data());
-  }
-  ~HealthTest() override { std::filesystem::remove_all(dir_); }
-
   void Start(milliseconds stall_limit) {
     auto health = Health::Start("127.0.0.1:0", dir_, stall_limit);
     ASSERT_TRUE(health.ok()) << health.status();
@@ -46,7 +41,8 @@ class HealthTest : public testing::Test {
     return false;
   }
 
-  std::string dir_;
+  const support::ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
   std::unique_ptr<Health> health_;
 };
 

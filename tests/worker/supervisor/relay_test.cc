@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -14,6 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/supervisor/echo_worker.h"
 #include "worker/supervisor/endpoint.h"
 #include "worker/supervisor/relay_stream.h"
@@ -22,6 +25,9 @@ extern char** environ;
 
 namespace coxswain::supervisor {
 namespace {
+
+using support::Eventually;
+using support::kTestDeadline;
 
 // A controller's stream. Reads give up at kTestDeadline.
 class Controller {
@@ -114,7 +120,7 @@ class RelayTest : public testing::Test {
     return FromGrpc(stub.EndWorker(&context, request, &response));
   }
 
-  StateDir state_;
+  support::ScratchFolder state_;
   std::vector<std::string> ended_;
   EchoWorker workers_[kWorkers];
   std::unique_ptr<Relay> relay_;

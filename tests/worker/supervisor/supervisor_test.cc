@@ -11,14 +11,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
-#include <thread>
 
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
 #include "coxswain/v1/relay_service.grpc.pb.h"
+#include "tests/support/eventually.h"
+#include "tests/support/scratch_folder.h"
 #include "worker/supervisor/find_binary.h"
 #include "worker/supervisor/stacks.h"
 
@@ -26,15 +26,7 @@ namespace coxswain::supervisor {
 namespace {
 
 using std::chrono::milliseconds;
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + milliseconds(20000);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
-}
+using support::Eventually;
 
 int Exited(int code) { return code << 8; }  // as waitpid gives it
 
@@ -148,14 +140,9 @@ TEST_F(SilenceTest, NoLimitIsNever) {
 
 class SupervisorTest : public testing::Test {
  protected:
-  SupervisorTest() {
-    std::string name = std::filesystem::path(testing::TempDir()) / "coxswain_supervisor_XXXXXX";
-    dir_ = mkdtemp(name.data());
-  }
   ~SupervisorTest() override {
     if (pid_ > 0) kill(pid_, SIGKILL);
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
-    std::filesystem::remove_all(dir_);
   }
 
   void Start(const char* mode, int workers, const char* grace_seconds = "30", int gpus = 0,
@@ -204,7 +191,8 @@ class SupervisorTest : public testing::Test {
     return Eventually([&] { return kill(pid, 0) != 0 && errno == ESRCH; });
   }
 
-  std::string dir_;
+  const support::ScratchFolder folder_;
+  const std::string dir_ = folder_.path();
   const char* first_slot_ = "0";
   const char* silence_ = "30";
   const char* relay_ = "127.0.0.1:0";  // null: by default
