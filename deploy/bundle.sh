@@ -57,7 +57,7 @@ collect_libraries() {
 collect_files() {
   local name folder
   for name in "${fixtures[@]}"; do
-    for folder in "$shared/fixtures" tests/fixtures/golden; do
+    for folder in "$shared/fixtures" "$build/tests/golden"; do
       [[ -d $folder/$name && ! -d $bundle/fixtures/$name ]] && cp -r "$folder/$name" "$bundle/fixtures/"
     done
     [[ -d $bundle/fixtures/$name ]] || echo "left out, not in $shared/fixtures: $name"

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/logging.h"
 #include "controller/api/arguments.h"
 #include "controller/api/registry_service.h"
 #include "controller/driver/output_claim.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::api {
 namespace {
@@ -33,20 +33,13 @@ class RecordingSink : public Sink<Response> {
   std::function<void()> room;
 };
 
-class OperationsTest : public testing::Test {
+class OperationsTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  OperationsTest() : sim_(Options()) {
+  OperationsTest() : sim_(SlowSteps()) {
     EXPECT_TRUE(sim_.files().MakeDirs("/model").ok());
     EXPECT_TRUE(sim_.files().WriteDurably("/model/config.json", "{}").ok());
     EXPECT_TRUE(sim_.files().WriteDurably("/model/model.safetensors", "").ok());
     Wire();
-  }
-  static sim::Simulation::Options Options() {
-    sim::Simulation::Options options;
-    options.network.step_ms = 500;
-    return options;
   }
   void Wire() {
     context_.deps = sim_.deps();

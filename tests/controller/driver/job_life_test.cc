@@ -3,29 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
 
-class JobLifeTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  static Simulation::Options SlowSteps() {
-    Simulation::Options options;
-    options.network.step_ms = 500;
-    return options;
-  }
-  void ExpectClean(Simulation& sim) {
-    for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
-  }
-  int CountOf(Simulation& sim, const std::string& id, const std::string& type) {
-    return static_cast<int>(sim.Events(id, type).size());
-  }
-};
+class JobLifeTest : public support::JobTest {};
 
 TEST_F(JobLifeTest, RunsFromSubmitToArtifacts) {
   Simulation sim({});

@@ -1,26 +1,18 @@
 // Who writes an output directory, what is swept there, and which checkpoint is exported.
 #include <gtest/gtest.h>
 
-#include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/output_claim.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
 
 constexpr char kOwner[] = "/out/job/.coxswain-owner";
 
-class JobOutputTest : public testing::Test {
+class JobOutputTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  static Simulation::Options Steps(int64_t ms, int workers = 2) {
-    Simulation::Options options;
-    options.network.step_ms = ms;
-    options.workers = workers;
-    return options;
-  }
   static driver::OutputOwner Stranger() {
     return {.store = "0123456789abcdef",
             .term = 9,

@@ -3,27 +3,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/logging.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
 
-class JobRecoveryTest : public testing::Test {
+class JobRecoveryTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  static Simulation::Options SlowSteps(int workers = 2) {
-    Simulation::Options options;
-    options.workers = workers;
-    options.network.step_ms = 500;
-    return options;
-  }
   static driver::JobDriver& Driver(Simulation& sim, const std::string& id) {
     return **sim.jobs().Find(id);
-  }
-  static int CountOf(Simulation& sim, const std::string& id, const std::string& type) {
-    return static_cast<int>(sim.Events(id, type).size());
   }
   static bool RunToStep(Simulation& sim, const std::string& id, int64_t step) {
     return sim.RunUntil(
@@ -35,9 +24,6 @@ class JobRecoveryTest : public testing::Test {
   }
   static bool AllFree(Simulation& sim, size_t workers) {
     return sim.RunUntil([&] { return sim.registry().Free("cpu").size() == workers; }, 20'000);
-  }
-  static void ExpectClean(Simulation& sim) {
-    for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
   }
   // Runs to RECOVERING with a setback of `kind`, and returns its message.
   static std::string SetbackOf(Simulation& sim, const std::string& id, v1::ErrorKind kind) {

@@ -11,19 +11,13 @@
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/replays.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
 
-class JobReportTest : public testing::Test {
+class JobReportTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  static Simulation::Options SlowSteps() {
-    Simulation::Options options;
-    options.network.step_ms = 500;
-    return options;
-  }
   // NaN: the job has no such series.
   static double Gauge(Simulation& sim, const std::string& name, const std::string& job) {
     for (const auto& family : sim.metrics().Collect()) {

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/logging.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/scheduler/registry.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
@@ -58,10 +58,8 @@ TEST(ChooseResourcesTest, NothingIsChosenWithoutAWorkerOfTheDevice) {
       driver::ChooseResources(Spec(Device::kCuda, 0), {Worker("cpu", "EPYC")}).has_value());
 }
 
-class JobResourcesTest : public testing::Test {
+class JobResourcesTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
   static Simulation::Options NoWorkers() {
     Simulation::Options options;
     options.workers = 0;

@@ -1,8 +1,8 @@
 // A stall of the controller, or of everything, is nobody's silence. Invariant controller-5.
 #include <gtest/gtest.h>
 
-#include "common/logging.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::sim {
 namespace {
@@ -18,15 +18,8 @@ void ExpectUndisturbed(Simulation& sim, const std::string& id) {
   for (const std::string& violation : sim.Violations()) ADD_FAILURE() << violation;
 }
 
-class StallTest : public testing::Test {
+class StallTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
-  static Simulation::Options SlowSteps() {
-    Simulation::Options options;
-    options.network.step_ms = 500;
-    return options;
-  }
   static int64_t StalledMs(Simulation& sim) { return sim.deps().loop->stalled_ns() / 1'000'000; }
 };
 

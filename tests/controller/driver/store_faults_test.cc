@@ -9,6 +9,7 @@
 #include "controller/driver/errors.h"
 #include "controller/driver/job_record.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::driver {
 namespace {
@@ -181,10 +182,7 @@ TEST_F(JournalTest, ForeignBytesReachTheStoreAsText) {
   EXPECT_TRUE(nlohmann::json::accept(event.data_json()));
 }
 
-class StoreFaultsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-};
+class StoreFaultsTest : public support::JobTest {};
 
 // Each attempt has a plan of its own, which a store that is away for days must not collect in
 // memory.

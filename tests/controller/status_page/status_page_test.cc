@@ -7,16 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/logging.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
 
 namespace coxswain::status_page {
 namespace {
 
-class StatusPageTest : public testing::Test {
+class StatusPageTest : public support::JobTest {
  protected:
-  static void SetUpTestSuite() { log::Init("test", log::Level::kError); }
-
   StatusPageTest() : sim_(sim::Simulation::Options()) {
     context_.deps = sim_.deps();
     context_.jobs = &sim_.jobs();
