@@ -138,7 +138,7 @@ class Log {
 }  // namespace
 
 Value::Value(const char* v) : json(Quoted(v)) {}
-Value::Value(std::string v) : json(Quoted(v)) {}
+Value::Value(const std::string& v) : json(Quoted(v)) {}
 Value::Value(std::string_view v) : json(Quoted(v)) {}
 Value::Value(double v) : json(Number(v)) {}
 Value::Value(int64_t v) : json(std::to_string(v)) {}

@@ -19,15 +19,15 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 
 // A value of a field: string, number or bool.
 struct Value {
-  Value(const char* v);       // NOLINT(google-explicit-constructor) call sites read as literals
-  Value(std::string v);       // NOLINT(google-explicit-constructor)
-  Value(std::string_view v);  // NOLINT(google-explicit-constructor)
-  Value(double v);            // NOLINT(google-explicit-constructor)
-  Value(int64_t v);           // NOLINT(google-explicit-constructor)
-  Value(uint64_t v);          // NOLINT(google-explicit-constructor)
-  Value(int v);               // NOLINT(google-explicit-constructor)
-  Value(bool v);              // NOLINT(google-explicit-constructor)
-  std::string json;           // rendered
+  Value(const char* v);         // NOLINT(google-explicit-constructor) call sites read as literals
+  Value(const std::string& v);  // NOLINT(google-explicit-constructor)
+  Value(std::string_view v);    // NOLINT(google-explicit-constructor)
+  Value(double v);              // NOLINT(google-explicit-constructor)
+  Value(int64_t v);             // NOLINT(google-explicit-constructor)
+  Value(uint64_t v);            // NOLINT(google-explicit-constructor)
+  Value(int v);                 // NOLINT(google-explicit-constructor)
+  Value(bool v);                // NOLINT(google-explicit-constructor)
+  std::string json;             // rendered
 };
 using Fields = std::initializer_list<std::pair<std::string_view, Value>>;
 

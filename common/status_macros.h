@@ -23,9 +23,12 @@
 #define ASSIGN_OR_RETURN(lhs, expr) \
   ASSIGN_OR_RETURN_IMPL(COXSWAIN_CONCAT(coxswain_status_or_, __LINE__), lhs, expr)
 
+// `lhs` may declare a variable and `tmp` is one: neither can stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)    \
   auto tmp = (expr);                             \
   if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // COXSWAIN_COMMON_STATUS_MACROS_H_
