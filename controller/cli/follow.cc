@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kReconnectPatience{60};
 class EventFeed {
  public:
   EventFeed(Client* client, const std::string& job, int64_t after_event_id)
-      : thread_([this, client, job, after_event_id](std::stop_token stop) {
+      : thread_([this, client, job, after_event_id](const std::stop_token& stop) {
           v1::WatchRequest request;
           request.set_job(job);
           request.set_after_event_id(after_event_id);

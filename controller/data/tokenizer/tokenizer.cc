@@ -123,7 +123,7 @@ absl::Status Tokenizer::Impl::Encode(std::string_view text, bool special_is_text
     text = repaired;
   }
   std::unique_ptr<Workspace> workspace = workspaces.Take();
-  const absl::Status status = EncodeValid(text, special_is_text, workspace.get(), ids);
+  absl::Status status = EncodeValid(text, special_is_text, workspace.get(), ids);
   workspaces.Return(std::move(workspace));
   return status;
 }
