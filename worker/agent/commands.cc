@@ -31,7 +31,7 @@ const char* PhaseOf(const v1::Command& command) {
 }
 
 std::string Summary(const v1::Command& command) {
-  const std::string phase = PhaseOf(command);
+  std::string phase = PhaseOf(command);
   if (command.has_train()) {
     return absl::StrCat(phase, " step ", command.train().step(), ", ",
                         command.train().bins().bin_ids_size(), " bins");

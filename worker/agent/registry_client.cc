@@ -135,7 +135,7 @@ absl::Status RegistryClient::Register() {
   if (progress.current.epoch() != 0) *request.mutable_current() = progress.current;
   v1::RegisterResponse response;
   const auto stub = v1::Registry::NewStub(options_.channel);
-  const absl::Status status = FromGrpc(stub->Register(&context, request, &response));
+  absl::Status status = FromGrpc(stub->Register(&context, request, &response));
   MutexLock lock(mu_);
   call_ = nullptr;
   if (!status.ok()) return status;

@@ -12,6 +12,7 @@ namespace coxswain::comm {
 
 struct BFloat16 {
   uint16_t bits;
+  // NOLINTNEXTLINE(google-explicit-constructor) sums read it as the number it is
   operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 

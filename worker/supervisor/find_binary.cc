@@ -14,7 +14,7 @@ std::string FindInPath(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream directories(path == nullptr ? "" : path);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string candidate = directory + "/" + name;
+    std::string candidate = absl::StrCat(directory, "/", name);
     if (!directory.empty() && access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
@@ -25,7 +25,7 @@ absl::StatusOr<std::string> FindBinary(const std::string& name) {
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto libexec = here.parent_path() / "libexec" / "coxswain";
   for (const auto& directory : {here, libexec}) {
-    const std::string candidate = (directory / name).string();
+    std::string candidate = (directory / name).string();
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   std::string found = FindInPath(name);
