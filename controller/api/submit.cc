@@ -126,15 +126,8 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   event.set_data_json("{}");
   event.set_state(row.job.state());
 
-  driver::Journal* journal = context.deps.journal;
-  const absl::Status taken = journal->Transact([&] {
-    journal->PutJob(row);
-    journal->batch().events.push_back(std::move(event));
-    if (!request.idempotency_key().empty()) {
-      journal->batch().keys.push_back({request.idempotency_key(), BodyHash(request), row.job.id()});
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status taken = context.deps.journal->Submit(
+      row, event, {request.idempotency_key(), BodyHash(request), row.job.id()});
   if (!taken.ok()) {
     return absl::Status(taken.code(), absl::StrCat("the job was not accepted: ", taken.message()));
   }

@@ -169,7 +169,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
       return checkpoint.directory() == directory;
     });
     if (!is_known) {  // renamed without a row, or another job's
-      deps_.journal->batch().checkpoints.push_back(row);
+      deps_.journal->Add(std::move(row));
       *record_.edit().add_checkpoints() = InfoOf(draft.resume->manifest, directory);
       record_.Changed();
     }
@@ -199,9 +199,8 @@ std::string JobDriver::KnownGemmTable() {
 // Invariant driver-1: numbers before use.
 absl::Status JobDriver::PersistEpoch() {
   return deps_.journal->Transact([&] {
-    store::Batch& batch = deps_.journal->batch();
-    batch.plans.push_back({gang_->plan_hash, gang_->plan_bytes});
-    batch.epochs.push_back(EpochRowOf(*gang_));
+    deps_.journal->Add(store::PlanRow{gang_->plan_hash, gang_->plan_bytes});
+    deps_.journal->Add(EpochRowOf(*gang_));
     return absl::OkStatus();
   });
 }
@@ -213,7 +212,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     return;
   }
   keep_until_ns_ = 0;
-  deps_.journal->batch().epochs.push_back(EpochRowOf(*gang_));
+  deps_.journal->Add(EpochRowOf(*gang_));
   KeepComparableSteps();
   std::vector<std::string> ids;
   for (const Rank& rank : gang_->ranks) {
@@ -246,8 +245,8 @@ void JobDriver::RememberLinks() {
   if (!deps_.registry->links().Remember(workers, gang_->links)) return;
   const std::string kind = scheduler::GangKind(workers);
   for (const plan::LinkSpeed& link : gang_->links) {
-    deps_.journal->batch().links.push_back(
-        {.gang = kind, .bytes = link.bytes, .bytes_per_second = link.bytes_per_second});
+    deps_.journal->Add(store::LinkRow{
+        .gang = kind, .bytes = link.bytes, .bytes_per_second = link.bytes_per_second});
   }
 }
 

@@ -116,7 +116,6 @@ void JobRecord::SetBack(const v1::Error& error, int64_t retry_unix_ms) {
 void JobRecord::Changed() {
   row_.job.set_version(row_.job.version() + 1);
   journal_->PutJob(row_);
-  journal_->Touch();
 }
 
 void JobRecord::AddEvent(const std::string& type, const std::string& message,
@@ -128,7 +127,7 @@ void JobRecord::AddEvent(const std::string& type, const std::string& message,
   event.set_message(CleanText(message));
   event.set_data_json(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   event.set_state(status_.phase);
-  journal_->batch().events.push_back(std::move(event));
+  journal_->Add(std::move(event));
   if (type != "StepDone") {
     log::Info(message, {{"job", id()}, {"epoch", status_.epoch}, {"event", type}});
   } else {

@@ -111,13 +111,13 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
   }
   UpdateProgress(run_->state());
   CheckReplay(result);
-  deps_.journal->batch().steps.push_back({.job = job().id(),
-                                          .step = result.step,
-                                          .epoch = gang_->epoch,
-                                          .loss_bits = result.loss_bits,
-                                          .gnorm_bits = result.gnorm_bits,
-                                          .tokens = result.tokens,
-                                          .learning_rate = lr});
+  deps_.journal->Add(store::StepRow{.job = job().id(),
+                                    .step = result.step,
+                                    .epoch = gang_->epoch,
+                                    .loss_bits = result.loss_bits,
+                                    .gnorm_bits = result.gnorm_bits,
+                                    .tokens = result.tokens,
+                                    .learning_rate = lr});
   if ((result.step + 1) % std::max<int64_t>(spec_.logging_steps, 1) == 0) {
     log::Info(absl::StrCat("step ", result.step + 1, "/", total), {{"job", job().id()},
                                                                    {"epoch", gang_->epoch},
@@ -296,14 +296,14 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   DestroyLater(saver_);
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_.output_dir, manifest.run.step));
-  deps_.journal->batch().checkpoints.push_back({.job = job().id(),
-                                                .step = info.step(),
-                                                .epoch = manifest.epoch,
-                                                .directory = info.directory(),
-                                                .bytes = info.bytes(),
-                                                .committed_unix_ms = info.committed_unix_ms(),
-                                                .eval_loss = info.eval_loss(),
-                                                .has_eval = info.has_eval()});
+  deps_.journal->Add(store::CheckpointRow{.job = job().id(),
+                                          .step = info.step(),
+                                          .epoch = manifest.epoch,
+                                          .directory = info.directory(),
+                                          .bytes = info.bytes(),
+                                          .committed_unix_ms = info.committed_unix_ms(),
+                                          .eval_loss = info.eval_loss(),
+                                          .has_eval = info.has_eval()});
   auto& known = *record_.edit().mutable_checkpoints();
   const bool advanced = std::all_of(known.begin(), known.end(),
                                     [&](const auto& old) { return old.step() < info.step(); });
@@ -358,15 +358,15 @@ void JobDriver::Retain() {
                                  [&](const auto& info) { return info.step() == step; });
     if (it == known.end()) continue;
     const std::string directory = it->directory();
-    deps_.journal->batch().checkpoints.push_back({.job = job().id(),
-                                                  .step = step,
-                                                  .epoch = 0,
-                                                  .directory = directory,
-                                                  .bytes = it->bytes(),
-                                                  .committed_unix_ms = it->committed_unix_ms(),
-                                                  .eval_loss = it->eval_loss(),
-                                                  .has_eval = it->has_eval(),
-                                                  .deleted = true});
+    deps_.journal->Add(store::CheckpointRow{.job = job().id(),
+                                            .step = step,
+                                            .epoch = 0,
+                                            .directory = directory,
+                                            .bytes = it->bytes(),
+                                            .committed_unix_ms = it->committed_unix_ms(),
+                                            .eval_loss = it->eval_loss(),
+                                            .has_eval = it->has_eval(),
+                                            .deleted = true});
     known.erase(it);
     record_.AddEvent("CheckpointDeleted",
                      absl::StrCat("checkpoint of step ", step, " is superseded"),

@@ -198,7 +198,7 @@ absl::Status JobTable::Delete(const std::string& id) {
   }
   // What waits is written first, so that no row comes back.
   RETURN_IF_ERROR(deps_.journal->Transact([&] {
-    deps_.journal->batch().deleted_jobs.push_back(id);
+    deps_.journal->DeleteJob(id);
     return absl::OkStatus();
   }));
   deps_.metrics->DropJob(id);

@@ -16,6 +16,7 @@ void Journal::PutJob(const store::JobRow& row) {
   } else {
     batch_.jobs[known->second] = row;
   }
+  Touch();
 }
 
 void Journal::Touch() {
@@ -83,6 +84,16 @@ absl::Status Journal::Transact(absl::FunctionRef<absl::Status()> decide) {
   Clear();
   batch_.events = waiting;
   return refused ? status : not_taken(status);
+}
+
+absl::Status Journal::Submit(const store::JobRow& row, const v1::JobEvent& event,
+                             const store::KeyRow& key) {
+  return Transact([&] {
+    PutJob(row);
+    Add(event);
+    if (!key.key.empty()) Append(&batch_.keys, key);
+    return absl::OkStatus();
+  });
 }
 
 // What is dropped first is what users miss least: a step that was not seen passing.

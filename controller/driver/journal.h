@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -32,17 +33,27 @@ class Journal {
 
   Journal(Loop* loop, store::Store* store) : loop_(loop), store_(store) {}
 
-  // The batch that the next commit writes. Call Touch after adding to it. Jobs go through PutJob.
-  store::Batch& batch() { return batch_; }
-  // Replaces an earlier, uncommitted row of the same job. A row that could not be read stays as it
-  // is in the store.
+  // Each joins the next commit. PutJob replaces an earlier, uncommitted row of the same job; a row
+  // that could not be read stays as it is in the store. With DeleteJob every row of the job goes.
   void PutJob(const store::JobRow& row);
-  void Touch();
+  void DeleteJob(const std::string& job) { Append(&batch_.deleted_jobs, job); }
+  void Add(store::EpochRow row) { Append(&batch_.epochs, std::move(row)); }
+  void Add(store::PlanRow row) { Append(&batch_.plans, std::move(row)); }
+  void Add(store::StepRow row) { Append(&batch_.steps, std::move(row)); }
+  void Add(store::CheckpointRow row) { Append(&batch_.checkpoints, std::move(row)); }
+  void Add(store::LinkRow row) { Append(&batch_.links, std::move(row)); }
+  void Add(v1::JobEvent event) { Append(&batch_.events, std::move(event)); }
+  // What the next commit writes.
+  const store::Batch& batch() const { return batch_; }
   absl::Status Flush();
   // For what is answered: `decide` changes the batch, and what it added is durable when OK comes
   // back. Else nothing of it is written, then or later: its own error, or Unavailable with the
   // store's. Without a store that takes what waits already `decide` is not called.
   absl::Status Transact(absl::FunctionRef<absl::Status()> decide);
+  // Transact of a new job, its first event and, unless its key is empty, what a repeated request
+  // finds it by.
+  absl::Status Submit(const store::JobRow& row, const v1::JobEvent& event,
+                      const store::KeyRow& key);
 
   store::Store* store() const { return store_; }
   const absl::Status& last_commit() const { return last_commit_; }
@@ -61,6 +72,12 @@ class Journal {
     int64_t events = 0;
     int64_t steps = 0;
   };
+  template <typename Row>
+  void Append(std::vector<Row>* rows, Row row) {
+    rows->push_back(std::move(row));
+    Touch();
+  }
+  void Touch();  // a commit comes within kDelay
   void RetryLater();
   void Clear();
   void Bound();

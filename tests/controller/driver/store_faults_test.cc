@@ -46,7 +46,7 @@ class JournalTest : public testing::Test {
     v1::JobEvent event;
     event.set_job(id);
     event.set_type(type);
-    journal_.batch().events.push_back(event);
+    journal_.Add(event);
     Put(id, v1::JOB_STATE_RUNNING);
   }
   void Run(int64_t ms) {
@@ -74,7 +74,6 @@ TEST_F(JournalTest, AWaitingBatchIsTriedAgainAsItStands) {
   Add("a", "EvalDone");
   Put("a", v1::JOB_STATE_PAUSED);
   Put("b", v1::JOB_STATE_QUEUED);
-  journal_.Touch();
   Run(3500);
   ASSERT_GE(store_.places.size(), 3u);
   for (const v1::JobEvent* place : store_.places) EXPECT_EQ(place, store_.places.front());
@@ -93,7 +92,7 @@ TEST_F(JournalTest, WhatWaitsIsBoundedAndOnlyStepsGo) {
   for (int64_t step = 0; step < steps; ++step) {
     Add(step % 100 == 0 ? "b" : "a", "StepDone");
     if (step % 1000 == 0) Add("a", "CheckpointCommitted");
-    journal_.batch().steps.push_back({.job = "a", .step = step, .epoch = 1});
+    journal_.Add(store::StepRow{.job = "a", .step = step, .epoch = 1});
     if (step % 1000 == 0) {
       EXPECT_FALSE(journal_.Flush().ok());
     }
@@ -125,7 +124,7 @@ TEST_F(JournalTest, WhatWaitsIsBoundedAndOnlyStepsGo) {
 TEST_F(JournalTest, ATransactionIsTakenWholeOrNotAtAll) {
   const auto decide = [&] {
     Add("a", "StateChanged");
-    journal_.batch().deleted_jobs.push_back("b");
+    journal_.DeleteJob("b");
     return absl::OkStatus();
   };
   Put("b", v1::JOB_STATE_PAUSED);
