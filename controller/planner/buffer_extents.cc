@@ -5,13 +5,12 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/precision.h"
 #include "controller/planner/attention_workspace.h"
+#include "controller/planner/ceil_div.h"
 
 namespace coxswain::planner {
 namespace {
 
 constexpr int64_t kChunkElements = 16384;  // kTensorChunk of kernels/adamw.h
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t Align(int64_t bytes) { return CeilDiv(bytes, 256) * 256; }
 

@@ -14,15 +14,6 @@
 namespace coxswain::planner {
 namespace {
 
-// "1,234,567".
-std::string Grouped(int64_t value) {
-  std::string digits = std::to_string(value);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
-    digits.insert(static_cast<size_t>(at), 1, ',');
-  }
-  return digits;
-}
-
 // "3 h 20 min", "45 s".
 std::string FormatSeconds(double seconds) {
   if (seconds < 60) return absl::StrFormat("%.*f s", seconds < 10 ? 1 : 0, seconds);
@@ -45,7 +36,7 @@ std::string FormatFlops(double flops) {
 // "1 bin", "2,000 bins".
 std::string Count(int64_t count, const std::string& noun) {
   const bool pass = noun == "pass";
-  return absl::StrCat(Grouped(count), " ", noun, count == 1 ? "" : pass ? "es" : "s");
+  return absl::StrCat(FormatCount(count), " ", noun, count == 1 ? "" : pass ? "es" : "s");
 }
 
 class Page {
@@ -64,8 +55,8 @@ void AddModel(const config::JobSpec& job, const PlannedJob& planned, Page& page)
   const plan::Plan& plan = planned.plan;
   page.Row("Model", absl::StrCat(plan.model.architecture, ", ", plan.model_path));
   page.Row("Parameters",
-           absl::StrFormat("%s total, %s trainable (%.2f %%)", Grouped(e.total_parameters),
-                           Grouped(e.trainable_parameters),
+           absl::StrFormat("%s total, %s trainable (%.2f %%)", FormatCount(e.total_parameters),
+                           FormatCount(e.trainable_parameters),
                            100.0 * static_cast<double>(e.trainable_parameters) /
                                static_cast<double>(e.total_parameters)));
   for (const plan::ParameterGroup& group : plan.groups) {
@@ -83,8 +74,8 @@ void AddData(const config::JobSpec& job, const Recipe& recipe, const data::Prepa
                                    Count(s.records_read, "record"), Count(s.tokens, "token"),
                                    Count(s.targets, "target")));
   page.Row("  left out", absl::StrFormat("%s too long, %s without target, %s bad; %s truncated",
-                                         Grouped(s.dropped_too_long), Grouped(s.no_target),
-                                         Grouped(s.bad_records), Grouped(s.truncated)));
+                                         FormatCount(s.dropped_too_long), FormatCount(s.no_target),
+                                         FormatCount(s.bad_records), FormatCount(s.truncated)));
   if (s.split > 0) {
     page.Row("  split", absl::StrFormat("%s into pieces of %s", Count(s.split, "record"),
                                         Count(job.sequence_len, "token")));
@@ -115,10 +106,10 @@ std::string ZeroText(const plan::Plan& plan) {
 }
 
 void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
-  page.Row("Steps",
-           absl::StrFormat("%s (%s, %s of warm-up), %s", Grouped(recipe.total_steps()),
-                           Count(recipe.passes(), "pass"), Grouped(recipe.schedule().warmup_steps),
-                           Count(recipe.train_tokens(), "token")));
+  page.Row("Steps", absl::StrFormat("%s (%s, %s of warm-up), %s", FormatCount(recipe.total_steps()),
+                                    Count(recipe.passes(), "pass"),
+                                    FormatCount(recipe.schedule().warmup_steps),
+                                    Count(recipe.train_tokens(), "token")));
   page.Row("Global batch", absl::StrFormat("%s of %s", Count(recipe.global_batch_bins(), "bin"),
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
@@ -182,9 +173,9 @@ void AddEstimate(const Estimate& e, bool cuda, Page& page) {
   if (e.communication > 0) page.Row("  NCCL", FormatBytes(e.communication));
   if (e.host > 0) page.Row("Host memory", FormatBytes(e.host) + " per rank, snapshots");
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
-  page.Row("Predicted",
-           absl::StrFormat("%s tokens/s, %s in all, %s", Grouped(std::llround(e.tokens_per_second)),
-                           FormatSeconds(e.seconds), Assumption(e, cuda)));
+  page.Row("Predicted", absl::StrFormat("%s tokens/s, %s in all, %s",
+                                        FormatCount(std::llround(e.tokens_per_second)),
+                                        FormatSeconds(e.seconds), Assumption(e, cuda)));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "common/plan/precision.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
+#include "controller/planner/ceil_div.h"
 #include "controller/planner/memory.h"
 
 namespace coxswain::planner {
@@ -36,8 +37,6 @@ int64_t HeadChunk(const plan::Plan& plan) {
       shape.logits_bytes / (element * plan.model.vocab_size) / shape.chunk_rows * shape.chunk_rows;
   return std::min(std::max(rows, shape.smallest_chunk), plan.micro_batch_bins * plan.sequence_len);
 }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Micro-batches to try, largest first.
 std::vector<int64_t> MicroBatches(const config::JobSpec& job, const LayoutLimits& limits,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/planner/ceil_div.h"
 #include "controller/planner/recipe_hash.h"
 #include "controller/planner/weights_identity.h"
 
@@ -20,8 +21,6 @@ std::vector<int32_t> Lengths(const data::TokenStore& store) {
   for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = store.length(static_cast<int64_t>(i));
   return lengths;
 }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 absl::StatusOr<int64_t> GlobalBatch(const config::JobSpec& job) {
   const config::TrainSpec& train = job.train;
