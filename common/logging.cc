@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <deque>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/base/thread_annotations.h"
+#include "common/format.h"
 #include "common/mutex.h"
 #include "common/outside_text.h"
 
@@ -29,29 +29,6 @@ std::string Quoted(std::string_view text) {
 // JSON has no NaN or infinity: they are written as strings.
 std::string Number(double v) {
   return std::isfinite(v) ? nlohmann::json(v).dump() : Quoted(fmt::format("{}", v));
-}
-
-std::string_view LevelName(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return "debug";
-    case Level::kInfo:
-      return "info";
-    case Level::kWarning:
-      return "warning";
-    case Level::kError:
-      return "error";
-  }
-  return "error";
-}
-
-std::string Timestamp(int64_t unix_ms) {
-  const std::time_t seconds = unix_ms / 1000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
-                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                     unix_ms % 1000);
 }
 
 // The process's log. Numbering, ring and sinks change together, under one mutex, so that the ring
@@ -95,7 +72,7 @@ class Log {
                             .count();
     line.level = level;
     line.json = fmt::format(R"({{"ts":"{}","level":"{}","component":{},"msg":{})",
-                            Timestamp(line.time_unix_ms), LevelName(level), Quoted(component_),
+                            FormatTime(line.time_unix_ms), LevelName(level), Quoted(component_),
                             Quoted(message));
     for (const auto& [name, value] : fields) {
       line.json += fmt::format(",{}:{}", Quoted(name), value.json);
@@ -136,6 +113,20 @@ class Log {
 };
 
 }  // namespace
+
+const char* LevelName(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return "debug";
+    case Level::kInfo:
+      return "info";
+    case Level::kWarning:
+      return "warning";
+    case Level::kError:
+      return "error";
+  }
+  return "error";
+}
 
 Value::Value(const char* v) : json(Quoted(v)) {}
 Value::Value(const std::string& v) : json(Quoted(v)) {}

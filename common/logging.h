@@ -16,6 +16,7 @@
 namespace coxswain::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
+const char* LevelName(Level level);  // as in a line: "debug", "info", "warning", "error"
 
 // A value of a field: string, number or bool.
 struct Value {

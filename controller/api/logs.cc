@@ -13,20 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds kPoll{200};
 constexpr size_t kMaxPending = 4096;  // a client that does not read loses lines beyond this
 
-const char* LevelName(log::Level level) {
-  switch (level) {
-    case log::Level::kDebug:
-      return "debug";
-    case log::Level::kInfo:
-      return "info";
-    case log::Level::kWarning:
-      return "warning";
-    case log::Level::kError:
-      return "error";
-  }
-  return "info";
-}
-
 // One open call: relays lines of the job's workers and the controller's own about the job.
 class LogRelay : public std::enable_shared_from_this<LogRelay> {
  public:
@@ -76,7 +62,7 @@ class LogRelay : public std::enable_shared_from_this<LogRelay> {
       v1::LogLine out;
       out.set_time_unix_ms(line.time_unix_ms);
       out.set_rank(-1);
-      out.set_level(LevelName(line.level));
+      out.set_level(log::LevelName(line.level));
       out.set_json(line.json);
       Send(out);
     }

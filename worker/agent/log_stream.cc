@@ -11,20 +11,6 @@ namespace {
 
 constexpr int64_t kPollMs = 200;  // how soon a call notices that its caller is gone
 
-const char* LevelName(log::Level level) {
-  switch (level) {
-    case log::Level::kDebug:
-      return "debug";
-    case log::Level::kInfo:
-      return "info";
-    case log::Level::kWarning:
-      return "warning";
-    case log::Level::kError:
-      return "error";
-  }
-  return "error";
-}
-
 }  // namespace
 
 LogStream::LogStream(const v1::WorkerLogsRequest& request, int rank)
@@ -43,7 +29,7 @@ void LogStream::Feed() {
       v1::LogLine out;
       out.set_time_unix_ms(lines[i].time_unix_ms);
       out.set_rank(rank_);
-      out.set_level(LevelName(lines[i].level));
+      out.set_level(log::LevelName(lines[i].level));
       out.set_json(lines[i].json);
       alive = Send(out);
       last = lines[i].number;
