@@ -158,19 +158,14 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   if (draft.resume) {
     record_.AddEvent("Resuming", absl::StrCat("from ", directory),
                      {{"step", start_state_.step}, {"directory", directory}});
-    store::CheckpointRow row{.job = job().id(),
-                             .step = start_state_.step,
-                             .epoch = draft.resume->manifest.epoch,
-                             .directory = directory,
-                             .bytes = draft.resume->manifest.total_bytes(),
-                             .committed_unix_ms = deps_.loop->clock().UnixMs()};
     const auto& known = job().checkpoints();
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
       return checkpoint.directory() == directory;
     });
     if (!is_known) {  // renamed without a row, or another job's
-      deps_.journal->Add(std::move(row));
-      *record_.edit().add_checkpoints() = InfoOf(draft.resume->manifest, directory);
+      const v1::CheckpointInfo info = InfoOf(draft.resume->manifest, directory);
+      deps_.journal->Add(CheckpointRowOf(job().id(), draft.resume->manifest.epoch, info));
+      *record_.edit().add_checkpoints() = info;
       record_.Changed();
     }
   }

@@ -13,6 +13,7 @@
 #include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/store_rows.h"
 #include "controller/driver/trainer_state.h"
 
 namespace coxswain::driver {
@@ -296,14 +297,7 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   DestroyLater(saver_);
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_.output_dir, manifest.run.step));
-  deps_.journal->Add(store::CheckpointRow{.job = job().id(),
-                                          .step = info.step(),
-                                          .epoch = manifest.epoch,
-                                          .directory = info.directory(),
-                                          .bytes = info.bytes(),
-                                          .committed_unix_ms = info.committed_unix_ms(),
-                                          .eval_loss = info.eval_loss(),
-                                          .has_eval = info.has_eval()});
+  deps_.journal->Add(CheckpointRowOf(job().id(), manifest.epoch, info));
   auto& known = *record_.edit().mutable_checkpoints();
   const bool advanced = std::all_of(known.begin(), known.end(),
                                     [&](const auto& old) { return old.step() < info.step(); });
@@ -358,15 +352,9 @@ void JobDriver::Retain() {
                                  [&](const auto& info) { return info.step() == step; });
     if (it == known.end()) continue;
     const std::string directory = it->directory();
-    deps_.journal->Add(store::CheckpointRow{.job = job().id(),
-                                            .step = step,
-                                            .epoch = 0,
-                                            .directory = directory,
-                                            .bytes = it->bytes(),
-                                            .committed_unix_ms = it->committed_unix_ms(),
-                                            .eval_loss = it->eval_loss(),
-                                            .has_eval = it->has_eval(),
-                                            .deleted = true});
+    store::CheckpointRow row = CheckpointRowOf(job().id(), 0, *it);
+    row.deleted = true;
+    deps_.journal->Add(std::move(row));
     known.erase(it);
     record_.AddEvent("CheckpointDeleted",
                      absl::StrCat("checkpoint of step ", step, " is superseded"),

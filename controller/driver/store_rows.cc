@@ -13,4 +13,16 @@ store::EpochRow EpochRowOf(const Gang& gang) {
           .gemm_table = gang.gemm_table};
 }
 
+store::CheckpointRow CheckpointRowOf(const std::string& job, uint64_t epoch,
+                                     const v1::CheckpointInfo& info) {
+  return {.job = job,
+          .step = info.step(),
+          .epoch = epoch,
+          .directory = info.directory(),
+          .bytes = info.bytes(),
+          .committed_unix_ms = info.committed_unix_ms(),
+          .eval_loss = info.eval_loss(),
+          .has_eval = info.has_eval()};
+}
+
 }  // namespace coxswain::driver
