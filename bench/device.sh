@@ -235,26 +235,21 @@ run_peer() {
     --json "$out/peer_fsdp.json" "$@" "${more[@]}"
 }
 
-run_fault() {
-  have coxswain-worker-cuda || return 1
-  local work code
-  work=$(mktemp -d)
-  timeout 150 python3 "$repository/bench/gang_jobs.py" fault "$work" "$bundle/models/qwen2.5-0.5b" --gpus "$gpus" 2>&1 |
-    tee "$out/fault.txt"
-  code=${PIPESTATUS[0]}
-  [[ $code -eq 0 ]] || tail -n 30 "$work"/state-*/coxswain/*/*.log
-  rm -rf "$work"
-  return "$code"
-}
+run_fault() { play_gang fault 150 fault.txt 'state-*/coxswain/*/*.log'; }
 
-run_hosts-played() {
+run_hosts-played() { play_gang hosts 500 hosts-played.txt '*.log' 'part-*/*.log'; }
+
+# MODE SECONDS FILE LOG...: gang_jobs.py MODE, what it says in FILE too; the ends of LOG (patterns) where it fails.
+play_gang() {
   have coxswain-worker-cuda || return 1
-  local work code
+  local mode=$1 limit=$2 file=$3 work code
+  shift 3
   work=$(mktemp -d)
-  timeout 500 python3 "$repository/bench/gang_jobs.py" hosts "$work" "$bundle/models/qwen2.5-0.5b" --gpus "$gpus" 2>&1 |
-    tee "$out/hosts-played.txt"
+  timeout "$limit" python3 "$repository/bench/gang_jobs.py" "$mode" "$work" "$bundle/models/qwen2.5-0.5b" \
+    --gpus "$gpus" 2>&1 | tee "$out/$file"
   code=${PIPESTATUS[0]}
-  [[ $code -eq 0 ]] || tail -n 30 "$work"/*.log "$work"/part-*/*.log
+  # shellcheck disable=SC2068  # patterns
+  [[ $code -eq 0 ]] || tail -n 30 ${@/#/$work/}
   rm -rf "$work"
   return "$code"
 }
