@@ -12,13 +12,13 @@
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "worker/engine/pass.h"
+#include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
 // In: layer 0: residual_in. Others: residual_mid of the block before and Buffers::branch, whose sum
 // becomes residual_in. Out: residual_mid, Buffers::branch (output of the down projection).
-void BlockForward(const Pass& pass, int64_t layer);
+void BlockForward(const Sweep& sweep, int64_t layer);
 
 // Units of common/plan/shard_map.h.
 inline int32_t UnitOf(int64_t layer) { return static_cast<int32_t>(layer) + 1; }
@@ -31,7 +31,7 @@ Segment RecomputedSegment(const Model& model, int64_t layer);
 
 // Fills again, bit for bit, what the backward of `layer` reads and the recompute level shares
 // between layers. Called before every BlockBackward, from the last layer down.
-void BlockRecompute(const Pass& pass, int64_t layer);
+void BlockRecompute(const Sweep& sweep, int64_t layer);
 
 // The gated product of `layer` is not filled by BlockRecompute: its backward writes it while it has
 // gate and up at hand, for the weight gradient of the down projection, which then comes second.
@@ -43,7 +43,7 @@ struct BlockBackwardArgs {
 };
 // In: Buffers::dres, gradient of the block's output. Out: dres, gradient of residual_in. Parameter
 // gradients accumulate. Overwrites the layer's gate_up.
-void BlockBackward(const Pass& pass, const BlockBackwardArgs& args);
+void BlockBackward(const Sweep& sweep, const BlockBackwardArgs& args);
 
 // Gradients of norm weights are float32.
 kernels::RmsNormSpec NormSpec(const Model& model);
@@ -53,7 +53,7 @@ kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
 kernels::GatedLinearSpec GatedSpec(const Model& model);
 
 // In place on the q and k heads of `qkv` [T, P].
-kernels::RopeArgs BlockRope(const Pass& pass, void* qkv);
+kernels::RopeArgs BlockRope(const Sweep& sweep, void* qkv);
 
 }  // namespace coxswain::engine
 

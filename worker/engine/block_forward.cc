@@ -17,17 +17,17 @@ struct AddNormArgs {
   float* rstd = nullptr;
 };
 
-void AddNorm(const Pass& pass, const AddNormArgs& args) {
+void AddNorm(const Sweep& sweep, const AddNormArgs& args) {
   kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model);
-  norm.rows = pass.batch.tokens;
+  norm.spec = NormSpec(sweep.model);
+  norm.rows = sweep.batch.tokens;
   norm.x = args.x;
   norm.residual = args.residual;
   norm.weight = args.weight->value;
   norm.sum = args.sum;
   norm.y = args.y;
   norm.rstd = args.rstd;
-  kernels::AddRmsNormForward(norm, pass.stream);
+  kernels::AddRmsNormForward(norm, sweep.stream);
 }
 
 struct NormArgs {
@@ -37,132 +37,132 @@ struct NormArgs {
   float* rstd = nullptr;
 };
 
-void Norm(const Pass& pass, const NormArgs& args) {
+void Norm(const Sweep& sweep, const NormArgs& args) {
   kernels::RmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model);
-  norm.rows = pass.batch.tokens;
+  norm.spec = NormSpec(sweep.model);
+  norm.rows = sweep.batch.tokens;
   norm.x = args.x;
   norm.weight = args.weight->value;
   norm.y = args.y;
   norm.rstd = args.rstd;
-  kernels::RmsNormForward(norm, pass.stream);
+  kernels::RmsNormForward(norm, sweep.stream);
 }
 
-NormArgs InputNorm(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  return {own.residual_in, &pass.model.blocks[layer].input_norm, own.ln1, own.rstd1};
+NormArgs InputNorm(const Sweep& sweep, int64_t layer) {
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  return {own.residual_in, &sweep.model.blocks[layer].input_norm, own.ln1, own.rstd1};
 }
 
-void Attention(const Pass& pass, int64_t layer) {
-  const model::ModelConfig& config = pass.model.config;
-  const Block& block = pass.model.blocks[layer];
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(pass, {&block.qkv, own.ln1, own.lora_h, own.qkv, own.qkv_u});
+void Attention(const Sweep& sweep, int64_t layer) {
+  const model::ModelConfig& config = sweep.model.config;
+  const Block& block = sweep.model.blocks[layer];
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  LinearForward(sweep, {&block.qkv, own.ln1, own.lora_h, own.qkv, own.qkv_u});
   if (config.qk_norm) {
     kernels::QkNormForwardArgs norm;
-    norm.spec = QkSpec(pass.model);
-    norm.tokens = pass.batch.tokens;
+    norm.spec = QkSpec(sweep.model);
+    norm.tokens = sweep.batch.tokens;
     norm.qkv = own.qkv;
     norm.q_weight = block.q_norm.value;
     norm.k_weight = block.k_norm.value;
     norm.saved_qk = own.qk_raw;
     norm.rstd = own.qk_rstd;
-    kernels::QkNormForward(norm, pass.stream);
+    kernels::QkNormForward(norm, sweep.stream);
   }
-  kernels::RopeForward(BlockRope(pass, own.qkv), pass.stream);
+  kernels::RopeForward(BlockRope(sweep, own.qkv), sweep.stream);
   kernels::AttentionForwardArgs attention;
-  attention.spec = BlockAttentionSpec(pass.model, block.window);
-  attention.tokens = pass.batch.tokens;
-  attention.documents = {pass.batch.documents, pass.buffers.cu_seqlens, pass.batch.max_length,
-                         pass.batch.dense};
+  attention.spec = BlockAttentionSpec(sweep.model, block.window);
+  attention.tokens = sweep.batch.tokens;
+  attention.documents = {sweep.batch.documents, sweep.buffers.cu_seqlens, sweep.batch.max_length,
+                         sweep.batch.dense};
   attention.qkv = own.qkv;
   attention.out = own.att;
   attention.lse = own.lse;
-  attention.workspace = pass.buffers.scratch;
-  kernels::AttentionForward(attention, pass.stream);
-  LinearForward(pass, {&block.o, own.att, own.lora_h, pass.buffers.branch, own.o_u});
+  attention.workspace = sweep.buffers.scratch;
+  kernels::AttentionForward(attention, sweep.stream);
+  LinearForward(sweep, {&block.o, own.att, own.lora_h, sweep.buffers.branch, own.o_u});
 }
 
-void Swiglu(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
+void Swiglu(const Sweep& sweep, int64_t layer) {
+  const LayerBuffers& own = sweep.buffers.layers[layer];
   kernels::SwigluForwardArgs swiglu;
-  swiglu.spec.dtype = pass.model.dtype;
-  swiglu.spec.intermediate = pass.model.config.intermediate_size;
-  swiglu.rows = pass.batch.tokens;
+  swiglu.spec.dtype = sweep.model.dtype;
+  swiglu.spec.intermediate = sweep.model.config.intermediate_size;
+  swiglu.rows = sweep.batch.tokens;
   swiglu.gate_up = own.gate_up;
   swiglu.y = own.swiglu;
-  kernels::SwigluForward(swiglu, pass.stream);
+  kernels::SwigluForward(swiglu, sweep.stream);
 }
 
 // gate_up, and where wanted swiglu.
-void GatedUp(const Pass& pass, int64_t layer, bool wants_swiglu) {
-  const Linear& linear = pass.model.blocks[layer].gate_up;
-  const LayerBuffers& own = pass.buffers.layers[layer];
+void GatedUp(const Sweep& sweep, int64_t layer, bool wants_swiglu) {
+  const Linear& linear = sweep.model.blocks[layer].gate_up;
+  const LayerBuffers& own = sweep.buffers.layers[layer];
   if (linear.adapters.members > 0 || linear.bias.value != nullptr) {
-    LinearForward(pass, {&linear, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
-    if (wants_swiglu) Swiglu(pass, layer);
+    LinearForward(sweep, {&linear, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
+    if (wants_swiglu) Swiglu(sweep, layer);
     return;
   }
   kernels::GatedLinearForwardArgs gated;
-  gated.spec = GatedSpec(pass.model);
-  gated.rows = pass.batch.tokens;
+  gated.spec = GatedSpec(sweep.model);
+  gated.rows = sweep.batch.tokens;
   gated.x = own.ln2;
   gated.weight = linear.weight.value;
   gated.gate_up = own.gate_up;
   gated.y = wants_swiglu ? own.swiglu : nullptr;
-  gated.workspace = pass.buffers.scratch;
-  kernels::GatedLinearForward(gated, pass.stream);
+  gated.workspace = sweep.buffers.scratch;
+  kernels::GatedLinearForward(gated, sweep.stream);
 }
 
-void Down(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  LinearForward(pass, {&pass.model.blocks[layer].down, own.swiglu, own.lora_h, pass.buffers.branch,
-                       own.down_u});
+void Down(const Sweep& sweep, int64_t layer) {
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  LinearForward(sweep, {&sweep.model.blocks[layer].down, own.swiglu, own.lora_h,
+                        sweep.buffers.branch, own.down_u});
 }
 
 // From ln1 to the input of the down projection.
-void AttentionAndGatedUp(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  Attention(pass, layer);
-  AddNorm(pass, {pass.buffers.branch, own.residual_in, &pass.model.blocks[layer].post_norm,
-                 own.residual_mid, own.ln2, own.rstd2});
-  GatedUp(pass, layer, /*wants_swiglu=*/true);
+void AttentionAndGatedUp(const Sweep& sweep, int64_t layer) {
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  Attention(sweep, layer);
+  AddNorm(sweep, {sweep.buffers.branch, own.residual_in, &sweep.model.blocks[layer].post_norm,
+                  own.residual_mid, own.ln2, own.rstd2});
+  GatedUp(sweep, layer, /*wants_swiglu=*/true);
 }
 
 // Adds the branch of the block before to the stream.
-void AddInput(const Pass& pass, int64_t layer) {
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  AddNorm(pass, {pass.buffers.branch, pass.buffers.layers[layer - 1].residual_mid,
-                 &pass.model.blocks[layer].input_norm, own.residual_in, own.ln1, own.rstd1});
+void AddInput(const Sweep& sweep, int64_t layer) {
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  AddNorm(sweep, {sweep.buffers.branch, sweep.buffers.layers[layer - 1].residual_mid,
+                  &sweep.model.blocks[layer].input_norm, own.residual_in, own.ln1, own.rstd1});
 }
 
 // The blocks of one segment from the residual_in of its first.
-void RecomputeSegment(const Pass& pass, Segment segment) {
+void RecomputeSegment(const Sweep& sweep, Segment segment) {
   for (int64_t layer = segment.begin; layer < segment.end; ++layer) {
-    pass.units->Enter(UnitOf(layer));
-    if (pass.idle()) continue;
+    sweep.units->Enter(UnitOf(layer));
+    if (sweep.idle()) continue;
     if (layer == segment.begin) {
-      Norm(pass, InputNorm(pass, layer));
+      Norm(sweep, InputNorm(sweep, layer));
     } else {
-      AddInput(pass, layer);
+      AddInput(sweep, layer);
     }
-    AttentionAndGatedUp(pass, layer);
+    AttentionAndGatedUp(sweep, layer);
     // The last block's output is not wanted, but lora_h and down_u of its down projection are.
-    const bool adapted = pass.model.blocks[layer].down.adapters.members > 0;
-    if (layer + 1 < segment.end || adapted) Down(pass, layer);
+    const bool adapted = sweep.model.blocks[layer].down.adapters.members > 0;
+    if (layer + 1 < segment.end || adapted) Down(sweep, layer);
   }
 }
 
 }  // namespace
 
-void BlockForward(const Pass& pass, int64_t layer) {
+void BlockForward(const Sweep& sweep, int64_t layer) {
   if (layer == 0) {
-    Norm(pass, InputNorm(pass, layer));
+    Norm(sweep, InputNorm(sweep, layer));
   } else {
-    AddInput(pass, layer);
+    AddInput(sweep, layer);
   }
-  AttentionAndGatedUp(pass, layer);
-  Down(pass, layer);
+  AttentionAndGatedUp(sweep, layer);
+  Down(sweep, layer);
 }
 
 Segment RecomputedSegment(const Model& model, int64_t layer) {
@@ -175,23 +175,23 @@ Segment RecomputedSegment(const Model& model, int64_t layer) {
   return {begin, end};
 }
 
-void BlockRecompute(const Pass& pass, int64_t layer) {
-  const Model& model = pass.model;
+void BlockRecompute(const Sweep& sweep, int64_t layer) {
+  const Model& model = sweep.model;
   if (model.recompute == Recompute::kBlock) {
-    RecomputeSegment(pass, RecomputedSegment(model, layer));
+    RecomputeSegment(sweep, RecomputedSegment(model, layer));
     return;
   }
   if (model.recompute == Recompute::kNone || layer == model.config.num_layers - 1) return;
-  pass.units->Enter(UnitOf(layer));
-  if (pass.idle()) return;
-  Norm(pass, InputNorm(pass, layer));
-  const LayerBuffers& own = pass.buffers.layers[layer];
-  Norm(pass, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
+  sweep.units->Enter(UnitOf(layer));
+  if (sweep.idle()) return;
+  Norm(sweep, InputNorm(sweep, layer));
+  const LayerBuffers& own = sweep.buffers.layers[layer];
+  Norm(sweep, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
   const bool wants_swiglu = !SwigluComesBack(model, layer);
   if (model.recompute == Recompute::kFfn) {
-    GatedUp(pass, layer, wants_swiglu);
+    GatedUp(sweep, layer, wants_swiglu);
   } else if (wants_swiglu) {
-    Swiglu(pass, layer);
+    Swiglu(sweep, layer);
   }
 }
 

@@ -53,14 +53,14 @@ kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
   return spec;
 }
 
-kernels::RopeArgs BlockRope(const Pass& pass, void* qkv) {
+kernels::RopeArgs BlockRope(const Sweep& sweep, void* qkv) {
   kernels::RopeArgs args;
-  args.spec = RotarySpec(pass.model);
-  args.tokens = pass.batch.tokens;
+  args.spec = RotarySpec(sweep.model);
+  args.tokens = sweep.batch.tokens;
   args.qkv = qkv;
-  args.cos = pass.buffers.rope_cos;
-  args.sin = pass.buffers.rope_sin;
-  args.positions = pass.buffers.positions;
+  args.cos = sweep.buffers.rope_cos;
+  args.sin = sweep.buffers.rope_sin;
+  args.positions = sweep.buffers.positions;
   return args;
 }
 

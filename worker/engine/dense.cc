@@ -4,9 +4,9 @@
 
 namespace coxswain::engine {
 
-void DenseForward(const Pass& pass, const Dense& dense, const DenseForwardArgs& args) {
+void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = gemm.spec.output_dtype = pass.model.dtype;
+  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.dtype;
   gemm.spec.transpose_b = true;
   gemm.m = dense.rows;
   gemm.n = dense.out;
@@ -19,13 +19,14 @@ void DenseForward(const Pass& pass, const Dense& dense, const DenseForwardArgs& 
   gemm.c = args.y;
   gemm.ldc = dense.out;
   gemm.bias = args.bias;
-  gemm.workspace = pass.buffers.scratch;
-  kernels::Gemm(gemm, pass.stream);
+  gemm.workspace = sweep.buffers.scratch;
+  kernels::Gemm(gemm, sweep.stream);
 }
 
-void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGradientArgs& args) {
+void DenseInputGradient(const Sweep& sweep, const Dense& dense,
+                        const DenseInputGradientArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = gemm.spec.output_dtype = pass.model.dtype;
+  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.dtype;
   gemm.m = dense.rows;
   gemm.n = dense.in;
   gemm.k = dense.out;
@@ -36,14 +37,14 @@ void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGr
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = args.dx;
   gemm.ldc = dense.in;
-  gemm.workspace = pass.buffers.scratch;
-  kernels::Gemm(gemm, pass.stream);
+  gemm.workspace = sweep.buffers.scratch;
+  kernels::Gemm(gemm, sweep.stream);
 }
 
-void DenseWeightGradient(const Pass& pass, const Dense& dense,
+void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
                          const DenseWeightGradientArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = pass.model.dtype;
+  gemm.spec.dtype = sweep.model.dtype;
   gemm.spec.output_dtype = dense.weight->gradient_dtype;
   gemm.spec.transpose_a = true;
   gemm.m = dense.out;
@@ -56,8 +57,8 @@ void DenseWeightGradient(const Pass& pass, const Dense& dense,
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = dense.weight->gradient;
   gemm.ldc = dense.in;
-  gemm.workspace = pass.buffers.scratch;
-  kernels::Gemm(gemm, pass.stream);
+  gemm.workspace = sweep.buffers.scratch;
+  kernels::Gemm(gemm, sweep.stream);
 }
 
 }  // namespace coxswain::engine

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "worker/engine/model.h"
-#include "worker/engine/pass.h"
+#include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
@@ -22,7 +22,7 @@ struct DenseForwardArgs {
   void* y = nullptr;           // [rows, out]
   bool accumulate = false;
 };
-void DenseForward(const Pass& pass, const Dense& dense, const DenseForwardArgs& args);
+void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args);
 
 // dx = dy W, or added to dx.
 struct DenseInputGradientArgs {
@@ -30,7 +30,7 @@ struct DenseInputGradientArgs {
   void* dx = nullptr;        // [rows, in]
   bool accumulate = false;
 };
-void DenseInputGradient(const Pass& pass, const Dense& dense, const DenseInputGradientArgs& args);
+void DenseInputGradient(const Sweep& sweep, const Dense& dense, const DenseInputGradientArgs& args);
 
 // dW = dy^T x, or added to dW.
 struct DenseWeightGradientArgs {
@@ -38,7 +38,8 @@ struct DenseWeightGradientArgs {
   const void* x = nullptr;   // [rows, in]
   bool accumulate = true;
 };
-void DenseWeightGradient(const Pass& pass, const Dense& dense, const DenseWeightGradientArgs& args);
+void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
+                         const DenseWeightGradientArgs& args);
 
 }  // namespace coxswain::engine
 

@@ -67,13 +67,13 @@ absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers&
   return absl::OkStatus();
 }
 
-void UpdateDoraFactors(const Pass& pass, int64_t layer) {
-  if (!pass.model.dora) return;
-  const Buffers& buffers = pass.buffers;
-  for (const Linear* linear : AdaptedLinears(pass.model, layer)) {
+void UpdateDoraFactors(const Sweep& sweep, int64_t layer) {
+  if (!sweep.model.dora) return;
+  const Buffers& buffers = sweep.buffers;
+  for (const Linear* linear : AdaptedLinears(sweep.model, layer)) {
     const Adapters& adapters = linear->adapters;
     kernels::DoraFactorsArgs factors;
-    factors.spec = LoraSpec(pass.model, *linear, /*train=*/false);
+    factors.spec = LoraSpec(sweep.model, *linear, /*train=*/false);
     factors.w = linear->weight.value;
     factors.squares = buffers.dora.squares + adapters.dora_column;
     factors.a = adapters.a.value;
@@ -84,7 +84,7 @@ void UpdateDoraFactors(const Pass& pass, int64_t layer) {
     factors.norm = buffers.dora.norm + adapters.dora_column;
     factors.factor = buffers.dora.factor + adapters.dora_column;
     factors.workspace = buffers.scratch;
-    kernels::DoraFactors(factors, pass.stream);
+    kernels::DoraFactors(factors, sweep.stream);
   }
 }
 

@@ -8,7 +8,7 @@
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parameter_store.h"
-#include "worker/engine/pass.h"
+#include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
@@ -19,9 +19,9 @@ namespace coxswain::engine {
 absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
                       const ParameterStore& store, kernels::Stream* stream);
 
-// Buffers::dora.norm and .factor of a block from the adapters as they are now: in the first forward
-// pass after an update. Uses Buffers::scratch; launches only.
-void UpdateDoraFactors(const Pass& pass, int64_t layer);
+// Buffers::dora.norm and .factor of a block from the adapters as they are now: in the first
+// forward after an update. Uses Buffers::scratch; launches only.
+void UpdateDoraFactors(const Sweep& sweep, int64_t layer);
 
 }  // namespace coxswain::engine
 

@@ -12,55 +12,55 @@
 namespace coxswain::engine {
 namespace {
 
-kernels::DropoutMask Mask(const Pass& pass, const Linear& linear) {
-  const std::array<uint32_t, 2> key = PhiloxKey(pass.model.seed, RandomPurpose::kDropout);
+kernels::DropoutMask Mask(const Sweep& sweep, const Linear& linear) {
+  const std::array<uint32_t, 2> key = PhiloxKey(sweep.model.seed, RandomPurpose::kDropout);
   kernels::DropoutMask mask;
   mask.key[0] = key[0];
   mask.key[1] = key[1];
   mask.site = linear.site;
-  mask.step = &pass.buffers.scalars->step;
-  mask.bins = pass.buffers.bins;
-  mask.positions = pass.buffers.bin_positions;
+  mask.step = &sweep.buffers.scalars->step;
+  mask.bins = sweep.buffers.bins;
+  mask.positions = sweep.buffers.bin_positions;
   return mask;
 }
 
 // Of the linear's x A^T inside lora_h of its layer.
-int64_t AdapterOffsetBytes(const Pass& pass, const Linear& linear) {
-  return linear.adapters.slot * pass.batch.tokens * pass.model.lora_rank *
-         kernels::DTypeBytes(pass.model.dtype);
+int64_t AdapterOffsetBytes(const Sweep& sweep, const Linear& linear) {
+  return linear.adapters.slot * sweep.batch.tokens * sweep.model.lora_rank *
+         kernels::DTypeBytes(sweep.model.dtype);
 }
 
 // Every column of y has an adapter: then the low-rank product is written first and the product with
-// W added to it, which saves a pass over y.
+// W added to it, which saves reading y once more.
 bool AdaptersCover(const Linear& linear) {
   int64_t columns = 0;
   for (int64_t j = 0; j < linear.adapters.members; ++j) columns += linear.adapters.out[j];
   return columns == linear.out;
 }
 
-void AdaptersForward(const Pass& pass, const LinearForwardArgs& args, void* y, bool accumulate) {
+void AdaptersForward(const Sweep& sweep, const LinearForwardArgs& args, void* y, bool accumulate) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearForwardArgs lora;
-  lora.spec = LoraSpec(pass.model, linear, pass.batch.train);
-  lora.mask = Mask(pass, linear);
-  lora.rows = pass.batch.tokens;
+  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
+  lora.mask = Mask(sweep, linear);
+  lora.rows = sweep.batch.tokens;
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
   for (int64_t j = 0; j < linear.adapters.members; ++j) lora.b[j] = linear.adapters.b[j].value;
-  lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(pass, linear);
+  lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
   lora.y = y;
   lora.accumulate_y = accumulate;
-  lora.workspace = pass.buffers.scratch;
-  kernels::LoraLinearForward(lora, pass.stream);
+  lora.workspace = sweep.buffers.scratch;
+  kernels::LoraLinearForward(lora, sweep.stream);
 }
 
 // Overwrites dx: the product with W is added to it.
-void AdaptersBackward(const Pass& pass, const LinearBackwardArgs& args) {
+void AdaptersBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearBackwardArgs lora;
-  lora.spec = LoraSpec(pass.model, linear, pass.batch.train);
-  lora.mask = Mask(pass, linear);
-  lora.rows = pass.batch.tokens;
+  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
+  lora.mask = Mask(sweep, linear);
+  lora.rows = sweep.batch.tokens;
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
   lora.da = linear.adapters.a.gradient;
@@ -68,70 +68,70 @@ void AdaptersBackward(const Pass& pass, const LinearBackwardArgs& args) {
     lora.b[j] = linear.adapters.b[j].value;
     lora.db[j] = linear.adapters.b[j].gradient;
   }
-  lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(pass, linear);
+  lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
   lora.dy = args.dy;
   lora.dx = args.dx;
   lora.accumulate_dx = false;
-  lora.workspace = pass.buffers.scratch;
-  kernels::LoraLinearBackward(lora, pass.stream);
+  lora.workspace = sweep.buffers.scratch;
+  kernels::LoraLinearBackward(lora, sweep.stream);
 }
 
-Dense DenseOf(const Pass& pass, const Linear& linear) {
-  return {&linear.weight, pass.batch.tokens, linear.in, linear.out};
+Dense DenseOf(const Sweep& sweep, const Linear& linear) {
+  return {&linear.weight, sweep.batch.tokens, linear.in, linear.out};
 }
 
-void BiasGradient(const Pass& pass, const LinearBackwardArgs& args) {
+void BiasGradient(const Sweep& sweep, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   kernels::BiasBackwardArgs bias;
-  bias.spec.dtype = pass.model.dtype;
+  bias.spec.dtype = sweep.model.dtype;
   bias.spec.grad_dtype = linear.bias.gradient_dtype;
-  bias.rows = pass.batch.tokens;
+  bias.rows = sweep.batch.tokens;
   bias.columns = linear.out;
   bias.dy = args.dy;
   bias.ldy = linear.out;
   bias.dbias = linear.bias.gradient;
-  bias.workspace = pass.buffers.scratch;
-  kernels::BiasBackward(bias, pass.stream);
+  bias.workspace = sweep.buffers.scratch;
+  kernels::BiasBackward(bias, sweep.stream);
 }
 
-bool Scaled(const Pass& pass, const Linear& linear) {
-  return pass.model.dora && linear.adapters.members > 0;
+bool Scaled(const Sweep& sweep, const Linear& linear) {
+  return sweep.model.dora && linear.adapters.members > 0;
 }
 
-void ScaleForward(const Pass& pass, const LinearForwardArgs& args) {
+void ScaleForward(const Sweep& sweep, const LinearForwardArgs& args) {
   kernels::DoraForwardArgs dora;
-  dora.spec = LoraSpec(pass.model, *args.linear, pass.batch.train);
-  dora.rows = pass.batch.tokens;
+  dora.spec = LoraSpec(sweep.model, *args.linear, sweep.batch.train);
+  dora.rows = sweep.batch.tokens;
   dora.u = args.u;
-  dora.factor = pass.buffers.dora.factor + args.linear->adapters.dora_column;
+  dora.factor = sweep.buffers.dora.factor + args.linear->adapters.dora_column;
   dora.bias = args.linear->bias.value;
   dora.y = args.y;
-  kernels::DoraForward(dora, pass.stream);
+  kernels::DoraForward(dora, sweep.stream);
 }
 
-void ScaleBackward(const Pass& pass, const LinearBackwardArgs& args) {
+void ScaleBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
-  const int64_t bytes = pass.batch.tokens * linear.out * kernels::DTypeBytes(pass.model.dtype);
-  if (args.du != args.dy) kernels::CopyMemory(args.du, args.dy, bytes, pass.stream);
+  const int64_t bytes = sweep.batch.tokens * linear.out * kernels::DTypeBytes(sweep.model.dtype);
+  if (args.du != args.dy) kernels::CopyMemory(args.du, args.dy, bytes, sweep.stream);
   kernels::DoraBackwardArgs dora;
-  dora.spec = LoraSpec(pass.model, linear, pass.batch.train);
-  dora.rows = pass.batch.tokens;
+  dora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
+  dora.rows = sweep.batch.tokens;
   dora.u = args.u;
-  dora.norm = pass.buffers.dora.norm + linear.adapters.dora_column;
-  dora.factor = pass.buffers.dora.factor + linear.adapters.dora_column;
+  dora.norm = sweep.buffers.dora.norm + linear.adapters.dora_column;
+  dora.factor = sweep.buffers.dora.factor + linear.adapters.dora_column;
   dora.dy = args.du;
   for (int64_t j = 0; j < linear.adapters.members; ++j) {
     dora.dmagnitude[j] = linear.adapters.magnitude[j].gradient;
   }
-  dora.workspace = pass.buffers.scratch;
-  kernels::DoraBackward(dora, pass.stream);
+  dora.workspace = sweep.buffers.scratch;
+  kernels::DoraBackward(dora, sweep.stream);
 }
 
-void InputGradient(const Pass& pass, const LinearBackwardArgs& args) {
+void InputGradient(const Sweep& sweep, const LinearBackwardArgs& args) {
   if (args.dx == nullptr) return;
   // What the adapters left in dx is added to.
   const bool adapted = args.linear->adapters.members > 0;
-  DenseInputGradient(pass, DenseOf(pass, *args.linear), {args.dy, args.dx, adapted});
+  DenseInputGradient(sweep, DenseOf(sweep, *args.linear), {args.dy, args.dx, adapted});
 }
 
 }  // namespace
@@ -150,37 +150,37 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
   return spec;
 }
 
-void LinearForward(const Pass& pass, const LinearForwardArgs& args) {
+void LinearForward(const Sweep& sweep, const LinearForwardArgs& args) {
   const Linear& linear = *args.linear;
-  const Dense dense = DenseOf(pass, linear);
-  const bool first = AdaptersCover(linear), scaled = Scaled(pass, linear);
+  const Dense dense = DenseOf(sweep, linear);
+  const bool first = AdaptersCover(linear), scaled = Scaled(sweep, linear);
   void* y = scaled ? args.u : args.y;
   const void* bias = scaled ? nullptr : linear.bias.value;  // the scale comes before the bias
-  if (first) AdaptersForward(pass, args, y, /*accumulate=*/false);
-  DenseForward(pass, dense, {args.x, bias, y, first});
-  if (linear.adapters.members > 0 && !first) AdaptersForward(pass, args, y, /*accumulate=*/true);
-  if (scaled) ScaleForward(pass, args);
+  if (first) AdaptersForward(sweep, args, y, /*accumulate=*/false);
+  DenseForward(sweep, dense, {args.x, bias, y, first});
+  if (linear.adapters.members > 0 && !first) AdaptersForward(sweep, args, y, /*accumulate=*/true);
+  if (scaled) ScaleForward(sweep, args);
 }
 
-void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args) {
+void LinearParameterGradients(const Sweep& sweep, const LinearBackwardArgs& args) {
   const Linear& linear = *args.linear;
   if (linear.weight.gradient != nullptr) {
     // A slot is written once in a micro-step.
     const bool accumulate = !linear.weight.gradient_slotted;
-    DenseWeightGradient(pass, DenseOf(pass, linear), {args.dy, args.x, accumulate});
+    DenseWeightGradient(sweep, DenseOf(sweep, linear), {args.dy, args.x, accumulate});
   }
-  if (linear.bias.gradient != nullptr) BiasGradient(pass, args);
+  if (linear.bias.gradient != nullptr) BiasGradient(sweep, args);
 }
 
-void LinearBackward(const Pass& pass, const LinearBackwardArgs& args) {
-  LinearParameterGradients(pass, args);
+void LinearBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
+  LinearParameterGradients(sweep, args);
   LinearBackwardArgs unscaled = args;
-  if (Scaled(pass, *args.linear)) {
-    ScaleBackward(pass, args);
+  if (Scaled(sweep, *args.linear)) {
+    ScaleBackward(sweep, args);
     unscaled.dy = args.du;
   }
-  if (args.linear->adapters.members > 0) AdaptersBackward(pass, unscaled);
-  InputGradient(pass, unscaled);
+  if (args.linear->adapters.members > 0) AdaptersBackward(sweep, unscaled);
+  InputGradient(sweep, unscaled);
 }
 
 }  // namespace coxswain::engine

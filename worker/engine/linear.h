@@ -3,7 +3,7 @@
 #define COXSWAIN_WORKER_ENGINE_LINEAR_H_
 
 #include "worker/engine/model.h"
-#include "worker/engine/pass.h"
+#include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
@@ -14,7 +14,7 @@ struct LinearForwardArgs {
   void* y = nullptr;        // [T, out], overwritten
   void* u = nullptr;        // [T, out], overwritten by y before the scale; null without DoRA
 };
-void LinearForward(const Pass& pass, const LinearForwardArgs& args);
+void LinearForward(const Sweep& sweep, const LinearForwardArgs& args);
 
 struct LinearBackwardArgs {
   const Linear* linear = nullptr;
@@ -27,9 +27,9 @@ struct LinearBackwardArgs {
   void* du = nullptr;
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
-void LinearBackward(const Pass& pass, const LinearBackwardArgs& args);
+void LinearBackward(const Sweep& sweep, const LinearBackwardArgs& args);
 // Its part that reads x, of a linear without adapters.
-void LinearParameterGradients(const Pass& pass, const LinearBackwardArgs& args);
+void LinearParameterGradients(const Sweep& sweep, const LinearBackwardArgs& args);
 
 // The adapters of `linear` as the kernel sees them, without dropout when not training.
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train);

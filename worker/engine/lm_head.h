@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cross_entropy.h"
-#include "worker/engine/pass.h"
+#include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
@@ -13,7 +13,7 @@ namespace coxswain::engine {
 // when training, plain nll otherwise, with the hits to scalars->hits. Training: head gradient
 // accumulates (when trained) and dnorm [T, H] becomes the gradient of final_norm, scaled by
 // scalars->gradient_scale.
-void LmHead(const Pass& pass, int64_t chunk_rows, kernels::CrossEntropySpec spec);
+void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
 
 }  // namespace coxswain::engine
 

@@ -39,64 +39,64 @@ Lowest LowestTrained(const Model& model) {
   return {layers, false};
 }
 
-void FinalNormBackward(const Pass& pass) {
+void FinalNormBackward(const Sweep& sweep) {
   kernels::RmsNormBackwardArgs norm;
-  norm.spec = NormSpec(pass.model);
-  norm.rows = pass.batch.tokens;
-  norm.dy = pass.buffers.dnorm;
-  norm.x = pass.buffers.final_residual;
-  norm.weight = pass.model.final_norm.value;
-  norm.rstd = pass.buffers.final_rstd;
+  norm.spec = NormSpec(sweep.model);
+  norm.rows = sweep.batch.tokens;
+  norm.dy = sweep.buffers.dnorm;
+  norm.x = sweep.buffers.final_residual;
+  norm.weight = sweep.model.final_norm.value;
+  norm.rstd = sweep.buffers.final_rstd;
   norm.accumulate_dx = false;
-  norm.dx = pass.buffers.dres;
-  norm.dweight = pass.model.final_norm.gradient;
-  norm.workspace = pass.buffers.scratch;
-  kernels::RmsNormBackward(norm, pass.stream);
+  norm.dx = sweep.buffers.dres;
+  norm.dweight = sweep.model.final_norm.gradient;
+  norm.workspace = sweep.buffers.scratch;
+  kernels::RmsNormBackward(norm, sweep.stream);
 }
 
-void Embed(const Pass& pass) {
+void Embed(const Sweep& sweep) {
   kernels::EmbeddingForwardArgs embedding;
-  embedding.spec = TokenEmbeddingSpec(pass.model);
-  embedding.tokens = pass.batch.tokens;
-  embedding.ids = pass.buffers.tokens;
-  embedding.weight = pass.model.embedding.value;
-  embedding.out = pass.buffers.layers.front().residual_in;
-  kernels::EmbeddingForward(embedding, pass.stream);
+  embedding.spec = TokenEmbeddingSpec(sweep.model);
+  embedding.tokens = sweep.batch.tokens;
+  embedding.ids = sweep.buffers.tokens;
+  embedding.weight = sweep.model.embedding.value;
+  embedding.out = sweep.buffers.layers.front().residual_in;
+  kernels::EmbeddingForward(embedding, sweep.stream);
 }
 
 // Of this rank's lookups the whole matrix, of all ranks' the range that this one owns.
-void EmbeddingBackward(const Pass& pass, const EmbeddingRows& lookups) {
+void EmbeddingBackward(const Sweep& sweep, const EmbeddingRows& lookups) {
   kernels::EmbeddingBackwardArgs embedding;
-  embedding.spec = TokenEmbeddingSpec(pass.model);
+  embedding.spec = TokenEmbeddingSpec(sweep.model);
   embedding.tokens = lookups.tokens;
   embedding.ids = lookups.ids;
   embedding.dout = lookups.rows;
-  embedding.dweight = pass.model.embedding.gradient;
+  embedding.dweight = sweep.model.embedding.gradient;
   embedding.begin = lookups.owned.begin;
   embedding.end = lookups.owned.end;
-  embedding.workspace = pass.buffers.scratch;
-  kernels::EmbeddingBackward(embedding, pass.stream);
+  embedding.workspace = sweep.buffers.scratch;
+  kernels::EmbeddingBackward(embedding, sweep.stream);
 }
 
-EmbeddingRows OwnRows(const Pass& pass) {
-  return {.tokens = pass.batch.tokens,
-          .ids = pass.buffers.tokens,
-          .rows = pass.buffers.dres,
-          .owned = {0, pass.model.config.vocab_size * pass.model.config.hidden_size}};
+EmbeddingRows OwnRows(const Sweep& sweep) {
+  return {.tokens = sweep.batch.tokens,
+          .ids = sweep.buffers.tokens,
+          .rows = sweep.buffers.dres,
+          .owned = {0, sweep.model.config.vocab_size * sweep.model.config.hidden_size}};
 }
 
 // The last block's branch is added here.
-void FinalNorm(const Pass& pass) {
+void FinalNorm(const Sweep& sweep) {
   kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(pass.model);
-  norm.rows = pass.batch.tokens;
-  norm.x = pass.buffers.branch;
-  norm.residual = pass.buffers.layers.back().residual_mid;
-  norm.weight = pass.model.final_norm.value;
-  norm.sum = pass.buffers.final_residual;
-  norm.y = pass.buffers.final_norm;
-  norm.rstd = pass.buffers.final_rstd;
-  kernels::AddRmsNormForward(norm, pass.stream);
+  norm.spec = NormSpec(sweep.model);
+  norm.rows = sweep.batch.tokens;
+  norm.x = sweep.buffers.branch;
+  norm.residual = sweep.buffers.layers.back().residual_mid;
+  norm.weight = sweep.model.final_norm.value;
+  norm.sum = sweep.buffers.final_residual;
+  norm.y = sweep.buffers.final_norm;
+  norm.rstd = sweep.buffers.final_rstd;
+  kernels::AddRmsNormForward(norm, sweep.stream);
 }
 
 }  // namespace
@@ -131,39 +131,39 @@ std::vector<int32_t> BackwardVisits(const Model& model, bool train) {
   return units;
 }
 
-void ForwardToFinalNorm(const Pass& pass) {
-  pass.units->Enter(plan::kEmbeddingUnit);
-  if (!pass.idle()) Embed(pass);
-  for (int64_t layer = 0; layer < pass.model.config.num_layers; ++layer) {
-    pass.units->Enter(UnitOf(layer));
-    if (pass.idle()) continue;
-    if (pass.first) UpdateDoraFactors(pass, layer);
-    BlockForward(pass, layer);
+void ForwardToFinalNorm(const Sweep& sweep) {
+  sweep.units->Enter(plan::kEmbeddingUnit);
+  if (!sweep.idle()) Embed(sweep);
+  for (int64_t layer = 0; layer < sweep.model.config.num_layers; ++layer) {
+    sweep.units->Enter(UnitOf(layer));
+    if (sweep.idle()) continue;
+    if (sweep.first) UpdateDoraFactors(sweep, layer);
+    BlockForward(sweep, layer);
   }
-  pass.units->Enter(HeadUnit(pass.model));
-  if (!pass.idle()) FinalNorm(pass);
+  sweep.units->Enter(HeadUnit(sweep.model));
+  if (!sweep.idle()) FinalNorm(sweep);
 }
 
-void BackwardFromFinalNorm(const Pass& pass) {
-  const Lowest lowest = LowestTrained(pass.model);
-  if (!pass.idle()) FinalNormBackward(pass);
-  pass.units->ReduceGradients(HeadUnit(pass.model));
-  const bool rows = pass.units->ExchangesRows();
-  if (rows) pass.units->BeginRows(pass.batch.tokens);
-  for (int64_t layer = pass.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
-    BlockRecompute(pass, layer);
-    pass.units->Enter(UnitOf(layer));
-    pass.units->BeginGradients(UnitOf(layer), pass.idle());
-    if (!pass.idle()) {
-      BlockBackward(pass, {layer, layer > lowest.layer || lowest.input_gradient});
+void BackwardFromFinalNorm(const Sweep& sweep) {
+  const Lowest lowest = LowestTrained(sweep.model);
+  if (!sweep.idle()) FinalNormBackward(sweep);
+  sweep.units->ReduceGradients(HeadUnit(sweep.model));
+  const bool rows = sweep.units->ExchangesRows();
+  if (rows) sweep.units->BeginRows(sweep.batch.tokens);
+  for (int64_t layer = sweep.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
+    BlockRecompute(sweep, layer);
+    sweep.units->Enter(UnitOf(layer));
+    sweep.units->BeginGradients(UnitOf(layer), sweep.idle());
+    if (!sweep.idle()) {
+      BlockBackward(sweep, {layer, layer > lowest.layer || lowest.input_gradient});
     }
-    pass.units->ReduceGradients(UnitOf(layer));
+    sweep.units->ReduceGradients(UnitOf(layer));
   }
-  if (rows) return EmbeddingBackward(pass, pass.units->TakeRows());
-  if (!pass.idle() && pass.model.embedding.gradient != nullptr) {
-    EmbeddingBackward(pass, OwnRows(pass));
+  if (rows) return EmbeddingBackward(sweep, sweep.units->TakeRows());
+  if (!sweep.idle() && sweep.model.embedding.gradient != nullptr) {
+    EmbeddingBackward(sweep, OwnRows(sweep));
   }
-  pass.units->ReduceGradients(plan::kEmbeddingUnit);
+  sweep.units->ReduceGradients(plan::kEmbeddingUnit);
 }
 
 }  // namespace coxswain::engine

@@ -96,7 +96,7 @@ struct ParameterLayout {
 
 // A flat in this rank's memory; null where it has none.
 struct FlatMemory {
-  void* values = nullptr;    // [elements]: what passes read; a slot holds it only during a pass
+  void* values = nullptr;    // [elements]: what sweeps read; a slot holds it only during a sweep
   void* owned = nullptr;     // [owned] of them: what updates write
   void* gradient = nullptr;  // [elements]: where backward accumulates
   void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks

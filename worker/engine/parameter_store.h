@@ -45,11 +45,11 @@ class ParameterStore {
   // Gradient of the owned elements after reduction.
   Values ReducedGradient(size_t i) const;
 
-  // Upload and Fill of all elements where passes read them, master or not: for looking at a
+  // Upload and Fill of all elements where sweeps read them, master or not: for looking at a
   // parameter whose slot is free.
   void UploadWhole(size_t i, const float* values) const;
   void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
-  // Fill of the elements where passes read them that this rank does not load, until they are
+  // Fill of the elements where sweeps read them that this rank does not load, until they are
   // gathered.
   void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
 

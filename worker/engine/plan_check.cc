@@ -42,7 +42,7 @@ absl::Status CheckRules(const std::vector<Rule>& rules) {
   return absl::OkStatus();
 }
 
-// Whose forward pass block.h is.
+// Architectures whose forward block.h is.
 constexpr std::array<std::string_view, 4> kArchitectures = {
     "Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
 

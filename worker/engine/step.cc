@@ -73,8 +73,8 @@ int64_t CountTargets(const BinBatch& bins) {
   return targets;
 }
 
-// A pass and what the graphs know it by.
-struct PassKind {
+// A sweep and what the graphs know it by.
+struct SweepKind {
   const char* name;
   bool last_micro_step = false;  // what ranks reduce then
   PhaseSeconds* seconds = nullptr;
@@ -88,17 +88,17 @@ void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
   seconds->comm += waited;
 }
 
-void RunPass(State& state, const Pass& pass, const PassKind& kind, std::vector<int32_t> visits,
-             void (*body)(const State&, const Pass&)) {
+void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
+              void (*body)(const State&, const Sweep&)) {
   const Range range(kind.name);
   const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
-  const bool factors = pass.first && state.model.dora;
+  const bool factors = sweep.first && state.model.dora;
   const Stopwatch& exposed = state.graphs.Run(
-      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), pass.batch,
-      [&state, pass, script, body](Stopwatch* watch) {
+      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), sweep.batch,
+      [&state, sweep, script, body](Stopwatch* watch) {
         watch->Reset();
-        UnitPass units(state.exchange, script, watch);
-        Pass exchanging = pass;
+        UnitSweep units(state.exchange, script, watch);
+        Sweep exchanging = sweep;
         exchanging.units = &units;
         body(state, exchanging);
         units.Finish();
@@ -112,25 +112,25 @@ void RunPass(State& state, const Pass& pass, const PassKind& kind, std::vector<i
   }
 }
 
-void RunForward(State& state, const Pass& pass, PhaseSeconds* seconds) {
-  RunPass(state, pass, {"forward", false, seconds, &seconds->forward}, ForwardVisits(state.model),
-          [](const State&, const Pass& p) { ForwardToFinalNorm(p); });
+void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
+  RunSweep(state, sweep, {"forward", false, seconds, &seconds->forward}, ForwardVisits(state.model),
+           [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
 }
 
-void RunHeadAndBackward(State& state, const Pass& pass, bool last_micro_step,
+void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
                         PhaseSeconds* seconds) {
-  const bool train = pass.batch.train;
-  RunPass(state, pass,
-          {"backward", train && last_micro_step && state.plan.world_size() > 1, seconds,
-           train ? &seconds->backward : &seconds->forward},
-          BackwardVisits(state.model, train), [](const State& s, const Pass& p) {
-            p.units->Enter(UnitOf(s.plan.model.num_layers));
-            if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
-            if (p.batch.train) BackwardFromFinalNorm(p);
-          });
+  const bool train = sweep.batch.train;
+  RunSweep(state, sweep,
+           {"backward", train && last_micro_step && state.plan.world_size() > 1, seconds,
+            train ? &seconds->backward : &seconds->forward},
+           BackwardVisits(state.model, train), [](const State& s, const Sweep& p) {
+             p.units->Enter(UnitOf(s.plan.model.num_layers));
+             if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
+             if (p.batch.train) BackwardFromFinalNorm(p);
+           });
 }
 
-// Rounds of passes of this rank: its own micro-steps, and those in which it only joins others.
+// Rounds of sweeps of this rank: its own micro-steps, and those in which it only joins others.
 int64_t Rounds(const State& state, const BinBatch& bins) {
   const int64_t size = state.plan.micro_batch_bins;
   const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
@@ -162,7 +162,7 @@ void UpdateAll(State& state, Stopwatch* exposed) {
   const TensorRange others{embedding.count, n.pieces - embedding.count,
                            n.piece_chunks - embedding.chunks};
   const ExchangeScript script;
-  UnitPass units(state.exchange, script, exposed);
+  UnitSweep units(state.exchange, script, exposed);
   UpdateParameters(state.buffers, {embedding, false, seed}, state.stream);
   units.GatherEmbedding();
   UpdateParameters(state.buffers, {others, true, seed}, state.stream);
@@ -262,10 +262,10 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
       batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
     }
     batch.train = true;
-    const Pass pass{state.model, state.buffers, batch, state.stream, round == 0};
-    RunForward(state, pass, seconds);
+    const Sweep sweep{state.model, state.buffers, batch, state.stream, round == 0};
+    RunForward(state, sweep, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
-    RunHeadAndBackward(state, pass, round + 1 == rounds, seconds);
+    RunHeadAndBackward(state, sweep, round + 1 == rounds, seconds);
     state.timeline.Mark(&seconds->backward, state.stream);
   }
 }
@@ -301,9 +301,9 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
     if (cursor.bin < bins.bin_ids.size()) {
       batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     }
-    const Pass pass{state.model, state.buffers, batch, state.stream, round == 0};
-    RunForward(state, pass, &stats.seconds);
-    RunHeadAndBackward(state, pass, false, &stats.seconds);
+    const Sweep sweep{state.model, state.buffers, batch, state.stream, round == 0};
+    RunForward(state, sweep, &stats.seconds);
+    RunHeadAndBackward(state, sweep, false, &stats.seconds);
   }
   ReceiveScalars(state);
   state.timeline.Mark(&stats.seconds.forward, state.stream);

@@ -33,7 +33,7 @@ class Stopwatch {
   struct Interval {
     EventHandle begin, end;
   };
-  std::vector<Interval> events_;  // kept from pass to pass
+  std::vector<Interval> events_;  // kept from sweep to sweep
   size_t intervals_ = 0;
 };
 

@@ -155,7 +155,7 @@ void UnitExchange::Join() {
   kernels::WaitEvent(joined_.get(), compute_);
 }
 
-UnitPass::UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed)
+UnitSweep::UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed)
     : exchange_(exchange),
       script_(script),
       exposed_(exposed),
@@ -163,7 +163,7 @@ UnitPass::UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwat
       in_flight_(exchange.flats_of_unit_.size(), false) {}
 
 template <typename Calls>
-void UnitPass::Communicate(const Calls& calls) {
+void UnitSweep::Communicate(const Calls& calls) {
   // Calls that are not on a stream beside compute take compute's time themselves.
   const bool blocking = exchange_.plan_.device == "cpu" || !exchange_.Overlaps();
   if (blocking) exposed_->Start(exchange_.compute_);
@@ -173,14 +173,14 @@ void UnitPass::Communicate(const Calls& calls) {
   if (blocking) exposed_->Stop(exchange_.compute_);
 }
 
-void UnitPass::Await(const EventHandle& event) {
+void UnitSweep::Await(const EventHandle& event) {
   if (exchange_.plan_.device == "cpu" || !exchange_.Overlaps()) return;
   exposed_->Start(exchange_.compute_);
   kernels::WaitEvent(event.get(), exchange_.compute_);
   exposed_->Stop(exchange_.compute_);
 }
 
-bool UnitPass::IsThere(int32_t unit) const {
+bool UnitSweep::IsThere(int32_t unit) const {
   if (!exchange_.Travels(unit)) return true;
   if (!exchange_.IsSlotted(unit)) {
     return !script_.start.stale || (unit == plan::kEmbeddingUnit && script_.start.embedding);
@@ -189,7 +189,7 @@ bool UnitPass::IsThere(int32_t unit) const {
   return slot.unit == unit && (slot.current || !exchange_.IsTrained(unit));
 }
 
-void UnitPass::Fetch(int32_t unit) {
+void UnitSweep::Fetch(int32_t unit) {
   const bool slotted = exchange_.IsSlotted(unit);
   const bool held = slotted && slots_[exchange_.SlotOf(unit)].unit == unit;
   Communicate([&] {
@@ -200,7 +200,7 @@ void UnitPass::Fetch(int32_t unit) {
   if (slotted) slots_[exchange_.SlotOf(unit)] = {unit, true};
 }
 
-void UnitPass::FetchAhead(size_t now) {
+void UnitSweep::FetchAhead(size_t now) {
   for (; fetched_ < script_.visits.size(); ++fetched_) {
     const int32_t unit = script_.visits[fetched_];
     if (IsThere(unit)) continue;
@@ -216,7 +216,7 @@ void UnitPass::FetchAhead(size_t now) {
   }
 }
 
-void UnitPass::Enter(int32_t unit) {
+void UnitSweep::Enter(int32_t unit) {
   if (position_ > 0 && script_.visits[position_ - 1] == unit) return;
   FetchAhead(position_++);
   if (!in_flight_[static_cast<size_t>(unit)]) return;
@@ -224,7 +224,7 @@ void UnitPass::Enter(int32_t unit) {
   Await(exchange_.gathered_[static_cast<size_t>(unit)]);
 }
 
-void UnitPass::BeginGradients(int32_t unit, bool idle) {
+void UnitSweep::BeginGradients(int32_t unit, bool idle) {
   const size_t slot = static_cast<size_t>(plan::GradientSlotOf(unit));
   for (const size_t f : exchange_.flats_of_unit_[static_cast<size_t>(unit)]) {
     const plan::Flat& flat = exchange_.layout_.map.flats[f];
@@ -241,7 +241,7 @@ void UnitPass::BeginGradients(int32_t unit, bool idle) {
   }
 }
 
-void UnitPass::ReduceGradients(int32_t unit) {
+void UnitSweep::ReduceGradients(int32_t unit) {
   if (exchange_.group_ == nullptr) return;
   std::vector<size_t> flats;
   bool slotted = false;
@@ -260,17 +260,17 @@ void UnitPass::ReduceGradients(int32_t unit) {
   });
 }
 
-void UnitPass::GatherEmbedding() {
+void UnitSweep::GatherEmbedding() {
   if (exchange_.group_ == nullptr) return;
   Communicate([&] { exchange_.Gather(plan::kEmbeddingUnit, true); });
 }
 
-bool UnitPass::ExchangesRows() const {
+bool UnitSweep::ExchangesRows() const {
   return exchange_.group_ != nullptr && script_.last_micro_step &&
          exchange_.extents_.embedding_rows > 0;
 }
 
-void UnitPass::BeginRows(int64_t tokens) {
+void UnitSweep::BeginRows(int64_t tokens) {
   const Buffers& buffers = exchange_.buffers_;
   const int64_t capacity = exchange_.extents_.tokens;
   int32_t* const own = buffers.embedding_ids + exchange_.rank() * capacity;
@@ -280,7 +280,7 @@ void UnitPass::BeginRows(int64_t tokens) {
   Communicate([&] { exchange_.GatherOfWorld(own, buffers.embedding_ids, 4 * capacity); });
 }
 
-EmbeddingRows UnitPass::TakeRows() {
+EmbeddingRows UnitSweep::TakeRows() {
   const Buffers& buffers = exchange_.buffers_;
   const Extents& n = exchange_.extents_;
   const int64_t row_bytes = n.hidden * kernels::DTypeBytes(ComputeDType(exchange_.plan_));
@@ -293,7 +293,7 @@ EmbeddingRows UnitPass::TakeRows() {
           .owned = exchange_.owned_embedding_};
 }
 
-void UnitPass::Finish() {
+void UnitSweep::Finish() {
   if (joined_) return;
   joined_ = true;
   if (exchange_.plan_.device == "cpu") return;

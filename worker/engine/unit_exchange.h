@@ -1,7 +1,7 @@
 // The collectives of parameters and gradients, unit by unit, on a stream of their own beside
 // compute. common/plan/shard_map.h says what a unit is, the plan's ZeRO stage what travels:
-//   weights    trained flats are gathered in the first forward pass after an update; flats in slots
-//              whenever a pass needs a unit that its slot does not hold, or holds as it was before
+//   weights    trained flats are gathered in the first forward after an update; flats in slots
+//              whenever a sweep needs a unit that its slot does not hold, or holds as it was before
 //              the update: then its trained flats alone. Slot by slot, the next unit is fetched
 //              while this one computes; what needs no slot is fetched at once.
 //   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
@@ -10,7 +10,7 @@
 //              so, the embedding's goes early and the rows of the last micro-step go by themselves.
 // The embedding, which forward reads first, is gathered as soon as it is updated, beside the update
 // of the rest.
-// The order of collectives is a function of the plan and of the passes alone, so equal on all
+// The order of collectives is a function of the plan and of the sweeps alone, so equal on all
 // ranks. Without the plan's overlap collectives take their turn in the compute stream and nothing
 // is prefetched. On the CPU the same calls run in order on one thread. Source: Zhao et al.,
 // "PyTorch FSDP", 2023; llmq, LLamaWeightsManager (slots and versions).
@@ -34,7 +34,7 @@
 
 namespace coxswain::engine {
 
-// What of other ranks' weights this one has between two passes.
+// What of other ranks' weights this one has between two sweeps.
 struct Residency {
   struct Slot {
     int32_t unit = -1;     // -1: none
@@ -47,13 +47,13 @@ struct Residency {
   bool operator==(const Residency&) const = default;
 };
 
-// What a pass walks through and exchanges: a key of its graph.
+// What a sweep walks through and exchanges: a key of its graph.
 struct ExchangeScript {
-  std::vector<int32_t> visits;  // units in the order in which the pass reads their weights
+  std::vector<int32_t> visits;  // units in the order in which the sweep reads their weights
   Residency start;
   bool last_micro_step = false;  // whole gradients are reduced
 
-  std::string Key() const;  // of what differs between passes over the same visits
+  std::string Key() const;  // of what differs between sweeps over the same visits
 };
 
 // Lookups of all ranks in one micro-step, and what of the gradient this rank adds them to.
@@ -66,15 +66,15 @@ struct EmbeddingRows {
 
 class UnitExchange {
  public:
-  // Views that outlive this object; `compute` is the stream of the passes.
+  // Views that outlive this object; `compute` is the stream of the sweeps.
   UnitExchange(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
                kernels::Stream* compute);
 
-  // `group` outlives this object's last pass; nothing is here of other ranks yet.
+  // `group` outlives this object's last sweep; nothing is here of other ranks yet.
   void Connect(comm::Collectives* group);
 
   const Residency& residency() const { return residency_; }
-  // A pass, or the graph that was captured of one, has been launched.
+  // A sweep, or the graph that was captured of one, has been launched.
   void Passed(const ExchangeScript& script) { residency_ = After(script); }
   // After an update: what other ranks own has changed, but for an embedding gathered in its course.
   void Updated();
@@ -88,7 +88,7 @@ class UnitExchange {
   const absl::Status& status() const { return status_; }
 
  private:
-  friend class UnitPass;
+  friend class UnitSweep;
   struct StreamDeleter {
     void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
   };
@@ -129,10 +129,10 @@ class UnitExchange {
   std::array<EventHandle, plan::kGradientSlots> slot_free_;
 };
 
-// One pass while its launches are issued. Every unit of the script is entered in order.
-class UnitPass {
+// One sweep while its launches are issued. Every unit of the script is entered in order.
+class UnitSweep {
  public:
-  UnitPass(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed);
+  UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed);
 
   // Before the first launch that reads weights of `unit`: the next of the script, or that of now.
   void Enter(int32_t unit);
@@ -143,7 +143,7 @@ class UnitPass {
   void ReduceGradients(int32_t unit);
   // In an update, when the embedding has got its new values.
   void GatherEmbedding();
-  // Does the gradient of this pass's lookups go as rows? Then, when the head's gradient is there:
+  // Does the gradient of this sweep's lookups go as rows? Then, when the head's gradient is there:
   // BeginRows, which reduces what the embedding's gradient has by then; and at the end TakeRows.
   bool ExchangesRows() const;
   void BeginRows(int64_t tokens);  // of Buffers::tokens, capacity T
@@ -165,9 +165,9 @@ class UnitPass {
   std::vector<Residency::Slot> slots_;
   size_t position_ = 0;          // visits entered
   size_t fetched_ = 0;           // visits whose weights are there or on their way
-  std::vector<bool> in_flight_;  // by unit: fetched in this pass and not waited for
+  std::vector<bool> in_flight_;  // by unit: fetched in this sweep and not waited for
   std::array<bool, plan::kGradientSlots> reducing_ = {false, false};
-  bool joined_ = true;  // the communication stream has nothing of this pass that compute lacks
+  bool joined_ = true;  // the communication stream has nothing of this sweep that compute lacks
 };
 
 }  // namespace coxswain::engine

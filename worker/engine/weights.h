@@ -19,7 +19,7 @@ namespace coxswain::engine {
 // the head of a tied model are ignored).
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
 
-// All of the base tensors of one block, where passes read them: for a block whose slot is free.
+// All of the base tensors of one block, where sweeps read them: for a block whose slot is free.
 // After LoadBaseWeights.
 absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store);
 

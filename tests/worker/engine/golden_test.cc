@@ -102,7 +102,7 @@ TEST_P(GoldenTest, LogitsLossAndGradients) {
               worst.error, worst.name.c_str());
 }
 
-// Against the logits of the pass before, once some targets are learned.
+// Against the logits of the forward before, once some targets are learned.
 TEST_P(GoldenTest, EvaluationCountsTheTargetsRankedFirst) {
   std::string doing;
   absl::StatusOr<std::unique_ptr<State>> state = MakeState(golden_.plan, 0, "", &doing);

@@ -1,6 +1,6 @@
-// What every function of one micro-step's forward and backward reads.
-#ifndef COXSWAIN_WORKER_ENGINE_PASS_H_
-#define COXSWAIN_WORKER_ENGINE_PASS_H_
+// A sweep: one forward over the units of the model, or one head and backward, of a micro-step.
+#ifndef COXSWAIN_WORKER_ENGINE_SWEEP_H_
+#define COXSWAIN_WORKER_ENGINE_SWEEP_H_
 
 #include "kernels/device.h"
 #include "worker/engine/batch.h"
@@ -10,13 +10,14 @@
 
 namespace coxswain::engine {
 
-struct Pass {
+// What every function of a sweep reads.
+struct Sweep {
   const Model& model;
   const Buffers& buffers;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
-  bool first = false;         // of the step or evaluation: factors of DoRA are computed
-  UnitPass* units = nullptr;  // the pass's exchange
+  bool first = false;          // of the step or evaluation: it computes the factors of DoRA
+  UnitSweep* units = nullptr;  // the sweep's exchange
 
   // A rank with fewer bins than others joins their collectives and computes nothing.
   bool idle() const { return batch.tokens == 0; }
@@ -24,4 +25,4 @@ struct Pass {
 
 }  // namespace coxswain::engine
 
-#endif  // COXSWAIN_WORKER_ENGINE_PASS_H_
+#endif  // COXSWAIN_WORKER_ENGINE_SWEEP_H_
