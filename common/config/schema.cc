@@ -311,9 +311,9 @@ void AppendResources(std::vector<Key>* t) {
               "too, 3 weights too; auto: the lowest that fits."},
       {.path = "spec.parallelism.resident_blocks", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 2, .max = 1000000},
-       .doc = "Under ZeRO 3, blocks whose gathered weights stay on a rank from pass to pass: 2 "
-              "takes the least memory, all of them gathers each once an update; auto: what memory "
-              "allows."},
+       .doc = "Under ZeRO 3, blocks whose gathered weights stay on a rank from one use to the "
+              "next: 2 takes the least memory, all of them gathers each once an update; auto: what "
+              "memory allows."},
       {.path = "spec.parallelism.overlap", .type = Type::kBool, .def = "true",
        .doc = "Collectives run beside compute. false: each takes its turn in the compute stream "
               "and nothing is prefetched; for measuring what overlap hides."},

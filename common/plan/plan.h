@@ -85,7 +85,7 @@ struct Plan {
   // 2: gradients of blocks too; 3: weights of blocks too.
   int32_t zero = 0;
   // Under ZeRO 3: slots that hold gathered weights of blocks. 2, and what is computed hides what is
-  // fetched; with more the rest stays from pass to pass; num_layers: each is gathered once an
+  // fetched; with more the rest stays from sweep to sweep; num_layers: each is gathered once an
   // update.
   int32_t weight_slots = 2;
   bool overlap = true;           // collectives run beside compute; false: in its stream

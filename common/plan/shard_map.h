@@ -38,7 +38,7 @@ struct Flat {
   std::vector<size_t> parameters;  // indices into the plan's table
   int64_t elements = 0;            // padded
   int64_t owned = 0;               // elements / shard
-  // "weights": all of it, or the owned range alone when a slot holds all of it during a pass.
+  // "weights": all of it, or the owned range alone when a slot holds all of it during a sweep.
   int64_t weights = 0;
   int64_t weight_slot = -1;  // "weight_slots", inside its slot
   // Where backward accumulates: "gradients", or "gradients.bf16" with kBfloat16Gradient. Slotted:

@@ -104,9 +104,9 @@ class Timeline {
     now_ += all_seconds * weight_[static_cast<size_t>(unit)] / all_weight_;
   }
 
-  void Send(double bytes, int32_t ranks, int passes) {
+  void Send(double bytes, int32_t ranks, int rounds) {
     if (ranks == 1) return;
-    for (int pass = 0; pass < passes; ++pass) Receive(bytes * (ranks - 1) / ranks);
+    for (int round = 0; round < rounds; ++round) Receive(bytes * (ranks - 1) / ranks);
   }
 
   void Receive(double bytes) {

@@ -10,7 +10,7 @@
 namespace coxswain::planner {
 namespace {
 
-// Whose forward pass the engine has.
+// Architectures whose forward the engine has.
 constexpr std::array<std::string_view, 4> kArchitectures = {
     "Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
 
