@@ -20,9 +20,10 @@ absl::Status CheckSuperseded(Files* files, const std::string& target, const Mani
   const absl::StatusOr<Manifest> there = VerifyCheckpoint(files, target);
   if (there.ok() && there->job == ours.job &&
       std::make_pair(there->term, there->epoch) >= std::make_pair(ours.term, ours.epoch)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        target, ": is a valid checkpoint of job ", there->job, ", term ", there->term, " epoch ",
-        there->epoch, "; job ", ours.job, " has term ", ours.term, " epoch ", ours.epoch));
+    return absl::AlreadyExistsError(absl::StrCat(target, ": is a valid checkpoint of job ",
+                                                 there->job, ", term ", there->term, " gang epoch ",
+                                                 there->epoch, "; job ", ours.job, " has term ",
+                                                 ours.term, " gang epoch ", ours.epoch));
   }
   return absl::OkStatus();
 }

@@ -145,7 +145,7 @@ std::string JobsTable(const std::vector<v1::Job>& jobs, bool wide, int64_t now_u
   std::vector<std::string> header = {"NAME", "STATE", "METHOD", "MODEL",    "WORKERS", "PROGRESS",
                                      "STEP", "LOSS",  "ETA",    "RESTARTS", "AGE"};
   if (wide) {
-    for (const char* column : {"EVAL-LOSS", "TOKENS/S", "EPOCH", "PRIORITY", "BASE-MODEL"})
+    for (const char* column : {"EVAL-LOSS", "TOKENS/S", "GANG", "PRIORITY", "BASE-MODEL"})
       header.push_back(column);
   }
   Table table(header);

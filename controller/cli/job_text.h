@@ -27,7 +27,7 @@ uint64_t Allocated(const v1::MemoryBytes& memory);
 double ProgressFraction(const v1::Job& job);
 
 // NAME STATE METHOD MODEL WORKERS PROGRESS STEP LOSS ETA RESTARTS AGE; wide adds EVAL-LOSS,
-// TOKENS/S, EPOCH, PRIORITY and BASE-MODEL.
+// TOKENS/S, GANG, PRIORITY and BASE-MODEL.
 std::string JobsTable(const std::vector<v1::Job>& jobs, bool wide, int64_t now_unix_ms);
 
 // ID TIME TYPE STATE MESSAGE.

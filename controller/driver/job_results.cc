@@ -201,7 +201,7 @@ void JobDriver::CheckReplay(const StepResult& result) {
   const store::StepRow& row = before->second;
   if (row.loss_bits == result.loss_bits && row.gnorm_bits == result.gnorm_bits) return;
   const std::string message = absl::StrFormat(
-      "step %d replayed in epoch %d gave loss %.17g and grad norm %.17g, epoch %d gave %.17g and "
+      "step %d replayed in gang %d gave loss %.17g and grad norm %.17g, gang %d gave %.17g and "
       "%.17g: a bug or silent corruption",
       result.step, gang_->epoch, result.loss, result.grad_norm, row.epoch,
       std::bit_cast<double>(row.loss_bits), std::bit_cast<double>(row.gnorm_bits));

@@ -110,7 +110,7 @@ absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& reques
   if (request.has_current() && !request.current().job().empty() && worker.job.empty() &&
       worker.status.phase == state::WorkerPhase::kConnected) {
     AbortAndFree(request.incarnation(), request.current(),
-                 "the controller restarted: the job goes on in a new epoch");
+                 "the controller restarted: the job goes on in a new gang epoch");
   }
   return id;
 }
@@ -136,7 +136,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
 void Registry::EndStrayEpoch(const Worker& worker) {
   const v1::Fence& current = worker.beat.current();
   if (worker.status.phase != state::WorkerPhase::kReady || current.job().empty()) return;
-  AbortAndFree(worker.target.incarnation, current, "no gang of the controller has this epoch");
+  AbortAndFree(worker.target.incarnation, current, "no gang of the controller has this gang epoch");
 }
 
 void Registry::BeatStreamEnded(const std::string& incarnation, uint64_t stream) {

@@ -106,7 +106,7 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
   const auto plan = ReadPlan(request);
   if (!plan.ok()) return done(plan.status());
   if (superseding) {
-    EndEpoch(absl::StrCat("superseded by epoch ", request.fence().epoch(), " of job ",
+    EndEpoch(absl::StrCat("superseded by gang epoch ", request.fence().epoch(), " of job ",
                           request.fence().job()));
   }
   auto epoch = std::make_shared<Epoch>();
@@ -144,7 +144,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
       ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir()) : ready;
   EndIfDeviceLost(built.status());
   MutexLock lock(mu_);
-  if (epoch->ended) return absl::AbortedError("the epoch ended while it was being prepared");
+  if (epoch->ended) return absl::AbortedError("the gang epoch ended while it was being prepared");
   if (!built.ok()) {
     log::Error("prepare failed", {{"job", request.fence().job()},
                                   {"rank", epoch->rank},
@@ -201,7 +201,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   std::shared_ptr<engine::Engine> engine;
   {
     MutexLock lock(mu_);
-    if (epoch->ended) return absl::AbortedError("the epoch ended before it was connected");
+    if (epoch->ended) return absl::AbortedError("the gang epoch ended before it was connected");
     engine = epoch->engine;
   }
   auto group = comm::Collectives::Form(config, epoch->relay.get());
@@ -210,7 +210,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   auto links = status.ok() ? engine->MeasureLinks() : status;
   if (links.ok() && options_.on_connected) options_.on_connected();
   MutexLock lock(mu_);
-  if (epoch->ended) return absl::AbortedError("the epoch ended while it was being connected");
+  if (epoch->ended) return absl::AbortedError("the gang epoch ended while it was being connected");
   if (links.ok()) {
     epoch->connected = true;
     epoch->chosen_algorithms = engine->chosen_algorithms();
@@ -251,7 +251,7 @@ void Agent::EndEpoch(const std::string& reason) {
       engine = epoch->engine;
       connecting = epoch->relay != nullptr;
       if (epoch->sink != nullptr) epoch->sink->Close(absl::AbortedError(reason));
-      log::Warning("epoch ended", {{"rank", epoch->rank}, {"reason", reason}});
+      log::Warning("gang epoch ended", {{"rank", epoch->rank}, {"reason", reason}});
     }
   }
   // Before Connect nothing waits for another rank: a Prepare in progress ends by itself.

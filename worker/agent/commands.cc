@@ -109,7 +109,8 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   }
   if (epoch.sink != sink) {
     if (epoch.sink != nullptr) {
-      epoch.sink->Close(absl::AbortedError("replaced by a newer Run stream of the same epoch"));
+      epoch.sink->Close(
+          absl::AbortedError("replaced by a newer Run stream of the same gang epoch"));
     }
     epoch.sink = sink;
   }
@@ -255,7 +256,7 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     std::shared_ptr<engine::Engine> engine;
     {
       MutexLock lock(mu_);
-      if (epoch->ended) return done(absl::AbortedError("the epoch ended before SaveShard"));
+      if (epoch->ended) return done(absl::AbortedError("the gang epoch ended before SaveShard"));
       engine = epoch->engine;
     }
     if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));

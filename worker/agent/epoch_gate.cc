@@ -11,7 +11,7 @@ namespace coxswain::agent {
 namespace {
 
 std::string Name(const v1::Fence& fence) {
-  return absl::StrCat("job ", fence.job(), " epoch ", fence.epoch());
+  return absl::StrCat("job ", fence.job(), " gang epoch ", fence.epoch());
 }
 
 }  // namespace
@@ -39,13 +39,13 @@ absl::Status EpochGate::CheckSender(const v1::Fence& fence) {
 absl::StatusOr<bool> EpochGate::CheckOpen(const v1::Fence& fence) {
   RETURN_IF_ERROR(CheckSender(fence));
   if (fence.job().empty() || fence.epoch() == 0) {
-    return absl::InvalidArgumentError("fence without job or epoch");
+    return absl::InvalidArgumentError("fence without job or gang epoch");
   }
   const uint64_t past = std::max(
       ended_[fence.job()], current_ && current_->job() == fence.job() ? current_->epoch() : 0);
   if (fence.epoch() <= past) {
     return Refuse(absl::StrCat("stale fence: Prepare of ", Name(fence),
-                               ", this worker is at epoch ", past, " of that job"));
+                               ", this worker is at gang epoch ", past, " of that job"));
   }
   if (!current_) return false;
   if (current_->job() != fence.job() && current_->term() == fence.term()) {
@@ -61,7 +61,7 @@ absl::Status EpochGate::Check(const v1::Fence& fence) {
   RETURN_IF_ERROR(CheckSender(fence));
   if (!current_) {
     return Refuse(absl::StrCat("stale fence: the message is for ", Name(fence),
-                               ", this worker is in no epoch",
+                               ", this worker is in no gang epoch",
                                end_reason_.empty() ? "" : "; the last one ended: ", end_reason_));
   }
   if (fence.job() != current_->job() || fence.epoch() != current_->epoch()) {
