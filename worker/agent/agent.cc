@@ -67,9 +67,14 @@ Agent::Agent(AgentOptions options, WorkerMetrics* metrics)
 
 Agent::~Agent() { DropEpoch("the worker is stopping"); }
 
-void Agent::SetState(const char* state) {
-  state_ = state;
-  metrics_->SetState(state);
+void Agent::Apply(AgentEvent event) {
+  const absl::StatusOr<AgentState> next = Transition(state_, event);
+  if (!next.ok()) {
+    log::Error("state kept", {{"error", next.status().ToString()}});
+    return;
+  }
+  state_ = *next;
+  metrics_->SetState(state_);
 }
 
 absl::Status Agent::Refused(absl::Status status) {
@@ -121,7 +126,7 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
     last_step_.Clear();
     last_step_.set_last_step(-1);
     memory_ = {};
-    SetState("PREPARING");
+    Apply(AgentEvent::kPrepareStarted);
     metrics_->BeginEpoch(request.fence().job(), request.rank());
   }
   log::Info("preparing", {{"job", request.fence().job()},
@@ -149,7 +154,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
     log::Error("prepare failed", {{"job", request.fence().job()},
                                   {"rank", epoch->rank},
                                   {"error", built.status().ToString()}});
-    CloseEpoch(std::string(built.status().message()), "ABORTED");
+    CloseEpoch(std::string(built.status().message()), AgentEvent::kEpochFailed);
     return built.status();
   }
   epoch->engine = std::move(*built);
@@ -157,7 +162,7 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   epoch->tokens = *std::move(tokens);
   memory_ = epoch->engine->memory();
   metrics_->SetMemory(memory_);
-  SetState("READY");
+  Apply(AgentEvent::kPrepared);
   v1::PrepareResponse response;
   *response.mutable_memory() = ToWire(memory_);
   response.set_fingerprint(epoch->engine->fingerprint());
@@ -181,7 +186,7 @@ absl::StatusOr<std::shared_ptr<RelayRendezvous>> Agent::Connect(const v1::Connec
   }
   if (epoch_->engine == nullptr || epoch_->relay != nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("Connect: the worker is ", state_, ", expected READY"));
+        absl::StrCat("Connect: the worker is ", StateName(state_), ", expected READY"));
   }
   epoch_->relay = std::make_shared<RelayRendezvous>(std::move(publish));
   executor_.Post([this, epoch = epoch_, table = first.gemm_table(),
@@ -214,21 +219,21 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   if (links.ok()) {
     epoch->connected = true;
     epoch->chosen_algorithms = engine->chosen_algorithms();
-    SetState("CONNECTED");
+    Apply(AgentEvent::kConnected);
     log::Info("connected", {{"rank", epoch->rank}, {"transport", engine->transport()}});
     return Connected{*std::move(links), engine->group_fingerprint()};
   }
   log::Error("connect failed", {{"rank", epoch->rank}, {"error", links.status().ToString()}});
-  CloseEpoch(std::string(links.status().message()), "ABORTED");
+  CloseEpoch(std::string(links.status().message()), AgentEvent::kEpochFailed);
   return links.status();
 }
 
 // The epoch's engine goes when its last command has left the executor.
-Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, const char* state) {
+Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, AgentEvent event) {
   EpochPtr epoch = std::move(epoch_);
   epoch_ = nullptr;
   gate_.Close(reason);
-  SetState(state);
+  Apply(event);
   if (epoch == nullptr) return nullptr;
   epoch->ended = true;
   if (epoch->relay != nullptr) epoch->relay->Cancel(reason);
@@ -246,7 +251,7 @@ void Agent::EndEpoch(const std::string& reason) {
   bool connecting = false;
   {
     MutexLock lock(mu_);
-    epoch = CloseEpoch(reason, "ABORTED");
+    epoch = CloseEpoch(reason, AgentEvent::kEpochAborted);
     if (epoch != nullptr) {
       engine = epoch->engine;
       connecting = epoch->relay != nullptr;
@@ -267,7 +272,7 @@ void Agent::EndEpoch(const std::string& reason) {
     return;
   }
   MutexLock lock(mu_);
-  if (epoch_ == nullptr) SetState("IDLE");
+  if (epoch_ == nullptr) Apply(AgentEvent::kEngineStopped);
 }
 
 void Agent::Abort(const v1::AbortRequest& request, Finished finished) {
@@ -303,10 +308,10 @@ void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
       status = Refused(check.status());
       if (check.ok() && *check) {
         if (epoch_->sink != nullptr) epoch_->sink->Close(absl::OkStatus());
-        CloseEpoch("released by the controller", "IDLE");
+        CloseEpoch("released by the controller", AgentEvent::kReleased);
         log::Info("released", {{"job", request.fence().job()}});
       } else if (check.ok() && epoch_ == nullptr) {
-        SetState("IDLE");
+        Apply(AgentEvent::kReleased);
       }
     }
     finished(status);

@@ -21,6 +21,7 @@
 #include "common/mutex.h"
 #include "common/plan/plan.h"
 #include "coxswain/v1/worker_service.pb.h"
+#include "worker/agent/agent_state.h"
 #include "worker/agent/decode.h"
 #include "worker/agent/epoch_gate.h"
 #include "worker/agent/event_sink.h"
@@ -131,14 +132,14 @@ class Agent {
   using EpochPtr = std::shared_ptr<Epoch>;
 
   // agent.cc
-  void SetState(const char* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Apply(AgentEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Refused(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done);
   absl::StatusOr<v1::PrepareResponse> BuildEngine(const v1::PrepareRequest& request,
                                                   const plan::Plan& plan, const EpochPtr& epoch);
   absl::StatusOr<Connected> FormGroup(const EpochPtr& epoch, const std::string& gemm_table);
   void EndIfDeviceLost(const absl::Status& status) const;
-  EpochPtr CloseEpoch(const std::string& reason, const char* state)
+  EpochPtr CloseEpoch(const std::string& reason, AgentEvent event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndEpoch(const std::string& reason);  // control thread
   v1::Error ErrorOf(const absl::Status& status, const Epoch& epoch, const std::string& phase) const;
@@ -161,7 +162,7 @@ class Agent {
   EpochGate gate_ ABSL_GUARDED_BY(mu_);
   EpochPtr epoch_ ABSL_GUARDED_BY(mu_);   // null when idle
   EpochPtr newest_ ABSL_GUARDED_BY(mu_);  // also after its end, for Dump
-  const char* state_ ABSL_GUARDED_BY(mu_) = "IDLE";
+  AgentState state_ ABSL_GUARDED_BY(mu_) = AgentState::kIdle;
   // The fields of the last step only.
   v1::WorkerInspectResponse last_step_ ABSL_GUARDED_BY(mu_);
   engine::MemoryBytes memory_ ABSL_GUARDED_BY(mu_);

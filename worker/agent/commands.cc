@@ -91,11 +91,11 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   MutexLock lock(mu_);
   if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
   Epoch& epoch = *epoch_;
-  const bool connected = epoch.world_size == 1 || std::string_view(state_) == "CONNECTED" ||
-                         std::string_view(state_) == "RUNNING";
+  const bool connected =
+      epoch.world_size == 1 || state_ == AgentState::kConnected || state_ == AgentState::kRunning;
   if (epoch.engine == nullptr || !connected) {
     return absl::FailedPreconditionError(
-        absl::StrCat("Run: the worker is ", state_, ", expected ",
+        absl::StrCat("Run: the worker is ", StateName(state_), ", expected ",
                      epoch.world_size == 1 ? "READY or CONNECTED" : "CONNECTED"));
   }
   const uint64_t seq = command.seq();
@@ -122,7 +122,7 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   }
   if (seq <= epoch.last_queued_seq) return absl::OkStatus();  // its event comes when it is done
   epoch.last_queued_seq = seq;
-  SetState("RUNNING");
+  Apply(AgentEvent::kCommandQueued);
   executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
                   summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });
   return absl::OkStatus();
@@ -187,7 +187,8 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
                                 {"command", summary},
                                 {"error", done.status().ToString()}});
   if (epoch->sink != nullptr) epoch->sink->Close(absl::OkStatus());
-  CloseEpoch(absl::StrCat(summary, " failed: ", std::string(done.status().message())), "ABORTED");
+  CloseEpoch(absl::StrCat(summary, " failed: ", std::string(done.status().message())),
+             AgentEvent::kEpochFailed);
 }
 
 // To the newest stream, if the command came on it.

@@ -42,7 +42,7 @@ v1::WorkerInspectResponse Agent::Inspect() const {
   MutexLock lock(mu_);
   v1::WorkerInspectResponse response = last_step_;
   if (gate_.current()) *response.mutable_fence() = *gate_.current();
-  response.set_state(state_);
+  response.set_state(StateName(state_));
   response.set_host(options_.host);
   response.set_device_name(options_.device_name);
   response.set_threads(options_.threads);
@@ -58,13 +58,11 @@ v1::WorkerInspectResponse Agent::Inspect() const {
 
 std::string Agent::DumpJson() const {
   MutexLock lock(mu_);
-  nlohmann::json dump = {{"state", state_},
-                         {"host", options_.host},
-                         {"incarnation", options_.incarnation},
-                         {"highest_term", gate_.highest_term()},
-                         {"fenced_messages", gate_.refused()},
-                         {"memory", MemoryJson(memory_)},
-                         {"last_step", last_step_.last_step()}};
+  nlohmann::json dump = {
+      {"state", StateName(state_)},          {"host", options_.host},
+      {"incarnation", options_.incarnation}, {"highest_term", gate_.highest_term()},
+      {"fenced_messages", gate_.refused()},  {"memory", MemoryJson(memory_)},
+      {"last_step", last_step_.last_step()}};
   if (gate_.current()) dump["fence"] = FenceJson(*gate_.current());
   if (newest_ != nullptr) {
     const Epoch& epoch = *newest_;

@@ -16,7 +16,6 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-constexpr std::array kStates = {"IDLE", "PREPARING", "READY", "CONNECTED", "RUNNING", "ABORTED"};
 constexpr std::array kPhases = {"forward", "backward", "comm", "optimizer"};
 constexpr std::array kClasses = {"weights",   "gradients", "optimizer", "activations",
                                  "workspace", "host",      "peak"};
@@ -105,14 +104,17 @@ WorkerMetrics::WorkerMetrics()
       families_(std::make_unique<Families>(*registry_)) {
   AddProcessMetrics("worker", registry_.get());
   families_->fenced.Add({});
-  SetState("IDLE");
+  SetState(AgentState::kIdle);
 }
 
 WorkerMetrics::~WorkerMetrics() = default;
 
-void WorkerMetrics::SetState(const std::string& state) {
+void WorkerMetrics::SetState(AgentState state) {
   MutexLock lock(mu_);
-  for (const char* name : kStates) families_->states.Add({{"state", name}}).Set(state == name);
+  for (int i = 0; i < kNumAgentStates; ++i) {
+    const auto each = static_cast<AgentState>(i);
+    families_->states.Add({{"state", StateName(each)}}).Set(state == each);
+  }
 }
 
 void WorkerMetrics::CountFenced(uint64_t refused_so_far) {

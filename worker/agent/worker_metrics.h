@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "common/mutex.h"
 #include "prometheus/registry.h"
+#include "worker/agent/agent_state.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::agent {
@@ -22,7 +23,7 @@ class WorkerMetrics {
 
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
 
-  void SetState(const std::string& state);
+  void SetState(AgentState state);
   void CountFenced(uint64_t refused_so_far);
   // Drops the series of the epoch before and begins those of (job, rank).
   void BeginEpoch(const std::string& job, int rank);
