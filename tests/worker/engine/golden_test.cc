@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/hash.h"
 #include "kernels/gemm.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
@@ -133,6 +134,7 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
   ASSERT_TRUE(engine.ok()) << engine.status();
   double worst_loss = 0, worst_norm = 0;
+  std::string bits;  // of loss and norm of every step
   for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
     const GoldenStep& expected = golden_.trajectory[i];
     const absl::StatusOr<StepStats> stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
@@ -140,6 +142,8 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
     const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
     EXPECT_LE(std::abs(loss - expected.loss), kStepLossLimit) << "step " << i;
     EXPECT_LE(std::abs(stats->grad_norm / expected.grad_norm - 1), kStepNormLimit) << "step " << i;
+    bits.append(reinterpret_cast<const char*>(&stats->global_loss_sum), sizeof(double));
+    bits.append(reinterpret_cast<const char*>(&stats->grad_norm), sizeof(double));
     worst_loss = std::max(worst_loss, std::abs(loss - expected.loss));
     worst_norm = std::max(worst_norm, std::abs(stats->grad_norm / expected.grad_norm - 1));
   }
@@ -167,8 +171,9 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   EXPECT_EQ(trained.size(), 3 * golden_.final.size());
   std::printf(
       "%s: 20 steps, worst loss difference %.2e, norm %.2e; %d final tensors, worst %.2e of "
-      "the distance (%s)\n",
-      golden_.name.c_str(), worst_loss, worst_norm, worst.tensors, worst.error, worst.name.c_str());
+      "the distance (%s); SHA-256 of the bits of losses and norms %.16s\n",
+      golden_.name.c_str(), worst_loss, worst_norm, worst.tensors, worst.error, worst.name.c_str(),
+      ToHex(Sha256(bits)).c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
