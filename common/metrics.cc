@@ -1,6 +1,7 @@
 #include "common/metrics.h"
 
 #include <chrono>
+#include <utility>
 
 #include "common/build_info.h"
 #include "prometheus/gauge.h"
@@ -15,10 +16,11 @@ HttpResponse MetricsText(const prometheus::Registry& registry) {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(
     const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
-  return HttpServer::Start(address, /*threads=*/1, [registry](const std::string& path) {
-    if (path == "/metrics") return MetricsText(*registry);
-    return HttpResponse{.status = 404, .body = "only /metrics is served\n"};
-  });
+  return HttpServer::Start(
+      address, /*threads=*/1, [registry = std::move(registry)](const std::string& path) {
+        if (path == "/metrics") return MetricsText(*registry);
+        return HttpResponse{.status = 404, .body = "only /metrics is served\n"};
+      });
 }
 
 void AddProcessMetrics(std::string_view component, prometheus::Registry* registry) {
