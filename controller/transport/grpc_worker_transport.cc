@@ -86,7 +86,7 @@ void Call(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const c
   call->context->set_deadline(std::chrono::system_clock::now() + timeout);
   impl->calls->Began(call->context);
   start(call->context.get(), &call->request, &call->response,
-        [calls = impl->calls, call, done, worker, method](grpc::Status status) {
+        [calls = impl->calls, call, done, worker, method](const grpc::Status& status) {
           calls->Ended(std::move(call->context), [call, done, worker, method, status] {
             if (status.ok()) {
               done(std::move(call->response));
@@ -130,6 +130,7 @@ class Stream {
       };
     }
     reactions.on_done = [calls, incoming = incoming_, worker, method](
+                            // NOLINTNEXTLINE(performance-unnecessary-value-param) it is moved from
                             std::shared_ptr<grpc::ClientContext> context,
                             const grpc::Status& status) {
       calls->Ended(std::move(context), [incoming, error = ErrorOf(worker, method, status)] {
@@ -180,6 +181,7 @@ class CommandHandle : public CommandStream {
     const size_t head = shared.bytes.size();
     grpc::Slice slice(head + own.ByteSizeLong());
     auto* bytes = const_cast<uint8_t*>(slice.begin());
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result) bytes, not text
     std::memcpy(bytes, shared.bytes.data(), head);
     own.SerializeWithCachedSizesToArray(bytes + head);
     stream_->Write(grpc::ByteBuffer(&slice, 1));
