@@ -40,10 +40,10 @@ struct PiecedTensor {
   std::vector<Piece> pieces;  // ascending
 };
 
-// As the functions of TensorInfo.
+// They do what the functions of TensorInfo do.
 absl::Status CopyRangeAsFloat(const PiecedTensor& tensor, int64_t begin, int64_t count, float* out);
 absl::Status CopyAsFloat(const PiecedTensor& tensor, float* out);
-// All bytes in the tensor's own dtype.
+// Copies all bytes in the tensor's own dtype.
 void CopyBytes(const PiecedTensor& tensor, uint8_t* out);
 
 class CheckpointTensors {
@@ -55,7 +55,7 @@ class CheckpointTensors {
   const PiecedTensor* Find(const std::string& name) const;  // null: no rank's shard holds it
   const std::map<std::string, PiecedTensor>& tensors() const { return tensors_; }
   const std::string& directory() const { return directory_; }
-  // In the order of their names.
+  // The files in the order of their names.
   const std::vector<std::unique_ptr<SafetensorsFile>>& shards() const { return shards_; }
 
  private:

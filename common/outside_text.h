@@ -9,18 +9,19 @@
 
 namespace coxswain {
 
-// Of an error message, which may quote a file.
+// An error message, which may quote a file, has at most so many bytes.
 inline constexpr size_t kMostMessageBytes = 16 << 10;
-// Of a name: a host, a device, a worker's address.
+// A name of a host, a device or a worker's address has at most so many.
 inline constexpr size_t kMostNameBytes = 256;
 
-// As RFC 3629 and protobuf's strings have it: no overlong form, no surrogate, at most U+10FFFF.
+// UTF-8 is what RFC 3629 and protobuf's strings take it to be: no overlong form, no surrogate, at
+// most U+10FFFF.
 bool IsUtf8(std::string_view text);
 size_t Utf8Prefix(std::string_view text);  // bytes before the first that is no UTF-8
 
-// Valid UTF-8 of at most `most_bytes` (at least 64). Bytes that are no UTF-8 and control characters
-// but line feed and tab become \xNN; of what is longer the middle goes.
-// Clean short text comes back as it is, and so does any result.
+// Gives valid UTF-8 of at most `most_bytes` (at least 64). Bytes that are no UTF-8 and control
+// characters but line feed and tab become \xNN; of what is longer the middle goes. Clean short text
+// comes back as it is, and so does any result.
 std::string CleanText(std::string_view text, size_t most_bytes = kMostMessageBytes);
 
 }  // namespace coxswain

@@ -13,7 +13,8 @@ struct ConfigError {
   std::string message;  // with allowed range, or did-you-mean
 };
 
-// "job.yaml:12: spec.train.lerning_rate: unknown key; did you mean learning_rate?" per error.
+// Writes one line per error: "job.yaml:12: spec.train.lerning_rate: unknown key; did you mean
+// learning_rate?"
 std::string FormatErrors(const std::vector<ConfigError>& errors, const std::string& yaml_path);
 
 }  // namespace coxswain::config

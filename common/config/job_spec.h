@@ -55,7 +55,7 @@ struct PackingSpec {
   int64_t max_documents_per_bin = 32;
 };
 
-// Of the schedulers that read them.
+// Only the schedulers that read them take these.
 struct LrSchedulerKwargs {
   int64_t num_cycles = 1;                  // cosine_with_restarts
   double power = 1.0;                      // polynomial

@@ -12,8 +12,8 @@
 
 namespace coxswain::data {
 
-// Not thread-safe. Until Finish the file has a temporary name beside `path`; a writer destroyed
-// before Finish leaves nothing behind.
+// A writer is not thread-safe. Until Finish the file has a temporary name beside `path`; a writer
+// destroyed before Finish leaves nothing behind.
 class TokenStoreWriter {
  public:
   static absl::StatusOr<std::unique_ptr<TokenStoreWriter>> Create(const std::string& path);

@@ -47,7 +47,7 @@ class SafetensorsFile {
 // Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and
 // dtype.
 absl::Status CopyAsFloat(const TensorInfo& tensor, float* out);
-// Elements [begin, begin + count) of it.
+// Copies elements [begin, begin + count) of it.
 absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out);
 
 }  // namespace coxswain

@@ -9,7 +9,7 @@
 
 namespace coxswain {
 
-// In plaintext: whether `service` is SERVING at host:port; "" is the process itself. Errors:
+// Asks in plaintext whether `service` is SERVING at host:port; "" is the process itself. Errors:
 // InvalidArgument (address), NotFound (no such service there), Unavailable, DeadlineExceeded,
 // Unimplemented (no health service there).
 absl::StatusOr<bool> CheckHealth(const std::string& address, const std::string& service,

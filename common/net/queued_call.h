@@ -16,7 +16,7 @@
 
 namespace coxswain {
 
-// When a message is read after the one before.
+// Says when a message is read after the one before.
 enum class ReadTime {
   kAtOnce,
   // With the next message written, or Listen: gRPC tells the peer of what was read, in a packet of
@@ -24,17 +24,18 @@ enum class ReadTime {
   kLate,
 };
 
-// Keeps itself alive from Begin until on_done has returned. Thread-safe; only Cancel may come
-// before Begin, which then makes a call that is cancelled.
+// A call keeps itself alive from Begin until on_done has returned. Thread-safe; only Cancel may
+// come before Begin, which then makes a call that is cancelled.
 template <typename Request, typename Response>
 class QueuedCall : public grpc::ClientBidiReactor<Request, Response>,
                    public std::enable_shared_from_this<QueuedCall<Request, Response>> {
  public:
-  // On threads of gRPC, one at a time, which they must not hold up.
+  // They run on threads of gRPC, one at a time, which they must not hold up.
   struct Reactions {
     std::function<void(Response)> on_message;
-    // Once, last. Gives away the call's context, which holds its channel: who destroys the channels
-    // waits until it is gone, for the last of a process must not end on a thread of gRPC.
+    // It is called once, last. It gives away the call's context, which holds its channel: who
+    // destroys the channels waits until it is gone, for the last of a process must not end on a
+    // thread of gRPC.
     std::function<void(std::shared_ptr<grpc::ClientContext>, const grpc::Status&)> on_done;
   };
 

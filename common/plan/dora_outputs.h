@@ -19,7 +19,8 @@ struct DoraOutput {
   int64_t columns = 0;  // of the whole pack, also where only some of its linears are adapted
 };
 
-// By layer, then qkv, o, gate and up, down; a pack without a magnitude is left out.
+// The outputs are ordered by layer, then qkv, o, gate and up, down; a pack without a magnitude is
+// left out.
 inline std::vector<DoraOutput> DoraOutputs(const Plan& plan) {
   const model::ModelConfig& m = plan.model;
   const struct {

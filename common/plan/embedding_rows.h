@@ -20,7 +20,7 @@ bool ExchangesEmbeddingRows(const Plan& plan);
 // Tokens whose rows are exchanged: the capacity of a micro-step, of every rank.
 int64_t EmbeddingRowTokens(const Plan& plan);
 
-// Bytes of rows and ids that a rank receives.
+// Counts the bytes of rows and ids that a rank receives.
 int64_t EmbeddingRowBytesReceived(const Plan& plan);
 
 }  // namespace coxswain::plan

@@ -59,8 +59,8 @@ struct LinkSpeed {
   bool operator==(const LinkSpeed&) const = default;
 };
 
-// Of one optimizer step of the whole global batch. Nothing is computed from it: it is fixed before
-// the first step, so that what is measured can be held against it.
+// A prediction is of one optimizer step of the whole global batch. Nothing is computed from it: it
+// is fixed before the first step, so that what is measured can be held against it.
 struct Prediction {
   double step_seconds = 0;
   double comm_seconds = 0;     // of all collectives

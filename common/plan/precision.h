@@ -6,8 +6,8 @@
 
 namespace coxswain::plan {
 
-// Whether the gradient of a trainable tensor is bfloat16, and whether it has a float32 master
-// beside its bfloat16 weights.
+// They say whether the gradient of a trainable tensor is bfloat16, and whether it has a float32
+// master beside its bfloat16 weights.
 bool HasBfloat16Gradient(const Plan& plan, const model::Parameter& parameter);
 bool HasMaster(const Plan& plan, const model::Parameter& parameter);
 

@@ -78,7 +78,7 @@ struct ShardMap {
   int64_t gradients = 0, bf16_gradients = 0, gradient_slot = 0, bf16_gradient_slot = 0;
   int64_t state = 0, masters = 0;
 
-  // Elements of parameter `i` that rank `shard_rank` of a shard group owns; may be none.
+  // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;
 };
 
@@ -93,8 +93,8 @@ struct MeshPlace {
   int32_t shard, replica;
 };
 
-// What of `owned` rank `replica` writes into a checkpoint: replicas hold the same and share the
-// work.
+// The elements of `owned` that rank `replica` writes into a checkpoint: replicas hold the same and
+// share the work.
 Range SavedBy(const Plan& plan, Range owned, int32_t replica);
 
 }  // namespace coxswain::plan

@@ -44,10 +44,11 @@ struct AgentOptions {
   std::string interface_address = "127.0.0.1";           // other ranks reach this one here
   std::chrono::milliseconds collective_timeout{300000};  // a rank may wait this long for another
   std::chrono::milliseconds abort_deadline{5000};
-  // The engine did not come back from an abort: ends the process, and with it what hangs.
+  // Called when the engine did not come back from an abort: it ends the process, and with it what
+  // hangs.
   std::function<void(const std::string& why)> on_abort_deadline;
-  // The device does nothing more for this process: ends it before the controller hears of the
-  // failure, which then counts as a lost worker.
+  // Called when the device does nothing more for this process: it ends the process before
+  // the controller hears of the failure, which then counts as a lost worker.
   std::function<void(const std::string& why)> on_device_lost;
   std::function<void()> on_connected;  // an engine is ready for its first command; may be empty
 };
@@ -76,8 +77,8 @@ class Agent {
                                                            Done<Connected> finished);
 
   // Queues one command of the stream `sink`; its event goes to the newest stream that asked for it.
-  // A sequence number that is done gets its recorded event again. ABORTED naming both values for a
-  // stale fence or a gap in the sequence: the stream should end with it.
+  // A sequence number that is done gets its recorded event again. A stale fence or a gap in the
+  // sequence gives ABORTED naming both values: the stream should end with it.
   absl::Status Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command);
   // No command follows on this stream: it is closed after its last event.
   void EndOfCommands(const std::shared_ptr<EventSink>& sink);
@@ -89,7 +90,7 @@ class Agent {
   v1::WorkerInspectResponse Inspect() const;
   std::string DumpJson() const;
 
-  // For the registry client.
+  // What the registry client tells the controller.
   struct Progress {
     v1::Fence current;  // empty when idle
     uint64_t last_queued_seq = 0;

@@ -28,7 +28,8 @@ enum class AgentEvent {
 };
 inline constexpr int kNumAgentEvents = 8;
 
-// FailedPrecondition names state and event when the event cannot happen there.
+// The state after `event`. FailedPrecondition names state and event when the event cannot happen
+// there.
 absl::StatusOr<AgentState> Transition(AgentState state, AgentEvent event);
 
 const char* StateName(AgentState state);  // "IDLE" ... as in WorkerInspectResponse.state

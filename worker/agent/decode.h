@@ -11,7 +11,7 @@
 
 namespace coxswain::agent {
 
-// What the plan allows in one command.
+// The plan allows this much in one command.
 struct BinLimits {
   int64_t vocab_size = 0;
   int64_t sequence_len = 0;  // tokens per bin
@@ -19,8 +19,8 @@ struct BinLimits {
 };
 
 // InvalidArgument names the field, the index and both values. Empty bins are allowed: a rank may
-// have no part in a small last batch. `store` is what document_ids refer to; null: this worker maps
-// none. The result does not depend on how the documents came.
+// have no part in a small last batch. document_ids refer to `store`, which is null where this
+// worker maps none. The result does not depend on how the documents came.
 absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
                                             const data::TokenStore* store = nullptr);
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,

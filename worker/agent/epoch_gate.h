@@ -13,7 +13,7 @@
 
 namespace coxswain::agent {
 
-// Not thread-safe. Every refusal of a stale fence is ABORTED and names both values.
+// The gate is not thread-safe. Every refusal of a stale fence is ABORTED and names both values.
 class EpochGate {
  public:
   explicit EpochGate(std::string incarnation) : incarnation_(std::move(incarnation)) {}
@@ -21,17 +21,18 @@ class EpochGate {
   // Terms below the highest seen are refused from now on.
   void SeeTerm(uint64_t term);
 
-  // Prepare: may `fence` begin an epoch? True: after the current one was ended, which it
-  // supersedes. Aborted also while this worker is in another job's epoch of the same term.
+  // Says whether `fence` of a Prepare may begin an epoch. True: after the current one was ended,
+  // which it supersedes. The answer is Aborted also while this worker is in another job's epoch of
+  // the same term.
   absl::StatusOr<bool> CheckOpen(const v1::Fence& fence);
   void Open(const v1::Fence& fence);
 
-  // Connect, Run, SaveShard: is `fence` that of the current epoch? A higher term of the same epoch
-  // is a controller that came back: current() takes the term over.
+  // Says whether `fence` of Connect, Run or SaveShard is that of the current epoch. A higher term
+  // of the same epoch is a controller that came back: current() takes the term over.
   absl::Status Check(const v1::Fence& fence);
 
-  // Abort, Release: true for the current epoch; false when it has ended here or never began (then
-  // it never will).
+  // For the fence of Abort or Release it says true when it is of the current epoch; false when it
+  // has ended here or never began (then it never will).
   absl::StatusOr<bool> CheckEnd(const v1::Fence& fence);
   void Close(const std::string& reason);
 

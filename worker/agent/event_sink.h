@@ -9,8 +9,8 @@
 
 namespace coxswain::agent {
 
-// Thread-safe but for the two numbers, which the agent guards. Calls never wait; after Close, or
-// once the stream broke, they do nothing.
+// A sink is thread-safe but for the two numbers, which the agent guards. Calls never wait; after
+// Close, or once the stream broke, they do nothing.
 class EventSink {
  public:
   virtual ~EventSink() = default;

@@ -8,12 +8,12 @@
 namespace coxswain::agent {
 
 std::string HostName();
-// What is wrong with `id` as the name of a host (--host-id); empty: nothing.
+// Says what is wrong with `id` as the name of a host (--host-id); empty: nothing.
 std::string HostIdProblem(const std::string& id);
 std::string CpuModel();  // "model name" of /proc/cpuinfo, "cpu" where it has none
 int UsableCpus();        // CPUs this process may run on
 
-// Of a PCI device ("0000:1b:00.0"); 0 where the host does not say.
+// The NUMA node of a PCI device ("0000:1b:00.0"); 0 where the host does not say.
 int NumaNodeOf(const std::string& pci_bus);
 
 // Bytes this process may use: the smaller of the machine's memory and its cgroup's limit.

@@ -29,12 +29,12 @@ struct RegistryClientOptions {
   // A worker of another supervisor may live in the slot so long: a half-open connection to one that
   // died is noticed meanwhile.
   std::chrono::milliseconds slot_grace{15000};
-  // The controller will never take this process (another build, a bad request).
+  // Called when the controller will never take this process (another build, a bad request).
   std::function<void(const absl::Status&)> on_refused;
   std::function<void(bool)> on_registered;  // true: registered, false: the controller is gone
 };
 
-// Runs on a thread of its own from construction to destruction.
+// The client runs on a thread of its own from construction to destruction.
 class RegistryClient {
  public:
   RegistryClient(RegistryClientOptions options, Agent* agent);

@@ -21,7 +21,7 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress);
 v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
                               const std::string& fingerprint);
 
-// Code, message, phase and kind (common/failure_kind.h), of no rank.
+// The error has code, message, phase and kind (common/failure_kind.h), and no rank.
 v1::Error ToError(const absl::Status& status, const std::string& phase);
 
 }  // namespace coxswain::agent

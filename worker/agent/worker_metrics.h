@@ -15,7 +15,7 @@
 
 namespace coxswain::agent {
 
-// Thread-safe. The series of a job stay until the worker joins another epoch.
+// The metrics are thread-safe. The series of a job stay until the worker joins another epoch.
 class WorkerMetrics {
  public:
   WorkerMetrics();

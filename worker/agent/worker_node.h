@@ -21,7 +21,7 @@
 
 namespace coxswain::agent {
 
-// Process exit codes: what the supervisor decides by.
+// The supervisor decides by these exit codes of the process.
 inline constexpr int kExitDrained = 0;
 inline constexpr int kExitBadConfig = 64;      // never restarted
 inline constexpr int kExitAbortDeadline = 70;  // the engine did not stop: restarted
@@ -53,7 +53,7 @@ struct WorkerOptions {
   std::chrono::milliseconds drain_grace{10000};  // for the controller to release a draining worker
   std::function<void()> on_connected;  // an engine is ready for its first command; may be empty
   std::function<void(bool registered)> on_registered;  // it changed; may be empty
-  // The process must end with this code. Called on an inner thread.
+  // Called on an inner thread when the process must end with this code.
   std::function<void(int exit_code, const std::string& why)> exit;
 };
 
@@ -69,8 +69,8 @@ class WorkerNode {
 
   // Tells the controller that this worker will leave.
   void Drain();
-  // After Drain: every command has finished, and the controller knows and released the epoch, or is
-  // gone, or it let `drain_grace` pass without a new command.
+  // True, after Drain, once every command has finished, and the controller knows and released the
+  // epoch, or is gone, or it let `drain_grace` pass without a new command.
   bool Drained();
 
  private:

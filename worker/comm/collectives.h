@@ -38,7 +38,7 @@ struct GroupConfig {
   std::chrono::milliseconds timeout{60000};  // of formation and of each collective
 };
 
-// Memory of a GPU, of one allocation.
+// A region is memory of a GPU, of one allocation.
 struct DeviceRegion {
   void* data = nullptr;
   int64_t bytes = 0;
@@ -72,9 +72,9 @@ struct Progress {
 class Collectives {
  public:
   // Forms the communicators in the order of Communicator and checks each by an all-reduce of rank
-  // ids. Communicators of the same ranks are one. world_size 1 needs no rendezvous. GPU: on the
-  // device of the calling thread. Unavailable or DeadlineExceeded names a rank that is missing,
-  // FailedPrecondition what the host lacks.
+  // ids. Communicators of the same ranks are one. world_size 1 needs no rendezvous. On a GPU they
+  // are formed on the device of the calling thread. Unavailable or DeadlineExceeded names a rank
+  // that is missing, FailedPrecondition what the host lacks.
   static absl::StatusOr<std::unique_ptr<Collectives>> Form(const GroupConfig& config,
                                                            Rendezvous* rendezvous);
   ~Collectives();
@@ -92,8 +92,8 @@ class Collectives {
   absl::Status ReduceScatterSum(Communicator comm, const void* send, void* receive, int64_t n,
                                 kernels::DType dtype, kernels::Stream* stream);
 
-  // total[0..n) gains that sum, in float32; part `rank` of `send` may have any value afterwards.
-  // GPU by copies: a bfloat16 sum is not rounded before.
+  // total[0..n) gains that sum, in float32; part `rank` of `send` may have any value afterwards. A
+  // bfloat16 sum made by copies between GPUs is not rounded before.
   absl::Status ReduceScatterAdd(Communicator comm, void* send, float* total, int64_t n,
                                 kernels::DType dtype, kernels::Stream* stream);
 
@@ -106,13 +106,13 @@ class Collectives {
   absl::Status AllGatherBytes(Communicator comm, const void* send, void* receive, int64_t bytes,
                               kernels::Stream* stream);
 
-  // GPU: lets gathers and reductions of what lies in `regions` copy between the GPUs of a host
-  // instead of taking multiprocessors from the compute beside them. Once, collective over the world
-  // and in no collective; a call's pointers must then have the same place in the regions of every
-  // rank, that of a part in place excepted. The regions outlive the group. Where a host lets no
-  // process open another's memory calls stay as they were. CPU: nothing.
+  // On a GPU it lets gathers and reductions of what lies in `regions` copy between the GPUs of a
+  // host instead of taking multiprocessors from the compute beside them. It is called once, by all
+  // ranks, between collectives; a call's pointers must then have the same place in the regions of
+  // every rank, that of a part in place excepted. The regions outlive the group. Where a host lets
+  // no process open another's memory calls stay as they were. On the CPU it does nothing.
   absl::Status Share(const std::vector<DeviceRegion>& regions);
-  // What moves data, for people: "copies between GPUs of a host, NCCL", "NCCL (rank 1: ...)".
+  // Says for people what moves data: "copies between GPUs of a host, NCCL", "NCCL (rank 1: ...)".
   std::string transport() const;
   // What the bits of sums of this group depend on beside Fingerprint(), once Share has returned:
   // transport, how ranks lie on hosts, and what was chosen to add up. Equal on all ranks; empty for
@@ -122,8 +122,8 @@ class Collectives {
   // Returns when every rank has entered it.
   absl::Status Barrier();
 
-  // Any thread. The first thing that went wrong: a call's error, an error of the transport, a
-  // collective in progress for longer than the timeout, Cancelled after Abort().
+  // Any thread may ask for the first thing that went wrong: a call's error, an error of the
+  // transport, a collective in progress for longer than the timeout, Cancelled after Abort().
   absl::Status Poll() const;
   Progress progress() const;  // any thread
   void Abort();               // any thread; wakes a call in progress

@@ -9,7 +9,7 @@
 
 namespace coxswain::comm {
 
-// Internal, naming `call`, unless `result` is cudaSuccess.
+// The status is Internal, naming `call`, unless `result` is cudaSuccess.
 absl::Status CudaStatus(cudaError_t result, const char* call);
 
 // The driver's function `name` as CUDA 12.0 has it: its second version where there are two.

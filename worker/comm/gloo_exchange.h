@@ -35,11 +35,11 @@ class GlooExchange {
   void ReduceScatter(Channel& channel, const T* send, T* receive, int64_t n);
   void AllGather(Channel& channel, const void* send, void* receive, int64_t bytes);
 
-  // Any thread: wakes a call in progress, which throws.
+  // Any thread may wake a call in progress, which then throws.
   void Abort();
   void Close() { mesh_->closeConnections(); }
 
-  // After a call that threw: the ranks that the most was still expected from.
+  // Names, after a call that threw, the ranks that the most was still expected from.
   const std::vector<int>& missing() const { return missing_; }
 
  private:

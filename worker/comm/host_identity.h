@@ -6,10 +6,12 @@
 
 namespace coxswain::comm {
 
-// Changes with every start of the machine, the same in its containers; empty where it is not told.
+// The id changes with every start of the machine and is the same in its containers; empty where it
+// is not told.
 std::string BootId();
 
-// Equal for processes that NCCL takes to be of one host: NCCL_HOSTID, or host name and boot.
+// The name is equal for processes that NCCL takes to be of one host: NCCL_HOSTID, or host name and
+// boot.
 std::string NcclHost();
 
 }  // namespace coxswain::comm

@@ -28,12 +28,13 @@ Members MembersOf(const GroupConfig& config, Communicator comm);
 
 const char* NameOf(Communicator comm);  // "world", "shard", "replicate"
 
-// "collective #3 (all_reduce of 7 float32 over shard), rank 1 of 4"
+// A call is named "collective #3 (all_reduce of 7 float32 over shard), rank 1 of 4".
 std::string CallName(uint64_t ordinal, const std::string& operation, const GroupConfig& config);
-// Which ranks have equal keys: "0*2,1*2" when the first two have one key, the next two another.
+// Says which ranks have equal keys: "0*2,1*2" when the first two have one key, the next two
+// another.
 std::string GroupsOf(const std::vector<std::string>& key_of_rank);
 
-// "all_reduce of 7 float32 over shard"
+// An operation is named "all_reduce of 7 float32 over shard".
 std::string OperationName(const char* operation, int64_t n, const char* type, Communicator comm);
 
 }  // namespace coxswain::comm

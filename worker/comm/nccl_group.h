@@ -25,7 +25,7 @@ namespace coxswain::comm {
 // non-blocking: what a call leaves to NCCL's own threads is polled for, with a deadline.
 class NcclGroup {
  public:
-  // See Collectives::Form; of several ranks.
+  // Forms a group of several ranks; see Collectives::Form.
   static absl::StatusOr<std::unique_ptr<NcclGroup>> Form(const GroupConfig& config,
                                                          Rendezvous* rendezvous);
   // Ends the communicators. What graphs still hold of them must be gone.
@@ -39,7 +39,8 @@ class NcclGroup {
   absl::Status Enqueue(Communicator comm, const std::string& operation, cudaStream_t stream,
                        const Launch& launch);
   // Enqueues what `copies` launches as the next collective; it gets the number of the communicator
-  // (0-2), which those of the same ranks share. Not where this rank is alone in it.
+  // (0-2), which those of the same ranks share. It is not called where this rank is alone in the
+  // communicator.
   using Copies = std::function<absl::Status(int lane)>;
   absl::Status EnqueueCopies(Communicator comm, const std::string& operation, cudaStream_t stream,
                              const Copies& copies);

@@ -19,21 +19,21 @@
 
 namespace coxswain::comm {
 
-// Not thread-safe.
+// The progress is not thread-safe.
 class NcclProgress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Internal when the driver gives no memory that both sides write, or no stream writes.
+  // Fails with Internal when the driver gives no memory that both sides write, or no stream writes.
   static absl::StatusOr<std::unique_ptr<NcclProgress>> Create();
   ~NcclProgress();
 
-  // Around the launches of call `ordinal` on communicator `lane` (0-2): its operation is kept for
-  // as long as the call can be in progress.
+  // Begin and End stand around the launches of call `ordinal` on communicator `lane` (0-2): its
+  // operation is kept for as long as the call can be in progress.
   absl::Status Begin(int lane, uint64_t ordinal, std::string operation, cudaStream_t stream);
   absl::Status End(int lane, uint64_t ordinal, cudaStream_t stream);
 
-  // To be called often: how long a collective is in progress is measured between calls.
+  // Look is to be called often: how long a collective is in progress is measured between calls.
   Progress Look(Clock::time_point now);
 
  private:

@@ -34,10 +34,10 @@ namespace coxswain::comm {
 
 class PeerCopies {
  public:
-  // Device memory of each rank beside the regions.
+  // Each rank takes so much device memory beside the regions.
   static constexpr int64_t kStagingBytes = int64_t{64} << 20;
 
-  // Collective over the world; see PeerMemory::Open.
+  // Every rank of the world calls it; see PeerMemory::Open.
   static absl::StatusOr<std::unique_ptr<PeerCopies>> Open(const GroupConfig& config,
                                                           std::vector<DeviceRegion> regions,
                                                           const PeerMemory::Exchange& exchange);
@@ -45,12 +45,14 @@ class PeerCopies {
 
   const std::vector<std::string>& hosts() const { return memory_->hosts(); }  // of the ranks
 
-  // Are all of `members` on this host, and all bytes of a call in the regions, aligned and worth
-  // it? The same on all of them when their calls are. [whole, whole + bytes) holds a part of each.
+  // True when all of `members` are on this host, and all bytes of a call are in the regions,
+  // aligned and worth it. The answer is the same on all of them when their calls are. [whole,
+  // whole + bytes) holds a part of each.
   bool Takes(const Members& members, const void* whole, int64_t bytes) const;
 
-  // As Collectives says, of calls taken: `receive` of AllGather and `send` of ReduceScatter are in
-  // the regions. `lane` tells communicators that can be in a call at one time apart (0-2).
+  // They do what Collectives says, of calls that are taken: `receive` of AllGather and `send` of
+  // ReduceScatter are in the regions. `lane` tells communicators that can be in a call at one time
+  // apart (0-2).
   absl::Status AllGather(const Members& members, int lane, const void* send, void* receive,
                          int64_t bytes, cudaStream_t stream);
   // The part of the sum goes to `receive`, or is added to `total`.
@@ -64,7 +66,7 @@ class PeerCopies {
   absl::Status ReduceScatter(const Members& members, int lane, const Scatter& scatter,
                              cudaStream_t stream);
 
-  // Any thread: from now on no stream waits for another rank.
+  // Any thread may end the waits: from then on no stream waits for another rank.
   void EndWaits();
 
  private:

@@ -15,12 +15,11 @@ namespace coxswain::comm {
 
 class PeerMemory {
  public:
-  // Collective over the world: every rank gives a string of one length and gets those of all, by
-  // rank.
+  // Every rank of the world calls it, gives a string of one length and gets those of all, by rank.
   using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(const std::string&)>;
 
-  // Collective. Opens the `regions` of all ranks of this host: as many on each rank, of equal
-  // sizes, allocated by cudaMalloc, alive until no rank uses them. Ranks of one machine with
+  // Every rank calls it. It opens the `regions` of all ranks of this host: as many on each rank, of
+  // equal sizes, allocated by cudaMalloc, alive until no rank uses them. Ranks of one machine with
   // another `host_id` are of other hosts. FailedPrecondition, on every rank, when one of them
   // cannot: its message names the rank and why. Other errors are those of `exchange`.
   static absl::StatusOr<std::unique_ptr<PeerMemory>> Open(int rank, const std::string& host_id,
@@ -31,12 +30,12 @@ class PeerMemory {
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   bool IsOpen(int rank) const { return !bases_[static_cast<size_t>(rank)].empty(); }
-  // By which host each rank is on, the same on all ranks: some have opened others' memory when two
+  // Names the host of each rank, the same on all ranks: some have opened others' memory when two
   // are on one.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Is [data, data + bytes) in one of the regions?
+  // True when [data, data + bytes) is in one of the regions.
   bool Holds(const void* data, int64_t bytes) const { return RegionOf(data, bytes) >= 0; }
-  // Where `rank` has what this rank has at `data`, which is held. `rank` is open.
+  // Gives the place where `rank`, which is open, has what this rank has at `data`, which is held.
   char* Of(int rank, const void* data) const;
 
  private:

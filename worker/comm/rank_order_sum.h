@@ -16,7 +16,7 @@ struct BFloat16 {
   operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
-// Round to nearest even; a NaN stays one.
+// Rounds to nearest even; a NaN stays one.
 inline void Store(float value, BFloat16* out) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;

@@ -17,11 +17,11 @@ class SumProbe {
 
   explicit SumProbe(int rank);
 
-  // kNumbers elements that are this rank's own, float32 or bfloat16.
+  // Gives kNumbers elements that are this rank's own, float32 or bfloat16.
   const void* Numbers(kernels::DType dtype) const;
-  // The result of a sum, or this rank's part of it.
+  // Takes the result of a sum, or this rank's part of it.
   void Take(const void* result, int64_t bytes);
-  // Of everything taken so far: 16 hex digits.
+  // The digest of everything taken so far has 16 hex digits.
   std::string Digest() const;
 
  private:

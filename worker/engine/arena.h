@@ -18,13 +18,13 @@ namespace coxswain::engine {
 
 class Arena {
  public:
-  // Allocates and zeroes each buffer, 64-byte aligned. `buffers` has passed plan::CheckPlan. Throws
-  // std::bad_alloc; `*current` then says which buffer of how many bytes could not be had.
+  // Allocates and zeroes each buffer, 64-byte aligned. `buffers` has passed plan::CheckPlan. It
+  // throws std::bad_alloc; `*current` then says which buffer of how many bytes could not be had.
   static Arena Allocate(const std::vector<plan::Buffer>& buffers, std::string* current);
 
-  // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument:
-  // absent, of another class, sharing other memory than `need.alias_of` says, or smaller than
-  // needed (names buffer, need, given).
+  // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument
+  // names buffer, need and given when it is absent, of another class, sharing other memory than
+  // `need.alias_of` says, or smaller than needed.
   absl::StatusOr<void*> Bind(const plan::Buffer& need);
 
   // Gives back what a device buffer that nothing is bound to has beyond `bytes`; no other shares

@@ -20,7 +20,7 @@ namespace coxswain::engine {
 // becomes residual_in. Out: residual_mid, Buffers::branch (output of the down projection).
 void BlockForward(const Sweep& sweep, int64_t layer);
 
-// Units of common/plan/shard_map.h.
+// The unit of a block, as common/plan/shard_map.h numbers them.
 inline int32_t UnitOf(int64_t layer) { return static_cast<int32_t>(layer) + 1; }
 
 struct Segment {
@@ -52,7 +52,7 @@ kernels::RopeSpec RotarySpec(const Model& model);
 kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
 kernels::GatedLinearSpec GatedSpec(const Model& model);
 
-// In place on the q and k heads of `qkv` [T, P].
+// The rotation is in place on the q and k heads of `qkv` [T, P].
 kernels::RopeArgs BlockRope(const Sweep& sweep, void* qkv);
 
 }  // namespace coxswain::engine

@@ -126,15 +126,15 @@ struct Buffers {
   kernels::Workspace scratch;
 };
 
-// Binds every row of the table but "scratch". InvalidArgument as Arena::Bind.
+// Binds every row of the table but "scratch". InvalidArgument is that of Arena::Bind.
 absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayout& layout,
                                     Arena& arena);
 
 // Binds "scratch" of at least `bytes`, what the kernels ask for (plan_check.h).
 absl::StatusOr<kernels::Workspace> BindScratch(int64_t bytes, Arena& arena);
 
-// Buffers::snapshot: adam.m, adam.v (float32), then the owned ranges of trained flats, each in the
-// dtype of its masters, without gaps.
+// Buffers::snapshot holds adam.m, adam.v (float32), then the owned ranges of trained flats, each in
+// the dtype of its masters, without gaps.
 int64_t SnapshotBytes(const plan::Plan& plan, const ParameterLayout& layout);
 
 }  // namespace coxswain::engine

@@ -8,15 +8,15 @@
 
 namespace coxswain::engine {
 
-// Bins of this rank: whole documents, in order; T tokens in all.
+// The bins of this rank hold whole documents, in order; T tokens in all.
 struct BinBatch {
   std::vector<int64_t> bin_ids;            // global bin index
   std::vector<int32_t> documents_per_bin;  // >= 1 each
   std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
   std::vector<int32_t> token_ids;          // [T], in [0, vocab)
   std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
-  // Of the rank that has the most; 0: as many as these bins take. Ranks that gather or reduce in
-  // every micro-step (ZeRO 2, 3) join so many.
+  // The number of the rank that has the most; 0: as many as these bins take. Ranks that gather or
+  // reduce in every micro-step (ZeRO 2, 3) join so many.
   int64_t micro_steps = 0;
 };
 
@@ -63,7 +63,7 @@ struct ShardFile {
   std::string sha256;  // lower-case hex
 };
 
-// Payload of a status after which the device does nothing more for this process: it must end.
+// The payload of a status after which the device does nothing more for this process: it must end.
 inline constexpr char kDeviceLost[] = "coxswain.engine/device-lost";
 
 }  // namespace coxswain::engine

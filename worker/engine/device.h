@@ -14,23 +14,24 @@
 
 namespace coxswain::engine {
 
-// Devices that OpenDevice can choose among; 1 on the CPU. Errors as OpenDevice's.
+// Counts the devices that OpenDevice can choose among; 1 on the CPU. Errors are OpenDevice's.
 absl::StatusOr<int> CountDevices();
-// All of them, none chosen. Errors as OpenDevice's, of the first that cannot be chosen, by number.
+// Describes all of them and chooses none. The error is OpenDevice's of the first that cannot be
+// chosen, by number.
 absl::StatusOr<std::vector<kernels::DeviceDescription>> ListDevices();
 
-// Chooses the device of this process, before any Engine. In one sentence, FailedPrecondition: no
-// driver, a driver too old, no such device, too old a device, one without code in this build.
-// Unavailable: the device does not answer, as when what a dead process left on it is being cleared
-// away; a later try can succeed.
+// Chooses the device of this process, before any Engine. FailedPrecondition says in one sentence
+// what is missing: no driver, a driver too old, no such device, too old a device, one without code
+// in this build. Unavailable: the device does not answer, as when what a dead process left on it is
+// being cleared away; a later try can succeed.
 absl::StatusOr<kernels::DeviceDescription> OpenDevice(int index);
 
 struct SettleTimes {
   std::chrono::milliseconds interval{100}, quiet{2000}, limit{15000};
 };
-// Free memory of a device, once there is `enough`, or none has come free for `quiet`, or after
-// `limit`. A process that died gives its memory back when it is gone, and what other ranks had
-// opened of it when they let go.
+// Waits for free memory of a device and returns it once there is `enough`, or none has come free
+// for `quiet`, or after `limit`. A process that died gives its memory back when it is gone, and
+// what other ranks had opened of it when they let go.
 int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_bytes,
                          const SettleTimes& times = {});
 
@@ -46,8 +47,8 @@ class GemmTableFile {
   // True when the file's choices are used from now on; false when it is absent or of another device
   // or library. Errors name the file.
   absl::StatusOr<bool> Load();
-  // Writes the choices when they are not what the file was seen to hold; true when written. Makes
-  // the directory. Nothing on the CPU.
+  // Writes the choices when they are not what the file was seen to hold; true when written. It
+  // makes the directory, and does nothing on the CPU.
   absl::StatusOr<bool> Save();
 
  private:

@@ -13,14 +13,14 @@
 namespace coxswain::engine {
 
 // Fills Buffers::dora.squares from the base weights, which are frozen, and, when the plan starts no
-// adapter from a file, the magnitudes: with B zero they are the norms of the rows. Waits. Under
-// ZeRO 3 reads the base weights again, whole: a rank keeps parts of rows only. Source: peft 0.21
-// lora/dora.py, DoraLinearLayer.update_layer.
+// adapter from a file, the magnitudes: with B zero they are the norms of the rows. It waits for the
+// device. Under ZeRO 3 it reads the base weights again, whole: a rank keeps parts of rows only.
+// Source: peft 0.21 lora/dora.py, DoraLinearLayer.update_layer.
 absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
                       const ParameterStore& store, kernels::Stream* stream);
 
-// Buffers::dora.norm and .factor of a block from the adapters as they are now: in the first
-// forward after an update. Uses Buffers::scratch; launches only.
+// Computes Buffers::dora.norm and .factor of a block from the adapters as they are now; called in
+// the first forward after an update. It uses Buffers::scratch and only launches.
 void UpdateDoraFactors(const Sweep& sweep, int64_t layer);
 
 }  // namespace coxswain::engine

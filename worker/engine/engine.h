@@ -1,5 +1,5 @@
-// One rank's engine: owns the memory of a plan and executes its commands. Knows tensors, knows no
-// protobuf. Not thread-safe but for Abort(): the agent calls it from one thread.
+// One rank's engine owns the memory of a plan and executes its commands. It knows tensors and no
+// protobuf. It is not thread-safe but for Abort(): the agent calls it from one thread.
 #ifndef COXSWAIN_WORKER_ENGINE_ENGINE_H_
 #define COXSWAIN_WORKER_ENGINE_ENGINE_H_
 
@@ -30,13 +30,13 @@ class Engine {
   // than one rank.
   absl::Status Connect(std::unique_ptr<comm::Collectives> group);
 
-  // What collectives over all ranks reach, a point for each size that the plan's buffers have room
-  // for, ascending; the slower of all-gather and reduce-scatter on this rank. Every rank calls it,
-  // after Connect and between steps. Empty for one rank.
+  // Measures what collectives over all ranks reach: a point for each size that the plan's buffers
+  // have room for, ascending; the slower of all-gather and reduce-scatter on this rank. Every rank
+  // calls it, after Connect and between steps. Empty for one rank.
   absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
 
-  // One optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW. Also
-  // enforces self-verification (verify.h): FailedPrecondition names the group.
+  // Runs one optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW.
+  // It also enforces self-verification (verify.h): FailedPrecondition names the group.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 
@@ -48,10 +48,10 @@ class Engine {
                                                    int64_t finished_steps);
 
   void Abort();  // any thread: wakes a collective in progress
-  // Of the group; any thread, once Connect has returned.
+  // The progress of the group; any thread may ask once Connect has returned.
   comm::Progress collectives() const;
   std::string transport() const;  // of its collectives, for the log
-  // Of its collectives, once Connect has returned: what the bits of their sums depend on
+  // Says, once Connect has returned, what the bits of the group's sums depend on
   // (Collectives::fingerprint).
   std::string group_fingerprint() const;
 

@@ -1,5 +1,5 @@
-// Runs the parts of a step as captured graphs: recorded at the first use of a shape, replayed
-// after. On the CPU, and for a plan whose shapes change, launches run directly.
+// Runs sweeps and updates as captured graphs: recorded at the first use of a shape, replayed after.
+// On the CPU, and for a plan whose shapes change, launches run directly.
 #ifndef COXSWAIN_WORKER_ENGINE_GRAPHS_H_
 #define COXSWAIN_WORKER_ENGINE_GRAPHS_H_
 
@@ -17,7 +17,7 @@ namespace coxswain::engine {
 
 class Graphs {
  public:
-  // What launches of a part are given: times the waits for other ranks.
+  // The launches get a stopwatch that times their waits for other ranks.
   using Launches = std::function<void(Stopwatch* exposed)>;
 
   // Captures nothing until enabled.

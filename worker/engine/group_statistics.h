@@ -12,12 +12,12 @@
 
 namespace coxswain::engine {
 
-// Norms of the tensors that Buffers::norm_tensors names now: of gradients as they are in the
-// stream.
+// Computes norms of the tensors that Buffers::norm_tensors names now; those of gradients as they
+// are in the stream.
 void LaunchGroupNorms(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
                       const Buffers& buffers, kernels::Stream* stream);
 
-// Checksum and all_zero of the trained values.
+// Computes checksum and all_zero of the trained values.
 void LaunchGroupValues(const ParameterStore& store, const std::vector<VerifiedGroup>& groups,
                        const Buffers& buffers, kernels::Stream* stream);
 

@@ -28,7 +28,7 @@ struct LinearBackwardArgs {
 };
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Sweep& sweep, const LinearBackwardArgs& args);
-// Its part that reads x, of a linear without adapters.
+// Computes the gradients that need x, of a linear without adapters.
 void LinearParameterGradients(const Sweep& sweep, const LinearBackwardArgs& args);
 
 // The adapters of `linear` as the kernel sees them, without dropout when not training.

@@ -10,15 +10,15 @@
 
 namespace coxswain::engine {
 
-// Units in the order in which the sweeps below read their weights: forward; head and backward, or
-// the head alone. Units that are read again at once stand there once.
+// The units in the order in which the sweeps below read their weights: forward; head and backward,
+// or the head alone. Units that are read again at once stand there once.
 std::vector<int32_t> ForwardVisits(const Model& model);
 std::vector<int32_t> BackwardVisits(const Model& model, bool train);
 
-// Embedding to final_norm [T, H].
+// Computes everything from the embedding to final_norm [T, H].
 void ForwardToFinalNorm(const Sweep& sweep);
 
-// From dnorm, the gradient of final_norm, down to the lowest trained tensor.
+// Goes back from dnorm, the gradient of final_norm, to the lowest trained tensor.
 void BackwardFromFinalNorm(const Sweep& sweep);
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model);

@@ -88,7 +88,7 @@ struct ParameterLayout {
   bool HasPiece(const plan::Plan& plan, size_t i) const {
     return plan.parameters[i].trainable() && owned[i].count() > 0;
   }
-  // Of parameter i's first owned element inside the owned range of its flat.
+  // The place of parameter i's first owned element inside the owned range of its flat.
   int64_t OffsetInOwned(size_t i) const {
     return map.places[i].offset + owned[i].begin - place.shard * FlatOf(i).owned;
   }
@@ -105,7 +105,7 @@ struct FlatMemory {
   bool gradient_slotted = false;
 };
 
-// Of every block: qkv, o, gate and up, down.
+// Lists the linears of every block: qkv, o, gate and up, down.
 std::vector<const Linear*> Linears(const Model& model);
 
 kernels::DType ComputeDType(const plan::Plan& plan);

@@ -23,19 +23,19 @@ struct TensorRange {
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<VerifiedGroup>& groups, const Buffers& buffers);
 
-// norm_tensors alone, of the pieces' gradients or values: what `values` says.
+// Writes norm_tensors alone, of the pieces' gradients or values, as `values` says.
 void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
                      const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
                      const Buffers& buffers);
 
-// Slots apart, which are cleared when a unit takes them.
+// Clears all gradients but slots, which are cleared when a unit takes them.
 void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream);
 
-// Sum of squares and non-finite count of a range of norm_tensors into `sums`.
+// Writes sum of squares and non-finite count of a range of norm_tensors into `sums`.
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream);
 
-// From scalars->norm_sums: norm, clip factor and skip flag, which stay on the device.
+// Computes norm, clip factor and skip flag from scalars->norm_sums; they stay on the device.
 void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream);
 
 struct UpdateArgs {

@@ -30,26 +30,26 @@ class ParameterStore {
   // The elements of parameter i that this rank loads: all of one that is frozen and stays whole on
   // every rank, else the owned ones. Ranks get the rest of trained and slotted ones by gathering.
   plan::Range Loaded(size_t i) const;
-  // Elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
+  // Writes elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
-  // Elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
+  // Fills elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;
 
-  // All of it, where forward and backward read it.
+  // The whole parameter, where forward and backward read it.
   Values Compute(size_t i) const;
-  // Elements Loaded(i) of it, where an update writes them.
+  // Elements Loaded(i) of the parameter, where an update writes them.
   Values Weights(size_t i) const;
   // What an update writes and a checkpoint holds: of the owned elements the master, else the
   // weight itself.
   Values Trained(size_t i) const;
-  // Gradient of the owned elements after reduction.
+  // The gradient of the owned elements after reduction.
   Values ReducedGradient(size_t i) const;
 
-  // Upload and Fill of all elements where sweeps read them, master or not: for looking at a
+  // Uploads and fills all elements where sweeps read them, master or not: for looking at a
   // parameter whose slot is free.
   void UploadWhole(size_t i, const float* values) const;
   void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
-  // Fill of the elements where sweeps read them that this rank does not load, until they are
+  // Fills the elements that this rank does not load, where sweeps read them, until they are
   // gathered.
   void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
 

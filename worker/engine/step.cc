@@ -104,7 +104,7 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
         units.Finish();
       },
       state.stream);
-  state.exchange.Passed(script);
+  state.exchange.Launched(script);
   if (state.plan.device == "cpu") {
     CountWait(exposed, kind.phase, kind.seconds);
   } else {

@@ -20,7 +20,7 @@ class Stopwatch {
   void Stop(kernels::Stream* stream) {
     kernels::RecordTime(events_[intervals_++].end.get(), stream);
   }
-  // Once the stream has passed the last interval.
+  // The sum is known once the stream is past the last interval.
   double Seconds() const {
     double sum = 0;
     for (size_t i = 0; i < intervals_; ++i) {

@@ -34,7 +34,7 @@
 
 namespace coxswain::engine {
 
-// What of other ranks' weights this one has between two sweeps.
+// Says which weights of other ranks this one has between two sweeps.
 struct Residency {
   struct Slot {
     int32_t unit = -1;     // -1: none
@@ -66,7 +66,7 @@ struct EmbeddingRows {
 
 class UnitExchange {
  public:
-  // Views that outlive this object; `compute` is the stream of the sweeps.
+  // The arguments are views that outlive this object; `compute` is the stream of the sweeps.
   UnitExchange(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
                kernels::Stream* compute);
 
@@ -74,11 +74,12 @@ class UnitExchange {
   void Connect(comm::Collectives* group);
 
   const Residency& residency() const { return residency_; }
-  // A sweep, or the graph that was captured of one, has been launched.
-  void Passed(const ExchangeScript& script) { residency_ = After(script); }
-  // After an update: what other ranks own has changed, but for an embedding gathered in its course.
+  // Called when a sweep, or the graph that was captured of one, has been launched.
+  void Launched(const ExchangeScript& script) { residency_ = After(script); }
+  // Called after an update: what other ranks own has changed, but for an embedding gathered in its
+  // course.
   void Updated();
-  // Does an update gather the embedding as soon as it has updated it?
+  // True when an update gathers the embedding as soon as it has updated it.
   bool GathersEmbeddingEarly() const { return plan_.overlap && Travels(plan::kEmbeddingUnit); }
 
   // Sums n doubles over all ranks in place, in the compute stream.
@@ -134,17 +135,19 @@ class UnitSweep {
  public:
   UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed);
 
-  // Before the first launch that reads weights of `unit`: the next of the script, or that of now.
+  // Called before the first launch that reads weights of `unit`: the next of the script, or that of
+  // now.
   void Enter(int32_t unit);
-  // Before the unit's gradients are written: clears those in a slot that no product will overwrite,
-  // on an idle rank all.
+  // Called before the unit's gradients are written. It clears those in a slot that no product will
+  // overwrite, on an idle rank all.
   void BeginGradients(int32_t unit, bool idle);
-  // After the last launch that writes them.
+  // Called after the last launch that writes them.
   void ReduceGradients(int32_t unit);
-  // In an update, when the embedding has got its new values.
+  // Called in an update, when the embedding has got its new values.
   void GatherEmbedding();
-  // Does the gradient of this sweep's lookups go as rows? Then, when the head's gradient is there:
-  // BeginRows, which reduces what the embedding's gradient has by then; and at the end TakeRows.
+  // True when the gradient of this sweep's lookups goes as rows. Then follow, when the head's
+  // gradient is there, BeginRows, which reduces what the embedding's gradient has by then; and at
+  // the end TakeRows.
   bool ExchangesRows() const;
   void BeginRows(int64_t tokens);  // of Buffers::tokens, capacity T
   EmbeddingRows TakeRows();        // Buffers::dres has this rank's; compute goes on with all there

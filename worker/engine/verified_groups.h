@@ -18,7 +18,8 @@ struct VerifiedGroup {
   std::vector<size_t> parameters;  // indices into the plan's table
 };
 
-// In order of the plan's group, then kind; every trainable parameter is in exactly one.
+// The groups are in order of the plan's group, then kind; every trainable parameter is in exactly
+// one.
 std::vector<VerifiedGroup> MakeVerifiedGroups(const plan::Plan& plan);
 
 }  // namespace coxswain::engine

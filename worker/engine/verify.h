@@ -27,30 +27,30 @@ struct GroupSums {
   double loaded_nonzero = 0;    // ranks that loaded a value other than zero
 };
 
-// Of one rank: `loaded` before the first step, `now` after an update.
+// The sums of one rank from its statistics: `loaded` before the first step, `now` after an update.
 GroupSums SumsOfRank(const GroupStatistics& loaded, const GroupStatistics& now);
 
-// The same on all ranks, given the same sums and updates. FailedPrecondition names group and
-// reason. Sums are in the order of the groups, which outlive this object.
+// It says the same on all ranks, given the same sums and updates. FailedPrecondition names group
+// and reason. Sums are in the order of the groups, which outlive this object.
 class SelfVerification {
  public:
   SelfVerification(const plan::Plan& plan, const std::vector<VerifiedGroup>& groups);
 
-  // Two gradients have been looked at and every group has moved.
+  // True once two gradients have been looked at and every group has moved.
   bool finished() const;
-  // Of an update with this rate, > 0: one of the first two, or large enough to judge a group that
-  // has not moved yet.
+  // True of an update with this rate, > 0, when it is one of the first two, or large enough to
+  // judge a group that has not moved yet.
   bool LooksAt(double learning_rate) const;
 
-  // Reduced gradients, finite. While every B is zero the gradient of A must be exactly zero; by the
-  // second step no group's may have stayed zero.
+  // The sums are of reduced gradients, finite. While every B is zero the gradient of A must be
+  // exactly zero; by the second step no group's may have stayed zero.
   absl::Status CheckGradients(const std::vector<GroupSums>& sums);
 
-  // After an applied update; from the second on each group that should have moved must differ from
-  // what was loaded. `clip_factor` was applied to the gradients.
+  // Called after an applied update; from the second on each group that should have moved must
+  // differ from what was loaded. `clip_factor` was applied to the gradients.
   absl::Status CheckUpdate(const std::vector<GroupSums>& sums, double learning_rate,
                            double clip_factor);
-  // After one that was not looked at.
+  // Called after an update that was not looked at.
   void CountUpdate(double learning_rate);
 
  private:

@@ -7,9 +7,9 @@
 
 namespace coxswain::engine {
 
-// A GPU engine only; this rank's weights are loaded, those of others are random until they are
-// gathered. Leaves gradients and scalars arbitrary, moments zero and trained values as they were;
-// then enables the captured graphs.
+// It is for a GPU engine only, when this rank's weights are loaded; those of others are random
+// until they are gathered. It leaves gradients and scalars arbitrary, moments zero and trained
+// values as they were; then enables the captured graphs.
 void WarmUp(State& state);
 
 }  // namespace coxswain::engine

@@ -18,7 +18,8 @@ struct Endpoint {
   bool registered = false;
 };
 
-// Of process `index` of the supervisor, 0-based. Unavailable naming the file when there is none.
+// Reads the file of process `index` of the supervisor, 0-based. Unavailable names the file when
+// there is none.
 absl::StatusOr<Endpoint> ReadEndpoint(const std::string& state_dir, int index);
 
 }  // namespace coxswain::supervisor

@@ -8,7 +8,8 @@
 
 namespace coxswain::supervisor {
 
-// Beside this process's executable, then ../libexec/coxswain, then PATH. NotFound names all three.
+// Looks beside this process's executable, then ../libexec/coxswain, then PATH. NotFound names all
+// three.
 absl::StatusOr<std::string> FindBinary(const std::string& name);
 
 std::string FindInPath(const std::string& name);  // empty: not there

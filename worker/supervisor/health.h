@@ -26,13 +26,13 @@ namespace coxswain::supervisor {
 // Threads started here inherit the signal mask: block the supervisor's signals before.
 class Health {
  public:
-  // `stall_limit`: a turn may take that long (taking the stacks of a process takes 10 s).
+  // A turn may take `stall_limit` (taking the stacks of a process takes 10 s).
   static absl::StatusOr<std::unique_ptr<Health>> Start(const std::string& address,
                                                        std::string state_dir,
                                                        std::chrono::milliseconds stall_limit);
   ~Health();
 
-  // From the supervisor's loop at every turn: the processes by slot, 0 where none runs.
+  // The supervisor's loop tells at every turn which processes run, by slot; 0 where none does.
   void Turn(const std::vector<pid_t>& pids);
   std::string address() const { return server_->address(); }
 

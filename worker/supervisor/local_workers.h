@@ -28,18 +28,18 @@ struct LocalWorkersOptions {
   bool insecure = false;
 };
 
-// Thread-safe.
+// The channels are thread-safe.
 class LocalWorkers {
  public:
   explicit LocalWorkers(LocalWorkersOptions options) : options_(std::move(options)) {}
 
-  // Of the worker of `slot`, as it told last. NotFound names the slots there are; Unavailable: it
-  // has not started.
+  // The endpoint of the worker of `slot`, as it told last. NotFound names the slots there are;
+  // Unavailable says that it has not started.
   absl::StatusOr<Endpoint> Find(int slot) const;
   // The 0-based place of `slot` among the processes of the supervisor.
   int64_t IndexOf(int slot) const { return int64_t{slot} - options_.first_slot; }  // `slot`: any
 
-  // To where the worker of `slot` serves now. Errors as of Find.
+  // The channel leads to where the worker of `slot` serves now. Errors are those of Find.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(int slot);
 
  private:

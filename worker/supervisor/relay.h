@@ -17,15 +17,16 @@
 
 namespace coxswain::supervisor {
 
-// Serves on threads of gRPC, which inherit the signal mask: block the supervisor's signals before.
-// Knows streams by worker and what bytes go where, and nothing of jobs, fences or commands.
+// The relay serves on threads of gRPC, which inherit the signal mask: block the supervisor's
+// signals before. It knows streams by worker and what bytes go where, and nothing of jobs, fences
+// or commands.
 class Relay : private v1::Relay::CallbackService {
  public:
-  // Told on gRPC's threads: as Supervisor::EndWorker.
+  // Called on gRPC's threads; it does what Supervisor::EndWorker says.
   using EndWorkerFn = std::function<void(int index, pid_t pid, const std::string& reason)>;
 
-  // With the certificates of the workers. FailedPrecondition: `listen` is not loopback and there
-  // are none; Unavailable names address and reason when it cannot be bound.
+  // Serves with the certificates of the workers. FailedPrecondition: `listen` is not loopback and
+  // there are none; Unavailable names address and reason when it cannot be bound.
   static absl::StatusOr<std::unique_ptr<Relay>> Start(SocketAddress listen,
                                                       const LocalWorkersOptions& workers,
                                                       EndWorkerFn end_worker);

@@ -18,8 +18,9 @@ struct Failures {
   int count = 0;
 };
 
-// `wait_status` as waitpid gives it, `lived` the life that ended. Delay before the next start, none
-// when it must not be started again: exit 0 (drained), 64 (bad configuration), 77 (refused).
+// Gives the delay before the next start after a life of `lived` that ended with waitpid's
+// `wait_status`; none when the worker must not be started again: exit 0 (drained), 64 (bad
+// configuration), 77 (refused).
 std::optional<std::chrono::milliseconds> NextStart(const RestartPolicy& policy, int wait_status,
                                                    std::chrono::milliseconds lived,
                                                    Failures* failures);

@@ -15,15 +15,16 @@ class Silence {
   using Clock = std::chrono::steady_clock;
   using LastSign = std::optional<Clock::time_point>;  // of one process; none before its first
 
-  // `limit` 0: nobody is ever silent for too long.
+  // With `limit` 0 nobody is ever silent for too long.
   Silence(std::chrono::milliseconds limit, std::chrono::milliseconds longest_turn)
       : limit_(limit), longest_turn_(longest_turn) {}
 
   void BeginTurn(Clock::time_point now);
-  // Once a turn and process. `gave_sign`: since the turn before. A process that never gave one is
-  // not judged: it is still being loaded.
+  // Called once a turn and process; `gave_sign` says whether the process gave a sign since the turn
+  // before. A process that never gave one is not judged: it is still being loaded.
   bool TooLong(bool gave_sign, LastSign* last) const;
-  // In this turn or in one of the last 5 seconds it stood still for a second or more.
+  // True when the supervisor stood still for a second or more in this turn or in one of the last 5
+  // seconds.
   bool JustStalled() const;
 
  private:

@@ -9,9 +9,9 @@
 
 namespace coxswain::supervisor {
 
-// Backtraces of all threads by gdb where it is installed and allowed; otherwise what /proc tells of
-// each thread (state, wait channel, kernel stack). The first line says which. Takes at most
-// `timeout`.
+// Takes backtraces of all threads by gdb where it is installed and allowed; otherwise what /proc
+// tells of each thread (state, wait channel, kernel stack). The first line says which. Takes at
+// most `timeout`.
 std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout);
 
 // The process that traces `pid`, a debugger; 0: none does, or there is no such process.

@@ -27,7 +27,8 @@ struct SupervisorOptions {
   std::chrono::milliseconds silence{30000};
   RestartPolicy restart;
   int stopped_exit_code = 0;  // in the place of 0 when a signal was the reason to end
-  // At every turn of the loop and at least once a second: processes by slot, 0 where none runs.
+  // Called at every turn of the loop and at least once a second with the processes by slot, 0 where
+  // none runs.
   std::function<void(const std::vector<pid_t>& pids)> on_turn;
 };
 
@@ -35,16 +36,16 @@ struct SupervisorOptions {
 // argument --life-sign and a pipe to write to (worker/agent/life_sign.h).
 class Supervisor {
  public:
-  // Blocks its signals: threads started later leave them to Run.
+  // The constructor blocks its signals: threads started later leave them to Run.
   explicit Supervisor(SupervisorOptions options);
 
-  // Until SIGTERM or SIGINT has stopped every worker, or each ended with a code that forbids a
+  // Runs until SIGTERM or SIGINT has stopped every worker, or each ended with a code that forbids a
   // restart. Returns the exit code: 0 or stopped_exit_code, or the first of those codes that is not
   // 0; 1 after SIGKILL. SIGQUIT writes the native stacks of every worker.
   int Run();
 
-  // Any thread: soon, the process `pid`, if it is still the worker of the 0-based `slot`, is killed
-  // after its stacks are written, and another one is started.
+  // Any thread may ask that the process `pid`, if it is still the worker of the 0-based `slot`, is
+  // soon killed after its stacks are written, and another one started.
   void EndWorker(int slot, pid_t pid, const std::string& reason);
 
  private:
