@@ -271,7 +271,7 @@ TEST_F(VerificationRulesTest, LoraAMustHaveNoGradientWhileBIsZero) {
   ExpectFailure(verification_->CheckGradients(Sums({1e-30, 1.0}, {})), "while B is zero");
 }
 
-TEST_F(VerificationRulesTest, EveryPartMustMoveInTwoUpdates) {
+TEST_F(VerificationRulesTest, EveryGroupMustMoveInTwoUpdates) {
   EXPECT_TRUE(verification_->CheckGradients(Sums({0.0, 1.0}, {})).ok());
   EXPECT_TRUE(verification_->CheckUpdate(Sums({0.0, 1.0}, {}), 1e-4, 1).ok());
   EXPECT_TRUE(verification_->CheckGradients(Sums({1.0, 1.0}, {})).ok());
