@@ -48,7 +48,7 @@ class Loop {
 
   // Loop thread only, as the rest but for Stop.
   TimerId After(std::chrono::milliseconds delay, Task task);
-  // As After, and later by the stalls until then.
+  // Runs `task` as After does, and later by the stalls until then.
   TimerId Deadline(std::chrono::milliseconds delay, Task task);
   void CancelTimer(TimerId id);  // unknown or fired ids are ignored
 

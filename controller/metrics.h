@@ -46,7 +46,7 @@ struct EvalMetrics {
   std::optional<double> token_accuracy = {};
 };
 
-// Thread-safe. The series of a job exist from its first value until DropJob.
+// The metrics are thread-safe. The series of a job exist from its first value until DropJob.
 class Metrics {
  public:
   explicit Metrics(std::shared_ptr<prometheus::Registry> registry);

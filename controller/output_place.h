@@ -23,7 +23,7 @@ void AddOutputPlaceErrors(Files* files, config::ParsedJob* job);
 // it, and replacing or removing that would delete them.
 absl::Status CheckReplaceable(Files* files, const config::JobSpec& job,
                               const std::string& directory);
-// Of every directory of output_dir that the job replaces.
+// Checks every directory of output_dir that the job replaces.
 absl::Status CheckReplaceable(Files* files, const config::JobSpec& job);
 
 }  // namespace coxswain

@@ -34,10 +34,10 @@ struct ClusterArgs {
   bool die_with_parent = false;  // the processes end with this one
 };
 
-// Starts the processes on ephemeral loopback ports and waits until every worker is registered.
-// When anything fails, what runs is stopped again and the message ends with the newest log lines.
-// Of `survivors` (a cluster with the same workers) only what no longer runs is started, a
-// controller on its old address.
+// Starts the processes on ephemeral loopback ports and waits until every worker is registered. When
+// anything fails, what runs is stopped again and the message ends with the newest log lines. Only
+// what no longer runs of `survivors` (a cluster with the same workers) is started, a controller on
+// its old address.
 absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
                                      const std::optional<Cluster>& survivors = {});
 

@@ -19,8 +19,8 @@ struct Endpoint {
 // InvalidArgument: a file without the three fields.
 absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path);
 
-// Of a controller that `cox up` started at `address` and nobody stopped, but that runs no more:
-// says so, with its last words. Empty: there is none such.
+// Says so, with its last words, of a controller that `cox up` started at `address` and nobody
+// stopped, but that runs no more. Empty: there is none such.
 std::string EndedController(const std::string& address);
 
 // What to connect to: `flag` when set, else COXSWAIN_SERVER, else the endpoint of `cox up`, else

@@ -30,7 +30,7 @@ struct EncodedDocument {
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
 };
 
-// Thread-safe once made.
+// An encoder is thread-safe once made.
 class DocumentEncoder {
  public:
   // Errors as MakeRecordRenderer. `tokenizer` must outlive the encoder.

@@ -28,7 +28,7 @@ class JobRecord {
   // Moves the job by state::Transition, with a StateChanged event. FailedPrecondition when that
   // cannot happen; nothing is changed then.
   absl::Status Apply(state::JobEvent event, const std::string& reason);
-  // As above; `data` joins that of the event.
+  // Does the same; `data` joins that of the event.
   absl::Status Apply(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
   // What a user asks: as Apply, and durable before anything else may come of it. With `stop_at` the
   // job pauses after so many finished steps, 0: it runs to the end. Unavailable, naming the store's

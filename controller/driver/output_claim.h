@@ -49,7 +49,8 @@ std::optional<OutputOwner> ParseOwner(const std::string& json);
 // earlier start of it that lives.
 absl::Status CheckUnclaimed(Files* files, const std::string& output_dir, const OutputOwner& me);
 
-// Thread-safe; all but Close work with files. Destruction ends the lock and leaves the file.
+// A claim is thread-safe; all but Close work with files. Destruction ends the lock and leaves the
+// file.
 class OutputClaim {
  public:
   OutputClaim(Files* files, std::string output_dir, OutputOwner me);

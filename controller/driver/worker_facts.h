@@ -14,7 +14,7 @@ struct Worker;
 
 namespace coxswain::driver {
 
-// Of each fact the least of all workers; 0 where no worker says it.
+// Each fact is the least of all workers; 0 where no worker says it.
 struct WorkerFacts {
   uint64_t memory_bytes = 0;
   int64_t threads = 0;

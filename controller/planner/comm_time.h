@@ -25,7 +25,7 @@ struct ComputeSeconds {
   int64_t micro_steps = 1;
 };
 
-// Of one optimizer step. plan.links is set where the plan has several ranks.
+// Predicts one optimizer step. plan.links is set where the plan has several ranks.
 plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute);
 
 }  // namespace coxswain::planner

@@ -13,7 +13,7 @@ namespace coxswain::planner {
 // communicator: a rank's measured peak is 1.39 GiB above its buffers, that of one GPU 0.54 GiB.
 inline constexpr uint64_t kNcclBytesPerCommunicator = (uint64_t{85} << 30) / 100;
 
-// Of the copies between GPUs, beside NCCL's: PeerCopies::kStagingBytes of
+// Copies between GPUs take so much beside NCCL's: PeerCopies::kStagingBytes of
 // worker/comm/peer_copies.h.
 inline constexpr uint64_t kCopyStagingBytes = uint64_t{64} << 20;
 
@@ -22,7 +22,7 @@ struct MemoryByClass {
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
   uint64_t communication = 0;  // of NCCL and copies; 0 on the CPU and for one rank
   uint64_t host = 0;           // beside the device's
-  // Of the device; on the CPU everything.
+  // The bytes of the device; on the CPU everything.
   uint64_t total() const {
     return weights + gradients + optimizer + activations + workspace + communication;
   }

@@ -21,9 +21,8 @@ struct UnusualSetting {
   std::string Text() const;
 };
 
-// Of the settings that decide what is learnt, those of the job that are not the usual ones.
-// Settings on which the tools disagree with each other (learning rate, schedule, passes) are left
-// out.
+// Lists the settings of the job that decide what is learnt and are not the usual ones. Settings on
+// which the tools disagree with each other (learning rate, schedule, passes) are left out.
 std::vector<UnusualSetting> UnusualSettings(const config::JobSpec& job);
 
 }  // namespace coxswain::planner

@@ -45,7 +45,7 @@ inline constexpr int kNumWorkerEvents = 11;
 absl::StatusOr<WorkerStatus> Transition(const WorkerStatus& status, WorkerEvent event);
 
 std::string_view PhaseName(WorkerPhase phase);  // "CONNECTED" ... as in WorkerInfo.state
-// As PhaseName, and "LEFT" for a worker that said that it would leave, and is gone.
+// The name is that of the phase, or "LEFT" for a worker that said that it would leave, and is gone.
 std::string_view StatusName(const WorkerStatus& status);
 std::string_view EventName(WorkerEvent event);
 

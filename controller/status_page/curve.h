@@ -26,7 +26,7 @@ struct Curve {
 
 // Equally spaced round numbers that enclose lo and hi: 3 to 7 of them.
 std::vector<double> RoundTicks(double lo, double hi);
-// As many digits as tell neighbours `step` apart.
+// The text has as many digits as tell neighbours `step` apart.
 std::string TickText(double value, double step);
 
 // Values for curve.html; `max_points` of the line are drawn.

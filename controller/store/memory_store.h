@@ -12,7 +12,7 @@
 
 namespace coxswain::store {
 
-// Of one thread.
+// The store is of one thread.
 class MemoryStore : public Store, public History {
  public:
   std::string Id() const override { return "memory"; }

@@ -111,7 +111,7 @@ class History {
                                                                  int64_t limit) = 0;
 };
 
-// Not thread-safe: the loop calls it. Every error names the store's path.
+// A store is not thread-safe: the loop calls it. Every error names the store's path.
 class Store {
  public:
   virtual ~Store() = default;
@@ -135,7 +135,7 @@ class Store {
                                                            int64_t limit) = 0;
   // OK when a write would succeed now.
   virtual absl::Status CheckWritable() = 0;
-  // Of the same rows; lives as long as the store.
+  // The history of the same rows lives as long as the store.
   virtual History* history() = 0;
 };
 

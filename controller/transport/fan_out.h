@@ -20,7 +20,8 @@ class FanOut {
   FanOut(const FanOut&) = delete;
   FanOut& operator=(const FanOut&) = delete;
 
-  // As many as are worth while on this host: half of its cores, the caller's included, at most 8.
+  // As many threads as are worth while on this host: half of its cores, the caller's included, at
+  // most 8.
   static int DefaultThreads();
 
   // Calls fn(begin, end) on short ranges that together are [0, count), on the caller and the

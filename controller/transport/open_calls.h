@@ -14,7 +14,7 @@
 
 namespace coxswain {
 
-// Thread-safe. Shared by the transport and its calls, which may outlive it.
+// The calls are thread-safe. They are shared by the transport and its calls, which may outlive it.
 class OpenCalls {
  public:
   explicit OpenCalls(Loop* loop) : loop_(loop) {}

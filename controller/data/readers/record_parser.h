@@ -11,7 +11,7 @@
 
 namespace coxswain::data {
 
-// Not thread-safe: one per thread, as it keeps the JSON parser's memory.
+// A parser is of one thread, as it keeps the JSON parser's memory.
 class RecordParser {
  public:
   explicit RecordParser(config::DatasetFormat format);
