@@ -130,7 +130,7 @@ class ExportTest : public ::testing::Test {
   ExportRequest request_;
 };
 
-bool model::IsAdapter(const model::Parameter& parameter) {
+bool IsAdapter(const model::Parameter& parameter) {
   return parameter.name.find(".lora_") != std::string::npos;
 }
 
