@@ -26,6 +26,7 @@
 #include "common/status_macros.h"
 #include "controller/data/packing.h"
 #include "controller/data/prepare.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::data {
 namespace {
@@ -65,9 +66,9 @@ void Generate(const std::string& path, int64_t bytes) {
 absl::StatusOr<nlohmann::json> Stream(const std::string& directory, int64_t bytes) {
   const std::string path = directory + "/data.jsonl";
   Generate(path, bytes);
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.model_path = "deploy/quickstart/model";
-  config::DatasetSpec dataset;
+  config::DatasetSpec dataset = config::DefaultDataset();
   dataset.path = path;
   dataset.format = config::DatasetFormat::kCompletion;
   job.datasets = {dataset};

@@ -28,6 +28,7 @@
 #include "controller/data/packing.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/readers/record_reader.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::data {
 namespace {
@@ -41,9 +42,9 @@ constexpr int kRuns = 21;
 absl::StatusOr<std::vector<int32_t>> AlpacaLengths(const std::string& shared) {
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(shared + "/data/tokenizers/qwen2.5/tokenizer.json.gz"));
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.sequence_len = kCapacity;
-  config::DatasetSpec dataset;
+  config::DatasetSpec dataset = config::DefaultDataset();
   dataset.path = shared + "/data/alpaca/alpaca_random_9k.json.gz";
   ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, *tokenizer));
   ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(dataset.path));
@@ -141,7 +142,7 @@ absl::Status Run() {
       {"none", PackingStrategy::kNone}};
   for (const auto& [name, strategy] : strategies) {
     for (const int64_t bound : {int64_t{32}, kCapacity}) {
-      config::PackingSpec spec;
+      config::PackingSpec spec = config::DefaultSpec().packing;
       spec.strategy = strategy;
       spec.max_documents_per_bin = bound;
       ASSIGN_OR_RETURN(nlohmann::json measured, Measure(lengths, spec));

@@ -8,6 +8,7 @@
 #include "common/data/token_store_writer.h"
 #include "common/plan/plan_bytes.h"
 #include "controller/planner/planner.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::planner {
 namespace {
@@ -27,7 +28,7 @@ model::ModelConfig SevenBillion() {
 }
 
 config::JobSpec Job(config::Adapter adapter) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.model_path = "/model";
   job.init = "random";
   job.adapter = adapter;

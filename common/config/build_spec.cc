@@ -64,13 +64,14 @@ LoraSpec Lora(const Json& json) {
   return lora;
 }
 
+// What the scheduler does not read is null.
 LrSchedulerKwargs SchedulerKwargs(const Json& json) {
   LrSchedulerKwargs kwargs;
-  kwargs.num_cycles = Optional<int64_t>(json["num_cycles"]).value_or(kwargs.num_cycles);
-  kwargs.power = Optional<double>(json["power"]).value_or(kwargs.power);
+  kwargs.num_cycles = Optional<int64_t>(json["num_cycles"]).value_or(0);
+  kwargs.power = Optional<double>(json["power"]).value_or(0);
   kwargs.timescale = Optional<int64_t>(json["timescale"]);
   kwargs.num_decay_steps = Optional<int64_t>(json["num_decay_steps"]);
-  kwargs.decay_ratio = Optional<double>(json["decay_ratio"]).value_or(kwargs.decay_ratio);
+  kwargs.decay_ratio = Optional<double>(json["decay_ratio"]).value_or(0);
   if (json["decay_type"].is_null()) return kwargs;
   kwargs.decay_type =
       Word<DecayType, 3>(json["decay_type"], {{{"linear", DecayType::kLinear},
@@ -147,6 +148,7 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
   job->master_dtype = precision["master_weights"];
   job->gradient_dtype = precision["gradients"];
   const Json& recompute = spec["recompute"];
+  job->recompute_every = 1;
   if (recompute.is_object()) {
     job->recompute = Recompute::kBlock;
     job->recompute_every = recompute["every"];

@@ -1,4 +1,5 @@
 #include "controller/output_place.h"
+#include "tests/common/config/default_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ class OutputPlaceTest : public testing::Test {
   const support::ScratchFolder folder_;
   const std::string root_ = folder_.path();
   DiskFiles files_;
-  config::JobSpec job_;
+  config::JobSpec job_ = config::DefaultSpec();
 };
 
 TEST_F(OutputPlaceTest, ADirectoryOfItsOwnIsFineWhetherItExistsOrNot) {

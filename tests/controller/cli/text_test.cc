@@ -15,6 +15,7 @@
 #include "controller/cli/progress_view.h"
 #include "controller/cli/table.h"
 #include "coxswain/v1/job.pb.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::cli {
 namespace {
@@ -97,7 +98,7 @@ TEST(ProgressModeTest, AutoDependsOnTheTerminal) {
 }
 
 TEST(LocalResourcesTest, CudaWhereThereIsAGpu) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.device = config::Device::kAuto;
   const Gpus none = absl::FailedPreconditionError("no NVIDIA driver is loaded on this host");
   const Gpus no_worker = absl::NotFoundError("coxswain-worker-cuda is nowhere");
@@ -118,7 +119,7 @@ TEST(LocalResourcesTest, CudaWhereThereIsAGpu) {
 }
 
 TEST(LocalResourcesTest, AutoWorkersAreAllGpusOrOneCpuWorker) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.device = config::Device::kAuto;
   job.workers = 0;
   const Gpus none = absl::FailedPreconditionError("no NVIDIA driver");

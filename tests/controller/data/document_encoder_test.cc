@@ -1,4 +1,5 @@
 #include "controller/data/document_encoder.h"
+#include "tests/common/config/default_spec.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +24,7 @@ class DocumentEncoderTest : public testing::Test {
 
   absl::StatusOr<std::vector<EncodedDocument>> EncodeAll(DatasetFormat format,
                                                          const Record& record) {
-    config::DatasetSpec dataset;
+    config::DatasetSpec dataset = config::DefaultDataset();
     dataset.format = format;
     auto encoder = DocumentEncoder::Create(job_, dataset, *tokenizer_);
     if (!encoder.ok()) return encoder.status();
@@ -59,7 +60,7 @@ class DocumentEncoderTest : public testing::Test {
 
   support::ScratchFolder scratch_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  config::JobSpec job_;
+  config::JobSpec job_ = config::DefaultSpec();
 };
 
 TEST_F(DocumentEncoderTest, TargetsAreTheAnswerAndItsEndOfTurn) {

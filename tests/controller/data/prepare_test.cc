@@ -1,4 +1,5 @@
 #include "controller/data/prepare.h"
+#include "tests/common/config/default_spec.h"
 
 #include <sys/resource.h>
 
@@ -40,7 +41,7 @@ class PrepareTest : public testing::Test {
   }
 
   void Dataset(DatasetFormat format, const std::string& contents) {
-    config::DatasetSpec dataset;
+    config::DatasetSpec dataset = config::DefaultDataset();
     dataset.format = format;
     dataset.path =
         scratch_.Write("data" + std::to_string(job_.datasets.size()) + ".jsonl", contents);
@@ -69,7 +70,7 @@ class PrepareTest : public testing::Test {
   }
 
   support::ScratchFolder scratch_;
-  config::JobSpec job_;
+  config::JobSpec job_ = config::DefaultSpec();
   PrepareOptions options_;
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include "controller/data/escape_token.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/controller/data/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
@@ -16,7 +17,7 @@ class PreviewTest : public testing::Test {
   PreviewTest() {
     job_.model_path = scratch_.path();
     WriteByteTokenizer(job_.model_path);
-    config::DatasetSpec dataset;
+    config::DatasetSpec dataset = config::DefaultDataset();
     dataset.format = config::DatasetFormat::kChat;
     dataset.path = scratch_.Write("d.jsonl",
                                   "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
@@ -26,7 +27,7 @@ class PreviewTest : public testing::Test {
     job_.datasets.push_back(dataset);
   }
   support::ScratchFolder scratch_;
-  config::JobSpec job_;
+  config::JobSpec job_ = config::DefaultSpec();
 };
 
 TEST_F(PreviewTest, PrintsTokensWithLabels) {

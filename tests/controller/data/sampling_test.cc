@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include "controller/data/val_split.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
@@ -38,7 +39,7 @@ class ValSplitTest : public testing::Test {
     for (int source = 0; source < 2; ++source) {
       std::string lines;
       for (int i = 0; i < kRecords; ++i) lines += "{}\n";
-      config::DatasetSpec dataset;
+      config::DatasetSpec dataset = config::DefaultDataset();
       dataset.path = scratch_.Write("data" + std::to_string(source), lines);
       job_.datasets.push_back(dataset);
     }
@@ -56,7 +57,7 @@ class ValSplitTest : public testing::Test {
 
   static constexpr int kRecords = 500;
   support::ScratchFolder scratch_;
-  config::JobSpec job_;
+  config::JobSpec job_ = config::DefaultSpec();
 };
 
 TEST_F(ValSplitTest, ACountHoldsBackExactlyThatMany) {

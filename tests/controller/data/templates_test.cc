@@ -6,6 +6,7 @@
 #include "controller/data/templates/chat_renderer.h"
 #include "controller/data/templates/record_renderer.h"
 #include "controller/data/templates/strip.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::data {
 namespace {
@@ -83,7 +84,7 @@ TEST(TemplatesTest, GemmaRefusesSystem) {
 
 std::string RenderRecord(config::DatasetFormat format, config::PromptStyle style,
                          const Record& record) {
-  config::DatasetSpec dataset;
+  config::DatasetSpec dataset = config::DefaultDataset();
   dataset.format = format;
   dataset.prompt_style = style;
   auto renderer = MakeRecordRenderer(dataset, "chatml", AllTokens());

@@ -6,6 +6,7 @@
 
 #include "controller/driver/choose_resources.h"
 #include "controller/scheduler/registry.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -23,7 +24,7 @@ scheduler::Worker Worker(const char* device, const char* name) {
 }
 
 config::JobSpec Spec(Device device, int64_t workers) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.device = device;
   job.workers = workers;
   return job;

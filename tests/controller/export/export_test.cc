@@ -17,6 +17,7 @@
 #include "common/model/parameter_table.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/export/base_model_name.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/controller/killing_files.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
@@ -30,7 +31,10 @@ using support::ReadFile;
 // A fixture is a base model, its plan, and a checkpoint that any number of ranks wrote.
 class ExportTest : public ::testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(directory_ + "/checkpoint"); }
+  void SetUp() override {
+    request_.job = config::DefaultSpec();
+    fs::create_directories(directory_ + "/checkpoint");
+  }
 
   void UseModel(const std::string& path) {
     request_.plan.model_path = path;

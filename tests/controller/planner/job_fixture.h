@@ -13,13 +13,14 @@
 #include "common/model/model_config.h"
 #include "controller/data/prepare.h"
 #include "gtest/gtest.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::planner {
 
 // Random initialisation: no weight file is needed.
 inline config::JobSpec SmallJob() {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.name = "small";
   job.model_path = "/models/small";
   job.init = "random";

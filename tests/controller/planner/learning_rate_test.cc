@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gtest/gtest.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/support/golden_folder.h"
 
 namespace coxswain::planner {
@@ -42,7 +43,7 @@ TEST(LearningRateTest, EqualsTransformers) {
   };
   using Kwargs = config::LrSchedulerKwargs;
   const auto made = [](LrScheduler scheduler, double min_ratio, void (*set)(Kwargs&)) {
-    config::TrainSpec train;
+    config::TrainSpec train = config::DefaultSpec().train;
     train.learning_rate = 2e-4;
     train.min_lr_ratio = min_ratio;
     train.warmup_steps = 4;
@@ -96,7 +97,7 @@ TEST(LearningRateTest, EqualsTransformers) {
 }
 
 TEST(LearningRateTest, ADecayTakesAtMostWhatWarmUpLeaves) {
-  config::TrainSpec train;
+  config::TrainSpec train = config::DefaultSpec().train;
   train.learning_rate = 1;
   train.warmup_steps = 4;
   train.lr_scheduler = LrScheduler::kWarmupStableDecay;
@@ -126,7 +127,7 @@ TEST(LearningRateTest, WarmUpReachesThePeakAndNothingStartsAtZero) {
 }
 
 TEST(LearningRateTest, WarmupStepsOfARatioRoundUp) {
-  config::TrainSpec train;
+  config::TrainSpec train = config::DefaultSpec().train;
   for (const auto& [ratio, total, expected] : {std::tuple{0.1, 40, 4},
                                                {0.03, 100, 3},
                                                {0.03, 10, 1},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/planner/planner.h"
+#include "tests/common/config/default_spec.h"
 #include "tests/controller/planner/job_fixture.h"
 
 namespace coxswain::planner {
@@ -25,7 +26,7 @@ std::string TextOf(const config::JobSpec& job, const std::string& key) {
 
 // What a job that says nothing of it does otherwise than other tools.
 TEST(UsualSettingsTest, NamesTheDefaultsThatAreNotTheFields) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   EXPECT_EQ(Keys(job), (std::vector<std::string>{"train.weight_decay", "train.decay_norm_and_bias",
                                                  "packing.strategy"}));
   job.adapter = config::Adapter::kLora;
@@ -44,7 +45,7 @@ TEST(UsualSettingsTest, NamesTheDefaultsThatAreNotTheFields) {
 }
 
 TEST(UsualSettingsTest, AJobLikeTheOthersNamesNone) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.train.weight_decay = 0;
   job.packing.strategy = config::PackingStrategy::kNone;
   EXPECT_EQ(Keys(job), std::vector<std::string>());
@@ -61,7 +62,7 @@ TEST(UsualSettingsTest, AJobLikeTheOthersNamesNone) {
 }
 
 TEST(UsualSettingsTest, NamesWhatTheJobSets) {
-  config::JobSpec job;
+  config::JobSpec job = config::DefaultSpec();
   job.adapter = config::Adapter::kLora;
   job.lora.alpha = 128;
   job.lora.dropout = 0.1;
