@@ -9,6 +9,7 @@
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
 #include "controller/data/packing.h"
+#include "tests/common/config/default_spec.h"
 
 namespace coxswain::bench {
 namespace {
@@ -66,7 +67,8 @@ Mix LongTailedMix() {
 absl::StatusOr<std::vector<BinSize>> PackedBins(const Mix& mix) {
   const model::ModelConfig model = HalfBillion();
   ASSIGN_OR_RETURN(const data::Bins packed,
-                   data::PackDocuments(mix.lengths, mix.capacity, {}, /*seed=*/42, /*pass=*/0));
+                   data::PackDocuments(mix.lengths, mix.capacity, config::DefaultSpec().packing,
+                                       /*seed=*/42, /*pass=*/0));
   std::vector<BinSize> bins(static_cast<size_t>(packed.size()));
   for (int64_t b = 0; b < packed.size(); ++b) {
     BinSize& bin = bins[static_cast<size_t>(b)];

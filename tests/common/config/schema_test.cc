@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/config/job_parser.h"
+#include "common/config/reference.h"
 #include "common/config/suggest.h"
 #include "tests/common/config/job_text.h"
 #include "tests/support/scratch_folder.h"
