@@ -92,7 +92,8 @@ check_closed() {
         die "${file#"$bundle"/} needs $name, which is not in the bundle"
     done
     [[ $file == */lib/libcoxswain* || $file == */bin/* ]] || continue
-    readelf -d "$file" | grep -q 'RUNPATH.*\$ORIGIN:\$ORIGIN/../lib' ||
+    # Not piped into grep -q: it leaves at its match, and under pipefail readelf's broken pipe is a failure.
+    [[ $(readelf -d "$file") =~ RUNPATH.*'$ORIGIN:$ORIGIN/../lib' ]] ||
       die "${file#"$bundle"/} has no RUNPATH \$ORIGIN:\$ORIGIN/../lib"
   done
 }
@@ -107,7 +108,7 @@ check_loads() {
   for library in /lib/x86_64-linux-gnu/lib*.so*; do
     [[ ${library##*/} =~ $system ]] && cp -L "$library" "$root/lib/x86_64-linux-gnu/"
   done
-  cuda_libraries=$(dirname "$(ldconfig -p | awk '/libcublasLt.so.13 /{print $NF; exit}')")
+  cuda_libraries=$(dirname "$(awk '/libcublasLt.so.13 /{print $NF; exit}' <<<"$(ldconfig -p)")")
   unshare -rm bash -c '
     mount --bind "$1" "$3/bundle" && mount --bind "$2" "$3/cuda" || exit 1
     for program in "$3"/bundle/bin/*; do
