@@ -1,0 +1,30 @@
+// The argument `attribute` of filters: a name, an index, or a path of them with dots.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_ATTRIBUTE_PATH_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_ATTRIBUTE_PATH_H_
+
+#include <vector>
+
+#include "controller/data/jinja/runtime.h"
+
+namespace coxswain::data::jinja {
+
+class AttributePath {
+ public:
+  AttributePath() = default;  // the item itself
+  // `attribute` may be missing or None. Where `ignores_case`, text is answered in lower case.
+  explicit AttributePath(const Value& attribute, bool ignores_case = false,
+                         Value otherwise = Value());
+
+  // What is there of `item`; where that is undefined, `otherwise`, if it was given.
+  Value Get(Runtime& runtime, const Value& item) const;
+  int levels() const { return otherwise_.depth(); }
+
+ private:
+  std::vector<Value> parts_;
+  bool ignores_case_ = false;
+  Value otherwise_;
+};
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_ATTRIBUTE_PATH_H_

@@ -1,0 +1,37 @@
+// The tables of what a template finds by name.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_BUILTINS_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_BUILTINS_H_
+
+#include <span>
+#include <string_view>
+
+#include "controller/data/jinja/ast.h"
+#include "controller/data/jinja/runtime.h"
+
+namespace coxswain::data::jinja {
+
+// nullptr: there is none of the name.
+const Builtin* FindFilter(std::string_view name);
+const Builtin* FindTest(std::string_view name);
+const Builtin* FindGlobal(std::string_view name);
+AttributeMethods FindMethods(std::string_view name);
+
+// Why a name of jinja2 is not here; empty: jinja2 has none of the name either.
+std::string_view WhyNoFilter(std::string_view name);
+
+// By file.
+std::span<const Builtin> TextFilters();
+std::span<const Builtin> SequenceFilters();
+std::span<const Builtin> SelectionFilters();
+std::span<const Builtin> NumberFilters();
+std::span<const Builtin> ValueTests();
+std::span<const Builtin> Globals();
+std::span<const Builtin> StringMethods();
+std::span<const Builtin> StringTestMethods();
+std::span<const Builtin> ListMethods();
+std::span<const Builtin> TupleMethods();
+std::span<const Builtin> DictMethods();
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_BUILTINS_H_

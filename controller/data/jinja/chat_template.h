@@ -1,0 +1,39 @@
+// A conversation through a template, as transformers' apply_chat_template does it.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_CHAT_TEMPLATE_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_CHAT_TEMPLATE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "controller/data/jinja/template.h"
+#include "controller/data/jinja/value.h"
+
+namespace coxswain::data::jinja {
+
+// Those of the tokenizer; what it has not is undefined in the template.
+struct SpecialTokens {
+  std::optional<std::string> bos;
+  std::optional<std::string> eos;
+  std::optional<std::string> pad;
+  std::optional<std::string> unk;
+};
+
+struct Conversation {
+  Value messages;  // a list of dicts
+  Value tools = Value::None();
+  Value documents = Value::None();
+  bool add_generation_prompt = false;
+  Value kwargs = Value::None();  // a dict of more variables, or None
+};
+
+// A message's reasoning is known by three names (reasoning_content, thinking, reasoning): templates
+// see it as reasoning_content and as thinking, whichever it came as. Errors: as Template::Render;
+// a TypeError where messages, tools or kwargs are of another type.
+absl::StatusOr<Rendering> RenderChat(const Template& chat_template,
+                                     const Conversation& conversation, const SpecialTokens& tokens,
+                                     const Clock& clock, const Limits& limits = {});
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_CHAT_TEMPLATE_H_

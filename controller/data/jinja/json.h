@@ -1,0 +1,25 @@
+// Values from JSON, and json.dumps.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_JSON_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_JSON_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "controller/data/jinja/runtime.h"
+
+namespace coxswain::data::jinja {
+
+// As Python's json.loads reads it: order kept, the last of equal keys, integers of any size.
+// Errors: not JSON, with the byte; nested deeper than kMaxValueDepth.
+absl::StatusOr<Value> ParseJson(std::string_view text);
+
+// The same of what is parsed already, where integers beyond 64 bits are floats. Error: too deep.
+absl::StatusOr<Value> FromJson(const nlohmann::ordered_json& json);
+
+// The filter tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False).
+Value ToJson(Runtime& runtime, const Value& self, Arguments& arguments);
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_JSON_H_

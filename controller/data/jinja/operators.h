@@ -1,0 +1,46 @@
+// Python's operators over values.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_OPERATORS_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_OPERATORS_H_
+
+#include "controller/data/jinja/runtime.h"
+#include "controller/data/jinja/value.h"
+
+namespace coxswain::data::jinja {
+
+enum class Operator : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn,
+};
+
+bool Truth(const Value& value);
+
+// kAdd to kPower.
+Value Arithmetic(Runtime& runtime, Operator op, const Value& a, const Value& b);
+Value Negate(Runtime& runtime, const Value& value);
+Value Positive(Runtime& runtime, const Value& value);
+
+// kEqual to kNotIn; the answer is a bool.
+Value Compare(Runtime& runtime, Operator op, const Value& a, const Value& b);
+// a < b, as sorting asks it; false after a failure.
+bool Less(Runtime& runtime, const Value& a, const Value& b);
+
+// Stable, by `keys`, which are as many as `items`; false after a failure.
+bool SortByKeys(Runtime& runtime, const std::vector<Value>& keys, bool reverse,
+                std::vector<Value>* items);
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_OPERATORS_H_

@@ -1,0 +1,19 @@
+// Template text to a program.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_PARSER_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_PARSER_H_
+
+#include <memory>
+#include <string_view>
+
+#include "controller/data/jinja/ast.h"
+#include "controller/data/jinja/lexer.h"
+
+namespace coxswain::data::jinja {
+
+// Names are bound (scope.h). nullptr with *error: the text is no template, or one that needs what
+// is not supported: include, import, from, extends, block, autoescape.
+std::unique_ptr<Program> ParseTemplate(std::string_view source, SyntaxError* error);
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_PARSER_H_

@@ -1,0 +1,31 @@
+// What filters and methods of strings share.
+#ifndef COXSWAIN_CONTROLLER_DATA_JINJA_STRING_FUNCTIONS_H_
+#define COXSWAIN_CONTROLLER_DATA_JINJA_STRING_FUNCTIONS_H_
+
+#include <string_view>
+#include <vector>
+
+#include "controller/data/jinja/runtime.h"
+
+namespace coxswain::data::jinja {
+
+// Without white space, or without the characters of `chars` (a string, or missing or None).
+Value Strip(Runtime& runtime, const Value& text, const Value& chars, bool left, bool right);
+
+// str.replace; count < 0: all.
+Value Replace(Runtime& runtime, std::string_view text, std::string_view from, std::string_view to,
+              int64_t count);
+
+enum class Align { kLeft, kCenter, kRight };
+// To `width` characters, with `fill` (a string of one character, or missing: a blank).
+Value Pad(Runtime& runtime, const Value& text, const Value& width, const Value& fill, Align align);
+
+// str.splitlines.
+std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends);
+// str.split() and str.rsplit() at white space; most < 0: everywhere.
+std::vector<std::string_view> SplitSpaces(std::string_view text, int64_t most);
+std::vector<std::string_view> SplitSpacesFromRight(std::string_view text, int64_t most);
+
+}  // namespace coxswain::data::jinja
+
+#endif  // COXSWAIN_CONTROLLER_DATA_JINJA_STRING_FUNCTIONS_H_
