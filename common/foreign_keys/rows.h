@@ -1,0 +1,57 @@
+// How the tables write their rows.
+#ifndef COXSWAIN_COMMON_FOREIGN_KEYS_ROWS_H_
+#define COXSWAIN_COMMON_FOREIGN_KEYS_ROWS_H_
+
+#include <string_view>
+#include <vector>
+
+#include "common/foreign_keys/foreign_key.h"
+
+namespace coxswain::foreign_keys {
+
+constexpr ForeignKey Copied(std::string_view name, std::string_view ours,
+                            std::string_view preset = {}) {
+  return {name, Fate::kCopied, ours, {}, preset};
+}
+constexpr ForeignKey Translated(std::string_view name, std::string_view ours,
+                                std::string_view reason = {}) {
+  return {name, Fate::kTranslated, ours, reason, {}};
+}
+constexpr ForeignKey NoEffect(std::string_view name, std::string_view reason) {
+  return {name, Fate::kNoEffect, {}, reason, {}};
+}
+constexpr ForeignKey Differs(std::string_view name, std::string_view reason) {
+  return {name, Fate::kDiffers, {}, reason, {}};
+}
+constexpr ForeignKey Refused(std::string_view name, std::string_view reason,
+                             std::string_view ours = {}) {
+  return {name, Fate::kRefused, ours, reason, {}};
+}
+
+// Reasons that many rows share.
+inline constexpr std::string_view kTracker =
+    "trackers are not supported yet; cox watch and the metrics show the run";
+inline constexpr std::string_view kMesh = "how ranks share the work is planned: parallelism";
+inline constexpr std::string_view kMemory = "memory is planned: recompute and precision";
+inline constexpr std::string_view kKernel = "kernels are chosen by the plan; same mathematics";
+inline constexpr std::string_view kLoader = "how data is loaded changes no record";
+inline constexpr std::string_view kHub = "nothing is loaded from or sent to the hub";
+inline constexpr std::string_view kPreference = "preference training has no counterpart yet";
+inline constexpr std::string_view kVision = "images, videos and sound have no counterpart yet";
+inline constexpr std::string_view kExperts = "mixtures of experts have no counterpart yet";
+inline constexpr std::string_view kGeneration = "text is generated elsewhere, not while training";
+inline constexpr std::string_view kReport = "what is printed changes nothing";
+inline constexpr std::string_view kCodeOfModel = "no code of a model is run";
+inline constexpr std::string_view kUpdateRule = "this update rule has no counterpart";
+inline constexpr std::string_view kLossRule = "this loss has no counterpart";
+
+std::vector<ForeignKey> AxolotlKeys();     // all of them
+std::vector<ForeignKey> AxolotlRunKeys();  // of them those of training and machines
+std::vector<ForeignKey> LlamaFactoryKeys();
+std::vector<ForeignKey> TrlKeys();
+// Keys of transformers' TrainingArguments.
+std::vector<ForeignKey> TrainingArgumentKeys();
+
+}  // namespace coxswain::foreign_keys
+
+#endif  // COXSWAIN_COMMON_FOREIGN_KEYS_ROWS_H_

@@ -1,0 +1,44 @@
+#include "controller/job_import/hub_name.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::job_import {
+namespace {
+
+bool EndsWith(const std::string& text, const std::string& ending) {
+  return text.size() > ending.size() &&
+         text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+}
+
+}  // namespace
+
+bool IsHubName(const std::string& text, const std::string& base_dir) {
+  if (text.empty() || text[0] == '.' || text[0] == '/' || text[0] == '~') return false;
+  if (text.find(':') != std::string::npos) return false;
+  if (std::count(text.begin(), text.end(), '/') > 1 || text.back() == '/') return false;
+  for (const char* ending :
+       {".json", ".jsonl", ".csv", ".parquet", ".arrow", ".txt", ".gz", ".zst"}) {
+    if (EndsWith(text, ending)) return false;
+  }
+  std::error_code error;
+  return !std::filesystem::exists(std::filesystem::path(base_dir) / text, error);
+}
+
+std::string LocalForm(const std::string& text) {
+  const bool formed = text.empty() || text[0] == '.' || text[0] == '/' || text[0] == '~' ||
+                      text.find("://") != std::string::npos;
+  return formed ? text : absl::StrCat("./", text);
+}
+
+std::string DownloadCommand(const std::string& name, const std::string& kind,
+                            const std::string& revision) {
+  return absl::StrCat("hf download ", name, kind == "model" ? "" : " --repo-type dataset",
+                      revision.empty() || revision == "main" ? "" : " --revision ",
+                      revision == "main" ? "" : revision, " --local-dir ", LocalForm(name));
+}
+
+}  // namespace coxswain::job_import

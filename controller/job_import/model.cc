@@ -1,0 +1,109 @@
+#include "controller/job_import/model.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "controller/job_import/hub_name.h"
+#include "controller/job_import/model_name.h"
+#include "controller/job_import/target_pattern.h"
+
+namespace coxswain::job_import {
+namespace {
+
+using config::Node;
+using Json = nlohmann::ordered_json;
+
+Json Yaml(std::string_view text) { return ToJson(config::ParseYaml(std::string(text)).root); }
+
+void MoveOr(Translation* t, std::string_view key, const std::string& path,
+            std::string_view preset) {
+  if (t->Move(key, path) || preset.empty()) return;
+  t->Preset(path, Yaml(preset), absl::StrCat("the default of ", std::string(key)));
+}
+
+}  // namespace
+
+void TranslateModel(Translation* t, std::string_view key, std::string_view revision_key,
+                    const std::string& base_dir) {
+  const std::string name = TextOf(t->Take(key));
+  const std::string revision = TextOf(t->Take(revision_key));
+  if (name.empty()) return;
+  const bool hub = IsHubName(name, base_dir);
+  const std::string path = LocalForm(name);
+  std::string reason;
+  if (hub) {
+    reason = absl::StrCat("download it first: ", DownloadCommand(name, "model", revision));
+  }
+  t->Set(key, "spec.base_model.path", path, reason);
+  if (!revision.empty()) t->LeaveOut(revision_key, "the revision to download");
+  if (hub) t->Set(key, "spec.base_model.name", name);
+  std::error_code error;
+  const auto config_json = std::filesystem::path(base_dir) / name / "config.json";
+  if (std::filesystem::exists(config_json, error)) return;  // the planner reads it
+  const std::string_view refusal = RefusalOfModel(name);
+  if (!refusal.empty()) t->Refuse(key, refusal);
+}
+
+void TranslateAdapter(Translation* t, const AdapterKeys& keys) {
+  MoveOr(t, keys.rank, "spec.lora.r", keys.default_rank);
+  MoveOr(t, "lora_alpha", "spec.lora.alpha", keys.default_alpha);
+  MoveOr(t, keys.dropout, "spec.lora.dropout", keys.default_dropout);
+  MoveOr(t, "loraplus_lr_ratio", "spec.lora.loraplus_lr_ratio", "");
+  t->Preset("spec.lora.loraplus_lr_ratio", 1, "A and B learn at one rate");
+  for (const auto& [key, path] : {std::pair(keys.rslora, "spec.lora.use_rslora"),
+                                  std::pair(keys.dora, "spec.lora.use_dora")}) {
+    const Node* value = t->Take(key);
+    if (value == nullptr) continue;
+    t->Set(key, path, IsOn(value));
+  }
+  const Node* to_save = t->Take(keys.to_save);
+  if (to_save == nullptr) return;
+  if (IsOff(*to_save)) {
+    t->LeaveOut(keys.to_save, "off");
+  } else {
+    t->Set(keys.to_save, "spec.lora.modules_to_save", TextsOf(to_save));
+  }
+}
+
+void SetQuantisedBase(Translation* t, std::string_view key, bool eight_bits) {
+  t->Set(key, "spec.adapter", "qlora");
+  if (eight_bits) t->Set(key, "spec.quantization.format", "int8");
+}
+
+void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names) {
+  Json list = Json::array();
+  for (const std::string& name : names) {
+    if (name == "all" || name == "all-linear" || name == "all_linear") {
+      t->Set(key, "spec.lora.target_modules", "all-linear");
+      return;
+    }
+    if (IsPattern(name)) {
+      const absl::StatusOr<std::vector<std::string>> chosen = TargetsOfPattern(name);
+      if (chosen.ok()) {
+        t->Set(key, "spec.lora.target_modules", *chosen, "what the pattern chooses");
+      } else {
+        t->Refuse(key, absl::StrCat("the pattern ", std::string(chosen.status().message())));
+      }
+      return;
+    }
+    const std::string last = name.substr(name.rfind('.') + 1);
+    bool known = false;
+    for (const Json& item : list) known |= item == last;
+    if (!known) list.push_back(last);
+  }
+  t->Set(key, "spec.lora.target_modules", list);
+}
+
+void PresetTargets(Translation* t) {
+  t->Preset("spec.lora.target_modules", Json::array({"q_proj", "v_proj"}),
+            "what PEFT adapts in Llama, Mistral and Qwen where nothing is named");
+}
+
+void LeaveOutAdapter(Translation* t, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (t->Take(key) != nullptr) t->LeaveOut(key, "no adapter is trained");
+  }
+}
+
+}  // namespace coxswain::job_import

@@ -1,0 +1,43 @@
+// The base model and the adapter.
+#ifndef COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_H_
+#define COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_H_
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/job_import/translation.h"
+
+namespace coxswain::job_import {
+
+// Writes base_model from the two keys; a hub name becomes a path and a name, and the report tells
+// the download. Refuses a name that tells a model which is not supported.
+void TranslateModel(Translation* t, std::string_view key, std::string_view revision_key,
+                    const std::string& base_dir);
+
+// How the tool names what an adapter is made of. What a file leaves out is `default_*`, as YAML.
+struct AdapterKeys {
+  std::string_view rank, dropout, dora, rslora, to_save;
+  std::string_view default_rank, default_alpha, default_dropout;
+};
+
+// Writes lora.* but the targets, for a job that trains an adapter; LoRA+ is off unless asked for.
+void TranslateAdapter(Translation* t, const AdapterKeys& keys);
+
+// Writes an adapter on a base of four bits, or of eight.
+void SetQuantisedBase(Translation* t, std::string_view key, bool eight_bits);
+
+// Writes lora.target_modules from names that may have a path before them ("self_attn.q_proj"), or
+// from a pattern over such names.
+void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names);
+
+// What PEFT adapts in Llama, Mistral and Qwen where nobody says.
+void PresetTargets(Translation* t);
+
+// Keys of an adapter in a job that trains none.
+void LeaveOutAdapter(Translation* t, std::initializer_list<std::string_view> keys);
+
+}  // namespace coxswain::job_import
+
+#endif  // COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_H_

@@ -1,0 +1,67 @@
+#include "controller/job_import/model_name.h"
+
+#include <cctype>
+
+namespace coxswain::job_import {
+namespace {
+
+constexpr std::string_view kVisionModel =
+    "a model of images or sound is not supported yet: base_model of a text model";
+constexpr std::string_view kExpertModel =
+    "a mixture of experts is not supported yet: base_model of a dense model";
+constexpr std::string_view kRecurrent =
+    "a model with recurrent layers is not supported yet: base_model of a dense transformer";
+constexpr std::string_view kQuantised =
+    "a quantised checkpoint is not supported yet: adapter: qlora";
+constexpr std::string_view kFamily =
+    "its family is not supported yet: base_model of Llama, Mistral, Qwen2 or Qwen3";
+
+struct Pattern {
+  std::string_view part;  // of the name in lower case
+  std::string_view refusal;
+};
+
+// The first that is found decides.
+constexpr Pattern kPatterns[] = {
+    // clang-format off
+    {"-vl", kVisionModel}, {"vision", kVisionModel}, {"llava", kVisionModel},
+    {"pixtral", kVisionModel}, {"voxtral", kVisionModel}, {"smolvlm", kVisionModel},
+    {"internvl", kVisionModel}, {"glm-4.6v", kVisionModel}, {"gemma-3n", kVisionModel},
+    {"-omni", kVisionModel}, {"qwen2-audio", kVisionModel},
+    {"-a3b", kExpertModel}, {"-a10b", kExpertModel}, {"-a22b", kExpertModel},
+    {"-a4b", kExpertModel}, {"-a12b", kExpertModel}, {"mixtral", kExpertModel},
+    {"-moe", kExpertModel}, {"llama-4", kExpertModel}, {"deepseek-v2", kExpertModel},
+    {"deepseek-v3", kExpertModel}, {"deepseek-v4", kExpertModel}, {"gpt-oss", kExpertModel},
+    {"glm-4.5", kExpertModel}, {"glm-4.6", kExpertModel}, {"glm-4.7", kExpertModel},
+    {"kimi-", kExpertModel}, {"trinity-", kExpertModel}, {"qwen3-next", kExpertModel},
+    {"mistral-small-4", kExpertModel}, {"granite-4.0", kExpertModel}, {"dbrx", kExpertModel},
+    {"jamba", kRecurrent}, {"mamba", kRecurrent}, {"falcon-h1", kRecurrent},
+    {"nemotron-3", kRecurrent}, {"qwen3.5", kRecurrent}, {"qwen3_5", kRecurrent},
+    {"lfm2", kRecurrent}, {"plamo", kRecurrent},
+    {"gptq", kQuantised}, {"-awq", kQuantised}, {"-nf4", kQuantised}, {"nvfp4", kQuantised},
+    {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised}, {"bnb-", kQuantised},
+    {"gemma", kFamily}, {"phi-", kFamily}, {"smollm3", kFamily}, {"olmo", kFamily},
+    {"granite", kFamily}, {"c4ai-command", kFamily}, {"aya-", kFamily}, {"starcoder", kFamily},
+    {"internlm", kFamily}, {"glm-4-", kFamily}, {"glm4", kFamily}, {"ministral-3-", kFamily},
+    {"mistral-small-3.1", kFamily}, {"mistral-small-3.2", kFamily}, {"mistral-medium-3", kFamily},
+    {"hunyuan", kFamily}, {"apertus", kFamily}, {"afm-4.5b", kFamily}, {"mimo-7b", kFamily},
+    {"seed-oss", kFamily}, {"nemotron-mini", kFamily}, {"exaone", kFamily}, {"falcon", kFamily},
+    {"gpt-neox", kFamily}, {"pythia", kFamily}, {"redpajama", kFamily}, {"mpt-", kFamily},
+    {"replit", kFamily}, {"stablelm", kFamily}, {"bloom", kFamily}, {"gpt2", kFamily},
+    {"gpt-j", kFamily}, {"cerebras-gpt", kFamily}, {"btlm", kFamily}, {"xgen", kFamily},
+    {"baichuan", kFamily}, {"chatglm", kFamily}, {"orion", kFamily},
+    // clang-format on
+};
+
+}  // namespace
+
+std::string_view RefusalOfModel(const std::string& name) {
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto& [part, refusal] : kPatterns) {
+    if (lower.find(part) != std::string::npos) return refusal;
+  }
+  return {};
+}
+
+}  // namespace coxswain::job_import

@@ -1,0 +1,111 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "controller/job_import/data_source.h"
+#include "controller/job_import/model.h"
+#include "controller/job_import/tools.h"
+#include "controller/job_import/trainer.h"
+
+namespace coxswain::job_import {
+namespace {
+
+using config::Node;
+using Json = nlohmann::ordered_json;
+
+void TranslateKind(Translation* t) {
+  const Node* peft = t->Take("use_peft");
+  const bool adapts = peft != nullptr && IsOn(peft);
+  if (peft != nullptr) t->Set("use_peft", "spec.adapter", adapts ? "lora" : "none");
+  t->Preset("spec.adapter", "none", "the default of use_peft");
+  for (const char* key : {"load_in_4bit", "load_in_8bit"}) {
+    const Node* value = t->Take(key);
+    if (value == nullptr) continue;
+    if (IsOn(value)) {
+      SetQuantisedBase(t, key, key == std::string("load_in_8bit"));
+    } else {
+      t->LeaveOut(key, "off");
+    }
+  }
+}
+
+void TranslateLora(Translation* t) {
+  if (*t->Find("spec.adapter") == "none") {
+    LeaveOutAdapter(
+        t, {"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "lora_modules_to_save",
+            "use_rslora", "use_dora", "lora_target_parameters"});
+    return;
+  }
+  TranslateAdapter(t, {.rank = "lora_r",
+                       .dropout = "lora_dropout",
+                       .dora = "use_dora",
+                       .rslora = "use_rslora",
+                       .to_save = "lora_modules_to_save",
+                       .default_rank = "16",
+                       .default_alpha = "32",
+                       .default_dropout = "0.05"});
+  const Node* modules = t->Take("lora_target_modules");
+  if (modules != nullptr && !IsOff(*modules)) {
+    TranslateTargets(t, "lora_target_modules", TextsOf(modules));
+  } else {
+    PresetTargets(t);
+  }
+}
+
+// The script loads float32 weights where nothing is said, so that training has a float32 copy.
+void TranslateWeights(Translation* t) {
+  const bool full = *t->Find("spec.adapter") == "none";
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const Node* value = t->Take(key);
+    if (value == nullptr) continue;
+    if (!full) {
+      t->LeaveOut(key, "adapters are float32");
+    } else if (value->text == "auto") {
+      t->Set(key, "spec.precision.master_weights", "auto");
+    } else if (value->text == "float16") {
+      t->Refuse(key, "weights in float16 have no counterpart");
+    } else {
+      t->Set(key, "spec.precision.master_weights", value->text);
+    }
+  }
+  if (full) t->Preset("spec.precision.master_weights", "float32", "the default of dtype");
+}
+
+void TranslateLoss(Translation* t) {
+  const Node* loss = t->Take("loss_type");
+  if (loss == nullptr) return;
+  if (loss->text == "nll" || loss->text == "chunked_nll") {
+    t->LeaveOut("loss_type", "the cross entropy");
+  } else {
+    t->Refuse("loss_type", "this loss has no counterpart");
+  }
+}
+
+}  // namespace
+
+void TranslateTrl(Translation* t, const std::string& base_dir) {
+  TranslateModel(t, "model_name_or_path", "model_revision", base_dir);
+  t->Preset("spec.method", "sft");
+  TranslateKind(t);
+  TranslateLora(t);
+  TranslateTrlData(t, base_dir);
+  TranslateLoss(t);
+  TranslateLength(t, "num_train_epochs", 3);
+  TranslateSchedule(t, "lr_scheduler_type", "linear", 0);
+  t->Preset("spec.train.learning_rate", 2e-5, "the default of learning_rate");
+  TranslateOptimizer(t, "optim");
+  const Node* half = t->top().config.Has("fp16") ? &t->top().config.Find("fp16")->value : nullptr;
+  TranslatePrecision(t, !IsOn(half));
+  TranslateWeights(t);
+  TranslateSaving(t);
+  TranslateEvaluation(t, "");
+  if (NumberOf(t->Take("logging_steps")).value_or(0) >= 1) {
+    t->Move("logging_steps", "spec.logging.logging_steps");
+  }
+  const Node* cpu = t->Take("use_cpu");
+  if (cpu != nullptr && IsOn(cpu)) t->Set("use_cpu", "spec.resources.device", "cpu");
+  t->TranslateRest(&t->top());
+  t->Preset("spec.resources.workers", 1,
+            "give as many as it ran on: each adds its micro-batches to a step");
+}
+
+}  // namespace coxswain::job_import
