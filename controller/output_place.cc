@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/glob.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -19,9 +20,11 @@ struct Input {
 
 std::vector<Input> InputsOf(const config::JobSpec& job) {
   std::vector<Input> inputs = {{"base_model", job.model_path}};
-  for (const config::DatasetSpec& data : job.datasets) inputs.push_back({"datasets", data.path});
+  for (const config::DatasetSpec& data : job.datasets) {
+    inputs.push_back({"datasets", GlobBase(data.path)});
+  }
   for (const config::DatasetSpec& data : job.test_datasets) {
-    inputs.push_back({"test_datasets", data.path});
+    inputs.push_back({"test_datasets", GlobBase(data.path)});
   }
   return inputs;
 }

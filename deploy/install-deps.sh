@@ -10,7 +10,7 @@ packages=(
   build-essential cmake ninja-build ccache lld pkg-config git ca-certificates python3 python3-venv
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libyaml-cpp-dev prometheus-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsimdjson-dev
-  libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev
+  libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
   libcpp-httplib-dev libctemplate-dev
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
   binutils patchelf prometheus openssl

@@ -15,6 +15,7 @@ deploy/install-deps.sh
 deploy/install-deps.sh --browser || echo "tests/run.sh: no Chromium here: the test of the status page skips itself"
 echo "tests/run.sh 2/3: build"
 [[ $preset == cuda* ]] && deploy/fetch-cudnn-frontend.sh
+deploy/fetch-arrow.sh || echo "tests/run.sh: Arrow cannot be fetched: the tests of Parquet skip themselves"
 deploy/build.sh "$preset"
 [[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle
 

@@ -1,11 +1,12 @@
-// Streams a generated JSON Lines file through data preparation: MB/s and peak memory.
+// Streams a file through data preparation: MB/s and peak memory.
 //
-//   build/cpu/bench/data_stream_bench MEGABYTES [DIRECTORY]     from the repository root
+//   build/cpu/bench/data_stream_bench MEGABYTES|FILE [DIRECTORY]     from the repository root
 //
-// Writes MEGABYTES (1e6 bytes each) of completion records into DIRECTORY (default: the temporary
-// directory), prepares them with the tokenizer of deploy/quickstart/model, packs one pass, and
-// removes everything. Prints seconds, MB/s of input and the peak resident memory of the process
-// (VmHWM), as JSON. Exit 1 when the peak reaches COXSWAIN_RSS_LIMIT_MB (default 700).
+// FILE holds completion records (bench/text_files.py makes one of each kind); else MEGABYTES (1e6
+// bytes each) of JSON Lines are written into DIRECTORY (default: the temporary directory). Prepares
+// them with the tokenizer of deploy/quickstart/model, packs one pass, and removes everything.
+// Prints seconds, MB/s of input and the peak resident memory of the process (VmHWM), as JSON. Exit
+// 1 when the peak reaches COXSWAIN_RSS_LIMIT_MB (default 700).
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -63,9 +64,8 @@ void Generate(const std::string& path, int64_t bytes) {
   }
 }
 
-absl::StatusOr<nlohmann::json> Stream(const std::string& directory, int64_t bytes) {
-  const std::string path = directory + "/data.jsonl";
-  Generate(path, bytes);
+absl::StatusOr<nlohmann::json> Stream(const std::string& directory, const std::string& path) {
+  const auto bytes = static_cast<int64_t>(fs::file_size(path));
   config::JobSpec job = config::DefaultSpec();
   job.model_path = "deploy/quickstart/model";
   config::DatasetSpec dataset = config::DefaultDataset();
@@ -102,13 +102,18 @@ absl::StatusOr<nlohmann::json> Stream(const std::string& directory, int64_t byte
       {"peak_rss_megabytes", static_cast<double>(usage.ru_maxrss) * 1024 / 1e6}};
 }
 
-int Run(int64_t megabytes, const std::string& parent) {
+int Run(const std::string& input, const std::string& parent) {
   std::string directory = parent + "/coxswain_stream.XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) {
     std::perror("data_stream_bench: mkdtemp");
     return 1;
   }
-  const auto result = Stream(directory, megabytes * 1000000);
+  std::string path = input;
+  if (!fs::exists(path)) {
+    path = directory + "/data.jsonl";
+    Generate(path, std::atoll(input.c_str()) * 1000000);
+  }
+  const auto result = Stream(directory, path);
   fs::remove_all(directory);
   if (!result.ok()) {
     std::fprintf(stderr, "data_stream_bench: %s\n", result.status().ToString().c_str());
@@ -126,11 +131,11 @@ int Run(int64_t megabytes, const std::string& parent) {
 }  // namespace coxswain::data
 
 int main(int argc, char** argv) {
-  const int64_t megabytes = argc > 1 ? std::atoll(argv[1]) : 0;
-  if (megabytes <= 0 || argc > 3) {
-    std::fprintf(stderr, "usage: data_stream_bench MEGABYTES [DIRECTORY]\n");
+  const std::string input = argc > 1 ? argv[1] : "";
+  if (argc > 3 || (std::atoll(input.c_str()) <= 0 && !std::filesystem::exists(input))) {
+    std::fprintf(stderr, "usage: data_stream_bench MEGABYTES|FILE [DIRECTORY]\n");
     return 2;
   }
-  return coxswain::data::Run(megabytes,
+  return coxswain::data::Run(input,
                              argc > 2 ? argv[2] : std::filesystem::temp_directory_path().string());
 }

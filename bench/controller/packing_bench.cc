@@ -46,9 +46,10 @@ absl::StatusOr<std::vector<int32_t>> AlpacaLengths(const std::string& shared) {
   job.sequence_len = kCapacity;
   config::DatasetSpec dataset = config::DefaultDataset();
   dataset.path = shared + "/data/alpaca/alpaca_random_9k.json.gz";
+  dataset.format = config::DatasetFormat::kAlpaca;
   ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, *tokenizer));
   ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(dataset.path));
-  RecordParser parser(dataset.format);
+  RecordParser parser(dataset.format, dataset.fields);
   std::vector<int32_t> lengths;
   RawRecord raw;
   while (true) {

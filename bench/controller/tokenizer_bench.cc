@@ -1,9 +1,10 @@
 // Tokenizer throughput: MB/s = UTF-8 bytes of input / 1e6 / seconds of Encode, ids only.
 //
-//   build/cpu/bench/tokenizer_bench [TOKENIZER_DIR]     from the repository root
+//   build/cpu/bench/tokenizer_bench [TOKENIZER_DIR...]     from the repository root
 //
 // Input: tiny_shakespeare and wiki_demo of ../shared (env COXSWAIN_SHARED) in documents of 2,000
-// characters; tokenizer Qwen2.5. Each run loads a fresh tokenizer, so that its caches are cold; the
+// characters; tokenizers Qwen2.5 (byte-level BPE), and TinyLlama and Phi-3 (BPE over characters,
+// without words). Each run loads a fresh tokenizer, so that its caches are cold; the
 // load is not timed. Prints median and p90 and writes bench/results/tokenizer.json. Runs Hugging
 // Face tokenizers on the same documents where python3 can import it.
 #include <time.h>
@@ -134,30 +135,11 @@ print(sorted(rates)[2])
   return answer.empty() ? -1.0 : std::atof(answer.c_str());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::string directory = argc > 1 ? argv[1] : SharedDir() + "/data/tokenizers/qwen2.5";
-  std::vector<std::string> documents;
-  for (const char* name : {"tiny_shakespeare.txt", "wiki_demo.txt"}) {
-    const auto text = coxswain::data::ReadMaybeGzip(SharedDir() + "/data/text/" + name);
-    if (!text.ok()) {
-      std::printf("skipped: needs ../shared (%s)\n", std::string(text.status().message()).c_str());
-      return 0;
-    }
-    CutDocuments(*text, &documents);
-  }
+nlohmann::json MeasureTokenizer(const std::string& directory,
+                                const std::vector<std::string>& documents) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  nlohmann::json result = {
-      {"bench", "tokenizer"},
-      {"command", "build/cpu/bench/tokenizer_bench"},
-      {"setting", "tiny_shakespeare + wiki_demo, documents of 2,000 characters, " +
-                      std::filesystem::path(directory).filename().string() +
-                      " tokenizer, caches cold, ids only"},
-      {"load_average", ReadCommand("cut -d\" \" -f1 /proc/loadavg")},
-      {"documents", documents.size()}};
-  std::printf("%s\n%s\n", coxswain::bench::Machine().c_str(),
-              result["setting"].get<std::string>().c_str());
+  nlohmann::json result;
+  std::printf("%s\n", directory.c_str());
   for (const int threads : {1, cores}) {
     const Rates rates = Measure(directory, documents, threads);
     // p90 of the time of a run is the rate that 90 % of runs reach: the slowest of five.
@@ -178,6 +160,38 @@ int main(int argc, char** argv) {
     result["hugging_face_median_mb_per_s"] = hugging_face;
   } else {
     std::printf("Hugging Face tokenizers: skipped, python3 cannot import it\n");
+  }
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> directories(argv + 1, argv + argc);
+  for (const char* name : {"qwen2.5", "tinyllama-llama2", "phi-3-mini"}) {
+    if (argc == 1) directories.push_back(SharedDir() + "/data/tokenizers/" + name);
+  }
+  std::vector<std::string> documents;
+  for (const char* name : {"tiny_shakespeare.txt", "wiki_demo.txt"}) {
+    const auto text = coxswain::data::ReadMaybeGzip(SharedDir() + "/data/text/" + name);
+    if (!text.ok()) {
+      std::printf("skipped: needs ../shared (%s)\n", std::string(text.status().message()).c_str());
+      return 0;
+    }
+    CutDocuments(*text, &documents);
+  }
+  nlohmann::json result = {
+      {"bench", "tokenizer"},
+      {"command", "build/cpu/bench/tokenizer_bench"},
+      {"setting",
+       "tiny_shakespeare + wiki_demo, documents of 2,000 characters, caches cold, ids only"},
+      {"load_average", ReadCommand("cut -d\" \" -f1 /proc/loadavg")},
+      {"documents", documents.size()}};
+  std::printf("%s\n%s\n", coxswain::bench::Machine().c_str(),
+              result["setting"].get<std::string>().c_str());
+  for (const std::string& directory : directories) {
+    const std::string name = std::filesystem::path(directory).filename().string();
+    result["tokenizers"][name] = MeasureTokenizer(directory, documents);
   }
   coxswain::bench::WriteResults("bench/results/tokenizer.json", std::move(result));
   return 0;

@@ -33,18 +33,54 @@ std::optional<T> Number(const Json& value) {
   return value.get<T>();
 }
 
-std::vector<DatasetSpec> Datasets(const Json& list) {
+DatasetFormat Format(const Json& word) {
+  return Word<DatasetFormat, 8>(word, {{{"auto", DatasetFormat::kAuto},
+                                        {"alpaca", DatasetFormat::kAlpaca},
+                                        {"chat", DatasetFormat::kChat},
+                                        {"sharegpt", DatasetFormat::kSharegpt},
+                                        {"prompt_completion", DatasetFormat::kPromptCompletion},
+                                        {"completion", DatasetFormat::kCompletion},
+                                        {"input_output", DatasetFormat::kInputOutput},
+                                        {"tokenized", DatasetFormat::kTokenized}}});
+}
+
+RecordFields Fields(const Json& item) {
+  const auto text = [&](const char* key) {
+    return item[key].is_null() ? "" : std::string(item[key]);
+  };
+  RecordFields fields{.messages = text("field_messages"),
+                      .tools = text("field_tools"),
+                      .system = text("field_system"),
+                      .instruction = text("field_instruction"),
+                      .input = text("field_input"),
+                      .output = text("field_output"),
+                      .prompt = text("field_prompt"),
+                      .completion = text("field_completion"),
+                      .text = text("field_text"),
+                      .role = text("message_role_key"),
+                      .content = text("message_content_key"),
+                      .roles = {}};
+  for (const auto& [role, names] : item["roles"].items()) {
+    if (names.is_string()) fields.roles[names] = role;
+    for (const Json& name : names.is_array() ? names : Json::array()) fields.roles[name] = role;
+  }
+  return fields;
+}
+
+std::vector<DatasetSpec> Datasets(const Json& list, bool held_out) {
   std::vector<DatasetSpec> out;
   for (const Json& item : list) {
     DatasetSpec dataset;
     dataset.path = item["path"];
-    dataset.format =
-        Word<DatasetFormat, 3>(item["format"], {{{"alpaca", DatasetFormat::kAlpaca},
-                                                 {"chat", DatasetFormat::kChat},
-                                                 {"completion", DatasetFormat::kCompletion}}});
+    dataset.data_files = item["data_files"].get<std::vector<std::string>>();
+    dataset.split = Optional<std::string>(item["split"]);
+    dataset.max_samples = Optional<int64_t>(item["max_samples"]);
+    dataset.held_out = held_out;
+    dataset.format = Format(item["format"]);
     dataset.prompt_style = Word<PromptStyle, 2>(
         item["prompt_style"], {{{"alpaca", PromptStyle::kAlpaca}, {"chat", PromptStyle::kChat}}});
     dataset.weight = item["weight"];
+    dataset.fields = Fields(item);
     out.push_back(std::move(dataset));
   }
   return out;
@@ -125,11 +161,25 @@ PackingSpec Packing(const Json& json) {
 }
 
 void ReadData(const Json& spec, JobSpec* job) {
-  job->datasets = Datasets(spec["datasets"]);
-  job->test_datasets = Datasets(spec["test_datasets"]);
+  job->datasets = Datasets(spec["datasets"], /*held_out=*/false);
+  job->test_datasets = Datasets(spec["test_datasets"], /*held_out=*/true);
+  for (auto* datasets : {&job->datasets, &job->test_datasets}) {
+    for (DatasetSpec& dataset : *datasets) {
+      if (job->method == "pretrain") dataset.format = DatasetFormat::kCompletion;
+    }
+  }
   job->val_set_size = Optional<double>(spec["val_set_size"]);
   if (job->val_set_size == 0.0) job->val_set_size.reset();
   job->chat_template = spec["chat_template"];
+  job->chat_template_kwargs = spec["chat_template_kwargs"].dump();
+  job->roles_to_train = spec["roles_to_train"].get<std::vector<std::string>>();
+  job->train_on = Word<TrainOn, 3>(
+      spec["train_on"],
+      {{{"all", TrainOn::kAll}, {"last", TrainOn::kLast}, {"split", TrainOn::kSplit}}});
+  job->train_on_eos = Word<TrainOnEos, 4>(spec["train_on_eos"], {{{"turn", TrainOnEos::kTurn},
+                                                                  {"last", TrainOnEos::kLast},
+                                                                  {"all", TrainOnEos::kAll},
+                                                                  {"none", TrainOnEos::kNone}}});
   job->train_on_inputs = spec["train_on_inputs"];
   job->on_bad_record = Word<OnBadRecord, 2>(
       spec["on_bad_record"], {{{"error", OnBadRecord::kError}, {"skip", OnBadRecord::kSkip}}});

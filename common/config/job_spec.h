@@ -12,8 +12,19 @@
 namespace coxswain::config {
 
 enum class Adapter { kNone, kLora };
-enum class DatasetFormat { kAlpaca, kChat, kCompletion };
+enum class DatasetFormat {
+  kAuto,
+  kAlpaca,
+  kChat,
+  kSharegpt,
+  kPromptCompletion,
+  kCompletion,
+  kInputOutput,
+  kTokenized
+};
 enum class PromptStyle { kAlpaca, kChat };
+enum class TrainOn { kAll, kLast, kSplit };
+enum class TrainOnEos { kTurn, kLast, kAll, kNone };
 enum class OnBadRecord { kError, kSkip };
 enum class ExcessLength { kTruncate, kDrop, kError, kSplit };
 enum class PackingStrategy { kBestFit, kBestFitDecreasing, kFirstFit, kNone };
@@ -42,11 +53,27 @@ struct LoraSpec {
   std::optional<std::string> init_from;  // absolute directory
 };
 
+// Names of the fields of a record.
+struct RecordFields {
+  std::string messages;  // empty: messages or conversations
+  std::string tools, system;
+  std::string instruction, input, output;
+  std::string prompt, completion;
+  std::string text;
+  std::string role, content;                 // of a message; empty: by the format
+  std::map<std::string, std::string> roles;  // what records call a role -> the role
+};
+
 struct DatasetSpec {
-  std::string path;  // absolute
+  std::string path;                       // absolute: a file, a folder or a glob
+  std::vector<std::string> data_files{};  // names or globs below the folder `path`
+  std::optional<std::string> split{};     // of the folder's files; absent: that of the source's use
+  std::optional<int64_t> max_samples{};   // records
+  bool held_out{};                        // of test_datasets
   DatasetFormat format{};
   PromptStyle prompt_style{};
   double weight{};  // copies of each record per pass
+  RecordFields fields{};
 };
 
 struct PackingSpec {
@@ -99,7 +126,11 @@ struct JobSpec {
   std::vector<DatasetSpec> datasets;
   std::vector<DatasetSpec> test_datasets;  // exclusive with val_set_size
   std::optional<double> val_set_size;      // < 1: fraction, >= 1: count
-  std::string chat_template;
+  std::string chat_template;         // a word of the schema, or the absolute path of a Jinja file
+  std::string chat_template_kwargs;  // JSON object
+  std::vector<std::string> roles_to_train;
+  TrainOn train_on{};
+  TrainOnEos train_on_eos{};
   bool train_on_inputs{};
   OnBadRecord on_bad_record{};
   int64_t sequence_len{};

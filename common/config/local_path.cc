@@ -13,14 +13,11 @@ bool LooksLikeHubId(const std::string& text) {
       text.find('/', slash + 1) != std::string::npos) {
     return false;
   }
-  for (const char* extension : {".jsonl", ".json", ".gz", ".txt", ".safetensors"}) {
-    const std::string ending = extension;
-    if (text.size() > ending.size() &&
-        text.compare(text.size() - ending.size(), ending.size(), ending) == 0) {
-      return false;
-    }
+  for (const char* extension : {".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow",
+                                ".gz", ".zst", ".txt", ".safetensors"}) {
+    if (text.ends_with(extension)) return false;
   }
-  return true;
+  return text.find_first_of("*?[") == std::string::npos;
 }
 
 }  // namespace

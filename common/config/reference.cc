@@ -64,6 +64,10 @@ std::string TypeText(const Key& key) {
       return "path";
     case Type::kResume:
       return "`auto` \\| `never` \\| job \\| path";
+    case Type::kTemplate:
+      return WordsText(key) + " \\| path";
+    case Type::kValueMap:
+      return "map";
   }
   return "";
 }

@@ -72,12 +72,35 @@ void CheckPretrain(Validated* job) {
     const Json& sources = At(job->effective, path);
     for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
       const Json& format = At(sources[i], "format");
-      if (format.is_null() || format == "completion") continue;
+      if (format.is_null() || format == "completion" || format == "auto") continue;
       const std::string key = absl::StrCat(path, "[", i, "].format");
       const int line = LineOf(*job, key) > 0 ? LineOf(*job, key) : LineOf(*job, path);
       job->errors.push_back({key, line,
                              absl::StrCat("method pretrain reads format: completion, got ",
                                           format.get<std::string>())});
+    }
+  }
+}
+
+bool IsNames(const Json& value) {
+  if (value.is_string()) return true;
+  if (!value.is_array()) return false;
+  return std::all_of(value.begin(), value.end(), [](const Json& name) { return name.is_string(); });
+}
+
+void CheckRoles(Validated* job) {
+  for (const char* list : {"datasets", "test_datasets"}) {
+    const std::string path = absl::StrCat("spec.", list);
+    const Json& sources = At(job->effective, path);
+    for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
+      const Json& roles = At(sources[i], "roles");
+      const std::string key = absl::StrCat(path, "[", i, "].roles");
+      for (const auto& [role, names] : roles.items()) {
+        if (IsNames(names)) continue;
+        job->errors.push_back(
+            {key, LineOf(*job, key),
+             absl::StrCat(role, ": expected a name or a list of names, got ", names.dump())});
+      }
     }
   }
 }
@@ -249,6 +272,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckScheduler(job);
   CheckEvaluation(job);
   CheckPretrain(job);
+  CheckRoles(job);
   CheckDora(job);
   CheckMergeOfRandomWeights(job);
   CheckMesh(job);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/foreign_keys/key_tables.h"
+
 namespace coxswain::config {
 namespace {
 
@@ -94,23 +96,77 @@ void AppendData(std::vector<Key>* t) {
       {.path = "spec.datasets", .type = Type::kMapList, .range = kAtLeastOne,
        .doc = "Training sources, at least one."},
       {.path = "spec.datasets[].path", .type = Type::kPath,
-       .doc = "JSON array or JSON lines, optionally .gz."},
-      {.path = "spec.datasets[].format", .type = Type::kWord, .def = "alpaca",
-       .words = {"alpaca", "chat", "completion"},
-       .doc = "`alpaca`: instruction, input, output; `chat`: messages; `completion`: text."},
+       .doc = "A file, a folder or a glob (`data/*.jsonl`, `**` any folders). JSON lines, a JSON "
+              "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content."},
+      {.path = "spec.datasets[].data_files", .type = Type::kStringList, .def = "[]",
+       .doc = "Names or globs below the folder `path`, read in this order; empty: its data files "
+              "sorted by name."},
+      {.path = "spec.datasets[].split", .type = Type::kString, .def = "null",
+       .doc = "Files of a folder whose names begin with it, such as `train`; null: `train` where "
+              "there are such, in `test_datasets` `validation` or `test`, else all.",
+       .nullable = true},
+      {.path = "spec.datasets[].max_samples", .type = Type::kInt, .def = "null",
+       .range = kAtLeastOne, .doc = "Only the first records of the source.", .nullable = true},
+      {.path = "spec.datasets[].format", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "alpaca", "chat", "sharegpt", "prompt_completion", "completion",
+                 "input_output", "tokenized"},
+       .doc = "`alpaca`: instruction, input, output; `chat`: messages (role, content, tool_calls, "
+              "...); `sharegpt`: conversations (from, value); `prompt_completion`; `completion`: "
+              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels. "
+              "`auto`: told by the fields of the first record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
        .doc = "Of `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
       {.path = "spec.datasets[].weight", .type = Type::kNumber, .def = "1.0", .range = kPositive,
        .doc = "Copies of each record per pass; it does not scale the loss."},
+      {.path = "spec.datasets[].field_messages", .type = Type::kString, .def = "null",
+       .doc = "Of chat and sharegpt; absent: messages or conversations.", .nullable = true},
+      {.path = "spec.datasets[].field_tools", .type = Type::kString, .def = "tools",
+       .doc = "Tools of a conversation: a list, or its JSON text."},
+      {.path = "spec.datasets[].field_system", .type = Type::kString, .def = "system",
+       .doc = "System text of a conversation or an instruction, where there is one."},
+      {.path = "spec.datasets[].field_instruction", .type = Type::kString, .def = "instruction",
+       .doc = "Of alpaca."},
+      {.path = "spec.datasets[].field_input", .type = Type::kString, .def = "input",
+       .doc = "Of alpaca; may be absent from records."},
+      {.path = "spec.datasets[].field_output", .type = Type::kString, .def = "output",
+       .doc = "Of alpaca."},
+      {.path = "spec.datasets[].field_prompt", .type = Type::kString, .def = "prompt",
+       .doc = "Of prompt_completion: text or messages."},
+      {.path = "spec.datasets[].field_completion", .type = Type::kString, .def = "completion",
+       .doc = "Of prompt_completion: text or messages."},
+      {.path = "spec.datasets[].field_text", .type = Type::kString, .def = "text",
+       .doc = "Of completion."},
+      {.path = "spec.datasets[].message_role_key", .type = Type::kString, .def = "null",
+       .doc = "Of a message; absent: role, in sharegpt from.", .nullable = true},
+      {.path = "spec.datasets[].message_content_key", .type = Type::kString, .def = "null",
+       .doc = "Of a message; absent: content, in sharegpt value.", .nullable = true},
+      {.path = "spec.datasets[].roles", .type = Type::kValueMap, .def = "{}",
+       .doc = "Names that records use, by role: `{user: [human, customer], assistant: bot}`; the "
+              "usual ones are known."},
       {.path = "spec.test_datasets", .type = Type::kMapList, .def = "[]",
        .doc = "Evaluation sources, same keys as `datasets`.", .children_of = "spec.datasets[]"},
       {.path = "spec.val_set_size", .type = Type::kNumber, .def = "null", .range = kNonNegative,
        .doc = "Held-back part of the training records: below 1 a fraction, else a count. Chosen "
               "by hash before packing.", .nullable = true},
-      {.path = "spec.chat_template", .type = Type::kWord, .def = "chatml",
-       .words = {"chatml", "llama3", "mistral", "gemma", "alpaca"},
-       .later = {"tokenizer_default", "jinja"}, .doc = "Named chat format."},
+      {.path = "spec.chat_template", .type = Type::kTemplate, .def = "auto",
+       .words = {"auto", "tokenizer_default", "chatml", "llama3", "mistral", "gemma", "alpaca"},
+       .doc = "How conversations become text: `tokenizer_default` is the model's own template, "
+              "`auto` that or, where the model has none, chatml; a path is that of a Jinja file."},
+      {.path = "spec.chat_template_kwargs", .type = Type::kValueMap, .def = "{}",
+       .doc = "Variables of the template, e.g. `{enable_thinking: false}`; those of a record "
+              "(`chat_template_kwargs`) win."},
+      {.path = "spec.roles_to_train", .type = Type::kStringList, .def = "[assistant]",
+       .doc = "Roles whose messages are targets."},
+      {.path = "spec.train_on", .type = Type::kWord, .def = "all",
+       .words = {"all", "last", "split"},
+       .doc = "Which turns of a conversation: `all`; the `last` one; `split`: each in a document "
+              "of its own. Of a template that writes earlier turns anew (reasoning), `all` trains "
+              "the last."},
+      {.path = "spec.train_on_eos", .type = Type::kWord, .def = "turn",
+       .words = {"turn", "last", "all", "none"},
+       .doc = "End-of-turn tokens that are targets: those of trained turns, of the last of them, "
+              "of every turn, or none."},
       {.path = "spec.train_on_inputs", .type = Type::kBool, .def = "false",
        .doc = "Prompt tokens are targets too."},
       {.path = "spec.on_bad_record", .type = Type::kWord, .def = "error",
@@ -386,39 +442,23 @@ std::string RangeText(const Range& range) {
 }
 
 std::string_view KnownAs(std::string_view foreign_key) {
+  // Names of tools and of services that cox import does not read.
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"model", "spec.base_model"},
-      {"model_name_or_path", "spec.base_model"},
-      {"lora_r", "spec.lora.r"},
-      {"lora_rank", "spec.lora.r"},
-      {"lora_alpha", "spec.lora.alpha"},
-      {"lora_dropout", "spec.lora.dropout"},
-      {"lora_target_modules", "spec.lora.target_modules"},
-      {"lora_target", "spec.lora.target_modules"},
-      {"peft_use_rslora", "spec.lora.use_rslora"},
-      {"dataset", "spec.datasets"},
-      {"type", "spec.datasets[].format"},
-      {"template", "spec.chat_template"},
-      {"cutoff_len", "spec.sequence_len"},
-      {"max_length", "spec.sequence_len"},
-      {"max_seq_length", "spec.sequence_len"},
-      {"excess_length_strategy", "spec.excess_length"},
-      {"sample_packing", "spec.packing.strategy"},
-      {"batch_size", "spec.train.micro_batch_size"},
-      {"per_device_train_batch_size", "spec.train.micro_batch_size"},
       {"epochs", "spec.train.num_epochs"},
-      {"num_train_epochs", "spec.train.num_epochs"},
       {"lr", "spec.train.learning_rate"},
-      {"lr_scheduler_type", "spec.train.lr_scheduler"},
-      {"gradient_checkpointing", "spec.recompute"},
-      {"bf16", "spec.precision.compute"},
-      {"resume_from_checkpoint", "spec.checkpoint.resume"},
+      {"n_epochs", "spec.train.num_epochs"},
       {"gpus", "spec.resources.workers"},
+      {"gradient_checkpointing", "spec.recompute"},
+      {"type", "spec.datasets[].format"},
+      {"lora_target_linear", "spec.lora.target_modules"},
+      {"batch_size", "spec.train.micro_batch_size"},
   };
   for (const auto& [theirs, ours] : kNames) {
     if (theirs == foreign_key) return ours;
   }
-  return {};
+  const foreign_keys::ForeignKey* row = foreign_keys::FindForeignKey(foreign_key);
+  return row == nullptr ? std::string_view() : row->ours;
 }
 
 }  // namespace coxswain::config

@@ -29,6 +29,8 @@ enum class Type {
   kSize,        // bytes: integer or integer with KB MB GB TB KiB MiB GiB TiB
   kPath,        // local path, made absolute
   kResume,      // auto | never | <job>[:step] | path
+  kTemplate,    // one of `words`, or the path of a Jinja file
+  kValueMap,    // free keys, values of any kind
 };
 
 struct Range {
@@ -77,7 +79,8 @@ std::string_view KeyName(const Key& key);
 // "0 <= x < 1", ">= 1"; empty without limits.
 std::string RangeText(const Range& range);
 
-// Names of other tools that mean one of ours: "lora_r" -> "spec.lora.r"; empty: none known.
+// Names of other tools that mean one of ours: "lora_r" -> "spec.lora.r", or a value of it,
+// "load_in_4bit" -> "spec.adapter: qlora"; empty: none known.
 std::string_view KnownAs(std::string_view foreign_key);
 
 }  // namespace coxswain::config

@@ -49,7 +49,7 @@ const Node* Find(const Node* map, const std::string& key) {
 
 bool IsText(Type type) {
   return type == Type::kString || type == Type::kName || type == Type::kPath ||
-         type == Type::kResume;
+         type == Type::kResume || type == Type::kTemplate;
 }
 
 // Walks the schema over what is stored; `file` follows along in the YAML that the user wrote.

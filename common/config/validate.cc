@@ -7,6 +7,7 @@
 #include "common/config/schema.h"
 #include "common/config/suggest.h"
 #include "common/config/value_reader.h"
+#include "common/foreign_keys/key_tables.h"
 
 namespace coxswain::config {
 namespace {
@@ -17,8 +18,8 @@ std::string Join(const std::string& path, const std::string& key) {
   return path.empty() ? key : absl::StrCat(path, ".", key);
 }
 
-// What to write instead of an unknown key: a near sibling, our name for another tool's key, or the
-// place where a key of this name belongs.
+// What to write instead of an unknown key: a near sibling, our name for another tool's key, the
+// place where a key of this name belongs, or why another tool's key is not needed.
 std::string UnknownKeyHint(const std::string& word, const std::vector<const Key*>& siblings) {
   std::vector<std::string_view> names;
   for (const Key* key : siblings) names.push_back(KeyName(*key));
@@ -28,7 +29,13 @@ std::string UnknownKeyHint(const std::string& word, const std::vector<const Key*
   for (const Key& key : Schema()) {
     if (place.empty() && KeyName(key) == word) place = key.path;
   }
+  if (place.find(": ") != std::string_view::npos) {
+    return absl::StrCat("; here it is ", std::string(place));
+  }
   if (!place.empty()) return absl::StrCat("; it belongs at ", std::string(place));
+  if (const foreign_keys::ForeignKey* row = foreign_keys::FindForeignKey(word)) {
+    return absl::StrCat("; leave it out: ", std::string(row->reason));
+  }
   if (word == "<<") return "; merge keys are not supported, write the keys out";
   return "";
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/local_path.h"
 #include "common/config/suggest.h"
+#include "common/foreign_keys/foreign_value.h"
 #include "common/status_macros.h"
 
 namespace coxswain::config {
@@ -111,11 +112,6 @@ absl::StatusOr<Json> ReadBool(const Node& node) {
 
 std::string WordsText(const Key& key) { return fmt::format("{}", fmt::join(key.words, ", ")); }
 
-bool IsJinja(const std::string& text) {
-  return text.find("{{") != std::string::npos || text.find("{%") != std::string::npos ||
-         (text.size() > 6 && text.substr(text.size() - 6) == ".jinja");
-}
-
 // {every: k} of a key whose count_key is "every".
 absl::StatusOr<Json> ReadCount(const Key& key, const Node& node) {
   const std::string name(key.count_key);
@@ -139,9 +135,11 @@ absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
   }
   if (std::find(key.words.begin(), key.words.end(), text) != key.words.end()) return Json(text);
   const bool later = std::find(key.later.begin(), key.later.end(), text) != key.later.end();
-  const bool jinja = key.path == "spec.chat_template" && IsJinja(text);
-  if (jinja) return Bad(absl::StrCat("a Jinja template is not supported yet; use ", one_of));
   if (later) return Bad(absl::StrCat(text, " is not supported yet; use ", one_of));
+  if (const auto* value = foreign_keys::FindForeignValue(key.path, text)) {
+    return Bad(absl::StrCat("expected ", one_of, ", got ", Describe(node), "; that is ",
+                            std::string(value->ours), " here"));
+  }
   std::vector<std::string_view> known = key.words;
   known.insert(known.end(), key.later.begin(), key.later.end());
   const std::string_view near = Suggest(text, known);
@@ -253,6 +251,48 @@ absl::StatusOr<Json> ReadResume(const Node& node, const std::string& base_dir) {
   return Json(text);
 }
 
+// One of the key's words, or a path: a text with a slash or an ending.
+absl::StatusOr<Json> ReadTemplate(const Key& key, const Node& node, const std::string& base_dir) {
+  const std::string& text = node.text;
+  if (text.find("{{") != std::string::npos || text.find("{%") != std::string::npos) {
+    return Bad(
+        "is the text of a template; write it to a file and give its path, e.g. ./chat.jinja");
+  }
+  if (node.kind != Node::Kind::kScalar || text.find_first_of("/.") == std::string::npos) {
+    absl::StatusOr<Json> word = ReadWord(key, node);
+    if (word.ok()) return word;
+    return Bad(absl::StrCat(word.status().message(), ", or the path of a .jinja file"));
+  }
+  ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir));
+  return Json(std::move(path));
+}
+
+// As YAML resolves it.
+Json PlainValue(const Node& node) {
+  Json value;
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      break;
+    case Node::Kind::kScalar:
+      value = node.text;
+      if (node.quoted || !(IsNumber(node.text) || IsBool(node.text))) break;
+      value = IsBool(node.text) ? Json(node.text[0] == 't' || node.text[0] == 'T')
+                                : Json(std::strtod(node.text.c_str(), nullptr));
+      if (node.text.find_first_not_of("-0123456789") == std::string::npos) {
+        value = static_cast<int64_t>(std::strtoll(node.text.c_str(), nullptr, 10));
+      }
+      break;
+    case Node::Kind::kList:
+      value = Json::array();
+      for (const Node& item : node.items) value.push_back(PlainValue(item));
+      break;
+    case Node::Kind::kMap:
+      value = Json::object();
+      for (const Entry& entry : node.entries) value[entry.key] = PlainValue(entry.value);
+  }
+  return value;
+}
+
 absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::string& base_dir) {
   switch (key.type) {
     case Type::kString:
@@ -291,6 +331,11 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
     }
     case Type::kResume:
       return ReadResume(node, base_dir);
+    case Type::kTemplate:
+      return ReadTemplate(key, node, base_dir);
+    case Type::kValueMap:
+      if (node.kind != Node::Kind::kMap) return Expected("a map", node);
+      return PlainValue(node);
     case Type::kMap:
     case Type::kMapList:
     case Type::kStringMap:

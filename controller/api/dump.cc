@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/event_json.h"
 #include "common/hash.h"
 #include "controller/api/operations.h"
 
@@ -50,7 +51,7 @@ json EventsJson(store::History* history, const std::string& job) {
                       {"time_unix_ms", event.time_unix_ms()},
                       {"type", event.type()},
                       {"message", event.message()},
-                      {"data", json::parse(event.data_json(), nullptr, false)}});
+                      {"data", EventData(event)}});
   }
   return events;
 }

@@ -8,7 +8,7 @@
 namespace coxswain::api {
 namespace {
 
-constexpr std::chrono::milliseconds kAskTimeout{2000};
+constexpr std::chrono::milliseconds kInspectTimeout{2000};
 constexpr int64_t kMinIntervalMs = 100;
 
 // One open call: asks every rank of the current gang, live, per refresh.
@@ -55,7 +55,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
     }
     for (int rank = 0; rank < gang->world_size(); ++rank) {
       context_->deps.transport->Inspect(
-          gang->ranks[rank].target, kAskTimeout,
+          gang->ranks[rank].target, kInspectTimeout,
           [self = shared_from_this(),
            rank](const absl::StatusOr<v1::WorkerInspectResponse>& answer) {
             self->Fill(rank, answer);

@@ -123,7 +123,6 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   event.set_time_unix_ms(row.job.created_unix_ms());
   event.set_type("Submitted");
   event.set_message(absl::StrCat("job ", row.job.id(), " submitted"));
-  event.set_data_json("{}");
   event.set_state(row.job.state());
 
   const absl::Status taken = context.deps.journal->Submit(

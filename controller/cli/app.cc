@@ -44,7 +44,9 @@ void BuildApp(CLI::App* app, Cox* cox) {
   AddDownload(app, cox);
   AddDump(app, cox);
   AddData(app, cox);
+  AddTemplate(app, cox);
   AddTokenize(app, cox);
+  AddImport(app, cox);
   AddCompletion(app, cox);
   AddHealth(app, cox);
   AddVersion(app, cox);

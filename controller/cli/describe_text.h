@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::cli {
 

@@ -10,6 +10,7 @@
 #include "controller/cli/cox.h"
 #include "controller/cli/progress_view.h"
 #include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::cli {
 

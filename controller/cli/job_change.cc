@@ -1,9 +1,9 @@
 #include "controller/cli/job_change.h"
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 
 namespace coxswain::cli {

@@ -9,6 +9,7 @@
 #include "controller/cli/terminal.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
 namespace coxswain::cli {

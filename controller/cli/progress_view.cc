@@ -3,26 +3,15 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "common/format.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/step_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
 namespace {
-
-nlohmann::json EventData(const v1::JobEvent& event) {
-  nlohmann::json data =
-      nlohmann::json::parse(event.data_json(), nullptr, /*allow_exceptions=*/false);
-  return data.is_object() ? data : nlohmann::json::object();
-}
-
-double NumberOr(const nlohmann::json& data, const char* key, double otherwise) {
-  const auto found = data.find(key);
-  return found != data.end() && found->is_number() ? found->get<double>() : otherwise;
-}
 
 std::string CutTo(const std::string& text, int columns) {
   std::string cut;
@@ -67,12 +56,12 @@ std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
     return event.message().empty() ? event.type()
                                    : fmt::format("{}: {}", event.type(), event.message());
   }
-  const nlohmann::json data = EventData(event);
-  std::string line = fmt::format("step {}", static_cast<int64_t>(NumberOr(data, "step", -1)) + 1);
+  const v1::StepDone& step = event.step_done();
+  std::string line = fmt::format("step {}", step.step() + 1);
   if (total_steps > 0) line += fmt::format("/{}", total_steps);
-  line += fmt::format("  loss {:.4f}  grad norm {:.4f}  lr {:.2e}", NumberOr(data, "loss", 0),
-                      NumberOr(data, "grad_norm", 0), NumberOr(data, "learning_rate", 0));
-  const double speed = NumberOr(data, "tokens_per_second", 0);
+  line += fmt::format("  loss {:.4f}  grad norm {:.4f}  lr {:.2e}", FiniteOrZero(step.loss()),
+                      FiniteOrZero(step.grad_norm()), FiniteOrZero(step.learning_rate()));
+  const double speed = FiniteOrZero(step.tokens_per_second());
   return speed > 0 ? fmt::format("{}  {} tok/s", line, FormatCount(static_cast<int64_t>(speed)))
                    : line;
 }
@@ -80,11 +69,10 @@ std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
 void ProgressView::Event(const v1::JobEvent& event, int64_t now_unix_ms) {
   const bool step = event.type() == "StepDone";
   if (step) {
-    const nlohmann::json data = EventData(event);
     // A replayed step overwrites what it replays.
-    const auto index = static_cast<size_t>(std::max(0.0, NumberOr(data, "step", 0)));
+    const auto index = static_cast<size_t>(std::max<int64_t>(0, event.step_done().step()));
     losses_.resize(std::min(losses_.size(), index));
-    losses_.push_back(NumberOr(data, "loss", 0));
+    losses_.push_back(FiniteOrZero(event.step_done().loss()));
   }
   if (mode_ != ProgressMode::kPlain) return;
   if (step && total_steps_ != static_cast<int64_t>(losses_.size())) {

@@ -7,6 +7,7 @@
 
 #include "controller/cli/terminal.h"
 #include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::cli {
 

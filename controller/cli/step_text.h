@@ -4,17 +4,15 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
-#include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::cli {
 
-// The fields of a StepDone event; an empty object when they cannot be read.
-nlohmann::ordered_json StepJson(const v1::JobEvent& event);
+// What text and curves show of a number of a step: 0 of one that is not finite.
+double FiniteOrZero(double value);
 
 // "step 5  loss ...  grad norm ...  learning rate ..." and a table of the ranks.
-std::string StepText(const nlohmann::ordered_json& step);
+std::string StepText(const v1::StepDone& step);
 
 }  // namespace coxswain::cli
 

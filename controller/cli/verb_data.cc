@@ -1,22 +1,24 @@
 #include <memory>
 
+#include "controller/cli/default_job.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/data/inspect.h"
 #include "controller/data/preview.h"
 
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct DataArgs {
   JobFileArgs file;
   int64_t documents = 3;
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunData(Cox* cox, const DataArgs& args) {
   const auto file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
   const auto job = ParseJobFile(*file);
@@ -35,17 +37,49 @@ int Run(Cox* cox, const Args& args) {
   return kOk;
 }
 
+struct InspectArgs {
+  DefaultJobArgs job;
+  std::string output = "table";
+};
+
+int RunInspectData(Cox* cox, const InspectArgs& args) {
+  const auto job = DefaultJob(args.job);
+  if (!job.ok()) return cox->Fail(job.status());
+  const auto report = data::InspectDataset(*job, job->datasets[0]);
+  if (!report.ok()) return cox->Fail(report.status());
+  if (args.output == "table") {
+    cox->out() << data::InspectText(*report);
+  } else {
+    PrintStructured(nlohmann::ordered_json::parse(data::InspectJson(*report)), args.output,
+                    cox->out());
+  }
+  return kOk;
+}
+
+void AddInspectData(Verb* data, Cox* cox) {
+  auto args = std::make_shared<InspectArgs>();
+  Verb(data->app(), "inspect", "What a dataset holds and, with a model, what becomes of it")
+      .RequiredText("path", &args->job.dataset, "File, folder or glob")
+      .Text("--model", &args->job.model, "Model directory: counts tokens and targets")
+      .Text("--format", &args->job.format, "As in a job file")
+      .Text("--chat-template", &args->job.chat_template, "As in a job file")
+      .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Run(cox, [cox, args] { return RunInspectData(cox, *args); });
+}
+
 }  // namespace
 
 void AddData(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<DataArgs>();
   Verb data(app, "data", "Look at a job's data; needs no controller");
   data.RequireSubverb();
   Verb preview(data.app(), "preview", "The first documents of each dataset as tokens with labels");
   AddJobFileArgs(&preview, &args->file);
   preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Documents of each dataset")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunData(cox, *args); });
+  AddInspectData(&data, cox);
 }
 
 }  // namespace coxswain::cli

@@ -1,9 +1,10 @@
 #include <memory>
 
+#include "common/event_json.h"
+#include "common/message_json.h"
 #include "controller/cli/describe_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -11,12 +12,12 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct DescribeArgs {
   std::string job;
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunDescribe(Cox* cox, const DescribeArgs& args) {
   const absl::StatusOr<v1::Job> job = cox->Server().Get(args.job);
   if (!job.ok()) return cox->Fail(job.status());
   const auto events = ReadEvents(&cox->Server(), job->id());
@@ -27,7 +28,7 @@ int Run(Cox* cox, const Args& args) {
   }
   auto json = MessageJson(*job);
   auto list = nlohmann::ordered_json::array();
-  for (const v1::JobEvent& event : *events) list.push_back(MessageJson(event));
+  for (const v1::JobEvent& event : *events) list.push_back(EventJson(event));
   json["events"] = std::move(list);
   PrintStructured(json, args.output, cox->out());
   return kOk;
@@ -36,11 +37,11 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddDescribe(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<DescribeArgs>();
   Verb(app, "describe", "Everything about one job")
       .Job(&args->job)
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunDescribe(cox, *args); });
 }
 
 }  // namespace coxswain::cli

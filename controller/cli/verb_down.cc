@@ -9,7 +9,7 @@
 namespace coxswain::cli {
 namespace {
 
-int Run(Cox* cox) {
+int RunDown(Cox* cox) {
   const std::string directory = StateDir();
   const auto lock = ClusterLock::Take(directory);
   if (!lock.ok()) return cox->Fail(lock.status());
@@ -30,7 +30,7 @@ int Run(Cox* cox) {
 
 void AddDown(CLI::App* app, Cox* cox) {
   Verb(app, "down", "Stop what `cox up` started; unfinished jobs go on at the next up")
-      .Run(cox, [cox] { return Run(cox); });
+      .Run(cox, [cox] { return RunDown(cox); });
 }
 
 }  // namespace coxswain::cli

@@ -10,13 +10,13 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct DownloadArgs {
   std::string job;
   std::string directory;
   bool json = false;
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunDownload(Cox* cox, const DownloadArgs& args) {
   const auto paths = DownloadArtifacts(
       &cox->Server(), args.job, args.directory, [&](const v1::Artifact& artifact) {
         cox->err() << artifact.name() << "  "
@@ -34,12 +34,12 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddDownload(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<DownloadArgs>();
   Verb(app, "download", "Copy a job's artifact into a directory")
       .Job(&args->job)
       .RequiredText("-o,--output-dir", &args->directory, "Target directory; it is made")
       .Flag("--json", &args->json, "Print the written paths as JSON")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunDownload(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -1,10 +1,10 @@
 #include <memory>
 
+#include "common/event_json.h"
 #include "common/format.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -12,19 +12,19 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct EventsArgs {
   std::string job;
   bool follow = false;
   std::string output = "table";
 };
 
-int Follow(Cox* cox, const Args& args) {
+int Follow(Cox* cox, const EventsArgs& args) {
   FollowOptions options;
   options.on_event = [&](const v1::JobEvent& event) {
     if (args.output == "json") {
-      cox->out() << MessageJson(event).dump() << "\n";
+      cox->out() << EventJson(event).dump() << "\n";
     } else if (args.output == "yaml") {
-      cox->out() << "---\n" << ToYaml(MessageJson(event));
+      cox->out() << "---\n" << ToYaml(EventJson(event));
     } else {
       cox->out() << FormatTime(event.time_unix_ms()) << "  " << event.id() << "  " << event.type()
                  << "  " << StateName(event.state()) << "  " << event.message() << "\n";
@@ -40,7 +40,7 @@ int Follow(Cox* cox, const Args& args) {
   return job.ok() ? static_cast<int>(kOk) : cox->Fail(job.status());
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunEvents(Cox* cox, const EventsArgs& args) {
   if (args.follow) return Follow(cox, args);
   const auto events = ReadEvents(&cox->Server(), args.job);
   if (!events.ok()) return cox->Fail(events.status());
@@ -49,7 +49,7 @@ int Run(Cox* cox, const Args& args) {
     return kOk;
   }
   auto list = nlohmann::ordered_json::array();
-  for (const v1::JobEvent& event : *events) list.push_back(MessageJson(event));
+  for (const v1::JobEvent& event : *events) list.push_back(EventJson(event));
   PrintStructured({{"events", list}}, args.output, cox->out());
   return kOk;
 }
@@ -57,12 +57,12 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddEvents(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<EventsArgs>();
   Verb(app, "events", "A job's history")
       .Job(&args->job)
       .Flag("-f,--follow", &args->follow, "Go on until the job ends")
       .Output(&args->output, {"table", "json", "yaml"}, "one object, with -f one value per event")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunEvents(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -1,7 +1,7 @@
 #include <memory>
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -9,12 +9,12 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct ExplainArgs {
   std::string job;
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunExplain(Cox* cox, const ExplainArgs& args) {
   const absl::StatusOr<v1::ExplainResponse> explained = cox->Server().Explain(args.job);
   if (!explained.ok()) return cox->Fail(explained.status());
   if (IsStructured(args.output)) {
@@ -29,11 +29,11 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddExplain(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<ExplainArgs>();
   Verb(app, "explain", "Why a job is in its state, in particular why it does not run")
       .Job(&args->job)
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunExplain(cox, *args); });
 }
 
 }  // namespace coxswain::cli

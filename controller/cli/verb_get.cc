@@ -1,8 +1,8 @@
 #include <memory>
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -10,13 +10,13 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct GetArgs {
   std::vector<std::string> names;
   std::vector<std::string> labels;
   std::string output = "table";
 };
 
-absl::StatusOr<std::vector<v1::Job>> Jobs(Cox* cox, const Args& args) {
+absl::StatusOr<std::vector<v1::Job>> Jobs(Cox* cox, const GetArgs& args) {
   std::vector<v1::Job> jobs;
   if (args.names.empty()) {
     v1::ListRequest request;
@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<v1::Job>> Jobs(Cox* cox, const Args& args) {
   return jobs;
 }
 
-int Run(Cox* cox, Args args) {
+int RunGet(Cox* cox, GetArgs args) {
   if (!args.names.empty() && (args.names[0] == "jobs" || args.names[0] == "job"))
     args.names.erase(args.names.begin());
   const absl::StatusOr<std::vector<v1::Job>> jobs = Jobs(cox, args);
@@ -60,12 +60,12 @@ int Run(Cox* cox, Args args) {
 }  // namespace
 
 void AddGet(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<GetArgs>();
   Verb(app, "get", "List jobs, or the named ones")
       .Arguments("jobs", &args->names, "`jobs`, or ids, unique id prefixes or names")
       .Texts("-l,--selector", &args->labels, "Label that must match: key=value (repeatable)")
       .Output(&args->output, {"table", "wide", "name", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunGet(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -9,13 +9,13 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct HealthArgs {
   std::string address;
   std::string service;
   int64_t timeout_ms = 3000;
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunHealth(Cox* cox, const HealthArgs& args) {
   const auto serving =
       CheckHealth(args.address, args.service, std::chrono::milliseconds(args.timeout_ms));
   if (!serving.ok()) return cox->Fail(serving.status());
@@ -26,13 +26,13 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddHealth(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<HealthArgs>();
   Verb(app, "health", "Ask a --health address of controller or supervisor, as a probe does")
       .RequiredText("address", &args->address, "host:port")
       .Text("--service", &args->service,
             "coxswain.v1.Jobs, coxswain.v1.Supervisor or coxswain.v1.Worker (default: the process)")
       .Integer("--timeout-ms", &args->timeout_ms, 1, 600000, "Of the whole call")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunHealth(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -14,14 +14,14 @@ namespace {
 
 constexpr double kMostSeconds = 24 * 3600;  // that a controller takes
 
-struct Args {
+struct InspectArgs {
   std::string job;
   bool watch = false;
   double interval_seconds = 1;
   std::string output = "table";
 };
 
-void Print(Cox* cox, const Args& args, const v1::InspectResponse& ranks) {
+void Print(Cox* cox, const InspectArgs& args, const v1::InspectResponse& ranks) {
   if (args.output == "json" && args.watch) {
     cox->out() << MessageJson(ranks).dump() << "\n";
   } else if (IsStructured(args.output)) {
@@ -35,7 +35,7 @@ void Print(Cox* cox, const Args& args, const v1::InspectResponse& ranks) {
   cox->out() << std::flush;
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunInspect(Cox* cox, const InspectArgs& args) {
   v1::InspectRequest request;
   request.set_job(args.job);
   const double interval_seconds = std::min(std::max(0.05, args.interval_seconds), kMostSeconds);
@@ -51,14 +51,14 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddInspect(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<InspectArgs>();
   Verb(app, "inspect", "Every rank of a job, as it is now")
       .Job(&args->job)
       .Flag("-w,--watch", &args->watch, "Refresh until interrupted")
       .Number("--interval", &args->interval_seconds, "Seconds between refreshes")
       .Output(&args->output, {"table", "wide", "json", "yaml"},
               "json with -w is one line per refresh")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunInspect(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -11,7 +11,7 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct LogsArgs {
   std::string job;
   bool follow = false;
   int64_t rank = -1;
@@ -19,7 +19,7 @@ struct Args {
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunLogs(Cox* cox, const LogsArgs& args) {
   v1::LogsRequest request;
   request.set_job(args.job);
   request.set_rank(static_cast<int32_t>(args.rank));
@@ -39,7 +39,7 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddLogs(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<LogsArgs>();
   Verb(app, "logs", "Log lines of a job's workers and of the controller")
       .Job(&args->job)
       .Flag("-f,--follow", &args->follow, "Go on until the job ends")
@@ -47,7 +47,7 @@ void AddLogs(CLI::App* app, Cox* cox) {
                "Only this rank (default: all ranks and the controller)")
       .Integer("--tail", &args->tail, 0, 1 << 20, "Newest lines to start with")
       .Output(&args->output, {"table", "json"}, "json prints the lines as they were logged")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunLogs(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -21,7 +21,7 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct PlanArgs {
   JobFileArgs file;
   double memory_gib = 0;  // 0: nothing is refused for memory
   int64_t threads = 1;
@@ -38,7 +38,7 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
 }
 
 // The same steps as the controller takes before it asks for workers.
-absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
+absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
   DiskFiles files;
@@ -62,7 +62,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const Args& args) {
                                    : planner::FormatPlan(job.spec, recipe, planned, data);
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunPlan(Cox* cox, const PlanArgs& args) {
   const absl::StatusOr<std::string> text = Plan(cox, args);
   if (!text.ok()) return cox->Fail(text.status());
   if (IsStructured(args.output)) {
@@ -76,13 +76,13 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddPlan(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<PlanArgs>();
   Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunPlan(cox, *args); });
 }
 
 }  // namespace coxswain::cli

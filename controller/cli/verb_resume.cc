@@ -1,8 +1,8 @@
 #include <memory>
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -10,12 +10,12 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct ResumeArgs {
   std::string job;
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunResume(Cox* cox, const ResumeArgs& args) {
   const absl::StatusOr<v1::Job> job = cox->Server().Resume(args.job, /*steps=*/0);
   if (!job.ok()) return cox->Fail(job.status());
   if (IsStructured(args.output)) {
@@ -29,11 +29,11 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddResume(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<ResumeArgs>();
   Verb(app, "resume", "Let a paused job run again")
       .Job(&args->job)
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunResume(cox, *args); });
 }
 
 }  // namespace coxswain::cli

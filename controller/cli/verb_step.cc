@@ -1,9 +1,10 @@
 #include <memory>
 
+#include "common/event_json.h"
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/step_text.h"
 #include "controller/cli/verb.h"
@@ -14,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Args {
+struct StepArgs {
   std::string job;
   int64_t steps = 1;
   double timeout_seconds = 0;
@@ -22,7 +23,7 @@ struct Args {
 };
 
 // Resumes for args.steps steps and follows the job until it stands still again.
-absl::StatusOr<v1::Job> Step(Cox* cox, const Args& args, const std::string& id, Json* steps) {
+absl::StatusOr<v1::Job> Step(Cox* cox, const StepArgs& args, const std::string& id, Json* steps) {
   const auto history = ReadEvents(&cox->Server(), id);
   if (!history.ok()) return history.status();
   FollowOptions options;
@@ -30,8 +31,8 @@ absl::StatusOr<v1::Job> Step(Cox* cox, const Args& args, const std::string& id, 
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   options.on_event = [&](const v1::JobEvent& event) {
     if (event.type() == "StepDone") {
-      steps->push_back(StepJson(event));
-      if (args.output == "table") cox->out() << StepText(steps->back()) << std::flush;
+      steps->push_back(Json(EventData(event)));
+      if (args.output == "table") cox->out() << StepText(event.step_done()) << std::flush;
     }
     return event.state() != v1::JOB_STATE_PAUSED;
   };
@@ -40,7 +41,7 @@ absl::StatusOr<v1::Job> Step(Cox* cox, const Args& args, const std::string& id, 
   return FollowJob(cox, id, options);
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunStep(Cox* cox, const StepArgs& args) {
   const absl::StatusOr<v1::Job> found = cox->Server().Get(args.job);
   if (!found.ok()) return cox->Fail(found.status());
   Json steps = Json::array();
@@ -65,13 +66,13 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddStep(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<StepArgs>();
   Verb(app, "step", "Run some steps of a paused job, print them rank by rank, pause again")
       .Job(&args->job)
       .Integer("-n,--steps", &args->steps, 1, 1 << 30, "How many steps")
       .Number("--timeout", &args->timeout_seconds, "Seconds to wait at most; then exit code 124")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunStep(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -1,11 +1,11 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
@@ -14,7 +14,7 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct SubmitArgs {
   JobFileArgs file;
   SubmitOptions submit;
   bool wait = false;
@@ -23,7 +23,7 @@ struct Args {
   std::string output = "table";
 };
 
-int Wait(Cox* cox, const Args& args, const v1::Job& submitted) {
+int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
   FollowOptions options;
   options.progress =
       args.follow ? ParseProgressMode("auto", cox->terminal.err_tty) : ProgressMode::kNone;
@@ -43,7 +43,7 @@ int Wait(Cox* cox, const Args& args, const v1::Job& submitted) {
   return ExitOf(job->state());
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunSubmit(Cox* cox, const SubmitArgs& args) {
   const absl::StatusOr<v1::Job> job = SubmitJob(cox, args.file, args.submit);
   if (!job.ok()) return cox->Fail(job.status());
   const bool wait = args.wait || args.follow;
@@ -63,7 +63,7 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddSubmit(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<SubmitArgs>();
   Verb verb(app, "submit", "Queue a job");
   AddJobFileArgs(&verb, &args->file);
   verb.Flag("--paused", &args->submit.paused, "Queue it paused, for cox step")
@@ -73,7 +73,7 @@ void AddSubmit(CLI::App* app, Cox* cox) {
       .Flag("--follow", &args->follow, "Wait and show progress")
       .Number("--timeout", &args->timeout_seconds, "Seconds to wait at most; then exit code 124")
       .Output(&args->output, {"table", "name", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunSubmit(cox, *args); });
 }
 
 }  // namespace coxswain::cli

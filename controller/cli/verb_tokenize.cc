@@ -14,7 +14,8 @@ void AddTokenize(CLI::App* app, Cox* cox) {
   };
   auto args = std::make_shared<Args>();
   Verb(app, "tokenize", "Token ids of each line of a file; needs no controller")
-      .RequiredText("--tokenizer", &args->tokenize.tokenizer, "Model directory or tokenizer.json")
+      .RequiredText("--tokenizer", &args->tokenize.tokenizer,
+                    "Model directory, tokenizer.json or tokenizer.model")
       .RequiredText("--file", &args->tokenize.file, "One text a line, - for standard input")
       .Flag("--json-lines", &args->tokenize.json_lines, "Each line is a JSON string")
       .Flag("--decode", &args->tokenize.decode,

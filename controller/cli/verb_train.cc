@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/ids.h"
+#include "common/message_json.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
@@ -13,7 +14,6 @@
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
@@ -22,7 +22,7 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct TrainArgs {
   JobFileArgs file;
   int64_t workers = 0;  // 0: as many as the job asks for
   int64_t threads = 1;
@@ -31,7 +31,8 @@ struct Args {
 };
 
 // The job, with auto resources as this machine has them: from then on as if it gave them.
-absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directory, Args* args) {
+absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directory,
+                                            TrainArgs* args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args->file));
   ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
   if (config::HasChosenResources(job.spec)) return job;
@@ -47,7 +48,7 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directo
 }
 
 // As many workers as the job asks for, of its device.
-absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, Args* args) {
+absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
   ClusterArgs wanted;
   wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, wanted.directory, args));
@@ -78,7 +79,7 @@ void CancelAfterInterrupt(Cox* cox, const std::string& id) {
              << (job.ok() ? StateName(job->state()) : std::string(job.status().message())) << "\n";
 }
 
-void PrintEnd(Cox* cox, const Args& args, const Cluster& cluster, const v1::Job& job) {
+void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1::Job& job) {
   if (IsStructured(args.output)) {
     PrintStructured(MessageJson(job), args.output, cox->out());
     return;
@@ -93,7 +94,7 @@ void PrintEnd(Cox* cox, const Args& args, const Cluster& cluster, const v1::Job&
              << job.name() << " -w\n";
 }
 
-int SubmitAndFollow(Cox* cox, const Args& args, const Cluster& cluster) {
+int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
   const auto submitted = SubmitJob(cox, args.file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << submitted->id() << " submitted\n";
@@ -110,7 +111,7 @@ int SubmitAndFollow(Cox* cox, const Args& args, const Cluster& cluster) {
   return ExitOf(job->state());
 }
 
-int Run(Cox* cox, Args args) {
+int RunTrain(Cox* cox, TrainArgs args) {
   const auto wanted = WantedCluster(cox, &args);
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const int workers = wanted->workers + wanted->gpus;
@@ -139,7 +140,7 @@ int Run(Cox* cox, Args args) {
 }  // namespace
 
 void AddTrain(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<TrainArgs>();
   Verb verb(app, "train", "Run one job on this machine: up, submit, watch, down");
   AddJobFileArgs(&verb, &args->file);
   verb.Integer("--workers", &args->workers, 1, 1024, "Number of workers (default: the job's)")
@@ -149,7 +150,7 @@ void AddTrain(CLI::App* app, Cox* cox) {
       .Footer(
           "Ctrl-C cancels the job and stops what was started; use up, submit and watch to detach "
           "instead.")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunTrain(cox, *args); });
 }
 
 }  // namespace coxswain::cli

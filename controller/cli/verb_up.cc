@@ -16,7 +16,7 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct UpArgs {
   int64_t workers = -1;  // -1: as `gpus` says
   std::string gpus;      // a number or "all"; empty: none, or by what is here without `workers` too
   int64_t threads = 1;
@@ -35,7 +35,7 @@ std::string WorkersText(const Cluster& cluster) {
 }
 
 // What to run: the GPUs are listed now, where their number was not given.
-absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const Args& args, const std::string& directory) {
+absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::string& directory) {
   ClusterArgs wanted;
   wanted.directory = directory;
   wanted.threads = static_cast<int>(args.threads);
@@ -63,7 +63,7 @@ absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const Args& args, const std::string
   return wanted;
 }
 
-void Print(Cox* cox, const Args& args, const Cluster& cluster) {
+void Print(Cox* cox, const UpArgs& args, const Cluster& cluster) {
   if (IsStructured(args.output)) {
     PrintStructured({{"grpc", cluster.endpoint.grpc},
                      {"metrics", cluster.endpoint.metrics},
@@ -109,7 +109,7 @@ bool AllRun(const Cluster& cluster, const ClusterArgs& wanted) {
   return BothRun(cluster) && (!wanted.prometheus || IsRunning(cluster.prometheus.process));
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunUp(Cox* cox, const UpArgs& args) {
   const std::string directory = StateDir();
   const auto lock = ClusterLock::Take(directory);
   if (!lock.ok()) return cox->Fail(lock.status());
@@ -138,7 +138,7 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddUp(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<UpArgs>();
   Verb(app, "up", "Start a controller and workers on this machine")
       .Integer("--workers", &args->workers, 0, 1024,
                "Number of CPU workers (default: none with --gpus, 1 where there is no GPU)")
@@ -149,7 +149,7 @@ void AddUp(CLI::App* app, Cox* cox) {
             "Also a Prometheus that scrapes them (Debian package prometheus)")
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunUp(cox, *args); });
 }
 
 }  // namespace coxswain::cli

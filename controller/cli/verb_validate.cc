@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Args {
+struct ValidateArgs {
   JobFileArgs file;
   std::string output = "table";
 };
@@ -30,7 +30,7 @@ Json ReportJson(const JobFile& file, const config::ParsedJob& job) {
           {"effective", effective}};
 }
 
-int Run(Cox* cox, const Args& args) {
+int RunValidate(Cox* cox, const ValidateArgs& args) {
   const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
   config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
@@ -49,11 +49,11 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddValidate(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<ValidateArgs>();
   Verb verb(app, "validate", "Check a job file; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Output(&args->output, {"table", "json", "yaml"}, "structured ones hold every default")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunValidate(cox, *args); });
 }
 
 }  // namespace coxswain::cli

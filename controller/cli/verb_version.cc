@@ -1,8 +1,8 @@
 #include <memory>
 
 #include "common/build_info.h"
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int Run(Cox* cox, const std::string& output) {
+int RunVersion(Cox* cox, const std::string& output) {
   v1::BuildInfo client;
   client.set_version(std::string(BuildVersion()));
   client.set_commit(std::string(BuildCommit()));
@@ -40,7 +40,7 @@ void AddVersion(CLI::App* app, Cox* cox) {
   auto output = std::make_shared<std::string>("table");
   Verb(app, "version", "Versions of cox and of the controller")
       .Output(output.get(), {"table", "json", "yaml"})
-      .Run(cox, [cox, output] { return Run(cox, *output); });
+      .Run(cox, [cox, output] { return RunVersion(cox, *output); });
 }
 
 }  // namespace coxswain::cli

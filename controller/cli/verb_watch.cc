@@ -1,9 +1,9 @@
 #include <memory>
 
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -11,14 +11,14 @@
 namespace coxswain::cli {
 namespace {
 
-struct Args {
+struct WatchArgs {
   std::string job;
   std::string progress = "auto";
   double timeout_seconds = 0;
   std::string output = "table";
 };
 
-int Run(Cox* cox, const Args& args) {
+int RunWatch(Cox* cox, const WatchArgs& args) {
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
@@ -40,13 +40,13 @@ int Run(Cox* cox, const Args& args) {
 }  // namespace
 
 void AddWatch(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<Args>();
+  auto args = std::make_shared<WatchArgs>();
   Verb(app, "watch", "Show progress until the job ends; the exit code is the job's")
       .Job(&args->job)
       .Progress(&args->progress)
       .Number("--timeout", &args->timeout_seconds, "Seconds to watch at most; then exit code 124")
       .Output(&args->output, {"table", "json", "yaml"}, "how the ended job is printed")
-      .Run(cox, [cox, args] { return Run(cox, *args); });
+      .Run(cox, [cox, args] { return RunWatch(cox, *args); });
 }
 
 }  // namespace coxswain::cli

@@ -42,10 +42,12 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
-// `split` came later than the others: an entry without it was made of no split document.
+// `split` and `rewritten` came later than the others: an entry without them was made before there
+// were such documents.
 nlohmann::json StatsJson(const DatasetStats& stats) {
   nlohmann::json json = stats;
   json["split"] = stats.split;
+  json["rewritten"] = stats.rewritten;
   return json;
 }
 
@@ -55,6 +57,7 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   try {
     stats.at(part).get_to(result);
     result.split = stats.at(part).value("split", int64_t{0});
+    result.rewritten = stats.at(part).value("rewritten", int64_t{0});
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
   }

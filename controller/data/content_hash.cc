@@ -2,28 +2,54 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
 #include "common/status_macros.h"
+#include "controller/data/dataset_files.h"
+#include "controller/data/readers/file_kind.h"
 
 namespace coxswain::data {
 namespace {
 
 // Raised when the same inputs come to give other tokens, masks or files.
-constexpr int kPreparationVersion = 1;
+constexpr int kPreparationVersion = 2;
+
+nlohmann::json DescribeFields(const config::RecordFields& fields) {
+  return {fields.messages, fields.tools,  fields.system,  fields.instruction,
+          fields.input,    fields.output, fields.prompt,  fields.completion,
+          fields.text,     fields.role,   fields.content, fields.roles};
+}
+
+// One hash, or a list of one for each file. CSV and text are marked, as a name alone may tell them.
+absl::StatusOr<nlohmann::json> DescribeFiles(const config::DatasetSpec& dataset,
+                                             const Cancelled& cancelled) {
+  ASSIGN_OR_RETURN(const DatasetFiles files, ListDatasetFiles(dataset));
+  nlohmann::json hashes = nlohmann::json::array();
+  for (const std::string& path : files.paths) {
+    ASSIGN_OR_RETURN(std::string hash, Sha256HexOfFile(path, cancelled));
+    ASSIGN_OR_RETURN(const FileKind kind, KindOf(path));
+    if (kind == FileKind::kCsv) hash.insert(0, "csv:");
+    if (kind == FileKind::kText) hash.insert(0, "text:");
+    hashes.push_back(std::move(hash));
+  }
+  return hashes.size() == 1 ? hashes[0] : hashes;
+}
 
 absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::DatasetSpec>& datasets,
                                                 const Cancelled& cancelled) {
   nlohmann::json described = nlohmann::json::array();
   for (const config::DatasetSpec& dataset : datasets) {
-    ASSIGN_OR_RETURN(const std::string contents, Sha256HexOfFile(dataset.path, cancelled));
-    described.push_back({{"sha256", contents},
+    ASSIGN_OR_RETURN(nlohmann::json contents, DescribeFiles(dataset, cancelled));
+    described.push_back({{"sha256", std::move(contents)},
                          {"format", static_cast<int>(dataset.format)},
                          {"prompt_style", static_cast<int>(dataset.prompt_style)},
+                         {"fields", DescribeFields(dataset.fields)},
                          {"weight", dataset.weight}});
+    if (dataset.max_samples) described.back()["max_samples"] = *dataset.max_samples;
   }
   return described;
 }
@@ -39,11 +65,16 @@ bool DrawsRecords(const config::JobSpec& job) {
 
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
                                         const std::string& tokenizer_fingerprint,
+                                        const std::string& chat_template,
                                         const Cancelled& cancelled) {
   nlohmann::json all = {
       {"version", kPreparationVersion},
       {"tokenizer", tokenizer_fingerprint},
-      {"chat_template", job.chat_template},
+      {"chat_template", chat_template},
+      {"chat_template_kwargs", job.chat_template_kwargs},
+      {"roles_to_train", job.roles_to_train},
+      {"train_on", static_cast<int>(job.train_on)},
+      {"train_on_eos", static_cast<int>(job.train_on_eos)},
       {"train_on_inputs", job.train_on_inputs},
       {"on_bad_record", static_cast<int>(job.on_bad_record)},
       {"sequence_len", job.sequence_len},

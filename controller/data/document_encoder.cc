@@ -12,6 +12,9 @@
 namespace coxswain::data {
 namespace {
 
+// A control character: no vocabulary merges it with anything.
+constexpr char kLead[] = "\x01";
+
 // Tokens of `ids` that lie within the first `bytes` bytes of their text.
 size_t TokensWithin(const Tokenizer& tokenizer, std::span<const int32_t> ids, size_t bytes) {
   size_t count = 0, end = 0;
@@ -29,9 +32,15 @@ TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
   TemplateTokens tokens;
   tokens.find = [&tokenizer](std::string_view token) { return tokenizer.TokenToId(token); };
   tokens.tokenizer = name;
-  if (tokenizer.eos_id() >= 0) {
-    tokens.eos = {tokenizer.eos_id(), std::string(tokenizer.IdToToken(tokenizer.eos_id()))};
+  const auto text = [&](int32_t id) { return std::string(id < 0 ? "" : tokenizer.IdToToken(id)); };
+  tokens.eos = {tokenizer.eos_id(), text(tokenizer.eos_id())};
+  tokens.bos = text(tokenizer.bos_id());
+  tokens.pad = text(tokenizer.pad_id());
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.IsSpecial(id)) tokens.special.push_back(text(id));
   }
+  tokens.own_template = tokenizer.chat_template();
+  tokens.own_tool_template = tokenizer.chat_template("tool_use");
   return tokens;
 }
 
@@ -40,32 +49,68 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
                                                         const Tokenizer& tokenizer) {
   DocumentEncoder encoder;
   TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
-  tokens.find = [&](std::string_view token) {
-    const std::optional<int32_t> id = tokenizer.TokenToId(token);
-    if (id && !tokenizer.IsSpecial(*id)) encoder.breakable_.emplace_back(token);
-    return id;
-  };
-  ASSIGN_OR_RETURN(encoder.renderer_, MakeRecordRenderer(dataset, job.chat_template, tokens));
+  if (dataset.format != config::DatasetFormat::kTokenized) {
+    ASSIGN_OR_RETURN(encoder.renderer_, MakeRecordRenderer(job, dataset, tokens));
+  }
   if (tokens.eos.id >= 0 && !tokenizer.IsSpecial(tokens.eos.id)) {
     encoder.breakable_.push_back(tokens.eos.text);
   }
   encoder.tokenizer_ = &tokenizer;
+  RETURN_IF_ERROR(encoder.FindLead());
+  const bool written_by_the_user = dataset.format == config::DatasetFormat::kTokenized ||
+                                   dataset.format == config::DatasetFormat::kInputOutput;
+  if (!UsesChatTemplate(dataset) && !written_by_the_user) {
+    const auto front = tokenizer.ids_in_front();
+    encoder.front_.assign(front.begin(), front.end());
+  }
   encoder.train_on_inputs_ = job.train_on_inputs;
   encoder.sequence_len_ = job.sequence_len;
   encoder.excess_length_ = job.excess_length;
   return encoder;
 }
 
-absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Record& record) const {
-  ASSIGN_OR_RETURN(const std::vector<Segment> segments, renderer_(record));
-  Tokens tokens;
-  for (const Segment& segment : segments) RETURN_IF_ERROR(AppendSegment(segment, &tokens));
+absl::StatusOr<DocumentEncoder::Tokens> DocumentEncoder::Given(
+    const TokenizedRecord& record) const {
+  for (const int32_t id : record.ids) {
+    if (id < tokenizer_->vocab_size()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("input_ids holds ", id, ", but the model's tokenizer ends at ",
+                     tokenizer_->vocab_size() - 1, "; was it prepared with another one?"));
+  }
+  return Tokens{record.ids, record.trained};
+}
 
-  const int64_t length = static_cast<int64_t>(tokens.ids.size());
+absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Record& record) const {
   std::vector<EncodedDocument> documents;
-  if (length <= sequence_len_) {
-    documents.push_back(Cut(tokens, 0, length, Outcome::kKept));
+  if (const auto* tokenized = std::get_if<TokenizedRecord>(&record)) {
+    ASSIGN_OR_RETURN(const Tokens tokens, Given(*tokenized));
+    RETURN_IF_ERROR(AppendPieces(tokens, &documents));
     return documents;
+  }
+  ASSIGN_OR_RETURN(const std::vector<RenderedDocument> rendered, renderer_(record));
+  for (const RenderedDocument& document : rendered) {
+    const size_t first = documents.size();
+    Tokens tokens;
+    if (document.rule == TargetRule::kFormat) {
+      tokens = {front_, std::vector<bool>(front_.size(), false)};
+    }
+    for (const Segment& segment : document.segments) {
+      RETURN_IF_ERROR(AppendSegment(segment, &tokens));
+    }
+    RETURN_IF_ERROR(AppendPieces(tokens, &documents));
+    for (size_t i = first; i < documents.size(); ++i) documents[i].rule = document.rule;
+    if (first < documents.size()) documents[first].rewritten = document.rewritten;
+  }
+  return documents;
+}
+
+// The document, cut as excess_length says.
+absl::Status DocumentEncoder::AppendPieces(const Tokens& tokens,
+                                           std::vector<EncodedDocument>* documents) const {
+  const int64_t length = static_cast<int64_t>(tokens.ids.size());
+  if (length <= sequence_len_) {
+    documents->push_back(Cut(tokens, 0, length, Outcome::kKept));
+    return absl::OkStatus();
   }
   switch (excess_length_) {
     case config::ExcessLength::kError:
@@ -73,18 +118,18 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
           absl::StrCat("the document has ", length, " tokens, above sequence_len ", sequence_len_,
                        "; raise it or set excess_length to truncate, split or drop"));
     case config::ExcessLength::kDrop:
-      documents.push_back(Cut(tokens, 0, length, Outcome::kTooLong));
+      documents->push_back(Cut(tokens, 0, length, Outcome::kTooLong));
       break;
     case config::ExcessLength::kTruncate:
-      documents.push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
+      documents->push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
       break;
     case config::ExcessLength::kSplit:
       for (int64_t begin = 0; begin < length; begin += sequence_len_) {
         const int64_t end = std::min(begin + sequence_len_, length);
-        documents.push_back(Cut(tokens, begin, end, Outcome::kSplit));
+        documents->push_back(Cut(tokens, begin, end, Outcome::kSplit));
       }
   }
-  return documents;
+  return absl::OkStatus();
 }
 
 // Tokens [begin, end) as a document.
@@ -110,12 +155,43 @@ absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* toke
   if (segment.token >= 0) {
     tokens->ids.push_back(segment.token);
   } else {
-    RETURN_IF_ERROR(AppendPlain(segment.text, &tokens->ids));
+    RETURN_IF_ERROR(AppendText(segment, &tokens->ids));
     untrained =
         TokensWithin(*tokenizer_, std::span(tokens->ids).subspan(first), segment.untrained_prefix);
   }
   tokens->trained.resize(first + untrained, false);
   tokens->trained.resize(tokens->ids.size(), segment.target);
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::FindLead() {
+  std::vector<int32_t> lead, alone, behind;
+  RETURN_IF_ERROR(tokenizer_->Encode(kLead, &lead));
+  RETURN_IF_ERROR(tokenizer_->Encode("a", &alone));
+  RETURN_IF_ERROR(tokenizer_->Encode(absl::StrCat(kLead, "a"), &behind));
+  const bool kept =
+      behind.size() > lead.size() && std::equal(lead.begin(), lead.end(), behind.begin());
+  if (kept && !std::equal(alone.begin(), alone.end(),
+                          behind.begin() + static_cast<int64_t>(lead.size()), behind.end())) {
+    lead_ = std::move(lead);
+  }
+  return absl::OkStatus();
+}
+
+// A text goes on where the one before it ended, unless that was a special token.
+absl::Status DocumentEncoder::AppendText(const Segment& segment, std::vector<int32_t>* ids) const {
+  const auto append = [&](const std::string& text, std::vector<int32_t>* to) {
+    return segment.markup ? tokenizer_->Encode(text, to) : AppendPlain(text, to);
+  };
+  if (lead_.empty() || ids->empty() || tokenizer_->IsSpecial(ids->back())) {
+    return append(segment.text, ids);
+  }
+  std::vector<int32_t> led;
+  RETURN_IF_ERROR(append(absl::StrCat(kLead, segment.text), &led));
+  if (led.size() < lead_.size() || !std::equal(lead_.begin(), lead_.end(), led.begin())) {
+    return append(segment.text, ids);
+  }
+  ids->insert(ids->end(), led.begin() + static_cast<int64_t>(lead_.size()), led.end());
   return absl::OkStatus();
 }
 

@@ -28,21 +28,24 @@ struct EncodedDocument {
   std::vector<int32_t> ids;
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
+  TargetRule rule = TargetRule::kFormat;
+  int rewritten = 0;  // MarkedText::rewritten, at the first piece
 };
 
 // An encoder is thread-safe once made.
 class DocumentEncoder {
  public:
-  // Errors as MakeRecordRenderer. `tokenizer` must outlive the encoder.
+  // Errors as MakeRecordRenderer. `tokenizer` must outlive the encoder; dataset.format is not
+  // kAuto.
   static absl::StatusOr<DocumentEncoder> Create(const config::JobSpec& job,
                                                 const config::DatasetSpec& dataset,
                                                 const Tokenizer& tokenizer);
 
-  // The record's document, or its pieces under excess_length: split, where the first token of a
-  // piece is no target: it follows nothing there. Plain text between two special tokens, or between
-  // a prompt and the answer that follows it, is tokenised in one go. Without path and line:
-  // InvalidArgument, a bad record; OutOfRange, a document above sequence_len under excess_length:
-  // error.
+  // The record's document, or those of its turns under train_on: split, each perhaps in pieces
+  // under excess_length: split, where the first token of a piece is no target: it follows nothing
+  // there. Plain text between two special tokens, or between a prompt and the answer that follows
+  // it, is tokenised in one go. Without path and line: InvalidArgument, a bad record; OutOfRange, a
+  // document above sequence_len under excess_length: error.
   absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record) const;
 
  private:
@@ -52,12 +55,22 @@ class DocumentEncoder {
   };
 
   DocumentEncoder() = default;
+  absl::StatusOr<Tokens> Given(const TokenizedRecord& record) const;
+  absl::Status AppendPieces(const Tokens& tokens, std::vector<EncodedDocument>* documents) const;
   absl::Status AppendSegment(const Segment& segment, Tokens* tokens) const;
   EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
+  absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids) const;
   absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids) const;
+  absl::Status FindLead();
 
   const Tokenizer* tokenizer_ = nullptr;
-  RecordRenderer renderer_;
+  RecordRenderer renderer_;  // null: records are tokens
+  // Put before each text without a template: what the tokenizer's post-processor puts in front.
+  std::vector<int32_t> front_;
+  // Tokenizers that write a space before every text would write one into the middle of a document
+  // that is encoded in parts. There a text is encoded behind kLead, whose ids are these; empty: the
+  // tokenizer writes no such space.
+  std::vector<int32_t> lead_;
   std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
   bool train_on_inputs_ = false;
   int64_t sequence_len_ = 0;

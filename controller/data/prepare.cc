@@ -1,7 +1,6 @@
 #include "controller/data/prepare.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -10,7 +9,11 @@
 #include "common/status_macros.h"
 #include "controller/data/cache_entry.h"
 #include "controller/data/content_hash.h"
+#include "controller/data/dataset_files.h"
+#include "controller/data/dataset_reader.h"
+#include "controller/data/document_encoder.h"
 #include "controller/data/pipeline/ingest.h"
+#include "controller/data/resolve_formats.h"
 #include "controller/data/template_check.h"
 #include "controller/data/tokenizer/tokenizer.h"
 #include "controller/data/val_split.h"
@@ -64,9 +67,8 @@ class Builder {
   void CountBytes() {
     for (const auto* datasets : {&job_.datasets, &job_.test_datasets}) {
       for (const config::DatasetSpec& dataset : *datasets) {
-        std::error_code error;
-        const auto bytes = std::filesystem::file_size(dataset.path, error);
-        if (!error) total_bytes_ += static_cast<int64_t>(bytes);
+        // A file that is not there is reported where it is read.
+        total_bytes_ += DatasetBytes(dataset).value_or(0);
       }
     }
   }
@@ -96,14 +98,14 @@ class Builder {
 
   absl::Status IngestOne(const config::DatasetSpec& dataset,
                          std::function<IngestTarget(int64_t)> route) {
-    int64_t file_bytes = 0;
+    int64_t dataset_bytes = 0;
     IngestArgs args;
     args.job = &job_;
     args.dataset = &dataset;
     args.tokenizer = &tokenizer_;
     args.route = std::move(route);
     args.progress = [&](int64_t consumed_bytes) {
-      file_bytes = consumed_bytes;
+      dataset_bytes = consumed_bytes;
       Report(done_bytes_ + consumed_bytes);
     };
     args.cancelled = options_.cancelled;
@@ -111,7 +113,7 @@ class Builder {
                        ? options_.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     RETURN_IF_ERROR(Ingest(args));
-    done_bytes_ += file_bytes;
+    done_bytes_ += dataset_bytes;
     return absl::OkStatus();
   }
 
@@ -137,6 +139,11 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   warn(stats.truncated, "were truncated to sequence_len");
   warn(stats.dropped_too_long, "were dropped: above sequence_len");
   warn(stats.bad_records, "were skipped: bad records");
+  if (stats.rewritten > 0) {
+    warnings->push_back(absl::StrCat(
+        part, ": ", stats.rewritten, " turns are not trained: the chat template writes them anew ",
+        "once others follow (reasoning templates do); train_on: split trains each of them"));
+  }
   if (stats.split > 0 && stats.no_target > 0) {  // of them some are pieces of a record
     warnings->push_back(absl::StrCat(part, ": ", stats.no_target,
                                      " documents or pieces of split ones were dropped: no "
@@ -144,6 +151,17 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   } else {
     warn(stats.no_target, "were dropped: no trainable token");
   }
+}
+
+// Where a split was taken of a folder.
+absl::Status TellChosenFiles(const config::JobSpec& job, std::vector<std::string>* warnings) {
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      ASSIGN_OR_RETURN(const DatasetFiles files, ListDatasetFiles(dataset));
+      if (!files.note.empty()) warnings->push_back(files.note);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
@@ -164,15 +182,33 @@ absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const Prepa
   return data;
 }
 
+// What the renderings of conversations depend on; empty where there are none.
+absl::StatusOr<std::string> TemplateText(const config::JobSpec& job, const Tokenizer& tokenizer) {
+  bool any = false;
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    any |= std::any_of(datasets->begin(), datasets->end(), [](const config::DatasetSpec& dataset) {
+      return UsesChatTemplate(dataset) ||
+             dataset.format == config::DatasetFormat::kPromptCompletion;
+    });
+  }
+  if (!any) return std::string();
+  ASSIGN_OR_RETURN(const ConversationTemplate parsed,
+                   ConversationTemplate::Create(job, TokensOf(tokenizer, job.model_path)));
+  return parsed.source();
+}
+
 }  // namespace
 
-absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& job,
+absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
                                          const PrepareOptions& options) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path));
+  ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
+  ASSIGN_OR_RETURN(const std::string chat_template, TemplateText(job, *tokenizer));
   ASSIGN_OR_RETURN(const std::string hash,
-                   ContentHash(job, tokenizer->fingerprint(), options.cancelled));
+                   ContentHash(job, tokenizer->fingerprint(), chat_template, options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
+  RETURN_IF_ERROR(TellChosenFiles(job, &data.warnings));
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
   WarnOfLosses(data.train_stats, "train", &data.warnings);

@@ -17,6 +17,7 @@ struct DatasetStats {
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
   int64_t split = 0;        // records cut into pieces, each a document
+  int64_t rewritten = 0;    // turns left untrained, as the template writes them anew later on
   int64_t bad_records = 0;  // skipped by on_bad_record: skip
   int64_t no_target = 0;    // dropped: no trainable token
   int64_t tokens = 0;

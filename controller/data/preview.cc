@@ -8,10 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/escape_token.h"
 #include "controller/data/readers/record_parser.h"
-#include "controller/data/readers/record_reader.h"
+#include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
 #include "controller/data/tokenizer/tokenizer.h"
 
@@ -37,6 +38,18 @@ std::string NoteOf(Outcome outcome) {
   return "dropped: no trainable token";
 }
 
+std::string RuleText(TargetRule rule) {
+  switch (rule) {
+    case TargetRule::kFormat:
+      return "";
+    case TargetRule::kMarks:
+      return "marked by the template";
+    case TargetRule::kPrefixes:
+      break;
+  }
+  return "what each trained turn adds to the text";
+}
+
 std::vector<PreviewToken> TokensOf(const Tokenizer& tokenizer, const EncodedDocument& document) {
   std::vector<PreviewToken> tokens;
   for (size_t t = 0; t < document.ids.size(); ++t) {
@@ -56,7 +69,15 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
     PreviewDocument document = record;
     document.note = NoteOf(encoded[i].outcome);
     if (encoded.size() > 1) {
-      document.note = absl::StrCat("piece ", i + 1, " of ", encoded.size(), ", ", document.note);
+      const bool piece = encoded[i].outcome == Outcome::kSplit;
+      document.note = absl::StrCat(piece ? "piece " : "turn ", i + 1, " of ", encoded.size(),
+                                   document.note.empty() ? "" : ", ", document.note);
+    }
+    document.rule = RuleText(encoded[i].rule);
+    if (encoded[i].rewritten > 0) {
+      absl::StrAppend(&document.rule, "; ", encoded[i].rewritten,
+                      " earlier turns, which the template writes anew, are not trained (train_on: "
+                      "split trains them)");
     }
     document.tokens = TokensOf(tokenizer, encoded[i]);
     documents->push_back(std::move(document));
@@ -66,14 +87,15 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
 absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpec& dataset, int n,
                             const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
   ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, tokenizer));
-  ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(dataset.path));
-  RecordParser parser(dataset.format);
+  ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
+  RecordParser parser(dataset.format, dataset.fields);
   RawRecord raw;
   for (int i = 0; i < n; ++i) {
     ASSIGN_OR_RETURN(bool more, reader->Next(&raw));
     if (!more) break;
-    PreviewDocument document = {dataset.path, raw.line, "", {}};
-    absl::StatusOr<Record> record = parser.Parse(raw.json);
+    PreviewDocument document = {std::string(raw.path), raw.line, "", "", {}};
+    absl::StatusOr<Record> record = absl::InvalidArgumentError(std::string(raw.error));
+    if (raw.error.empty()) record = parser.Parse(raw.json);
     absl::StatusOr<std::vector<EncodedDocument>> encoded =
         record.ok() ? encoder.Encode(*record) : record.status();
     if (encoded.ok()) {
@@ -85,7 +107,7 @@ absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpe
       document.note = CleanText(absl::StrCat("skipped: ", encoded.status().message()));
     } else {
       return absl::InvalidArgumentError(
-          absl::StrCat(dataset.path, ":", raw.line, ": ", encoded.status().message()));
+          absl::StrCat(document.path, ":", raw.line, ": ", encoded.status().message()));
     }
     documents->push_back(std::move(document));
   }
@@ -114,13 +136,38 @@ void AppendTokens(const PreviewDocument& document, bool color, std::string* out)
 
 }  // namespace
 
-absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& job, int n) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
+absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& given, int n) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path));
+  ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   std::vector<PreviewDocument> documents;
   for (const config::DatasetSpec& dataset : job.datasets) {
     RETURN_IF_ERROR(PreviewDataset(job, dataset, n, *tokenizer, &documents));
   }
   return documents;
+}
+
+std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents) {
+  int64_t tokens = 0, targets = 0;
+  bool prompts = false;
+  for (const PreviewDocument& document : documents) {
+    tokens += static_cast<int64_t>(document.tokens.size());
+    targets += CountTargets(document);
+    prompts |= !document.rule.empty();
+  }
+  std::vector<std::string> warnings;
+  if (tokens > 0 && 100 * targets < tokens) {
+    warnings.push_back(
+        absl::StrCat(targets, " of ", tokens,
+                     " tokens are targets, less than 1 %: hardly anything is learnt; "
+                     "look at roles_to_train, train_on and the chat template"));
+  }
+  // The first token of a document follows nothing.
+  if (prompts && tokens > 0 && targets + static_cast<int64_t>(documents.size()) >= tokens) {
+    warnings.push_back(
+        "every token is a target, those of the prompts too: train_on_inputs, or a template that "
+        "marks all of its text");
+  }
+  return warnings;
 }
 
 absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color) {
@@ -129,10 +176,14 @@ absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool 
   for (const PreviewDocument& document : documents) {
     absl::StrAppend(&out, document.path, ":", document.line, ": ", document.tokens.size(),
                     " tokens, ", CountTargets(document), " targets");
+    if (!document.rule.empty()) absl::StrAppend(&out, ", ", document.rule);
     if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
     out += '\n';
     AppendTokens(document, color, &out);
     out += '\n';
+  }
+  for (const std::string& warning : TargetWarnings(documents)) {
+    absl::StrAppend(&out, "warning: ", warning, "\n");
   }
   return out;
 }
@@ -149,6 +200,7 @@ absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n) {
     }
     all.push_back({{"path", document.path},
                    {"line", document.line},
+                   {"rule", document.rule},
                    {"note", document.note},
                    {"tokens", document.tokens.size()},
                    {"targets", CountTargets(document)},
@@ -156,7 +208,7 @@ absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n) {
                    {"labels", labels},
                    {"text", text}});
   }
-  return nlohmann::json{{"documents", all}}.dump(2) + "\n";
+  return nlohmann::json{{"documents", all}, {"warnings", TargetWarnings(documents)}}.dump(2) + "\n";
 }
 
 }  // namespace coxswain::data

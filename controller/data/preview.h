@@ -20,6 +20,7 @@ struct PreviewToken {
 struct PreviewDocument {
   std::string path;
   int64_t line = 0;
+  std::string rule;  // how its targets were found; empty: by the format
   std::string note;  // why the document is not in the training set, or "truncated"; empty: nothing
   std::vector<PreviewToken> tokens;  // empty: a bad record
 };
@@ -28,10 +29,16 @@ struct PreviewDocument {
 // on_bad_record says.
 absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& job, int n);
 
-// For people: "text(label, id)" per token; `color`: targets green, the rest grey.
+// What is odd about the targets of the documents: hardly any token is one, or every one is though
+// the dataset has prompts.
+std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents);
+
+// For people: "text(label, id)" per token, then the warnings; `color`: targets green, the rest
+// grey.
 absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color);
 
-// {"documents": [{path, line, note, tokens, targets, input_ids, labels, text}]}
+// {"documents": [{path, line, rule, note, tokens, targets, input_ids, labels, text}], "warnings":
+// []}
 absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// Compares a named chat template with the one the model came with.
+// Compares the chat template of a job with the one the model came with.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATE_CHECK_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATE_CHECK_H_
 
@@ -12,9 +12,8 @@
 namespace coxswain::data {
 
 // Warnings, one per dataset at most, when the model's own template renders some of the dataset's
-// first 100 records otherwise than job.chat_template, or is none that is known here and so was not
-// compared (there is no Jinja engine: known templates are told by their hash). Bad records are
-// passed over.
+// first 100 records otherwise than the job's, with the place where they part. Bad records are
+// passed over. No dataset's format is kAuto.
 absl::StatusOr<std::vector<std::string>> CheckTemplates(const config::JobSpec& job,
                                                         const Tokenizer& tokenizer);
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/record_reader.h"
+#include "controller/data/dataset_reader.h"
 
 namespace coxswain::data {
 namespace {
@@ -34,7 +34,7 @@ absl::StatusOr<ValSplit> ValSplit::Create(const config::JobSpec& job, const Canc
   std::priority_queue<Key> smallest;
   int64_t records = 0;
   for (size_t source = 0; source < job.datasets.size(); ++source) {
-    ASSIGN_OR_RETURN(auto reader, RecordReader::Open(job.datasets[source].path));
+    ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(job.datasets[source]));
     RawRecord raw;
     for (RecordId id = {static_cast<int32_t>(source), 0};; ++id.index, ++records) {
       ASSIGN_OR_RETURN(bool more, reader->Next(&raw));

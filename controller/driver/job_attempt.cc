@@ -1,7 +1,6 @@
 // ADMITTED, FORMING: one attempt to run, from reserved workers to the first command.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,27 +11,12 @@
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 #include "controller/driver/replays.h"
 #include "controller/driver/store_rows.h"
 
 namespace coxswain::driver {
 namespace {
-
-nlohmann::json LinksJson(const std::vector<plan::LinkSpeed>& links) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const plan::LinkSpeed& link : links) {
-    json.push_back({{"bytes", link.bytes}, {"bytes_per_second", link.bytes_per_second}});
-  }
-  return json;
-}
-
-// Of a step, to be held against StepDone.
-nlohmann::json PredictedJson(const Gang& gang) {
-  return {{"step_seconds", gang.predicted.step_seconds},
-          {"comm_seconds", gang.predicted.comm_seconds},
-          {"exposed_seconds", gang.predicted.exposed_seconds},
-          {"links_measured", gang.links_measured}};
-}
 
 // Of a job that has `known` committed checkpoints: without them it would begin again at step 0.
 absl::Status CheckpointsGone(const std::string& output_dir, int known) {
@@ -65,9 +49,7 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
                             .peak_flops = model::PeakBfloat16Flops(worker.hello.device_name())});
     ids.push_back(worker.target.id);
   }
-  record_
-      .Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"),
-             {{"workers", ids}})
+  record_.Apply(state::JobEvent::kAdmitted, absl::StrCat(workers.size(), " workers reserved"), ids)
       .IgnoreError();  // WantsWorkers held
   WorkerFacts facts = LeastOf(workers);
   facts.links = deps_.registry->links().Find(workers);
@@ -124,7 +106,7 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
 void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   if (phase() != v1::JOB_STATE_ADMITTED) return;
   for (const std::string& warning : draft.warnings) {
-    record_.AddEvent("Warning", warning, nlohmann::json::object());
+    record_.AddEvent(WarningEvent(), warning);
   }
   if (!status.ok()) {
     AttemptFailed(MakeError(status, {.phase = draft.phase}));
@@ -145,7 +127,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   record_.edit().set_plan_hash(gang_->plan_hash);
   *record_.edit().mutable_planned_memory() = draft.plan.memory;
   for (const std::string& advice : draft.plan.advice) {
-    if (gang_->epoch == 1) record_.AddEvent("Advice", advice, nlohmann::json::object());
+    if (gang_->epoch == 1) record_.AddEvent(AdviceEvent(), advice);
   }
   const std::string directory = draft.resume ? draft.resume->directory : "";
   const absl::Status persisted = PersistEpoch();
@@ -156,8 +138,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     return;
   }
   if (draft.resume) {
-    record_.AddEvent("Resuming", absl::StrCat("from ", directory),
-                     {{"step", start_state_.step}, {"directory", directory}});
+    record_.AddEvent(ResumingEvent(start_state_.step, directory), absl::StrCat("from ", directory));
     const auto& known = job().checkpoints();
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
       return checkpoint.directory() == directory;
@@ -209,21 +190,11 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
   keep_until_ns_ = 0;
   deps_.journal->Add(EpochRowOf(*gang_));
   KeepComparableSteps();
-  std::vector<std::string> ids;
-  for (const Rank& rank : gang_->ranks) {
-    ids.push_back(rank.target.id);
-    deps_.registry->StepsStarted(rank.target.incarnation);
-  }
+  for (const Rank& rank : gang_->ranks) deps_.registry->StepsStarted(rank.target.incarnation);
   RememberLinks();
-  record_.AddEvent("GangFormed",
-                   absl::StrCat("gang ", gang_->epoch, ": ", ids.size(), " ranks, from step ",
-                                gang_->start_step),
-                   {{"epoch", gang_->epoch},
-                    {"workers", ids},
-                    {"start_step", gang_->start_step},
-                    {"fingerprint", gang_->fingerprint},
-                    {"links", LinksJson(gang_->links)},
-                    {"predicted", PredictedJson(*gang_)}});
+  record_.AddEvent(GangFormedEvent(*gang_),
+                   absl::StrCat("gang ", gang_->epoch, ": ", gang_->world_size(),
+                                " ranks, from step ", gang_->start_step));
   record_.Apply(state::JobEvent::kFormed, "running").IgnoreError();  // FORMING
   CommitJournal();
   StartRun();
@@ -281,11 +252,10 @@ void JobDriver::KeepComparableSteps() {
   });
   if (dropped > 0) {
     record_.AddEvent(
-        "Warning",
+        NotComparedWarning(gang_->fingerprint),
         "some replayed steps ran under another fingerprint (build, device, hosts of the ranks, "
         "order of sums), world size, GEMM table or plan: they "
-        "are not compared bit by bit",
-        {{"fingerprint", gang_->fingerprint}});
+        "are not compared bit by bit");
   }
 }
 

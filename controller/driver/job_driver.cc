@@ -1,6 +1,5 @@
 #include "controller/driver/job_driver.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,5 @@
 // DRAINING and EXPORTING: how a run ends in good order.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "controller/checkpoint/staging.h"
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 namespace {
@@ -163,14 +163,12 @@ void JobDriver::Export() {
 void JobDriver::OnExported(const ExportAttempt& attempt) {
   if (phase() != v1::JOB_STATE_EXPORTING) return;
   for (const std::string& warning : attempt.warnings) {
-    record_.AddEvent("Warning", warning, nlohmann::json::object());
+    record_.AddEvent(WarningEvent(), warning);
   }
   if (absl::IsUnavailable(attempt.result.status())) {
     if (std::exchange(export_waits_, true) == false) {
-      record_.AddEvent(
-          "Warning",
-          absl::StrCat("the export waits: ", std::string(attempt.result.status().message())),
-          nlohmann::json::object());
+      record_.AddEvent(WarningEvent(),
+                       absl::StrCat("the export waits: ", attempt.result.status().message()));
     }
     deps_.loop->After(kExportRetry, lifetime_.Wrap([this] { Export(); }));
     return;
@@ -186,12 +184,9 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   const ExportedTo& to = *attempt.result;
   record_.edit().set_artifact_dir(to.directory);
   record_.edit().set_merged_dir(to.merged_directory);
-  record_.AddEvent("Exported",
+  record_.AddEvent(ExportedEvent(attempt.step, to),
                    absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
-                                to.merged_directory.empty() ? "" : " and ", to.merged_directory),
-                   {{"directory", to.directory},
-                    {"merged_directory", to.merged_directory},
-                    {"step", attempt.step}});
+                                to.merged_directory.empty() ? "" : " and ", to.merged_directory));
   record_.Apply(state::JobEvent::kExported, "succeeded").IgnoreError();  // EXPORTING
   CommitJournal();
   curriculum_.reset();

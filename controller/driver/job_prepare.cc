@@ -1,33 +1,12 @@
 // PREPARING: tokens, bins and steps of the job, in a lane of its own.
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
-namespace {
-
-nlohmann::json SummaryJson(const v1::DatasetSummary& data, int64_t total_steps) {
-  return {{"records_read", data.records_read()},
-          {"documents", data.documents()},
-          {"dropped_too_long", data.dropped_too_long()},
-          {"truncated", data.truncated()},
-          {"split", data.split()},
-          {"bad_records", data.bad_records()},
-          {"no_target", data.no_target()},
-          {"tokens", data.tokens()},
-          {"targets", data.targets()},
-          {"longest_document", data.longest_document()},
-          {"bins", data.bins()},
-          {"packing_efficiency", data.packing_efficiency()},
-          {"eval_documents", data.eval_documents()},
-          {"eval_targets", data.eval_targets()},
-          {"total_steps", total_steps}};
-}
-
-}  // namespace
 
 void JobDriver::Prepare() {
   const absl::Status status = record_.Apply(state::JobEvent::kPrepareStarted, "preparing data");
@@ -97,12 +76,11 @@ void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum
 
 void JobDriver::SayPrepared() {
   const v1::DatasetSummary& data = job().data();
-  record_.AddEvent("DataPrepared",
+  record_.AddEvent(DataPreparedEvent(data, curriculum_->total_steps()),
                    absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
-                                curriculum_->total_steps(), " steps"),
-                   SummaryJson(data, curriculum_->total_steps()));
+                                curriculum_->total_steps(), " steps"));
   for (const std::string& warning : curriculum_->warnings()) {
-    record_.AddEvent("Warning", warning, nlohmann::json::object());
+    record_.AddEvent(WarningEvent(), warning);
   }
 }
 

@@ -1,12 +1,12 @@
 #include "controller/driver/job_record.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 
@@ -21,13 +21,13 @@ JobRecord::JobRecord(Loop* loop, Journal* journal, Metrics* metrics, store::JobR
 }
 
 absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason) {
-  return Apply(event, reason, nlohmann::json::object());
+  return Apply(event, reason, {});
 }
 
 absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
-                              const nlohmann::json& data) {
+                              const std::vector<std::string>& reserved) {
   const v1::JobState before = status_.phase;
-  RETURN_IF_ERROR(Change(event, reason, data));
+  RETURN_IF_ERROR(Change(event, reason, reserved));
   Observe(before);
   return absl::OkStatus();
 }
@@ -38,7 +38,7 @@ absl::Status JobRecord::Decide(state::JobEvent event, const std::string& reason,
   const store::JobRow row = row_;
   const state::JobStatus status = status_;
   const absl::Status decided = journal_->Transact([&] {
-    RETURN_IF_ERROR(Change(event, reason, nlohmann::json::object()));
+    RETURN_IF_ERROR(Change(event, reason, {}));
     if (stop_at) row_.stop_at_step = *stop_at;
     Changed();
     return absl::OkStatus();
@@ -53,7 +53,7 @@ absl::Status JobRecord::Decide(state::JobEvent event, const std::string& reason,
 }
 
 absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
-                               const nlohmann::json& data) {
+                               const std::vector<std::string>& reserved) {
   absl::StatusOr<state::JobStatus> next = state::Transition(status_, event);
   if (!next.ok()) {
     return absl::Status(next.status().code(),
@@ -80,12 +80,8 @@ absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
   if (before == v1::JOB_STATE_RUNNING) job.mutable_progress()->set_eta_seconds(0);
   const std::string from(state::PhaseName(before));
   const std::string to(state::PhaseName(status_.phase));
-  nlohmann::json change = {{"from", from},
-                           {"to", to},
-                           {"event", std::string(state::EventName(event))},
-                           {"epoch", status_.epoch}};
-  change.update(data);
-  AddEvent("StateChanged", reason.empty() ? absl::StrCat(from, " -> ", to) : reason, change);
+  AddEvent(StateChangedEvent(before, status_, event, reserved),
+           reason.empty() ? absl::StrCat(from, " -> ", to) : reason);
   return absl::OkStatus();
 }
 
@@ -118,15 +114,12 @@ void JobRecord::Changed() {
   journal_->PutJob(row_);
 }
 
-void JobRecord::AddEvent(const std::string& type, const std::string& message,
-                         const nlohmann::json& data) {
-  v1::JobEvent event;
+void JobRecord::AddEvent(v1::JobEvent event, const std::string& message) {
   event.set_job(id());
   event.set_time_unix_ms(loop_->clock().UnixMs());
-  event.set_type(type);
   event.set_message(CleanText(message));
-  event.set_data_json(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   event.set_state(status_.phase);
+  const std::string type = event.type();
   journal_->Add(std::move(event));
   if (type != "StepDone") {
     log::Info(message, {{"job", id()}, {"epoch", status_.epoch}, {"event", type}});

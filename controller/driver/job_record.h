@@ -4,8 +4,7 @@
 
 #include <optional>
 #include <string>
-
-#include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "controller/driver/journal.h"
@@ -28,8 +27,9 @@ class JobRecord {
   // Moves the job by state::Transition, with a StateChanged event. FailedPrecondition when that
   // cannot happen; nothing is changed then.
   absl::Status Apply(state::JobEvent event, const std::string& reason);
-  // Does the same; `data` joins that of the event.
-  absl::Status Apply(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
+  // Does the same; `reserved` are the ids of the workers that admission took.
+  absl::Status Apply(state::JobEvent event, const std::string& reason,
+                     const std::vector<std::string>& reserved);
   // What a user asks: as Apply, and durable before anything else may come of it. With `stop_at` the
   // job pauses after so many finished steps, 0: it runs to the end. Unavailable, naming the store's
   // error, when the store did not take it; the job is what it was then.
@@ -42,11 +42,12 @@ class JobRecord {
   // The job's visible fields; call Changed afterwards.
   v1::Job& edit() { return row_.job; }
   void Changed();  // version + 1, written with the next commit
-  // Appends to the job's history; text that came from outside is cleaned.
-  void AddEvent(const std::string& type, const std::string& message, const nlohmann::json& data);
+  // Appends to the job's history what make_events.h made; `message` is cleaned.
+  void AddEvent(v1::JobEvent event, const std::string& message);
 
  private:
-  absl::Status Change(state::JobEvent event, const std::string& reason, const nlohmann::json& data);
+  absl::Status Change(state::JobEvent event, const std::string& reason,
+                      const std::vector<std::string>& reserved);
   void Observe(v1::JobState before);
 
   Loop* const loop_;

@@ -1,12 +1,12 @@
 // What a failure means for the job: its end, another attempt at once or later, or a checkpoint
 // less. See ARCHITECTURE.md, "Whose failure it is".
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/failure_kind.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 namespace {
@@ -55,13 +55,7 @@ v1::Error JobDriver::Judged(v1::Error error) const {
 
 void JobDriver::AttemptFailed(const v1::Error& found) {
   const v1::Error error = Judged(found);
-  record_.AddEvent("AttemptFailed", Describe(error),
-                   {{"epoch", gang_ ? gang_->epoch : 0},
-                    {"code", error.code()},
-                    {"kind", FailureName(error.kind())},
-                    {"rank", error.rank()},
-                    {"host", error.host()},
-                    {"phase", error.phase()}});
+  record_.AddEvent(AttemptFailedEvent(gang_ ? gang_->epoch : 0, error), Describe(error));
   const bool draining = phase() == v1::JOB_STATE_DRAINING;
   if (!draining && !Waits(error)) {
     const int32_t restarts = record_.status().restarts;
@@ -162,11 +156,10 @@ void JobDriver::SaveFailed(int64_t step, const v1::Error& error) {
   const bool goes_on = cancelled || (!is_best && !run_->at_end());
   deps_.metrics->CheckpointFailed(job().id());
   record_.AddEvent(
-      "CheckpointFailed",
+      CheckpointFailedEvent(step, error),
       absl::StrCat(
           "checkpoint of step ", step, " failed: ", Describe(error),
-          goes_on ? ". Training goes on, the next checkpoint is tried when it is due" : ""),
-      {{"step", step}, {"code", error.code()}, {"kind", FailureName(error.kind())}});
+          goes_on ? ". Training goes on, the next checkpoint is tried when it is due" : ""));
   ObserveOutput();
   if (!goes_on) {
     AttemptFailed(error);
@@ -184,9 +177,8 @@ void JobDriver::ExportFailed(const absl::Status& status) {
     return;
   }
   const int64_t wait_ns = HeldUpNs(held_up_++);
-  record_.AddEvent("ExportFailed",
-                   absl::StrCat(Describe(error), ". Tried again in ", wait_ns / kSecondNs, " s"),
-                   {{"code", error.code()}, {"kind", FailureName(error.kind())}});
+  record_.AddEvent(ExportFailedEvent(error),
+                   absl::StrCat(Describe(error), ". Tried again in ", wait_ns / kSecondNs, " s"));
   WaitAfter(error, wait_ns);
   CommitJournal();
 }

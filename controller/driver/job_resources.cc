@@ -1,11 +1,11 @@
 // PREPARING: what `auto` under spec.resources comes to, before anything depends on it.
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/stored_job.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 
@@ -58,8 +58,7 @@ bool JobDriver::TakeResources(const ResourceChoice& choice) {
   job.set_workers(static_cast<int32_t>(spec_.workers));
   job.set_resources_reason(choice.reason);
   job.set_effective_json(parsed.effective_json);
-  record_.AddEvent("ResourcesChosen", choice.Text(),
-                   {{"device", job.device()}, {"workers", job.workers()}});
+  record_.AddEvent(ResourcesChosenEvent(job.device(), job.workers()), choice.Text());
   return true;
 }
 

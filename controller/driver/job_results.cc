@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -13,50 +11,12 @@
 #include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/job_driver.h"
+#include "controller/driver/make_events.h"
 #include "controller/driver/store_rows.h"
 #include "controller/driver/trainer_state.h"
 
 namespace coxswain::driver {
 namespace {
-
-using nlohmann::json;
-
-constexpr size_t kRanksInEvents = 64;
-
-double Compute(const v1::Done& done) {
-  return done.seconds().forward() + done.seconds().backward();
-}
-
-// Of large gangs the fastest and the slowest rank only: every step leaves a row in the store.
-std::vector<size_t> RanksToRecord(const InFlight& command) {
-  std::vector<size_t> ranks(command.results.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  if (ranks.size() <= kRanksInEvents) return ranks;
-  const auto [fastest, slowest] =
-      std::minmax_element(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
-        return Compute(*command.results[a]) < Compute(*command.results[b]);
-      });
-  return {*fastest, *slowest};
-}
-
-json RanksJson(const InFlight& command) {
-  json ranks = json::array();
-  for (const size_t rank : RanksToRecord(command)) {
-    const v1::Done& done = *command.results[rank];
-    ranks.push_back({{"rank", rank},
-                     {"loss_sum", done.loss_sum()},
-                     {"targets", done.targets()},
-                     {"tokens", done.tokens()},
-                     {"bin_ids", command.bins[rank]},
-                     {"seconds",
-                      {{"forward", done.seconds().forward()},
-                       {"backward", done.seconds().backward()},
-                       {"comm", done.seconds().comm()},
-                       {"optimizer", done.seconds().optimizer()},
-                       {"step", done.seconds().step()}}}});
-  }
-  return ranks;
-}
 
 void KeepHighest(const v1::MemoryBytes& seen, v1::MemoryBytes* highest) {
   highest->set_weights(std::max(highest->weights(), seen.weights()));
@@ -129,26 +89,19 @@ void JobDriver::OnStep(const StepResult& result, const InFlight& command) {
                                                                    {"tokens_per_second", rate}});
   }
   const double seconds = timing.last_seconds();
-  record_.AddEvent("StepDone",
+  record_.AddEvent(StepDoneEvent(result, command,
+                                 {.total_steps = total,
+                                  .epoch = gang_->epoch,
+                                  .learning_rate = lr,
+                                  .tokens_per_second = rate,
+                                  .seconds = seconds,
+                                  .pass = curriculum_->pass_of_step(result.step)}),
                    absl::StrFormat("step %d/%d loss %.4f grad norm %.4f", result.step + 1, total,
-                                   result.loss, result.grad_norm),
-                   {{"step", result.step},
-                    {"total_steps", total},
-                    {"epoch", gang_->epoch},
-                    {"loss", result.loss},
-                    {"grad_norm", result.grad_norm},
-                    {"learning_rate", lr},
-                    {"tokens", result.tokens},
-                    {"tokens_per_second", rate},
-                    {"seconds", seconds},
-                    {"pass", curriculum_->pass_of_step(result.step)},
-                    {"applied", result.applied},
-                    {"ranks", RanksJson(command)}});
+                                   result.loss, result.grad_norm));
   if (!result.applied) {
-    record_.AddEvent("StepSkipped",
+    record_.AddEvent(StepSkippedEvent(result, command),
                      absl::StrCat("step ", result.step + 1,
-                                  " had a non-finite gradient norm: its update was skipped"),
-                     {{"step", result.step}, {"ranks", RanksJson(command)}});
+                                  " had a non-finite gradient norm: its update was skipped"));
   }
   deps_.metrics->Step(job().id(), {.loss = result.loss,
                                    .grad_norm = result.grad_norm,
@@ -180,18 +133,12 @@ void JobDriver::CheckPace() {
   const double seconds = pace.ranks[static_cast<size_t>(*rank)].compute_seconds;
   const std::string& host = gang_->ranks[static_cast<size_t>(*rank)].host;
   record_.AddEvent(
-      "Straggler",
+      StragglerEvent(*rank, *gang_, pace),
       absl::StrFormat("rank %d on %s computes %.2f times as long as the median of the other ranks "
                       "(%.4f s against %.4f s a step, over %d steps): look at its clocks, its "
                       "temperature and what else runs there. The job goes on at its pace",
                       *rank, host, pace.slowest_ratio(), seconds, pace.peer_median_seconds,
-                      pace.steps),
-      {{"rank", *rank},
-       {"host", host},
-       {"worker", gang_->ranks[static_cast<size_t>(*rank)].target.id},
-       {"compute_seconds", seconds},
-       {"peer_median_seconds", pace.peer_median_seconds},
-       {"steps", pace.steps}});
+                      pace.steps));
 }
 
 // Invariant driver-6: a replayed step reproduces the recorded bits.
@@ -205,8 +152,7 @@ void JobDriver::CheckReplay(const StepResult& result) {
       "%.17g: a bug or silent corruption",
       result.step, gang_->epoch, result.loss, result.grad_norm, row.epoch,
       std::bit_cast<double>(row.loss_bits), std::bit_cast<double>(row.gnorm_bits));
-  record_.AddEvent("ReplayDivergence", message,
-                   {{"step", result.step}, {"epoch", gang_->epoch}, {"before", row.epoch}});
+  record_.AddEvent(ReplayDivergenceEvent(result.step, gang_->epoch, row.epoch), message);
   if (!replay_divergence_.empty()) return;
   replay_divergence_ = message;
   deps_.loop->Post(lifetime_.Wrap([this] {
@@ -224,22 +170,14 @@ void JobDriver::OnEval(const checkpoint::EvalPoint& point, bool is_best) {
                                    .token_accuracy = point.token_accuracy});
   const double accuracy = point.token_accuracy.value_or(0);  // an answer of this run has one
   record_.AddEvent(
-      "EvalDone",
+      EvalDoneEvent(point, is_best),
       absl::StrFormat("evaluation at step %d: loss %.4f, perplexity %.4g, token accuracy %.1f %%%s",
                       point.step, point.loss, point.perplexity(), 100 * accuracy,
-                      is_best ? " (best so far)" : ""),
-      {{"step", point.step},
-       {"eval_loss", point.loss},
-       {"eval_perplexity", point.perplexity()},
-       {"eval_token_accuracy", accuracy},
-       {"best", is_best}});
+                      is_best ? " (best so far)" : ""));
   if (run_->state().early_stop.Exhausted(spec_.early_stopping_patience)) {
-    record_.AddEvent("EarlyStopped",
+    record_.AddEvent(EarlyStoppedEvent(point.step, *run_->state().early_stop.best),
                      absl::StrCat("no improvement in ",
-                                  run_->state().early_stop.without_improvement, " evaluations"),
-                     {{"step", point.step},
-                      {"best_step", run_->state().early_stop.best->step},
-                      {"best_eval_loss", run_->state().early_stop.best->loss}});
+                                  run_->state().early_stop.without_improvement, " evaluations"));
   }
 }
 
@@ -311,11 +249,8 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   deps_.metrics->Checkpoint(job().id(), seconds, info.bytes(), info.committed_unix_ms());
   deps_.metrics->CheckpointStep(job().id(), info.step(), spec_.save_steps);
   ObserveOutput();
-  record_.AddEvent("CheckpointCommitted", absl::StrCat("checkpoint of step ", info.step()),
-                   {{"step", info.step()},
-                    {"directory", info.directory()},
-                    {"bytes", info.bytes()},
-                    {"seconds", seconds}});
+  record_.AddEvent(CheckpointCommittedEvent(info, seconds),
+                   absl::StrCat("checkpoint of step ", info.step()));
   CommitJournal();
   Retain();
   if (run_ != nullptr) run_->SaveFinished();
@@ -356,9 +291,8 @@ void JobDriver::Retain() {
     row.deleted = true;
     deps_.journal->Add(std::move(row));
     known.erase(it);
-    record_.AddEvent("CheckpointDeleted",
-                     absl::StrCat("checkpoint of step ", step, " is superseded"),
-                     {{"step", step}, {"directory", directory}});
+    record_.AddEvent(CheckpointDeletedEvent(step, directory),
+                     absl::StrCat("checkpoint of step ", step, " is superseded"));
     deps_.loop->Offload(
         Lane::kFiles,
         [files = deps_.files, output = output_, directory] {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 
@@ -128,15 +129,12 @@ std::vector<v1::JobEvent> Journal::TakeLossWarnings() {
   for (const auto& [job, missing] : std::exchange(missing_, {})) {
     const auto at = job_at_.find(job);
     if (at == job_at_.end()) continue;  // deleted since
-    v1::JobEvent& warning = warnings.emplace_back();
+    v1::JobEvent& warning = warnings.emplace_back(DroppedWarning(missing.events, missing.steps));
     warning.set_job(job);
     warning.set_time_unix_ms(loop_->clock().UnixMs());
-    warning.set_type("Warning");
     warning.set_message(absl::StrCat("the controller's store took no writes for a while: ",
                                      missing.events, " StepDone events and ", missing.steps,
                                      " records of steps were dropped; the steps were trained"));
-    warning.set_data_json(absl::StrCat("{\"dropped_events\":", missing.events,
-                                       ",\"dropped_steps\":", missing.steps, "}"));
     warning.set_state(batch_.jobs[at->second].job.state());
   }
   return warnings;

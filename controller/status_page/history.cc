@@ -1,24 +1,13 @@
 #include "controller/status_page/history.h"
 
+#include <cmath>
 #include <limits>
-
-#include <nlohmann/json.hpp>
 
 namespace coxswain::status_page {
 namespace {
 
-using nlohmann::json;
-
-// JSON has null for what is not finite.
-double NumberOr(const json& data, const char* key) {
-  const auto it = data.find(key);
-  return it != data.end() && it->is_number() ? it->get<double>()
-                                             : std::numeric_limits<double>::quiet_NaN();
-}
-
-int64_t CountOf(const json& data, const char* key) {
-  const auto it = data.find(key);
-  return it != data.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+double NumberOf(double value) {
+  return std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -26,24 +15,24 @@ int64_t CountOf(const json& data, const char* key) {
 void History::Add(const v1::JobEvent& event) {
   cursor_ = event.id();
   if (event.type() == "StepDone") {
-    AddStep(event.data_json());
+    if (event.has_step_done()) AddStep(event.step_done());
     return;
   }
-  if (event.type() == "EvalDone") AddEval(event.data_json());
+  if (event.has_eval_done()) {
+    evals_.Add({.step = event.eval_done().step(), .loss = NumberOf(event.eval_done().eval_loss())});
+  }
   newest_events_.push_back(event);
   if (newest_events_.size() > kNewestEvents) newest_events_.pop_front();
 }
 
-void History::AddStep(const std::string& data_json) {
-  const json data = json::parse(data_json, nullptr, /*allow_exceptions=*/false);
-  if (!data.is_object()) return;
-  const StepPoint point{.step = CountOf(data, "step") + 1,
-                        .loss = NumberOr(data, "loss"),
-                        .grad_norm = NumberOr(data, "grad_norm"),
-                        .learning_rate = NumberOr(data, "learning_rate"),
-                        .tokens_per_second = NumberOr(data, "tokens_per_second"),
-                        .seconds = NumberOr(data, "seconds"),
-                        .tokens = CountOf(data, "tokens")};
+void History::AddStep(const v1::StepDone& done) {
+  const StepPoint point{.step = done.step() + 1,
+                        .loss = NumberOf(done.loss()),
+                        .grad_norm = NumberOf(done.grad_norm()),
+                        .learning_rate = NumberOf(done.learning_rate()),
+                        .tokens_per_second = NumberOf(done.tokens_per_second()),
+                        .seconds = NumberOf(done.seconds()),
+                        .tokens = done.tokens()};
   steps_.Add(point);
   evals_.TakeBackFrom(
       point.step);  // an evaluation follows its step: those are of before a rollback
@@ -52,12 +41,6 @@ void History::AddStep(const std::string& data_json) {
   }
   newest_steps_.push_back(point);
   if (newest_steps_.size() > kNewestSteps) newest_steps_.pop_front();
-}
-
-void History::AddEval(const std::string& data_json) {
-  const json data = json::parse(data_json, nullptr, /*allow_exceptions=*/false);
-  if (!data.is_object()) return;
-  evals_.Add({.step = CountOf(data, "step"), .loss = NumberOr(data, "eval_loss")});
 }
 
 }  // namespace coxswain::status_page

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/status_page/thinned.h"
-#include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::status_page {
 
@@ -45,8 +45,7 @@ class History {
   const std::deque<v1::JobEvent>& newest_events() const { return newest_events_; }
 
  private:
-  void AddStep(const std::string& data_json);
-  void AddEval(const std::string& data_json);
+  void AddStep(const v1::StepDone& done);
 
   int64_t cursor_ = 0;
   Thinned<StepPoint> steps_{kCurvePoints};

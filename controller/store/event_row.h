@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <string>
 
-#include "coxswain/v1/job.pb.h"
+#include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::store {
 
-// Invariant store-6: of a row that cannot be read, an event of type Unreadable that names it and
-// the file `path`.
+// With its `detail`, whichever release wrote the row. Invariant store-6: of a row that cannot be
+// read, an event of type Unreadable that names it and the file `path`.
 v1::JobEvent ReadEvent(int64_t id, const std::string& proto, const std::string& job,
                        const std::string& path);
 

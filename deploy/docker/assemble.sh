@@ -77,6 +77,14 @@ for program in "${programs[@]}"; do
   put_libtorch "$build/bin/$program"
 done
 put_libraries_of "${programs[@]/#/$build/bin/}"
+# Loaded by name: what reads Parquet, where deploy/fetch-arrow.sh ran before the build.
+columnar=$build/lib/libcoxswain_columnar.so
+if [[ $image == controller && -e $columnar ]]; then
+  strip --strip-unneeded -o "$libdir/${columnar##*/}" "$columnar"
+  put_libraries_of "$columnar"
+  mkdir -p "$root/usr/share/doc/apache-arrow"
+  cp .deps/arrow-*/LICENSE.txt "$root/usr/share/doc/apache-arrow/copyright"
+fi
 put /lib64/ld-linux-x86-64.so.2 /usr/lib64/ld-linux-x86-64.so.2
 if [[ $image == worker-cuda ]]; then
   for library in $(ldconfig -p | awk '{print $NF}' | grep -E "/[^/]+$" | sort -u); do

@@ -10,8 +10,10 @@ RUN sed -i -E "s#^URIs: http://deb.debian.org/(debian(-security)?)$#URIs: http:/
 WORKDIR /src
 COPY deploy/install-deps.sh deploy/
 RUN deploy/install-deps.sh
+COPY deploy/fetch-arrow.sh deploy/
+RUN deploy/fetch-arrow.sh
 COPY . .
-RUN deploy/build.sh cpu coxswain-controller cox
+RUN deploy/build.sh cpu coxswain-controller cox coxswain_columnar
 RUN COXSWAIN_BUILD=build/cpu deploy/docker/assemble.sh /rootfs controller
 
 FROM scratch

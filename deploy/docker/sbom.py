@@ -2,7 +2,7 @@
 """Writes ROOT/usr/share/coxswain/sbom.spdx.json (SPDX 2.3) and the copyright files of what it lists.
 
   deploy/docker/sbom.py ROOT IMAGE < ORIGINS      ORIGINS: "path in the image<TAB>path it came from" a line
-Every file of ROOT belongs to a Debian package, to NVIDIA's libraries or to Coxswain.
+Every file of ROOT belongs to a Debian package, to Apache Arrow, to NVIDIA's libraries or to Coxswain.
 """
 import hashlib, json, os, re, shutil, subprocess, sys, time
 
@@ -33,6 +33,8 @@ def describe(package, version):
         return {'versionInfo': version, 'supplier': 'Organization: Coxswain developers', 'licenseDeclared': 'Apache-2.0'}
     if package == 'nvidia-cuda':
         return {'versionInfo': 'see file names', 'supplier': 'Organization: NVIDIA Corporation', 'licenseDeclared': 'NOASSERTION'}
+    if package == 'apache-arrow':
+        return {'versionInfo': 'see file names', 'supplier': 'Organization: Apache Software Foundation', 'licenseDeclared': 'Apache-2.0'}
     version, source, arch = run('dpkg-query', '-W', '-f', '${Version}\t${source:Package}\t${Architecture}', package).split('\t')
     return {'versionInfo': version, 'supplier': 'Organization: Debian', 'licenseDeclared': 'NOASSERTION',
             'sourceInfo': f'source package {source}',
@@ -54,7 +56,8 @@ def main():
             if os.path.islink(path):
                 continue
             origin = origins.get(inside)
-            package = OURS if origin is None else owner.get(origin, 'nvidia-cuda')
+            elsewhere = 'apache-arrow' if re.search('/lib(arrow|parquet)\\.so', inside) else 'nvidia-cuda'
+            package = OURS if origin is None else owner.get(origin, elsewhere)
             with open(path, 'rb') as f:
                 digest = hashlib.sha256(f.read()).hexdigest()
             identity = f'SPDXRef-File-{len(files)}'

@@ -77,9 +77,9 @@ class FullLane {
       const bool first = i < Lanes::ThreadsOf(lane);
       loop->Offload(
           lane,
-          [this, first] {
+          [this, first, released = released_] {
             if (first) began_.count_down();
-            released_.wait();
+            released.wait();
           },
           [] {});
     }

@@ -105,6 +105,10 @@ TEST_F(OutputPlaceTest, NothingThatTheJobReadsIsInWhatItReplaces) {
   ExpectAllowed();
   job_.datasets = {{.path = root_ + "/out/model/data/config.json"}};
   ExpectRefused();
+  job_.datasets = {{.path = root_ + "/out/model/*/config.json"}};
+  ExpectRefused();
+  job_.datasets = {{.path = root_ + "/out/*.jsonl"}};
+  ExpectAllowed();
   job_.datasets.clear();
   fs::create_symlink(root_ + "/out/model/data/config.json", root_ + "/held_out.jsonl");
   job_.test_datasets = {{.path = root_ + "/held_out.jsonl"}};

@@ -62,9 +62,9 @@ TEST(DescriptorTest, WireIsTheRecordedOne) {
   std::string wire;
   for (const FileDescriptor* file :
        {v1::Error::descriptor()->file(), v1::Job::descriptor()->file(),
-        v1::Plan::descriptor()->file(), v1::RegisterRequest::descriptor()->file(),
-        v1::HostCommands::descriptor()->file(), v1::Command::descriptor()->file(),
-        v1::SubmitRequest::descriptor()->file()}) {
+        v1::Plan::descriptor()->file(), v1::JobEvent::descriptor()->file(),
+        v1::RegisterRequest::descriptor()->file(), v1::HostCommands::descriptor()->file(),
+        v1::Command::descriptor()->file(), v1::SubmitRequest::descriptor()->file()}) {
     wire += DescribeFile(*file);
   }
   std::ifstream in("tests/proto/wire.txt");

@@ -100,7 +100,9 @@ absl::Status FillFromMessage(const v1::Bins& bins, engine::BinBatch* batch) {
     return Bad(bins.targets().size(), " bytes of targets, expected ", (tokens + 7) / 8, " for ",
                tokens, " tokens");
   }
-  std::memcpy(batch->token_ids.data(), bins.token_ids().data(), bins.token_ids().size());
+  if (tokens > 0) {
+    std::memcpy(batch->token_ids.data(), bins.token_ids().data(), bins.token_ids().size());
+  }
   Expand(reinterpret_cast<const uint8_t*>(bins.targets().data()), batch->targets);
   const auto last = tokens % 8 == 0 ? uint8_t{0} : static_cast<uint8_t>(bins.targets().back());
   for (size_t t = tokens; t % 8 != 0; ++t) {

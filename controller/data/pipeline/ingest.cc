@@ -1,5 +1,6 @@
 #include "controller/data/pipeline/ingest.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -7,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
 #include "controller/data/pipeline/record_batch.h"
 #include "controller/data/readers/record_parser.h"
-#include "controller/data/readers/record_reader.h"
 
 namespace coxswain::data {
 namespace {
@@ -20,6 +21,7 @@ constexpr size_t kBatchBytes = size_t{256} << 10;
 
 struct EncodedBatch {
   struct Item {
+    std::string_view path;
     int64_t line = 0;
     absl::StatusOr<std::vector<EncodedDocument>> documents;  // error: a bad record
   };
@@ -33,10 +35,7 @@ absl::StatusOr<std::vector<EncodedDocument>> EncodeRecord(const DocumentEncoder&
                                                           RecordParser& parser,
                                                           const RecordBatch& batch,
                                                           const RecordBatch::Item& item) {
-  if (item.too_long) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the record is longer than ", kMaxRecordBytes >> 20, " MiB"));
-  }
+  if (!item.error.empty()) return absl::InvalidArgumentError(item.error);
   ASSIGN_OR_RETURN(const Record record, parser.Parse(batch.json(item)));
   return encoder.Encode(record);
 }
@@ -49,7 +48,7 @@ EncodedBatch EncodeBatch(const DocumentEncoder& encoder, RecordParser& parser,
   encoded.error = batch.error;
   encoded.items.reserve(batch.items.size());
   for (const RecordBatch::Item& item : batch.items) {
-    encoded.items.push_back({item.line, EncodeRecord(encoder, parser, batch, item)});
+    encoded.items.push_back({item.path, item.line, EncodeRecord(encoder, parser, batch, item)});
   }
   return encoded;
 }
@@ -96,8 +95,11 @@ class Sink {
       ++seen_.bad_records;
       return absl::OkStatus();
     }
-    stats.split += item.documents->size() > 1;
+    stats.split += std::any_of(
+        item.documents->begin(), item.documents->end(),
+        [](const EncodedDocument& document) { return document.outcome == Outcome::kSplit; });
     for (const EncodedDocument& document : *item.documents) {
+      stats.rewritten += document.rewritten;
       RETURN_IF_ERROR(ConsumeDocument(document, target));
     }
     return absl::OkStatus();
@@ -132,12 +134,12 @@ class Sink {
     const absl::Status& status = item.documents.status();
     const absl::StatusCode code =
         absl::IsOutOfRange(status) ? absl::StatusCode::kInvalidArgument : status.code();
-    return absl::Status(code,
-                        absl::StrCat(args_.dataset->path, ":", item.line, ": ", status.message()));
+    return absl::Status(
+        code, absl::StrCat(std::string(item.path), ":", item.line, ": ", status.message()));
   }
 
   const IngestArgs& args_;
-  DatasetStats seen_;  // of this file alone
+  DatasetStats seen_;  // of this dataset alone
   bool any_target_ = false;
 };
 
@@ -146,8 +148,7 @@ class Sink {
 absl::Status Ingest(const IngestArgs& args) {
   ASSIGN_OR_RETURN(const DocumentEncoder encoder,
                    DocumentEncoder::Create(*args.job, *args.dataset, *args.tokenizer));
-  ASSIGN_OR_RETURN(const std::unique_ptr<RecordReader> reader,
-                   RecordReader::Open(args.dataset->path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DatasetReader> reader, DatasetReader::Open(*args.dataset));
   int64_t next_index = 0;
   bool failed = false;
   Sink sink(args);
@@ -162,7 +163,7 @@ absl::Status Ingest(const IngestArgs& args) {
     return true;
   };
   stages.make_map = [&]() -> std::function<EncodedBatch(RecordBatch)> {
-    auto parser = std::make_shared<RecordParser>(args.dataset->format);
+    auto parser = std::make_shared<RecordParser>(args.dataset->format, args.dataset->fields);
     return [&encoder, parser](RecordBatch batch) { return EncodeBatch(encoder, *parser, batch); };
   };
   stages.consume = [&](EncodedBatch batch) { return sink.Consume(batch); };

@@ -1,4 +1,4 @@
-// One dataset file through reader, encoder and token store.
+// One dataset through reader, encoder and token store.
 #ifndef COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
 #define COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
 
@@ -33,9 +33,10 @@ struct IngestArgs {
   int threads = 1;
 };
 
-// Adds every document of the file to its target, in order of records. InvalidArgument "path:line:
+// Adds every document of the dataset to its target, in order of records. InvalidArgument
+// "path:line:
 // ..." of the first bad record under on_bad_record: error; InvalidArgument naming the counts when
-// the file gave no trainable token; Cancelled.
+// the dataset gave no trainable token; Cancelled.
 absl::Status Ingest(const IngestArgs& args);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// Consecutive records of one file: the unit of work of an encode worker.
+// Consecutive records of one dataset: the unit of work of an encode worker.
 #ifndef COXSWAIN_CONTROLLER_DATA_PIPELINE_RECORD_BATCH_H_
 #define COXSWAIN_CONTROLLER_DATA_PIPELINE_RECORD_BATCH_H_
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/data/readers/record_reader.h"
+#include "controller/data/dataset_reader.h"
 
 namespace coxswain::data {
 
@@ -18,13 +18,14 @@ struct RecordBatch {
     size_t offset = 0;  // in bytes
     size_t size = 0;
     int64_t line = 0;
-    bool too_long = false;
+    std::string_view path;  // of the record's file; valid as long as the reader
+    std::string error;      // why it cannot be read
   };
 
   std::string bytes;
   std::vector<Item> items;
-  int64_t first_index = 0;     // of items[0] in the file
-  int64_t consumed_bytes = 0;  // of the file, when the batch was complete
+  int64_t first_index = 0;     // of items[0] in the dataset
+  int64_t consumed_bytes = 0;  // of the dataset, when the batch was complete
   absl::Status error;          // of reading on after the last item; nothing follows such a batch
 
   std::string_view json(const Item& item) const {
@@ -32,9 +33,9 @@ struct RecordBatch {
   }
 };
 
-// Reads records until the batch holds `min_bytes`, the file ends or reading fails. False: nothing
-// was left to read.
-bool ReadBatch(RecordReader& reader, size_t min_bytes, RecordBatch* batch);
+// Reads records until the batch holds `min_bytes`, the dataset ends or reading fails. False:
+// nothing was left to read.
+bool ReadBatch(DatasetReader& reader, size_t min_bytes, RecordBatch* batch);
 
 }  // namespace coxswain::data
 

@@ -1,4 +1,4 @@
-// The bytes of a file, inflated when it is a gzip file (by content, not by name).
+// The bytes of a file, inflated when it is a gzip or zstd file (by content, not by name).
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_BYTE_SOURCE_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_BYTE_SOURCE_H_
 
@@ -9,33 +9,37 @@
 
 #include "absl/status/statusor.h"
 
-struct gzFile_s;
-
 namespace coxswain::data {
 
 class ByteSource {
  public:
-  // NotFound, PermissionDenied; InvalidArgument when `path` is not a regular file.
+  // NotFound, PermissionDenied; InvalidArgument when `path` is not a regular file. Defined in
+  // open_byte_source.cc, which knows the kinds.
   static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path);
-  ~ByteSource();
-  ByteSource(const ByteSource&) = delete;
-  ByteSource& operator=(const ByteSource&) = delete;
+  virtual ~ByteSource() = default;
 
-  // Reads up to `capacity` bytes; 0: the end. DataLoss: a gzip file is damaged or cut short.
-  absl::StatusOr<size_t> Read(char* to, size_t capacity);
+  // Reads up to `capacity` bytes; 0: the end. DataLoss: a compressed file is damaged or cut short.
+  virtual absl::StatusOr<size_t> Read(char* to, size_t capacity) = 0;
 
-  // Bytes of the file consumed so far, and in all (compressed ones for gzip).
-  int64_t consumed() const;
+  // Bytes of the file consumed so far, and in all (compressed ones of a compressed file).
+  virtual int64_t consumed() const = 0;
   int64_t file_bytes() const { return file_bytes_; }
+  // consumed() of a reader that has used all but `unused` of the `bytes_read` bytes given to it; an
+  // estimate where they were compressed.
+  int64_t consumed_before(int64_t bytes_read, int64_t unused) const;
+
+ protected:
+  explicit ByteSource(int64_t file_bytes) : file_bytes_(file_bytes) {}
 
  private:
-  ByteSource(std::string path, gzFile_s* file, int64_t file_bytes)
-      : path_(std::move(path)), file_(file), file_bytes_(file_bytes) {}
-
-  const std::string path_;
-  gzFile_s* const file_;
   const int64_t file_bytes_;
 };
+
+// The size of a dataset file. Errors as ByteSource::Open.
+absl::StatusOr<int64_t> DatasetFileBytes(const std::string& path);
+
+// The first bytes of a file as they lie there, at most `count`. Errors as ByteSource::Open.
+absl::StatusOr<std::string> FirstBytes(const std::string& path, size_t count);
 
 }  // namespace coxswain::data
 

@@ -2,9 +2,13 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "controller/data/jinja/value.h"
 
 namespace coxswain::data {
 
@@ -12,24 +16,48 @@ struct AlpacaRecord {
   std::string instruction;
   std::string input;  // empty: none
   std::string output;
+  std::string system = {};  // empty: none
 };
 
-enum class Role { kSystem, kUser, kAssistant };
-
 struct Message {
-  Role role = Role::kUser;
-  std::string content;
+  std::string role;           // system, user, assistant, tool, or one that only the template knows
+  std::string text;           // the content; empty where it is no text
+  bool has_more = false;      // beside its content: tool calls, reasoning
+  std::optional<bool> train;  // the record says whether it is a target
+  jinja::Value fields;        // what the template sees: a dict of role, content and all others
 };
 
 struct ChatRecord {
   std::vector<Message> messages;
+  jinja::Value tools = jinja::Value::None();
+  jinja::Value kwargs = jinja::Value::None();  // variables of the template, a dict
+};
+
+struct PromptRecord {
+  std::string prompt;
+  std::string completion;
 };
 
 struct CompletionRecord {
   std::string text;
 };
 
-using Record = std::variant<AlpacaRecord, ChatRecord, CompletionRecord>;
+struct LabelledText {
+  std::string text;
+  bool target = false;
+};
+
+struct SegmentsRecord {
+  std::vector<LabelledText> segments;
+};
+
+struct TokenizedRecord {
+  std::vector<int32_t> ids;
+  std::vector<bool> trained;  // as many
+};
+
+using Record = std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord,
+                            SegmentsRecord, TokenizedRecord>;
 
 }  // namespace coxswain::data
 

@@ -14,13 +14,19 @@ namespace coxswain::data {
 // A parser is of one thread, as it keeps the JSON parser's memory.
 class RecordParser {
  public:
-  explicit RecordParser(config::DatasetFormat format);
+  // `format` is not kAuto: DetectFormat (detect_format.h) says what that comes to.
+  RecordParser(config::DatasetFormat format, config::RecordFields fields);
   ~RecordParser();
 
-  // InvalidArgument says what is wrong, without path and line. The whole text is validated. Fields:
-  //   alpaca      instruction, output: strings; input: a string, null or absent
-  //   chat        messages: an array of {role: system | user | assistant, content: string}
-  //   completion  text: a string
+  // InvalidArgument says what is wrong, without path and line. The whole text is validated. Fields,
+  // by the names that they have by default:
+  //   alpaca             instruction, output: strings; input, system: a string, null or absent
+  //   chat, sharegpt     conversation_parser.h
+  //   prompt_completion  prompt, completion: both strings, or both lists of messages
+  //   completion         text: a string
+  //   input_output       segments: [{text: a string, label: true or false}]
+  //   tokenized          input_ids: integers; labels: as many, -100 where none is trained, or
+  //   absent
   // Other fields are ignored.
   absl::StatusOr<Record> Parse(std::string_view json);
 

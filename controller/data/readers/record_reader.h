@@ -1,4 +1,4 @@
-// Splits a dataset file into records, as a stream: JSON Lines, or one JSON array, told by content.
+// Splits a dataset file into records, as a stream. Its kind is told by content (file_kind.h).
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_READER_H_
 
@@ -7,10 +7,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/data/readers/byte_source.h"
 
 namespace coxswain::data {
 
@@ -18,61 +17,33 @@ namespace coxswain::data {
 inline constexpr size_t kMaxRecordBytes = size_t{32} << 20;
 
 struct RawRecord {
-  std::string_view json;  // valid until the next call of Next; not parsed yet
-  int64_t line = 0;       // where it starts, from 1
-  bool too_long = false;  // above kMaxRecordBytes; json is empty
+  std::string_view json;   // valid until the next call of Next; not parsed yet
+  std::string_view path;   // of its file; valid as long as the reader
+  int64_t line = 0;        // where it starts, from 1; of Parquet and Arrow the row
+  std::string_view error;  // why it cannot be read; json is empty then. Valid as json is
 };
+
+// Of RawRecord::error.
+inline constexpr std::string_view kTooLong = "the record is longer than 32 MiB";
 
 class RecordReader {
  public:
-  // A byte-order mark and blank lines are skipped; lines may end in CR LF. An array is a file whose
-  // first character is '['.
-  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path);
+  // `columns` of a Parquet or Arrow file are decoded, or all when the file lacks the first of them;
+  // none given: all. Other kinds give all they have. Errors as ByteSource::Open; FailedPrecondition
+  // when the library that reads Parquet is not installed. Defined in open_record_reader.cc, which
+  // knows the kinds.
+  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
+      const std::string& path, const std::vector<std::string>& columns = {});
+  virtual ~RecordReader() = default;
 
-  // False at the end. InvalidArgument "path:line: ..." when an array is not well-formed between or
-  // beyond its records, which no skipping of records can mend; DataLoss as ByteSource.
-  absl::StatusOr<bool> Next(RawRecord* record);
+  // False at the end. InvalidArgument "path:line: ..." when the file is not well-formed between its
+  // records, which no skipping of records can mend; DataLoss: it is damaged or cut short.
+  virtual absl::StatusOr<bool> Next(RawRecord* record) = 0;
 
-  const std::string& path() const { return path_; }
-  // Bytes of the file behind the records given so far; an estimate for gzip.
-  int64_t consumed_bytes() const;
-  int64_t file_bytes() const { return source_->file_bytes(); }
-
- private:
-  enum class Layout { kLines, kArray, kArrayEnded };
-  // Where the scan of an array element stands.
-  struct Scan {
-    int depth = 0;
-    bool in_string = false;
-    bool escaped = false;
-  };
-
-  RecordReader(std::string path, std::unique_ptr<ByteSource> source)
-      : path_(std::move(path)), source_(std::move(source)) {}
-
-  absl::Status DetectLayout();
-  absl::StatusOr<bool> NextLine(RawRecord* record);
-  absl::StatusOr<bool> NextElement(RawRecord* record);
-  absl::StatusOr<bool> SkipToElement();  // false at the array's end
-  absl::Status ExpectNothingMore();
-  // First byte >= at_ that is not white space, counting lines; false at the end of the file.
-  absl::StatusOr<bool> SkipBlank();
-  bool ScanElement(Scan& scan);  // true: at_ is at the ',' or ']' after the element
-  // Reads on; false at the end of the file. Drops the bytes before begin_; when the record has
-  // grown too long, also those of the record.
-  absl::StatusOr<bool> More();
-  absl::Status Malformed(int64_t line, std::string_view what) const;
-
-  const std::string path_;
-  const std::unique_ptr<ByteSource> source_;
-  Layout layout_ = Layout::kLines;
-  std::string buffer_;
-  int64_t bytes_read_ = 0;  // from source_, in all
-  size_t begin_ = 0;        // of the record at hand, in buffer_
-  size_t at_ = 0;           // next byte to look at
-  int64_t line_ = 1;        // of at_
-  bool too_long_ = false;   // bytes of the record at hand were dropped
-  bool first_element_ = true;
+  // Bytes of the file behind the records given so far, an estimate for what is compressed, and in
+  // all.
+  virtual int64_t consumed_bytes() const = 0;
+  virtual int64_t file_bytes() const = 0;
 };
 
 }  // namespace coxswain::data

@@ -9,7 +9,8 @@
 
 namespace coxswain::data {
 
-// Prompt, then output and `eos` as targets. An empty output trains EOS alone.
+// Prompt, then output and `eos` as targets. An empty output trains EOS alone. A system text stands
+// in the place of the prompt's first lines.
 std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos);
 
 }  // namespace coxswain::data

@@ -1,40 +1,81 @@
 #include "controller/data/templates/chat_renderer.h"
 
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/data/templates/content_guard.h"
 #include "controller/data/templates/strip.h"
 
 namespace coxswain::data {
+namespace {
 
-absl::StatusOr<ChatRenderer> MakeChatRenderer(const std::string& name,
-                                              const TemplateTokens& tokens) {
-  if (name == "chatml") return MakeChatmlRenderer(tokens);
-  if (name == "llama3") return MakeLlama3Renderer(tokens);
-  if (name == "mistral") return MakeMistralRenderer(tokens);
-  if (name == "gemma") return MakeGemmaRenderer(tokens);
-  if (name == "alpaca") return MakeAlpacaChatRenderer(tokens);
-  constexpr char kNames[] = "chatml, llama3, mistral, gemma, alpaca";
-  if (name.find('{') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chat_template holds Jinja text, which is not supported; name one of ", kNames));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("chat_template \"", name, "\" is not known; it is one of ", kNames));
-}
+constexpr char kAnswers[] = "assistant";
+
+}  // namespace
 
 absl::Status CheckConversation(std::span<const Message> messages) {
   if (messages.empty()) return absl::InvalidArgumentError("the conversation has no messages");
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].role != Role::kAssistant) continue;
-    if (i > 0 && messages[i - 1].role == Role::kAssistant) {
+    if (messages[i].role != kAnswers) continue;
+    const bool repeated = i > 0 && messages[i - 1].role == kAnswers && !messages[i - 1].has_more;
+    if (repeated && !messages[i].has_more) {
       return absl::InvalidArgumentError(
           absl::StrCat("messages[", i - 1, "] and messages[", i, "] are both assistant turns"));
     }
-    if (Strip(messages[i].content).empty()) {
+    if (Strip(messages[i].text).empty() && !messages[i].has_more) {
       return absl::InvalidArgumentError(
           absl::StrCat("messages[", i, "] is an empty assistant turn"));
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
+                                  std::span<const size_t> cuts) {
+  std::vector<Segment> segments;
+  size_t at = 0;
+  auto cut = cuts.begin();
+  const auto add = [&](size_t end, bool target, size_t prefix) {
+    while (at < end) {
+      while (cut != cuts.end() && *cut <= at) ++cut;
+      const size_t stop = cut == cuts.end() ? end : std::min(end, *cut);
+      segments.push_back({.text = std::string(text.substr(at, stop - at)),
+                          .target = target,
+                          .untrained_prefix = std::exchange(prefix, 0),
+                          .markup = true});
+      at = stop;
+    }
+  };
+  for (const ByteRange& target : targets) {
+    const bool space = target.begin > at && text[target.begin - 1] == ' ';
+    add(target.begin - (space ? 1 : 0), /*target=*/false, 0);
+    add(target.end, /*target=*/true, space ? 1 : 0);
+  }
+  add(text.size(), /*target=*/false, 0);
+  return segments;
+}
+
+absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
+                                              const TemplateTokens& tokens) {
+  ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
+  const auto chat_template = std::make_shared<const ConversationTemplate>(std::move(parsed));
+  const TargetPolicy policy{job.roles_to_train, job.train_on, job.train_on_eos};
+  return [chat_template,
+          policy](ChatRecord record) -> absl::StatusOr<std::vector<RenderedDocument>> {
+    RETURN_IF_ERROR(CheckConversation(record.messages));
+    const ContentGuard guard(chat_template->markers(), &record);
+    ASSIGN_OR_RETURN(std::vector<MarkedText> texts, FindTargets(*chat_template, policy, record));
+    std::vector<RenderedDocument> documents;
+    for (MarkedText& text : texts) {
+      const std::vector<size_t> cuts = guard.Clean(&text.text, &text.targets);
+      documents.push_back({CutAtTargets(text.text, text.targets, cuts), text.rule, text.rewritten});
+    }
+    return documents;
+  };
 }
 
 }  // namespace coxswain::data

@@ -1,38 +1,44 @@
-// Chat templates by name: conversations -> segments. The renderer alone emits special tokens.
+// Conversations -> documents of segments, by a chat template. The template alone writes special
+// tokens.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_CHAT_RENDERER_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_CHAT_RENDERER_H_
 
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
 #include "controller/data/readers/record.h"
+#include "controller/data/templates/conversation_template.h"
 #include "controller/data/templates/segment.h"
-#include "controller/data/templates/template_tokens.h"
+#include "controller/data/templates/turn_targets.h"
 
 namespace coxswain::data {
 
-// Renders one conversation. InvalidArgument (without path and line): a bad record.
-using ChatRenderer = std::function<absl::StatusOr<std::vector<Segment>>(std::span<const Message>)>;
+// A rendered document, and how its targets were found.
+struct RenderedDocument {
+  std::vector<Segment> segments;
+  TargetRule rule = TargetRule::kFormat;
+  int rewritten = 0;  // MarkedText::rewritten
+};
 
-// `name`: chatml, llama3, mistral, gemma, alpaca. InvalidArgument: another name, Jinja text, or a
-// tokenizer without the template's tokens.
-absl::StatusOr<ChatRenderer> MakeChatRenderer(const std::string& name,
+// Renders one conversation. InvalidArgument (without path and line): a bad record.
+using ChatRenderer = std::function<absl::StatusOr<std::vector<RenderedDocument>>(ChatRecord)>;
+
+// Of job.chat_template and the keys beside it. Errors as ConversationTemplate::Create.
+absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
                                               const TemplateTokens& tokens);
 
-// What every template asks of a conversation: at least one message, no two assistant turns in a
-// row, no assistant turn of white space only.
+// What every template asks of a conversation: at least one message, no two answers in a row, no
+// answer of white space only; a turn that calls a tool or reasons is no empty one.
 absl::Status CheckConversation(std::span<const Message> messages);
 
-absl::StatusOr<ChatRenderer> MakeChatmlRenderer(const TemplateTokens& tokens);
-absl::StatusOr<ChatRenderer> MakeLlama3Renderer(const TemplateTokens& tokens);
-absl::StatusOr<ChatRenderer> MakeMistralRenderer(const TemplateTokens& tokens);
-absl::StatusOr<ChatRenderer> MakeGemmaRenderer(const TemplateTokens& tokens);
-// Conversations of one user and one assistant turn.
-absl::StatusOr<ChatRenderer> MakeAlpacaChatRenderer(const TemplateTokens& tokens);
+// The text cut at targets and at `cuts`. A space before a target stays with the target's first
+// token, which tokenizers write so, but is none itself.
+std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
+                                  std::span<const size_t> cuts);
 
 }  // namespace coxswain::data
 

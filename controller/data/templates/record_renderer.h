@@ -1,32 +1,32 @@
-// Records of one dataset -> segments, by the dataset's format and prompt style.
+// Records of one dataset -> documents of segments, by the dataset's format and prompt style.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_RECORD_RENDERER_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_RECORD_RENDERER_H_
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/data/readers/record.h"
-#include "controller/data/templates/segment.h"
+#include "controller/data/templates/chat_renderer.h"
 #include "controller/data/templates/template_tokens.h"
 
 namespace coxswain::data {
 
 // InvalidArgument (without path and line): a bad record.
-using RecordRenderer = std::function<absl::StatusOr<std::vector<Segment>>(const Record&)>;
+using RecordRenderer = std::function<absl::StatusOr<std::vector<RenderedDocument>>(const Record&)>;
 
-// The record given to the renderer must be of dataset.format. Errors as MakeChatRenderer.
-absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::DatasetSpec& dataset,
-                                                  const std::string& chat_template,
+// Renders records of dataset.format, tokenized ones apart, which need no rendering. Errors as
+// MakeChatRenderer; a tokenizer without EOS, where documents end with it.
+absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
+                                                  const config::DatasetSpec& dataset,
                                                   const TemplateTokens& tokens);
 
-// Whether `chat_template` decides how the dataset is rendered.
+// Whether job.chat_template decides how such records are rendered.
 bool UsesChatTemplate(const config::DatasetSpec& dataset);
 
-// The conversation that `chat_template` renders for a record of such a dataset.
-std::vector<Message> ConversationOf(const Record& record);
+// The conversation that the chat template renders for a record of such a dataset.
+ChatRecord ConversationOf(const Record& record);
 
 }  // namespace coxswain::data
 

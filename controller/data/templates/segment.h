@@ -1,4 +1,4 @@
-// A rendered conversation: text and special tokens, each a target or not.
+// A rendered record: pieces of text and special tokens, each a target or not.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_SEGMENT_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_SEGMENT_H_
 
@@ -11,11 +11,16 @@
 
 namespace coxswain::data {
 
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+
 struct SpecialToken {
   int32_t id = -1;
   std::string text;  // as the tokenizer writes it
 };
 
+// No token spans two segments.
 struct Segment {
   std::string text;
   int32_t token = -1;  // >= 0: this special token, of which `text` is the name; else plain text
@@ -23,25 +28,22 @@ struct Segment {
   // Leading bytes of a target's text that the template wrote and that are not a target themselves.
   // They share a segment with what follows because the tokenizer must see both at once.
   size_t untrained_prefix = 0;
+  bool markup = false;  // special tokens that the text holds are tokens, not text
 };
 
 // Collects segments; neighbouring plain text of equal `target` becomes one segment.
 class SegmentBuilder {
  public:
   void Token(const SpecialToken& token, bool target = false) {
-    segments_.push_back({token.text, token.id, target, 0});
+    segments_.push_back({.text = token.text, .token = token.id, .target = target});
   }
   void Text(std::string_view text, bool target = false) {
     if (text.empty()) return;
     if (!segments_.empty() && segments_.back().token < 0 && segments_.back().target == target) {
       segments_.back().text.append(text);
     } else {
-      segments_.push_back({std::string(text), -1, target, 0});
+      segments_.push_back({.text = std::string(text), .target = target});
     }
-  }
-  // Target text behind `prefix`, which is not a target but joins its first token.
-  void PrefixedTarget(std::string_view prefix, std::string_view text) {
-    segments_.push_back({std::string(prefix) + std::string(text), -1, true, prefix.size()});
   }
   std::vector<Segment> Take() { return std::move(segments_); }
 

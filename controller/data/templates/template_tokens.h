@@ -1,4 +1,4 @@
-// The special tokens that a template asks of a tokenizer.
+// What templates ask of a tokenizer: its special tokens, and the template that it came with.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
 
@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/data/templates/segment.h"
@@ -15,8 +16,12 @@ namespace coxswain::data {
 
 struct TemplateTokens {
   std::function<std::optional<int32_t>(std::string_view token)> find;
-  SpecialToken eos;       // id -1: the tokenizer names none
-  std::string tokenizer;  // its path, for messages
+  SpecialToken eos;                  // id -1: the tokenizer names none
+  std::string bos, pad, unk;         // empty: none
+  std::vector<std::string> special;  // every token marked special, as text
+  std::string own_template;          // Jinja text; empty: the model came with none
+  std::string own_tool_template;     // for conversations with tools; empty: the same
+  std::string tokenizer;             // its path, for messages
 
   // InvalidArgument names template, token and tokenizer.
   absl::StatusOr<SpecialToken> Require(std::string_view token, std::string_view needed_by) const;

@@ -7,16 +7,10 @@
 #include <utility>
 
 #include "controller/data/tokenizer/utf8.h"
+#include "controller/data/tokenizer/white_space.h"
 
 namespace coxswain::data {
 namespace {
-
-// White_Space of Unicode.
-bool IsSpace(uint32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
 
 // \w of Rust's regex crate: Alphabetic, Mark, Decimal_Number, Connector_Punctuation, Join_Control.
 // Source: Unicode TR18, annex C.
@@ -44,26 +38,6 @@ bool IsWordCharacter(uint32_t c) {
 bool TouchesWord(std::string_view before, std::string_view after) {
   return (!before.empty() && IsWordCharacter(LastCodePoint(before).value)) ||
          (!after.empty() && IsWordCharacter(CodePointAt(after, 0).value));
-}
-
-size_t TrailingSpace(std::string_view text) {
-  size_t size = text.size();
-  while (size > 0) {
-    const CodePoint c = LastCodePoint(text.substr(0, size));
-    if (!IsSpace(c.value)) break;
-    size -= c.size;
-  }
-  return text.size() - size;
-}
-
-size_t LeadingSpace(std::string_view text) {
-  size_t size = 0;
-  while (size < text.size()) {
-    const CodePoint c = CodePointAt(text, size);
-    if (!IsSpace(c.value)) break;
-    size += c.size;
-  }
-  return size;
 }
 
 }  // namespace
@@ -134,8 +108,8 @@ void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
     position = FindStart(text, end);
     if (special_is_text && token.special) continue;
     if (token.single_word && TouchesWord(text.substr(0, begin), text.substr(end))) continue;
-    if (token.lstrip) begin = std::max(begin - TrailingSpace(text.substr(0, begin)), done);
-    if (token.rstrip) end += LeadingSpace(text.substr(end));
+    if (token.lstrip) begin = std::max(begin - TrailingWhiteSpace(text.substr(0, begin)), done);
+    if (token.rstrip) end += LeadingWhiteSpace(text.substr(end));
     if (done < begin) pieces->push_back({-1, text.substr(done, begin - done)});
     pieces->push_back({token.id, text.substr(begin, end - begin)});
     done = end;

@@ -1,8 +1,7 @@
 #include "controller/data/tokenizer/bpe.h"
 
-#include <cstring>
+#include <functional>
 #include <queue>
-#include <utility>
 
 namespace coxswain::data {
 namespace {
@@ -29,75 +28,32 @@ struct Candidate {
 
 }  // namespace
 
-Bpe::Bpe(const std::array<int32_t, 256>& byte_ids, const std::vector<Rule>& rules,
-         absl::flat_hash_map<std::string, int32_t> whole_words)
-    : byte_ids_(byte_ids),
-      merges_(rules.size()),
-      byte_pairs_(1 << 16),
-      whole_words_(std::move(whole_words)) {
-  for (size_t rank = 0; rank < rules.size(); ++rank) {
-    merges_.Insert(rules[rank].left, rules[rank].right,
-                   {static_cast<int32_t>(rank), rules[rank].merged});
-  }
-  for (int left = 0; left < 256; ++left) {
-    for (int right = 0; right < 256; ++right) {
-      byte_pairs_[left << 8 | right] = merges_.Find(byte_ids[left], byte_ids[right]);
-    }
-  }
+Bpe::Bpe(const std::vector<Rule>& rules) : merges_(rules.size()) {
+  for (const Rule& rule : rules) merges_.Insert(rule.left, rule.right, {rule.rank, rule.merged});
 }
 
-void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* ids) const {
-  if (word.size() == 1) {
-    ids->push_back(byte_ids_[static_cast<uint8_t>(word[0])]);
-    return;
-  }
-  if (!whole_words_.empty()) {
-    const auto found = whole_words_.find(absl::string_view(word.data(), word.size()));
-    if (found != whole_words_.end()) {
-      ids->push_back(found->second);
-      return;
-    }
-  }
-  if (word.size() <= kShortWord) {
-    EncodeShort(word, ids);
-  } else {
-    EncodeLong(word, ids);
-  }
-}
-
-void Bpe::EncodeShort(std::string_view word, std::vector<int32_t>* ids) const {
-  int32_t symbols[kShortWord];
-  int32_t ranks[kShortWord];  // of symbol i with symbol i + 1
-  int32_t merged[kShortWord];
-  int count = static_cast<int>(word.size());
-  const auto set = [&](int i, MergeTable::Merge merge) {
-    ranks[i] = merge.rank;
-    merged[i] = merge.id;
-  };
-  for (int i = 0; i < count; ++i) symbols[i] = byte_ids_[static_cast<uint8_t>(word[i])];
-  for (int i = 0; i + 1 < count; ++i) {
-    set(i, FindBytePair(static_cast<uint8_t>(word[i]), static_cast<uint8_t>(word[i + 1])));
-  }
-  while (count > 1) {
+void Bpe::MergeShort(Short* word, std::vector<int32_t>* ids) const {
+  while (word->count > 1) {
     int best = 0;
-    for (int i = 1; i + 1 < count; ++i) {
-      if (ranks[i] < ranks[best]) best = i;
+    for (int i = 1; i + 1 < word->count; ++i) {
+      if (word->ranks[i] < word->ranks[best]) best = i;
     }
-    if (ranks[best] == MergeTable::kNone) break;
-    symbols[best] = merged[best];
-    --count;
+    if (word->ranks[best] == MergeTable::kNone) break;
+    int32_t* symbols = word->symbols;
+    symbols[best] = word->merged[best];
+    const int count = --word->count;
     for (int i = best + 1; i < count; ++i) symbols[i] = symbols[i + 1];
     for (int i = best; i + 1 < count; ++i) {
-      ranks[i] = ranks[i + 1];
-      merged[i] = merged[i + 1];
+      word->ranks[i] = word->ranks[i + 1];
+      word->merged[i] = word->merged[i + 1];
     }
-    if (best > 0) set(best - 1, merges_.Find(symbols[best - 1], symbols[best]));
-    if (best + 1 < count) set(best, merges_.Find(symbols[best], symbols[best + 1]));
+    if (best > 0) word->Set(best - 1, merges_.Find(symbols[best - 1], symbols[best]));
+    if (best + 1 < count) word->Set(best, merges_.Find(symbols[best], symbols[best + 1]));
   }
-  ids->insert(ids->end(), symbols, symbols + count);
+  ids->insert(ids->end(), word->symbols, word->symbols + word->count);
 }
 
-void Bpe::EncodeLong(std::string_view word, std::vector<int32_t>* ids) const {
+void Bpe::MergeLong(std::span<const int32_t> word, std::vector<int32_t>* ids) const {
   const auto count = static_cast<int32_t>(word.size());
   std::vector<Symbol> symbols(word.size());
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
@@ -109,7 +65,7 @@ void Bpe::EncodeLong(std::string_view word, std::vector<int32_t>* ids) const {
     if (merge.rank != MergeTable::kNone) queue.push({merge.rank, position, left, right, merge.id});
   };
   for (int32_t i = 0; i < count; ++i) {
-    symbols[i] = {byte_ids_[static_cast<uint8_t>(word[i])], i - 1, i + 1 < count ? i + 1 : -1};
+    symbols[i] = {word[i], i - 1, i + 1 < count ? i + 1 : -1};
   }
   for (int32_t i = 0; i + 1 < count; ++i) offer(i);
   while (!queue.empty()) {

@@ -1,14 +1,11 @@
-// Byte-pair encoding of one word (pre-token): bytes in, token ids out.
+// Byte-pair encoding: joins neighbouring symbols (token ids) by rules until none applies.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_BPE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_BPE_H_
 
-#include <array>
 #include <cstdint>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "controller/data/tokenizer/merge_table.h"
 
 namespace coxswain::data {
@@ -19,31 +16,54 @@ class Bpe {
     int32_t left;
     int32_t right;
     int32_t merged;
+    int32_t rank;  // lower applies first; equal ranks from left to right
   };
 
-  // `byte_ids`: the token of each byte. `rules` in rank order. `whole_words`: bytes of a token ->
-  // its id, asked first for every word; empty unless the model says ignore_merges.
-  Bpe(const std::array<int32_t, 256>& byte_ids, const std::vector<Rule>& rules,
-      absl::flat_hash_map<std::string, int32_t> whole_words);
+  explicit Bpe(const std::vector<Rule>& rules);
 
-  // Appends the ids of `word`. Merges by lowest rank, leftmost first among equals, until no pair
-  // has a rule. O(n^2) steps up to kShortWord bytes, O(n log n) above. Source: Sennrich et al.
-  // 2016, algorithm 1; order as in tokenizers' models/bpe/word.rs.
-  void EncodeWord(std::string_view word, std::vector<int32_t>* ids) const;
+  // The rule of two symbols; its rank is MergeTable::kNone where there is none.
+  MergeTable::Merge Find(int32_t left, int32_t right) const { return merges_.Find(left, right); }
+
+  // Appends what `symbols` merge to: by lowest rank, leftmost first among equals, until no pair has
+  // a rule. O(n^2) steps up to kShort symbols, O(n log n) above. Source: Sennrich et al. 2016,
+  // algorithm 1; order as in tokenizers' models/bpe/word.rs.
+  void Merge(std::span<const int32_t> symbols, std::vector<int32_t>* ids) const {
+    Merge(
+        symbols, [&](size_t i) { return Find(symbols[i], symbols[i + 1]); }, ids);
+  }
+
+  // The same; `first_rule(i)` is Find of symbols i and i + 1, known by a shorter way.
+  template <typename FirstRule>
+  void Merge(std::span<const int32_t> symbols, FirstRule first_rule,
+             std::vector<int32_t>* ids) const {
+    if (symbols.size() > kShort) {
+      MergeLong(symbols, ids);
+      return;
+    }
+    Short word;
+    word.count = static_cast<int>(symbols.size());
+    for (int i = 0; i < word.count; ++i) word.symbols[i] = symbols[i];
+    for (int i = 0; i + 1 < word.count; ++i) word.Set(i, first_rule(i));
+    MergeShort(&word, ids);
+  }
 
  private:
-  static constexpr size_t kShortWord = 48;
+  static constexpr size_t kShort = 48;
+  struct Short {
+    void Set(int i, MergeTable::Merge merge) {
+      ranks[i] = merge.rank;
+      merged[i] = merge.id;
+    }
+    int count;
+    int32_t symbols[kShort];
+    int32_t ranks[kShort];  // of symbol i with symbol i + 1
+    int32_t merged[kShort];
+  };
 
-  MergeTable::Merge FindBytePair(uint8_t left, uint8_t right) const {
-    return byte_pairs_[left << 8 | right];
-  }
-  void EncodeShort(std::string_view word, std::vector<int32_t>* ids) const;
-  void EncodeLong(std::string_view word, std::vector<int32_t>* ids) const;
+  void MergeShort(Short* word, std::vector<int32_t>* ids) const;
+  void MergeLong(std::span<const int32_t> symbols, std::vector<int32_t>* ids) const;
 
-  std::array<int32_t, 256> byte_ids_;
   MergeTable merges_;
-  std::vector<MergeTable::Merge> byte_pairs_;  // the rules of two single bytes: 65,536
-  absl::flat_hash_map<std::string, int32_t> whole_words_;
 };
 
 }  // namespace coxswain::data

@@ -1,86 +1,161 @@
-// Cuts normalized text into words (pre-tokens), the units of byte-pair encoding.
+// Cuts normalized text into words (pre-tokens), the units of the model.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_PRE_TOKENIZER_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_PRE_TOKENIZER_H_
+
+#include <simdjson.h>
 
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/split_regex.h"
-#include "controller/data/tokenizer/unicode_additions.h"
-#include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
 
 class PreTokenizer {
  public:
-  // One Split of tokenizer.json. Matches and the text between them are words, unless dropped.
+  // What a Split does with its matches and with the gaps between them, each a part of its own.
+  enum class Behavior {
+    kIsolated,
+    kRemoved,             // matches are dropped
+    kContiguous,          // neighbouring parts of one kind are one
+    kMergedWithPrevious,  // a match goes to the gap before it
+    kMergedWithNext,      // a match goes to the gap behind it
+  };
+  // The text that begins the input gets a prefix, any text, or none does.
+  enum class Prefix { kNever, kFirst, kAlways };
+
+  // One step: first the prefix, then the cut.
   struct Stage {
-    std::unique_ptr<SplitRegex> regex;
-    bool drop_matches = false;
-    bool drop_gaps = false;
+    std::string space = {};  // stands for each ' ' of the text; empty: a space stays a space
+    Prefix prefix = Prefix::kNever;  // the space, unless the text begins with one
+    bool cut_before_space = false;   // each space begins a part
+    std::unique_ptr<SplitRegex> split = nullptr;
+    Behavior behavior = Behavior::kIsolated;
+    bool invert = false;          // gaps count as matches, matches as gaps
+    bool write_alphabet = false;  // the stage sees the byte alphabet, as those behind it do
   };
 
-  PreTokenizer() = default;
+  // Appends the stages of `pre_tokenizer`, an element of tokenizer.json. InvalidArgument names a
+  // step that is not supported, and those that are.
+  absl::Status Read(simdjson::dom::element pre_tokenizer);
 
-  void AddStage(Stage stage) { stages_.push_back(std::move(stage)); }
-  // A space goes before each part that reaches the stage added next, unless one is there.
-  void AddPrefixSpace() { prefix_space_stage_ = static_cast<int>(stages_.size()); }
+  // Whether words are read byte by byte: there is a ByteLevel step. Words are bytes all the same:
+  // stages behind it see the byte alphabet, which is read back.
+  bool byte_level() const { return byte_level_; }
+  // Whether some stage writes a prefix for the text that begins the input only.
+  bool looks_for_first() const;
 
-  // Calls sink(std::string_view word) for each word of `text`, in order. `text` must be valid
-  // UTF-8. A view lives until its call returns.
+  // Calls sink(std::string_view word) for each word of `text`, in order; none is empty. `text` must
+  // be valid UTF-8, as words are unless byte_level(); `is_first`: it begins the input. A view lives
+  // until its call returns.
   template <typename Sink>
-  absl::Status ForEachWord(std::string_view text, RegexScratch* scratch, Sink&& sink) const {
-    return text.empty() ? absl::OkStatus() : Run(0, text, scratch, sink);
+  absl::Status ForEachWord(std::string_view text, bool is_first, RegexScratch* scratch,
+                           Sink&& sink) const {
+    return Run(0, text, is_first, scratch, sink);
   }
 
  private:
-  template <typename Sink>
-  absl::Status Run(size_t stage, std::string_view text, RegexScratch* scratch, Sink& sink) const {
-    std::string spaced;
-    if (static_cast<int>(stage) == prefix_space_stage_ && text.front() != ' ') {
-      spaced.reserve(text.size() + 1);
-      spaced.append(" ").append(text);
-      text = spaced;
-    }
-    if (stage == stages_.size()) {
-      sink(text);
-      return absl::OkStatus();
-    }
-    return RunRegex(stage, text, scratch, sink);
-  }
+  struct Part {
+    size_t begin;
+    size_t end;
+    bool match;
+  };
+
+  absl::Status ReadStep(const std::string& type, simdjson::dom::element step);
+  absl::Status ReadSplit(simdjson::dom::element step);
+  absl::Status ReadMetaspace(simdjson::dom::element step);
+  absl::Status ReadByteLevel(simdjson::dom::element step);
+  absl::Status AddSplit(std::string_view pattern, Behavior behavior, bool invert);
+
+  // Joins neighbours as `behavior` says.
+  static void JoinParts(Behavior behavior, std::vector<Part>* parts);
+  // The text with its spaces and prefix written; `text` itself where nothing changes.
+  static std::string_view WriteSpaces(const Stage& stage, std::string_view text, bool is_first,
+                                      std::string* storage);
+
+  static std::string WriteAlphabet(std::string_view text);
+  static std::string ReadAlphabet(std::string_view text);
 
   template <typename Sink>
-  absl::Status RunRegex(size_t stage, std::string_view text, RegexScratch* scratch,
-                        Sink& sink) const {
-    const Stage& s = stages_[stage];
-    const auto pass_on = [&](size_t begin, size_t end, bool drop) {
-      if (begin == end || drop) return absl::OkStatus();
-      return Run(stage + 1, text.substr(begin, end - begin), scratch, sink);
-    };
-    std::string storage;
-    const std::string_view subject = ReplaceUnicodeAdditions(text, &storage);
-    size_t done = 0;  // text before it has been passed on
-    for (size_t position = 0; position < text.size();) {
-      SplitRegex::Match match{};
-      RETURN_IF_ERROR(s.regex->Find(subject, position, scratch, &match));
-      if (match.begin == std::string_view::npos) break;
-      RETURN_IF_ERROR(pass_on(done, match.begin, s.drop_gaps));
-      RETURN_IF_ERROR(pass_on(match.begin, match.end, s.drop_matches));
-      done = match.end;
-      position = match.end;
-      if (match.begin == match.end && position < text.size()) {
-        position += CodePointAt(text, position).size;
-      }
+  absl::Status Run(size_t index, std::string_view text, bool is_first, RegexScratch* scratch,
+                   Sink& sink) const {
+    if (text.empty()) return absl::OkStatus();
+    if (index == stages_.size()) {
+      in_alphabet_ ? sink(ReadAlphabet(text)) : sink(text);
+      return absl::OkStatus();
     }
-    return pass_on(done, text.size(), s.drop_gaps);
+    const Stage& stage = stages_[index];
+    std::string storage;
+    if (stage.write_alphabet) {
+      storage = WriteAlphabet(text);
+      text = storage;
+    }
+    std::string spaced;
+    text = WriteSpaces(stage, text, is_first, &spaced);
+    const auto pass_on = [&](size_t begin, size_t end) {
+      return Run(index + 1, text.substr(begin, end - begin), is_first && begin == 0, scratch, sink);
+    };
+    if (stage.cut_before_space) return CutBeforeSpaces(stage.space, text, pass_on);
+    if (stage.split == nullptr) return pass_on(0, text.size());
+    if (stage.behavior <= Behavior::kRemoved) return CutAtMatches(stage, text, scratch, pass_on);
+    return CutAndJoin(stage, text, scratch, pass_on);
+  }
+
+  template <typename PassOn>
+  static absl::Status CutBeforeSpaces(std::string_view space, std::string_view text,
+                                      PassOn& pass_on) {
+    size_t begin = 0;
+    for (size_t at = text.find(space, 1); at != std::string_view::npos;
+         at = text.find(space, begin + space.size())) {
+      RETURN_IF_ERROR(pass_on(begin, at));
+      begin = at;
+    }
+    return pass_on(begin, text.size());
+  }
+
+  // Calls part(begin, end, is_match) for every match and every gap, gaps never empty.
+  template <typename Sink>
+  static absl::Status ForEachPart(const Stage& stage, std::string_view text, RegexScratch* scratch,
+                                  Sink&& part) {
+    size_t done = 0;  // text before it has been passed on
+    RETURN_IF_ERROR(stage.split->ForEachMatch(text, scratch, [&](size_t begin, size_t end) {
+      if (done < begin) RETURN_IF_ERROR(part(done, begin, stage.invert));
+      done = end;
+      return part(begin, end, !stage.invert);
+    }));
+    return done < text.size() ? part(done, text.size(), stage.invert) : absl::OkStatus();
+  }
+
+  template <typename PassOn>
+  static absl::Status CutAtMatches(const Stage& stage, std::string_view text, RegexScratch* scratch,
+                                   PassOn& pass_on) {
+    const bool drop = stage.behavior == Behavior::kRemoved;
+    return ForEachPart(stage, text, scratch, [&](size_t begin, size_t end, bool match) {
+      return match && drop ? absl::OkStatus() : pass_on(begin, end);
+    });
+  }
+
+  template <typename PassOn>
+  static absl::Status CutAndJoin(const Stage& stage, std::string_view text, RegexScratch* scratch,
+                                 PassOn& pass_on) {
+    std::vector<Part> parts;
+    RETURN_IF_ERROR(ForEachPart(stage, text, scratch, [&](size_t begin, size_t end, bool match) {
+      parts.push_back({begin, end, match});
+      return absl::OkStatus();
+    }));
+    JoinParts(stage.behavior, &parts);
+    for (const Part& part : parts) RETURN_IF_ERROR(pass_on(part.begin, part.end));
+    return absl::OkStatus();
   }
 
   std::vector<Stage> stages_;
-  int prefix_space_stage_ = -1;  // -1: none
+  bool byte_level_ = false;
+  bool in_alphabet_ = false;  // behind the last stage
 };
 
 }  // namespace coxswain::data

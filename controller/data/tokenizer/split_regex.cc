@@ -40,15 +40,21 @@ RegexScratch::~RegexScratch() {
 
 absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::Compile(std::string_view pattern) {
   ASSIGN_OR_RETURN(const std::string translated, OnigurumaToPcre2(pattern));
-  return CompileWith(translated, PCRE2_UCP);
+  return CompileWith(translated, PCRE2_UCP, /*as_of_now=*/true);
 }
 
 absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::CompileLiteral(std::string_view text) {
-  return CompileWith(std::string(text), PCRE2_LITERAL);
+  return CompileWith(std::string(text), PCRE2_LITERAL, /*as_of_now=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::CompileAsWritten(
+    const std::string& pattern) {
+  return CompileWith(pattern, PCRE2_UCP, /*as_of_now=*/false);
 }
 
 absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::CompileWith(const std::string& pattern,
-                                                                    uint32_t options) {
+                                                                    uint32_t options,
+                                                                    bool as_of_now) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
@@ -57,7 +63,7 @@ absl::StatusOr<std::unique_ptr<SplitRegex>> SplitRegex::CompileWith(const std::s
     return absl::InvalidArgumentError(absl::StrCat(
         "regex '", pattern, "' does not compile: ", ErrorText(error), " at character ", offset));
   }
-  std::unique_ptr<SplitRegex> regex(new SplitRegex(code));
+  std::unique_ptr<SplitRegex> regex(new SplitRegex(code, as_of_now));
   const int status = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   if (status != 0) {
     return absl::InternalError(

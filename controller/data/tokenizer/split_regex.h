@@ -13,6 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/status_macros.h"
+#include "controller/data/tokenizer/unicode_additions.h"
+#include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
 
@@ -43,7 +46,15 @@ class SplitRegex {
   static absl::StatusOr<std::unique_ptr<SplitRegex>> Compile(std::string_view pattern);
   // Matches `text` itself.
   static absl::StatusOr<std::unique_ptr<SplitRegex>> CompileLiteral(std::string_view text);
+  // `pattern` in PCRE2's dialect, with the categories of Unicode 14.
+  static absl::StatusOr<std::unique_ptr<SplitRegex>> CompileAsWritten(const std::string& pattern);
   ~SplitRegex();
+
+  // Calls match(begin, end) for every match in `text` (valid UTF-8), in order and each behind the
+  // one before; an empty one that touches it is passed over, as Oniguruma's find_iter does. `match`
+  // returns a status, and one that is not OK ends the search. Errors as Find.
+  template <typename Sink>
+  absl::Status ForEachMatch(std::string_view text, RegexScratch* scratch, Sink&& match) const;
 
   // First match at or after `start`. `subject` must be valid UTF-8 and `start` a character
   // boundary; look-behind and look-ahead see the whole subject. ResourceExhausted: the matcher's
@@ -52,12 +63,33 @@ class SplitRegex {
                     Match* match) const;
 
  private:
-  explicit SplitRegex(pcre2_code* code) : code_(code) {}
+  SplitRegex(pcre2_code* code, bool as_of_now) : code_(code), as_of_now_(as_of_now) {}
   static absl::StatusOr<std::unique_ptr<SplitRegex>> CompileWith(const std::string& pattern,
-                                                                 uint32_t options);
+                                                                 uint32_t options, bool as_of_now);
 
   pcre2_code* code_;
+  bool as_of_now_;  // knows characters younger than PCRE2's tables by their category
 };
+
+template <typename Sink>
+absl::Status SplitRegex::ForEachMatch(std::string_view text, RegexScratch* scratch,
+                                      Sink&& match) const {
+  std::string storage;
+  const std::string_view subject = as_of_now_ ? ReplaceUnicodeAdditions(text, &storage) : text;
+  size_t last_end = std::string_view::npos;
+  for (size_t position = 0; position <= text.size();) {
+    Match found{};
+    RETURN_IF_ERROR(Find(subject, position, scratch, &found));
+    if (found.begin == std::string_view::npos) break;
+    position = found.end;
+    const bool is_empty = found.begin == found.end;
+    if (is_empty) position += position < text.size() ? CodePointAt(text, position).size : 1;
+    if (is_empty && found.end == last_end) continue;
+    last_end = found.end;
+    RETURN_IF_ERROR(match(found.begin, found.end));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace coxswain::data
 

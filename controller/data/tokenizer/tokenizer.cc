@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/added_tokens.h"
-#include "controller/data/tokenizer/bpe.h"
-#include "controller/data/tokenizer/nfc.h"
-#include "controller/data/tokenizer/pre_tokenizer.h"
-#include "controller/data/tokenizer/tokenizer_file.h"
+#include "controller/data/tokenizer/byte_bpe.h"
+#include "controller/data/tokenizer/character_bpe.h"
+#include "controller/data/tokenizer/read_tokenizer_file.h"
 #include "controller/data/tokenizer/utf8.h"
 #include "controller/data/tokenizer/word_cache.h"
 
@@ -26,7 +25,7 @@ using Piece = AddedTokenMatcher::Piece;
 struct Workspace {
   RegexScratch regex;
   WordCache cache;
-  std::string normalized;
+  NormalizerScratch normalizer;
   std::vector<Piece> raw_pieces;
   std::vector<Piece> normalized_pieces;
 };
@@ -56,20 +55,6 @@ class WorkspacePool {
   std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mu_);
 };
 
-absl::StatusOr<PreTokenizer> MakePreTokenizer(const PipelineSpec& spec) {
-  PreTokenizer pre_tokenizer;
-  for (size_t i = 0; i <= spec.splits.size(); ++i) {
-    if (static_cast<int>(i) == spec.prefix_space_stage) pre_tokenizer.AddPrefixSpace();
-    if (i == spec.splits.size()) break;
-    const SplitSpec& split = spec.splits[i];
-    ASSIGN_OR_RETURN(std::unique_ptr<SplitRegex> regex,
-                     split.literal ? SplitRegex::CompileLiteral(split.pattern)
-                                   : SplitRegex::Compile(split.pattern));
-    pre_tokenizer.AddStage({std::move(regex), split.drop_matches, split.drop_gaps});
-  }
-  return pre_tokenizer;
-}
-
 // The added tokens matched before the normalizer, or (normalized) those matched after it.
 std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
   std::vector<AddedToken> selected;
@@ -84,36 +69,47 @@ std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) 
 }  // namespace
 
 struct Tokenizer::Impl {
-  Impl(TokenizerFile read, PreTokenizer splitter)
-      : file(std::move(read)),
-        bpe(file.byte_ids, file.rules, std::move(file.whole_words)),
-        pre_tokenizer(std::move(splitter)),
-        raw_tokens(SelectAdded(file, false)),
-        normalized_tokens(SelectAdded(file, true)),
-        special(file.tokens.size()) {
-    for (const AddedToken& token : file.added) {
-      if (token.special) special[token.id] = true;
-    }
-    file.rules = {};
-  }
+  explicit Impl(TokenizerFile read);
 
   absl::Status Encode(std::string_view text, bool special_is_text, std::vector<int32_t>* ids) const;
   absl::Status EncodeValid(std::string_view text, bool special_is_text, Workspace* workspace,
                            std::vector<int32_t>* ids) const;
-  absl::Status EncodeRaw(std::string_view text, bool special_is_text, Workspace* workspace,
-                         std::vector<int32_t>* ids) const;
-  absl::Status EncodeNormalized(std::string_view text, Workspace* workspace,
+  absl::Status EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
+                         Workspace* workspace, std::vector<int32_t>* ids) const;
+  absl::Status EncodeNormalized(std::string_view text, bool is_first, Workspace* workspace,
                                 std::vector<int32_t>* ids) const;
-  void EncodeWord(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
+  void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
 
   TokenizerFile file;
-  Bpe bpe;
-  PreTokenizer pre_tokenizer;
+  std::optional<ByteBpe> byte_bpe;  // one of the three is the model
+  std::optional<CharacterBpe> character_bpe;
+  std::optional<Unigram> unigram;
   AddedTokenMatcher raw_tokens;
   AddedTokenMatcher normalized_tokens;
   std::vector<bool> special;  // by id
   mutable WorkspacePool workspaces;
 };
+
+Tokenizer::Impl::Impl(TokenizerFile read)
+    : file(std::move(read)),
+      raw_tokens(SelectAdded(file, false)),
+      normalized_tokens(SelectAdded(file, true)),
+      special(file.tokens.size()) {
+  if (file.unigram.has_value()) {
+    unigram.emplace(
+        Unigram::Model{*std::exchange(file.unigram, std::nullopt), file.unknown_id, file.byte_ids});
+  } else if (file.byte_level) {
+    byte_bpe.emplace(file.byte_ids, file.rules, std::move(file.whole_words));
+  } else {
+    character_bpe.emplace(CharacterBpe::Model{file.tokens, std::move(file.rules), file.byte_ids,
+                                              file.unknown_id, file.fuse_unknown,
+                                              std::move(file.whole_words)});
+  }
+  file.rules = {};
+  for (const AddedToken& token : file.added) {
+    if (token.special) special[token.id] = true;
+  }
+}
 
 absl::Status Tokenizer::Impl::Encode(std::string_view text, bool special_is_text,
                                      std::vector<int32_t>* ids) const {
@@ -137,16 +133,18 @@ absl::Status Tokenizer::Impl::EncodeValid(std::string_view text, bool special_is
     if (piece.id >= 0) {
       ids->push_back(piece.id);
     } else {
-      RETURN_IF_ERROR(EncodeRaw(piece.text, special_is_text, workspace, ids));
+      const bool is_first = piece.text.data() == text.data();
+      RETURN_IF_ERROR(EncodeRaw(piece.text, is_first, special_is_text, workspace, ids));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool special_is_text,
+absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
                                         Workspace* workspace, std::vector<int32_t>* ids) const {
-  if (file.pipeline.nfc) text = NormalizeNfc(text, &workspace->normalized);
-  if (normalized_tokens.empty()) return EncodeNormalized(text, workspace, ids);
+  RETURN_IF_ERROR(file.pipeline.normalizer.Normalize(is_first, &workspace->regex,
+                                                     &workspace->normalizer, &text));
+  if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);
   std::vector<Piece>& pieces = workspace->normalized_pieces;
   pieces.clear();
   normalized_tokens.Split(text, special_is_text, &pieces);
@@ -154,30 +152,60 @@ absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool special_is_t
     if (piece.id >= 0) {
       ids->push_back(piece.id);
     } else {
-      RETURN_IF_ERROR(EncodeNormalized(piece.text, workspace, ids));
+      const bool begins = is_first && piece.text.data() == text.data();
+      RETURN_IF_ERROR(EncodeNormalized(piece.text, begins, workspace, ids));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeNormalized(std::string_view text, Workspace* workspace,
+// Appends what encode(piece) appends, which is kept for short pieces.
+template <typename EncodePiece>
+void EncodeCached(std::string_view piece, WordCache* cache, std::vector<int32_t>* ids,
+                  EncodePiece encode) {
+  if (piece.size() > WordCache::kMaxWordBytes) {
+    encode(piece);
+    return;
+  }
+  const WordCache::Key key = WordCache::MakeKey(piece);
+  if (cache->Find(key, ids)) return;
+  const size_t before = ids->size();
+  encode(piece);
+  cache->Insert(key, ids->data() + before, ids->size() - before);
+}
+
+absl::Status Tokenizer::Impl::EncodeNormalized(std::string_view text, bool is_first,
+                                               Workspace* workspace,
                                                std::vector<int32_t>* ids) const {
-  return pre_tokenizer.ForEachWord(text, &workspace->regex, [&](std::string_view word) {
-    EncodeWord(word, &workspace->cache, ids);
+  const PreTokenizer& pre_tokenizer = file.pipeline.pre_tokenizer;
+  WordCache* cache = &workspace->cache;
+  if (unigram.has_value()) {
+    return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex,
+                                     [&](std::string_view word) { unigram->Encode(word, ids); });
+  }
+  if (!byte_bpe.has_value()) {
+    return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex, [&](std::string_view word) {
+      EncodeCharacters(word, cache, ids);
+    });
+  }
+  const auto encode = [&](std::string_view word) { byte_bpe->EncodeWord(word, ids); };
+  return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex, [&](std::string_view word) {
+    EncodeCached(word, cache, ids, encode);
   });
 }
 
-void Tokenizer::Impl::EncodeWord(std::string_view word, WordCache* cache,
-                                 std::vector<int32_t>* ids) const {
-  if (word.size() > WordCache::kMaxWordBytes) {
-    bpe.EncodeWord(word, ids);
+void Tokenizer::Impl::EncodeCharacters(std::string_view word, WordCache* cache,
+                                       std::vector<int32_t>* ids) const {
+  if (const int32_t id = character_bpe->WholeWord(word); id >= 0) {
+    ids->push_back(id);
     return;
   }
-  const WordCache::Key key = WordCache::MakeKey(word);
-  if (cache->Find(key, ids)) return;
-  const size_t before = ids->size();
-  bpe.EncodeWord(word, ids);
-  cache->Insert(key, ids->data() + before, ids->size() - before);
+  const auto encode = [&](std::string_view piece) { character_bpe->EncodePiece(piece, ids); };
+  for (size_t begin = 0; begin < word.size();) {
+    const size_t end = character_bpe->PieceEnd(word, begin);
+    EncodeCached(word.substr(begin, end - begin), cache, ids, encode);
+    begin = end;
+  }
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -185,13 +213,7 @@ Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   ASSIGN_OR_RETURN(TokenizerFile file, ReadTokenizerFile(path));
-  absl::StatusOr<PreTokenizer> pre_tokenizer = MakePreTokenizer(file.pipeline);
-  if (!pre_tokenizer.ok()) {
-    return absl::Status(pre_tokenizer.status().code(),
-                        absl::StrCat(file.path, ": ", pre_tokenizer.status().message()));
-  }
-  return std::unique_ptr<Tokenizer>(
-      new Tokenizer(std::make_unique<Impl>(std::move(file), *std::move(pre_tokenizer))));
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::make_unique<Impl>(std::move(file))));
 }
 
 absl::Status Tokenizer::Encode(std::string_view text, std::vector<int32_t>* ids) const {
@@ -233,18 +255,20 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> Tokenizer::EncodeBatch(
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
-  std::string bytes;
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
   for (const int32_t id : ids) {
     if (IdToToken(id).empty() || (skip_special && impl_->special[id])) continue;
-    bytes += impl_->file.bytes[id];
+    const auto other = impl_->file.decoded_as.find(id);
+    tokens.emplace_back(other == impl_->file.decoded_as.end() ? IdToToken(id)
+                                                              : std::string_view(other->second));
   }
-  return IsValidUtf8(bytes) ? bytes : ReplaceInvalidUtf8(bytes);
+  return impl_->file.pipeline.decoder.Decode(std::move(tokens));
 }
 
 std::optional<int32_t> Tokenizer::TokenToId(std::string_view token) const {
-  const auto found = impl_->file.ids.find(absl::string_view(token.data(), token.size()));
-  if (found == impl_->file.ids.end()) return std::nullopt;
-  return found->second;
+  const int32_t id = impl_->file.IdOf(token);
+  return id < 0 ? std::nullopt : std::optional<int32_t>(id);
 }
 
 std::string_view Tokenizer::IdToToken(int32_t id) const {
@@ -260,7 +284,17 @@ int32_t Tokenizer::eos_id() const { return impl_->file.eos_id; }
 int32_t Tokenizer::bos_id() const { return impl_->file.bos_id; }
 int32_t Tokenizer::pad_id() const { return impl_->file.pad_id; }
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->file.tokens.size()); }
-const std::string& Tokenizer::chat_template() const { return impl_->file.chat_template; }
+std::span<const int32_t> Tokenizer::ids_in_front() const {
+  return impl_->file.pipeline.post_processor.front;
+}
+std::span<const int32_t> Tokenizer::ids_behind() const {
+  return impl_->file.pipeline.post_processor.behind;
+}
+const std::string& Tokenizer::chat_template(std::string_view name) const {
+  static const std::string none;
+  const auto found = impl_->file.chat_templates.find(name);
+  return found == impl_->file.chat_templates.end() ? none : found->second;
+}
 const std::string& Tokenizer::fingerprint() const { return impl_->file.fingerprint; }
 
 }  // namespace coxswain::data

@@ -27,8 +27,8 @@ class Tokenizer {
  public:
   // `path` is a model directory, or a tokenizer.json (plain or .gz) itself. tokenizer_config.json
   // beside it is read when it is there. NotFound: no tokenizer.json. InvalidArgument names the
-  // file, what was found and what is supported: broken JSON, a model other than byte-level BPE, an
-  // unknown normalizer, pre-tokenizer or decoder, added tokens whose ids do not follow the
+  // file, what was found and what is supported: broken JSON, a model other than BPE, an unknown
+  // normalizer, pre-tokenizer, post-processor or decoder, added tokens whose ids do not follow the
   // vocabulary.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
   ~Tokenizer();
@@ -56,12 +56,18 @@ class Tokenizer {
   std::string_view IdToToken(int32_t id) const;
   bool IsSpecial(int32_t id) const;
 
-  int32_t eos_id() const;                    // -1: tokenizer_config.json names none
-  int32_t bos_id() const;                    // -1: none
-  int32_t pad_id() const;                    // -1: none
-  int32_t vocab_size() const;                // largest id + 1; ids below it may be holes
-  const std::string& chat_template() const;  // Jinja text of tokenizer_config.json; empty: none
-  // SHA-256, lower-case hex, of tokenizer.json (uncompressed) and tokenizer_config.json.
+  int32_t eos_id() const;      // -1: tokenizer_config.json names none
+  int32_t bos_id() const;      // -1: none
+  int32_t pad_id() const;      // -1: none
+  int32_t vocab_size() const;  // largest id + 1; ids below it may be holes
+  // What the post-processor would put around one text: BOS of Llama-3, or what add_bos_token and
+  // add_eos_token of tokenizer_config.json say.
+  std::span<const int32_t> ids_in_front() const;
+  std::span<const int32_t> ids_behind() const;
+  // Jinja text of chat_template.jinja, or else of tokenizer_config.json; empty: none of that name.
+  // Some models have another template "tool_use".
+  const std::string& chat_template(std::string_view name = "default") const;
+  // SHA-256, lower-case hex, of the files that were read (tokenizer.json uncompressed).
   const std::string& fingerprint() const;
 
  private:

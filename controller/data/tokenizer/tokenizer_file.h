@@ -1,41 +1,54 @@
-// Reads tokenizer.json and tokenizer_config.json into checked, plain data.
+// What the files of a tokenizer say, checked, as plain data.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_FILE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_FILE_H_
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "controller/data/tokenizer/added_tokens.h"
 #include "controller/data/tokenizer/bpe.h"
-#include "controller/data/tokenizer/pipeline_spec.h"
+#include "controller/data/tokenizer/pipeline.h"
+#include "controller/data/tokenizer/unigram.h"
 
 namespace coxswain::data {
 
 struct TokenizerFile {
-  std::string path;                               // of the tokenizer.json read
+  std::string path;                               // of the tokenizer.json or tokenizer.model read
   std::vector<std::string> tokens;                // by id; empty string: no token has this id
-  std::vector<std::string> bytes;                 // by id: what the token decodes to
   absl::flat_hash_map<std::string, int32_t> ids;  // token -> id, added tokens included
-  std::array<int32_t, 256> byte_ids{};            // token of each single byte
+  // The model. Byte-level: words are bytes, and byte_ids has all 256 of the byte alphabet. Else
+  // words are characters, and byte_ids are the tokens "<0x00>" to "<0xFF>", -1 where there is none.
+  bool byte_level = false;
+  std::optional<std::vector<Unigram::Piece>> unigram;  // the model, in place of `rules`
+  std::array<int32_t, 256> byte_ids{};
   std::vector<Bpe::Rule> rules;
-  // ignore_merges: bytes -> id of every token of the model; empty without it.
+  int32_t unknown_id = -1;  // -1: none
+  bool fuse_unknown = false;
+  // ignore_merges: word -> id of every token of the model; empty without it.
   absl::flat_hash_map<std::string, int32_t> whole_words;
   int32_t model_size = 0;         // entries of the model's vocabulary
   std::vector<AddedToken> added;  // contents as they are matched
-  PipelineSpec pipeline;
+  // What the decoder sees of added tokens that are matched in another form than their own.
+  absl::flat_hash_map<int32_t, std::string> decoded_as;
+  Pipeline pipeline;
   int32_t eos_id = -1;
   int32_t bos_id = -1;
   int32_t pad_id = -1;
-  std::string chat_template;
+  std::map<std::string, std::string, std::less<>> chat_templates;  // by name
   std::string fingerprint;
-};
 
-// Errors as Tokenizer::Load.
-absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::string& path);
+  // The id of `token`, or -1.
+  int32_t IdOf(std::string_view token) const;
+  // InvalidArgument: the id is out of range, or another token has it.
+  absl::Status AddToken(std::string_view token, int64_t id);
+};
 
 }  // namespace coxswain::data
 

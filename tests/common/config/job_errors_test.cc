@@ -43,9 +43,21 @@ TEST(JobErrorsTest, UnknownKeys) {
       {"  lora_rank: 8\n", "spec.lora_rank", 7, "it belongs at spec.lora.r"},
       {"  per_device_train_batch_size: 8\n", "spec.per_device_train_batch_size", 7,
        "spec.train.micro_batch_size"},
+      {"  load_in_4bit: true\n", "spec.load_in_4bit", 7, "here it is spec.adapter: qlora"},
+      {"  train: {optim: adamw}\n", "spec.train.optim", 7, "it belongs at spec.train.optimizer"},
+      {"  wandb_project: x\n", "spec.wandb_project", 7, "leave it out: trackers are not"},
       {"  test_datasets:\n    - {path: ./a.jsonl}\n    - {path: ./b.jsonl, wieght: 2}\n",
        "spec.test_datasets[1].wieght", 9, "did you mean weight?"},
       {"  <<: {a: 1}\n", "spec.<<", 7, "merge keys are not supported"},
+  });
+}
+
+TEST(JobErrorsTest, WordsOfOtherTrainers) {
+  ExpectErrors({
+      {"  resources: {device: gpu}\n", "spec.resources.device", 7, "that is cuda here"},
+      {"  train: {optimizer: adamw_bnb_8bit}\n", "spec.train.optimizer", 7,
+       "that is adamw_8bit here"},
+      {"  lora: {target_modules: all}\n", "spec.lora.target_modules", 7, "that is all-linear here"},
   });
 }
 
@@ -137,7 +149,11 @@ TEST(JobErrorsTest, UnknownWordsGetASuggestion) {
       {"  adapter: Lora\n", "spec.adapter", 7, "did you mean lora?"},
       {"  packing: {strategy: best-fit}\n", "spec.packing.strategy", 7, "did you mean best_fit?"},
       {"  lora: {target_modules: q_porj}\n", "spec.lora.target_modules", 7, "did you mean q_proj?"},
-      {"  chat_template: unheard\n", "spec.chat_template", 7, "expected one of chatml"},
+      {"  chat_template: unheard\n", "spec.chat_template", 7, "or the path of a .jinja file"},
+      {"  chat_template: chatlm\n", "spec.chat_template", 7, "did you mean chatml?"},
+      {"  chat_template: \"{% for m in messages %}\"\n", "spec.chat_template", 7,
+       "write it to a file"},
+      {"  train_on: first\n", "spec.train_on", 7, "expected one of all, last, split"},
   });
 }
 
@@ -146,11 +162,6 @@ TEST(JobErrorsTest, KnownButLater) {
   ExpectErrors({
       {"  method: dpo\n", "spec.method", 7, "dpo is not supported yet"},
       {"  adapter: qlora\n", "spec.adapter", 7, "qlora is not supported yet"},
-      {"  chat_template: tokenizer_default\n", "spec.chat_template", 7, "not supported yet"},
-      {"  chat_template: \"{% for m in messages %}\"\n", "spec.chat_template", 7,
-       "a Jinja template is not supported yet"},
-      {"  chat_template: ./my.jinja\n", "spec.chat_template", 7,
-       "a Jinja template is not supported yet"},
       {"  precision: {compute: fp16}\n", "spec.precision.compute", 7,
        "float16 is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
@@ -261,12 +272,18 @@ TEST(JobErrorsTest, RulesBetweenKeys) {
 }
 
 TEST(JobErrorsTest, PretrainReadsCompletionOnly) {
-  ExpectOneError(WithSpec("  method: pretrain\n"),
-                 {"", "spec.datasets[0].format", 6, "reads format: completion, got alpaca"});
+  ExpectOneError(WithSpec("  method: pretrain\n  test_datasets: [{path: ./a, format: alpaca}]\n"),
+                 {"", "spec.test_datasets[0].format", 8, "reads format: completion, got alpaca"});
   std::string yaml =
       WithSpec("  method: pretrain\n  test_datasets:\n    - {path: ./a, format: chat}\n");
   yaml.insert(yaml.find("train.jsonl") + 11, ", format: completion");
   ExpectOneError(yaml, {"", "spec.test_datasets[0].format", 9, "got chat"});
+}
+
+TEST(JobErrorsTest, RolesAreNames) {
+  ExpectOneError(
+      WithSpec("  test_datasets: [{path: ./a, roles: {user: [human, 3]}}]\n"),
+      {"", "spec.test_datasets[0].roles", 7, "user: expected a name or a list of names"});
 }
 
 TEST(JobErrorsTest, PathsAreLocal) {

@@ -51,7 +51,12 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_TRUE(job.lora.use_dora);
   ASSERT_EQ(job.datasets.size(), 2u);
   EXPECT_EQ(job.datasets[0].weight, 1.5);
-  EXPECT_EQ(job.datasets[1].path, "/abs/chat.jsonl.gz");
+  EXPECT_EQ(job.datasets[1].path, "/abs/chat");
+  EXPECT_EQ(job.datasets[1].data_files, std::vector<std::string>{"*.gz"});
+  EXPECT_EQ(job.datasets[1].split, "dev");
+  EXPECT_EQ(job.datasets[1].max_samples, 9);
+  EXPECT_FALSE(job.datasets[1].held_out);
+  EXPECT_TRUE(job.test_datasets.at(0).held_out);
   EXPECT_EQ(job.datasets[1].format, DatasetFormat::kChat);
   EXPECT_EQ(job.datasets[1].prompt_style, PromptStyle::kChat);
   EXPECT_EQ(job.test_datasets.at(0).format, DatasetFormat::kCompletion);
@@ -272,6 +277,14 @@ TEST(JobParserTest, ExpandsAnchors) {
   EXPECT_EQ(job.test_datasets.at(0).path, "/jobs/here/a.jsonl");
 }
 
+TEST(JobParserTest, NamesOfDataFilesAndGlobsAreNoHubIds) {
+  for (const char* path : {"data/a.parquet", "data/a.arrow", "data/a.csv", "data/a.tsv",
+                           "data/a.csv.zst", "data/train-*", "data/?.ndjson"}) {
+    const JobSpec job = ParseSpec("  test_datasets: [{path: \"" + std::string(path) + "\"}]\n");
+    EXPECT_EQ(job.test_datasets.at(0).path, "/jobs/here/" + std::string(path));
+  }
+}
+
 // Invariant config-2.
 TEST(JobParserTest, EffectiveJobParsesToItself) {
   for (const std::string& yaml :
@@ -303,11 +316,43 @@ TEST(JobParserTest, TheBaseModelHasANameWhereItIsGiven) {
   EXPECT_EQ(named.lines.at("spec.base_model.name"), named.lines.at("spec.base_model"));
 }
 
+TEST(JobParserTest, WhatRecordsCallTheirFieldsAndRoles) {
+  const JobSpec job = ParseSpec(
+      "  test_datasets:\n"
+      "    - {path: ./a.json, format: sharegpt, field_messages: dialog, message_role_key: "
+      "speaker,\n"
+      "       roles: {user: [customer, caller], assistant: agent}}\n"
+      "  chat_template: ./t.jinja\n"
+      "  chat_template_kwargs: {enable_thinking: false, n: 3, x: 1.5, s: \"1\", l: [a, null]}\n"
+      "  roles_to_train: [assistant, tool]\n"
+      "  train_on: split\n"
+      "  train_on_eos: none\n");
+  const DatasetSpec& dataset = job.test_datasets.at(0);
+  EXPECT_EQ(dataset.format, DatasetFormat::kSharegpt);
+  EXPECT_EQ(dataset.fields.messages, "dialog");
+  EXPECT_EQ(dataset.fields.role, "speaker");
+  EXPECT_EQ(dataset.fields.content, "");
+  EXPECT_EQ(dataset.fields.tools, "tools");
+  EXPECT_EQ(dataset.fields.roles,
+            (std::map<std::string, std::string>{
+                {"customer", "user"}, {"caller", "user"}, {"agent", "assistant"}}));
+  EXPECT_TRUE(job.chat_template.front() == '/' && job.chat_template.ends_with("/t.jinja"));
+  EXPECT_EQ(job.chat_template_kwargs,
+            R"({"enable_thinking":false,"n":3,"x":1.5,"s":"1","l":["a",null]})");
+  EXPECT_EQ(job.roles_to_train, (std::vector<std::string>{"assistant", "tool"}));
+  EXPECT_EQ(job.train_on, TrainOn::kSplit);
+  EXPECT_EQ(job.train_on_eos, TrainOnEos::kNone);
+}
+
 TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
       {"method", {"sft"}},
       {"adapter", {"none", "lora"}},
-      {"chat_template", {"chatml", "llama3", "mistral", "gemma", "alpaca"}},
+      {"chat_template",
+       {"auto", "tokenizer_default", "chatml", "llama3", "mistral", "gemma", "alpaca",
+        "./t.jinja"}},
+      {"train_on", {"all", "last", "split"}},
+      {"train_on_eos", {"turn", "last", "all", "none"}},
       {"on_bad_record", {"error", "skip"}},
       {"excess_length", {"truncate", "drop", "error", "split"}},
       {"packing",

@@ -30,10 +30,31 @@ spec:
          use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
   datasets:
     - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
-    - {path: /abs/chat.jsonl.gz, format: chat, prompt_style: chat}
+    - path: /abs/chat
+      data_files: ["*.gz"]
+      split: dev
+      max_samples: 9
+      format: chat
+      prompt_style: chat
+      field_messages: messages
+      field_tools: tools
+      field_system: system
+      field_instruction: instruction
+      field_input: input
+      field_output: output
+      field_prompt: prompt
+      field_completion: completion
+      field_text: text
+      message_role_key: role
+      message_content_key: content
+      roles: {user: [human], assistant: gpt}
   test_datasets: [{path: ./held_out.jsonl, format: completion, prompt_style: alpaca}]
   val_set_size: null
   chat_template: llama3
+  chat_template_kwargs: {enable_thinking: false}
+  roles_to_train: [assistant]
+  train_on: all
+  train_on_eos: turn
   train_on_inputs: true
   on_bad_record: skip
   sequence_len: 512

@@ -41,6 +41,9 @@ class OperationsTest : public support::JobTest {
     EXPECT_TRUE(sim_.files().WriteDurably("/model/model.safetensors", "").ok());
     Wire();
   }
+  ~OperationsTest() override {
+    for (const auto& end : ends_) end();
+  }
   void Wire() {
     context_.deps = sim_.deps();
     context_.jobs = &sim_.jobs();
@@ -79,6 +82,7 @@ class OperationsTest : public support::JobTest {
                                                                   std::shared_ptr<Sink<Response>>),
                                                 const Request& request) {
     auto sink = std::make_shared<RecordingSink<Response>>();
+    ends_.push_back([sink] { sink->room = nullptr; });
     if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
       sink->Finish(wrong);
       return sink;
@@ -101,6 +105,7 @@ class OperationsTest : public support::JobTest {
   }
 
   sim::Simulation sim_;
+  std::vector<std::function<void()>> ends_;  // a call that has ended holds its operation no more
   EventHub events_;
   Context context_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,12 +49,6 @@ std::string FakeJobs::AddJob(const std::string& name, v1::JobState state) {
   return id;
 }
 
-void FakeJobs::AddEvent(const std::string& id, const std::string& type, const std::string& message,
-                        const std::string& data_json) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  AppendEvent(jobs_.at(id), type, message, data_json);
-}
-
 void FakeJobs::AddLog(const std::string& id, int rank, const std::string& json) {
   const std::lock_guard<std::mutex> lock(mutex_);
   v1::LogLine line;
@@ -93,15 +88,13 @@ Status FakeJobs::Find(const std::string& word, v1::Job** job) {
   return Status::OK;
 }
 
-void FakeJobs::AppendEvent(const v1::Job& job, const std::string& type, const std::string& message,
-                           const std::string& data_json) {
-  v1::JobEvent event;
+void FakeJobs::AppendEvent(const v1::Job& job, v1::JobEvent event, const std::string& type,
+                           const std::string& message) {
   event.set_id(static_cast<int64_t>(events_.size()) + 1);
   event.set_job(job.id());
   event.set_time_unix_ms(kNow - 60000);
   event.set_type(type);
   event.set_message(message);
-  event.set_data_json(data_json);
   event.set_state(job.state());
   events_.push_back(event);
   changed_.notify_all();
@@ -111,7 +104,7 @@ void FakeJobs::SetState(v1::Job* job, v1::JobState state) {
   job->set_state(state);
   job->set_version(job->version() + 1);
   if (IsTerminal(state)) job->set_finished_unix_ms(kNow);
-  AppendEvent(*job, "StateChanged", StateName(state), "");
+  AppendEvent(*job, {}, "StateChanged", StateName(state));
 }
 
 void FakeJobs::Step(v1::Job* job) {
@@ -122,14 +115,28 @@ void FakeJobs::Step(v1::Job* job) {
   p->set_loss(loss);
   p->set_grad_norm(1.25);
   p->set_learning_rate(1e-4);
-  static constexpr const char* kRank =
-      R"({{"rank": {}, "loss_sum": {}, "targets": 100, "tokens": 1024, "bin_ids": [{}], "seconds": {{"forward": 0.01, "backward": 0.02, "comm": 0.001, "optimizer": 0.002, "step": 0.04}}}})";
-  AppendEvent(
-      *job, "StepDone", fmt::format("step {}", step + 1),
-      fmt::format(
-          R"({{"step": {}, "loss": {}, "grad_norm": 1.25, "learning_rate": 0.0001, "tokens": 2048, "tokens_per_second": 51200.0, "ranks": [{}, {}]}})",
-          step, loss, fmt::format(fmt::runtime(kRank), 0, 100 * loss, 2 * step),
-          fmt::format(fmt::runtime(kRank), 1, 100 * loss, 2 * step + 1)));
+  v1::JobEvent event;
+  v1::StepDone& done = *event.mutable_step_done();
+  done.set_step(step);
+  done.set_loss(loss);
+  done.set_grad_norm(p->grad_norm());
+  done.set_learning_rate(p->learning_rate());
+  done.set_tokens(2048);
+  done.set_tokens_per_second(51200);
+  for (int rank = 0; rank < 2; ++rank) {
+    v1::RankStep& part = *done.add_ranks();
+    part.set_rank(rank);
+    part.set_loss_sum(100 * loss);
+    part.set_targets(100);
+    part.set_tokens(1024);
+    part.add_bin_ids(2 * step + rank);
+    part.mutable_seconds()->set_forward(0.01);
+    part.mutable_seconds()->set_backward(0.02);
+    part.mutable_seconds()->set_comm(0.001);
+    part.mutable_seconds()->set_optimizer(0.002);
+    part.mutable_seconds()->set_step(0.04);
+  }
+  AppendEvent(*job, std::move(event), "StepDone", fmt::format("step {}", step + 1));
 }
 
 void FakeJobs::RunStepsLocked(v1::Job* job, int64_t steps) {

@@ -37,8 +37,6 @@ class FakeJobs final : public v1::Jobs::Service {
     change(&jobs_.at(id));
     changed_.notify_all();
   }
-  void AddEvent(const std::string& id, const std::string& type, const std::string& message,
-                const std::string& data_json = "");
   void AddLog(const std::string& id, int rank, const std::string& json);
   void AddArtifact(const std::string& name, const std::string& bytes, int64_t announced);
   // Runs `steps` steps: StepDone events, then PAUSED or, after the last step, SUCCEEDED.
@@ -77,8 +75,8 @@ class FakeJobs final : public v1::Jobs::Service {
  private:
   grpc::Status Find(const std::string& word, v1::Job** job);
   void SetState(v1::Job* job, v1::JobState state);
-  void AppendEvent(const v1::Job& job, const std::string& type, const std::string& message,
-                   const std::string& data_json);
+  void AppendEvent(const v1::Job& job, v1::JobEvent event, const std::string& type,
+                   const std::string& message);
   void Step(v1::Job* job);
   void RunStepsLocked(v1::Job* job, int64_t steps);
 

@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "common/config/yaml_tree.h"
+#include "common/event_json.h"
+#include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/log_text.h"
-#include "controller/cli/message_json.h"
 #include "controller/cli/output.h"
 #include "controller/cli/progress_view.h"
 #include "controller/cli/table.h"
@@ -154,15 +155,21 @@ TEST(ResourcesLineTest, SaysWhatWasChosenOrThatItWaits) {
 }
 
 // Invariant cli-4.
-TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
+TEST(EventJsonTest, DataStandsForTheDetail) {
   v1::JobEvent event;
   event.set_id(7);
   event.set_time_unix_ms(1767323045678);
-  event.set_data_json(R"({"step": 3})");
+  event.mutable_checkpoint_deleted()->set_step(3);
   event.set_state(v1::JOB_STATE_RUNNING);
   EXPECT_EQ(
-      MessageJson(event).dump(),
-      R"({"id":7,"job":"","time":"2026-01-02T03:04:05.678Z","type":"","message":"","data":{"step":3},"state":"RUNNING"})");
+      EventJson(event).dump(),
+      R"({"id":7,"job":"","time":"2026-01-02T03:04:05.678Z","type":"","message":"","data":{"directory":"","step":3},"state":"RUNNING"})");
+  event.clear_detail();
+  EXPECT_EQ(EventJson(event)["data"].dump(), "{}");
+}
+
+// Invariant cli-4.
+TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
   v1::Job job;
   job.set_recipe_hash("\x01\xab");
   (*job.mutable_labels())["b"] = "2";

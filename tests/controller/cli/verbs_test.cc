@@ -40,6 +40,50 @@ TEST(UsageTest, MistakesAreCodeTwo) {
   }
 }
 
+std::string WriteForeign(const std::string& extra) {
+  const std::string path = TempDir() + "/theirs.yml";
+  std::ofstream(path) << "base_model: ./model\nlearning_rate: 2e-4\n"
+                         "datasets: [{path: ./a.jsonl, type: alpaca}]\n"
+                      << extra;
+  return path;
+}
+
+// Invariant cli-1.
+TEST(ImportTest, JobIsDataAndReportIsNot) {
+  const Ran ran = RunInProcess({"import", WriteForeign("micro_batch_size: 2\n")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out.find("apiVersion: coxswain/v1"), 0u) << ran.out;
+  EXPECT_NE(ran.err.find("theirs.yml:4: taken: micro_batch_size: 2"), std::string::npos);
+  const std::string job = TempDir() + "/imported.yaml";
+  std::ofstream(job) << ran.out;
+  EXPECT_EQ(RunInProcess({"validate", job}).code, 0);
+}
+
+TEST(ImportTest, FileIsOverwrittenOnlyByForce) {
+  const std::string file = WriteForeign(""), job = TempDir() + "/kept.yaml";
+  std::ofstream(job) << "mine";
+  const Ran kept = RunInProcess({"import", file, "-o", job});
+  EXPECT_EQ(kept.code, 1);
+  EXPECT_NE(kept.err.find("exists already; give another -o or --force"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(job), 4u);
+  const Ran forced = RunInProcess({"import", file, "-o", job, "--force"});
+  EXPECT_EQ(forced.code, 0) << forced.err;
+  EXPECT_EQ(forced.out, "");
+  EXPECT_GT(std::filesystem::file_size(job), 4u);
+}
+
+TEST(ImportTest, WhatIsInTheWayIsCodeTwoAndWritesNothing) {
+  const std::string job = TempDir() + "/refused.yaml";
+  const Ran ran = RunInProcess({"import", WriteForeign("relora: true\n"), "-o", job});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_FALSE(std::filesystem::exists(job));
+  EXPECT_NE(ran.err.find("in the way: relora (adapters that restart"), std::string::npos);
+  EXPECT_EQ(RunInProcess({"import", WriteForeign(""), "--from", "trl"}).code, 2);
+  EXPECT_EQ(RunInProcess({"import", WriteForeign(""), "--from", "axolotl"}).code, 0);
+  EXPECT_EQ(RunInProcess({"import", WriteForeign("stage: sft\n")}).code, 2);
+  EXPECT_EQ(RunInProcess({"import", TempDir() + "/absent.yml"}).code, 4);
+}
+
 // Invariant cli-1.
 TEST(UsageTest, HelpIsData) {
   const Ran ran = RunInProcess({"--help"});
@@ -451,7 +495,7 @@ TEST(CompletionTest, NamesEveryVerb) {
          {"submit",  "validate", "plan",   "get",      "describe",   "logs",    "watch",
           "events",  "cancel",   "pause",  "resume",   "workers",    "inspect", "step",
           "explain", "download", "data",   "tokenize", "completion", "version", "up",
-          "down",    "train",    "delete", "dump",     "health"}) {
+          "down",    "train",    "delete", "dump",     "health",     "template"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

@@ -485,11 +485,43 @@ TEST_F(PrepareTest, WarnsWhenTheModelsOwnTemplateIsAnother) {
   };
   EXPECT_TRUE(warnings("").empty());
   EXPECT_TRUE(warnings(kPlainChatml).empty());
+  job_.chat_template = "chatml";
+  EXPECT_TRUE(warnings(kPlainChatml).empty());
   ASSERT_EQ(warnings("{{ something else }}").size(), 1u);
-  EXPECT_TRUE(Contains(warnings("{{ something else }}")[0], "was not compared"));
+  EXPECT_TRUE(Contains(warnings("{{ something else }}")[0], "nothing was compared"));
   job_.chat_template = "llama3";
   ASSERT_EQ(warnings(kPlainChatml).size(), 1u);
-  EXPECT_TRUE(Contains(warnings(kPlainChatml)[0], "differs from the model's own template"));
+  EXPECT_TRUE(Contains(warnings(kPlainChatml)[0],
+                       "llama3 renders 1 of the first 1 records differently from the model's own "
+                       "template: \"<|begin_of_text|>"))
+      << warnings(kPlainChatml)[0];
+  EXPECT_TRUE(Contains(warnings(kPlainChatml)[0], "chat_template: tokenizer_default"));
+}
+
+TEST_F(PrepareTest, TellsOfTurnsThatTheTemplateWritesAnew) {
+  ByteTokenizerSpec spec;
+  spec.chat_template =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if loop.last and m.role == 'assistant' "
+      "%}<think>{% endif %}"
+      "{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  WriteByteTokenizer(job_.model_path, spec);
+  Dataset(DatasetFormat::kAuto,
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+          "\"content\": \"a\"}, {\"role\": \"user\", \"content\": \"r\"}, {\"role\": "
+          "\"assistant\", \"content\": \"b\"}]}\n");
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train_stats.rewritten, 1);
+  EXPECT_EQ(data->train_stats.split, 0);
+  ASSERT_EQ(data->warnings.size(), 1u);
+  EXPECT_TRUE(Contains(data->warnings[0], "1 turns are not trained")) << data->warnings[0];
+  job_.train_on = config::TrainOn::kSplit;
+  data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train_stats.documents, 2);
+  EXPECT_EQ(data->train_stats.split, 0);
+  EXPECT_TRUE(data->warnings.empty());
 }
 
 TEST_F(PrepareTest, RefusesATokenizerWithoutTheTemplatesTokens) {

@@ -35,7 +35,7 @@ TEST_F(PreviewTest, PrintsTokensWithLabels) {
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(*text,
             job_.datasets[0].path +
-                ":1: 24 tokens, 3 targets\n"
+                ":1: 24 tokens, 3 targets, marked by the template\n"
                 "<|im_start|>(-100, 258) u(-100, 117) s(-100, 115) e(-100, 101) r(-100, 114) "
                 "\\n(-100, 10)\n"
                 "q(-100, 113) <|im_end|>(-100, 259) \\n(-100, 10)\n"

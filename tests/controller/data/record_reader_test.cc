@@ -1,6 +1,7 @@
 #include "controller/data/readers/record_reader.h"
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <string>
 #include <utility>
@@ -28,6 +29,16 @@ std::string Gzip(const std::string& text) {
   return out;
 }
 
+// With a checksum, as the program zstd writes it.
+std::string Zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()) + 4, '\0');
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
+  ZSTD_freeCCtx(context);
+  return out;
+}
+
 class RecordReaderTest : public testing::Test {
  protected:
   // Records until the end or an error; the error's message lands in `error_`.
@@ -44,7 +55,7 @@ class RecordReaderTest : public testing::Test {
       absl::StatusOr<bool> more = (*reader)->Next(&raw);
       if (!more.ok()) error_ = std::string(more.status().message());
       if (!more.ok() || !*more) return records;
-      records.emplace_back(raw.line, raw.too_long ? "TOO LONG" : std::string(raw.json));
+      records.emplace_back(raw.line, raw.error.empty() ? std::string(raw.json) : "TOO LONG");
     }
   }
   std::string ErrorAt(const std::string& contents, int line) {
@@ -103,6 +114,35 @@ TEST_F(RecordReaderTest, ReportsAGzipFileCutShortOrDamaged) {
   whole[whole.size() / 2] ^= 0x55;
   Read(whole);
   EXPECT_NE(error_.find("damaged or cut short"), std::string::npos) << error_;
+}
+
+TEST_F(RecordReaderTest, ReadsZstdByContentOfOneFrameOrMore) {
+  EXPECT_EQ(Read(Zstd("{1}\n{2}\n"), "data.json"), (Lines{{1, "{1}"}, {2, "{2}"}}));
+  EXPECT_EQ(Read(Zstd("[{1},\n") + Zstd("{2}]")), (Lines{{1, "{1}"}, {2, "{2}"}}));
+  EXPECT_EQ(Read(Zstd("")), Lines{});
+  EXPECT_EQ(error_, "");
+  EXPECT_EQ(Read(Zstd("a,b\n1,2\n"), "d.csv.zst"), (Lines{{2, R"({"a": "1", "b": "2"})"}}));
+}
+
+TEST_F(RecordReaderTest, ReportsAZstdFileCutShortOrDamaged) {
+  std::string text;
+  for (int i = 0; i < 200000; ++i) text += "{\"n\": " + std::to_string(i * 7919) + "}\n";
+  std::string whole = Zstd(text);
+  EXPECT_EQ(Read(whole).size(), 200000u);
+  for (const size_t size : {whole.size() / 2, whole.size() - 1}) {
+    Read(whole.substr(0, size));
+    EXPECT_NE(error_.find("damaged or cut short"), std::string::npos) << error_;
+  }
+  whole[whole.size() / 2] ^= 0x55;
+  Read(whole);
+  EXPECT_NE(error_.find("damaged or cut short"), std::string::npos) << error_;
+}
+
+TEST_F(RecordReaderTest, RefusesTextThatIsNotUtf8AndColumnsInACompressedStream) {
+  Read("\xFF\xFE{");
+  EXPECT_NE(error_.find("is UTF-16; save it as UTF-8"), std::string::npos) << error_;
+  Read(Gzip("PAR1..."));
+  EXPECT_NE(error_.find("is Parquet in a compressed stream"), std::string::npos) << error_;
 }
 
 TEST_F(RecordReaderTest, ReportsBrokenArraysWithTheirLine) {

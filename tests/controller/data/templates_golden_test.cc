@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include "controller/data/templates/chat_renderer.h"
+#include "tests/common/config/default_spec.h"
+#include "tests/controller/data/conversation.h"
 
 namespace coxswain::data {
 namespace {
@@ -13,20 +15,16 @@ namespace {
 std::string Render(const std::string& name, const nlohmann::json& messages) {
   TemplateTokens tokens;
   tokens.find = [](std::string_view) { return std::optional<int32_t>(1); };
-  auto renderer = MakeChatRenderer(name, tokens);
+  config::JobSpec job = config::DefaultSpec();
+  job.chat_template = name;
+  auto renderer = MakeChatRenderer(job, tokens);
   if (!renderer.ok()) return renderer.status().ToString();
-  std::vector<Message> typed;
-  for (const auto& message : messages) {
-    const std::string role = message["role"];
-    typed.push_back({role == "system" ? Role::kSystem
-                     : role == "user" ? Role::kUser
-                                      : Role::kAssistant,
-                     message["content"]});
-  }
-  auto segments = (*renderer)(typed);
-  if (!segments.ok()) return segments.status().ToString();
+  Turns turns;
+  for (const auto& message : messages) turns.emplace_back(message["role"], message["content"]);
+  auto documents = (*renderer)(Conversation(turns));
+  if (!documents.ok()) return documents.status().ToString();
   std::string text;
-  for (const Segment& segment : *segments) text += segment.text;
+  for (const Segment& segment : documents->front().segments) text += segment.text;
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "controller/data/templates/record_renderer.h"
 #include "controller/data/templates/strip.h"
 #include "tests/common/config/default_spec.h"
+#include "tests/controller/data/conversation.h"
 
 namespace coxswain::data {
 namespace {
@@ -20,7 +21,7 @@ TemplateTokens AllTokens() {
   return tokens;
 }
 
-// Text with targets between < > brackets of their own: "⟦" and "⟧", as in the table of formats.
+// Text with targets between "⟦" and "⟧", as in the table of formats.
 std::string Show(const std::vector<Segment>& segments) {
   std::string out;
   bool open = false;
@@ -36,18 +37,28 @@ std::string Show(const std::vector<Segment>& segments) {
   return open ? out + "⟧" : out;
 }
 
-std::string RenderChat(const std::string& name, const std::vector<Message>& messages) {
-  auto renderer = MakeChatRenderer(name, AllTokens());
-  if (!renderer.ok()) return std::string(renderer.status().message());
-  auto segments = (*renderer)(messages);
-  return segments.ok() ? Show(*segments) : std::string(segments.status().message());
+std::string Show(const absl::StatusOr<std::vector<RenderedDocument>>& documents) {
+  if (!documents.ok()) return std::string(documents.status().message());
+  std::string out;
+  for (const RenderedDocument& document : *documents) {
+    out += (out.empty() ? "" : " | ") + Show(document.segments);
+  }
+  return out;
 }
 
-const Message kSystem = {Role::kSystem, "Be terse."};
-const Message kUser = {Role::kUser, " What is 2+2? "};
-const Message kAnswer = {Role::kAssistant, " 4.\n"};
-const Message kUser2 = {Role::kUser, "And 3+3?"};
-const Message kAnswer2 = {Role::kAssistant, "6"};
+std::string RenderChat(const std::string& name, const Turns& turns) {
+  config::JobSpec job = config::DefaultSpec();
+  job.chat_template = name;
+  auto renderer = MakeChatRenderer(job, AllTokens());
+  if (!renderer.ok()) return std::string(renderer.status().message());
+  return Show((*renderer)(Conversation(turns)));
+}
+
+const Turns::value_type kSystem = {"system", "Be terse."};
+const Turns::value_type kUser = {"user", " What is 2+2? "};
+const Turns::value_type kAnswer = {"assistant", " 4.\n"};
+const Turns::value_type kUser2 = {"user", "And 3+3?"};
+const Turns::value_type kAnswer2 = {"assistant", "6"};
 
 TEST(TemplatesTest, Chatml) {
   EXPECT_EQ(RenderChat("chatml", {kSystem, kUser, kAnswer, kUser2, kAnswer2}),
@@ -79,7 +90,8 @@ TEST(TemplatesTest, GemmaRefusesSystem) {
             "<start_of_turn>model\n⟦4.<end_of_turn>⟧\n<start_of_turn>user\nAnd 3+3?<end_of_turn>\n"
             "<start_of_turn>model\n⟦6<end_of_turn>⟧\n");
   EXPECT_EQ(RenderChat("gemma", {kSystem, kUser, kAnswer}),
-            "messages[0] is a system message, which gemma does not have");
+            "chat_template gemma refuses it: messages[0] is a system message, which gemma does not "
+            "have");
 }
 
 std::string RenderRecord(config::DatasetFormat format, config::PromptStyle style,
@@ -87,10 +99,11 @@ std::string RenderRecord(config::DatasetFormat format, config::PromptStyle style
   config::DatasetSpec dataset = config::DefaultDataset();
   dataset.format = format;
   dataset.prompt_style = style;
-  auto renderer = MakeRecordRenderer(dataset, "chatml", AllTokens());
+  config::JobSpec job = config::DefaultSpec();
+  job.chat_template = "chatml";
+  auto renderer = MakeRecordRenderer(job, dataset, AllTokens());
   EXPECT_TRUE(renderer.ok()) << renderer.status();
-  auto segments = (*renderer)(record);
-  return segments.ok() ? Show(*segments) : std::string(segments.status().message());
+  return Show((*renderer)(record));
 }
 
 TEST(TemplatesTest, AlpacaPrompt) {
@@ -135,16 +148,37 @@ TEST(TemplatesTest, RefusesBadConversations) {
     EXPECT_EQ(RenderChat(name, {}), "the conversation has no messages");
     EXPECT_EQ(RenderChat(name, {kUser, kAnswer, kAnswer2}),
               "messages[1] and messages[2] are both assistant turns");
-    EXPECT_EQ(RenderChat(name, {kUser, {Role::kAssistant, " \n"}}),
+    EXPECT_EQ(RenderChat(name, {kUser, {"assistant", " \n"}}),
               "messages[1] is an empty assistant turn");
   }
 }
 
-TEST(TemplatesTest, RefusesUnknownNamesAndJinja) {
+TEST(TemplatesTest, PromptsSegmentsAndTheirTargets) {
+  const auto style = config::PromptStyle::kAlpaca;
+  EXPECT_EQ(RenderRecord(config::DatasetFormat::kPromptCompletion, style, PromptRecord{"p ", "c"}),
+            "p ⟦c</eos>⟧");
+  EXPECT_EQ(RenderRecord(config::DatasetFormat::kInputOutput, style,
+                         SegmentsRecord{{{"a", false}, {"b", true}, {"", false}, {"c", false}}}),
+            "a⟦b⟧c");
+  EXPECT_EQ(RenderRecord(config::DatasetFormat::kAlpaca, style, AlpacaRecord{"i", "", "o", "Sys."}),
+            "Sys.\n\n### Instruction:\ni\n\n### Response:\n⟦o</eos>⟧");
+}
+
+TEST(TemplatesTest, RefusesUnknownNames) {
+  EXPECT_NE(RenderChat("vicuna", {kUser}).find("\"vicuna\" is not known; it is auto, "),
+            std::string::npos);
   EXPECT_NE(
-      RenderChat("vicuna", {kUser}).find("\"vicuna\" is not known; it is one of chatml, llama3"),
+      RenderChat("tokenizer_default", {kUser}).find("came with no chat template; name one of"),
       std::string::npos);
-  EXPECT_NE(RenderChat("{% for m in messages %}", {kUser}).find("Jinja"), std::string::npos);
+}
+
+TEST(TemplatesTest, RefusesToolsWhereThereIsNoPlaceForThem) {
+  for (const char* name : {"chatml", "llama3", "mistral", "gemma"}) {
+    EXPECT_NE(
+        RenderChat(name, {kUser, {"tool", "x"}, kAnswer}).find("messages[1] is a turn of tool"),
+        std::string::npos)
+        << RenderChat(name, {kUser, {"tool", "x"}, kAnswer});
+  }
 }
 
 TEST(TemplatesTest, NamesTheTokenThatTheTokenizerLacks) {
@@ -157,7 +191,9 @@ TEST(TemplatesTest, NamesTheTokenThatTheTokenizerLacks) {
     tokens.find = [&](std::string_view asked) {
       return asked == token ? std::nullopt : std::optional<int32_t>(7);
     };
-    const auto renderer = MakeChatRenderer(name, tokens);
+    config::JobSpec job = config::DefaultSpec();
+    job.chat_template = name;
+    const auto renderer = MakeChatRenderer(job, tokens);
     ASSERT_EQ(renderer.status().code(), absl::StatusCode::kInvalidArgument);
     const std::string message(renderer.status().message());
     EXPECT_NE(message.find(token), std::string::npos) << message;
@@ -165,7 +201,9 @@ TEST(TemplatesTest, NamesTheTokenThatTheTokenizerLacks) {
   }
   TemplateTokens no_eos = AllTokens();
   no_eos.eos = {};
-  EXPECT_FALSE(MakeRecordRenderer({}, "chatml", no_eos).ok());
+  config::DatasetSpec alpaca = config::DefaultDataset();
+  alpaca.format = config::DatasetFormat::kAlpaca;
+  EXPECT_FALSE(MakeRecordRenderer(config::DefaultSpec(), alpaca, no_eos).ok());
 }
 
 TEST(StripTest, StripsWhatPythonStrips) {

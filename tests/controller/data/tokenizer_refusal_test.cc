@@ -25,26 +25,37 @@ void ExpectRefused(const std::string& patch, const std::vector<std::string>& wor
 }
 
 TEST(TokenizerRefusalTest, OtherModels) {
-  ExpectRefused(R"({"model": {"type": "Unigram"}})",
-                {"tokenizer.json", "'Unigram'", "byte-level BPE"});
-  ExpectRefused(R"({"model": {"type": "WordPiece"}})", {"'WordPiece'", "byte-level BPE"});
-  ExpectRefused(R"({"model": {"byte_fallback": true}})", {"byte_fallback", "SentencePiece-style"});
+  ExpectRefused(R"({"model": {"type": "WordLevel"}})", {"tokenizer.json", "'WordLevel'", "BPE"});
+  ExpectRefused(R"({"model": {"type": "WordPiece"}})", {"'WordPiece'", "supported: BPE"});
   ExpectRefused(R"({"model": {"dropout": 0.1}})", {"dropout", "0.1"});
   ExpectRefused(R"({"model": {"end_of_word_suffix": "</w>"}})", {"end_of_word_suffix", "'</w>'"});
+  ExpectRefused(R"({"model": {"unk_token": "<gone>"}, "pre_tokenizer": null})",
+                {"unk_token", "'<gone>'"});
   ExpectRefused(R"({"model": null})", {"no object 'model'"});
 }
 
 TEST(TokenizerRefusalTest, OtherPipelines) {
-  ExpectRefused(R"({"normalizer": {"type": "Prepend", "prepend": "x"}})", {"'Prepend'", "NFC"});
-  ExpectRefused(R"({"normalizer": {"type": "NFKC"}})", {"'NFKC'", "NFC"});
-  ExpectRefused(R"({"pre_tokenizer": null})", {"ByteLevel", "SentencePiece-style"});
-  ExpectRefused(R"({"pre_tokenizer": {"type": "Metaspace"}})", {"'Metaspace'", "ByteLevel"});
+  ExpectRefused(R"({"normalizer": {"type": "BertNormalizer"}})", {"'BertNormalizer'", "NFC"});
+  ExpectRefused(R"({"normalizer": {"type": "Replace", "content": "x"}})", {"'Replace'", "pattern"});
+  ExpectRefused(R"({"pre_tokenizer": {"type": "BertPreTokenizer"}})",
+                {"'BertPreTokenizer'", "Metaspace"});
+  ExpectRefused(R"({"pre_tokenizer": {"type": "Metaspace"}})", {"'Metaspace'", "one character"});
   ExpectRefused(R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-      {"type": "ByteLevel"}, {"type": "Digits"}]}})",
-                {"'Digits' after ByteLevel"});
+      {"type": "ByteLevel"}, {"type": "Metaspace", "replacement": "_"}]}})",
+                {"'Metaspace' after ByteLevel", "Digits"});
   ExpectRefused(R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-      {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "MergedWithNext"}]}})",
-                {"'MergedWithNext'", "Isolated"});
+      {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "MergedWithAll"}]}})",
+                {"'MergedWithAll'", "Isolated"});
+  ExpectRefused(R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits"},
+      {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}]}})",
+                {"'first'", "first step"});
+  ExpectRefused(R"({"normalizer": {"type": "Prepend", "prepend": "_"}, "pre_tokenizer":
+      {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}})",
+                {"'Prepend'", "'first'"});
+  ExpectRefused(R"({"post_processor": {"type": "Other"}})", {"'Other'", "TemplateProcessing"});
+  ExpectRefused(R"({"post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}], "special_tokens": {}}})",
+                {"'TemplateProcessing'", "'<s>'"});
   ExpectRefused(R"({"decoder": {"type": "WordPiece"}})", {"decoder", "ByteLevel"});
   ExpectRefused(R"({"decoder": null})", {"decoder", "ByteLevel"});
 }

@@ -198,8 +198,6 @@ std::vector<int32_t> SlowBpe(const std::vector<Bpe::Rule>& rules, const std::str
 // Random rule sets over two letters collide in every way; lengths cross the short/long border.
 TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
   std::mt19937_64 random(4);
-  std::array<int32_t, 256> bytes{};
-  for (int i = 0; i < 256; ++i) bytes[i] = i;
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<Bpe::Rule> rules;
     std::map<std::pair<int32_t, int32_t>, bool> used;
@@ -209,16 +207,17 @@ TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
       const int32_t right = symbols[random() % symbols.size()];
       if (!used.emplace(std::pair(left, right), true).second) continue;
       const auto merged = static_cast<int32_t>(256 + rules.size());
-      rules.push_back({left, right, merged});
+      rules.push_back({left, right, merged, 0});
       symbols.push_back(merged);
     }
     std::shuffle(rules.begin(), rules.end(), random);
-    const Bpe bpe(bytes, rules, {});
+    for (size_t rank = 0; rank < rules.size(); ++rank) rules[rank].rank = static_cast<int>(rank);
+    const Bpe bpe(rules);
     for (const int length : {1, 2, 3, 7, 31, 32, 47, 48, 49, 50, 90}) {
       std::string word;
       for (int i = 0; i < length; ++i) word.push_back("ab"[random() % 2]);
       std::vector<int32_t> ids;
-      bpe.EncodeWord(word, &ids);
+      bpe.Merge(std::vector<int32_t>(word.begin(), word.end()), &ids);
       ASSERT_EQ(ids, SlowBpe(rules, word)) << word;
     }
   }

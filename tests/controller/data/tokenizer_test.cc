@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <map>
 #include <random>
 #include <thread>
 
@@ -15,30 +14,6 @@
 
 namespace coxswain::data {
 namespace {
-
-// Invariant tokenizer-1, on every shape of pipeline.
-TEST(TokenizerTest, GoldenVectorsOfEveryPipelineEqualHuggingFace) {
-  const nlohmann::json base = BaseTokenizerJson();
-  std::ifstream file(std::string(kTokenizerFixtures) + "variants.json");
-  const nlohmann::json variants = nlohmann::json::parse(file);
-  std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
-  for (const auto& [name, patch] : variants.items()) {
-    nlohmann::json patched = base;
-    patched.merge_patch(patch);
-    auto tokenizer = LoadJson(patched);
-    ASSERT_TRUE(tokenizer.ok()) << name << ": " << tokenizer.status();
-    tokenizers[name] = *std::move(tokenizer);
-  }
-  int count = 0;
-  for (const nlohmann::json& vector :
-       ReadVectors(std::string(kTokenizerFixtures) + "vectors.jsonl.gz")) {
-    CheckVector(*tokenizers.at(vector["variant"]), vector);
-    ASSERT_FALSE(HasFailure()) << vector["variant"] << ", vector " << count;
-    ++count;
-  }
-  EXPECT_GT(count, 1500);
-  std::printf("%zu variants: %d texts encoded and decoded\n", tokenizers.size(), count);
-}
 
 // Arbitrary bytes: characters of every plane among broken ones.
 std::string RandomBytes(std::mt19937_64* random) {
@@ -176,18 +151,6 @@ TEST(TokenizerTest, BothMergeSyntaxesGiveTheSameIds) {
   for (const std::string& text : ManyTexts()) {
     ASSERT_EQ(Ids(**tokenizer, text), Ids(*base, text));
   }
-}
-
-TEST(TokenizerTest, ReadsConfigTokensAsStringsAndObjects) {
-  const auto tokenizer = LoadJson(BaseTokenizerJson(), R"({
-    "eos_token": {"__type": "AddedToken", "content": "<|im_end|>"}, "bos_token": "<|im_start|>",
-    "pad_token": null, "chat_template": [{"name": "tool_use", "template": "T"},
-    {"name": "default", "template": "D"}]})");
-  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  EXPECT_EQ((*tokenizer)->eos_id(), (*tokenizer)->TokenToId("<|im_end|>"));
-  EXPECT_EQ((*tokenizer)->bos_id(), (*tokenizer)->TokenToId("<|im_start|>"));
-  EXPECT_EQ((*tokenizer)->pad_id(), -1);
-  EXPECT_EQ((*tokenizer)->chat_template(), "D");
 }
 
 TEST(TokenizerTest, FingerprintChangesWithEitherFile) {

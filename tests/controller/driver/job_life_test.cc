@@ -1,8 +1,6 @@
 // The life of a job, each turn of it, over fake workers in virtual time.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "controller/checkpoint/checkpoint_files.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
@@ -10,7 +8,12 @@
 namespace coxswain::sim {
 namespace {
 
-class JobLifeTest : public support::JobTest {};
+class JobLifeTest : public support::JobTest {
+ protected:
+  static std::vector<int64_t> BinsOf(const v1::RankStep& rank) {
+    return {rank.bin_ids().begin(), rank.bin_ids().end()};
+  }
+};
 
 TEST_F(JobLifeTest, RunsFromSubmitToArtifacts) {
   Simulation sim({});
@@ -32,12 +35,12 @@ TEST_F(JobLifeTest, StepEventsCarryWhatClientsPrint) {
   Simulation sim({});
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
-  const auto data = nlohmann::json::parse(sim.Events(id, "StepDone").front().data_json());
-  EXPECT_EQ(data.at("step"), 0);
-  EXPECT_GT(data.at("grad_norm").get<double>(), 0);
-  ASSERT_EQ(data.at("ranks").size(), 2u);
-  EXPECT_FALSE(data.at("ranks")[0].at("bin_ids").empty());
-  EXPECT_NE(data.at("ranks")[0].at("bin_ids"), data.at("ranks")[1].at("bin_ids"));
+  const v1::StepDone done = sim.Events(id, "StepDone").front().step_done();
+  EXPECT_EQ(done.step(), 0);
+  EXPECT_GT(done.grad_norm(), 0);
+  ASSERT_EQ(done.ranks_size(), 2);
+  EXPECT_GT(done.ranks(0).bin_ids_size(), 0);
+  EXPECT_NE(BinsOf(done.ranks(0)), BinsOf(done.ranks(1)));
 }
 
 // Here every bin costs the same, whatever its tokens.
@@ -50,10 +53,10 @@ TEST_F(JobLifeTest, BinsAreDealtByTheCostOfThePlan) {
   Simulation sim(options);
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
-  const auto data = nlohmann::json::parse(sim.Events(id, "StepDone").front().data_json());
-  ASSERT_EQ(data.at("step"), 0);
+  const v1::StepDone done = sim.Events(id, "StepDone").front().step_done();
+  ASSERT_EQ(done.step(), 0);
   for (size_t rank = 0; rank < hands.size(); ++rank) {  // ids of step 0 are places
-    EXPECT_EQ(data.at("ranks")[rank].at("bin_ids").get<std::vector<int64_t>>(), hands[rank]);
+    EXPECT_EQ(BinsOf(done.ranks(static_cast<int>(rank))), hands[rank]);
   }
 }
 
@@ -61,10 +64,10 @@ TEST_F(JobLifeTest, ALinkIsAsFastAsItsSlowestRank) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
-  const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed")[0].data_json());
-  ASSERT_EQ(formed.at("links").size(), 1u);
-  EXPECT_EQ(formed.at("links")[0].at("bytes"), 1024);
-  EXPECT_EQ(formed.at("links")[0].at("bytes_per_second"), 5e8);  // of two ranks
+  const v1::GangFormed formed = sim.Events(id, "GangFormed")[0].gang_formed();
+  ASSERT_EQ(formed.links_size(), 1);
+  EXPECT_EQ(formed.links(0).bytes(), 1024);
+  EXPECT_EQ(formed.links(0).bytes_per_second(), 5e8);  // of two ranks
 }
 
 // Invariants driver-5 and driver-6.
@@ -77,7 +80,7 @@ TEST_F(JobLifeTest, AKilledWorkerCostsAnEpochAndTheReplayAgrees) {
   EXPECT_EQ(sim.Job(id).epoch(), 2u);
   EXPECT_EQ(sim.Job(id).restarts(), 1);
   EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
-  EXPECT_EQ(nlohmann::json::parse(sim.Events(id, "GangFormed")[1].data_json()).at("start_step"), 3);
+  EXPECT_EQ(sim.Events(id, "GangFormed")[1].gang_formed().start_step(), 3);
   ExpectClean(sim);
 }
 
@@ -229,9 +232,9 @@ TEST_F(JobLifeTest, EarlyStoppingExportsTheBestCheckpoint) {
   EXPECT_LT(progress.step(), 12);
   EXPECT_EQ(CountOf(sim, id, "EarlyStopped"), 1);
   EXPECT_EQ(progress.step() - progress.best_step(), 2);
-  const auto exported = nlohmann::json::parse(sim.Events(id, "Exported")[0].data_json());
+  const int64_t exported_step = sim.Events(id, "Exported")[0].exported().step();
   if (progress.best_step() > 0) {
-    EXPECT_EQ(exported.at("step"), progress.best_step());
+    EXPECT_EQ(exported_step, progress.best_step());
   }
   ExpectClean(sim);
 }

@@ -1,8 +1,6 @@
 // What faults of workers, storage and machines cost a job, over fake workers in virtual time.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -130,7 +128,7 @@ TEST_F(JobRecoveryTest, AFailedSaveCostsACheckpointAndTrainingGoesOn) {
   const v1::JobEvent event = sim.Events(id, "CheckpointFailed")[0];
   EXPECT_NE(event.message().find("checkpoint of step 6 failed"), std::string::npos);
   EXPECT_NE(event.message().find("no space left"), std::string::npos) << event.message();
-  EXPECT_EQ(nlohmann::json::parse(event.data_json()).at("kind"), "storage");
+  EXPECT_EQ(event.checkpoint_failed().kind(), "storage");
   sim.files().FailWrites("/out", absl::OkStatus());
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(sim.Job(id).restarts(), 0);
@@ -209,13 +207,11 @@ TEST_F(JobRecoveryTest, TheBestCheckpointIsNotSkipped) {
   sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
   SetbackOf(sim, id, v1::ERROR_KIND_STORAGE);
   const int64_t best_step = sim.Job(id).progress().best_step();
-  const auto failed = nlohmann::json::parse(sim.Events(id, "CheckpointFailed")[0].data_json());
   EXPECT_GT(best_step, 0);
-  EXPECT_EQ(failed.at("step"), best_step);
+  EXPECT_EQ(sim.Events(id, "CheckpointFailed")[0].checkpoint_failed().step(), best_step);
   sim.files().FailWrites("/out", absl::OkStatus());
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
-  const auto exported = nlohmann::json::parse(sim.Events(id, "Exported")[0].data_json());
-  EXPECT_EQ(exported.at("step"), sim.Job(id).progress().best_step());
+  EXPECT_EQ(sim.Events(id, "Exported")[0].exported().step(), sim.Job(id).progress().best_step());
   ExpectClean(sim);
 }
 
@@ -275,8 +271,7 @@ TEST_F(JobRecoveryTest, OutputThatIsUnmountedIsWaitedForAndNotBegunAnew) {
   EXPECT_EQ(sim.Job(id).restarts(), 0);
   sim.files().Mount();
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
-  const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed")[1].data_json());
-  EXPECT_EQ(formed.at("start_step"), 3);
+  EXPECT_EQ(sim.Events(id, "GangFormed")[1].gang_formed().start_step(), 3);
   ExpectClean(sim);
 }
 

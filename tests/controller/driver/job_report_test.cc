@@ -68,8 +68,7 @@ TEST_F(JobReportTest, AJobWithNoStepLeftShowsTheNumbersOfTheCheckpoint) {
 TEST_F(JobReportTest, MeasuredLinksOutliveTheController) {
   Simulation sim({});
   const auto measured = [&](const std::string& id) {
-    const auto formed = nlohmann::json::parse(sim.Events(id, "GangFormed").front().data_json());
-    return formed.at("predicted").at("links_measured").get<bool>();
+    return sim.Events(id, "GangFormed").front().gang_formed().predicted().links_measured();
   };
   const std::string first = sim.Submit({.name = "a"});
   ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
@@ -125,7 +124,7 @@ TEST_F(JobReportTest, AReplayOverOtherHostsIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
   std::vector<std::string> whole;
   for (const v1::JobEvent& event : sim.Events(id, "GangFormed")) {
-    whole.push_back(nlohmann::json::parse(event.data_json()).at("fingerprint"));
+    whole.push_back(event.gang_formed().fingerprint());
   }
   ASSERT_EQ(whole.size(), 3u);
   EXPECT_EQ(whole[0], "sim hosts=0@sim,1@sim");
@@ -242,9 +241,8 @@ TEST_F(JobReportTest, AnEvaluationTellsPerplexityAndTokenAccuracy) {
   ASSERT_TRUE(progress.has_eval_token_accuracy());
   EXPECT_EQ(progress.eval_token_accuracy(), 0.25);  // 10 of the 40 targets of each bin
   const v1::JobEvent last = sim.Events(id, "EvalDone").back();
-  const auto data = nlohmann::json::parse(last.data_json());
-  EXPECT_EQ(data.at("eval_token_accuracy"), progress.eval_token_accuracy());
-  EXPECT_EQ(data.at("eval_perplexity"), progress.eval_perplexity());
+  EXPECT_EQ(last.eval_done().eval_token_accuracy(), progress.eval_token_accuracy());
+  EXPECT_EQ(last.eval_done().eval_perplexity(), progress.eval_perplexity());
   EXPECT_NE(last.message().find(", perplexity "), std::string::npos) << last.message();
   EXPECT_NE(last.message().find(", token accuracy 25.0 %"), std::string::npos) << last.message();
   EXPECT_EQ(Gauge(sim, "coxswain_eval_token_accuracy_ratio", id), progress.eval_token_accuracy());

@@ -151,7 +151,8 @@ TEST_F(JobResourcesTest, AStoredJobWithoutADeviceStaysOnTheCpu) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_TRUE(sim.Events(id, "ResourcesChosen").empty());
   for (const v1::JobEvent& formed : sim.Events(id, "GangFormed")) {
-    EXPECT_EQ(nlohmann::json::parse(formed.data_json())["workers"],
+    const auto& workers = formed.gang_formed().workers();
+    EXPECT_EQ((std::vector<std::string>{workers.begin(), workers.end()}),
               (std::vector<std::string>{"sim/0", "sim/1"}));
   }
 }

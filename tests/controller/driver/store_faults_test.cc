@@ -8,6 +8,7 @@
 #include "common/outside_text.h"
 #include "controller/driver/errors.h"
 #include "controller/driver/job_record.h"
+#include "controller/driver/make_events.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -114,11 +115,9 @@ TEST_F(JournalTest, WhatWaitsIsBoundedAndOnlyStepsGo) {
   ASSERT_EQ(Stored("b", "Warning").size(), 1u);
   const v1::JobEvent warning = Stored("a", "Warning")[0];
   EXPECT_EQ(warning.state(), v1::JOB_STATE_PAUSED);
-  const auto data = nlohmann::json::parse(warning.data_json());
-  const auto of_b = nlohmann::json::parse(Stored("b", "Warning")[0].data_json());
-  EXPECT_EQ(data.at("dropped_events").get<int64_t>() + of_b.at("dropped_events").get<int64_t>(),
-            dropped_events_);
-  EXPECT_EQ(data.at("dropped_steps"), dropped_steps_);
+  const v1::Warning of_b = Stored("b", "Warning")[0].warning();
+  EXPECT_EQ(warning.warning().dropped_events() + of_b.dropped_events(), dropped_events_);
+  EXPECT_EQ(warning.warning().dropped_steps(), dropped_steps_);
 }
 
 TEST_F(JournalTest, ATransactionIsTakenWholeOrNotAtAll) {
@@ -168,7 +167,7 @@ TEST_F(JournalTest, ForeignBytesReachTheStoreAsText) {
   const std::string foreign = "tensor \"\xff\xfe\x1b[2J\" of " + std::string(1 << 20, 'x');
   *record.edit().mutable_error() =
       MakeError(absl::InvalidArgumentError(foreign), {.host = "h\xff", .phase = "prepare_data"});
-  record.AddEvent("Warning", foreign, {{"name", foreign}});
+  record.AddEvent(WarningEvent(), foreign);
   ASSERT_TRUE(journal_.Flush().ok());
   v1::Job job;
   ASSERT_TRUE(job.ParseFromString(record.job().SerializeAsString()));
@@ -178,7 +177,6 @@ TEST_F(JournalTest, ForeignBytesReachTheStoreAsText) {
   v1::JobEvent event;
   ASSERT_TRUE(event.ParseFromString(store_.Events("a", 0, 1)->at(0).SerializeAsString()));
   EXPECT_EQ(event.message(), job.error().message());
-  EXPECT_TRUE(nlohmann::json::accept(event.data_json()));
 }
 
 class StoreFaultsTest : public support::JobTest {};

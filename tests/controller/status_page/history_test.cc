@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace coxswain::status_page {
 namespace {
@@ -11,16 +10,24 @@ namespace {
 class HistoryTest : public testing::Test {
  protected:
   void Step(int64_t step, double loss) {  // 0-based, as in the event
-    Event("StepDone", {{"step", step}, {"loss", loss}, {"tokens_per_second", 10.0}, {"tokens", 7}});
+    v1::JobEvent event;
+    event.set_type("StepDone");
+    v1::StepDone& done = *event.mutable_step_done();
+    done.set_step(step);
+    done.set_loss(loss);
+    done.set_tokens_per_second(10);
+    done.set_tokens(7);
+    Add(event);
   }
   void Eval(int64_t finished, double loss) {
-    Event("EvalDone", {{"step", finished}, {"eval_loss", loss}});
-  }
-  void Event(const std::string& type, const nlohmann::json& data) {
     v1::JobEvent event;
+    event.set_type("EvalDone");
+    event.mutable_eval_done()->set_step(finished);
+    event.mutable_eval_done()->set_eval_loss(loss);
+    Add(event);
+  }
+  void Add(v1::JobEvent event) {
     event.set_id(++id_);
-    event.set_type(type);
-    event.set_data_json(data.dump());
     history_.Add(event);
   }
   std::vector<int64_t> Steps() const {
@@ -66,16 +73,16 @@ TEST_F(HistoryTest, IsBoundedAndSpansTheRun) {
   EXPECT_EQ(steps.back(), 100'000);
   EXPECT_EQ(steps[2] - steps[1], history_.stride());
   EXPECT_EQ(history_.newest_steps().size(), History::kNewestSteps);
-  for (int i = 0; i < 100; ++i) Event("Warning", {});
+  v1::JobEvent warning;
+  warning.set_type("Warning");
+  for (int i = 0; i < 100; ++i) Add(warning);
   EXPECT_EQ(history_.newest_events().size(), History::kNewestEvents);
 }
 
-TEST_F(HistoryTest, DataThatIsNoJsonObjectIsPassedOver) {
+TEST_F(HistoryTest, AStepWithoutNumbersIsPassedOver) {
   v1::JobEvent event;
-  event.set_id(1);
   event.set_type("StepDone");
-  event.set_data_json("[");
-  history_.Add(event);
+  Add(event);
   EXPECT_TRUE(history_.steps().empty());
   EXPECT_EQ(history_.cursor(), 1);
 }

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "controller/status_page/fields.h"
 #include "controller/status_page/views.h"
 
@@ -176,8 +173,9 @@ TEST(RenderTest, TheLargestOverviewStaysBelowTheLimit) {
     if (i >= 4) continue;
     for (int64_t step = 0; step < 1000; ++step) {
       v1::JobEvent event = EventOf(step + 1, "StepDone", "");
-      event.set_data_json(absl::StrCat("{\"step\":", step, ",\"loss\":", step % 7,
-                                       ",\"tokens_per_second\":", step % 11, "}"));
+      event.mutable_step_done()->set_step(step);
+      event.mutable_step_done()->set_loss(static_cast<double>(step % 7));
+      event.mutable_step_done()->set_tokens_per_second(static_cast<double>(step % 11));
       pasts[id].Add(event);
     }
     for (int64_t k = 0; k < 30; ++k) {
@@ -219,9 +217,13 @@ TEST(RenderTest, TheLargestJobPageStaysBelowTheLimit) {
   History history;
   for (int64_t step = 0; step < 799; ++step) {
     v1::JobEvent event = EventOf(step + 1, "StepDone", "");
-    event.set_data_json(absl::StrReplaceAll(
-        R"({"step":N,"loss":M,"tokens_per_second":M,"grad_norm":M,"learning_rate":M})",
-        {{"N", absl::StrCat(step)}, {"M", absl::StrCat(step % 7)}}));
+    const auto value = static_cast<double>(step % 7);
+    v1::StepDone& done = *event.mutable_step_done();
+    done.set_step(step);
+    done.set_loss(value);
+    done.set_tokens_per_second(value);
+    done.set_grad_norm(value);
+    done.set_learning_rate(value);
     history.Add(event);
   }
   for (int i = 0; i < 40; ++i) history.Add(EventOf(1000 + i, "Warning", std::string(5000, '<')));

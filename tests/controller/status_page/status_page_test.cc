@@ -121,7 +121,8 @@ TEST_F(StatusPageTest, ALongHistoryIsReadInSlices) {
     v1::JobEvent event;
     event.set_job(id);
     event.set_type("StepDone");
-    event.set_data_json(nlohmann::json{{"step", step}, {"loss", 1.0}}.dump());
+    event.mutable_step_done()->set_step(step);
+    event.mutable_step_done()->set_loss(1);
     batch.events.push_back(event);
   }
   ASSERT_TRUE(sim_.store().Commit(batch).ok());

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Counts what `cox import` makes of the example configurations of Axolotl and LLaMA-Factory.
+
+  bench/import_configs.py --axolotl CHECKOUT --llama-factory CHECKOUT [--cox build/cpu/bin/cox] [--list]
+
+Counted are configurations that train a dense text model on supervised data; the others are counted by what they are. Of
+those counted, `own_method` are the ones that show a method of their tool (METHODS): another loss, update rule, start of
+an adapter, a choice of layers, quantised or sparse training. `plain` is the rest: full fine-tuning, LoRA and QLoRA.
+translated: a valid job. to_come: all that stands in the way is named as not supported yet. refused: something has no
+counterpart. Writes bench/results/import_configs.json; --list prints every file with its outcome.
+"""
+import argparse, collections, json, os, re, subprocess, sys
+import yaml
+
+VISION = re.compile(r'-vl|vision|llava|pixtral|voxtral|smolvlm|internvl|4\.6v|gemma-?3n|omni|audio|qwen2_5_vl|moss-vl|paddleocr', re.I)
+EXPERTS = re.compile(r'a\d+b\b|mixtral|moe|llama-4|deepseek-v[234]|gpt-oss|glm-4\.[5-7]|kimi|trinity|qwen3-next|mistral-small-4|'
+                     r'granite-4\.0-tiny|jamba|dbrx', re.I)
+RECURRENT = re.compile(r'mamba|falcon-h1|nemotron-3|qwen3\.5', re.I)
+METHODS = ('qat', 'llmcompressor', 'use_onebitllms', 'use_eaft', 'relora', 'lisa_n_layers', 'peft', 'unfrozen_parameters',
+           'use_adam_mini', 'use_apollo', 'use_badam', 'use_galore', 'use_asft_loss', 'use_dft_loss', 'use_eaft_loss',
+           'use_llama_pro', 'mixture_of_depths', 'pissa_init')
+
+
+def has_own_method(c):
+    adapter = c.get('finetuning_type') or (c.get('peft_config') or {}).get('name')
+    return any(c.get(key) for key in METHODS) or adapter in ('oft', 'freeze')
+
+
+def load(path):
+    try:
+        with open(path) as f:
+            config = yaml.safe_load(f)
+    except yaml.YAMLError:
+        return None
+    return config if isinstance(config, dict) else None
+
+
+def kind_of_model(name):
+    for kind, pattern in (('vision_or_sound', VISION), ('experts', EXPERTS), ('recurrent_layers', RECURRENT)):
+        if pattern.search(name):
+            return kind
+    return 'supervised_text_dense'
+
+
+def kind_of_axolotl(c):
+    if 'base_model' not in c:
+        return 'no_training'
+    if any(c.get(k) for k in ('rl', 'reward_model', 'process_reward_model', 'num_labels', 'ebft')):
+        return 'preference_or_reward'
+    if c.get('processor_type') or c.get('is_multimodal'):
+        return 'vision_or_sound'
+    if c.get('pretraining_dataset') or c.get('diffusion'):
+        return 'pretraining'
+    if c.get('experts_implementation') or c.get('quantize_moe_experts') or c.get('lora_target_parameters'):
+        return 'experts'
+    return kind_of_model(c['base_model'])
+
+
+def kind_of_llama_factory(c):
+    if 'train_dataset' in c:  # of its second engine
+        if 'multimodal' in c['train_dataset']:
+            return 'vision_or_sound'
+        return 'preference_or_reward' if 'dpo' in c['train_dataset'] else kind_of_model(c.get('model', ''))
+    if not c.get('do_train') and c.get('stage') is None or c.get('do_predict'):
+        return 'no_training'
+    if c.get('stage') in ('dpo', 'kto', 'rm', 'ppo'):
+        return 'preference_or_reward'
+    if c.get('stage') == 'pt':
+        return 'pretraining'
+    if 'mllm' in str(c.get('dataset')) or 'llava' in str(c.get('dataset')):
+        return 'vision_or_sound'
+    return kind_of_model(str(c.get('model_name_or_path', '')))
+
+
+def outcome(cox, path, extra):
+    ran = subprocess.run([cox, 'import', path, *extra], capture_output=True, text=True)
+    last = ran.stderr.strip().splitlines()[-1]
+    if ran.returncode == 0:
+        return 'translated', []
+    found = re.search(r'not imported; in the way: (.*)', last)
+    if found is None:
+        return 'error', [last.split(': ', 2)[-1]]
+    reasons = re.split(r'; (?=[^()]*(?:\(|$))', re.sub(r'(is not in )\S*/', r'\1', found[1]))
+    return ('to_come' if all('not supported yet' in r for r in reasons) else 'refused'), reasons
+
+
+def commit(checkout):
+    ran = subprocess.run(['git', '-C', checkout, 'rev-parse', 'HEAD'], capture_output=True, text=True)
+    return ran.stdout.strip() or 'unknown'
+
+
+def count(cox, checkout, kind_of, extra, show):
+    kinds, reasons = collections.Counter(), collections.Counter()
+    outcomes = {'plain': collections.Counter(), 'own_method': collections.Counter()}
+    for folder, _, names in sorted(os.walk(os.path.join(checkout, 'examples'))):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            config = load(path) if name.endswith(('.yml', '.yaml')) else None
+            if config is None:
+                continue
+            kind = kind_of(config)
+            kinds[kind] += 1
+            if kind != 'supervised_text_dense':
+                continue
+            result, why = outcome(cox, path, extra)
+            outcomes['own_method' if has_own_method(config) else 'plain'][result] += 1
+            reasons.update(f'{result}: {re.sub(r"adapter_name: ", "", w)}' for w in set(why))
+            if show:
+                print(f'{result:10} {os.path.relpath(path, checkout)}  {"; ".join(why)}')
+    return {'configurations': dict(sorted(kinds.items())),
+            'counted': {**summary(sum(outcomes.values(), collections.Counter())),
+                        **{name: summary(part) for name, part in outcomes.items()}},
+            'reasons': dict(reasons.most_common())}
+
+
+def summary(outcomes):
+    total = sum(outcomes.values())
+    found = outcomes['translated'] + outcomes['to_come']
+    return {'configurations': total, 'outcomes': dict(sorted(outcomes.items())),
+            'percent_translated_or_to_come': round(100 * found / max(1, total), 1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--axolotl', required=True)
+    parser.add_argument('--llama-factory', required=True)
+    parser.add_argument('--axolotl-commit', help='where the checkout has no .git')
+    parser.add_argument('--llama-factory-commit', help='where the checkout has no .git')
+    parser.add_argument('--cox', default='build/cpu/bin/cox')
+    parser.add_argument('--out', default='bench/results/import_configs.json')
+    parser.add_argument('--list', action='store_true')
+    args = parser.parse_args()
+    data = os.path.join(args.llama_factory, 'data')
+    result = {'bench': 'import_configs', 'commit': commit('.')[:12],
+              'axolotl': {'commit': args.axolotl_commit or commit(args.axolotl),
+                          **count(args.cox, args.axolotl, kind_of_axolotl, [], args.list)},
+              'llama_factory': {'commit': args.llama_factory_commit or commit(args.llama_factory),
+                                **count(args.cox, args.llama_factory, kind_of_llama_factory, ['--dataset-dir', data],
+                                        args.list)}}
+    with open(args.out, 'w') as f:
+        f.write(json.dumps(result, indent=2) + '\n')
+    for tool in ('axolotl', 'llama_factory'):
+        for name in ('plain', 'own_method'):
+            part = result[tool]['counted'][name]
+            print(f"{tool}, {name}: {part['configurations']}, {part['outcomes']}, {part['percent_translated_or_to_come']} %")
+        print(f"{tool}: {result[tool]['counted']['percent_translated_or_to_come']} % of all")
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

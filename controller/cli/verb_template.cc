@@ -1,0 +1,51 @@
+#include <memory>
+
+#include "controller/cli/default_job.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/render_template.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+#include "controller/data/template_sample.h"
+
+namespace coxswain::cli {
+namespace {
+
+int RunShowTemplate(Cox* cox, const DefaultJobArgs& args) {
+  const auto job = DefaultJob(args);
+  if (!job.ok()) return cox->Fail(job.status());
+  const auto text = data::TemplateSample(*job, cox->terminal.color);
+  if (!text.ok()) return cox->Fail(text.status());
+  cox->out() << *text;
+  return kOk;
+}
+
+}  // namespace
+
+void AddTemplate(CLI::App* app, Cox* cox) {
+  struct TemplateArgs {
+    RenderTemplateArgs render;
+    std::string output = "json";
+  };
+  auto args = std::make_shared<TemplateArgs>();
+  Verb chat_template(app, "template", "Chat templates; needs no controller");
+  chat_template.RequireSubverb();
+  Verb(chat_template.app(), "render", "Conversations, one a line, through a chat template")
+      .RequiredText("--template", &args->render.template_file, "The Jinja file")
+      .RequiredText("--json-lines", &args->render.lines,
+                    "Objects with messages, tools, add_generation_prompt and kwargs, one a line; - "
+                    "for standard input")
+      .Text("--bos", &args->render.bos, "The template's bos_token")
+      .Text("--eos", &args->render.eos, "The template's eos_token")
+      .Text("--pad", &args->render.pad, "The template's pad_token")
+      .Text("--unk", &args->render.unk, "The template's unk_token")
+      .Text("--now", &args->render.now, "What strftime_now answers, as 2025-07-26T12:00:00")
+      .Output(&args->output, {"json"}, "one object a line: text and spans, or error")
+      .Run(cox, [cox, args] { return RunRenderTemplate(args->render, cox->out(), cox->err()); });
+  auto shown = std::make_shared<DefaultJobArgs>();
+  Verb(chat_template.app(), "show", "A model's chat template, and a conversation with its targets")
+      .RequiredText("model", &shown->model, "Model directory")
+      .Text("--chat-template", &shown->chat_template, "Another one: a name or a Jinja file")
+      .Run(cox, [cox, shown] { return RunShowTemplate(cox, *shown); });
+}
+
+}  // namespace coxswain::cli

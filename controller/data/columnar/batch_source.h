@@ -1,0 +1,33 @@
+// The record batches of a Parquet file, an Arrow file or an Arrow stream.
+#ifndef COXSWAIN_CONTROLLER_DATA_COLUMNAR_BATCH_SOURCE_H_
+#define COXSWAIN_CONTROLLER_DATA_COLUMNAR_BATCH_SOURCE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <arrow/api.h>
+
+#include "controller/data/columnar/columnar_api.h"
+
+namespace coxswain::data::columnar {
+
+// Memory is that of a few batches: Parquet is decoded page by page into batches of about 8 MiB, of
+// Arrow a batch is what the file holds as one.
+class BatchSource {
+ public:
+  // Columns as ColumnarApi::open has them. Invalid: a column's type has no form in JSON.
+  static arrow::Result<std::unique_ptr<BatchSource>> Open(const std::string& path,
+                                                          ColumnarKind kind,
+                                                          const std::vector<std::string>& columns);
+  virtual ~BatchSource() = default;
+
+  // The next batch, checked to the last offset where the file's own are used; null at the end.
+  virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
+  // The part of the rows that was given, 0 to 1.
+  virtual double progress() const = 0;
+};
+
+}  // namespace coxswain::data::columnar
+
+#endif  // COXSWAIN_CONTROLLER_DATA_COLUMNAR_BATCH_SOURCE_H_

@@ -1,0 +1,49 @@
+// The records of a dataset of a job: of its files one after the other, at most max_samples.
+#ifndef COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
+#define COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/data/readers/record_reader.h"
+
+namespace coxswain::data {
+
+class DatasetReader {
+ public:
+  // Opens the first file. Errors as ListDatasetFiles and RecordReader::Open.
+  static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(const config::DatasetSpec& dataset);
+
+  // False at the end. Errors as RecordReader.
+  absl::StatusOr<bool> Next(RawRecord* record);
+
+  // Bytes of all files behind the records given so far.
+  int64_t consumed_bytes() const;
+
+ private:
+  DatasetReader(std::vector<std::string> paths, std::vector<std::string> columns,
+                int64_t max_samples)
+      : paths_(std::move(paths)), columns_(std::move(columns)), left_(max_samples) {}
+
+  absl::StatusOr<bool> OpenNext();  // false: no file is left
+
+  const std::vector<std::string> paths_;
+  const std::vector<std::string> columns_;
+  int64_t left_;  // records that may still be given
+  size_t next_path_ = 0;
+  std::unique_ptr<RecordReader> file_;
+  int64_t bytes_before_ = 0;  // of the files before file_
+};
+
+// Bytes of all files of the dataset.
+absl::StatusOr<int64_t> DatasetBytes(const config::DatasetSpec& dataset);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_

@@ -1,0 +1,48 @@
+// Records of Parquet and Arrow files, by way of libcoxswain_columnar.so.
+#ifndef COXSWAIN_CONTROLLER_DATA_READERS_COLUMNAR_READER_H_
+#define COXSWAIN_CONTROLLER_DATA_READERS_COLUMNAR_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/data/columnar/columnar_api.h"
+#include "controller/data/readers/record_reader.h"
+
+namespace coxswain::data {
+
+// The library, loaded once from where the program's libraries lie: beside it, in ../lib, or in
+// LD_LIBRARY_PATH. FailedPrecondition says how to install it.
+absl::StatusOr<const ColumnarApi*> LoadColumnarApi();
+
+class ColumnarReader : public RecordReader {
+ public:
+  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a column of a
+  // type without a form in JSON.
+  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
+      const std::string& path, ColumnarKind kind, const std::vector<std::string>& columns);
+  ~ColumnarReader() override { api_->close(file_); }
+  ColumnarReader(const ColumnarReader&) = delete;
+  ColumnarReader& operator=(const ColumnarReader&) = delete;
+
+  absl::StatusOr<bool> Next(RawRecord* record) override;
+  int64_t consumed_bytes() const override;
+  int64_t file_bytes() const override { return file_bytes_; }
+
+ private:
+  ColumnarReader(std::string path, const ColumnarApi* api, ColumnarFile* file, int64_t file_bytes)
+      : path_(std::move(path)), api_(api), file_(file), file_bytes_(file_bytes) {}
+
+  const std::string path_;
+  const ColumnarApi* const api_;
+  ColumnarFile* const file_;
+  const int64_t file_bytes_;
+  int64_t row_ = 0;  // of the last record, from 1
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_READERS_COLUMNAR_READER_H_

@@ -1,0 +1,285 @@
+#include "controller/data/readers/conversation_parser.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/data/jinja/json.h"
+
+namespace coxswain::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+std::string Article(const Json& value) {
+  const std::string name = value.is_number() ? "number" : value.type_name();
+  if (name == "null") return name;
+  return absl::StrCat(name == "array" || name == "object" ? "an " : "a ", name);
+}
+
+const Json* Find(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+// Names of data sets for the roles of templates.
+// Source: Axolotl's and LLaMA-Factory's documentation of the sharegpt format.
+std::string RoleOf(const std::string& name, const config::RecordFields& fields) {
+  const auto own = fields.roles.find(name);
+  if (own != fields.roles.end()) return own->second;
+  if (name == "human" || name == "user" || name == "prompter") return "user";
+  if (name == "gpt" || name == "chatgpt" || name == "bot" || name == "model") return "assistant";
+  if (name == "observation" || name == "function_response" || name == "tool_response") {
+    return "tool";
+  }
+  return name;
+}
+
+// JSON text as the value it is; other text as it stands.
+Json Parsed(const Json& value) {
+  if (!value.is_string()) return value;
+  Json parsed = Json::parse(value.get_ref<const std::string&>(), nullptr, false);
+  return parsed.is_discarded() ? value : parsed;
+}
+
+// {name, arguments}, perhaps inside {"function": ...}, as templates expect it.
+absl::StatusOr<Json> ToolCall(const Json& call, const std::string& where) {
+  Json parsed = Parsed(call);
+  if (const Json* function = parsed.is_object() ? Find(parsed, "function") : nullptr) {
+    if (function->is_object()) parsed = Json(*function);
+  }
+  if (!parsed.is_object() || Find(parsed, "name") == nullptr) {
+    return Bad(absl::StrCat("field \"", where, "\" is no tool call {\"name\", \"arguments\"}"));
+  }
+  if (const Json* arguments = Find(parsed, "arguments")) parsed["arguments"] = Parsed(*arguments);
+  return Json{{"type", "function"}, {"function", std::move(parsed)}};
+}
+
+absl::Status AppendCalls(const Json& calls, const std::string& where, Json* message) {
+  const Json parsed = Parsed(calls);
+  const Json list = parsed.is_array() ? parsed : Json::array({parsed});
+  for (const Json& call : list) {
+    ASSIGN_OR_RETURN(Json one, ToolCall(call, where));
+    if (const Json* id = call.is_object() ? Find(call, "id") : nullptr) one["id"] = *id;
+    (*message)["tool_calls"].push_back(std::move(one));
+  }
+  return absl::OkStatus();
+}
+
+// Parts that are all text become one text; templates differ in what else they take.
+absl::Status JoinParts(const Json& parts, const std::string& where, Json* message) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
+    const std::string place = absl::StrCat(where, "[", i, "]");
+    if (!part.is_object()) return Bad(absl::StrCat("field \"", place, "\" is ", Article(part)));
+    const std::string type = part.value("type", "text");
+    const Json* value = Find(part, "text");
+    if (value == nullptr) value = Find(part, "value");
+    if (value == nullptr || (!value->is_string() && type != "tool_call")) {
+      return Bad(absl::StrCat("field \"", place, "\" is a part of type ", type,
+                              " without text; only text can be trained on"));
+    }
+    if (type == "text") {
+      text += value->get_ref<const std::string&>();
+    } else if (type == "reasoning" || type == "thinking") {
+      (*message)["reasoning_content"] = *value;
+    } else if (type == "tool_call") {
+      RETURN_IF_ERROR(AppendCalls(*value, place, message));
+    } else {
+      return Bad(absl::StrCat("field \"", place, "\" is a part of type ", type,
+                              "; the types are text, reasoning and tool_call"));
+    }
+  }
+  (*message)["content"] = std::move(text);
+  return absl::OkStatus();
+}
+
+std::optional<bool> TrainMark(const Json& message) {
+  if (const Json* train = Find(message, "train"); train != nullptr && train->is_boolean()) {
+    return train->get<bool>();
+  }
+  for (const char* key : {"weight", "loss_weight"}) {
+    const Json* weight = Find(message, key);
+    if (weight != nullptr && weight->is_number()) return weight->get<double>() != 0;
+  }
+  return std::nullopt;
+}
+
+bool IsMark(const std::string& key) {
+  return key == "train" || key == "weight" || key == "loss_weight";
+}
+
+struct Keys {
+  std::string role, content;
+};
+
+// Where a message has neither pair of keys, the first is asked for.
+Keys KeysOf(const Json& message, const config::RecordFields& fields) {
+  const bool sharegpt = Find(message, "role") == nullptr && Find(message, "from") != nullptr;
+  return {.role = !fields.role.empty() ? fields.role
+                  : sharegpt           ? "from"
+                                       : "role",
+          .content = !fields.content.empty() ? fields.content
+                     : sharegpt              ? "value"
+                                             : "content"};
+}
+
+absl::Status AddContent(const Json& content, const std::string& name, const std::string& where,
+                        Json* out) {
+  if (name == "function_call" || name == "tool_call") {
+    (*out)["role"] = "assistant";
+    (*out)["content"] = "";
+    return AppendCalls(content, where, out);
+  }
+  if (content.is_array()) return JoinParts(content, where, out);
+  if (!content.is_string() && !content.is_null()) {
+    return Bad(absl::StrCat("field \"", where, "\" is ", Article(content), ", not a string"));
+  }
+  (*out)["content"] = content.is_null() ? Json("") : content;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFields& fields,
+                                     const std::string& where) {
+  if (!message.is_object()) {
+    return Bad(absl::StrCat("field \"", where, "\" is ", Article(message), ", not an object"));
+  }
+  const Keys keys = KeysOf(message, fields);
+  const Json* role = Find(message, keys.role);
+  if (role == nullptr) {
+    return Bad(absl::StrCat("field \"", where, ".", keys.role, "\" is missing"));
+  }
+  if (!role->is_string()) {
+    return Bad(absl::StrCat("field \"", where, ".", keys.role, "\" is ", Article(*role),
+                            ", not a string"));
+  }
+  const std::string name = *role;
+  const Json* calls = Find(message, "tool_calls");
+  const bool has_calls = calls != nullptr && !calls->is_null() && !calls->empty();
+  const Json* content = Find(message, keys.content);
+  if (content == nullptr && !has_calls) {
+    return Bad(absl::StrCat("field \"", where, ".", keys.content, "\" is missing"));
+  }
+  if (content != nullptr && content->is_null() && !has_calls) {
+    return Bad(absl::StrCat("field \"", where, ".", keys.content, "\" is null, not a string"));
+  }
+  Json out = {{"role", RoleOf(name, fields)}};
+  RETURN_IF_ERROR(AddContent(content == nullptr ? Json() : *content, name,
+                             absl::StrCat(where, ".", keys.content), &out));
+  for (const auto& [key, value] : message.items()) {
+    if (key == keys.role || key == keys.content || IsMark(key) || value.is_null()) continue;
+    if (key == "tool_calls" && has_calls) {
+      RETURN_IF_ERROR(AppendCalls(value, absl::StrCat(where, ".tool_calls"), &out));
+    } else if (key != "tool_calls") {
+      out[key] = value;
+    }
+  }
+  Message parsed;
+  parsed.role = out["role"];
+  parsed.text = out["content"];
+  parsed.train = TrainMark(message);
+  parsed.has_more = out.contains("tool_calls") || out.contains("reasoning_content");
+  ASSIGN_OR_RETURN(parsed.fields, jinja::FromJson(out));
+  return parsed;
+}
+
+absl::Status AddMessages(const Json& list, const std::string& key,
+                         const config::RecordFields& fields, ChatRecord* record) {
+  if (!list.is_array()) {
+    return Bad(absl::StrCat("field \"", key, "\" is ", Article(list), ", not an array"));
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    ASSIGN_OR_RETURN(Message message,
+                     ParseMessage(list[i], fields, absl::StrCat(key, "[", i, "]")));
+    record->messages.push_back(std::move(message));
+  }
+  return absl::OkStatus();
+}
+
+// Bare functions are wrapped as OpenAI's interface has them.
+absl::StatusOr<jinja::Value> ParseTools(const Json& field, const std::string& key) {
+  if (field.is_null() || (field.is_string() && field.get_ref<const std::string&>().empty())) {
+    return jinja::Value::None();
+  }
+  const Json parsed = Parsed(field);
+  if (!parsed.is_array()) {
+    return Bad(absl::StrCat("field \"", key, "\" is ", Article(parsed),
+                            ", not a list of tools or its JSON text"));
+  }
+  if (parsed.empty()) return jinja::Value::None();
+  Json tools = Json::array();
+  for (const Json& tool : parsed) {
+    const bool bare = tool.is_object() && tool.contains("name") && !tool.contains("function");
+    tools.push_back(bare ? Json{{"type", "function"}, {"function", tool}} : tool);
+  }
+  return jinja::FromJson(tools);
+}
+
+// What stands beside the messages.
+absl::Status AddContext(const Json& record, const config::RecordFields& fields, ChatRecord* chat) {
+  if (const Json* tools = Find(record, fields.tools)) {
+    ASSIGN_OR_RETURN(chat->tools, ParseTools(*tools, fields.tools));
+  }
+  const Json* system = Find(record, fields.system);
+  if (system != nullptr && system->is_string() && !system->get_ref<const std::string&>().empty() &&
+      (chat->messages.empty() || chat->messages[0].role != "system")) {
+    chat->messages.insert(chat->messages.begin(), TextMessage("system", *system));
+  }
+  const Json* kwargs = Find(record, "chat_template_kwargs");
+  if (kwargs == nullptr || kwargs->is_null()) return absl::OkStatus();
+  if (!kwargs->is_object()) {
+    return Bad(
+        absl::StrCat("field \"chat_template_kwargs\" is ", Article(*kwargs), ", not an object"));
+  }
+  ASSIGN_OR_RETURN(chat->kwargs, jinja::FromJson(*kwargs));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Message TextMessage(const std::string& role, const std::string& text) {
+  Message message;
+  message.role = role;
+  message.text = text;
+  message.fields = *jinja::FromJson(Json{{"role", role}, {"content", text}});
+  return message;
+}
+
+std::string_view MessagesKey(const Json& record, const config::RecordFields& fields) {
+  if (!fields.messages.empty()) return record.contains(fields.messages) ? fields.messages : "";
+  for (const char* key : {"messages", "conversations"}) {
+    if (record.contains(key)) return key;
+  }
+  return "";
+}
+
+absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
+                                             const config::RecordFields& fields) {
+  const std::string key(MessagesKey(record, fields));
+  if (key.empty()) {
+    return Bad(fields.messages.empty()
+                   ? "field \"messages\" (or \"conversations\") is missing"
+                   : absl::StrCat("field \"", fields.messages, "\" is missing"));
+  }
+  ChatRecord chat;
+  RETURN_IF_ERROR(AddMessages(record[key], key, fields, &chat));
+  RETURN_IF_ERROR(AddContext(record, fields, &chat));
+  return chat;
+}
+
+absl::StatusOr<ChatRecord> ParsePromptMessages(const Json& record,
+                                               const config::RecordFields& fields) {
+  ChatRecord chat;
+  RETURN_IF_ERROR(AddMessages(record[fields.prompt], fields.prompt, fields, &chat));
+  for (Message& message : chat.messages) message.train = false;
+  RETURN_IF_ERROR(AddMessages(record[fields.completion], fields.completion, fields, &chat));
+  RETURN_IF_ERROR(AddContext(record, fields, &chat));
+  return chat;
+}
+
+}  // namespace coxswain::data

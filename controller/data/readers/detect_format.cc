@@ -1,0 +1,68 @@
+#include "controller/data/readers/detect_format.h"
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/data/readers/conversation_parser.h"
+
+namespace coxswain::data {
+
+using config::DatasetFormat;
+
+absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
+                                           const config::RecordFields& fields) {
+  const auto json = nlohmann::ordered_json::parse(record, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(json.is_discarded() ? "bad JSON"
+                                                          : "the record is not an object");
+  }
+  const auto has = [&](const std::string& field) { return json.contains(field); };
+  if (const std::string key(MessagesKey(json, fields)); !key.empty()) {
+    const auto& list = json[key];
+    const bool from = list.is_array() && !list.empty() && list[0].is_object() &&
+                      !list[0].contains("role") && list[0].contains("from");
+    return from ? DatasetFormat::kSharegpt : DatasetFormat::kChat;
+  }
+  if (has("input_ids")) return DatasetFormat::kTokenized;
+  if (has("segments")) return DatasetFormat::kInputOutput;
+  if (has(fields.instruction) && has(fields.output)) return DatasetFormat::kAlpaca;
+  if (has(fields.prompt) && has(fields.completion)) return DatasetFormat::kPromptCompletion;
+  if (has(fields.text)) return DatasetFormat::kCompletion;
+  std::vector<std::string> found;
+  for (const auto& [key, value] : json.items()) found.push_back(key);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "its fields (", absl::StrJoin(found, ", "),
+      ") are those of no format; set `format` and name ",
+      "the fields it reads, e.g. {format: alpaca, field_instruction: question, field_output: ",
+      "answer}. The formats read: messages or conversations; ", fields.instruction, " and ",
+      fields.output, "; ", fields.prompt, " and ", fields.completion, "; ", fields.text,
+      "; segments; input_ids"));
+}
+
+std::string_view FormatName(DatasetFormat format) {
+  switch (format) {
+    case DatasetFormat::kAuto:
+      return "auto";
+    case DatasetFormat::kAlpaca:
+      return "alpaca";
+    case DatasetFormat::kChat:
+      return "chat";
+    case DatasetFormat::kSharegpt:
+      return "sharegpt";
+    case DatasetFormat::kPromptCompletion:
+      return "prompt_completion";
+    case DatasetFormat::kCompletion:
+      return "completion";
+    case DatasetFormat::kInputOutput:
+      return "input_output";
+    case DatasetFormat::kTokenized:
+      break;
+  }
+  return "tokenized";
+}
+
+}  // namespace coxswain::data

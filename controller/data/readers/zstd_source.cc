@@ -1,0 +1,81 @@
+#include "controller/data/readers/zstd_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
+#include "common/status_macros.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr size_t kCompressedBytes = size_t{1} << 18;
+
+}  // namespace
+
+struct ZstdSource::Stream {
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  ~Stream() { ZSTD_freeDCtx(context); }
+};
+
+absl::StatusOr<std::unique_ptr<ByteSource>> ZstdSource::Open(const std::string& path,
+                                                             int64_t file_bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "read dataset", path);
+  return std::unique_ptr<ByteSource>(new ZstdSource(path, fd, file_bytes));
+}
+
+ZstdSource::ZstdSource(std::string path, int fd, int64_t file_bytes)
+    : ByteSource(file_bytes),
+      path_(std::move(path)),
+      fd_(fd),
+      stream_(std::make_unique<Stream>()) {}
+
+ZstdSource::~ZstdSource() { close(fd_); }
+
+absl::StatusOr<size_t> ZstdSource::Read(char* to, size_t capacity) {
+  ZSTD_outBuffer out = {to, capacity, 0};
+  while (out.pos < capacity) {
+    // A frame whose last input is taken may still hold output, so input may be empty here.
+    ZSTD_inBuffer in = {input_.data(), input_.size(), used_};
+    const size_t had = out.pos;
+    const size_t wanted = ZSTD_decompressStream(stream_->context, &out, &in);
+    const bool moved = in.pos > used_ || out.pos > had;
+    used_ = in.pos;
+    if (ZSTD_isError(wanted)) return Damaged(ZSTD_getErrorName(wanted));
+    if (moved) between_frames_ = wanted == 0;
+    if (moved || used_ < input_.size()) continue;
+    ASSIGN_OR_RETURN(const bool more, Refill());
+    if (more) continue;
+    if (!between_frames_) return Damaged("the last frame has no end");
+    break;
+  }
+  return out.pos;
+}
+
+absl::StatusOr<bool> ZstdSource::Refill() {
+  consumed_ += static_cast<int64_t>(input_.size());
+  input_.resize(kCompressedBytes);
+  used_ = 0;
+  const ssize_t got = read(fd_, input_.data(), input_.size());
+  const int error = errno;
+  input_.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  if (got < 0) return ErrnoStatus(error, "read dataset", path_);
+  return got > 0;
+}
+
+int64_t ZstdSource::consumed() const { return consumed_ + static_cast<int64_t>(used_); }
+
+absl::Status ZstdSource::Damaged(const char* what) const {
+  return absl::DataLossError(absl::StrCat("dataset ", path_,
+                                          ": its zstd stream is damaged or cut short (", what,
+                                          "); compress it again"));
+}
+
+}  // namespace coxswain::data

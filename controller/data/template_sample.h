@@ -1,0 +1,19 @@
+// The chat template of a job, seen at work.
+#ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATE_SAMPLE_H_
+#define COXSWAIN_CONTROLLER_DATA_TEMPLATE_SAMPLE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+
+namespace coxswain::data {
+
+// The text of the template that job.chat_template names for job.model_path, and how it renders a
+// conversation of two questions, targets green or, without `color`, between ⟦ and ⟧; then what
+// found them. Errors as ConversationTemplate::Create and FindTargets.
+absl::StatusOr<std::string> TemplateSample(const config::JobSpec& job, bool color);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TEMPLATE_SAMPLE_H_

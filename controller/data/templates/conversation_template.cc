@@ -1,0 +1,132 @@
+#include "controller/data/templates/conversation_template.h"
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
+#include "common/files/read_file.h"
+#include "common/status_macros.h"
+#include "controller/data/jinja/containers.h"
+#include "controller/data/jinja/json.h"
+#include "controller/data/templates/named_templates.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr char kOwn[] = "tokenizer_default";
+
+std::optional<std::string> Given(const std::string& token) {
+  if (token.empty()) return std::nullopt;
+  return token;
+}
+
+// Prepared data must not depend on the day: templates that print it print this one, which Llama 3.1
+// prints by itself where it is not told another.
+jinja::Clock FixedClock() {
+  const absl::TimeZone utc = absl::UTCTimeZone();
+  return {.now = absl::FromCivil(absl::CivilSecond(2024, 7, 26), utc), .zone = utc};
+}
+
+// The variables of the job, with those of the record over them.
+absl::StatusOr<jinja::Value> Variables(const std::string& kwargs, const jinja::Value& own) {
+  ASSIGN_OR_RETURN(jinja::Value all, jinja::ParseJson(kwargs));
+  if (!own.is(jinja::Kind::kDict)) return all;
+  auto merged = std::make_unique<jinja::Dict>();
+  for (const auto& [key, value] : all.dict().entries()) merged->Set(key, value);
+  for (const auto& [key, value] : own.dict().entries()) merged->Set(key, value);
+  return jinja::MakeDict(std::move(merged));
+}
+
+}  // namespace
+
+std::string ResolvedTemplateName(const config::JobSpec& job, const TemplateTokens& tokens) {
+  if (job.chat_template != "auto") return job.chat_template;
+  return tokens.own_template.empty() ? "chatml" : kOwn;
+}
+
+absl::StatusOr<ConversationTemplate> ConversationTemplate::Parse(const std::string& name,
+                                                                 const std::string& source,
+                                                                 const TemplateTokens& tokens) {
+  ConversationTemplate made(name, source);
+  ASSIGN_OR_RETURN(made.template_, jinja::Template::Parse(source, name));
+  made.tokens_ = {.bos = Given(tokens.bos),
+                  .eos = Given(tokens.eos.text),
+                  .pad = Given(tokens.pad),
+                  .unk = Given(tokens.unk)};
+  made.markers_ = tokens.special;
+  if (!tokens.eos.text.empty()) made.markers_.push_back(tokens.eos.text);
+  made.kwargs_ = "{}";
+  return made;
+}
+
+absl::StatusOr<ConversationTemplate> ConversationTemplate::OwnOf(const TemplateTokens& tokens) {
+  const std::string name = absl::StrCat("the template of ", tokens.tokenizer);
+  ASSIGN_OR_RETURN(ConversationTemplate made, Parse(name, tokens.own_template, tokens));
+  if (!tokens.own_tool_template.empty()) {
+    ASSIGN_OR_RETURN(made.with_tools_, jinja::Template::Parse(tokens.own_tool_template, name));
+    absl::StrAppend(&made.source_, tokens.own_tool_template);
+  }
+  return made;
+}
+
+absl::StatusOr<ConversationTemplate> ConversationTemplate::Create(const config::JobSpec& job,
+                                                                  const TemplateTokens& tokens) {
+  const std::string name = ResolvedTemplateName(job, tokens);
+  absl::StatusOr<ConversationTemplate> made = absl::InvalidArgumentError(absl::StrCat(
+      "chat_template tokenizer_default: ", tokens.tokenizer,
+      " came with no chat template; name one of chatml, llama3, mistral, gemma, alpaca ",
+      "or give the path of a Jinja file"));
+  if (name == kOwn) {
+    if (!tokens.own_template.empty()) made = OwnOf(tokens);
+  } else if (const std::string* named = NamedTemplate(name)) {
+    const std::string subject = absl::StrCat("chat_template ", name);
+    if (name == "alpaca") RETURN_IF_ERROR(tokens.RequireEos(subject).status());
+    for (const std::string_view token : TokensOfNamedTemplate(name)) {
+      RETURN_IF_ERROR(tokens.Require(token, subject).status());
+    }
+    made = Parse(subject, *named, tokens);
+    for (const std::string_view token : TokensOfNamedTemplate(name)) {
+      if (made.ok()) made->markers_.emplace_back(token);
+    }
+  } else if (name.find('/') == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chat_template \"", name, "\" is not known; it is auto, tokenizer_default, ",
+                     "chatml, llama3, mistral, gemma, alpaca, or the path of a Jinja file"));
+  } else {
+    ASSIGN_OR_RETURN(const std::string source, ReadFile(name));
+    made = Parse(absl::StrCat("chat_template ", name), source, tokens);
+  }
+  if (made.ok()) made->kwargs_ = job.chat_template_kwargs.empty() ? "{}" : job.chat_template_kwargs;
+  return made;
+}
+
+const jinja::Template& ConversationTemplate::TemplateFor(const ChatRecord& record) const {
+  return with_tools_ != nullptr && !record.tools.is(jinja::Kind::kNone) ? *with_tools_ : *template_;
+}
+
+bool ConversationTemplate::MarksTurns(const ChatRecord& record) const {
+  return TemplateFor(record).marks_generation();
+}
+
+absl::StatusOr<jinja::Rendering> ConversationTemplate::Render(std::span<const Message> messages,
+                                                              const ChatRecord& record,
+                                                              bool prompt) const {
+  std::vector<jinja::Value> list;
+  list.reserve(messages.size());
+  for (const Message& message : messages) list.push_back(message.fields);
+  jinja::Conversation conversation{.messages = jinja::MakeList(std::move(list)),
+                                   .tools = record.tools,
+                                   .add_generation_prompt = prompt};
+  ASSIGN_OR_RETURN(conversation.kwargs, Variables(kwargs_, record.kwargs));
+  static const jinja::Clock clock = FixedClock();
+  absl::StatusOr<jinja::Rendering> rendered =
+      jinja::RenderChat(TemplateFor(record), conversation, tokens_, clock);
+  const auto refusal = jinja::RefusalOf(rendered.status());
+  if (!refusal || refusal->kind != jinja::kTemplateError) return rendered;
+  return absl::InvalidArgumentError(absl::StrCat(name_, " refuses it: ", refusal->message));
+}
+
+}  // namespace coxswain::data

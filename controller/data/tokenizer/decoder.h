@@ -1,0 +1,49 @@
+// The decoder of a tokenizer.json: tokens to text.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_DECODER_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_DECODER_H_
+
+#include <simdjson.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/split_regex.h"
+
+namespace coxswain::data {
+
+class Decoder {
+ public:
+  enum class Kind {
+    kByteLevel,     // the byte alphabet back to bytes, all tokens as one
+    kByteFallback,  // runs of "<0x0A>" to the characters they spell
+    kFuse,          // all tokens as one
+    kReplace,       // matches of `pattern` become `content`
+    kStrip,         // `content`, one character, at most `front` and `back` times
+    kMetaspace,     // `content` to spaces; in the first token to nothing where `front` is 1
+  };
+  struct Step {
+    Kind kind;
+    std::string content = {};
+    std::unique_ptr<SplitRegex> pattern = nullptr;  // kReplace
+    size_t front = 0;
+    size_t back = 0;
+  };
+
+  // Appends what `decoder`, an element of tokenizer.json, says. InvalidArgument names a step that
+  // is not supported, and those that are.
+  absl::Status Read(simdjson::dom::element decoder);
+  void Add(Step step) { steps_.push_back(std::move(step)); }
+
+  // The text of `tokens`, as tokenizer.json writes them. Valid UTF-8 where the tokens are.
+  std::string Decode(std::vector<std::string> tokens) const;
+
+ private:
+  std::vector<Step> steps_;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_DECODER_H_

@@ -1,0 +1,73 @@
+// The normalizer of a tokenizer.json or tokenizer.model: text to text, before words are cut.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_NORMALIZER_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_NORMALIZER_H_
+
+#include <simdjson.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/data/tokenizer/sentencepiece_normalizer.h"
+#include "controller/data/tokenizer/split_regex.h"
+
+namespace coxswain::data {
+
+// Memory of one thread's Normalize.
+struct NormalizerScratch {
+  std::string first;
+  std::string second;
+};
+
+class Normalizer {
+ public:
+  enum class Kind {
+    kNfc,
+    kNfd,
+    kNfkc,
+    kNfkd,
+    kLowercase,
+    kStrip,    // white space at either end
+    kPrepend,  // `content` before a text that is not empty
+    kReplace,  // matches of `pattern` become `content`
+  };
+  struct Step {
+    Kind kind;
+    std::string content = {};
+    std::unique_ptr<SplitRegex> pattern = nullptr;
+    std::string literal = {};  // kReplace without a pattern: the text to look for, not empty
+    bool left = false;         // kStrip
+    bool right = false;
+  };
+
+  // Appends what `normalizer`, an element of tokenizer.json, says. InvalidArgument names a step
+  // that is not supported, and those that are.
+  absl::Status Read(simdjson::dom::element normalizer);
+  // Makes this what a tokenizer.model does, in place of steps.
+  void SetSentencePiece(std::unique_ptr<SentencePieceNormalizer> normalizer) {
+    sentencepiece_ = std::move(normalizer);
+  }
+  // Null: this is of a tokenizer.json.
+  SentencePieceNormalizer* sentencepiece() { return sentencepiece_.get(); }
+
+  bool empty() const { return steps_.empty() && sentencepiece_ == nullptr; }
+  // Whether a step writes text in front of the input, which shifts what its first byte is.
+  bool prepends() const;
+
+  // Normalizes *text (valid UTF-8), which becomes a view of *scratch where it changes. `is_first`:
+  // it begins the input. ResourceExhausted: a pattern runs out of its stack.
+  absl::Status Normalize(bool is_first, RegexScratch* regex, NormalizerScratch* scratch,
+                         std::string_view* text) const;
+
+ private:
+  std::unique_ptr<SentencePieceNormalizer> sentencepiece_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_NORMALIZER_H_

@@ -1,0 +1,27 @@
+// The steps of a tokenizer around its model.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_PIPELINE_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_PIPELINE_H_
+
+#include <simdjson.h>
+
+#include "absl/status/statusor.h"
+#include "controller/data/tokenizer/decoder.h"
+#include "controller/data/tokenizer/normalizer.h"
+#include "controller/data/tokenizer/post_processor.h"
+#include "controller/data/tokenizer/pre_tokenizer.h"
+
+namespace coxswain::data {
+
+struct Pipeline {
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  PostProcessor post_processor;
+  Decoder decoder;
+};
+
+// InvalidArgument says which step is not supported and what is; it does not name the file.
+absl::StatusOr<Pipeline> ReadPipeline(simdjson::dom::element tokenizer_json);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_PIPELINE_H_

@@ -1,0 +1,18 @@
+// The list `added_tokens` of a tokenizer.json.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_ADDED_TOKENS_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_ADDED_TOKENS_H_
+
+#include <simdjson.h>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/tokenizer_file.h"
+
+namespace coxswain::data {
+
+// Reads file->added, behind the model and the pipeline. InvalidArgument: an id that Hugging Face
+// would change on load, or an entry without id or content.
+absl::Status ReadAddedTokens(simdjson::dom::element document, TokenizerFile* file);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_ADDED_TOKENS_H_

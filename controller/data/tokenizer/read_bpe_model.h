@@ -1,0 +1,18 @@
+// The member `model` of a tokenizer.json.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_BPE_MODEL_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_BPE_MODEL_H_
+
+#include <simdjson.h>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/tokenizer_file.h"
+
+namespace coxswain::data {
+
+// Reads vocabulary and merges; file->byte_level says which kind of BPE it is. InvalidArgument:
+// another model, an option that is not supported, or a vocabulary that contradicts itself.
+absl::Status ReadBpeModel(simdjson::dom::element model, TokenizerFile* file);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_BPE_MODEL_H_

@@ -1,0 +1,19 @@
+// A tokenizer.model as a tokenizer.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_SENTENCEPIECE_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_SENTENCEPIECE_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/tokenizer_file.h"
+
+namespace coxswain::data {
+
+// Reads `bytes`, the content of file->path: pieces, merges, normalizer and decoder. Control symbols
+// become special tokens, user-defined ones tokens that are matched in normalized text.
+// InvalidArgument: the model is damaged, or of a kind that is not supported.
+absl::Status ReadSentencePiece(std::string_view bytes, TokenizerFile* file);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_SENTENCEPIECE_H_

@@ -1,0 +1,32 @@
+// What SentencePiece does to a text before it is cut into pieces.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_SENTENCEPIECE_NORMALIZER_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_SENTENCEPIECE_NORMALIZER_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/data/tokenizer/charsmap.h"
+
+namespace coxswain::data {
+
+inline constexpr std::string_view kMetaspace = "\u2581";  // stands for a space
+
+struct SentencePieceNormalizer {
+  std::optional<Charsmap> charsmap;  // none: the identity
+  // User-defined symbols, which the map leaves as they are; longest first.
+  std::vector<std::string> kept;
+  bool add_dummy_prefix = true;     // a space before a text that is not empty
+  bool prefix_first_only = false;   // of the texts between special tokens only the first gets one
+  bool remove_extra_spaces = true;  // at both ends, and all but one of a run
+  bool escape_spaces = true;        // spaces become U+2581
+
+  // Writes what `text` (valid UTF-8) becomes to *out, which is empty. `is_first`: it begins the
+  // input. Source: the steps are those of SentencePiece's normalizer.cc.
+  void Normalize(std::string_view text, bool is_first, std::string* out) const;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_SENTENCEPIECE_NORMALIZER_H_

@@ -1,0 +1,23 @@
+// tokenizer_config.json and the files of chat templates beside it.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_CONFIG_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_CONFIG_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/tokenizer_file.h"
+
+namespace coxswain::data {
+
+// Reads the named tokens, what add_bos_token and add_eos_token say, and the chat templates of
+// `text`, a tokenizer_config.json. InvalidArgument: it is not JSON, or contradicts the tokenizer.
+absl::Status ReadTokenizerConfig(const std::string& text, TokenizerFile* file);
+
+// Reads chat_template.jinja and additional_chat_templates/*.jinja of `directory`, which win over
+// those of tokenizer_config.json; appends what was read to *read.
+absl::Status ReadTemplateFiles(const std::string& directory, TokenizerFile* file,
+                               std::string* read);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_CONFIG_H_

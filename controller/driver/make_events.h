@@ -1,0 +1,59 @@
+// Entries of a job's history as the driver makes them: type and `detail`, which agree. Job, time,
+// state and message are JobRecord's.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_MAKE_EVENTS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_MAKE_EVENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/command_window.h"
+#include "controller/driver/commit_step.h"
+#include "controller/driver/gang.h"
+#include "controller/driver/gang_pace.h"
+#include "controller/driver/lane_work.h"
+#include "controller/state/job_state.h"
+#include "coxswain/v1/job_event.pb.h"
+
+namespace coxswain::driver {
+
+v1::JobEvent WarningEvent();  // its message tells all
+v1::JobEvent AdviceEvent();   // its message tells all
+v1::JobEvent NotComparedWarning(const std::string& fingerprint);
+v1::JobEvent DroppedWarning(int64_t events, int64_t steps);
+
+v1::JobEvent ResourcesChosenEvent(const std::string& device, int32_t workers);
+// `reserved`: ids of the workers that admission took, else empty.
+v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, state::JobEvent event,
+                               const std::vector<std::string>& reserved);
+v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps);
+v1::JobEvent ResumingEvent(int64_t step, const std::string& directory);
+v1::JobEvent GangFormedEvent(const Gang& gang);
+
+// Of a committed step, beside its StepResult.
+struct StepPace {
+  int64_t total_steps = 0;
+  uint64_t epoch = 0;
+  double learning_rate = 0;
+  double tokens_per_second = 0;
+  double seconds = 0;
+  int64_t pass = 0;
+};
+v1::JobEvent StepDoneEvent(const StepResult& result, const InFlight& command, const StepPace& pace);
+v1::JobEvent StepSkippedEvent(const StepResult& result, const InFlight& command);
+v1::JobEvent StragglerEvent(int rank, const Gang& gang, const GangPace::Summary& pace);
+v1::JobEvent ReplayDivergenceEvent(int64_t step, uint64_t epoch, uint64_t before);
+v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best);
+v1::JobEvent EarlyStoppedEvent(int64_t step, const checkpoint::EvalPoint& best);
+
+v1::JobEvent CheckpointCommittedEvent(const v1::CheckpointInfo& info, double seconds);
+v1::JobEvent CheckpointDeletedEvent(int64_t step, const std::string& directory);
+v1::JobEvent CheckpointFailedEvent(int64_t step, const v1::Error& error);
+v1::JobEvent AttemptFailedEvent(uint64_t epoch, const v1::Error& error);
+v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
+v1::JobEvent ExportFailedEvent(const v1::Error& error);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_MAKE_EVENTS_H_
