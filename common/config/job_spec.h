@@ -12,15 +12,16 @@
 namespace coxswain::config {
 
 enum class Adapter { kNone, kLora };
+// In the order in which releases learned them: prepared data is named after the numbers.
 enum class DatasetFormat {
-  kAuto,
   kAlpaca,
   kChat,
+  kCompletion,
   kSharegpt,
   kPromptCompletion,
-  kCompletion,
   kInputOutput,
-  kTokenized
+  kTokenized,
+  kAuto
 };
 enum class PromptStyle { kAlpaca, kChat };
 enum class TrainOn { kAll, kLast, kSplit };

@@ -1,5 +1,6 @@
 #include "common/config/schema.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -122,9 +123,10 @@ void AppendData(std::vector<Key>* t) {
       {.path = "spec.datasets[].field_messages", .type = Type::kString, .def = "null",
        .doc = "Of chat and sharegpt; absent: messages or conversations.", .nullable = true},
       {.path = "spec.datasets[].field_tools", .type = Type::kString, .def = "tools",
-       .doc = "Tools of a conversation: a list, or its JSON text."},
+       .doc = "Tools of a conversation: a list, or its JSON text.", .before = "''"},
       {.path = "spec.datasets[].field_system", .type = Type::kString, .def = "system",
-       .doc = "System text of a conversation or an instruction, where there is one."},
+       .doc = "System text of a conversation or an instruction, where there is one.",
+       .before = "''"},
       {.path = "spec.datasets[].field_instruction", .type = Type::kString, .def = "instruction",
        .doc = "Of alpaca."},
       {.path = "spec.datasets[].field_input", .type = Type::kString, .def = "input",
@@ -425,6 +427,13 @@ std::vector<const Key*> Children(std::string_view path) {
     if (rest.find('.') == std::string_view::npos) rows.push_back(&key);
   }
   return rows;
+}
+
+const Key* FindKey(std::string_view path) {
+  const std::vector<Key>& rows = Schema();
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const Key& key) { return key.path == path; });
+  return found == rows.end() ? nullptr : &*found;
 }
 
 std::string_view KeyName(const Key& key) { return key.path.substr(key.path.rfind('.') + 1); }

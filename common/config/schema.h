@@ -43,9 +43,7 @@ struct Range {
 struct Key {
   std::string_view path;  // "spec.train.seed"; in a list "spec.datasets[].path"
   Type type = Type::kMap;
-  // Default as YAML text; nullptr: required (maps: all defaults). Jobs accepted before a key
-  // existed get it as well (stored_job.h): a key that is added has as its default what jobs did
-  // before it.
+  // Default as YAML text; nullptr: required (maps: all defaults).
   const char* def = nullptr;
   Range range = {};                          // of numbers; of a list: of each number in it
   std::vector<std::string_view> words = {};  // allowed words
@@ -56,7 +54,10 @@ struct Key {
   bool written = false;       // a path that the job writes to
   std::string_view count_key = {};  // of a word: a map {count_key: integer in range} is a value too
   std::vector<std::pair<std::string_view, std::string_view>> short_forms = {};  // bf16 -> bfloat16
-  std::string_view shorthand = {};    // a scalar in place of this map means {shorthand: scalar}
+  std::string_view shorthand = {};  // a scalar in place of this map means {shorthand: scalar}
+  // What jobs did that were accepted before the key existed (stored_job.h), as YAML text; nullptr:
+  // what the default says.
+  const char* before = nullptr;
   std::string_view children_of = {};  // list whose item keys are these rows instead of its own
 };
 
@@ -72,6 +73,9 @@ const std::vector<Exclusive>& ExclusiveKeys();
 // Rows directly below a map row ("spec.train") or below the items of a list row
 // ("spec.datasets[]"). The empty path gives the top level.
 std::vector<const Key*> Children(std::string_view path);
+
+// The row of a path; null: no such row.
+const Key* FindKey(std::string_view path);
 
 // Last part of a row's path: "seed".
 std::string_view KeyName(const Key& key);

@@ -92,7 +92,8 @@ class StoredWalker {
     }
     if (key.type == Type::kMapList) return Json::array();
     if (key.type == Type::kStringMap) return Json::object();
-    return *ReadValue(key, ParseYaml(key.def).root, "/");
+    const char* value = key.before == nullptr ? key.def : key.before;
+    return *ReadValue(key, ParseYaml(value).root, "/");
   }
 
   Json Read(const Key& key, const Json& stored, const Node* file, const std::string& path) {

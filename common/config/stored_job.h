@@ -11,9 +11,9 @@ namespace coxswain::config {
 // Reads ParsedJob::effective_json of the release that accepted the job, which holds every key with
 // the default of that time. What was accepted stays accepted: ranges, exclusive keys and rules are
 // not judged again, and no later default replaces a value. A key that the row lacks is newer than
-// the job and gets this release's default. Only what cannot be understood is an error: a word, type
-// or unsupported value that this release does not know, or a key that it does not know and `yaml`
-// sets.
+// the job, which gets what jobs did before it (Key::before) or else its default. Only what cannot
+// be understood is an error: a word, type or unsupported value that this release does not know, or
+// a key that it does not know and `yaml` sets.
 //
 // Resources that the row still leaves to be chosen become `chosen`, and that choice is judged by
 // the rules. A row without a resolved job is read as ParseJob reads `yaml` and `chosen`.

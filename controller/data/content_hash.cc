@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "common/config/schema.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
 #include "controller/data/dataset_files.h"
@@ -15,13 +18,33 @@
 namespace coxswain::data {
 namespace {
 
-// Raised when the same inputs come to give other tokens, masks or files.
-constexpr int kPreparationVersion = 2;
+// Raised when the same inputs come to give other tokens, masks or files, those of a named template
+// among them. A job resumes under the name that it began with: a key that came later is described
+// only where it is not what jobs did before it.
+constexpr int kPreparationVersion = 1;
 
 nlohmann::json DescribeFields(const config::RecordFields& fields) {
-  return {fields.messages, fields.tools,  fields.system,  fields.instruction,
-          fields.input,    fields.output, fields.prompt,  fields.completion,
-          fields.text,     fields.role,   fields.content, fields.roles};
+  const std::pair<const char*, const std::string*> all[] = {
+      {"field_messages", &fields.messages},
+      {"field_tools", &fields.tools},
+      {"field_system", &fields.system},
+      {"field_instruction", &fields.instruction},
+      {"field_input", &fields.input},
+      {"field_output", &fields.output},
+      {"field_prompt", &fields.prompt},
+      {"field_completion", &fields.completion},
+      {"field_text", &fields.text},
+      {"message_role_key", &fields.role},
+      {"message_content_key", &fields.content},
+  };
+  nlohmann::json described = nlohmann::json::object();
+  for (const auto& [key, name] : all) {
+    const config::Key& row = *config::FindKey(absl::StrCat("spec.datasets[].", key));
+    const std::string_view known = row.before != nullptr ? row.before : row.def;
+    if (*name != (known == "null" || known == "''" ? "" : known)) described[key] = *name;
+  }
+  if (!fields.roles.empty()) described["roles"] = fields.roles;
+  return described;
 }
 
 // One hash, or a list of one for each file. CSV and text are marked, as a name alone may tell them.
@@ -47,11 +70,26 @@ absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::Datase
     described.push_back({{"sha256", std::move(contents)},
                          {"format", static_cast<int>(dataset.format)},
                          {"prompt_style", static_cast<int>(dataset.prompt_style)},
-                         {"fields", DescribeFields(dataset.fields)},
                          {"weight", dataset.weight}});
+    nlohmann::json fields = DescribeFields(dataset.fields);
+    if (!fields.empty()) described.back()["fields"] = std::move(fields);
     if (dataset.max_samples) described.back()["max_samples"] = *dataset.max_samples;
   }
   return described;
+}
+
+void DescribeTargets(const config::JobSpec& job, nlohmann::json* all) {
+  const std::string& kwargs = job.chat_template_kwargs;
+  if (!kwargs.empty() && kwargs != "{}") (*all)["chat_template_kwargs"] = kwargs;
+  if (job.roles_to_train != std::vector<std::string>{"assistant"}) {
+    (*all)["roles_to_train"] = job.roles_to_train;
+  }
+  if (job.train_on != config::TrainOn::kAll) {
+    (*all)["train_on"] = static_cast<int>(job.train_on);
+  }
+  if (job.train_on_eos != config::TrainOnEos::kTurn) {
+    (*all)["train_on_eos"] = static_cast<int>(job.train_on_eos);
+  }
 }
 
 // Whether the seed decides which records are used, or how often.
@@ -71,16 +109,13 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
       {"version", kPreparationVersion},
       {"tokenizer", tokenizer_fingerprint},
       {"chat_template", chat_template},
-      {"chat_template_kwargs", job.chat_template_kwargs},
-      {"roles_to_train", job.roles_to_train},
-      {"train_on", static_cast<int>(job.train_on)},
-      {"train_on_eos", static_cast<int>(job.train_on_eos)},
       {"train_on_inputs", job.train_on_inputs},
       {"on_bad_record", static_cast<int>(job.on_bad_record)},
       {"sequence_len", job.sequence_len},
       {"excess_length", static_cast<int>(job.excess_length)},
       {"val_set_size", job.val_set_size.value_or(0)},
   };
+  DescribeTargets(job, &all);
   if (DrawsRecords(job)) all["seed"] = job.train.seed;
   ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets, cancelled));
   ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets, cancelled));

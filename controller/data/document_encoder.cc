@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/templates/conversation_template.h"
+#include "controller/data/templates/named_templates.h"
 
 namespace coxswain::data {
 namespace {
@@ -52,14 +54,12 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
   if (dataset.format != config::DatasetFormat::kTokenized) {
     ASSIGN_OR_RETURN(encoder.renderer_, MakeRecordRenderer(job, dataset, tokens));
   }
-  if (tokens.eos.id >= 0 && !tokenizer.IsSpecial(tokens.eos.id)) {
-    encoder.breakable_.push_back(tokens.eos.text);
-  }
+  encoder.FindBreakable(ResolvedTemplateName(job, tokens), dataset, tokens);
   encoder.tokenizer_ = &tokenizer;
   RETURN_IF_ERROR(encoder.FindLead());
   const bool written_by_the_user = dataset.format == config::DatasetFormat::kTokenized ||
                                    dataset.format == config::DatasetFormat::kInputOutput;
-  if (!UsesChatTemplate(dataset) && !written_by_the_user) {
+  if (!UsesChatTemplate(dataset) && !written_by_the_user && !tokenizer.byte_level()) {
     const auto front = tokenizer.ids_in_front();
     encoder.front_.assign(front.begin(), front.end());
   }
@@ -162,6 +162,19 @@ absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* toke
   tokens->trained.resize(first + untrained, false);
   tokens->trained.resize(tokens->ids.size(), segment.target);
   return absl::OkStatus();
+}
+
+void DocumentEncoder::FindBreakable(const std::string& template_name,
+                                    const config::DatasetSpec& dataset,
+                                    const TemplateTokens& tokens) {
+  std::vector<std::string_view> markers;
+  if (UsesChatTemplate(dataset)) markers = TokensOfNamedTemplate(template_name);
+  if (tokens.eos.id >= 0) markers.push_back(tokens.eos.text);
+  for (const std::string_view marker : markers) {
+    const bool special =
+        std::find(tokens.special.begin(), tokens.special.end(), marker) != tokens.special.end();
+    if (!special) breakable_.emplace_back(marker);
+  }
 }
 
 absl::Status DocumentEncoder::FindLead() {

@@ -61,11 +61,14 @@ class DocumentEncoder {
   EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
   absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids) const;
   absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids) const;
+  void FindBreakable(const std::string& template_name, const config::DatasetSpec& dataset,
+                     const TemplateTokens& tokens);
   absl::Status FindLead();
 
   const Tokenizer* tokenizer_ = nullptr;
   RecordRenderer renderer_;  // null: records are tokens
   // Put before each text without a template: what the tokenizer's post-processor puts in front.
+  // Not of byte-level ones, whose texts began without it before others were read.
   std::vector<int32_t> front_;
   // Tokenizers that write a space before every text would write one into the middle of a document
   // that is encoded in parts. There a text is encoded behind kLead, whose ids are these; empty: the

@@ -16,6 +16,7 @@
 #include "controller/data/document_encoder.h"
 #include "controller/data/readers/detect_format.h"
 #include "controller/data/readers/record_parser.h"
+#include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/tokenizer.h"
 
 namespace coxswain::data {
@@ -33,12 +34,14 @@ class Inspector {
       : job_(job), dataset_(std::move(dataset)) {}
 
   absl::StatusOr<DatasetReport> Inspect() {
+    ASSIGN_OR_RETURN(dataset_.format, FormatOf(dataset_, config::OnBadRecord::kSkip));
     ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset_));
+    RETURN_IF_ERROR(Begin());
     RawRecord raw;
     while (true) {
       ASSIGN_OR_RETURN(const bool more, reader->Next(&raw));
       if (!more) break;
-      if (report_.records++ == 0) RETURN_IF_ERROR(Begin(raw));
+      if (report_.records++ == 0) report_.first_record = raw.json.substr(0, kShownBytes);
       const absl::Status read = Read(raw);
       if (read.ok()) continue;
       ++report_.bad_records;
@@ -51,17 +54,7 @@ class Inspector {
   }
 
  private:
-  // The first record says what the others are.
-  absl::Status Begin(const RawRecord& first) {
-    report_.first_record = std::string(first.json.substr(0, kShownBytes));
-    if (dataset_.format == config::DatasetFormat::kAuto) {
-      absl::StatusOr<config::DatasetFormat> format = DetectFormat(first.json, dataset_.fields);
-      if (!format.ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(std::string(first.path), ":", first.line,
-                                                       ": ", format.status().message()));
-      }
-      dataset_.format = *format;
-    }
+  absl::Status Begin() {
     report_.format = dataset_.format;
     parser_ = std::make_unique<RecordParser>(dataset_.format, dataset_.fields);
     if (job_.model_path.empty()) return absl::OkStatus();

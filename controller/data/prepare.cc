@@ -15,6 +15,7 @@
 #include "controller/data/pipeline/ingest.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/template_check.h"
+#include "controller/data/templates/named_templates.h"
 #include "controller/data/tokenizer/tokenizer.h"
 #include "controller/data/val_split.h"
 
@@ -182,19 +183,24 @@ absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const Prepa
   return data;
 }
 
-// What the renderings of conversations depend on; empty where there are none.
-absl::StatusOr<std::string> TemplateText(const config::JobSpec& job, const Tokenizer& tokenizer) {
-  bool any = false;
+// What the renderings of conversations depend on: the name of a named template, or the text of
+// another; empty where there are none.
+absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tokenizer& tokenizer) {
+  const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
+  const std::string name = ResolvedTemplateName(job, tokens);
+  if (NamedTemplate(name) != nullptr) return name;
+  bool conversations = false, prompts = false;
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
-    any |= std::any_of(datasets->begin(), datasets->end(), [](const config::DatasetSpec& dataset) {
-      return UsesChatTemplate(dataset) ||
-             dataset.format == config::DatasetFormat::kPromptCompletion;
-    });
+    for (const config::DatasetSpec& dataset : *datasets) {
+      conversations |= UsesChatTemplate(dataset);
+      prompts |= dataset.format == config::DatasetFormat::kPromptCompletion;
+    }
   }
-  if (!any) return std::string();
-  ASSIGN_OR_RETURN(const ConversationTemplate parsed,
-                   ConversationTemplate::Create(job, TokensOf(tokenizer, job.model_path)));
-  return parsed.source();
+  if (!conversations && !prompts) return std::string();
+  const auto parsed = ConversationTemplate::Create(job, tokens);
+  if (parsed.ok()) return parsed->source();
+  if (conversations) return parsed.status();
+  return std::string();  // prompts of text need none
 }
 
 }  // namespace
@@ -203,7 +209,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
                                          const PrepareOptions& options) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path));
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
-  ASSIGN_OR_RETURN(const std::string chat_template, TemplateText(job, *tokenizer));
+  ASSIGN_OR_RETURN(const std::string chat_template, TemplateInHash(job, *tokenizer));
   ASSIGN_OR_RETURN(const std::string hash,
                    ContentHash(job, tokenizer->fingerprint(), chat_template, options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));

@@ -1,5 +1,7 @@
 #include "controller/data/resolve_formats.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/dataset_reader.h"
@@ -8,24 +10,42 @@
 namespace coxswain::data {
 namespace {
 
-absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset) {
-  ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
-  RawRecord first;
-  ASSIGN_OR_RETURN(const bool any, reader->Next(&first));
-  if (!any) return config::DatasetFormat::kCompletion;
-  absl::StatusOr<config::DatasetFormat> format = DetectFormat(first.json, dataset.fields);
+constexpr int kLookedAt = 100;
+
+absl::StatusOr<config::DatasetFormat> FormatOfRecord(const RawRecord& record,
+                                                     const config::RecordFields& fields) {
+  absl::StatusOr<config::DatasetFormat> format =
+      record.error.empty() ? DetectFormat(record.json, fields)
+                           : absl::InvalidArgumentError(std::string(record.error));
   if (format.ok()) return format;
   return absl::InvalidArgumentError(
-      absl::StrCat(std::string(first.path), ":", first.line, ": ", format.status().message()));
+      absl::StrCat(std::string(record.path), ":", record.line, ": ", format.status().message()));
 }
 
 }  // namespace
 
+absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
+                                               config::OnBadRecord on_bad_record) {
+  if (dataset.format != config::DatasetFormat::kAuto) return dataset.format;
+  ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
+  const int most = on_bad_record == config::OnBadRecord::kSkip ? kLookedAt : 1;
+  absl::Status refused;
+  RawRecord record;
+  for (int i = 0; i < most; ++i) {
+    ASSIGN_OR_RETURN(const bool any, reader->Next(&record));
+    if (!any) break;
+    const auto format = FormatOfRecord(record, dataset.fields);
+    if (format.ok()) return format;
+    refused.Update(format.status());
+  }
+  if (!refused.ok()) return refused;
+  return config::DatasetFormat::kCompletion;
+}
+
 absl::StatusOr<config::JobSpec> ResolveFormats(config::JobSpec job) {
   for (auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (config::DatasetSpec& dataset : *datasets) {
-      if (dataset.format != config::DatasetFormat::kAuto) continue;
-      ASSIGN_OR_RETURN(dataset.format, FormatOf(dataset));
+      ASSIGN_OR_RETURN(dataset.format, FormatOf(dataset, job.on_bad_record));
     }
   }
   return job;

@@ -178,12 +178,7 @@ void TranslateLlamaFactoryV1(Translation* t, const std::string& base_dir,
   t->Preset("spec.train.micro_batch_size", 1, "the default of micro_batch_size");
   TranslatePrecision(t, true);
   TranslateSaving(t);
-  if (NumberOf(t->Take("logging_steps")).value_or(0) >= 1) {
-    t->Move("logging_steps", "spec.logging.logging_steps");
-  }
-  t->TranslateRest(&t->top());
-  t->Preset("spec.resources.workers", 1,
-            "give as many as it ran on: each adds its micro-batches to a step");
+  TranslateRun(t);
 }
 
 }  // namespace coxswain::job_import

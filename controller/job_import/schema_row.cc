@@ -10,10 +10,7 @@ const config::Key* SchemaRow(const std::string& path) {
   }
   const std::string test = "spec.test_datasets[]";
   if (row.rfind(test, 0) == 0) row = "spec.datasets[]" + row.substr(test.size());
-  for (const config::Key& key : config::Schema()) {
-    if (key.path == row) return &key;
-  }
-  return nullptr;
+  return config::FindKey(row);
 }
 
 }  // namespace coxswain::job_import

@@ -29,6 +29,9 @@ void TranslateEvaluation(Translation* t, std::string_view patience_key);
 // output_dir, when it saves, what it takes up again.
 void TranslateSaving(Translation* t);
 
+// How it logs and where it runs; then every key that nothing has taken.
+void TranslateRun(Translation* t);
+
 }  // namespace coxswain::job_import
 
 #endif  // COXSWAIN_CONTROLLER_JOB_IMPORT_TRAINER_H_

@@ -98,14 +98,7 @@ void TranslateTrl(Translation* t, const std::string& base_dir) {
   TranslateWeights(t);
   TranslateSaving(t);
   TranslateEvaluation(t, "");
-  if (NumberOf(t->Take("logging_steps")).value_or(0) >= 1) {
-    t->Move("logging_steps", "spec.logging.logging_steps");
-  }
-  const Node* cpu = t->Take("use_cpu");
-  if (cpu != nullptr && IsOn(cpu)) t->Set("use_cpu", "spec.resources.device", "cpu");
-  t->TranslateRest(&t->top());
-  t->Preset("spec.resources.workers", 1,
-            "give as many as it ran on: each adds its micro-batches to a step");
+  TranslateRun(t);
 }
 
 }  // namespace coxswain::job_import

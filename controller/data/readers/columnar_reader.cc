@@ -14,27 +14,28 @@ namespace {
 
 constexpr char kColumnarLibrary[] = "libcoxswain_columnar.so";
 
-absl::StatusOr<const ColumnarApi*> LoadColumnarLibrary() {
-  void* library = dlopen(kColumnarLibrary, RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library == nullptr ? nullptr : dlsym(library, kColumnarApiSymbol);
-  if (symbol == nullptr) {
-    const char* error = dlerror();
-    return absl::FailedPreconditionError(
-        absl::StrCat("Parquet and Arrow files are read by ", kColumnarLibrary,
-                     ", which cannot be loaded (", error == nullptr ? "unknown" : error,
-                     "); install it: deploy/fetch-arrow.sh && deploy/build.sh"));
-  }
-  return reinterpret_cast<ColumnarApiFunction*>(symbol)();
-}
-
 absl::Status Unreadable(const std::string& path, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("dataset ", path, ": ", why));
 }
 
 }  // namespace
 
+absl::StatusOr<const ColumnarApi*> LoadColumnarLibrary(const char* name) {
+  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library == nullptr ? nullptr : dlsym(library, kColumnarApiSymbol);
+  if (symbol == nullptr) {
+    const char* error = dlerror();
+    return absl::FailedPreconditionError(
+        absl::StrCat("Parquet and Arrow files are read by ", name, ", which cannot be loaded (",
+                     error == nullptr ? "unknown" : error,
+                     "); install it: deploy/fetch-arrow.sh && deploy/build.sh"));
+  }
+  return reinterpret_cast<ColumnarApiFunction*>(symbol)();
+}
+
 absl::StatusOr<const ColumnarApi*> LoadColumnarApi() {
-  static const auto* const kLoaded = new absl::StatusOr<const ColumnarApi*>(LoadColumnarLibrary());
+  static const auto* const kLoaded =
+      new absl::StatusOr<const ColumnarApi*>(LoadColumnarLibrary(kColumnarLibrary));
   return *kLoaded;
 }
 

@@ -14,8 +14,10 @@
 
 namespace coxswain::data {
 
-// The library, loaded once from where the program's libraries lie: beside it, in ../lib, or in
-// LD_LIBRARY_PATH. FailedPrecondition says how to install it.
+// The library of that file name, from where the program's libraries lie: beside it, in ../lib, or
+// in LD_LIBRARY_PATH. FailedPrecondition says how to install it.
+absl::StatusOr<const ColumnarApi*> LoadColumnarLibrary(const char* name);
+// libcoxswain_columnar.so, loaded once.
 absl::StatusOr<const ColumnarApi*> LoadColumnarApi();
 
 class ColumnarReader : public RecordReader {

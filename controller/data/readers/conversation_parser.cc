@@ -21,7 +21,9 @@ std::string Article(const Json& value) {
   return absl::StrCat(name == "array" || name == "object" ? "an " : "a ", name);
 }
 
+// Null for the empty key too: a field that the job does not read.
 const Json* Find(const Json& object, const std::string& key) {
+  if (key.empty()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
@@ -99,13 +101,17 @@ absl::Status JoinParts(const Json& parts, const std::string& where, Json* messag
   return absl::OkStatus();
 }
 
-std::optional<bool> TrainMark(const Json& message) {
+absl::StatusOr<std::optional<bool>> TrainMark(const Json& message, const std::string& where) {
   if (const Json* train = Find(message, "train"); train != nullptr && train->is_boolean()) {
     return train->get<bool>();
   }
   for (const char* key : {"weight", "loss_weight"}) {
     const Json* weight = Find(message, key);
-    if (weight != nullptr && weight->is_number()) return weight->get<double>() != 0;
+    if (weight == nullptr || !weight->is_number()) continue;
+    const auto value = weight->get<double>();
+    if (value == 0 || value == 1) return value == 1;
+    return Bad(absl::StrCat("field \"", where, ".", key, "\" is ", weight->dump(),
+                            ", but a message is trained (1) or not (0)"));
   }
   return std::nullopt;
 }
@@ -182,7 +188,7 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   Message parsed;
   parsed.role = out["role"];
   parsed.text = out["content"];
-  parsed.train = TrainMark(message);
+  ASSIGN_OR_RETURN(parsed.train, TrainMark(message, where));
   parsed.has_more = out.contains("tool_calls") || out.contains("reasoning_content");
   ASSIGN_OR_RETURN(parsed.fields, jinja::FromJson(out));
   return parsed;

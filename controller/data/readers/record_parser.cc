@@ -77,7 +77,9 @@ absl::StatusOr<Record> ParseAlpaca(object from, const RecordFields& fields) {
   AlpacaRecord record;
   ASSIGN_OR_RETURN(record.instruction, TextField(from, fields.instruction));
   ASSIGN_OR_RETURN(record.input, OptionalText(from, fields.input));
-  ASSIGN_OR_RETURN(record.system, OptionalText(from, fields.system));
+  if (!fields.system.empty()) {
+    ASSIGN_OR_RETURN(record.system, OptionalText(from, fields.system));
+  }
   ASSIGN_OR_RETURN(record.output, TextField(from, fields.output));
   return record;
 }

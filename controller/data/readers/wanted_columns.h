@@ -14,6 +14,7 @@ inline std::vector<std::string> WantedColumns(const config::DatasetSpec& dataset
   const config::RecordFields& fields = dataset.fields;
   switch (dataset.format) {
     case config::DatasetFormat::kAlpaca:
+      if (fields.system.empty()) return {fields.output, fields.instruction, fields.input};
       return {fields.output, fields.instruction, fields.input, fields.system};
     case config::DatasetFormat::kCompletion:
       return {fields.text};

@@ -35,18 +35,20 @@ absl::Status CheckConversation(std::span<const Message> messages) {
 }
 
 std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
-                                  std::span<const size_t> cuts) {
+                                  std::span<const ByteRange> plain) {
   std::vector<Segment> segments;
   size_t at = 0;
-  auto cut = cuts.begin();
+  auto stretch = plain.begin();
   const auto add = [&](size_t end, bool target, size_t prefix) {
     while (at < end) {
-      while (cut != cuts.end() && *cut <= at) ++cut;
-      const size_t stop = cut == cuts.end() ? end : std::min(end, *cut);
+      while (stretch != plain.end() && stretch->end <= at) ++stretch;
+      const bool markup = stretch == plain.end() || at < stretch->begin;
+      const size_t edge = stretch == plain.end() ? end : markup ? stretch->begin : stretch->end;
+      const size_t stop = std::min(end, edge);
       segments.push_back({.text = std::string(text.substr(at, stop - at)),
                           .target = target,
                           .untrained_prefix = std::exchange(prefix, 0),
-                          .markup = true});
+                          .markup = markup});
       at = stop;
     }
   };
@@ -71,8 +73,9 @@ absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
     ASSIGN_OR_RETURN(std::vector<MarkedText> texts, FindTargets(*chat_template, policy, record));
     std::vector<RenderedDocument> documents;
     for (MarkedText& text : texts) {
-      const std::vector<size_t> cuts = guard.Clean(&text.text, &text.targets);
-      documents.push_back({CutAtTargets(text.text, text.targets, cuts), text.rule, text.rewritten});
+      const std::vector<ByteRange> plain = guard.Clean(&text.text, &text.targets);
+      documents.push_back(
+          {CutAtTargets(text.text, text.targets, plain), text.rule, text.rewritten});
     }
     return documents;
   };

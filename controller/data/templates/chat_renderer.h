@@ -35,10 +35,10 @@ absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
 // answer of white space only; a turn that calls a tool or reasons is no empty one.
 absl::Status CheckConversation(std::span<const Message> messages);
 
-// The text cut at targets and at `cuts`. A space before a target stays with the target's first
-// token, which tokenizers write so, but is none itself.
+// The text cut at targets and around the stretches that are plain text. A space before a target
+// stays with the target's first token, which tokenizers write so, but is none itself.
 std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
-                                  std::span<const size_t> cuts);
+                                  std::span<const ByteRange> plain);
 
 }  // namespace coxswain::data
 

@@ -1,8 +1,8 @@
 #include "controller/data/templates/content_guard.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "controller/data/jinja/containers.h"
@@ -14,7 +14,28 @@ using jinja::Kind;
 using jinja::Value;
 
 // U+FDD0, one of the noncharacters that no text is made of.
-constexpr std::string_view kSentinel = "\xEF\xB7\x90";
+constexpr std::string_view kNoncharacter = "\xEF\xB7\x90";
+
+// Whether a string anywhere in the value is one that `matches`.
+bool AnyText(const Value& value, const std::function<bool(std::string_view)>& matches) {
+  if (value.is_string()) return matches(value.text());
+  if (value.is(Kind::kList)) {
+    const auto& items = value.list().items;
+    return std::any_of(items.begin(), items.end(),
+                       [&](const Value& item) { return AnyText(item, matches); });
+  }
+  if (!value.is(Kind::kDict)) return false;
+  const auto& entries = value.dict().entries();
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+    return AnyText(entry.first, matches) || AnyText(entry.second, matches);
+  });
+}
+
+bool AnyText(const ChatRecord& record, const std::function<bool(std::string_view)>& matches) {
+  return std::any_of(record.messages.begin(), record.messages.end(),
+                     [&](const Message& message) { return AnyText(message.fields, matches); }) ||
+         AnyText(record.tools, matches) || AnyText(record.kwargs, matches);
+}
 
 }  // namespace
 
@@ -23,45 +44,37 @@ ContentGuard::ContentGuard(const std::vector<std::string>& markers, ChatRecord* 
   for (const std::string& marker : markers) {
     if (firsts_.find(marker[0]) == std::string::npos) firsts_ += marker[0];
   }
-  const bool found =
-      std::any_of(record->messages.begin(), record->messages.end(),
-                  [this](const Message& message) { return Holds(message.fields); }) ||
-      Holds(record->tools) || Holds(record->kwargs);
-  if (!found) return;
-  sentinel_ = kSentinel;
+  if (!AnyText(*record, [this](std::string_view text) { return HoldsMarker(text); })) return;
+  do {
+    sentinel_ += kNoncharacter;
+  } while (AnyText(*record, [this](std::string_view text) {
+    return text.find(sentinel_) != std::string_view::npos;
+  }));
   for (Message& message : record->messages) message.fields = Broken(message.fields);
   record->tools = Broken(record->tools);
   record->kwargs = Broken(record->kwargs);
 }
 
-size_t ContentGuard::FindMarker(std::string_view text) const {
+ByteRange ContentGuard::FindMarker(std::string_view text) const {
   for (size_t at = 0; (at = text.find_first_of(firsts_, at)) != std::string_view::npos; ++at) {
     const std::string_view rest = text.substr(at);
-    const bool found = std::any_of(markers_->begin(), markers_->end(),
-                                   [&](const auto& marker) { return rest.starts_with(marker); });
-    if (found) return at;
+    size_t longest = 0;
+    for (const std::string& marker : *markers_) {
+      if (marker.size() > longest && rest.starts_with(marker)) longest = marker.size();
+    }
+    if (longest > 0) return {at, at + longest};
   }
-  return std::string_view::npos;
+  return {text.size(), text.size()};
 }
 
-bool ContentGuard::Holds(const Value& value) const {
-  if (value.is_string()) return FindMarker(value.text()) != std::string_view::npos;
-  if (value.is(Kind::kList)) {
-    const auto& items = value.list().items;
-    return std::any_of(items.begin(), items.end(), [this](const Value& v) { return Holds(v); });
-  }
-  if (!value.is(Kind::kDict)) return false;
-  const auto& entries = value.dict().entries();
-  return std::any_of(entries.begin(), entries.end(), [this](const auto& entry) {
-    return Holds(entry.first) || Holds(entry.second);
-  });
+bool ContentGuard::HoldsMarker(std::string_view text) const {
+  return FindMarker(text).begin < text.size();
 }
 
 std::string ContentGuard::BrokenText(std::string_view text) const {
   std::string out;
-  while (true) {
-    const size_t at = FindMarker(text);
-    if (at == std::string_view::npos) break;
+  while (HoldsMarker(text)) {
+    const size_t at = FindMarker(text).begin;
     out.append(text.substr(0, at + 1)).append(sentinel_);
     text.remove_prefix(at + 1);
   }
@@ -69,7 +82,7 @@ std::string ContentGuard::BrokenText(std::string_view text) const {
 }
 
 Value ContentGuard::Broken(const Value& value) const {
-  if (!Holds(value)) return value;
+  if (!AnyText(value, [this](std::string_view text) { return HoldsMarker(text); })) return value;
   if (value.is_string()) return Value::Text(BrokenText(value.text()));
   if (value.is(Kind::kList)) {
     std::vector<Value> items;
@@ -81,15 +94,28 @@ Value ContentGuard::Broken(const Value& value) const {
   return jinja::MakeDict(std::move(dict));
 }
 
-std::vector<size_t> ContentGuard::Clean(std::string* text, std::vector<ByteRange>* ranges) const {
-  std::vector<size_t> cuts;
-  if (empty()) return cuts;
+std::vector<ByteRange> ContentGuard::BrokenStretches(std::string_view text) const {
+  std::vector<ByteRange> stretches;
+  for (size_t begin = 0; begin < text.size();) {
+    const std::string_view rest = text.substr(begin);
+    const ByteRange marker = FindMarker(rest);
+    if (rest.substr(0, marker.begin).find(sentinel_) != std::string_view::npos) {
+      stretches.push_back({begin, begin + marker.begin});
+    }
+    begin += marker.end;
+  }
+  return stretches;
+}
+
+std::vector<ByteRange> ContentGuard::Clean(std::string* text,
+                                           std::vector<ByteRange>* ranges) const {
+  if (empty()) return {};
+  std::vector<ByteRange> stretches = BrokenStretches(*text);
   std::vector<size_t> sentinels;
   std::string clean;
   size_t begin = 0;
   for (size_t at; (at = text->find(sentinel_, begin)) != std::string::npos;) {
     clean.append(*text, begin, at - begin);
-    cuts.push_back(clean.size());
     sentinels.push_back(at);
     begin = at + sentinel_.size();
   }
@@ -98,9 +124,11 @@ std::vector<size_t> ContentGuard::Clean(std::string* text, std::vector<ByteRange
     const auto before = std::lower_bound(sentinels.begin(), sentinels.end(), place);
     return place - sentinel_.size() * static_cast<size_t>(before - sentinels.begin());
   };
-  for (ByteRange& range : *ranges) range = {moved(range.begin), moved(range.end)};
+  for (std::vector<ByteRange>* list : {ranges, &stretches}) {
+    for (ByteRange& range : *list) range = {moved(range.begin), moved(range.end)};
+  }
   *text = std::move(clean);
-  return cuts;
+  return stretches;
 }
 
 }  // namespace coxswain::data

@@ -13,28 +13,29 @@
 
 namespace coxswain::data {
 
-// Breaks every marker in the strings of a record by a noncharacter behind its first byte, which a
-// template carries along; Clean takes it out of the text and tells where it was: tokenised in two
-// parts there, the marker is no token.
+// Breaks every marker in the strings of a record by noncharacters behind its first byte, which a
+// template carries along; Clean takes them out of the text and tells which stretches of it are to
+// be tokenised as plain text.
 class ContentGuard {
  public:
   // Changes `record` where it holds one of the markers. An empty guard changes nothing.
   ContentGuard(const std::vector<std::string>& markers, ChatRecord* record);
 
   bool empty() const { return sentinel_.empty(); }
-  // Takes the noncharacters out of a rendering and moves the ranges of its bytes along. Returns the
-  // bytes before which the text is to be cut, in order.
-  std::vector<size_t> Clean(std::string* text, std::vector<ByteRange>* ranges) const;
+  // Takes the noncharacters out of a rendering and moves the ranges of its bytes along. Returns, in
+  // order, the stretches between two markers of the template that hold a marker of the record.
+  std::vector<ByteRange> Clean(std::string* text, std::vector<ByteRange>* ranges) const;
 
  private:
-  size_t FindMarker(std::string_view text) const;  // npos: there is none
-  bool Holds(const jinja::Value& value) const;
+  ByteRange FindMarker(std::string_view text) const;  // empty, at the end: there is none
+  std::vector<ByteRange> BrokenStretches(std::string_view text) const;
+  bool HoldsMarker(std::string_view text) const;
   jinja::Value Broken(const jinja::Value& value) const;
   std::string BrokenText(std::string_view text) const;
 
   const std::vector<std::string>* const markers_;  // none is empty
   std::string firsts_;                             // bytes with which markers begin
-  std::string sentinel_;                           // empty: nothing was found
+  std::string sentinel_;                           // not in the record; empty: nothing was found
 };
 
 }  // namespace coxswain::data

@@ -17,6 +17,7 @@ namespace coxswain::data {
 namespace {
 
 constexpr char kOwn[] = "tokenizer_default";
+constexpr char kNoVariables[] = "{}";
 
 std::optional<std::string> Given(const std::string& token) {
   if (token.empty()) return std::nullopt;
@@ -32,6 +33,7 @@ jinja::Clock FixedClock() {
 
 // The variables of the job, with those of the record over them.
 absl::StatusOr<jinja::Value> Variables(const std::string& kwargs, const jinja::Value& own) {
+  if (kwargs == kNoVariables) return own;
   ASSIGN_OR_RETURN(jinja::Value all, jinja::ParseJson(kwargs));
   if (!own.is(jinja::Kind::kDict)) return all;
   auto merged = std::make_unique<jinja::Dict>();
@@ -58,7 +60,7 @@ absl::StatusOr<ConversationTemplate> ConversationTemplate::Parse(const std::stri
                   .unk = Given(tokens.unk)};
   made.markers_ = tokens.special;
   if (!tokens.eos.text.empty()) made.markers_.push_back(tokens.eos.text);
-  made.kwargs_ = "{}";
+  made.kwargs_ = kNoVariables;
   return made;
 }
 
@@ -99,7 +101,7 @@ absl::StatusOr<ConversationTemplate> ConversationTemplate::Create(const config::
     ASSIGN_OR_RETURN(const std::string source, ReadFile(name));
     made = Parse(absl::StrCat("chat_template ", name), source, tokens);
   }
-  if (made.ok()) made->kwargs_ = job.chat_template_kwargs.empty() ? "{}" : job.chat_template_kwargs;
+  if (made.ok() && !job.chat_template_kwargs.empty()) made->kwargs_ = job.chat_template_kwargs;
   return made;
 }
 

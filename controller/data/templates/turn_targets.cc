@@ -138,8 +138,12 @@ class Finder {
   }
 
   absl::StatusOr<size_t> BeginOf(size_t i, bool answer, std::string_view through) {
-    ASSIGN_OR_RETURN(const jinja::Rendering prompt,
-                     template_.Render(messages_.first(i), record_, answer));
+    absl::StatusOr<jinja::Rendering> rendered =
+        template_.Render(messages_.first(i), record_, answer);
+    if (i == 0 && (!rendered.ok() || !through.starts_with(rendered->text))) {
+      return BeginOfFirst(through);
+    }
+    ASSIGN_OR_RETURN(const jinja::Rendering prompt, std::move(rendered));
     if (through.starts_with(prompt.text)) {
       const size_t header = answer && template_.has_prompt()
                                 ? 0
@@ -155,6 +159,17 @@ class Finder {
         template_.name(), " writes what stands before messages[", i, "] anew once it follows, so ",
         "that its tokens cannot be told; use another template, or mark the answers with {% ",
         "generation %}"));
+  }
+
+  // Of a turn that nothing stands before: few templates render no messages at all.
+  absl::StatusOr<size_t> BeginOfFirst(std::string_view through) {
+    const size_t header = HeaderOf(messages_[0], through);
+    if (header > 0 || through.starts_with(Strip(messages_[0].text))) return header;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "messages[0] is to be trained, but ", template_.name(),
+        " does not write its content as it ",
+        "stands, so that its tokens cannot be told; put a message before it, or set train: false ",
+        "in it"));
   }
 
   // Bytes of what a turn adds before its content, where no prompt says where that begins.

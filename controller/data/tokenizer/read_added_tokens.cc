@@ -16,8 +16,6 @@ namespace {
 
 using simdjson::dom::element;
 
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 // tokenizers numbers an added token itself: by the vocabulary if it is there, else the next free
 // id. A file whose numbers differ would be renumbered on load, so it is refused.
 absl::Status CheckAddedId(const AddedToken& token, int32_t largest_added,
@@ -27,9 +25,10 @@ absl::Status CheckAddedId(const AddedToken& token, int32_t largest_added,
                            : largest_added >= file.model_size ? largest_added + 1
                                                               : file.model_size;
   if (token.id == expected) return absl::OkStatus();
-  return Invalid(absl::StrCat("added token ", Quoted(token.content), " has id ", token.id,
-                              ", but Hugging Face would load it as ", expected,
-                              "; save the tokenizer again with save_pretrained"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("added token ", Quoted(token.content), " has id ", token.id,
+                   ", but Hugging Face would load it as ", expected,
+                   "; save the tokenizer again with save_pretrained"));
 }
 
 // tokenizers matches a `normalized` token in its normalized form, and gives that form back.
@@ -40,8 +39,9 @@ absl::Status NormalizeAdded(AddedToken* token, TokenizerFile* file) {
   std::string_view text = token->content;
   RETURN_IF_ERROR(file->pipeline.normalizer.Normalize(/*is_first=*/true, &regex, &scratch, &text));
   if (text.empty()) {
-    return Invalid(absl::StrCat("added token ", Quoted(token->content),
-                                " is normalized to nothing; give it \"normalized\": false"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("added token ", Quoted(token->content),
+                     " is normalized to nothing; give it \"normalized\": false"));
   }
   token->content = std::string(text);
   file->decoded_as[token->id] = token->content;
@@ -60,8 +60,8 @@ absl::Status ReadAddedTokens(element document, TokenizerFile* file) {
     std::string_view content;
     if (entry["id"].get(id) != simdjson::SUCCESS ||
         entry["content"].get(content) != simdjson::SUCCESS || id < 0 || id > INT32_MAX) {
-      return Invalid(absl::StrCat("added_tokens: entry ", file->added.size(),
-                                  " has no usable id and content"));
+      return absl::InvalidArgumentError(absl::StrCat("added_tokens: entry ", file->added.size(),
+                                                     " has no usable id and content"));
     }
     if (content.empty()) continue;
     token.id = static_cast<int32_t>(id);

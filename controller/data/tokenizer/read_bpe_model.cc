@@ -17,25 +17,24 @@ namespace {
 
 using simdjson::dom::element;
 
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 absl::Status CheckModel(element model) {
   const std::string type(Field<std::string_view>(model, "type", "BPE"));
   if (type != "BPE") {
-    return Invalid(
+    return absl::InvalidArgumentError(
         absl::StrCat("model type ", Quoted(type),
                      " is not supported; supported: BPE, byte-level or with byte_fallback"));
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const std::string_view affix = Field<std::string_view>(model, key, "");
     if (!affix.empty()) {
-      return Invalid(
+      return absl::InvalidArgumentError(
           absl::StrCat("model.", key, " is ", Quoted(affix), "; only an empty one is supported"));
     }
   }
   const double dropout = Field(model, "dropout", 0.0);
   if (dropout != 0.0) {
-    return Invalid(absl::StrCat("model.dropout is ", dropout, "; only 0 or null is supported"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.dropout is ", dropout, "; only 0 or null is supported"));
   }
   return absl::OkStatus();
 }
@@ -43,7 +42,7 @@ absl::Status CheckModel(element model) {
 absl::Status ReadVocabulary(element model, TokenizerFile* file) {
   simdjson::dom::object vocabulary;
   if (model["vocab"].get(vocabulary) != simdjson::SUCCESS) {
-    return Invalid("model.vocab is missing or not an object");
+    return absl::InvalidArgumentError("model.vocab is missing or not an object");
   }
   const bool ignore_merges = Field(model, "ignore_merges", false);
   file->tokens.reserve(vocabulary.size());
@@ -51,7 +50,8 @@ absl::Status ReadVocabulary(element model, TokenizerFile* file) {
   for (const auto field : vocabulary) {
     int64_t id = 0;
     if (field.value.get(id) != simdjson::SUCCESS) {
-      return Invalid(absl::StrCat("model.vocab: id of ", Quoted(field.key), " is not an integer"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.vocab: id of ", Quoted(field.key), " is not an integer"));
     }
     if (field.key.empty()) continue;  // can never be produced
     RETURN_IF_ERROR(file->AddToken(field.key, id));
@@ -69,8 +69,9 @@ absl::Status ReadByteAlphabet(TokenizerFile* file) {
     const std::string character = ByteToCharacter(static_cast<uint8_t>(byte));
     file->byte_ids[byte] = file->IdOf(character);
     if (file->byte_ids[byte] >= 0) continue;
-    return Invalid(absl::StrCat("model.vocab has no token for byte ", byte, " (", Quoted(character),
-                                "); byte-level BPE needs all 256"));
+    return absl::InvalidArgumentError(absl::StrCat("model.vocab has no token for byte ", byte, " (",
+                                                   Quoted(character),
+                                                   "); byte-level BPE needs all 256"));
   }
   return absl::OkStatus();
 }
@@ -88,7 +89,7 @@ absl::Status ReadFallback(element model, TokenizerFile* file) {
   if (unknown.empty()) return absl::OkStatus();
   file->unknown_id = file->IdOf(unknown);
   if (file->unknown_id >= 0) return absl::OkStatus();
-  return Invalid(
+  return absl::InvalidArgumentError(
       absl::StrCat("model.unk_token is ", Quoted(unknown), ", which model.vocab does not have"));
 }
 
@@ -112,7 +113,7 @@ bool ReadMergePair(element merge, std::string_view* left, std::string_view* righ
 absl::Status ReadMerges(element model, TokenizerFile* file) {
   simdjson::dom::array merges;
   if (model["merges"].get(merges) != simdjson::SUCCESS) {
-    return Invalid("model.merges is missing or not an array");
+    return absl::InvalidArgumentError("model.merges is missing or not an array");
   }
   file->rules.reserve(merges.size());
   std::string joined;
@@ -120,8 +121,8 @@ absl::Status ReadMerges(element model, TokenizerFile* file) {
     std::string_view left;
     std::string_view right;
     if (!ReadMergePair(merge, &left, &right)) {
-      return Invalid(absl::StrCat("model.merges: entry ", file->rules.size(),
-                                  " is neither \"a b\" nor [\"a\", \"b\"]"));
+      return absl::InvalidArgumentError(absl::StrCat("model.merges: entry ", file->rules.size(),
+                                                     " is neither \"a b\" nor [\"a\", \"b\"]"));
     }
     joined.assign(left).append(right);
     Bpe::Rule rule{};
@@ -130,8 +131,9 @@ absl::Status ReadMerges(element model, TokenizerFile* file) {
                                     {joined, &rule.merged}}) {
       *id = file->IdOf(token);
       if (*id < 0) {
-        return Invalid(absl::StrCat("model.merges: entry ", file->rules.size(), " needs token ",
-                                    Quoted(token), ", which model.vocab does not have"));
+        return absl::InvalidArgumentError(absl::StrCat("model.merges: entry ", file->rules.size(),
+                                                       " needs token ", Quoted(token),
+                                                       ", which model.vocab does not have"));
       }
     }
     rule.rank = static_cast<int32_t>(file->rules.size());

@@ -21,16 +21,15 @@ namespace {
 using Model = SentencePieceModel;
 using Type = SentencePieceModel::Type;
 
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 absl::Status CheckModel(const Model& model) {
   if (model.kind != Model::Kind::kBpe && model.kind != Model::Kind::kUnigram) {
-    return Invalid(
+    return absl::InvalidArgumentError(
         "a SentencePiece model of words or of characters is not supported; supported: BPE, "
         "unigram");
   }
   if (model.space_as_suffix) {
-    return Invalid("a SentencePiece model with treat_whitespace_as_suffix is not supported");
+    return absl::InvalidArgumentError(
+        "a SentencePiece model with treat_whitespace_as_suffix is not supported");
   }
   return absl::OkStatus();
 }
@@ -41,11 +40,13 @@ absl::Status AddPieces(const Model& model, TokenizerFile* file) {
     const Model::Piece& piece = model.pieces[i];
     const auto id = static_cast<int32_t>(i);
     if (piece.type == Type::kUnused && model.kind == Model::Kind::kBpe) {
-      return Invalid(absl::StrCat("piece ", i, ", ", Quoted(piece.text),
-                                  ", is of the type UNUSED, which is not supported"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("piece ", i, ", ", Quoted(piece.text),
+                       ", is of the type UNUSED, which is not supported"));
     }
     if (file->IdOf(piece.text) >= 0) {
-      return Invalid(absl::StrCat("piece ", i, ", ", Quoted(piece.text), ", is there twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("piece ", i, ", ", Quoted(piece.text), ", is there twice"));
     }
     RETURN_IF_ERROR(file->AddToken(piece.text, id));
     if (piece.type == Type::kUnknown) file->unknown_id = id;
@@ -60,7 +61,8 @@ absl::Status AddPieces(const Model& model, TokenizerFile* file) {
     file->added.push_back(std::move(token));
   }
   if (model.byte_fallback && file->IdOf("<0xFF>") < 0) {
-    return Invalid("the model says byte_fallback and has no pieces \"<0x00>\" to \"<0xFF>\"");
+    return absl::InvalidArgumentError(
+        "the model says byte_fallback and has no pieces \"<0x00>\" to \"<0xFF>\"");
   }
   file->model_size = static_cast<int32_t>(model.pieces.size());
   file->fuse_unknown = true;
@@ -91,8 +93,8 @@ absl::Status AddRules(const Model& model, TokenizerFile* file) {
     for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
       end = begin + CodePointAt(text, begin).size;
       if (normal(text.substr(begin, end - begin)) < 0) {
-        return Invalid(absl::StrCat("piece ", i, ", ", Quoted(text),
-                                    ", has a character that is no piece of its own"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "piece ", i, ", ", Quoted(text), ", has a character that is no piece of its own"));
       }
       const int32_t left = normal(text.substr(0, end));
       const int32_t right = end < text.size() ? normal(text.substr(end)) : -1;

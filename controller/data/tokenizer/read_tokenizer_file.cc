@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using simdjson::dom::element;
 
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 absl::StatusOr<std::string> FindTokenizer(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
@@ -42,11 +40,12 @@ absl::StatusOr<element> Parse(const std::string& text, simdjson::dom::parser* pa
   element document;
   const simdjson::error_code error = parser->parse(text).get(document);
   if (error != simdjson::SUCCESS) {
-    return Invalid(absl::StrCat("not valid JSON (", simdjson::error_message(error),
-                                "); the file has ", text.size(),
-                                " bytes. Is it truncated, or a Git LFS pointer?"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("not valid JSON (", simdjson::error_message(error), "); the file has ",
+                     text.size(), " bytes. Is it truncated, or a Git LFS pointer?"));
   }
-  if (!document.is_object()) return Invalid("the top of the file is not a JSON object");
+  if (!document.is_object())
+    return absl::InvalidArgumentError("the top of the file is not a JSON object");
   return document;
 }
 
@@ -55,7 +54,7 @@ absl::Status ReadTokenizerJson(const std::string& text, TokenizerFile* file) {
   ASSIGN_OR_RETURN(const element document, Parse(text, &parser));
   element model;
   if (document["model"].get(model) != simdjson::SUCCESS || !model.is_object()) {
-    return Invalid("no object 'model'; is this a tokenizer.json?");
+    return absl::InvalidArgumentError("no object 'model'; is this a tokenizer.json?");
   }
   ASSIGN_OR_RETURN(file->pipeline, ReadPipeline(document));
   file->byte_level = file->pipeline.pre_tokenizer.byte_level();

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/added_tokens.h"
@@ -15,45 +14,12 @@
 #include "controller/data/tokenizer/read_tokenizer_file.h"
 #include "controller/data/tokenizer/utf8.h"
 #include "controller/data/tokenizer/word_cache.h"
+#include "controller/data/tokenizer/workspace_pool.h"
 
 namespace coxswain::data {
 namespace {
 
 using Piece = AddedTokenMatcher::Piece;
-
-// What one running Encode needs for itself. Results never depend on which one it gets.
-struct Workspace {
-  RegexScratch regex;
-  WordCache cache;
-  NormalizerScratch normalizer;
-  std::vector<Piece> raw_pieces;
-  std::vector<Piece> normalized_pieces;
-};
-
-// As many workspaces as there were Encodes at one time.
-class WorkspacePool {
- public:
-  std::unique_ptr<Workspace> Take() {
-    {
-      MutexLock lock(mu_);
-      if (!idle_.empty()) {
-        std::unique_ptr<Workspace> workspace = std::move(idle_.back());
-        idle_.pop_back();
-        return workspace;
-      }
-    }
-    return std::make_unique<Workspace>();
-  }
-
-  void Return(std::unique_ptr<Workspace> workspace) {
-    MutexLock lock(mu_);
-    idle_.push_back(std::move(workspace));
-  }
-
- private:
-  Mutex mu_;
-  std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mu_);
-};
 
 // The added tokens matched before the normalizer, or (normalized) those matched after it.
 std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
@@ -284,6 +250,7 @@ int32_t Tokenizer::eos_id() const { return impl_->file.eos_id; }
 int32_t Tokenizer::bos_id() const { return impl_->file.bos_id; }
 int32_t Tokenizer::pad_id() const { return impl_->file.pad_id; }
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->file.tokens.size()); }
+bool Tokenizer::byte_level() const { return impl_->byte_bpe.has_value(); }
 std::span<const int32_t> Tokenizer::ids_in_front() const {
   return impl_->file.pipeline.post_processor.front;
 }

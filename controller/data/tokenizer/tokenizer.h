@@ -1,8 +1,8 @@
-// Hugging Face tokenizer.json, byte-level BPE: text to token ids and back, equal to Hugging Face
-// `tokenizers` on every input.
+// Hugging Face tokenizer.json or SentencePiece tokenizer.model: text to token ids and back, equal
+// to Hugging Face `tokenizers` on every input.
 //
-//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
-//   Tokenizer::Load("/models/Qwen2.5-0.5B")); std::vector<int32_t> ids;
+//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load("/models/Qwen2.5"));
+//   std::vector<int32_t> ids;
 //   RETURN_IF_ERROR(tokenizer->Encode("<|im_start|>user\nHi<|im_end|>\n", &ids));
 //   std::string text = tokenizer->Decode(ids, /*skip_special=*/false);
 //
@@ -25,11 +25,11 @@ namespace coxswain::data {
 
 class Tokenizer {
  public:
-  // `path` is a model directory, or a tokenizer.json (plain or .gz) itself. tokenizer_config.json
-  // beside it is read when it is there. NotFound: no tokenizer.json. InvalidArgument names the
-  // file, what was found and what is supported: broken JSON, a model other than BPE, an unknown
-  // normalizer, pre-tokenizer, post-processor or decoder, added tokens whose ids do not follow the
-  // vocabulary.
+  // `path` is a model directory, or its tokenizer.json (plain or .gz) or tokenizer.model itself.
+  // tokenizer_config.json beside it is read when it is there. NotFound: neither file.
+  // InvalidArgument names the file, what was found and what is supported: broken JSON, another kind
+  // of model, an unknown normalizer, pre-tokenizer, post-processor or decoder, added tokens whose
+  // ids do not follow the vocabulary.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
   ~Tokenizer();
 
@@ -60,6 +60,7 @@ class Tokenizer {
   int32_t bos_id() const;      // -1: none
   int32_t pad_id() const;      // -1: none
   int32_t vocab_size() const;  // largest id + 1; ids below it may be holes
+  bool byte_level() const;     // byte-level BPE
   // What the post-processor would put around one text: BOS of Llama-3, or what add_bos_token and
   // add_eos_token of tokenizer_config.json say.
   std::span<const int32_t> ids_in_front() const;

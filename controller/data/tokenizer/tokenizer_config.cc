@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-absl::Status Invalid(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 // The text of a member; empty where there is none, or it is no text.
 std::string TextOf(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -37,9 +35,10 @@ absl::Status ReadConfigId(const json& config, const char* key, const TokenizerFi
   if (token.empty()) return absl::OkStatus();
   *id = file.IdOf(token);
   if (*id >= 0) return absl::OkStatus();
-  return Invalid(absl::StrCat(key, " is ", Quoted(token),
-                              ", which the tokenizer does not have; save the tokenizer again with "
-                              "save_pretrained, or correct the key"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, " is ", Quoted(token),
+                   ", which the tokenizer does not have; save the tokenizer again with "
+                   "save_pretrained, or correct the key"));
 }
 
 // transformers adds to the tokenizer what added_tokens_decoder lists and tokenizer.json lacks: such
@@ -52,9 +51,10 @@ absl::Status CheckAddedTokensDecoder(const json& config, const TokenizerFile& fi
     const int32_t found = file.IdOf(content);
     const std::string id = found < 0 ? "none" : absl::StrCat(found);
     if (id == wanted) continue;
-    return Invalid(absl::StrCat("added_tokens_decoder gives ", Quoted(content), " the id ", wanted,
-                                ", ", fs::path(file.path).filename().string(), " gives it ", id,
-                                "; save the tokenizer again with save_pretrained"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("added_tokens_decoder gives ", Quoted(content), " the id ", wanted, ", ",
+                     fs::path(file.path).filename().string(), " gives it ", id,
+                     "; save the tokenizer again with save_pretrained"));
   }
   return absl::OkStatus();
 }
@@ -94,8 +94,9 @@ absl::Status ReadTemplateFile(const fs::path& path, const std::string& name, Tok
 absl::Status ReadTokenizerConfig(const std::string& text, TokenizerFile* file) {
   const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) {
-    return Invalid(absl::StrCat("not valid JSON, or no object; the file has ", text.size(),
-                                " bytes. Is it truncated, or a Git LFS pointer?"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("not valid JSON, or no object; the file has ", text.size(),
+                     " bytes. Is it truncated, or a Git LFS pointer?"));
   }
   RETURN_IF_ERROR(CheckAddedTokensDecoder(config, *file));
   RETURN_IF_ERROR(ReadConfigId(config, "eos_token", *file, &file->eos_id));

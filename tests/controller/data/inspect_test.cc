@@ -73,6 +73,15 @@ TEST_F(InspectTest, ARecordOfNoFormatSaysWhatToSet) {
   EXPECT_NE(report.status().message().find("n.jsonl:1: its fields (question)"), std::string::npos);
 }
 
+TEST_F(InspectTest, ABadFirstRecordIsCounted) {
+  dataset_.path = scratch_.Write("b.jsonl", "{\"text\": \"a\"\n{\"text\": \"b\"}\n");
+  const auto report = InspectDataset(job_, dataset_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->format, config::DatasetFormat::kCompletion);
+  EXPECT_EQ(report->records, 2);
+  EXPECT_EQ(report->bad_records, 1);
+}
+
 TEST_F(InspectTest, ASampleShowsTheTemplateAndItsTargets) {
   job_.model_path = scratch_.path();
   const auto sample = TemplateSample(job_, /*color=*/false);

@@ -113,6 +113,15 @@ TEST(RecordParserTest, ReadsPartsAndWhatAMessageSaysOfItsTraining) {
   EXPECT_EQ(chat.messages[2].train, true);
 }
 
+TEST(RecordParserTest, AMessageIsTrainedOrNot) {
+  RecordParser parser(config::DatasetFormat::kChat, config::DefaultDataset().fields);
+  const absl::Status refused =
+      parser.Parse(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})")
+          .status();
+  EXPECT_EQ(refused.message(),
+            "field \"messages[0].weight\" is 0.5, but a message is trained (1) or not (0)");
+}
+
 TEST(RecordParserTest, ReadsFieldsAndRolesUnderOtherNames) {
   config::RecordFields fields = config::DefaultDataset().fields;
   fields.messages = "dialog";

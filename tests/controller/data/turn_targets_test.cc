@@ -137,6 +137,20 @@ TEST_F(TurnTargetsTest, ARefusalOfTheTemplateIsTold) {
       << Show("{{ messages[0].content.x.y }}");
 }
 
+TEST_F(TurnTargetsTest, AConversationMayBeginWithAnAnswer) {
+  const ChatRecord record = Conversation({{"assistant", "b"}, {"user", "c"}, {"assistant", "d"}});
+  const std::string strict = std::string("{{ '' if messages[0].role == 'x' else '' }}") + kPlain;
+  EXPECT_EQ(Show(kPlain, record), "[b<|im_end|>][d<|im_end|>]");
+  EXPECT_EQ(Show(strict, record), "[b<|im_end|>][d<|im_end|>]");
+  const std::string upper =
+      "{{ messages[0].role }}{% for m in messages %}{{ m.content | upper }}{% endfor %}";
+  EXPECT_NE(Show(upper, record)
+                .find("messages[0] is to be trained, but the template of /m does "
+                      "not write its content as it stands"),
+            std::string::npos)
+      << Show(upper, record);
+}
+
 TEST(ContentGuardTest, BreaksMarkersAndPutsTheTextTogetherAgain) {
   const std::vector<std::string> markers = {"<|im_end|>", "</s>"};
   ChatRecord harmless = Conversation({{"user", "a < b [c] <|im_start|>"}});
@@ -146,14 +160,28 @@ TEST(ContentGuardTest, BreaksMarkersAndPutsTheTextTogetherAgain) {
   ASSERT_FALSE(guard.empty());
   const auto content = record.messages[0].fields.dict().Find("content");
   ASSERT_NE(content, nullptr);
-  std::string text = "<" + std::string(content->text()) + ">";
-  for (const std::string& marker : markers) EXPECT_EQ(text.find(marker), std::string::npos);
+  std::string text = "a</s><" + std::string(content->text()) + "><|im_end|>b";
   std::vector<ByteRange> ranges = {{0, text.size()}, {text.size() - 1, text.size()}};
-  const std::vector<size_t> cuts = guard.Clean(&text, &ranges);
-  EXPECT_EQ(text, "<x<|im_end|>y</s></s>>");
-  EXPECT_EQ(cuts, (std::vector<size_t>{3, 14, 18}));
+  const std::vector<ByteRange> plain = guard.Clean(&text, &ranges);
+  EXPECT_EQ(text, "a</s><x<|im_end|>y</s></s>><|im_end|>b");
+  ASSERT_EQ(plain.size(), 1u);
+  EXPECT_EQ(text.substr(plain[0].begin, plain[0].end - plain[0].begin), "<x<|im_end|>y</s></s>>");
   EXPECT_EQ(ranges[0].end, text.size());
   EXPECT_EQ(ranges[1].begin, text.size() - 1);
+}
+
+// Whatever noncharacters the content holds stay in it.
+TEST(ContentGuardTest, KeepsNoncharactersOfTheContent) {
+  const std::vector<std::string> markers = {"</s>"};
+  const std::string nonchar = "\xEF\xB7\x90";
+  const std::string content = nonchar + "</s>" + nonchar + nonchar + "<" + nonchar + "/s>";
+  ChatRecord record = Conversation({{"user", content}});
+  const ContentGuard guard(markers, &record);
+  std::string text(record.messages[0].fields.dict().Find("content")->text());
+  EXPECT_NE(text, content);
+  std::vector<ByteRange> none;
+  EXPECT_EQ(guard.Clean(&text, &none).size(), 1u);
+  EXPECT_EQ(text, content);
 }
 
 }  // namespace

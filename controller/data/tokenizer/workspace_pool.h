@@ -1,0 +1,54 @@
+// Memory that a running Encode needs, kept between runs.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORKSPACE_POOL_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORKSPACE_POOL_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
+#include "controller/data/tokenizer/added_tokens.h"
+#include "controller/data/tokenizer/normalizer.h"
+#include "controller/data/tokenizer/split_regex.h"
+#include "controller/data/tokenizer/word_cache.h"
+
+namespace coxswain::data {
+
+// What one running Encode needs for itself. Results never depend on which one it gets.
+struct Workspace {
+  RegexScratch regex;
+  WordCache cache;
+  NormalizerScratch normalizer;
+  std::vector<AddedTokenMatcher::Piece> raw_pieces;
+  std::vector<AddedTokenMatcher::Piece> normalized_pieces;
+};
+
+// As many workspaces as there were Encodes at one time.
+class WorkspacePool {
+ public:
+  std::unique_ptr<Workspace> Take() {
+    {
+      MutexLock lock(mu_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Workspace> workspace = std::move(idle_.back());
+        idle_.pop_back();
+        return workspace;
+      }
+    }
+    return std::make_unique<Workspace>();
+  }
+
+  void Return(std::unique_ptr<Workspace> workspace) {
+    MutexLock lock(mu_);
+    idle_.push_back(std::move(workspace));
+  }
+
+ private:
+  Mutex mu_;
+  std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORKSPACE_POOL_H_

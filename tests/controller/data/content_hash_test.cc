@@ -1,0 +1,91 @@
+#include "controller/data/content_hash.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include "common/config/stored_job.h"
+#include "common/hash.h"
+#include "tests/common/config/default_spec.h"
+#include "tests/support/scratch_folder.h"
+
+namespace coxswain::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kContents[] = "{\"messages\": []}\n";
+
+class ContentHashTest : public testing::Test {
+ protected:
+  std::string JobText(const std::string& more) const {
+    return "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: j}\nspec:\n"
+           "  base_model: /model\n  resources: {device: cpu}\n"
+           "  train: {learning_rate: 1.0e-4, max_steps: 1}\n  sequence_len: 512\n"
+           "  chat_template: chatml\n  datasets: [{path: " +
+           path_ + ", format: chat}]\n" + more;
+  }
+
+  static std::string HashOf(const config::JobSpec& job, const std::string& chat_template) {
+    const auto hash = ContentHash(job, "tok", chat_template, {});
+    EXPECT_TRUE(hash.ok()) << hash.status();
+    return hash.value_or("");
+  }
+  std::string HashOfText(const std::string& more) const {
+    const config::ParsedJob job = config::ParseJob(JobText(more), "/");
+    EXPECT_TRUE(job.errors.empty()) << job.errors[0].message;
+    return HashOf(job.spec, "chatml");
+  }
+
+  support::ScratchFolder scratch_;
+  const std::string path_ = scratch_.Write("data.jsonl", kContents);
+};
+
+// What releases before chat_template: auto wrote: a job of theirs finds its prepared data, and its
+// checkpoints, under the same name.
+TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
+  const config::ParsedJob parsed = config::ParseJob(JobText(""), "/");
+  ASSERT_TRUE(parsed.errors.empty()) << parsed.errors[0].message;
+  Json stored = Json::parse(parsed.effective_json);
+  for (const char* key : {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos"}) {
+    ASSERT_EQ(stored["spec"].erase(key), 1u) << key;
+  }
+  Json& dataset = stored["spec"]["datasets"][0];
+  dataset = {{"path", dataset["path"]},
+             {"format", "chat"},
+             {"prompt_style", "alpaca"},
+             {"weight", dataset["weight"]}};
+  const config::ParsedJob job = config::ReadStoredJob(stored.dump(), JobText(""), "/");
+  ASSERT_TRUE(job.errors.empty()) << job.errors[0].message;
+  EXPECT_EQ(job.spec.datasets[0].fields.system, "");
+  EXPECT_EQ(job.spec.datasets[0].fields.tools, "");
+  const std::string described =
+      R"({"chat_template":"chatml","datasets":[{"format":1,"prompt_style":0,"sha256":")" +
+      ToHex(Sha256(kContents)) +
+      R"(","weight":1.0}],"excess_length":0,"on_bad_record":0,"sequence_len":512,)"
+      R"("test_datasets":[],"tokenizer":"tok","train_on_inputs":false,"val_set_size":0.0,)"
+      R"("version":1})";
+  EXPECT_EQ(HashOf(job.spec, "chatml"), ToHex(Sha256(described)));
+}
+
+TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
+  const std::string usual = HashOfText("");
+  EXPECT_EQ(HashOfText("  train_on: all\n"), usual);
+  for (const char* key :
+       {"  train_on: last\n", "  train_on_eos: none\n", "  roles_to_train: [user]\n",
+        "  chat_template_kwargs: {a: 1}\n", "  train_on_inputs: true\n"}) {
+    EXPECT_NE(HashOfText(key), usual) << key;
+  }
+  config::JobSpec job = config::ParseJob(JobText(""), "/").spec;
+  EXPECT_NE(HashOf(job, "{{ messages }}"), usual);
+  job.datasets[0].fields.roles = {{"customer", "user"}};
+  const std::string roles = HashOf(job, "chatml");
+  EXPECT_NE(roles, usual);
+  job.datasets[0].fields.content = "says";
+  EXPECT_NE(HashOf(job, "chatml"), roles);
+  job.datasets[0].max_samples = 1;
+  EXPECT_NE(HashOf(job, "chatml"), roles);
+}
+
+}  // namespace
+}  // namespace coxswain::data
