@@ -116,12 +116,10 @@ TEST(LoopTest, ALaneThatIsFullHoldsUpNoOther) {
 
 TEST(LoopTest, WorkOfALaneStartsInTheOrderGiven) {
   const SystemClock clock;
-  Loop loop(&clock, Loop::Offloading::kToLanes);
-  std::promise<void> release_one;
-  std::shared_future<void> released = release_one.get_future().share();
-  std::promise<void> release_all;
+  std::promise<void> release_all;  // outlives the threads of the loop, which wait for it
   std::latch busy(Lanes::ThreadsOf(Lane::kRequests) - 1);
   std::shared_future<void> ended = release_all.get_future().share();
+  Loop loop(&clock, Loop::Offloading::kToLanes);
   for (int i = 0; i + 1 < Lanes::ThreadsOf(Lane::kRequests); ++i) {
     loop.Offload(
         Lane::kRequests, [&] { busy.count_down(), ended.wait(); }, [] {});

@@ -257,7 +257,8 @@ Message TextMessage(const std::string& role, const std::string& text) {
 }
 
 std::string_view MessagesKey(const Json& record, const config::RecordFields& fields) {
-  if (!fields.messages.empty()) return record.contains(fields.messages) ? fields.messages : "";
+  if (!fields.messages.empty() && !record.contains(fields.messages)) return "";
+  if (!fields.messages.empty()) return fields.messages;
   for (const char* key : {"messages", "conversations"}) {
     if (record.contains(key)) return key;
   }
