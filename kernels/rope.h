@@ -13,15 +13,23 @@
 
 namespace coxswain::kernels {
 
+// How frequencies differ from theta^(-2i/head_dim): not at all; all divided by `factor`; the low
+// ones divided and those between blended, by wavelength (kBands, of Llama 3) or by rotations within
+// the original length (kYarn).
+enum class RopeScaling { kNone, kLinear, kBands, kYarn };
+
 struct RopeFrequencies {
   int64_t head_dim = 0;  // even
   double theta = 10000.0;
-  // Llama-3 scaling of the low frequencies; otherwise they stay as they are.
-  bool llama3 = false;
+  RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
+  double low_freq_factor = 1.0;   // kBands
+  double high_freq_factor = 4.0;  // kBands
   int64_t original_max_position = 8192;
+  double beta_fast = 32.0;        // kYarn: rotations above which a frequency stays
+  double beta_slow = 1.0;         // kYarn: rotations below which it is divided
+  bool truncate = true;           // kYarn: both bounds rounded to whole dimensions
+  double attention_factor = 1.0;  // kYarn: of cosines and sines
 };
 
 // Host. Inverse frequencies [head_dim/2]. Throws std::invalid_argument for an odd head_dim.

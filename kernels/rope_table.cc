@@ -1,4 +1,5 @@
 // The tables of cosines and sines, built on the host for either library.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
@@ -10,7 +11,7 @@ namespace coxswain::kernels {
 namespace {
 
 // Source: transformers modeling_rope_utils, _compute_llama3_parameters; float32 like there.
-float Llama3Scaled(float frequency, const RopeFrequencies& f) {
+float BandScaled(float frequency, const RopeFrequencies& f) {
   const float wavelength = static_cast<float>(2.0 * std::numbers::pi) / frequency;
   const double length = static_cast<double>(f.original_max_position);
   if (wavelength < static_cast<float>(length / f.high_freq_factor)) return frequency;
@@ -20,6 +21,55 @@ float Llama3Scaled(float frequency, const RopeFrequencies& f) {
       (static_cast<float>(length) / wavelength - static_cast<float>(f.low_freq_factor)) /
       static_cast<float>(f.high_freq_factor - f.low_freq_factor);
   return (1.0f - smooth) * frequency / static_cast<float>(f.factor) + smooth * frequency;
+}
+
+// The dimension whose wave turns `rotations` times within the original length.
+double DimensionOf(double rotations, const RopeFrequencies& f) {
+  const double turns =
+      static_cast<double>(f.original_max_position) / (rotations * 2.0 * std::numbers::pi);
+  return static_cast<double>(f.head_dim) * std::log(turns) / (2.0 * std::log(f.theta));
+}
+
+// How much of frequency i is divided, 0 to 1, by a ramp from the fast bound to the slow one.
+// Source: transformers modeling_rope_utils, _compute_yarn_parameters.
+struct YarnRamp {
+  explicit YarnRamp(const RopeFrequencies& f) {
+    low = DimensionOf(f.beta_fast, f);
+    high = DimensionOf(f.beta_slow, f);
+    if (f.truncate) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, static_cast<double>(f.head_dim - 1));
+    if (low == high) high += 0.001;
+  }
+  float operator()(int64_t i) const {
+    const auto from = static_cast<float>(low);
+    return std::clamp((static_cast<float>(i) - from) / static_cast<float>(high - low), 0.0f, 1.0f);
+  }
+
+  double low = 0, high = 0;
+};
+
+float YarnScaled(float power, float ramp, const RopeFrequencies& f) {
+  const float kept = 1.0f - ramp;
+  const float divided = 1.0f / (static_cast<float>(f.factor) * power);
+  return divided * (1.0f - kept) + 1.0f / power * kept;
+}
+
+float Scaled(float power, int64_t i, const RopeFrequencies& f) {
+  switch (f.scaling) {
+    case RopeScaling::kNone:
+      break;
+    case RopeScaling::kLinear:
+      return 1.0f / power / static_cast<float>(f.factor);
+    case RopeScaling::kBands:
+      return BandScaled(1.0f / power, f);
+    case RopeScaling::kYarn:
+      return YarnScaled(power, YarnRamp(f)(i), f);
+  }
+  return 1.0f / power;
 }
 
 }  // namespace
@@ -35,23 +85,23 @@ std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
     const float power = static_cast<float>(
         std::pow(static_cast<double>(static_cast<float>(frequencies.theta)), exponent));
-    const float frequency = 1.0f / power;
-    inverse[static_cast<size_t>(i)] =
-        frequencies.llama3 ? Llama3Scaled(frequency, frequencies) : frequency;
+    inverse[static_cast<size_t>(i)] = Scaled(power, i, frequencies);
   }
   return inverse;
 }
 
 RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions) {
   const std::vector<float> inverse = RopeInverseFrequencies(frequencies);
+  const bool yarn = frequencies.scaling == RopeScaling::kYarn;
+  const float scale = yarn ? static_cast<float>(frequencies.attention_factor) : 1.0f;
   RopeTable table{.positions = positions, .cos = {}, .sin = {}};
   table.cos.reserve(static_cast<size_t>(positions) * inverse.size());
   table.sin.reserve(static_cast<size_t>(positions) * inverse.size());
   for (int64_t p = 0; p < positions; ++p) {
     for (const float frequency : inverse) {
       const double angle = static_cast<float>(p) * frequency;  // rounded to float32 first
-      table.cos.push_back(static_cast<float>(std::cos(angle)));
-      table.sin.push_back(static_cast<float>(std::sin(angle)));
+      table.cos.push_back(static_cast<float>(std::cos(angle)) * scale);
+      table.sin.push_back(static_cast<float>(std::sin(angle)) * scale);
     }
   }
   return table;

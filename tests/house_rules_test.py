@@ -19,6 +19,10 @@ MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc', 'kernels/cuda/c
 # "Invariant" or "Invariants", then ids with commas or "and" between them, each perhaps with a remark in brackets.
 CITATION = re.compile(r'[Ii]nvariants?((?:[\s,/#:]|and|\([^)]*\)|[a-z]+-\d+)+)')
 SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')
+# A model's family is data: what plans, schedules, drives and computes names none (common/model/families do).
+FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|Cohere|Olmo|Starcoder|Glm)\d*(ForCausalLM)?\b')
+KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/scheduler/', 'worker/', 'kernels/')
+MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
 
 
@@ -60,6 +64,10 @@ def file_rules(path, text):
             yield 'arrow against the house: includes worker or kernels'
         if not path.startswith(('controller/', 'tests/', 'bench/')) and re.search(r'#include "controller/', text):
             yield 'arrow against the house: includes controller'
+        if path.startswith(KNOWS_NO_FAMILY) and not path.startswith(MAY_NAME_FAMILIES):
+            named = FAMILY.search(re.sub(r'//.*', '', text))
+            if named:
+                yield f'names the model family {named.group(0)}, which only common/model/families does'
         if path.startswith(NO_CATCH) and re.search(r'\bcatch *\(', text) and path not in MAY_CATCH:
             yield f'catch outside {" and ".join(sorted(MAY_CATCH))}'
 

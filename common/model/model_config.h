@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_COMMON_MODEL_MODEL_CONFIG_H_
 #define COXSWAIN_COMMON_MODEL_MODEL_CONFIG_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,13 +13,22 @@ namespace coxswain::model {
 
 // Rotary position embedding, half-split (rotate_half) layout.
 struct Rope {
-  std::string type = "default";  // "default" | "llama3"
+  // "default" | "linear" | "dynamic" | "llama3" | "yarn". Source of each: transformers
+  // modeling_rope_utils.
+  std::string type = "default";
   double theta = 10000.0;
-  // llama3 scaling only. Source: transformers modeling_rope_utils, _compute_llama3_parameters.
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
+  double factor = 1.0;            // linear, llama3, yarn
+  double low_freq_factor = 1.0;   // llama3
+  double high_freq_factor = 4.0;  // llama3
+  // llama3, yarn; dynamic: up to this length it is default, and longer is not supported.
   int64_t original_max_position = 8192;
+  // yarn, 0 otherwise: rotations within the original length above which a frequency stays, below
+  // which it is divided by `factor`; whether these bounds are rounded to whole dimensions; what
+  // cosines and sines are multiplied by.
+  double beta_fast = 0;
+  double beta_slow = 0;
+  bool truncate = false;
+  double attention_factor = 0;
 
   bool operator==(const Rope&) const = default;
 };
@@ -40,13 +50,20 @@ struct ModelConfig {
   bool qk_norm = false;  // per-head RMSNorm of q and k before RoPE (Qwen3)
   Rope rope;
   std::vector<int64_t> layer_windows;  // one per layer: last positions visible, 0 = full causal
+  std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
+
+  bool rotates(int64_t layer) const {
+    return !std::binary_search(unrotated_layers.begin(), unrotated_layers.end(), layer);
+  }
 
   bool operator==(const ModelConfig&) const = default;
 };
 
 // Reads `directory`/config.json. InvalidArgument names the file and key; Unimplemented names the
-// architecture and those supported (Qwen2, Qwen3, Llama, Mistral); NotFound names the missing file.
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
+// architecture and those supported; NotFound names the missing file. Adds to `warnings`, unless
+// null, a line that names the keys which the family neither reads nor knows to change nothing.
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
+                                            std::vector<std::string>* warnings = nullptr);
 
 }  // namespace coxswain::model
 

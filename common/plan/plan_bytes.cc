@@ -34,7 +34,12 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   rope->set_low_freq_factor(config.rope.low_freq_factor);
   rope->set_high_freq_factor(config.rope.high_freq_factor);
   rope->set_original_max_position(config.rope.original_max_position);
+  rope->set_beta_fast(config.rope.beta_fast);
+  rope->set_beta_slow(config.rope.beta_slow);
+  rope->set_truncate(config.rope.truncate);
+  rope->set_attention_factor(config.rope.attention_factor);
   for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
+  for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
 }
 
 model::ModelConfig FromProto(const v1::ModelConfig& in) {
@@ -58,8 +63,13 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
                  .factor = in.rope().factor(),
                  .low_freq_factor = in.rope().low_freq_factor(),
                  .high_freq_factor = in.rope().high_freq_factor(),
-                 .original_max_position = in.rope().original_max_position()};
+                 .original_max_position = in.rope().original_max_position(),
+                 .beta_fast = in.rope().beta_fast(),
+                 .beta_slow = in.rope().beta_slow(),
+                 .truncate = in.rope().truncate(),
+                 .attention_factor = in.rope().attention_factor()};
   config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
+  config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
   return config;
 }
 

@@ -62,17 +62,28 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   RETURN_IF_ERROR(Within("model.head_dim", m.head_dim, 2, 1 << 14));
   if (m.head_dim % 2 != 0) return OutOfRange("model.head_dim", m.head_dim, "an even number");
   RETURN_IF_ERROR(Above0("model.rms_norm_eps", m.rms_norm_eps));
-  RETURN_IF_ERROR(OneOf("model.rope.type", m.rope.type, {"default", "llama3"}));
+  RETURN_IF_ERROR(
+      OneOf("model.rope.type", m.rope.type, {"default", "linear", "dynamic", "llama3", "yarn"}));
   RETURN_IF_ERROR(Above0("model.rope.theta", m.rope.theta));
   RETURN_IF_ERROR(Above0("model.rope.factor", m.rope.factor));
   RETURN_IF_ERROR(Above0("model.rope.low_freq_factor", m.rope.low_freq_factor));
   RETURN_IF_ERROR(Above0("model.rope.high_freq_factor", m.rope.high_freq_factor));
   RETURN_IF_ERROR(
       Within("model.rope.original_max_position", m.rope.original_max_position, 1, kMaxExtent));
+  if (m.rope.type == "yarn") {
+    RETURN_IF_ERROR(Above0("model.rope.beta_fast", m.rope.beta_fast));
+    RETURN_IF_ERROR(Above0("model.rope.beta_slow", m.rope.beta_slow));
+    RETURN_IF_ERROR(Above0("model.rope.attention_factor", m.rope.attention_factor));
+  }
   RETURN_IF_ERROR(Within("model.layer_windows count", static_cast<int64_t>(m.layer_windows.size()),
                          m.num_layers, m.num_layers));
   for (const int64_t window : m.layer_windows) {
     RETURN_IF_ERROR(Within("model.layer_windows", window, 0, kMaxExtent));
+  }
+  int64_t least = 0;
+  for (const int64_t layer : m.unrotated_layers) {
+    RETURN_IF_ERROR(Within("model.unrotated_layers", layer, least, m.num_layers - 1));
+    least = layer + 1;
   }
   return absl::OkStatus();
 }

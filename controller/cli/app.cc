@@ -45,6 +45,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
   AddDump(app, cox);
   AddData(app, cox);
   AddTemplate(app, cox);
+  AddModels(app, cox);
   AddTokenize(app, cox);
   AddImport(app, cox);
   AddCompletion(app, cox);

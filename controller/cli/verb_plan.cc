@@ -1,4 +1,6 @@
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/model/model_config.h"
 #include "common/status_macros.h"
@@ -43,14 +45,16 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
-  ASSIGN_OR_RETURN(const model::ModelConfig model, model::ReadModelConfig(job.spec.model_path));
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(const model::ModelConfig model,
+                   model::ReadModelConfig(job.spec.model_path, &warnings));
   RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
-  for (const std::string& warning : data.warnings)
-    cox->err() << "cox: warning: " << warning << "\n";
+  warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
+  for (const std::string& warning : warnings) cox->err() << "cox: warning: " << warning << "\n";
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
   planner::WorkerResources resources;

@@ -31,6 +31,7 @@ void AddDelete(CLI::App* app, Cox* cox);
 void AddDump(CLI::App* app, Cox* cox);
 void AddData(CLI::App* app, Cox* cox);
 void AddTemplate(CLI::App* app, Cox* cox);
+void AddModels(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
 void AddHealth(CLI::App* app, Cox* cox);

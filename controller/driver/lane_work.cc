@@ -17,13 +17,15 @@ namespace {
 absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
                                                              const config::JobSpec& spec,
                                                              const PrepareHooks& hooks) {
-  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path));
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
   RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
   data::PrepareOptions options;
   options.cache_dir = cache_dir;
   options.progress = hooks.progress;
   options.cancelled = hooks.cancelled;
   ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
+  data.warnings.insert(data.warnings.begin(), warnings.begin(), warnings.end());
   ASSIGN_OR_RETURN(planner::Recipe recipe,
                    planner::Recipe::Make(spec, model, data, hooks.cancelled));
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));

@@ -1,18 +1,10 @@
 #include "controller/planner/device_check.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {
 namespace {
-
-// Architectures whose forward the engine has.
-constexpr std::array<std::string_view, 4> kArchitectures = {
-    "Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
 
 constexpr int32_t kLeastCapability = 80;  // bfloat16 products
 
@@ -49,11 +41,11 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
 
 absl::Status CheckDevice(const config::JobSpec& job, const model::ModelConfig& model,
                          int32_t compute_capability) {
-  if (std::find(kArchitectures.begin(), kArchitectures.end(), model.architecture) ==
-      kArchitectures.end()) {
-    return absl::UnimplementedError(absl::StrCat("architecture ", model.architecture,
-                                                 " is not supported; Qwen2, Qwen3, Llama and ",
-                                                 "MistralForCausalLM are"));
+  if (model.rope.type == "dynamic" && job.sequence_len > model.rope.original_max_position) {
+    return absl::UnimplementedError(
+        absl::StrCat("sequence_len is ", job.sequence_len, ": a rope type \"dynamic\" is known up ",
+                     "to max_position_embeddings, here ", model.rope.original_max_position,
+                     "; lower sequence_len, or write rope type yarn or linear into config.json"));
   }
   if (job.device == config::Device::kCuda) return CheckCuda(job, model, compute_capability);
   return CheckCpu(job);

@@ -49,7 +49,14 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Real("model.rope.low_freq_factor", m.rope.low_freq_factor);
   lines.Real("model.rope.high_freq_factor", m.rope.high_freq_factor);
   lines.Int("model.rope.original_max_position", m.rope.original_max_position);
+  if (m.rope.type == "yarn") {
+    lines.Real("model.rope.beta_fast", m.rope.beta_fast);
+    lines.Real("model.rope.beta_slow", m.rope.beta_slow);
+    lines.Int("model.rope.truncate", m.rope.truncate);
+    lines.Real("model.rope.attention_factor", m.rope.attention_factor);
+  }
   lines.Hash("model.layer_windows", m.layer_windows);
+  if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }
 
 void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {

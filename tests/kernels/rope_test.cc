@@ -32,7 +32,7 @@ TEST(RopeTest, FrequenciesFollowTheFormula) {
 TEST(RopeTest, Llama3ScalingHasThreeBands) {
   const RopeFrequencies spec{.head_dim = 64,
                              .theta = 500000.0,
-                             .llama3 = true,
+                             .scaling = RopeScaling::kBands,
                              .factor = 8.0,
                              .low_freq_factor = 1.0,
                              .high_freq_factor = 4.0,
@@ -51,6 +51,37 @@ TEST(RopeTest, Llama3ScalingHasThreeBands) {
   EXPECT_GT(kept, 0);
   EXPECT_GT(blended, 0);
   EXPECT_GT(divided, 0);
+}
+
+TEST(RopeTest, LinearScalingDividesEveryFrequency) {
+  const std::vector<float> plain = RopeInverseFrequencies({.head_dim = 64});
+  const std::vector<float> scaled = RopeInverseFrequencies(
+      {.head_dim = 64, .scaling = RopeScaling::kLinear, .factor = 4.0});  // exact
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(scaled[i], plain[i] / 4);
+}
+
+// In fp64 with the bounds worked out by hand: of head_dim 64, theta 1e4, length 4096 the wave of
+// dimension d turns 32 times at d = 10.5 and once at d = 22.5.
+TEST(RopeTest, YarnKeepsFastWavesAndDividesSlowOnes) {
+  const RopeFrequencies spec{.head_dim = 64,
+                             .theta = 10000.0,
+                             .scaling = RopeScaling::kYarn,
+                             .factor = 8.0,
+                             .original_max_position = 4096,
+                             .attention_factor = 1.25};
+  const std::vector<float> got = RopeInverseFrequencies(spec);
+  const std::vector<double> plain = reference::RopeFrequencies(64, 10000.0, nullptr);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - 10.0) / (23.0 - 10.0), 0.0, 1.0);
+    const double want = plain[i] * (1 - ramp) + plain[i] / 8 * ramp;
+    EXPECT_NEAR(got[i] / want, 1.0, 40 * kUnit) << i;
+  }
+  RopeFrequencies exact = spec;
+  exact.truncate = false;
+  EXPECT_NE(RopeInverseFrequencies(exact), got);
+  const RopeTable table = BuildRopeTable(spec, 3);
+  EXPECT_EQ(table.cos[0], 1.25f);
+  EXPECT_FLOAT_EQ(table.sin[32], 1.25f * std::sin(1.0f));
 }
 
 TEST(RopeTest, RefusesAnOddHead) {

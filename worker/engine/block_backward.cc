@@ -91,7 +91,9 @@ void AttentionBackward(const Sweep& sweep, int64_t layer) {
   attention.dqkv = sweep.buffers.dqkv;
   attention.workspace = sweep.buffers.scratch;
   kernels::AttentionBackward(attention, sweep.stream);
-  kernels::RopeBackward(BlockRope(sweep, sweep.buffers.dqkv), sweep.stream);
+  if (block.rotated) {
+    kernels::RopeBackward(BlockRope(sweep, sweep.buffers.dqkv), sweep.stream);
+  }
   if (!config.qk_norm) return;
   kernels::QkNormBackwardArgs norm;
   norm.spec = QkSpec(sweep.model);

@@ -69,7 +69,7 @@ void Attention(const Sweep& sweep, int64_t layer) {
     norm.rstd = own.qk_rstd;
     kernels::QkNormForward(norm, sweep.stream);
   }
-  kernels::RopeForward(BlockRope(sweep, own.qkv), sweep.stream);
+  if (block.rotated) kernels::RopeForward(BlockRope(sweep, own.qkv), sweep.stream);
   kernels::AttentionForwardArgs attention;
   attention.spec = BlockAttentionSpec(sweep.model, block.window);
   attention.tokens = sweep.batch.tokens;

@@ -1,5 +1,6 @@
 #include "worker/engine/make_state.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,18 +20,32 @@
 namespace coxswain::engine {
 namespace {
 
+kernels::RopeScaling ScalingOf(const std::string& type) {
+  if (type == "linear") return kernels::RopeScaling::kLinear;
+  if (type == "llama3") return kernels::RopeScaling::kBands;
+  if (type == "yarn") return kernels::RopeScaling::kYarn;
+  return kernels::RopeScaling::kNone;  // dynamic: the plan keeps to the original length
+}
+
+kernels::RopeFrequencies FrequenciesOf(const model::ModelConfig& model) {
+  const model::Rope& rope = model.rope;
+  return {.head_dim = model.head_dim,
+          .theta = rope.theta,
+          .scaling = ScalingOf(rope.type),
+          .factor = rope.factor,
+          .low_freq_factor = rope.low_freq_factor,
+          .high_freq_factor = rope.high_freq_factor,
+          .original_max_position = rope.original_max_position,
+          .beta_fast = rope.beta_fast,
+          .beta_slow = rope.beta_slow,
+          .truncate = rope.truncate,
+          .attention_factor = rope.attention_factor};
+}
+
 // cos and sin of every position of a bin: a document is at most a bin long.
 void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream) {
-  const model::Rope& rope = plan.model.rope;
-  kernels::RopeFrequencies frequencies;
-  frequencies.head_dim = plan.model.head_dim;
-  frequencies.theta = rope.theta;
-  frequencies.llama3 = rope.type == "llama3";
-  frequencies.factor = rope.factor;
-  frequencies.low_freq_factor = rope.low_freq_factor;
-  frequencies.high_freq_factor = rope.high_freq_factor;
-  frequencies.original_max_position = rope.original_max_position;
-  const kernels::RopeTable table = kernels::BuildRopeTable(frequencies, plan.sequence_len);
+  const kernels::RopeTable table =
+      kernels::BuildRopeTable(FrequenciesOf(plan.model), plan.sequence_len);
   const int64_t bytes = static_cast<int64_t>(table.cos.size() * sizeof(float));
   kernels::CopyMemory(buffers.rope_cos, table.cos.data(), bytes, stream);
   kernels::CopyMemory(buffers.rope_sin, table.sin.data(), bytes, stream);

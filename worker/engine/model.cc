@@ -201,6 +201,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
   const int64_t query = c.num_heads * c.head_dim, key = c.num_kv_heads * c.head_dim;
   Block block;
   block.window = c.layer_windows[layer];
+  block.rotated = c.rotates(static_cast<int64_t>(layer));
   places->slot = 0;
   ASSIGN_OR_RETURN(block.input_norm, table.Take(Role::kInputNorm, layer, {c.hidden_size, 1}));
   ASSIGN_OR_RETURN(block.qkv, TakeLinear(table, layer,

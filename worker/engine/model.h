@@ -49,7 +49,8 @@ struct Block {
   Tensor input_norm, post_norm;  // [H]
   Tensor q_norm, k_norm;         // [head_dim], value null without QK-norm
   Linear qkv, o, gate_up, down;
-  int64_t window = 0;  // last positions visible, 0: all
+  int64_t window = 0;   // last positions visible, 0: all
+  bool rotated = true;  // q and k
 };
 
 // What backward computes again; plan::Plan::recompute.

@@ -1,9 +1,7 @@
 #include "worker/engine/plan_check.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,21 +40,16 @@ absl::Status CheckRules(const std::vector<Rule>& rules) {
   return absl::OkStatus();
 }
 
-// Architectures whose forward block.h is.
-constexpr std::array<std::string_view, 4> kArchitectures = {
-    "Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"};
-
 // Tokens of a micro-step: positions are int32, and byte counts of buffers stay inside int64.
 constexpr int64_t kMaxTokens = int64_t{1} << 27;
 
 absl::Status CheckSupported(const plan::Plan& plan, int rank) {
-  const std::string& architecture = plan.model.architecture;
   const int64_t tokens = plan.micro_batch_bins * plan.sequence_len;
   return CheckRules({
-      {std::find(kArchitectures.begin(), kArchitectures.end(), architecture) !=
-           kArchitectures.end(),
-       absl::StrCat("architecture \"", architecture, "\""),
-       "Qwen2, Qwen3, Llama or MistralForCausalLM"},
+      {plan.model.rope.type != "dynamic" ||
+           plan.sequence_len <= plan.model.rope.original_max_position,
+       absl::StrCat("sequence_len ", plan.sequence_len, " under dynamic rotation"),
+       absl::StrCat("at most ", plan.model.rope.original_max_position)},
       {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
        absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),
        "\"float32\""},

@@ -10,6 +10,7 @@ namespace coxswain::data {
 namespace {
 
 constexpr float kUnknownPenalty = 10.0f;
+constexpr size_t kBytes = 256;
 
 }  // namespace
 
@@ -29,8 +30,27 @@ Unigram::Unigram(Model model) : unknown_id_(model.unknown_id), byte_ids_(model.b
     const auto length = static_cast<float>(piece.text.size());
     scores_.push_back(piece.user_defined ? length * highest - 0.1 : piece.score);
   }
-  nodes_.emplace_back();
+  nodes_.resize(kBytes + 1);
+  nodes_[0].parent = 0;
   AddChildren(model.pieces, 0, 0, model.pieces.size(), 0);
+}
+
+// The first base at which all places of `bytes`, which rise, are free; nodes with several children
+// are laid one behind the other, and single ones into the gaps.
+int32_t Unigram::FindBase(const std::vector<uint8_t>& bytes) {
+  const auto taken = [this](size_t place) {
+    return place < nodes_.size() && nodes_[place].parent >= 0;
+  };
+  while (taken(first_free_)) ++first_free_;
+  for (size_t place = bytes.size() > 1 ? std::max(first_free_, wide_) : first_free_;; ++place) {
+    if (place <= bytes[0]) continue;
+    const size_t base = place - bytes[0];
+    if (std::any_of(bytes.begin(), bytes.end(), [&](uint8_t b) { return taken(base + b); })) {
+      continue;
+    }
+    if (bytes.size() > 1) wide_ = place;
+    return static_cast<int32_t>(base);
+  }
 }
 
 // Below `node` are the pieces begin..end, which share their first `depth` bytes.
@@ -39,28 +59,29 @@ void Unigram::AddChildren(const std::vector<Piece>& pieces, int32_t node, size_t
   if (begin < end && pieces[begin].text.size() == depth) {
     nodes_[node].piece = static_cast<int32_t>(begin++);
   }
-  const auto first = static_cast<int32_t>(nodes_.size());
-  std::vector<std::pair<size_t, size_t>> groups;
-  for (size_t i = begin; i < end; i = groups.back().second) {
-    size_t next = i + 1;
-    while (next < end && pieces[next].text[depth] == pieces[i].text[depth]) ++next;
-    groups.emplace_back(i, next);
-    nodes_.emplace_back().byte = static_cast<uint8_t>(pieces[i].text[depth]);
+  if (begin == end) return;
+  std::vector<uint8_t> bytes;
+  std::vector<size_t> begins;
+  for (size_t i = begin; i < end; ++i) {
+    const auto byte = static_cast<uint8_t>(pieces[i].text[depth]);
+    if (!bytes.empty() && bytes.back() == byte) continue;
+    bytes.push_back(byte);
+    begins.push_back(i);
   }
-  nodes_[node].first_child = first;
-  nodes_[node].children = static_cast<int32_t>(groups.size());
-  for (size_t i = 0; i < groups.size(); ++i) {
-    AddChildren(pieces, first + static_cast<int32_t>(i), groups[i].first, groups[i].second,
-                depth + 1);
+  begins.push_back(end);
+  const int32_t base = FindBase(bytes);
+  nodes_[node].base = base;
+  const size_t size = static_cast<size_t>(base) + kBytes;
+  if (nodes_.size() < size) nodes_.resize(size);
+  for (const uint8_t byte : bytes) nodes_[base + byte].parent = node;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    AddChildren(pieces, base + bytes[i], begins[i], begins[i + 1], depth + 1);
   }
 }
 
 int32_t Unigram::Child(int32_t node, uint8_t byte) const {
-  const Node* begin = nodes_.data() + nodes_[node].first_child;
-  const Node* end = begin + nodes_[node].children;
-  const Node* found = std::lower_bound(
-      begin, end, byte, [](const Node& child, uint8_t wanted) { return child.byte < wanted; });
-  return found != end && found->byte == byte ? static_cast<int32_t>(found - nodes_.data()) : -1;
+  const int32_t child = nodes_[node].base + byte;
+  return nodes_[child].parent == node ? child : -1;
 }
 
 // Tries every piece at `start` as the last one of the way to its end. A way is kept in single

@@ -32,12 +32,13 @@ class Unigram {
   void Encode(std::string_view text, std::vector<int32_t>* ids) const;
 
  private:
-  // Trie over bytes; the children of a node lie together, by byte.
+  // Trie over bytes as a double array: the child of node n at byte b lies at nodes_[n].base + b,
+  // if that node's parent is n. Source: Aoe, "An efficient digital search algorithm by using a
+  // double-array structure", 1989.
   struct Node {
-    int32_t first_child = 0;
-    int32_t children = 0;
-    int32_t piece = -1;  // index into scores_ and ids_
-    uint8_t byte = 0;
+    int32_t base = 0;
+    int32_t parent = -1;  // -1: the place is free
+    int32_t piece = -1;   // index into scores_ and ids_
   };
   // The best way to a position of the text.
   struct Step {
@@ -48,12 +49,15 @@ class Unigram {
 
   void AddChildren(const std::vector<Piece>& pieces, int32_t node, size_t begin, size_t end,
                    size_t depth);
+  int32_t FindBase(const std::vector<uint8_t>& bytes);
   int32_t Child(int32_t node, uint8_t byte) const;
   void Extend(std::string_view text, size_t start, std::vector<Step>* steps) const;
   void Append(std::string_view text, const std::vector<Step>& steps,
               std::vector<int32_t>* ids) const;
 
   std::vector<Node> nodes_;
+  size_t first_free_ = 1;  // while the trie is built: places below it are taken
+  size_t wide_ = 1;        // ... where the last node with several children was laid
   std::vector<int32_t> ids_;
   std::vector<double> scores_;
   float unknown_score_ = 0;

@@ -28,7 +28,8 @@ model::ModelConfig Model() {
           .mlp_bias = true,
           .qk_norm = true,
           .rope = {},
-          .layer_windows = {0, 16}};
+          .layer_windows = {0, 16},
+          .unrotated_layers = {1}};
 }
 
 // Every field away from its default.
@@ -134,7 +135,12 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.model.rope.low_freq_factor; },
       [](Plan& p) { ++p.model.rope.high_freq_factor; },
       [](Plan& p) { ++p.model.rope.original_max_position; },
+      [](Plan& p) { ++p.model.rope.beta_fast; },
+      [](Plan& p) { ++p.model.rope.beta_slow; },
+      [](Plan& p) { p.model.rope.truncate = true; },
+      [](Plan& p) { ++p.model.rope.attention_factor; },
       [](Plan& p) { p.model.layer_windows[0] = 1; },
+      [](Plan& p) { p.model.unrotated_layers[0] = 0; },
       [](Plan& p) { p.parameters[1].name = "b"; },
       [](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kDown); },
       [](Plan& p) { p.parameters[1].layer = 0; },
@@ -250,7 +256,10 @@ TEST(PlanTest, RefusesModelsOutOfRange) {
   ExpectRefused([](Plan& p) { p.model.num_kv_heads = 3; }, "num_kv_heads");
   ExpectRefused([](Plan& p) { p.model.head_dim = 31; }, "head_dim");
   ExpectRefused([](Plan& p) { p.model.rms_norm_eps = 0; }, "rms_norm_eps");
-  ExpectRefused([](Plan& p) { p.model.rope.type = "yarn"; }, "rope.type");
+  ExpectRefused([](Plan& p) { p.model.rope.type = "longrope"; }, "rope.type");
+  ExpectRefused([](Plan& p) { p.model.rope.type = "yarn"; }, "rope.beta_fast");
+  ExpectRefused([](Plan& p) { p.model.unrotated_layers = {1, 1}; }, "unrotated_layers");
+  ExpectRefused([](Plan& p) { p.model.unrotated_layers = {2}; }, "unrotated_layers");
   ExpectRefused([](Plan& p) { p.model.rope.theta = 0; }, "rope.theta");
   ExpectRefused([](Plan& p) { p.model.rope.factor = 0; }, "rope.factor");
   ExpectRefused([](Plan& p) { p.model.rope.low_freq_factor = 0; }, "low_freq_factor");

@@ -488,14 +488,39 @@ TEST(VersionTest, WithAndWithoutController) {
   EXPECT_TRUE(Json::parse(alone.out)["controller"].is_null());
 }
 
+TEST(ModelsTest, ListsFamiliesAndJudgesAModel) {
+  const Json families = Json::parse(RunInProcess({"models", "-o", "json"}).out)["families"];
+  EXPECT_GE(families.size(), 5u);
+  EXPECT_EQ(families[0]["architecture"], "LlamaForCausalLM");
+  const support::ScratchFolder folder;
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"vocab_size", 10},
+                 {"hidden_size", 4},
+                 {"intermediate_size", 6},
+                 {"num_hidden_layers", 1},
+                 {"num_attention_heads", 2},
+                 {"logit_scale", 2}};
+  folder.Write("config.json", config.dump());
+  const Ran read = RunInProcess({"models", folder.path()});
+  EXPECT_EQ(read.code, 0);
+  EXPECT_EQ(read.out.find("supported: LlamaForCausalLM, 228 parameters, 1 layers"), 0u) << read.out;
+  EXPECT_NE(read.err.find("not read: logit_scale"), std::string::npos) << read.err;
+  config["architectures"] = {"MambaForCausalLM"};
+  folder.Write("config.json", config.dump());
+  const Ran refused = RunInProcess({"models", folder.path()});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("\"MambaForCausalLM\" is not supported; supported: "),
+            std::string::npos);
+}
+
 TEST(CompletionTest, NamesEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = RunInProcess({"completion", shell}).out;
     for (const char* verb :
-         {"submit",  "validate", "plan",   "get",      "describe",   "logs",    "watch",
-          "events",  "cancel",   "pause",  "resume",   "workers",    "inspect", "step",
-          "explain", "download", "data",   "tokenize", "completion", "version", "up",
-          "down",    "train",    "delete", "dump",     "health",     "template"}) {
+         {"submit",  "validate", "plan",   "get",      "describe",   "logs",     "watch",
+          "events",  "cancel",   "pause",  "resume",   "workers",    "inspect",  "step",
+          "explain", "download", "data",   "tokenize", "completion", "version",  "up",
+          "down",    "train",    "delete", "dump",     "health",     "template", "models"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

@@ -82,9 +82,9 @@ plan::Plan BasePlan() {
   return plan;
 }
 
+// The architecture is a name for people.
 std::vector<Field> ModelFields() {
   return {
-      {"architecture", [](plan::Plan* p) { p->model.architecture = "MambaForCausalLM"; }},
       {"vocab_size", [](plan::Plan* p) { p->model.vocab_size = 132; }},
       {"hidden_size", [](plan::Plan* p) { p->model.hidden_size = 44; }},
       {"intermediate_size", [](plan::Plan* p) { p->model.intermediate_size = 70; }},
@@ -98,6 +98,7 @@ std::vector<Field> ModelFields() {
       {"output_bias", [](plan::Plan* p) { p->model.output_bias = true; }},
       {"mlp_bias", [](plan::Plan* p) { p->model.mlp_bias = true; }},
       {"qk_norm", [](plan::Plan* p) { p->model.qk_norm = false; }},
+      {"unrotated_layers", [](plan::Plan* p) { p->model.unrotated_layers = {1}; }},
       {"layer_windows", [](plan::Plan* p) { p->model.layer_windows[1] = 6; }},
       {"rope.type", [](plan::Plan* p) { p->model.rope.type = "default"; }},
       {"rope.theta", [](plan::Plan* p) { p->model.rope.theta = 5000; }},

@@ -1,0 +1,85 @@
+#include "common/model/config_keys.h"
+
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::model {
+
+using Json = nlohmann::json;
+
+ConfigKeys::ConfigKeys(const Json& object, std::string where)
+    : object_(object), where_(std::move(where)) {}
+
+bool ConfigKeys::Has(const char* key) { return !(*this)[key].is_null(); }
+
+bool ConfigKeys::IsNull(const char* key) { return object_.contains(key) && (*this)[key].is_null(); }
+
+const Json& ConfigKeys::operator[](const char* key) {
+  static const Json kNull;
+  read_.insert(key);
+  const auto it = object_.find(key);
+  return it == object_.end() ? kNull : *it;
+}
+
+template <typename T>
+T ConfigKeys::Absent(const char* key, const std::optional<T>& fallback) {
+  if (fallback.has_value()) return *fallback;
+  Fail(absl::StrCat(key, " is missing"));
+  return T{1};
+}
+
+template <typename T>
+T ConfigKeys::Wrong(const char* key, const char* expected) {
+  Fail(absl::StrCat(key, " is ", (*this)[key].dump(), ", expected ", expected));
+  if constexpr (std::is_arithmetic_v<T>) return T{1};
+  return T{};
+}
+
+int64_t ConfigKeys::Int(const char* key, std::optional<int64_t> fallback) {
+  if (!Has(key)) return Absent(key, fallback);
+  if (!(*this)[key].is_number_integer()) return Wrong<int64_t>(key, "an integer");
+  const int64_t value = (*this)[key].get<int64_t>();
+  if (value < 1 || value > std::numeric_limits<int32_t>::max()) {
+    return Wrong<int64_t>(key, "between 1 and 2147483647");
+  }
+  return value;
+}
+
+double ConfigKeys::Positive(const char* key, std::optional<double> fallback) {
+  if (!Has(key)) return Absent(key, fallback);
+  if (!(*this)[key].is_number() || !((*this)[key].get<double>() > 0)) {
+    return Wrong<double>(key, "a number above 0");
+  }
+  return (*this)[key].get<double>();
+}
+
+bool ConfigKeys::Bool(const char* key, bool fallback) {
+  if (!Has(key)) return fallback;
+  if (!(*this)[key].is_boolean()) return Wrong<bool>(key, "true or false");
+  return (*this)[key].get<bool>();
+}
+
+std::string ConfigKeys::String(const char* key, const std::string& fallback) {
+  if (!Has(key)) return fallback;
+  if (!(*this)[key].is_string()) return Wrong<std::string>(key, "a string");
+  return (*this)[key].get<std::string>();
+}
+
+void ConfigKeys::Fail(const std::string& what) {
+  if (status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat(where_, ": ", what));
+}
+
+std::vector<std::string> ConfigKeys::Unread() const {
+  std::vector<std::string> unread;
+  for (const auto& [key, value] : object_.items()) {
+    if (read_.count(key) == 0) unread.push_back(key);
+  }
+  return unread;
+}
+
+}  // namespace coxswain::model

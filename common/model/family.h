@@ -1,0 +1,29 @@
+// A model family: how its config.json is read. One file of families/ each.
+#ifndef COXSWAIN_COMMON_MODEL_FAMILY_H_
+#define COXSWAIN_COMMON_MODEL_FAMILY_H_
+
+#include <string_view>
+#include <vector>
+
+#include "common/model/config_keys.h"
+#include "common/model/model_config.h"
+
+namespace coxswain::model {
+
+struct Family {
+  std::string_view architecture;  // class of transformers, "LlamaForCausalLM"
+  std::string_view model_type;    // what config.json calls it where it names no class
+  std::string_view checkpoints;   // published models of the family, for people
+  // Fills all but `architecture`. Settings that change the numbers and that the engine does not
+  // know are failed by name.
+  void (*read)(ConfigKeys& keys, ModelConfig* config) = nullptr;
+  // Keys, beside those that are harmless in every family, that change no number of training.
+  std::vector<std::string_view> harmless;
+};
+
+// All that there are, by name. Defined in families/families.cc.
+const std::vector<const Family*>& Families();
+
+}  // namespace coxswain::model
+
+#endif  // COXSWAIN_COMMON_MODEL_FAMILY_H_

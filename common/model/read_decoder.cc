@@ -1,0 +1,93 @@
+#include "common/model/read_decoder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::model {
+namespace {
+
+// Settings that change the numbers and have no implementation.
+void RefuseUnsupported(ConfigKeys& keys) {
+  if (keys.String("hidden_act", "silu") != "silu") {
+    keys.Fail(absl::StrCat("hidden_act ", keys["hidden_act"].dump(),
+                           " is not supported; supported: silu"));
+  }
+  if (keys.Has("quantization_config")) {
+    keys.Fail(
+        "quantization_config: quantised weights are not supported; use the unquantised model");
+  }
+  if (keys.Has("attention_dropout") && keys["attention_dropout"] != 0) {
+    keys.Fail(absl::StrCat("attention_dropout is ", keys["attention_dropout"].dump(),
+                           ", only 0 is supported"));
+  }
+}
+
+void ReadHeads(ConfigKeys& keys, ModelConfig* config) {
+  config->num_heads = keys.Int("num_attention_heads");
+  config->num_kv_heads = keys.Int("num_key_value_heads", config->num_heads);
+  if (keys.Has("head_dim")) {
+    config->head_dim = keys.Int("head_dim");
+  } else if (config->hidden_size % config->num_heads != 0) {
+    keys.Fail(absl::StrCat("hidden_size ", config->hidden_size, " is not a multiple of ",
+                           config->num_heads, " num_attention_heads and head_dim is missing"));
+  } else {
+    config->head_dim = config->hidden_size / config->num_heads;
+  }
+  if (config->num_heads % config->num_kv_heads != 0) {
+    keys.Fail(absl::StrCat("num_attention_heads ", config->num_heads,
+                           " is not a multiple of num_key_value_heads ", config->num_kv_heads));
+  }
+  if (config->head_dim % 2 != 0) {
+    keys.Fail(absl::StrCat("head_dim ", config->head_dim, " is odd"));
+  }
+}
+
+}  // namespace
+
+bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config) {
+  config->vocab_size = keys.Int("vocab_size");
+  config->hidden_size = keys.Int("hidden_size");
+  config->intermediate_size = keys.Int("intermediate_size");
+  config->num_layers = keys.Int("num_hidden_layers");
+  config->rms_norm_eps = keys.Positive("rms_norm_eps", 1e-6);
+  config->tie_embeddings = keys.Bool("tie_word_embeddings", tied_by_default);
+  RefuseUnsupported(keys);
+  ReadHeads(keys, config);
+  if (config->num_layers > 10000) {
+    keys.Fail(absl::StrCat("num_hidden_layers is ", config->num_layers, ", the limit is 10000"));
+  }
+  return keys.status().ok();
+}
+
+int64_t ReadWindow(ConfigKeys& keys) {
+  return keys.IsNull("sliding_window") ? 0 : keys.Int("sliding_window", 4096);
+}
+
+std::vector<int64_t> ReadWindows(ConfigKeys& keys, int64_t layers, int64_t window,
+                                 const std::function<bool(int64_t layer)>& slides) {
+  std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
+  if (!keys.Has("layer_types")) {
+    for (int64_t i = 0; i < layers && window > 0; ++i) {
+      if (slides(i)) windows[static_cast<size_t>(i)] = window;
+    }
+    return windows;
+  }
+  const nlohmann::json& types = keys["layer_types"];
+  if (!types.is_array() || types.size() != static_cast<size_t>(layers)) {
+    keys.Fail(absl::StrCat("layer_types must be a list of ", layers, " entries"));
+    return windows;
+  }
+  for (size_t i = 0; i < windows.size(); ++i) {
+    if (types[i] == "sliding_attention" && window > 0) {
+      windows[i] = window;
+    } else if (types[i] != "full_attention") {
+      keys.Fail(absl::StrCat("layer_types[", i, "] is ", types[i].dump(), " with sliding_window ",
+                             window,
+                             "; supported: full_attention, sliding_attention with a window"));
+    }
+  }
+  return windows;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,81 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/output.h"
+#include "controller/cli/table.h"
+#include "controller/cli/verb.h"
+#include "controller/cli/verbs.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ModelsArgs {
+  std::string model;  // empty: the families
+  std::string output = "table";
+};
+
+int ListFamilies(Cox* cox, const std::string& output) {
+  Json list = Json::array();
+  Table table({"ARCHITECTURE", "MODEL TYPE", "CHECKPOINTS"});
+  for (const model::Family* family : model::Families()) {
+    const std::string architecture(family->architecture), type(family->model_type);
+    const std::string checkpoints(family->checkpoints);
+    table.Add({architecture, type, checkpoints});
+    list.push_back(
+        {{"architecture", architecture}, {"model_type", type}, {"checkpoints", checkpoints}});
+  }
+  if (IsStructured(output)) {
+    PrintStructured({{"families", list}}, output, cox->out());
+  } else {
+    cox->out() << table.Text();
+  }
+  return kOk;
+}
+
+int ShowModel(Cox* cox, const ModelsArgs& args) {
+  std::vector<std::string> warnings;
+  const absl::StatusOr<model::ModelConfig> config = model::ReadModelConfig(args.model, &warnings);
+  if (!config.ok()) return cox->Fail(config.status());
+  int64_t parameters = 0;
+  for (const model::Parameter& parameter : model::BaseParameterTable(*config)) {
+    parameters += parameter.elements();
+  }
+  if (IsStructured(args.output)) {
+    PrintStructured({{"supported", true},
+                     {"architecture", config->architecture},
+                     {"parameters", parameters},
+                     {"warnings", warnings}},
+                    args.output, cox->out());
+    return kOk;
+  }
+  for (const std::string& warning : warnings) cox->err() << "cox: warning: " << warning << "\n";
+  cox->out() << "supported: " << config->architecture << ", " << parameters << " parameters, "
+             << config->num_layers << " layers, hidden " << config->hidden_size << ", "
+             << config->num_heads << "/" << config->num_kv_heads << " heads of " << config->head_dim
+             << ", vocabulary " << config->vocab_size << ", rotation " << config->rope.type << "\n";
+  return kOk;
+}
+
+int RunModels(Cox* cox, const ModelsArgs& args) {
+  return args.model.empty() ? ListFamilies(cox, args.output) : ShowModel(cox, args);
+}
+
+}  // namespace
+
+void AddModels(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<ModelsArgs>();
+  Verb(app, "models", "Supported model families, or whether a model is; needs no controller")
+      .Text("model", &args->model, "Model directory with a config.json")
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Run(cox, [cox, args] { return RunModels(cox, *args); });
+}
+
+}  // namespace coxswain::cli
