@@ -1,4 +1,4 @@
-// Token embedding: rows of a table by id, and the gradient of the table.
+// Token embedding: rows of a table by id, scaled, and the gradient of the table.
 #ifndef COXSWAIN_KERNELS_EMBEDDING_H_
 #define COXSWAIN_KERNELS_EMBEDDING_H_
 
@@ -14,9 +14,11 @@ struct EmbeddingSpec {
   DType grad_dtype = DType::kFloat32;  // dweight
   int64_t vocab = 0;                   // V
   int64_t hidden = 0;                  // H
+  float scale = 1.0f;
 };
 bool EmbeddingSupports(const EmbeddingSpec& spec);
 
+// out[t] = scale weight[ids[t]].
 struct EmbeddingForwardArgs {
   EmbeddingSpec spec = {};
   int64_t tokens = 0;            // T
@@ -28,7 +30,7 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream);
 
 int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t tokens);
 
-// dweight[ids[t]] += dout[t], added in token order: same bits every time. An id of -1 is no token:
+// dweight[ids[t]] += scale dout[t], added in token order: same bits every time. An id of -1 is no token:
 // its row of dout is not read.
 struct EmbeddingBackwardArgs {
   EmbeddingSpec spec = {};

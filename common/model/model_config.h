@@ -3,6 +3,7 @@
 #define COXSWAIN_COMMON_MODEL_MODEL_CONFIG_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,10 +49,16 @@ struct ModelConfig {
   bool output_bias = false;  // bias of the attention output projection
   bool mlp_bias = false;
   bool qk_norm = false;  // per-head RMSNorm of q and k before RoPE (Qwen3)
+  double embedding_scale = 1.0;
+  double attention_scale = 0;  // of scores; 0: 1 / sqrt(head_dim)
+  double logit_scale = 1.0;
   Rope rope;
   std::vector<int64_t> layer_windows;  // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
 
+  double score_scale() const {
+    return attention_scale > 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
+  }
   bool rotates(int64_t layer) const {
     return !std::binary_search(unrotated_layers.begin(), unrotated_layers.end(), layer);
   }

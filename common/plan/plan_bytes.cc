@@ -27,6 +27,9 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_output_bias(config.output_bias);
   out->set_mlp_bias(config.mlp_bias);
   out->set_qk_norm(config.qk_norm);
+  if (config.embedding_scale != 1.0) out->set_embedding_scale(config.embedding_scale);
+  out->set_attention_scale(config.attention_scale);
+  if (config.logit_scale != 1.0) out->set_logit_scale(config.logit_scale);
   v1::Rope* rope = out->mutable_rope();
   rope->set_type(config.rope.type);
   rope->set_theta(config.rope.theta);
@@ -58,6 +61,9 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.output_bias = in.output_bias();
   config.mlp_bias = in.mlp_bias();
   config.qk_norm = in.qk_norm();
+  if (in.embedding_scale() != 0) config.embedding_scale = in.embedding_scale();
+  config.attention_scale = in.attention_scale();
+  if (in.logit_scale() != 0) config.logit_scale = in.logit_scale();
   config.rope = {.type = in.rope().type(),
                  .theta = in.rope().theta(),
                  .factor = in.rope().factor(),

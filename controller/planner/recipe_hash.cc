@@ -43,6 +43,9 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Int("model.output_bias", m.output_bias);
   lines.Int("model.mlp_bias", m.mlp_bias);
   lines.Int("model.qk_norm", m.qk_norm);
+  if (m.embedding_scale != 1.0) lines.Real("model.embedding_scale", m.embedding_scale);
+  if (m.attention_scale != 0) lines.Real("model.attention_scale", m.attention_scale);
+  if (m.logit_scale != 1.0) lines.Real("model.logit_scale", m.logit_scale);
   lines.Text("model.rope.type", m.rope.type);
   lines.Real("model.rope.theta", m.rope.theta);
   lines.Real("model.rope.factor", m.rope.factor);

@@ -3,7 +3,6 @@
 #include "kernels/embedding.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -39,8 +38,9 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream) {
   const int64_t hidden = args.spec.hidden;
   cpu::ParallelFor(args.tokens, hidden, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      std::memcpy(out + t * hidden, weight + args.ids[t] * hidden,
-                  static_cast<size_t>(hidden) * sizeof(float));
+      const float* row = weight + args.ids[t] * hidden;
+      std::transform(row, row + hidden, out + t * hidden,
+                     [scale = args.spec.scale](float value) { return scale * value; });
     }
   });
 }
@@ -61,7 +61,7 @@ void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream) {
       const int64_t first = std::max(row + begin, args.begin);
       const int64_t last = std::min(row + end, range_end);
       if (first >= last) continue;
-      cpu::AddScaled(1.0f, dout + t * hidden + (first - row), dweight + first, last - first);
+      cpu::AddScaled(args.spec.scale, dout + t * hidden + (first - row), dweight + first, last - first);
     }
   });
 }

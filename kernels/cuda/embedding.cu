@@ -1,6 +1,6 @@
-// out[t] = weight[ids[t]]; dweight[ids[t]] += dout[t], added in token order.
+// out[t] = s weight[ids[t]]; dweight[ids[t]] += s dout[t], added in token order.
 //
-// Forward: GatherRows. Backward: a stable radix sort of (id, token) brings the tokens of an id
+// Forward: GatherRows, then a pass over out where s is not 1. Backward: a stable radix sort of (id, token) brings the tokens of an id
 // together in token order. A block sums the runs of equal ids inside a chunk of kChunk sorted
 // positions, each thread over its own columns, kUnroll rows and gradients in flight. A run inside
 // one chunk is added to its row of dweight at once. A run that crosses chunks leaves one partial
@@ -119,7 +119,8 @@ __device__ __forceinline__ int LoadChunk(int64_t begin, int64_t tokens, const ui
 template <typename T, typename G, int W>
 __global__ void __launch_bounds__(kThreads)
     EmbeddingSumRunsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
-                           const uint32_t* order, const T* dout, float* partial, G* dweight) {
+                           const uint32_t* order, const T* dout, float scale, float* partial,
+                           G* dweight) {
   using Input = cuda::Vector<T, W>;
   using Gradient = cuda::Vector<G, W>;
   __shared__ Chunk chunk;
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
       Input x;
       x.Unpack(raw[k]);
 #pragma unroll
-      for (int j = 0; j < W; ++j) sum.value[j] += x.value[j];
+      for (int j = 0; j < W; ++j) sum.value[j] = fmaf(scale, x.value[j], sum.value[j]);
       if (!ends[k]) continue;
       const uint32_t id = chunk.id[i + 1];
       const int64_t element = id * hidden + column;
@@ -169,6 +170,18 @@ __global__ void __launch_bounds__(kThreads)
       sum = {};
     }
   }
+}
+
+template <typename V>
+__global__ void __launch_bounds__(kThreads)
+    EmbeddingScaleKernel(int64_t vectors, float scale, typename V::Element* out) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= vectors) return;
+  V x;
+  x.Load(out + i * V::kSize);
+#pragma unroll
+  for (int j = 0; j < V::kSize; ++j) x.value[j] *= scale;
+  x.Store(out + i * V::kSize);
 }
 
 // The first chunk after `first` that does not begin with `id`.
@@ -239,7 +252,8 @@ void SumRuns(const EmbeddingBackwardArgs& args, const Target& target, const Back
   G* dweight = static_cast<G*>(args.dweight);
   EmbeddingSumRunsKernel<T, G, W>
       <<<grid, kThreads, 0, stream>>>(args.tokens, hidden, target, memory.ids, memory.order,
-                                      static_cast<const T*>(args.dout), memory.partial, dweight);
+                                      static_cast<const T*>(args.dout), args.spec.scale,
+                                      memory.partial, dweight);
   EmbeddingAddPartialsKernel<G, W><<<grid, kThreads, 0, stream>>>(
       args.tokens, hidden, target, memory.ids, memory.partial, dweight);
 }
@@ -258,6 +272,17 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream) {
               .in = args.weight,
               .out = args.out},
              stream);
+  const int64_t elements = args.tokens * args.spec.hidden;
+  if (args.spec.scale == 1.0f || elements == 0) return;
+  cuda::ForVectorOf(args.spec.dtype, args.spec.hidden, {args.out}, [&](auto vector) {
+    using V = decltype(vector);
+    const int64_t vectors = elements / V::kSize;
+    EmbeddingScaleKernel<V>
+        <<<static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads)), kThreads, 0,
+           cuda::Handle(stream)>>>(vectors, args.spec.scale,
+                                   static_cast<typename V::Element*>(args.out));
+  });
+  cuda::CheckLaunch("EmbeddingForward");
 }
 
 int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t tokens) {

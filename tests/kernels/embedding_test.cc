@@ -33,6 +33,33 @@ TEST(EmbeddingTest, GathersRowsAndAddsGradientsOfRepeatedIds) {
   ExpectWithin(dweight, want, 3 * kUnit * 20, "dweight");  // at most 3 additions below 20
 }
 
+// A power of two scales without rounding.
+TEST(EmbeddingTest, ScalesRowsAndTheirGradients) {
+  const EmbeddingSpec plain{.vocab = 11, .hidden = 7};
+  EmbeddingSpec scaled = plain;
+  scaled.scale = 4.0f;
+  const std::vector<int32_t> ids = {3, 0, 3, 10, 3};
+  const Floats weight = Normal(77, 1), dout = Normal(35, 2);
+  const auto run = [&](const EmbeddingSpec& spec) {
+    Floats out(35), dweight(77, 0.0f);
+    EmbeddingForward(
+        {.spec = spec, .tokens = 5, .ids = ids.data(), .weight = weight.data(), .out = out.data()},
+        nullptr);
+    EmbeddingBackward({.spec = spec,
+                       .tokens = 5,
+                       .ids = ids.data(),
+                       .dout = dout.data(),
+                       .dweight = dweight.data(),
+                       .workspace = {}},
+                      nullptr);
+    out.insert(out.end(), dweight.begin(), dweight.end());
+    return out;
+  };
+  Floats want = run(plain);
+  for (float& value : want) value *= 4.0f;
+  EXPECT_TRUE(SameBits(run(scaled), want));
+}
+
 // Parts that cut rows add up to the whole, whose bits they have; -1 is no token, its row is not
 // read.
 TEST(EmbeddingTest, PartsOfTheGradientAddUpToTheWhole) {

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "worker/engine/block.h"
 
 namespace coxswain::engine {
@@ -49,7 +47,7 @@ kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
   spec.head_dim = config.head_dim;
   spec.window = window;
   spec.deterministic = model.attention_deterministic;
-  spec.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  spec.scale = static_cast<float>(config.score_scale());
   return spec;
 }
 

@@ -11,6 +11,7 @@ void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs
   gemm.m = dense.rows;
   gemm.n = dense.out;
   gemm.k = dense.in;
+  gemm.alpha = dense.scale;
   gemm.a = args.x;
   gemm.lda = dense.in;
   gemm.b = dense.weight->value;
@@ -30,6 +31,7 @@ void DenseInputGradient(const Sweep& sweep, const Dense& dense,
   gemm.m = dense.rows;
   gemm.n = dense.in;
   gemm.k = dense.out;
+  gemm.alpha = dense.scale;
   gemm.a = args.dy;
   gemm.lda = dense.out;
   gemm.b = dense.weight->value;
@@ -50,6 +52,7 @@ void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
   gemm.m = dense.out;
   gemm.n = dense.in;
   gemm.k = dense.rows;
+  gemm.alpha = dense.scale;
   gemm.a = args.dy;
   gemm.lda = dense.out;
   gemm.b = args.x;

@@ -1,4 +1,5 @@
-// The three products of a matrix W [out, in]: what every linear and the LM head are made of.
+// The three products of a matrix W [out, in]: what every linear and the LM head are made of. A
+// product of `scale` has its gradients scaled likewise.
 #ifndef COXSWAIN_WORKER_ENGINE_DENSE_H_
 #define COXSWAIN_WORKER_ENGINE_DENSE_H_
 
@@ -13,9 +14,10 @@ struct Dense {
   const Tensor* weight = nullptr;  // [out, in]
   int64_t rows = 0;                // of x and y
   int64_t in = 0, out = 0;
+  float scale = 1.0f;
 };
 
-// y = x W^T + bias, or added to y.
+// y = scale x W^T + bias, or added to y.
 struct DenseForwardArgs {
   const void* x = nullptr;     // [rows, in]
   const void* bias = nullptr;  // [out]; null: none
@@ -24,7 +26,7 @@ struct DenseForwardArgs {
 };
 void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args);
 
-// dx = dy W, or added to dx.
+// dx = scale dy W, or added to dx.
 struct DenseInputGradientArgs {
   const void* dy = nullptr;  // [rows, out]
   void* dx = nullptr;        // [rows, in]
@@ -32,7 +34,7 @@ struct DenseInputGradientArgs {
 };
 void DenseInputGradient(const Sweep& sweep, const Dense& dense, const DenseInputGradientArgs& args);
 
-// dW = dy^T x, or added to dW.
+// dW = scale dy^T x, or added to dW.
 struct DenseWeightGradientArgs {
   const void* dy = nullptr;  // [rows, out]
   const void* x = nullptr;   // [rows, in]

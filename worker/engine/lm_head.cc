@@ -60,8 +60,9 @@ void Hits(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& spec
 }
 
 Dense Head(const Sweep& sweep, Chunk chunk) {
-  return {&sweep.model.head, chunk.count, sweep.model.config.hidden_size,
-          sweep.model.config.vocab_size};
+  const model::ModelConfig& config = sweep.model.config;
+  return {&sweep.model.head, chunk.count, config.hidden_size, config.vocab_size,
+          static_cast<float>(config.logit_scale)};
 }
 
 // logits holds dlogits: the weight gradient comes first, so that its reduction can overlap.

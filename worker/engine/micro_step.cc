@@ -107,6 +107,7 @@ kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
   spec.grad_dtype = model.embedding.gradient_dtype;
   spec.vocab = model.config.vocab_size;
   spec.hidden = model.config.hidden_size;
+  spec.scale = static_cast<float>(model.config.embedding_scale);
   return spec;
 }
 

@@ -4,7 +4,7 @@ namespace coxswain::model {
 
 const std::vector<const Family*>& Families() {
   static const auto* const kFamilies =
-      new std::vector<const Family*>{&kLlama, &kMistral, &kQwen2, &kQwen3, &kSmolLm3};
+      new std::vector<const Family*>{&kGranite, &kLlama, &kMistral, &kQwen2, &kQwen3, &kSmolLm3};
   return *kFamilies;
 }
 

@@ -179,6 +179,25 @@ TEST(ModelConfigTest, LayersThatDoNotRotate) {
   ExpectRefused(With(config, "no_rope_layers", {1}), "no_rope_layers must be a list of 9 entries");
 }
 
+TEST(ModelConfigTest, ScalesOfAModel) {
+  Json config = With(Llama(), "architectures", Json::array({"GraniteForCausalLM"}));
+  const ModelConfig plain = MustRead(config);
+  EXPECT_EQ(plain.embedding_scale, 1.0);
+  EXPECT_EQ(plain.score_scale(), 1.0);
+  EXPECT_EQ(plain.logit_scale, 1.0);
+  EXPECT_EQ(MustRead(Llama()).score_scale(), 0.25);
+  config["embedding_multiplier"] = 12.0;
+  config["attention_multiplier"] = 0.015625;
+  config["logits_scaling"] = 8.0;
+  config["residual_multiplier"] = 0.25;
+  const ModelConfig scaled = MustRead(config);
+  EXPECT_EQ(scaled.embedding_scale, 48.0);
+  EXPECT_EQ(scaled.score_scale(), 0.015625);
+  EXPECT_EQ(scaled.logit_scale, 0.125);
+  EXPECT_EQ(scaled.rms_norm_eps, 1.6e-5);
+  ExpectRefused(With(config, "residual_multiplier", 0), "residual_multiplier");
+}
+
 TEST(ModelConfigTest, NamesKeysThatNobodyKnows) {
   const support::ScratchFolder folder;
   const auto warnings_of = [&](const Json& json) {
@@ -240,7 +259,8 @@ TEST(ModelConfigTest, ModelTypeDecidesWhenArchitecturesIsAbsent) {
 TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   const Json gemma = With(Qwen2(), "architectures", Json::array({"GemmaForCausalLM"}));
   ExpectRefused(gemma, "\"GemmaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
-  ExpectRefused(gemma, "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
+  ExpectRefused(gemma, "GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+                "Qwen3ForCausalLM, SmolLM3ForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
 

@@ -70,6 +70,37 @@ void EmbeddingGpuTest::ExpectGradient(int64_t vocab, int64_t hidden, const Ids& 
   EXPECT_TRUE(SameBits(got, Backward(Spec(vocab, hidden), ids, dout, before, begin, end)));
 }
 
+// A power of two scales without rounding; 300 equal ids cross the chunks of the backward.
+TEST_P(EmbeddingGpuTest, ScalesRowsAndTheirGradients) {
+  for (const int64_t hidden : {7, 64}) {
+    const EmbeddingSpec plain = Spec(11, hidden);
+    EmbeddingSpec scaled = plain;
+    scaled.scale = 4.0f;
+    Ids ids(300, 3);
+    ids[5] = 0;
+    ids[200] = 10;
+    const Floats dout = Normal(300 * hidden, 1, dtype_), zeros(Size(11 * hidden), 0.0f);
+    Floats want = Backward(plain, ids, dout, zeros);
+    for (float& value : want) value *= 4.0f;
+    EXPECT_TRUE(SameBits(Backward(scaled, ids, dout, zeros), want)) << hidden;
+
+    const Floats weight = Normal(11 * hidden, 2, dtype_);
+    const DeviceValues<int32_t> device_ids(ids);
+    const DeviceTensor device_weight(dtype_, weight), out(dtype_, 300 * hidden);
+    EmbeddingForward({.spec = scaled,
+                      .tokens = 300,
+                      .ids = device_ids.data(),
+                      .weight = device_weight.data(),
+                      .out = out.data()},
+                     TestStream());
+    const Floats got = out.Read();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t row = i / Size(hidden), column = i % Size(hidden);
+      ASSERT_EQ(got[i], 4.0f * weight[Size(ids[row]) * Size(hidden) + column]) << i;
+    }
+  }
+}
+
 Ids RandomIds(int64_t tokens, int64_t vocab, unsigned seed) {
   std::mt19937 random(seed);
   Ids ids(Size(tokens));

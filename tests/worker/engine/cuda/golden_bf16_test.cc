@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test,
                          testing::Values("qwen2_full", "qwen2_lora", "qwen2_lora_plus",
                                          "qwen3_full", "llama_full", "llama_rslora", "llama_dora",
                                          "llama31_rope_full", "llama_linear_full",
-                                         "llama_yarn_full", "smollm3_full", "mistral_full",
+                                         "llama_yarn_full", "smollm3_full", "granite_full",
+                                         "mistral_full",
                                          "mistral_swa_full"),
                          [](const auto& info) { return std::string(info.param); });
 
