@@ -18,7 +18,7 @@ limit_mib=60
 programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench nccl_tests
           gpu_comm_bench dispatch_bench)
 libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
-fixtures=(qwen2_full llama_full llama31_rope_full llama_linear_full llama_yarn_full smollm3_full granite_full mistral_full mistral_swa_full qwen3_full qwen2_lora
+fixtures=(qwen2_full llama_full llama31_rope_full llama_linear_full llama_yarn_full smollm3_full granite_full gemma_full mistral_full mistral_swa_full qwen3_full qwen2_lora
           qwen2_lora_plus llama_rslora llama_dora)
 # Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.
 system='^(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'

@@ -30,8 +30,8 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream);
 
 int64_t EmbeddingBackwardWorkspaceBytes(const EmbeddingSpec& spec, int64_t tokens);
 
-// dweight[ids[t]] += scale dout[t], added in token order: same bits every time. An id of -1 is no token:
-// its row of dout is not read.
+// dweight[ids[t]] += scale dout[t], added in token order: same bits every time. An id of -1 is no
+// token: its row of dout is not read.
 struct EmbeddingBackwardArgs {
   EmbeddingSpec spec = {};
   int64_t tokens = 0;

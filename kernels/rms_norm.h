@@ -1,6 +1,6 @@
 // RMSNorm over the last dimension, alone or behind a residual add.
-//   r = 1/sqrt(mean(x^2) + eps);  y = x r w
-//   m = dy w;  dx = r (m - x r^2 sum(m x)/H);  dw = sum over rows of dy x r
+//   r = 1/sqrt(mean(x^2) + eps);  y = x r (o + w)
+//   m = dy (o + w);  dx = r (m - x r^2 sum(m x)/H);  dw = sum over rows of dy x r
 // Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019; transformers
 // LlamaRMSNorm.
 #ifndef COXSWAIN_KERNELS_RMS_NORM_H_
@@ -18,6 +18,7 @@ struct RmsNormSpec {
   DType grad_dtype = DType::kFloat32;  // dweight
   int64_t hidden = 0;                  // H
   float eps = 1e-6f;
+  float weight_offset = 0.0f;  // o: 1 where weights are kept as what they differ from 1
 };
 bool RmsNormSupports(const RmsNormSpec& spec);
 

@@ -1,4 +1,4 @@
-// The architecture of a model, read from a Hugging Face config.json of either dialect.
+// The architecture of a model.
 #ifndef COXSWAIN_COMMON_MODEL_MODEL_CONFIG_H_
 #define COXSWAIN_COMMON_MODEL_MODEL_CONFIG_H_
 
@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "absl/status/statusor.h"
 
 namespace coxswain::model {
 
@@ -48,9 +46,12 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  // bias of the attention output projection
   bool mlp_bias = false;
-  bool qk_norm = false;  // per-head RMSNorm of q and k before RoPE (Qwen3)
+  bool qk_norm = false;                // per-head RMSNorm of q and k before RoPE (Qwen3)
+  std::string activation = "silu";     // of the gate: "silu" | "gelu_tanh" | "gelu"
+  bool norm_weights_from_one = false;  // norms multiply by 1 + weight
   double embedding_scale = 1.0;
-  double attention_scale = 0;  // of scores; 0: 1 / sqrt(head_dim)
+  bool embedding_scale_rounded = false;  // to the compute dtype, before it multiplies
+  double attention_scale = 0;            // of scores; 0: 1 / sqrt(head_dim)
   double logit_scale = 1.0;
   Rope rope;
   std::vector<int64_t> layer_windows;  // one per layer: last positions visible, 0 = full causal
@@ -65,12 +66,6 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
-
-// Reads `directory`/config.json. InvalidArgument names the file and key; Unimplemented names the
-// architecture and those supported; NotFound names the missing file. Adds to `warnings`, unless
-// null, a line that names the keys which the family neither reads nor knows to change nothing.
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
-                                            std::vector<std::string>* warnings = nullptr);
 
 }  // namespace coxswain::model
 

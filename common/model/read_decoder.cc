@@ -1,5 +1,7 @@
 #include "common/model/read_decoder.h"
 
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -7,12 +9,19 @@
 namespace coxswain::model {
 namespace {
 
+// Source: transformers ACT2FN.
+std::string ReadActivation(ConfigKeys& keys) {
+  const std::string name = keys.String("hidden_act", "silu");
+  if (name == "silu" || name == "swish") return "silu";
+  if (name == "gelu") return "gelu";
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return "gelu_tanh";
+  keys.Fail(absl::StrCat("hidden_act \"", name,
+                         "\" is not supported; supported: silu, gelu, gelu_pytorch_tanh"));
+  return "silu";
+}
+
 // Settings that change the numbers and have no implementation.
 void RefuseUnsupported(ConfigKeys& keys) {
-  if (keys.String("hidden_act", "silu") != "silu") {
-    keys.Fail(absl::StrCat("hidden_act ", keys["hidden_act"].dump(),
-                           " is not supported; supported: silu"));
-  }
   if (keys.Has("quantization_config")) {
     keys.Fail(
         "quantization_config: quantised weights are not supported; use the unquantised model");
@@ -52,6 +61,7 @@ bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config) {
   config->num_layers = keys.Int("num_hidden_layers");
   config->rms_norm_eps = keys.Positive("rms_norm_eps", 1e-6);
   config->tie_embeddings = keys.Bool("tie_word_embeddings", tied_by_default);
+  config->activation = ReadActivation(keys);
   RefuseUnsupported(keys);
   ReadHeads(keys, config);
   if (config->num_layers > 10000) {

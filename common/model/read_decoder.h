@@ -11,8 +11,8 @@
 
 namespace coxswain::model {
 
-// Extents, epsilon, tying. Fails an activation other than SiLU, quantised weights, dropout.
-// False: the extents make no model, nothing more is to be read.
+// Extents, epsilon, tying, activation. Fails an activation that is not known, quantised weights,
+// dropout. False: the extents make no model, nothing more is to be read.
 bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config);
 
 // `sliding_window`, or 4096 where it is absent; 0: it is null.

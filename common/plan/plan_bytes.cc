@@ -29,6 +29,9 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_qk_norm(config.qk_norm);
   if (config.embedding_scale != 1.0) out->set_embedding_scale(config.embedding_scale);
   out->set_attention_scale(config.attention_scale);
+  if (config.activation != "silu") out->set_activation(config.activation);
+  out->set_norm_weights_from_one(config.norm_weights_from_one);
+  out->set_embedding_scale_rounded(config.embedding_scale_rounded);
   if (config.logit_scale != 1.0) out->set_logit_scale(config.logit_scale);
   v1::Rope* rope = out->mutable_rope();
   rope->set_type(config.rope.type);
@@ -63,6 +66,9 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.qk_norm = in.qk_norm();
   if (in.embedding_scale() != 0) config.embedding_scale = in.embedding_scale();
   config.attention_scale = in.attention_scale();
+  if (!in.activation().empty()) config.activation = in.activation();
+  config.norm_weights_from_one = in.norm_weights_from_one();
+  config.embedding_scale_rounded = in.embedding_scale_rounded();
   if (in.logit_scale() != 0) config.logit_scale = in.logit_scale();
   config.rope = {.type = in.rope().type(),
                  .theta = in.rope().theta(),

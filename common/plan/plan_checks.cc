@@ -62,6 +62,7 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   RETURN_IF_ERROR(Within("model.head_dim", m.head_dim, 2, 1 << 14));
   if (m.head_dim % 2 != 0) return OutOfRange("model.head_dim", m.head_dim, "an even number");
   RETURN_IF_ERROR(Above0("model.rms_norm_eps", m.rms_norm_eps));
+  RETURN_IF_ERROR(OneOf("model.activation", m.activation, {"silu", "gelu_tanh", "gelu"}));
   RETURN_IF_ERROR(Above0("model.embedding_scale", m.embedding_scale));
   RETURN_IF_ERROR(Above0("model.attention_scale", m.score_scale()));
   RETURN_IF_ERROR(Above0("model.logit_scale", m.logit_scale));

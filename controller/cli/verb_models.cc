@@ -6,6 +6,7 @@
 
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/output.h"
 #include "controller/cli/table.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/model_config.h"
+#include "common/model/read_model_config.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/model/flops.h"
+#include "common/model/read_model_config.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
 #include "common/status_macros.h"

@@ -44,6 +44,9 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Int("model.mlp_bias", m.mlp_bias);
   lines.Int("model.qk_norm", m.qk_norm);
   if (m.embedding_scale != 1.0) lines.Real("model.embedding_scale", m.embedding_scale);
+  if (m.embedding_scale_rounded) lines.Int("model.embedding_scale_rounded", 1);
+  if (m.norm_weights_from_one) lines.Int("model.norm_weights_from_one", 1);
+  if (m.activation != "silu") lines.Text("model.activation", m.activation);
   if (m.attention_scale != 0) lines.Real("model.attention_scale", m.attention_scale);
   if (m.logit_scale != 1.0) lines.Real("model.logit_scale", m.logit_scale);
   lines.Text("model.rope.type", m.rope.type);

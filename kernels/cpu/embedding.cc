@@ -61,7 +61,8 @@ void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream) {
       const int64_t first = std::max(row + begin, args.begin);
       const int64_t last = std::min(row + end, range_end);
       if (first >= last) continue;
-      cpu::AddScaled(args.spec.scale, dout + t * hidden + (first - row), dweight + first, last - first);
+      cpu::AddScaled(args.spec.scale, dout + t * hidden + (first - row), dweight + first,
+                     last - first);
     }
   });
 }

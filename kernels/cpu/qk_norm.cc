@@ -28,7 +28,7 @@ COXSWAIN_VECTORIZE void ForwardTokens(const QkNormForwardArgs& args, int64_t beg
     for (int64_t j = 0; j < normed * dim; ++j) saved[j] = qk[j];
     for (int64_t h = 0; h < normed; ++h) {
       args.rstd[t * normed + h] = cpu::NormRow(saved + h * dim, h < heads ? q_weight : k_weight,
-                                               args.spec.eps, qk + h * dim, dim);
+                                               /*offset=*/0.0f, args.spec.eps, qk + h * dim, dim);
     }
   }
 }
@@ -48,7 +48,8 @@ COXSWAIN_VECTORIZE void BackwardTokens(const QkNormBackwardArgs& args, int64_t b
       const bool is_q = h < heads;
       float* dweight = dweights == nullptr ? nullptr : dweights + (is_q ? 0 : dim);
       cpu::NormRowBackward<false>(dqk + h * dim, saved + h * dim, is_q ? q_weight : k_weight,
-                                  args.rstd[t * normed + h], dqk + h * dim, dweight, dim);
+                                  /*offset=*/0.0f, args.rstd[t * normed + h], dqk + h * dim,
+                                  dweight, dim);
     }
   }
 }

@@ -15,16 +15,18 @@
 namespace coxswain::kernels {
 namespace {
 
-COXSWAIN_VECTORIZE void NormRows(const float* x, const float* weight, float eps, float* y,
-                                 float* rstd, int64_t rows, int64_t hidden) {
+COXSWAIN_VECTORIZE void NormRows(const float* x, const float* weight, const RmsNormSpec& spec,
+                                 float* y, float* rstd, int64_t rows) {
+  const int64_t hidden = spec.hidden;
   for (int64_t t = 0; t < rows; ++t) {
-    rstd[t] = cpu::NormRow(x + t * hidden, weight, eps, y + t * hidden, hidden);
+    rstd[t] =
+        cpu::NormRow(x + t * hidden, weight, spec.weight_offset, spec.eps, y + t * hidden, hidden);
   }
 }
 
 struct AddNormRowsArgs {
   const float *x, *residual, *weight;
-  float eps;
+  float offset, eps;
   float *sum, *y, *rstd;
 };
 
@@ -35,7 +37,8 @@ COXSWAIN_VECTORIZE void AddNormRows(const AddNormRowsArgs& args, int64_t begin, 
     const float* residual = args.residual + t * hidden;
     float* sum = args.sum + t * hidden;
     for (int64_t j = 0; j < hidden; ++j) sum[j] = x[j] + residual[j];
-    args.rstd[t] = cpu::NormRow(sum, args.weight, args.eps, args.y + t * hidden, hidden);
+    args.rstd[t] =
+        cpu::NormRow(sum, args.weight, args.offset, args.eps, args.y + t * hidden, hidden);
   }
 }
 
@@ -49,9 +52,11 @@ COXSWAIN_VECTORIZE void BackwardRows(const RmsNormBackwardArgs& args, int64_t be
   for (int64_t t = begin; t < end; ++t) {
     const int64_t at = t * hidden;
     if (args.accumulate_dx) {
-      cpu::NormRowBackward<true>(dy + at, x + at, weight, args.rstd[t], dx + at, dweight, hidden);
+      cpu::NormRowBackward<true>(dy + at, x + at, weight, args.spec.weight_offset, args.rstd[t],
+                                 dx + at, dweight, hidden);
     } else {
-      cpu::NormRowBackward<false>(dy + at, x + at, weight, args.rstd[t], dx + at, dweight, hidden);
+      cpu::NormRowBackward<false>(dy + at, x + at, weight, args.spec.weight_offset, args.rstd[t],
+                                  dx + at, dweight, hidden);
     }
   }
 }
@@ -71,8 +76,8 @@ void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream) {
   const float* weight = static_cast<const float*>(args.weight);
   float* y = static_cast<float*>(args.y);
   cpu::ParallelFor(args.rows, 2 * hidden, [&](int64_t begin, int64_t end) {
-    NormRows(x + begin * hidden, weight, args.spec.eps, y + begin * hidden, args.rstd + begin,
-             end - begin, hidden);
+    NormRows(x + begin * hidden, weight, args.spec, y + begin * hidden, args.rstd + begin,
+             end - begin);
   });
 }
 
@@ -81,6 +86,7 @@ void AddRmsNormForward(const AddRmsNormForwardArgs& args, Stream* stream) {
   const AddNormRowsArgs rows{.x = static_cast<const float*>(args.x),
                              .residual = static_cast<const float*>(args.residual),
                              .weight = static_cast<const float*>(args.weight),
+                             .offset = args.spec.weight_offset,
                              .eps = args.spec.eps,
                              .sum = static_cast<float*>(args.sum),
                              .y = static_cast<float*>(args.y),

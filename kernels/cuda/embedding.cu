@@ -1,13 +1,14 @@
 // out[t] = s weight[ids[t]]; dweight[ids[t]] += s dout[t], added in token order.
 //
-// Forward: GatherRows, then a pass over out where s is not 1. Backward: a stable radix sort of (id, token) brings the tokens of an id
-// together in token order. A block sums the runs of equal ids inside a chunk of kChunk sorted
-// positions, each thread over its own columns, kUnroll rows and gradients in flight. A run inside
-// one chunk is added to its row of dweight at once. A run that crosses chunks leaves one partial
-// sum per chunk: `tail` of the chunk where it begins, `head` of those where it goes on; a second
-// kernel adds them in chunk order to dweight. So the order of a sum depends on the ids alone and a
-// frequent id is spread over many blocks: bitwise deterministic. Tokens whose row lies outside of
-// the range that is added to get the key V, which sorts behind all ids, and are not read.
+// Forward: GatherRows, then a pass over out where s is not 1. Backward: a stable radix sort of (id,
+// token) brings the tokens of an id together in token order. A block sums the runs of equal ids
+// inside a chunk of kChunk sorted positions, each thread over its own columns, kUnroll rows and
+// gradients in flight. A run inside one chunk is added to its row of dweight at once. A run that
+// crosses chunks leaves one partial sum per chunk: `tail` of the chunk where it begins, `head` of
+// those where it goes on; a second kernel adds them in chunk order to dweight. So the order of a
+// sum depends on the ids alone and a frequent id is spread over many blocks: bitwise deterministic.
+// Tokens whose row lies outside of the range that is added to get the key V, which sorts behind all
+// ids, and are not read.
 //
 // Bytes: sizeof(T) per element of dout, 2 sizeof(gradient) per element of the rows of dweight that
 // occur; the sort moves about 60 bytes per token.
@@ -250,10 +251,9 @@ void SumRuns(const EmbeddingBackwardArgs& args, const Target& target, const Back
   const dim3 grid(static_cast<unsigned>(cuda::CeilDiv(args.tokens, kChunk)),
                   static_cast<unsigned>(cuda::CeilDiv(hidden, kThreads * W)));
   G* dweight = static_cast<G*>(args.dweight);
-  EmbeddingSumRunsKernel<T, G, W>
-      <<<grid, kThreads, 0, stream>>>(args.tokens, hidden, target, memory.ids, memory.order,
-                                      static_cast<const T*>(args.dout), args.spec.scale,
-                                      memory.partial, dweight);
+  EmbeddingSumRunsKernel<T, G, W><<<grid, kThreads, 0, stream>>>(
+      args.tokens, hidden, target, memory.ids, memory.order, static_cast<const T*>(args.dout),
+      args.spec.scale, memory.partial, dweight);
   EmbeddingAddPartialsKernel<G, W><<<grid, kThreads, 0, stream>>>(
       args.tokens, hidden, target, memory.ids, memory.partial, dweight);
 }
@@ -277,10 +277,9 @@ void EmbeddingForward(const EmbeddingForwardArgs& args, Stream* stream) {
   cuda::ForVectorOf(args.spec.dtype, args.spec.hidden, {args.out}, [&](auto vector) {
     using V = decltype(vector);
     const int64_t vectors = elements / V::kSize;
-    EmbeddingScaleKernel<V>
-        <<<static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads)), kThreads, 0,
-           cuda::Handle(stream)>>>(vectors, args.spec.scale,
-                                   static_cast<typename V::Element*>(args.out));
+    EmbeddingScaleKernel<V><<<static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads)), kThreads, 0,
+                              cuda::Handle(stream)>>>(vectors, args.spec.scale,
+                                                      static_cast<typename V::Element*>(args.out));
   });
   cuda::CheckLaunch("EmbeddingForward");
 }

@@ -1,6 +1,6 @@
 // RMSNorm, alone or behind a residual add, and its gradient.
-//   r = 1/sqrt(mean(x^2) + eps);  y = x r w
-//   m = dy w;  dx = r m - x r^3 sum(m x)/H;  dw = sum over rows of dy x r
+//   r = 1/sqrt(mean(x^2) + eps);  y = x r (o + w)
+//   m = dy (o + w);  dx = r m - x r^3 sum(m x)/H;  dw = sum over rows of dy x r
 // Saved for backward: x (the sum) and r. Source: kernels/rms_norm.h.
 //
 // A row lives in the registers of one warp (up to 128 vectors of 16 bytes) or of one block (up to
@@ -31,7 +31,7 @@ constexpr int kMostVectors = 4;
 template <typename T>
 struct ForwardRows {
   int64_t rows, hidden;
-  float eps;
+  float eps, offset;
   const T *x, *residual, *weight;  // residual and sum null: none to add
   T *sum, *y;
   float* rstd;
@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) RmsNormForwardKernel(Forwa
     a.Unpack(x[i]);
     w.Unpack(weight[i]);
 #pragma unroll
-    for (int e = 0; e < kVector<T>; ++e) a.value[e] = a.value[e] * rstd * w.value[e];
+    for (int e = 0; e < kVector<T>; ++e)
+      a.value[e] = a.value[e] * rstd * (args.offset + w.value[e]);
     a.Store(args.y + at + int64_t{v} * kVector<T>);
   }
 }
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(Forwa
   if (threadIdx.x == 0) args.rstd[blockIdx.x] = rstd;
   if constexpr (kAdd) x = args.sum + at;
   for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
-    args.y[at + j] = FromFloat<T>(ToFloat(x[j]) * rstd * ToFloat(args.weight[j]));
+    args.y[at + j] = FromFloat<T>(ToFloat(x[j]) * rstd * (args.offset + ToFloat(args.weight[j])));
   }
 }
 
@@ -117,6 +118,7 @@ template <typename T>
 struct BackwardRows {
   int64_t rows, hidden;
   const T *dy, *x, *weight;
+  float offset;
   const float* rstd;
   bool accumulate;
   T* dx;
@@ -147,7 +149,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
       w.Unpack(weight[i]);
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
-        along += d.value[e] * w.value[e] * a.value[e];
+        along += d.value[e] * (args.offset + w.value[e]) * a.value[e];
         dweight[i][e] += d.value[e] * (a.value[e] * rstd);
       }
     }
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
       out.Unpack(dx[i]);
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
-        out.value[e] += rstd * (d.value[e] * w.value[e]) - along * a.value[e];
+        out.value[e] += rstd * (d.value[e] * (args.offset + w.value[e])) - along * a.value[e];
       }
       out.Store(args.dx + at + int64_t{v} * kVector<T>);
     }
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedBackwardKernel(Back
     const float rstd = args.rstd[row];
     float along = 0;
     for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
-      along += ToFloat(dy[j]) * ToFloat(args.weight[j]) * ToFloat(x[j]);
+      along += ToFloat(dy[j]) * (args.offset + ToFloat(args.weight[j])) * ToFloat(x[j]);
     }
     along = cuda::BlockSum(along, shared) / static_cast<float>(args.hidden) * rstd * rstd * rstd;
     for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
@@ -196,7 +198,7 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedBackwardKernel(Back
       if (dweight != nullptr) {
         dweight[j] = (row < gridDim.x ? 0.0f : dweight[j]) + d * (a * rstd);
       }
-      const float gradient = rstd * (d * ToFloat(args.weight[j])) - along * a;
+      const float gradient = rstd * (d * (args.offset + ToFloat(args.weight[j]))) - along * a;
       dx[j] = FromFloat<T>(args.accumulate ? ToFloat(dx[j]) + gradient : gradient);
     }
   }
@@ -235,6 +237,7 @@ void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream) {
     const ForwardRows<T> rows{.rows = args.rows,
                               .hidden = args.spec.hidden,
                               .eps = args.spec.eps,
+                              .offset = args.spec.weight_offset,
                               .x = static_cast<const T*>(args.x),
                               .residual = nullptr,
                               .weight = static_cast<const T*>(args.weight),
@@ -255,6 +258,7 @@ void AddRmsNormForward(const AddRmsNormForwardArgs& args, Stream* stream) {
     const ForwardRows<T> rows{.rows = args.rows,
                               .hidden = args.spec.hidden,
                               .eps = args.spec.eps,
+                              .offset = args.spec.weight_offset,
                               .x = static_cast<const T*>(args.x),
                               .residual = static_cast<const T*>(args.residual),
                               .weight = static_cast<const T*>(args.weight),
@@ -288,6 +292,7 @@ void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream) {
                                .dy = static_cast<const T*>(args.dy),
                                .x = static_cast<const T*>(args.x),
                                .weight = static_cast<const T*>(args.weight),
+                               .offset = args.spec.weight_offset,
                                .rstd = args.rstd,
                                .accumulate = args.accumulate_dx,
                                .dx = static_cast<T*>(args.dx),

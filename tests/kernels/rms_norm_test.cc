@@ -1,5 +1,6 @@
 #include "kernels/rms_norm.h"
 
+#include <cmath>
 #include <limits>
 
 #include "tests/kernels/norm_bounds.h"
@@ -82,6 +83,51 @@ TEST(RmsNormTest, MatchesReferenceForOddSizes) {
 }
 
 // Invariant kernels-4.
+// Weights w - 1 counted from one are weights w, to the bit where w - 1 is exact.
+TEST(RmsNormTest, WeightsMayCountFromOne) {
+  Problem p(65, 67);
+  for (float& weight : p.weight) weight = std::round(weight * 64.0f) / 64.0f;
+  const auto run = [&](float offset) {
+    RmsNormSpec spec = p.spec();
+    spec.weight_offset = offset;
+    Floats weight = p.weight, y(p.x.size()), sum(p.x.size()), added(p.x.size());
+    Floats rstd(Size(p.rows)), dx(p.x.size(), 0.5f), dweight(Size(p.hidden), 0.25f);
+    for (float& value : weight) value -= offset;
+    RmsNormForward({.spec = spec,
+                    .rows = p.rows,
+                    .x = p.x.data(),
+                    .weight = weight.data(),
+                    .y = y.data(),
+                    .rstd = rstd.data()},
+                   nullptr);
+    AddRmsNormForward({.spec = spec,
+                       .rows = p.rows,
+                       .x = p.x.data(),
+                       .residual = p.dy.data(),
+                       .weight = weight.data(),
+                       .sum = sum.data(),
+                       .y = added.data(),
+                       .rstd = rstd.data()},
+                      nullptr);
+    Scratch scratch(RmsNormBackwardWorkspaceBytes(spec, p.rows));
+    RmsNormBackward({.spec = spec,
+                     .rows = p.rows,
+                     .dy = p.dy.data(),
+                     .x = sum.data(),
+                     .weight = weight.data(),
+                     .rstd = rstd.data(),
+                     .accumulate_dx = true,
+                     .dx = dx.data(),
+                     .dweight = dweight.data(),
+                     .workspace = scratch.view()},
+                    nullptr);
+    for (const Floats* more : {&added, &dx, &dweight})
+      y.insert(y.end(), more->begin(), more->end());
+    return y;
+  };
+  EXPECT_TRUE(SameBits(run(1.0f), run(0.0f)));
+}
+
 TEST(RmsNormTest, OverwritingEqualsAccumulatingOntoZeroAndMayAliasDy) {
   Problem p(37, 51);
   Floats y(p.x.size()), rstd(Size(p.rows));

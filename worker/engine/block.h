@@ -1,5 +1,5 @@
-// One transformer block, forward and backward, in paper order:
-//   x1 = x + attention(norm1(x)) Wo;  x2 = x1 + (silu(g) u) Wd with (g, u) = norm2(x1) Wgu
+// One transformer block, forward and backward, in paper order, f being SiLU or GELU:
+//   x1 = x + attention(norm1(x)) Wo;  x2 = x1 + (f(g) u) Wd with (g, u) = norm2(x1) Wgu
 // The last add of a block is done by the next norm, which consumes Buffers::branch.
 // Source: Touvron et al., "LLaMA", 2023; transformers modeling_llama.py, LlamaDecoderLayer.
 #ifndef COXSWAIN_WORKER_ENGINE_BLOCK_H_
@@ -9,6 +9,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/gated_linear.h"
+#include "kernels/geglu.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -51,6 +52,9 @@ kernels::QkNormSpec QkSpec(const Model& model);
 kernels::RopeSpec RotarySpec(const Model& model);
 kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
 kernels::GatedLinearSpec GatedSpec(const Model& model);
+// The gate's activation is SiLU; else it is the one of GateSpec.
+bool UsesSwiglu(const Model& model);
+kernels::GegluSpec GateSpec(const Model& model);
 
 // The rotation is in place on the q and k heads of `qkv` [T, P].
 kernels::RopeArgs BlockRope(const Sweep& sweep, void* qkv);

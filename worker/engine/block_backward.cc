@@ -27,7 +27,17 @@ void NormBackward(const Sweep& sweep, const NormBackwardArgs& args) {
   kernels::RmsNormBackward(norm, sweep.stream);
 }
 
-void SwigluGradient(const Sweep& sweep, const LayerBuffers& own) {
+void GegluGradient(const Sweep& sweep, const LayerBuffers& own) {
+  kernels::GegluBackwardArgs geglu;
+  geglu.spec = GateSpec(sweep.model);
+  geglu.rows = sweep.batch.tokens;
+  geglu.dy = sweep.buffers.dswiglu;
+  geglu.gate_up = own.gate_up;
+  kernels::GegluBackward(geglu, sweep.stream);
+}
+
+void GatedProductGradient(const Sweep& sweep, const LayerBuffers& own) {
+  if (!UsesSwiglu(sweep.model)) return GegluGradient(sweep, own);
   kernels::SwigluBackwardArgs swiglu;
   swiglu.spec.dtype = sweep.model.dtype;
   swiglu.spec.intermediate = sweep.model.config.intermediate_size;
@@ -57,9 +67,9 @@ void MlpBackward(const Sweep& sweep, int64_t layer) {
   const LayerBuffers& own = sweep.buffers.layers[layer];
   LinearBackwardArgs down{&block.down,           own.swiglu, own.lora_h,         sweep.buffers.dres,
                           sweep.buffers.dswiglu, own.down_u, sweep.buffers.dnorm};
-  if (block.down.adapters.members > 0) {
+  if (block.down.adapters.members > 0 || !UsesSwiglu(sweep.model)) {
     LinearBackward(sweep, down);
-    SwigluGradient(sweep, own);
+    GatedProductGradient(sweep, own);
   } else if (SwigluComesBack(sweep.model, layer)) {
     DownInputGradient(sweep, block.down, own, /*wants_swiglu=*/true);
     down.x = sweep.buffers.dswiglu;

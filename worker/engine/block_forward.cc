@@ -83,8 +83,18 @@ void Attention(const Sweep& sweep, int64_t layer) {
   LinearForward(sweep, {&block.o, own.att, own.lora_h, sweep.buffers.branch, own.o_u});
 }
 
-void Swiglu(const Sweep& sweep, int64_t layer) {
+void Geglu(const Sweep& sweep, const LayerBuffers& own) {
+  kernels::GegluForwardArgs geglu;
+  geglu.spec = GateSpec(sweep.model);
+  geglu.rows = sweep.batch.tokens;
+  geglu.gate_up = own.gate_up;
+  geglu.y = own.swiglu;
+  kernels::GegluForward(geglu, sweep.stream);
+}
+
+void GatedProduct(const Sweep& sweep, int64_t layer) {
   const LayerBuffers& own = sweep.buffers.layers[layer];
+  if (!UsesSwiglu(sweep.model)) return Geglu(sweep, own);
   kernels::SwigluForwardArgs swiglu;
   swiglu.spec.dtype = sweep.model.dtype;
   swiglu.spec.intermediate = sweep.model.config.intermediate_size;
@@ -94,13 +104,13 @@ void Swiglu(const Sweep& sweep, int64_t layer) {
   kernels::SwigluForward(swiglu, sweep.stream);
 }
 
-// gate_up, and where wanted swiglu.
-void GatedUp(const Sweep& sweep, int64_t layer, bool wants_swiglu) {
+// gate_up, and where wanted their product.
+void GatedUp(const Sweep& sweep, int64_t layer, bool wants_product) {
   const Linear& linear = sweep.model.blocks[layer].gate_up;
   const LayerBuffers& own = sweep.buffers.layers[layer];
-  if (linear.adapters.members > 0 || linear.bias.value != nullptr) {
+  if (linear.adapters.members > 0 || linear.bias.value != nullptr || !UsesSwiglu(sweep.model)) {
     LinearForward(sweep, {&linear, own.ln2, own.lora_h, own.gate_up, own.gate_up_u});
-    if (wants_swiglu) Swiglu(sweep, layer);
+    if (wants_product) GatedProduct(sweep, layer);
     return;
   }
   kernels::GatedLinearForwardArgs gated;
@@ -109,7 +119,7 @@ void GatedUp(const Sweep& sweep, int64_t layer, bool wants_swiglu) {
   gated.x = own.ln2;
   gated.weight = linear.weight.value;
   gated.gate_up = own.gate_up;
-  gated.y = wants_swiglu ? own.swiglu : nullptr;
+  gated.y = wants_product ? own.swiglu : nullptr;
   gated.workspace = sweep.buffers.scratch;
   kernels::GatedLinearForward(gated, sweep.stream);
 }
@@ -126,7 +136,7 @@ void AttentionAndGatedUp(const Sweep& sweep, int64_t layer) {
   Attention(sweep, layer);
   AddNorm(sweep, {sweep.buffers.branch, own.residual_in, &sweep.model.blocks[layer].post_norm,
                   own.residual_mid, own.ln2, own.rstd2});
-  GatedUp(sweep, layer, /*wants_swiglu=*/true);
+  GatedUp(sweep, layer, /*wants_product=*/true);
 }
 
 // Adds the branch of the block before to the stream.
@@ -187,11 +197,11 @@ void BlockRecompute(const Sweep& sweep, int64_t layer) {
   Norm(sweep, InputNorm(sweep, layer));
   const LayerBuffers& own = sweep.buffers.layers[layer];
   Norm(sweep, {own.residual_mid, &model.blocks[layer].post_norm, own.ln2, own.rstd2});
-  const bool wants_swiglu = !SwigluComesBack(model, layer);
+  const bool wants_product = !SwigluComesBack(model, layer);
   if (model.recompute == Recompute::kFfn) {
-    GatedUp(sweep, layer, wants_swiglu);
-  } else if (wants_swiglu) {
-    Swiglu(sweep, layer);
+    GatedUp(sweep, layer, wants_product);
+  } else if (wants_product) {
+    GatedProduct(sweep, layer);
   }
 }
 
@@ -199,7 +209,7 @@ bool SwigluComesBack(const Model& model, int64_t layer) {
   const bool shared =
       model.recompute == Recompute::kNormSwiglu || model.recompute == Recompute::kFfn;
   // Adapters read it together with the gradient that comes before it.
-  return shared && layer < model.config.num_layers - 1 &&
+  return shared && UsesSwiglu(model) && layer < model.config.num_layers - 1 &&
          model.blocks[layer].down.adapters.members == 0;
 }
 

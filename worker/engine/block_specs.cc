@@ -8,6 +8,7 @@ kernels::RmsNormSpec NormSpec(const Model& model) {
   spec.dtype = model.dtype;
   spec.hidden = config.hidden_size;
   spec.eps = static_cast<float>(config.rms_norm_eps);
+  spec.weight_offset = config.norm_weights_from_one ? 1.0f : 0.0f;
   return spec;
 }
 
@@ -26,6 +27,14 @@ kernels::GatedLinearSpec GatedSpec(const Model& model) {
   const model::ModelConfig& config = model.config;
   return {
       .dtype = model.dtype, .hidden = config.hidden_size, .intermediate = config.intermediate_size};
+}
+
+bool UsesSwiglu(const Model& model) { return model.config.activation == "silu"; }
+
+kernels::GegluSpec GateSpec(const Model& model) {
+  return {.dtype = model.dtype,
+          .intermediate = model.config.intermediate_size,
+          .tanh = model.config.activation == "gelu_tanh"};
 }
 
 kernels::RopeSpec RotarySpec(const Model& model) {

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "common/dtype.h"
 #include "kernels/embedding.h"
 #include "worker/engine/block.h"
 #include "worker/engine/dora.h"
@@ -108,6 +109,9 @@ kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
   spec.vocab = model.config.vocab_size;
   spec.hidden = model.config.hidden_size;
   spec.scale = static_cast<float>(model.config.embedding_scale);
+  if (model.config.embedding_scale_rounded && model.dtype == kernels::DType::kBFloat16) {
+    spec.scale = Bf16ToFloat(FloatToBf16(spec.scale));
+  }
   return spec;
 }
 

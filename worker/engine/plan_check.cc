@@ -120,8 +120,9 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const std::string name = absl::StrCat(" of ", plan.compute_dtype);
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
-      {kernels::GatedLinearSupports(GatedSpec(model)),
-       absl::StrCat("SwiGLU", name, " over ", c.intermediate_size), "another"},
+      {UsesSwiglu(model) ? kernels::GatedLinearSupports(GatedSpec(model))
+                         : kernels::GegluSupports(GateSpec(model)),
+       absl::StrCat("the gate", name, " over ", c.intermediate_size), "another"},
       {kernels::RmsNormSupports(NormSpec(model)),
        absl::StrCat("RMSNorm", name, " over ", c.hidden_size), "another"},
       {!c.qk_norm || kernels::QkNormSupports(QkSpec(model)),

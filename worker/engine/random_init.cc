@@ -18,11 +18,12 @@ bool IsNorm(model::Role role) {
 
 }  // namespace
 
-kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter) {
+kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
+                                   const model::ModelConfig& model) {
   const bool lora_a = model::IsLoraA(parameter.role);
   kernels::RandomFillArgs fill;
   if (IsNorm(parameter.role)) {
-    fill.value = 1.0;
+    fill.value = model.norm_weights_from_one ? 0.0 : 1.0;
     return fill;
   }
   if ((model::IsAdapter(parameter.role) && !lora_a) || (!lora_a && parameter.cols == 1))
@@ -38,8 +39,9 @@ kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parame
   return fill;
 }
 
-kernels::RandomFillArgs StandIn(const model::Parameter& parameter) {
-  kernels::RandomFillArgs fill = RandomInit(0, parameter);
+kernels::RandomFillArgs StandIn(const model::Parameter& parameter,
+                                const model::ModelConfig& model) {
+  kernels::RandomFillArgs fill = RandomInit(0, parameter, model);
   if (model::IsMagnitude(parameter.role)) fill.value = 1.0;
   return fill;
 }

@@ -10,13 +10,15 @@
 
 namespace coxswain::engine {
 
-// Norm weights 1, biases and LoRA B 0, LoRA A uniform in +-1/sqrt(cols), matrices normal(0, 0.02).
-// Source: transformers _init_weights; peft reset_lora_parameters (Kaiming uniform, a = sqrt 5).
-kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter);
+// Norms multiply by 1 (their weights are 1, or 0 where they count from one), biases and LoRA B are
+// 0, LoRA A uniform in +-1/sqrt(cols), matrices normal(0, 0.02). Source: transformers
+// _init_weights; peft reset_lora_parameters (Kaiming uniform, a = sqrt 5).
+kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
+                                   const model::ModelConfig& model);
 
 // Values like those of a trained model, for what is not here yet: RandomInit, and DoRA's
 // magnitudes, the norms of rows, about 1.
-kernels::RandomFillArgs StandIn(const model::Parameter& parameter);
+kernels::RandomFillArgs StandIn(const model::Parameter& parameter, const model::ModelConfig& model);
 
 }  // namespace coxswain::engine
 

@@ -47,7 +47,7 @@ void RunStep(State& state, int64_t documents) {
 void FillAbsentWeights(const State& state) {
   const ParameterStore store(state.plan, state.layout, state.buffers);
   for (size_t i = 0; i < state.plan.parameters.size(); ++i) {
-    store.FillAbsent(i, StandIn(state.plan.parameters[i]));
+    store.FillAbsent(i, StandIn(state.plan.parameters[i], state.plan.model));
   }
 }
 

@@ -97,7 +97,8 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
   if (plan.init == "pretrained") return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role)) store.Fill(i, RandomInit(plan.init_seed, parameter));
+    if (!model::IsAdapter(parameter.role))
+      store.Fill(i, RandomInit(plan.init_seed, parameter, plan.model));
   }
   return absl::OkStatus();
 }
@@ -111,7 +112,7 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     const model::Parameter& parameter = plan.parameters[i];
     if (parameter.layer != layer || model::IsAdapter(parameter.role)) continue;
     if (files == nullptr) {
-      store.FillWhole(i, RandomInit(plan.init_seed, parameter));
+      store.FillWhole(i, RandomInit(plan.init_seed, parameter, plan.model));
       continue;
     }
     // LoadBaseWeights has found and checked it.
@@ -128,7 +129,7 @@ absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!model::IsAdapter(parameter.role) || model::IsMagnitude(parameter.role)) continue;
-    store.Fill(i, RandomInit(plan.seed, parameter));
+    store.Fill(i, RandomInit(plan.seed, parameter, plan.model));
   }
   return absl::OkStatus();
 }

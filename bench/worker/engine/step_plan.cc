@@ -4,7 +4,7 @@
 
 #include "bench/worker/engine/step_data.h"
 #include "common/config/job_parser.h"
-#include "common/model/model_config.h"
+#include "common/model/read_model_config.h"
 #include "common/status_macros.h"
 
 namespace coxswain::bench {

@@ -3,8 +3,8 @@
 namespace coxswain::model {
 
 const std::vector<const Family*>& Families() {
-  static const auto* const kFamilies =
-      new std::vector<const Family*>{&kGranite, &kLlama, &kMistral, &kQwen2, &kQwen3, &kSmolLm3};
+  static const auto* const kFamilies = new std::vector<const Family*>{
+      &kGemma, &kGranite, &kLlama, &kMistral, &kQwen2, &kQwen3, &kSmolLm3};
   return *kFamilies;
 }
 

@@ -6,7 +6,7 @@
 
 namespace coxswain::model {
 
-extern const Family kGranite, kLlama, kMistral, kQwen2, kQwen3, kSmolLm3;
+extern const Family kGemma, kGranite, kLlama, kMistral, kQwen2, kQwen3, kSmolLm3;
 
 }  // namespace coxswain::model
 

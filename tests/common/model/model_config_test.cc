@@ -1,4 +1,4 @@
-#include "common/model/model_config.h"
+#include "common/model/read_model_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -198,6 +198,21 @@ TEST(ModelConfigTest, ScalesOfAModel) {
   ExpectRefused(With(config, "residual_multiplier", 0), "residual_multiplier");
 }
 
+TEST(ModelConfigTest, GemmaInEitherSpelling) {
+  Json config = With(Qwen2(), "architectures", Json::array({"GemmaForCausalLM"}));
+  config.erase("tie_word_embeddings");
+  config["hidden_act"] = "gelu_pytorch_tanh";
+  const ModelConfig gemma = MustRead(config);
+  EXPECT_TRUE(gemma.tie_embeddings && gemma.norm_weights_from_one && gemma.embedding_scale_rounded);
+  EXPECT_EQ(gemma.embedding_scale, 8.0);
+  EXPECT_EQ(gemma.activation, "gelu_tanh");
+  EXPECT_EQ(MustRead(With(config, "hidden_act", "gelu")), gemma);
+  EXPECT_EQ(MustRead(With(With(config, "hidden_act", "gelu"), "hidden_activation", nullptr)),
+            gemma);
+  ExpectRefused(With(config, "hidden_activation", "silu"), "hidden_activation \"silu\"");
+  EXPECT_EQ(MustRead(With(Llama(), "hidden_act", "gelu")).activation, "gelu");
+}
+
 TEST(ModelConfigTest, NamesKeysThatNobodyKnows) {
   const support::ScratchFolder folder;
   const auto warnings_of = [&](const Json& json) {
@@ -257,16 +272,18 @@ TEST(ModelConfigTest, ModelTypeDecidesWhenArchitecturesIsAbsent) {
 }
 
 TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
-  const Json gemma = With(Qwen2(), "architectures", Json::array({"GemmaForCausalLM"}));
-  ExpectRefused(gemma, "\"GemmaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
-  ExpectRefused(gemma, "GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+  const Json mamba = With(Qwen2(), "architectures", Json::array({"MambaForCausalLM"}));
+  ExpectRefused(mamba, "\"MambaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
+  ExpectRefused(mamba,
+                "GemmaForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, "
+                "Qwen2ForCausalLM, "
                 "Qwen3ForCausalLM, SmolLM3ForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
 
 // Invariant model-1.
 TEST(ModelConfigTest, RefusesWhatIsNotImplemented) {
-  ExpectRefused(With(Qwen2(), "hidden_act", "gelu"), "hidden_act \"gelu\"");
+  ExpectRefused(With(Qwen2(), "hidden_act", "relu2"), "hidden_act \"relu2\"");
   ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "fp8"}}), "quantis");
   ExpectRefused(With(Qwen2(), "attention_dropout", 0.1), "attention_dropout is 0.1");
   ExpectRefused(With(Qwen2(), "partial_rotary_factor", 0.5), "partial_rotary_factor");

@@ -1,4 +1,5 @@
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 
 #include <cstdlib>
 #include <filesystem>

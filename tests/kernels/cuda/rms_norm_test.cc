@@ -170,6 +170,27 @@ TEST_P(RmsNormGpuTest, MatchesReferenceForManyRows) {
 }
 
 // Invariant kernels-4.
+// Weights w - 1 counted from one are weights w, to the bit where w - 1 is exact in either type.
+TEST_P(RmsNormGpuTest, WeightsMayCountFromOne) {
+  for (const int64_t hidden : {51, 896, 9000}) {
+    Problem plain(GetParam(), DType::kFloat32, 37, hidden);
+    Problem offset(GetParam(), DType::kFloat32, 37, hidden);
+    offset.spec.weight_offset = 1.0f;
+    for (size_t i = 0; i < plain.weight.size(); ++i) {
+      plain.weight[i] = 0.5f + static_cast<float>(i % 64) / 64.0f;
+      offset.weight[i] = plain.weight[i] - 1.0f;
+    }
+    plain.device_weight.Write(plain.weight);
+    offset.device_weight.Write(offset.weight);
+    const Forward want = RunForward(plain), got = RunForward(offset);
+    EXPECT_TRUE(SameBits(got.y, want.y)) << hidden;
+    const Backward want_back = RunBackward(plain, want.rstd, plain.stream, true);
+    const Backward got_back = RunBackward(offset, got.rstd, plain.stream, true);
+    EXPECT_TRUE(SameBits(got_back.dx, want_back.dx)) << hidden;
+    EXPECT_TRUE(SameBits(got_back.dweight, want_back.dweight)) << hidden;
+  }
+}
+
 TEST_P(RmsNormGpuTest, OverwritingEqualsAccumulatingOntoZeroAndMayAliasDy) {
   for (const int64_t hidden : {51, 896, 3584}) {
     const Problem p(GetParam(), DType::kFloat32, 37, hidden);

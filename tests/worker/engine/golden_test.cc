@@ -179,10 +179,9 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
                          testing::Values("qwen2_full", "llama_full", "llama31_rope_full",
                                          "llama_linear_full", "llama_yarn_full", "smollm3_full",
-                                         "granite_full",
-                                         "mistral_full", "mistral_swa_full", "qwen3_full",
-                                         "qwen2_lora", "qwen2_lora_plus", "llama_rslora",
-                                         "llama_dora"),
+                                         "granite_full", "gemma_full", "mistral_full",
+                                         "mistral_swa_full", "qwen3_full", "qwen2_lora",
+                                         "qwen2_lora_plus", "llama_rslora", "llama_dora"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

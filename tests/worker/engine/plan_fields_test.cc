@@ -98,6 +98,8 @@ std::vector<Field> ModelFields() {
       {"output_bias", [](plan::Plan* p) { p->model.output_bias = true; }},
       {"mlp_bias", [](plan::Plan* p) { p->model.mlp_bias = true; }},
       {"qk_norm", [](plan::Plan* p) { p->model.qk_norm = false; }},
+      {"activation", [](plan::Plan* p) { p->model.activation = "gelu"; }},
+      {"norm_weights_from_one", [](plan::Plan* p) { p->model.norm_weights_from_one = true; }},
       {"embedding_scale", [](plan::Plan* p) { p->model.embedding_scale = 2; }},
       {"attention_scale", [](plan::Plan* p) { p->model.attention_scale = 0.5; }},
       {"logit_scale", [](plan::Plan* p) { p->model.logit_scale = 0.5; }},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/weights.h"

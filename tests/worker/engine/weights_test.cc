@@ -145,7 +145,7 @@ std::vector<float> Init(uint64_t seed, model::Role role, int64_t rows, int64_t c
   parameter.layer = 1;
   parameter.rows = rows;
   parameter.cols = cols;
-  kernels::RandomFillArgs fill = RandomInit(seed, parameter);
+  kernels::RandomFillArgs fill = RandomInit(seed, parameter, model::ModelConfig());
   fill.count = rows * cols;
   void* memory = kernels::AllocateMemory(fill.count * 4);
   fill.out = memory;
@@ -221,7 +221,8 @@ TEST_P(AbsentWeightsTest, AreLikeATrainedModels) {
       squares += static_cast<double>(x) * x;
     }
     const double deviation = std::sqrt(squares / static_cast<double>(read.elements));
-    const bool zero = RandomInit(0, parameter).value == 0.0 && !model::IsMagnitude(parameter.role);
+    const bool zero = RandomInit(0, parameter, model::ModelConfig()).value == 0.0 &&
+                      !model::IsMagnitude(parameter.role);
     if (zero) {
       EXPECT_EQ(deviation, 0.0) << parameter.name;
     } else if (parameter.cols == 1) {

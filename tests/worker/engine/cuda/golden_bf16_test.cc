@@ -100,8 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test,
                                          "qwen3_full", "llama_full", "llama_rslora", "llama_dora",
                                          "llama31_rope_full", "llama_linear_full",
                                          "llama_yarn_full", "smollm3_full", "granite_full",
-                                         "mistral_full",
-                                         "mistral_swa_full"),
+                                         "gemma_full", "mistral_full", "mistral_swa_full"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

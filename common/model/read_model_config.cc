@@ -1,5 +1,6 @@
-#include "common/model/model_config.h"
+#include "common/model/read_model_config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
