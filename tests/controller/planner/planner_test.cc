@@ -299,8 +299,9 @@ TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {
   job_.compute_dtype = "float32";
   job_.lora.target_modules = {"q_prj"};
   EXPECT_NE(Plan().status().ToString().find("\"q_prj\""), std::string::npos);
-  model_.architecture = "MambaForCausalLM";
-  EXPECT_NE(Plan().status().ToString().find("architecture MambaForCausalLM"), std::string::npos);
+  model_.rope.type = "dynamic";
+  model_.rope.original_max_position = job_.sequence_len - 1;
+  EXPECT_NE(Plan().status().ToString().find("rope type \"dynamic\""), std::string::npos);
 }
 
 class CudaPlannerTest : public PlannerTest {

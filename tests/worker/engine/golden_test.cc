@@ -63,6 +63,7 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
   gemm.m = tokens;
   gemm.n = vocab;
   gemm.k = hidden;
+  gemm.alpha = static_cast<float>(state.plan.model.logit_scale);
   gemm.a = state.buffers.final_norm;
   gemm.lda = hidden;
   gemm.b = state.model.head.value;
