@@ -61,7 +61,9 @@ if [[ ! -d $bundle && -f $bundle.tar.gz ]]; then
   bundle=$unpacked/bundle
 fi
 [[ -d $bundle/bin ]] || { echo "device.sh: no bundle at $bundle (deploy/bundle.sh makes one)" >&2; exit 2; }
-export PATH=$bundle/bin:$PATH:/usr/local/cuda/bin COXSWAIN_FIXTURES=$bundle/fixtures
+COXSWAIN_FIXTURES=$(mktemp -d)
+python3 "$repository/tests/fixtures/golden.py" unpack "$COXSWAIN_FIXTURES"
+export PATH=$bundle/bin:$PATH:/usr/local/cuda/bin COXSWAIN_FIXTURES
 
 # CUDA's libraries of a Python environment; where there are none, those that the loader knows.
 cuda_libraries=$(python3 -c '

@@ -2,8 +2,9 @@
 # Collects what a machine with a GPU needs beside CUDA's own libraries into one folder and one archive, checks
 # that it is whole, prints its sizes and fails when the archive is above 60 MiB.
 #   deploy/bundle.sh [--partial] [FOLDER]    default .carry/bundle; --partial leaves out what is not built
-# FOLDER.tar.gz is what travels, inside a working tree: jobs, models and scripts come from there.
-# COXSWAIN_BUILD: where preset cuda was built (build/cuda). COXSWAIN_SHARED: folder of fixtures (../shared).
+# FOLDER.tar.gz is what travels, inside a working tree: jobs, models, golden cases and scripts come from there.
+# COXSWAIN_BUILD: where preset cuda was built (build/cuda). COXSWAIN_SHARED: folder of tokenizers and configurations
+# (../shared).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,8 +19,6 @@ limit_mib=60
 programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench nccl_tests
           gpu_comm_bench dispatch_bench)
 libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
-fixtures=(qwen2_full llama_full llama31_rope_full llama_linear_full llama_yarn_full smollm3_full granite_full gemma_full mistral_full mistral_swa_full qwen3_full qwen2_lora
-          qwen2_lora_plus llama_rslora llama_dora)
 # Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.
 system='^(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'
 cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|cuda)\.so'
@@ -55,13 +54,6 @@ collect_libraries() {
 }
 
 collect_files() {
-  local name folder
-  for name in "${fixtures[@]}"; do
-    for folder in "$shared/fixtures" "$build/tests/golden"; do
-      [[ -d $folder/$name && ! -d $bundle/fixtures/$name ]] && cp -r "$folder/$name" "$bundle/fixtures/"
-    done
-    [[ -d $bundle/fixtures/$name ]] || echo "left out, not in $shared/fixtures: $name"
-  done
   local model=$bundle/models/qwen2.5-0.5b config=$shared/data/configs/Qwen2.5-0.5B-Instruct/config.json
   if [[ -f $config ]]; then
     mkdir -p "$model"
@@ -120,7 +112,7 @@ check_loads() {
 
 command -v patchelf >/dev/null || die "patchelf is missing: run deploy/install-deps.sh"
 rm -rf "$bundle"
-mkdir -p "$bundle"/{bin,lib,fixtures}
+mkdir -p "$bundle"/{bin,lib}
 collect_ours
 collect_libraries
 collect_files
@@ -130,7 +122,7 @@ check_loads
 
 tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
 newest=$(objdump -T "$bundle"/bin/* "$bundle"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
-du -sh "$bundle"/bin/* "$bundle"/lib/libcoxswain* "$bundle"/{lib,fixtures}
+du -sh "$bundle"/bin/* "$bundle"/lib/libcoxswain* "$bundle/lib"
 mib=$(du --apparent-size --block-size=1M "$bundle.tar.gz" | cut -f1)
 echo "$bundle.tar.gz: $mib MiB of at most $limit_mib, needs ${newest/_/ } or newer"
 [[ $mib -le $limit_mib ]] || die "$bundle.tar.gz is larger than $limit_mib MiB"
