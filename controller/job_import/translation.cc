@@ -111,7 +111,11 @@ void Translation::Note(const Scope& scope, Outcome outcome, std::string_view key
   line.value = entry == nullptr ? "" : Shown(entry->value);
   line.ours = std::string(ours);
   line.reason = std::string(reason);
-  report_.push_back(std::move(line));
+  // One key of theirs may be several of ours, all as the tool has them.
+  const bool repeated = !report_.empty() && report_.back().outcome == outcome &&
+                        report_.back().key == line.key && report_.back().line == line.line &&
+                        report_.back().ours == line.ours;
+  if (!repeated) report_.push_back(std::move(line));
 }
 
 bool Translation::Move(std::string_view key, const std::string& path) {
