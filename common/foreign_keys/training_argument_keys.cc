@@ -3,6 +3,7 @@
 
 namespace coxswain::foreign_keys {
 
+// NOLINTNEXTLINE(readability-function-size) a table
 std::vector<ForeignKey> TrainingArgumentKeys() {
   return {
       // clang-format off
