@@ -79,13 +79,14 @@ class Inspector {
   void CountFields(std::string_view text) {
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return;
-    for (const auto& [name, value] : json.items()) {
+    for (const auto& item : json.items()) {
+      const std::string& name = item.key();
       auto field = std::find_if(report_.fields.begin(), report_.fields.end(),
                                 [&](const FieldReport& seen) { return seen.name == name; });
       if (field == report_.fields.end()) {
         field = report_.fields.insert(field, {.name = name, .types = {}});
       }
-      ++field->types[value.type_name()];
+      ++field->types[item.value().type_name()];
     }
   }
 
