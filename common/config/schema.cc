@@ -91,6 +91,7 @@ void AppendLora(std::vector<Key>* t) {
   t->insert(t->end(), rows.begin(), rows.end());
 }
 
+// NOLINTNEXTLINE(readability-function-size) a table
 void AppendData(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
