@@ -62,6 +62,7 @@ if [[ ! -d $bundle && -f $bundle.tar.gz ]]; then
 fi
 [[ -d $bundle/bin ]] || { echo "device.sh: no bundle at $bundle (deploy/bundle.sh makes one)" >&2; exit 2; }
 COXSWAIN_FIXTURES=$(mktemp -d)
+trap 'rm -rf "$COXSWAIN_FIXTURES"' EXIT
 python3 "$repository/tests/fixtures/golden.py" unpack "$COXSWAIN_FIXTURES"
 export PATH=$bundle/bin:$PATH:/usr/local/cuda/bin COXSWAIN_FIXTURES
 

@@ -8,29 +8,44 @@
 namespace coxswain::kernels {
 namespace {
 
+// What forward and backward make of the ids; dweight is added to `before`.
+struct Passes {
+  Floats out, dweight;
+};
+
+Passes RunBoth(const EmbeddingSpec& spec, const std::vector<int32_t>& ids, const Floats& weight,
+               const Floats& dout, const Floats& before) {
+  Passes passes{Floats(dout.size()), before};
+  const auto tokens = static_cast<int64_t>(ids.size());
+  EmbeddingForward({.spec = spec,
+                    .tokens = tokens,
+                    .ids = ids.data(),
+                    .weight = weight.data(),
+                    .out = passes.out.data()},
+                   nullptr);
+  EmbeddingBackward({.spec = spec,
+                     .tokens = tokens,
+                     .ids = ids.data(),
+                     .dout = dout.data(),
+                     .dweight = passes.dweight.data(),
+                     .workspace = {}},
+                    nullptr);
+  return passes;
+}
+
 TEST(EmbeddingTest, GathersRowsAndAddsGradientsOfRepeatedIds) {
   const EmbeddingSpec spec{.vocab = 11, .hidden = 7};
   const std::vector<int32_t> ids = {3, 0, 3, 10, 3};
   const Floats weight = Normal(77, 1), dout = Normal(35, 2), before = Normal(77, 3);
-  Floats out(35), dweight = before;
-  EmbeddingForward(
-      {.spec = spec, .tokens = 5, .ids = ids.data(), .weight = weight.data(), .out = out.data()},
-      nullptr);
-  EmbeddingBackward({.spec = spec,
-                     .tokens = 5,
-                     .ids = ids.data(),
-                     .dout = dout.data(),
-                     .dweight = dweight.data(),
-                     .workspace = {}},
-                    nullptr);
+  const Passes passes = RunBoth(spec, ids, weight, dout, before);
   Doubles want = Double(before);
   for (size_t t = 0; t < 5; ++t) {
     for (size_t j = 0; j < 7; ++j) {
-      EXPECT_EQ(out[t * 7 + j], weight[Size(ids[t]) * 7 + j]);
+      EXPECT_EQ(passes.out[t * 7 + j], weight[Size(ids[t]) * 7 + j]);
       want[Size(ids[t]) * 7 + j] += dout[t * 7 + j];
     }
   }
-  ExpectWithin(dweight, want, 3 * kUnit * 20, "dweight");  // at most 3 additions below 20
+  ExpectWithin(passes.dweight, want, 3 * kUnit * 20, "dweight");  // at most 3 additions below 20
 }
 
 // A power of two scales without rounding.
@@ -39,25 +54,14 @@ TEST(EmbeddingTest, ScalesRowsAndTheirGradients) {
   EmbeddingSpec scaled = plain;
   scaled.scale = 4.0f;
   const std::vector<int32_t> ids = {3, 0, 3, 10, 3};
-  const Floats weight = Normal(77, 1), dout = Normal(35, 2);
-  const auto run = [&](const EmbeddingSpec& spec) {
-    Floats out(35), dweight(77, 0.0f);
-    EmbeddingForward(
-        {.spec = spec, .tokens = 5, .ids = ids.data(), .weight = weight.data(), .out = out.data()},
-        nullptr);
-    EmbeddingBackward({.spec = spec,
-                       .tokens = 5,
-                       .ids = ids.data(),
-                       .dout = dout.data(),
-                       .dweight = dweight.data(),
-                       .workspace = {}},
-                      nullptr);
-    out.insert(out.end(), dweight.begin(), dweight.end());
-    return out;
-  };
-  Floats want = run(plain);
-  for (float& value : want) value *= 4.0f;
-  EXPECT_TRUE(SameBits(run(scaled), want));
+  const Floats weight = Normal(77, 1), dout = Normal(35, 2), zeros(77, 0.0f);
+  Passes want = RunBoth(plain, ids, weight, dout, zeros);
+  for (Floats* values : {&want.out, &want.dweight}) {
+    for (float& value : *values) value *= 4.0f;
+  }
+  const Passes got = RunBoth(scaled, ids, weight, dout, zeros);
+  EXPECT_TRUE(SameBits(got.out, want.out));
+  EXPECT_TRUE(SameBits(got.dweight, want.dweight));
 }
 
 // Parts that cut rows add up to the whole, whose bits they have; -1 is no token, its row is not
