@@ -14,6 +14,7 @@ FAMILIES = [
     ("fused gated products", r"\bFusedGatedLinear\w*Kernel"),
     ("attention", r"\b(Flash|Plain)Attention\w*Kernel|fmha|flash|sdpa|cudnn|mha"),
     ("SwiGLU", r"\bGlu\w*Kernel"),
+    ("GELU", r"\bGelu\w*Kernel"),
     ("RMSNorm", r"\bRmsNorm\w*Kernel"),
     ("LayerNorm", r"\bLayerNorm\w*Kernel"),
     ("QK-norm", r"\bQkNorm\w*Kernel"),

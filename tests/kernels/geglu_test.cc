@@ -31,7 +31,7 @@ class GegluTest : public testing::TestWithParam<bool> {
 };
 
 // s and P are off by 6 roundings, the slope by 60 near |a| = 3.5 (1 - s is multiplied by a dx/da,
-// kernels/cuda/geglu.cu), 14 of its size 1 + |a|; then 2 products.
+// kernels/cuda/gelu.cuh), 14 of its size 1 + |a|; then 2 products.
 TEST_P(GegluTest, MatchesReferenceForEveryTailAndLargeInputs) {
   for (const int64_t n : {1, 2, 3, 4, 5, 6, 7, 15, 16, 31, 33, 97}) {
     const int64_t rows = 7;

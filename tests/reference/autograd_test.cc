@@ -14,6 +14,7 @@
 #include "tests/reference/cross_entropy.h"
 #include "tests/reference/dora.h"
 #include "tests/reference/geglu.h"
+#include "tests/reference/gelu.h"
 #include "tests/reference/layer_norm.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
@@ -163,6 +164,22 @@ void CheckGeglu(bool tanh) {
   ExpectEqual(up.grad(), dup, "dup");
 }
 
+void CheckGelu(bool tanh) {
+  const Tensor x = Leaf({50}), dy = at::randn({50}, at::kDouble);
+  const Tensor y = at::gelu(x, tanh ? "tanh" : "none");
+  (y * dy).sum().backward();
+  std::vector<double> got, dx;
+  for (int64_t i = 0; i < 50; ++i) {
+    const GeluPoint<double> gelu = Gelu(Data(x)[i], tanh);
+    got.push_back(gelu.value);
+    dx.push_back(Data(dy)[i] * gelu.slope);
+  }
+  ExpectEqual(y, got, "y");
+  ExpectEqual(x.grad(), dx, "dx");
+}
+
+TEST_F(AutogradTest, GeluTanh) { CheckGelu(true); }
+TEST_F(AutogradTest, GeluErf) { CheckGelu(false); }
 TEST_F(AutogradTest, GegluTanh) { CheckGeglu(true); }
 TEST_F(AutogradTest, GegluErf) { CheckGeglu(false); }
 

@@ -1,7 +1,8 @@
-// SwiGLU and GeGLU on packed gate and up. The backward runs in place, so its operands shrink from
-// launch to launch: its time does not depend on them.
+// SwiGLU and GeGLU on packed gate and up, GELU alone. The backward runs in place, so its operands
+// shrink from launch to launch: its time does not depend on them.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/geglu.h"
+#include "kernels/gelu.h"
 #include "kernels/swiglu.h"
 
 namespace coxswain::kernels::bench {
@@ -36,6 +37,30 @@ void BenchGated(Bench* bench, const Shape& m, const std::string& name, const Spe
                }});
 }
 
+void BenchGelu(Bench* bench, const Shape& m, bool tanh) {
+  const GeluSpec spec{.dtype = kBF16, .columns = m.intermediate, .tanh = tanh};
+  const std::string name = tanh ? "gelu tanh" : "gelu erf";
+  const int64_t n = m.tokens * m.intermediate;
+  bench->Time(
+      {.name = name + " forward",
+       .extents = Extents(m.tokens, m.intermediate),
+       .bytes = 4.0 * static_cast<double>(n),
+       .make = [=](Memory* memory) -> Launch {
+         const GeluForwardArgs args{
+             .spec = spec, .rows = m.tokens, .x = memory->BFloat16(n), .y = memory->BFloat16(n)};
+         return [=](Stream* s) { GeluForward(args, s); };
+       }});
+  bench->Time(
+      {.name = name + " backward",
+       .extents = Extents(m.tokens, m.intermediate),
+       .bytes = 6.0 * static_cast<double>(n),
+       .make = [=](Memory* memory) -> Launch {
+         const GeluBackwardArgs args{
+             .spec = spec, .rows = m.tokens, .dy = memory->BFloat16(n), .x = memory->BFloat16(n)};
+         return [=](Stream* s) { GeluBackward(args, s); };
+       }});
+}
+
 }  // namespace
 
 void BenchActivations(Bench* bench) {
@@ -45,6 +70,7 @@ void BenchActivations(Bench* bench) {
     for (const bool tanh : {true, false}) {
       const GegluSpec geglu{.dtype = kBF16, .intermediate = m.intermediate, .tanh = tanh};
       BenchGated(bench, m, tanh ? "geglu tanh" : "geglu erf", geglu, GegluForward, GegluBackward);
+      BenchGelu(bench, m, tanh);
     }
   }
 }

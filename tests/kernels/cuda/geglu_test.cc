@@ -33,7 +33,7 @@ class GegluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
 };
 
 // float32: s and P are off by 6 u, the slope by 60 u near |a| = 3.5, 14 of its size 1 + |a|
-// (kernels/cuda/geglu.cu), then 2 products. Then one rounding to the type.
+// (kernels/cuda/gelu.cuh), then 2 products. Then one rounding to the type.
 void GegluGpuTest::ExpectReference(int64_t rows, int64_t n) const {
   Floats gate_up = Normal(rows * 2 * n, 1, dtype_, 4.0f);
   const Floats extremes = {90.0f, -90.0f, -1000.0f, 1000.0f, 0.0f, -1e30f, 1e30f};
