@@ -34,7 +34,7 @@ RmsNormArgs = _struct('RmsNormArgs', ['i32:dtype grad_dtype', 'i64:rows hidden',
 RmsNormBackwardArgs = _struct('RmsNormBackwardArgs', ['i32:dtype grad_dtype', 'i64:rows hidden', 'ptr:dy x weight rstd',
                                                       'i32:accumulate_dx', 'ptr:dx dweight', *WORKSPACE])
 SwigluArgs = _struct('SwigluArgs', ['i32:dtype', 'i64:rows intermediate', 'ptr:dy gate_up y'])
-RopeArgs = _struct('RopeArgs', ['i32:dtype interleaved', 'i64:num_heads num_kv_heads head_dim tokens',
+RopeArgs = _struct('RopeArgs', ['i32:dtype interleaved', 'i64:num_heads num_kv_heads head_dim rotated tokens',
                                 'ptr:qkv cos sin positions'])
 CrossEntropyArgs = _struct('CrossEntropyArgs', ['i32:dtype', 'i64:rows vocab', 'f32:label_smoothing z_loss softcap',
                                                 'ptr:logits targets gradient_scale loss nll'])
@@ -177,13 +177,13 @@ class _Rope(torch.autograd.Function):
 def _rotate(name, qkv, cos, sin, positions, heads, interleaved):
     num_heads, num_kv_heads, head_dim = heads
     _call(name, _args(RopeArgs, dtype=DTYPES[qkv.dtype], interleaved=int(interleaved), num_heads=num_heads,
-                      num_kv_heads=num_kv_heads, head_dim=head_dim, tokens=qkv.shape[0], qkv=qkv, cos=cos, sin=sin,
-                      positions=positions))
+                      num_kv_heads=num_kv_heads, head_dim=head_dim, rotated=2 * cos.shape[1], tokens=qkv.shape[0],
+                      qkv=qkv, cos=cos, sin=sin, positions=positions))
 
 
 def rope(qkv, cos, sin, positions, heads, interleaved=False):
-    """Rotates q and k of [T, (nq + 2 nkv) hd] in place. heads: (nq, nkv, hd); cos, sin float32 [positions, hd/2];
-    positions int32 [T]."""
+    """Rotates the first r elements of q and k heads of [T, (nq + 2 nkv) hd] in place. heads: (nq, nkv, hd); cos, sin
+    float32 [positions, r/2]; positions int32 [T]."""
     return _Rope.apply(qkv, cos, sin, positions, heads, interleaved)
 
 

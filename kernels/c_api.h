@@ -78,10 +78,11 @@ typedef struct {
   int32_t dtype;
   int32_t interleaved;
   int64_t num_heads, num_kv_heads, head_dim;
+  int64_t rotated; /* r, leading elements of a head that turn; 0: all */
   int64_t tokens;
   void* qkv;                /* [tokens, (num_heads + 2 num_kv_heads) head_dim], in place */
-  const float* cos;         /* [positions, head_dim / 2] */
-  const float* sin;         /* [positions, head_dim / 2] */
+  const float* cos;         /* [positions, r / 2] */
+  const float* sin;         /* [positions, r / 2] */
   const int32_t* positions; /* [tokens] */
 } coxswain_rope_args;
 int coxswain_rope_forward(const coxswain_rope_args* args, void* stream);

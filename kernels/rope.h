@@ -1,7 +1,8 @@
-// Rotary position embedding. Half-split layout: (a, b) = (x[:hd/2], x[hd/2:]) of each head;
-// interleaved: (a, b) = (x[0::2], x[1::2]);
+// Rotary position embedding of the first r elements x of each head; the others stay.
+// Half-split layout: (a, b) = (x[:r/2], x[r/2:]); interleaved: (a, b) = (x[0::2], x[1::2]);
 //   a' = a cos - b sin;  b' = b cos + a sin;  the backward turns by the opposite angle.
-// Source: Su et al., "RoFormer", 2021; transformers rotate_half and modeling_rope_utils.
+// Source: Su et al., "RoFormer", 2021; transformers rotate_half, partial_rotary_factor and
+// modeling_rope_utils.
 #ifndef COXSWAIN_KERNELS_ROPE_H_
 #define COXSWAIN_KERNELS_ROPE_H_
 
@@ -13,13 +14,13 @@
 
 namespace coxswain::kernels {
 
-// How frequencies differ from theta^(-2i/head_dim): not at all; all divided by `factor`; the low
+// How frequencies differ from theta^(-2i/r): not at all; all divided by `factor`; the low
 // ones divided and those between blended, by wavelength (kBands, of Llama 3) or by rotations within
 // the original length (kYarn).
 enum class RopeScaling { kNone, kLinear, kBands, kYarn };
 
 struct RopeFrequencies {
-  int64_t head_dim = 0;  // even
+  int64_t rotated = 0;  // r, even
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;
@@ -32,13 +33,13 @@ struct RopeFrequencies {
   double attention_factor = 1.0;  // kYarn: of cosines and sines
 };
 
-// Host. Inverse frequencies [head_dim/2]. Throws std::invalid_argument for an odd head_dim.
+// Host. Inverse frequencies [r/2]. Throws std::invalid_argument for an odd r.
 std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies);
 
 struct RopeTable {
   int64_t positions = 0;
-  std::vector<float> cos;  // [positions, head_dim/2]
-  std::vector<float> sin;  // [positions, head_dim/2]
+  std::vector<float> cos;  // [positions, r/2]
+  std::vector<float> sin;  // [positions, r/2]
 };
 // Host. The angle is the float32 product position x inverse frequency, as in transformers.
 RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions);
@@ -47,18 +48,23 @@ struct RopeSpec {
   DType dtype = DType::kFloat32;  // qkv
   int64_t num_heads = 0;          // nq
   int64_t num_kv_heads = 0;       // nkv
-  int64_t head_dim = 0;           // hd, even
+  int64_t head_dim = 0;           // hd
+  int64_t rotated = 0;            // r, even, at most hd; 0: all of hd
   bool interleaved = false;
 };
 bool RopeSupports(const RopeSpec& spec);
+// r of a spec: what its tables were built for.
+constexpr int64_t RotatedElements(const RopeSpec& spec) {
+  return spec.rotated == 0 ? spec.head_dim : spec.rotated;
+}
 
 // In place on the q and k heads of packed rows; v is not touched.
 struct RopeArgs {
   RopeSpec spec = {};
   int64_t tokens = 0;                  // T
   void* qkv = nullptr;                 // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
-  const float* cos = nullptr;          // [positions, hd/2]
-  const float* sin = nullptr;          // [positions, hd/2]
+  const float* cos = nullptr;          // [positions, r/2]
+  const float* sin = nullptr;          // [positions, r/2]
   const int32_t* positions = nullptr;  // [T], within the document; below the table's positions
 };
 void RopeForward(const RopeArgs& args, Stream* stream);

@@ -27,7 +27,7 @@ float BandScaled(float frequency, const RopeFrequencies& f) {
 double DimensionOf(double rotations, const RopeFrequencies& f) {
   const double turns =
       static_cast<double>(f.original_max_position) / (rotations * 2.0 * std::numbers::pi);
-  return static_cast<double>(f.head_dim) * std::log(turns) / (2.0 * std::log(f.theta));
+  return static_cast<double>(f.rotated) * std::log(turns) / (2.0 * std::log(f.theta));
 }
 
 // How much of frequency i is divided, 0 to 1, by a ramp from the fast bound to the slow one.
@@ -41,7 +41,7 @@ struct YarnRamp {
       high = std::ceil(high);
     }
     low = std::max(low, 0.0);
-    high = std::min(high, static_cast<double>(f.head_dim - 1));
+    high = std::min(high, static_cast<double>(f.rotated - 1));
     if (low == high) high += 0.001;
   }
   float operator()(int64_t i) const {
@@ -75,10 +75,10 @@ float Scaled(float power, int64_t i, const RopeFrequencies& f) {
 }  // namespace
 
 std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies) {
-  const int64_t dim = frequencies.head_dim;
+  const int64_t dim = frequencies.rotated;
   if (dim <= 0 || dim % 2 != 0) {
-    throw std::invalid_argument("Rope: head_dim " + std::to_string(dim) +
-                                " must be even and positive");
+    throw std::invalid_argument("Rope: " + std::to_string(dim) +
+                                " rotated elements, must be even and positive");
   }
   std::vector<float> inverse(static_cast<size_t>(dim / 2));
   for (int64_t i = 0; i < dim / 2; ++i) {

@@ -194,7 +194,7 @@ void BenchNorms(const Model& m, Table* table) {
 
 void BenchRotations(const Model& m, Table* table) {
   auto qkv = Values(m.tokens * m.row());
-  const RopeTable angles = BuildRopeTable({.head_dim = m.head_dim}, m.document);
+  const RopeTable angles = BuildRopeTable({.rotated = m.head_dim}, m.document);
   std::vector<int32_t> positions;
   for (int64_t t = 0; t < m.tokens; ++t) positions.push_back(static_cast<int32_t>(t % m.document));
   const double size = static_cast<double>(m.tokens * (m.heads + m.kv_heads) * m.head_dim) * 4;

@@ -8,7 +8,7 @@
 namespace coxswain::kernels {
 namespace {
 
-// sign 1 turns forward, -1 back. Pair j of a head: (x[j], x[j + dim/2]), or (x[2j], x[2j + 1]).
+// sign 1 turns forward, -1 back. Pair j of a head: (x[j], x[j + half]), or (x[2j], x[2j + 1]).
 template <bool kInterleaved>
 COXSWAIN_INLINE void RotateHead(const float* cos, const float* sin, float sign, int64_t half,
                                 float* x) {
@@ -21,14 +21,14 @@ COXSWAIN_INLINE void RotateHead(const float* cos, const float* sin, float sign, 
 }
 
 COXSWAIN_VECTORIZE void RotateTokens(const RopeArgs& args, float sign, int64_t begin, int64_t end) {
-  const int64_t dim = args.spec.head_dim, half = dim / 2;
-  const int64_t rotated = args.spec.num_heads + args.spec.num_kv_heads;
-  const int64_t row = (rotated + args.spec.num_kv_heads) * dim;
+  const int64_t dim = args.spec.head_dim, half = RotatedElements(args.spec) / 2;
+  const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads;
+  const int64_t row = (heads + args.spec.num_kv_heads) * dim;
   for (int64_t t = begin; t < end; ++t) {
     const float* cos = args.cos + args.positions[t] * half;
     const float* sin = args.sin + args.positions[t] * half;
     float* x = static_cast<float*>(args.qkv) + t * row;
-    for (int64_t h = 0; h < rotated; ++h, x += dim) {
+    for (int64_t h = 0; h < heads; ++h, x += dim) {
       if (args.spec.interleaved) {
         RotateHead<true>(cos, sin, sign, half, x);
       } else {
@@ -40,16 +40,17 @@ COXSWAIN_VECTORIZE void RotateTokens(const RopeArgs& args, float sign, int64_t b
 
 void Rotate(const RopeArgs& args, float sign) {
   cpu::RequireSupported(RopeSupports(args.spec), "Rope");
-  const int64_t elements = (args.spec.num_heads + args.spec.num_kv_heads) * args.spec.head_dim;
-  cpu::ParallelFor(args.tokens, elements,
+  const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads;
+  cpu::ParallelFor(args.tokens, heads * RotatedElements(args.spec),
                    [&](int64_t begin, int64_t end) { RotateTokens(args, sign, begin, end); });
 }
 
 }  // namespace
 
 bool RopeSupports(const RopeSpec& spec) {
+  const int64_t rotated = RotatedElements(spec);
   return spec.dtype == DType::kFloat32 && spec.num_heads > 0 && spec.num_kv_heads > 0 &&
-         spec.head_dim > 0 && spec.head_dim % 2 == 0;
+         rotated > 0 && rotated % 2 == 0 && rotated <= spec.head_dim;
 }
 
 void RopeForward(const RopeArgs& args, Stream* stream) { Rotate(args, 1.0f); }

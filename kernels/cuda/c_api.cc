@@ -91,6 +91,7 @@ RopeArgs Rotation(const coxswain_rope_args& args) {
                    .num_heads = args.num_heads,
                    .num_kv_heads = args.num_kv_heads,
                    .head_dim = args.head_dim,
+                   .rotated = args.rotated,
                    .interleaved = args.interleaved != 0},
           .tokens = args.tokens,
           .qkv = args.qkv,

@@ -1,11 +1,11 @@
 // Rotary position embedding in place on the q and k heads of packed rows, forward and backward.
 //   a' = a c - b s;  b' = b c + a s;  backward: s -> -s
-// (a, b) are halves of a head or its neighbours. Source: kernels/rope.h.
+// (a, b) are halves of what turns of a head, or neighbours in it. Source: kernels/rope.h.
 //
 // A thread has the same pairs of several heads of one token, so that it reads their cosines and
-// sines once; every element is read and written once, by one thread, with one rounding. Vectors of
-// 16 bytes, single elements where half a head is not made of them. Bytes moved per rotated element:
-// 2 sizeof(T); the table stays in the cache. Bitwise deterministic.
+// sines once; every element that turns is read and written once, by one thread, with one rounding.
+// Vectors of 16 bytes, single elements where heads or halves are not made of them. Bytes moved per
+// rotated element: 2 sizeof(T); the table stays in the cache. Bitwise deterministic.
 #include "kernels/rope.h"
 
 #include <algorithm>
@@ -21,10 +21,11 @@ constexpr int kHeadsPerThread = 4;
 
 struct Rotation {
   int64_t tokens, row;  // row: elements of a packed row
-  int heads, half;      // heads: rotated ones
+  int heads, half;      // heads: of q and k; half: pairs of a head that turn
   float sign;
   const float *cos, *sin;
   const int32_t* positions;
+  int dim;  // elements of a head
 };
 
 // N pairs of the vectors `first` and `second`.
@@ -48,8 +49,14 @@ __device__ __forceinline__ void Rotate(const float (&cos)[V::kSize], const float
   }
 }
 
+// kWhole: all of a head turns; that its length is not a number of its own saves registers.
+template <bool kWhole>
+__device__ __forceinline__ int64_t HeadOffset(const Rotation& args, int head) {
+  return kWhole ? int64_t{head} * 2 * args.half : int64_t{head} * args.dim;
+}
+
 // threadIdx.x: pairs and heads of a token; threadIdx.y: tokens.
-template <class V, bool kInterleaved>
+template <class V, bool kInterleaved, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     RopeKernel(Rotation args, typename V::Element* __restrict__ qkv) {
   constexpr int kSize = V::kSize;
@@ -67,8 +74,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kHeadsPerThread; ++u) {
       const int head = group + u * groups;
       if (head >= args.heads) continue;
-      a[u] = V::Fetch(first + int64_t{head} * 2 * args.half);
-      b[u] = V::Fetch(first + int64_t{head} * 2 * args.half + apart);
+      a[u] = V::Fetch(first + HeadOffset<kWhole>(args, head));
+      b[u] = V::Fetch(first + HeadOffset<kWhole>(args, head) + apart);
     }
     float cos[kSize], sin[kSize];
     constexpr int kPart = kSize > 4 ? 4 : kSize;
@@ -90,8 +97,8 @@ __global__ void __launch_bounds__(kThreads)
       x.Unpack(a[u]);
       y.Unpack(b[u]);
       Rotate<kInterleaved>(cos, sin, &x, &y);
-      x.Store(first + int64_t{head} * 2 * args.half);
-      y.Store(first + int64_t{head} * 2 * args.half + apart);
+      x.Store(first + HeadOffset<kWhole>(args, head));
+      y.Store(first + HeadOffset<kWhole>(args, head) + apart);
     }
   }
 }
@@ -104,29 +111,32 @@ void LaunchOver(const Rotation& rotation, bool interleaved, void* qkv, cudaStrea
   const dim3 block(x, kThreads / x);
   const auto blocks = static_cast<unsigned>(cuda::CeilDiv(rotation.tokens, block.y));
   auto* data = static_cast<typename V::Element*>(qkv);
-  if (interleaved) {
-    RopeKernel<V, true><<<blocks, block, 0, stream>>>(rotation, data);
-  } else {
-    RopeKernel<V, false><<<blocks, block, 0, stream>>>(rotation, data);
-  }
+  const bool whole = rotation.dim == 2 * rotation.half;
+  const auto kernel = interleaved ? (whole ? RopeKernel<V, true, true> : RopeKernel<V, true, false>)
+                      : whole     ? RopeKernel<V, false, true>
+                                  : RopeKernel<V, false, false>;
+  kernel<<<blocks, block, 0, stream>>>(rotation, data);
 }
 
 void Launch(const RopeArgs& args, float sign, Stream* stream) {
   cuda::RequireSupported(RopeSupports(args.spec), "Rope");
   cuda::RequireExtent(args.tokens, "Rope", "tokens");
   if (args.tokens == 0) return;
-  const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads, half = args.spec.head_dim / 2;
+  const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads, dim = args.spec.head_dim;
+  const int64_t half = RotatedElements(args.spec) / 2;
   const Rotation rotation{.tokens = args.tokens,
-                          .row = (heads + args.spec.num_kv_heads) * args.spec.head_dim,
+                          .row = (heads + args.spec.num_kv_heads) * dim,
                           .heads = static_cast<int>(heads),
                           .half = static_cast<int>(half),
                           .sign = sign,
                           .cos = args.cos,
                           .sin = args.sin,
-                          .positions = args.positions};
+                          .positions = args.positions,
+                          .dim = static_cast<int>(dim)};
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const bool aligned = cuda::Aligned<T>(args.qkv, half) && cuda::Aligned<float>(args.cos, half) &&
+    const bool aligned = cuda::Aligned<T>(args.qkv, half) && cuda::Aligned<T>(args.qkv, dim) &&
+                         cuda::Aligned<float>(args.cos, half) &&
                          cuda::Aligned<float>(args.sin, half);
     cuda::ForVector<T>(aligned, [&](auto vector) {
       LaunchOver<decltype(vector)>(rotation, args.spec.interleaved, args.qkv, cuda::Handle(stream));
@@ -138,7 +148,9 @@ void Launch(const RopeArgs& args, float sign, Stream* stream) {
 }  // namespace
 
 bool RopeSupports(const RopeSpec& spec) {
-  return spec.num_heads > 0 && spec.num_kv_heads > 0 && spec.head_dim > 0 && spec.head_dim % 2 == 0;
+  const int64_t rotated = RotatedElements(spec);
+  return spec.num_heads > 0 && spec.num_kv_heads > 0 && rotated > 0 && rotated % 2 == 0 &&
+         rotated <= spec.head_dim;
 }
 
 void RopeForward(const RopeArgs& args, Stream* stream) { Launch(args, 1.0f, stream); }

@@ -17,7 +17,7 @@ namespace {
 TEST(RopeTest, FrequenciesFollowTheFormula) {
   for (const int64_t dim : {2, 10, 64, 128}) {
     for (const double theta : {10000.0, 500000.0, 1000000.0}) {
-      const std::vector<float> got = RopeInverseFrequencies({.head_dim = dim, .theta = theta});
+      const std::vector<float> got = RopeInverseFrequencies({.rotated = dim, .theta = theta});
       const std::vector<double> want = reference::RopeFrequencies(dim, theta, nullptr);
       ASSERT_EQ(got.size(), want.size());
       for (size_t i = 0; i < got.size(); ++i) {
@@ -30,7 +30,7 @@ TEST(RopeTest, FrequenciesFollowTheFormula) {
 }
 
 TEST(RopeTest, Llama3ScalingHasThreeBands) {
-  const RopeFrequencies spec{.head_dim = 64,
+  const RopeFrequencies spec{.rotated = 64,
                              .theta = 500000.0,
                              .scaling = RopeScaling::kBands,
                              .factor = 8.0,
@@ -54,16 +54,16 @@ TEST(RopeTest, Llama3ScalingHasThreeBands) {
 }
 
 TEST(RopeTest, LinearScalingDividesEveryFrequency) {
-  const std::vector<float> plain = RopeInverseFrequencies({.head_dim = 64});
+  const std::vector<float> plain = RopeInverseFrequencies({.rotated = 64});
   const std::vector<float> scaled = RopeInverseFrequencies(
-      {.head_dim = 64, .scaling = RopeScaling::kLinear, .factor = 4.0});  // exact
+      {.rotated = 64, .scaling = RopeScaling::kLinear, .factor = 4.0});  // exact
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(scaled[i], plain[i] / 4);
 }
 
 // In fp64 with the bounds worked out by hand: of head_dim 64, theta 1e4, length 4096 the wave of
 // dimension d turns 32 times at d = 10.5 and once at d = 22.5.
 TEST(RopeTest, YarnKeepsFastWavesAndDividesSlowOnes) {
-  const RopeFrequencies spec{.head_dim = 64,
+  const RopeFrequencies spec{.rotated = 64,
                              .theta = 10000.0,
                              .scaling = RopeScaling::kYarn,
                              .factor = 8.0,
@@ -84,16 +84,25 @@ TEST(RopeTest, YarnKeepsFastWavesAndDividesSlowOnes) {
   EXPECT_FLOAT_EQ(table.sin[32], 1.25f * std::sin(1.0f));
 }
 
-TEST(RopeTest, RefusesAnOddHead) {
-  EXPECT_THROW(RopeInverseFrequencies({.head_dim = 7}), std::invalid_argument);
+TEST(RopeTest, RefusesOddAndLongRotations) {
+  EXPECT_THROW(RopeInverseFrequencies({.rotated = 7}), std::invalid_argument);
   EXPECT_FALSE(RopeSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 7}));
+  EXPECT_TRUE(RopeSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 7, .rotated = 6}));
+  for (const int64_t rotated : {-2, 3, 10}) {
+    EXPECT_FALSE(
+        RopeSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 8, .rotated = rotated}));
+  }
 }
 
+constexpr double kTheta = 100.0;
+
 struct Problem {
-  RopeSpec spec{.num_heads = 3, .num_kv_heads = 1, .head_dim = 10};
-  int64_t tokens = 7;
-  std::vector<int32_t> positions = {0, 1, 2, 0, 1, 0, 9};  // three documents
-  RopeTable table = BuildRopeTable({.head_dim = 10, .theta = 100.0}, 10);
+  Problem(int64_t rotated, bool interleaved)
+      : spec{.num_heads = 3,
+             .num_kv_heads = 1,
+             .head_dim = 10,
+             .rotated = rotated,
+             .interleaved = interleaved} {}
   int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
   RopeArgs Args(Floats* qkv) const {
     return {.spec = spec,
@@ -103,17 +112,29 @@ struct Problem {
             .sin = table.sin.data(),
             .positions = positions.data()};
   }
+  RopeSpec spec;
+  int64_t tokens = 7;
+  std::vector<int32_t> positions = {0, 1, 2, 0, 1, 0, 9};  // three documents
+  RopeTable table = BuildRopeTable({.rotated = RotatedElements(spec), .theta = kTheta}, 10);
 };
 
-TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
+// All of a head, part of it, one pair; either layout.
+std::vector<Problem> Problems() {
+  std::vector<Problem> problems;
   for (const bool interleaved : {false, true}) {
-    Problem p;
-    p.spec.interleaved = interleaved;
+    for (const int64_t rotated : {0, 10, 6, 2}) problems.push_back(Problem(rotated, interleaved));
+  }
+  return problems;
+}
+
+TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
+  for (const Problem& p : Problems()) {
     const Floats qkv = Normal(p.tokens * p.row(), 1);
     Floats got = qkv;
     RopeForward(p.Args(&got), nullptr);
     Doubles want = Double(qkv);
-    const std::vector<double> frequencies = reference::RopeFrequencies(10, 100.0, nullptr);
+    const int64_t rotated = RotatedElements(p.spec);
+    const std::vector<double> frequencies = reference::RopeFrequencies(rotated, kTheta, nullptr);
     for (int64_t t = 0; t < p.tokens; ++t) {
       Doubles cos, sin;
       for (double f : frequencies) {
@@ -121,8 +142,8 @@ TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
         sin.push_back(std::sin(p.positions[Size(t)] * f));
       }
       for (int64_t h = 0; h < 4; ++h) {
-        reference::RotateHead(10, cos.data(), sin.data(), 1.0, &want[Size(t * p.row() + h * 10)],
-                              interleaved);
+        reference::RotateHead(rotated, cos.data(), sin.data(), 1.0,
+                              &want[Size(t * p.row() + h * 10)], p.spec.interleaved);
       }
     }
     // The angle is below 10 and off by 16 + 1 u of itself; a, b below 5; 3 roundings of the result.
@@ -130,10 +151,21 @@ TEST(RopeTest, RotatesQAndKByTheTokensPosition) {
   }
 }
 
+TEST(RopeTest, LeavesTheRestOfAHeadAndV) {
+  for (const Problem& p : Problems()) {
+    const Floats qkv = Normal(p.tokens * p.row(), 1);
+    Floats turned = qkv;
+    RopeForward(p.Args(&turned), nullptr);
+    for (int64_t i = 0; i < p.tokens * p.row(); ++i) {
+      const int64_t column = i % p.row();
+      if (column < 40 && column % 10 < RotatedElements(p.spec)) continue;
+      EXPECT_EQ(turned[Size(i)], qkv[Size(i)]) << column;
+    }
+  }
+}
+
 TEST(RopeTest, BackwardTurnsBack) {
-  for (const bool interleaved : {false, true}) {
-    Problem p;
-    p.spec.interleaved = interleaved;
+  for (const Problem& p : Problems()) {
     const Floats qkv = Normal(p.tokens * p.row(), 2);
     Floats turned = qkv;
     RopeForward(p.Args(&turned), nullptr);
@@ -145,7 +177,7 @@ TEST(RopeTest, BackwardTurnsBack) {
 }
 
 TEST(RopeTest, NoTokens) {
-  Problem p;
+  Problem p(0, false);
   p.tokens = 0;
   Floats none;
   RopeForward(p.Args(&none), nullptr);
@@ -169,13 +201,13 @@ TEST(RopeTorchTest, TablesEqualTransformersWithinOneUnit) {
       const at::Tensor exponent =
           at::arange(0, dim, 2).to(at::kFloat).div(static_cast<double>(dim));
       const at::Tensor inverse = at::pow(theta, exponent).reciprocal();
-      const Floats got = RopeInverseFrequencies({.head_dim = dim, .theta = theta});
+      const Floats got = RopeInverseFrequencies({.rotated = dim, .theta = theta});
       ExpectNear(inverse, got, unit);
       const int64_t positions = 2000;
       const at::Tensor angle =
           at::outer(at::arange(positions).to(at::kFloat),
                     at::from_blob(const_cast<float*>(got.data()), {dim / 2}, at::kFloat));
-      const RopeTable table = BuildRopeTable({.head_dim = dim, .theta = theta}, positions);
+      const RopeTable table = BuildRopeTable({.rotated = dim, .theta = theta}, positions);
       ExpectNear(at::cos(angle), table.cos, unit);
       ExpectNear(at::sin(angle), table.sin, unit);
     }

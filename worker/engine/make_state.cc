@@ -29,7 +29,7 @@ kernels::RopeScaling ScalingOf(const std::string& type) {
 
 kernels::RopeFrequencies FrequenciesOf(const model::ModelConfig& model) {
   const model::Rope& rope = model.rope;
-  return {.head_dim = model.head_dim,
+  return {.rotated = model.head_dim,
           .theta = rope.theta,
           .scaling = ScalingOf(rope.type),
           .factor = rope.factor,

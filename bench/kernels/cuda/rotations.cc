@@ -15,7 +15,7 @@ void BenchRope(Bench* bench, const Shape& m, bool interleaved) {
                       .num_kv_heads = m.kv_heads,
                       .head_dim = m.head_dim,
                       .interleaved = interleaved};
-  const RopeTable table = BuildRopeTable({.head_dim = m.head_dim, .theta = 1e6}, kDocument);
+  const RopeTable table = BuildRopeTable({.rotated = m.head_dim, .theta = 1e6}, kDocument);
   std::vector<int32_t> positions;
   for (int64_t t = 0; t < m.tokens; ++t) positions.push_back(static_cast<int32_t>(t % kDocument));
   const auto make = [&](auto op) {
