@@ -1,5 +1,6 @@
 // Rows of a normalisation held in registers: which threads own a row, which of its 16-byte vectors
-// each of them holds, and the launches. Shared by rms_norm.cu and layer_norm.cu.
+// each of them holds, and the launches. Shared by rms_norm_rows.cuh
+// and layer_norm.cu.
 #ifndef COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
 #define COXSWAIN_KERNELS_CUDA_NORM_ROWS_CUH_
 
