@@ -1,7 +1,7 @@
 // RMSNorm of every q and k head in place on packed rows, and its gradient.
-//   r = 1/sqrt(mean(x^2) + eps);  y = x r w
-//   m = dy w;  dx = r m - x r^3 sum(m x)/hd;  dw = sum over tokens and heads of dy x r
-// Saved for backward: x and r. Source: kernels/qk_norm.h.
+//   r = 1/sqrt(mean(x^2) + eps);  y = x r (o + w)
+//   m = dy (o + w);  dx = r m - x r^3 sum(m x)/hd;  dw = sum over tokens and heads of dy x r
+// Saved for backward: x and r. Source: kernels/qk_norm.h. Norms over all heads: qk_norm_whole.cu.
 //
 // A head belongs to 1, 2, 4, .. 32 neighbouring lanes, each with up to kHeld vectors of 16 bytes
 // (single elements where a head is not made of them), so that a warp has several short heads.
@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/partial_sums.cuh"
+#include "kernels/cuda/qk_norm_whole.h"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -78,7 +79,7 @@ __device__ __forceinline__ void StoreHead(const Heads& heads, const V (&values)[
 template <typename T>
 struct Forward {
   Heads heads;
-  float eps;
+  float eps, offset;
   T* qkv;
   const T *q_weight, *k_weight;
   T* saved;
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) QkNormForwardKernel(Forward<T> args)
 #pragma unroll
     for (int i = 0; i < kHeld<V>; ++i) {
 #pragma unroll
-      for (int e = 0; e < V::kSize; ++e) x[i].value[e] *= rstd * weight[i].value[e];
+      for (int e = 0; e < V::kSize; ++e) x[i].value[e] *= rstd * (args.offset + weight[i].value[e]);
     }
     StoreHead<V>(heads, x, at);
   }
@@ -126,6 +127,7 @@ struct Backward {
   const T* saved;
   const float* rstd;
   const T *q_weight, *k_weight;
+  float offset;
   float* partials;  // [blocks, 2, hd]: of q and of k; null: frozen
 };
 
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, V::kSize > 1 ? kBlocksPerMultiproces
           } else {
             dweight[1][i].value[e] += part;
           }
-          dy[i].value[e] = d * weight[i].value[e];
+          dy[i].value[e] = d * (args.offset + weight[i].value[e]);
           along += dy[i].value[e] * a;
         }
       }
@@ -237,13 +239,14 @@ int64_t BackwardBlocks(int64_t tokens) {
 
 bool QkNormSupports(const QkNormSpec& spec) {
   return spec.num_heads > 0 && spec.num_kv_heads > 0 && spec.head_dim > 0 &&
-         spec.head_dim <= kMaxHeadDim;
+         (spec.whole || spec.head_dim <= kMaxHeadDim);
 }
 
 void QkNormForward(const QkNormForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(QkNormSupports(args.spec), "QkNorm");
   cuda::RequireExtent(args.tokens, "QkNorm", "tokens");
   if (args.tokens == 0) return;
+  if (args.spec.whole) return cuda::QkNormWholeForward(args, stream);
   const auto launch = [&](auto vector) {
     using V = decltype(vector);
     using T = typename V::Element;
@@ -253,6 +256,7 @@ void QkNormForward(const QkNormForwardArgs& args, Stream* stream) {
     QkNormForwardKernel<V><<<blocks, block, 0, cuda::Handle(stream)>>>(
         Forward<T>{.heads = heads,
                    .eps = args.spec.eps,
+                   .offset = args.spec.weight_offset,
                    .qkv = static_cast<T*>(args.qkv),
                    .q_weight = static_cast<const T*>(args.q_weight),
                    .k_weight = static_cast<const T*>(args.k_weight),
@@ -265,6 +269,7 @@ void QkNormForward(const QkNormForwardArgs& args, Stream* stream) {
 }
 
 int64_t QkNormBackwardWorkspaceBytes(const QkNormSpec& spec, int64_t tokens) {
+  if (spec.whole) return cuda::QkNormWholeBackwardWorkspaceBytes(spec, tokens);
   return cuda::AlignUp(BackwardBlocks(tokens) * 2 * spec.head_dim * 4);
 }
 
@@ -280,6 +285,7 @@ void QkNormBackward(const QkNormBackwardArgs& args, Stream* stream) {
     cuda::RequireWorkspace(args.workspace, QkNormBackwardWorkspaceBytes(args.spec, args.tokens),
                            "QkNorm");
   }
+  if (args.spec.whole) return cuda::QkNormWholeBackward(args, stream);
   float* partials = frozen ? nullptr : static_cast<float*>(args.workspace.data);
   const int64_t blocks = BackwardBlocks(args.tokens);
   const auto launch = [&](auto vector) {
@@ -294,6 +300,7 @@ void QkNormBackward(const QkNormBackwardArgs& args, Stream* stream) {
                         .rstd = args.rstd,
                         .q_weight = static_cast<const T*>(args.q_weight),
                         .k_weight = static_cast<const T*>(args.k_weight),
+                        .offset = args.spec.weight_offset,
                         .partials = partials});
   };
   cuda::ForVectorOf(args.spec.dtype, args.spec.head_dim,

@@ -9,75 +9,117 @@ namespace {
 
 constexpr float kEps = 1e-6f;
 
-struct Problem {
-  int64_t tokens;
-  QkNormSpec spec{.num_heads = 6, .num_kv_heads = 2, .head_dim = 13, .eps = kEps};
-  int64_t normed() const { return spec.num_heads + spec.num_kv_heads; }
-  int64_t row() const { return (normed() + spec.num_kv_heads) * spec.head_dim; }
+// The norms of one token that share a weight vector: of q, and of k.
+struct Norms {
+  int64_t first, count, width;
 };
 
-TEST(QkNormTest, EqualsRmsNormOfEveryHeadAndLeavesV) {
-  for (const int64_t tokens : {0, 1, 63, 65}) {
-    const Problem p{.tokens = tokens};
-    const int64_t dim = p.spec.head_dim, heads = p.spec.num_heads;
-    const Floats qkv = Normal(tokens * p.row(), 1), wq = Normal(dim, 2), wk = Normal(dim, 3);
-    const Floats dqkv = Normal(tokens * p.row(), 4);
-    Floats out = qkv, saved(Size(tokens * p.normed() * dim)), rstd(Size(tokens * p.normed()));
-    QkNormForward({.spec = p.spec,
-                   .tokens = tokens,
-                   .qkv = out.data(),
-                   .q_weight = wq.data(),
-                   .k_weight = wk.data(),
-                   .saved_qk = saved.data(),
-                   .rstd = rstd.data()},
-                  nullptr);
-    Floats dout = dqkv, dwq(Size(dim), 0.5f), dwk(Size(dim), -0.5f);
-    Scratch scratch(QkNormBackwardWorkspaceBytes(p.spec, tokens));
-    QkNormBackward({.spec = p.spec,
-                    .tokens = tokens,
-                    .dqkv = dout.data(),
-                    .saved_qk = saved.data(),
-                    .rstd = rstd.data(),
-                    .q_weight = wq.data(),
-                    .k_weight = wk.data(),
-                    .dq_weight = dwq.data(),
-                    .dk_weight = dwk.data(),
-                    .workspace = scratch.view()},
-                   nullptr);
-
-    Doubles want = Double(qkv), want_d = Double(dqkv), want_wq(Size(dim), 0.5),
-            want_wk(Size(dim), -0.5);
-    const Doubles x = Double(qkv), dy = Double(dqkv), weights[2] = {Double(wq), Double(wk)};
-    for (int64_t t = 0; t < tokens; ++t) {
-      for (int64_t h = 0; h < p.normed(); ++h) {
-        const int64_t at = t * p.row() + h * dim;
-        const Doubles& w = weights[h < heads ? 0 : 1];
-        const reference::RmsNormShape<double> shape{1, dim, kEps};
-        double r;
-        reference::RmsNorm(shape, &x[Size(at)], w.data(), &want[Size(at)], &r);
-        std::fill_n(want_d.begin() + at, dim, 0.0);
-        reference::RmsNormBackward(shape, &dy[Size(at)], &x[Size(at)], w.data(), &want_d[Size(at)],
-                                   (h < heads ? want_wq : want_wk).data());
-      }
-    }
-    ExpectWithin(out, want, ForwardBound(dim), "qkv");
-    ExpectWithin(dout, want_d, BackwardBound(dim), "dqkv");
-    const double n = static_cast<double>(tokens * heads);
-    ExpectWithin(dwq, want_wq, (64 * 6 + n) * kUnit * (25 * n + 1), "dwq");
-    ExpectWithin(dwk, want_wk, (64 * 2 + n) * kUnit * (25 * n + 1), "dwk");
-
-    Floats frozen = dqkv;
-    QkNormBackward({.spec = p.spec,
-                    .tokens = tokens,
-                    .dqkv = frozen.data(),
-                    .saved_qk = saved.data(),
-                    .rstd = rstd.data(),
-                    .q_weight = wq.data(),
-                    .k_weight = wk.data(),
-                    .workspace = {}},
-                   nullptr);
-    EXPECT_TRUE(SameBits(frozen, dout));
+struct Problem {
+  Problem(int64_t tokens, bool whole, float weight_offset)
+      : tokens(tokens),
+        spec{.num_heads = 6,
+             .num_kv_heads = 2,
+             .head_dim = 13,
+             .eps = kEps,
+             .weight_offset = weight_offset,
+             .whole = whole},
+        qkv(Normal(tokens * 10 * 13, 1)),
+        dqkv(Normal(tokens * 10 * 13, 4)),
+        weights{Normal(norms(0).width, 2), Normal(norms(1).width, 3)} {}
+  Norms norms(int part) const {
+    const int64_t dim = spec.head_dim, heads = part == 0 ? spec.num_heads : spec.num_kv_heads;
+    const int64_t first = part == 0 ? 0 : spec.num_heads * dim;
+    return spec.whole ? Norms{first, 1, heads * dim} : Norms{first, heads, dim};
   }
+  int64_t normed() const { return (spec.num_heads + spec.num_kv_heads) * spec.head_dim; }
+  int64_t row() const { return normed() + spec.num_kv_heads * spec.head_dim; }
+
+  int64_t tokens;
+  QkNormSpec spec;
+  Floats qkv, dqkv, weights[2];
+};
+
+struct Result {
+  Floats qkv, saved, rstd, dqkv, dweights[2];
+};
+
+// The weight gradients start at 0.5 and -0.5.
+Result Run(const Problem& p, bool frozen = false) {
+  Result r{.qkv = p.qkv,
+           .saved = Floats(Size(p.tokens * p.normed())),
+           .rstd = Floats(Size(p.tokens * (p.norms(0).count + p.norms(1).count))),
+           .dqkv = p.dqkv,
+           .dweights = {Floats(p.weights[0].size(), 0.5f), Floats(p.weights[1].size(), -0.5f)}};
+  Scratch scratch(frozen ? 0 : QkNormBackwardWorkspaceBytes(p.spec, p.tokens));
+  const ExpectNoAllocation launches;
+  QkNormForward({.spec = p.spec,
+                 .tokens = p.tokens,
+                 .qkv = r.qkv.data(),
+                 .q_weight = p.weights[0].data(),
+                 .k_weight = p.weights[1].data(),
+                 .saved_qk = r.saved.data(),
+                 .rstd = r.rstd.data()},
+                nullptr);
+  QkNormBackward({.spec = p.spec,
+                  .tokens = p.tokens,
+                  .dqkv = r.dqkv.data(),
+                  .saved_qk = r.saved.data(),
+                  .rstd = r.rstd.data(),
+                  .q_weight = p.weights[0].data(),
+                  .k_weight = p.weights[1].data(),
+                  .dq_weight = frozen ? nullptr : r.dweights[0].data(),
+                  .dk_weight = frozen ? nullptr : r.dweights[1].data(),
+                  .workspace = scratch.view()},
+                 nullptr);
+  return r;
+}
+
+// RmsNorm of the part's rows, with weights o + w; the other part and v stay.
+void ApplyReference(const Problem& p, int part, Doubles* y, Doubles* dx, Doubles* dweight) {
+  const Norms norms = p.norms(part);
+  const Doubles x = Double(p.qkv), dy = Double(p.dqkv);
+  Doubles weight = Double(p.weights[part]);
+  for (double& w : weight) w += p.spec.weight_offset;
+  const reference::RmsNormShape<double> shape{1, norms.width, kEps};
+  for (int64_t t = 0; t < p.tokens; ++t) {
+    for (int64_t i = 0; i < norms.count; ++i) {
+      const size_t at = Size(t * p.row() + norms.first + i * norms.width);
+      double r;
+      reference::RmsNorm(shape, &x[at], weight.data(), &(*y)[at], &r);
+      std::fill_n(dx->begin() + static_cast<int64_t>(at), norms.width, 0.0);
+      reference::RmsNormBackward(shape, &dy[at], &x[at], weight.data(), &(*dx)[at],
+                                 dweight->data());
+    }
+  }
+}
+
+void Check(const Problem& p) {
+  const Result got = Run(p);
+  Doubles y = Double(p.qkv), dx = Double(p.dqkv);
+  Doubles dweights[2] = {Doubles(p.weights[0].size(), 0.5), Doubles(p.weights[1].size(), -0.5)};
+  for (const int part : {0, 1}) ApplyReference(p, part, &y, &dx, &dweights[part]);
+  ExpectWithin(got.qkv, y, ForwardBound(p.norms(0).width), "qkv");
+  ExpectWithin(got.dqkv, dx, BackwardBound(p.norms(0).width), "dqkv");
+  for (const int part : {0, 1}) {
+    // A sum over rows of dy x r, each below 25, in blocks of 64 tokens.
+    const double count = static_cast<double>(p.norms(part).count);
+    const double n = static_cast<double>(p.tokens) * count;
+    ExpectWithin(got.dweights[part], dweights[part], (64 * count + n) * kUnit * (25 * n + 1),
+                 part == 0 ? "dwq" : "dwk");
+  }
+  EXPECT_TRUE(SameBits(Run(p, /*frozen=*/true).dqkv, got.dqkv));
+}
+
+TEST(QkNormTest, EqualsRmsNormOfEveryHeadAndLeavesV) {
+  for (const int64_t tokens : {0, 1, 63, 65}) Check(Problem(tokens, false, 0.0f));
+}
+
+TEST(QkNormTest, EqualsRmsNormOverAllHeads) {
+  for (const int64_t tokens : {0, 1, 63, 65}) Check(Problem(tokens, true, 0.0f));
+}
+
+TEST(QkNormTest, WeightsMayCountFromOne) {
+  for (const bool whole : {false, true}) Check(Problem(65, whole, 1.0f));
 }
 
 TEST(QkNormTest, RefusesEmptyHeads) {

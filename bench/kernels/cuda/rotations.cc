@@ -41,26 +41,32 @@ void BenchRope(Bench* bench, const Shape& m, bool interleaved) {
                .make = make(RopeBackward)});
 }
 
-void BenchQkNorm(Bench* bench, const Shape& m) {
-  const QkNormSpec spec{
-      .dtype = kBF16, .num_heads = m.heads, .num_kv_heads = m.kv_heads, .head_dim = m.head_dim};
-  const int64_t normed = m.tokens * (m.query() + m.key()), heads = m.heads + m.kv_heads;
+void BenchQkNorm(Bench* bench, const Shape& m, bool whole) {
+  const QkNormSpec spec{.dtype = kBF16,
+                        .num_heads = m.heads,
+                        .num_kv_heads = m.kv_heads,
+                        .head_dim = m.head_dim,
+                        .whole = whole};
+  const int64_t normed = m.tokens * (m.query() + m.key());
+  const int64_t norms = whole ? 2 : m.heads + m.kv_heads;
+  const int64_t q_width = whole ? m.query() : m.head_dim, k_width = whole ? m.key() : m.head_dim;
   const double bytes =
-      6.0 * static_cast<double>(normed) + 4.0 * static_cast<double>(m.tokens * heads);
-  bench->Time({.name = "qk_norm forward",
+      6.0 * static_cast<double>(normed) + 4.0 * static_cast<double>(m.tokens * norms);
+  const std::string name = whole ? "qk_norm whole" : "qk_norm";
+  bench->Time({.name = name + " forward",
                .extents = Extents(m.tokens, m.query() + m.key()),
                .bytes = bytes,
                .make = [=](Memory* memory) -> Launch {
                  const QkNormForwardArgs args{.spec = spec,
                                               .tokens = m.tokens,
                                               .qkv = memory->BFloat16(m.tokens * m.packed()),
-                                              .q_weight = memory->BFloat16(m.head_dim),
-                                              .k_weight = memory->BFloat16(m.head_dim),
+                                              .q_weight = memory->BFloat16(q_width),
+                                              .k_weight = memory->BFloat16(k_width),
                                               .saved_qk = memory->BFloat16(normed),
-                                              .rstd = memory->Floats(m.tokens * heads)};
+                                              .rstd = memory->Floats(m.tokens * norms)};
                  return [=](Stream* s) { QkNormForward(args, s); };
                }});
-  bench->Time({.name = "qk_norm backward",
+  bench->Time({.name = name + " backward",
                .extents = Extents(m.tokens, m.query() + m.key()),
                .bytes = bytes,
                .make = [=](Memory* memory) -> Launch {
@@ -69,11 +75,11 @@ void BenchQkNorm(Bench* bench, const Shape& m) {
                      .tokens = m.tokens,
                      .dqkv = memory->BFloat16(m.tokens * m.packed()),
                      .saved_qk = memory->BFloat16(normed),
-                     .rstd = memory->Floats(m.tokens * heads),
-                     .q_weight = memory->BFloat16(m.head_dim),
-                     .k_weight = memory->BFloat16(m.head_dim),
-                     .dq_weight = memory->Floats(m.head_dim),
-                     .dk_weight = memory->Floats(m.head_dim),
+                     .rstd = memory->Floats(m.tokens * norms),
+                     .q_weight = memory->BFloat16(q_width),
+                     .k_weight = memory->BFloat16(k_width),
+                     .dq_weight = memory->Floats(q_width),
+                     .dk_weight = memory->Floats(k_width),
                      .workspace = memory->Scratch(QkNormBackwardWorkspaceBytes(spec, m.tokens))};
                  return [=](Stream* s) { QkNormBackward(args, s); };
                }});
@@ -85,7 +91,8 @@ void BenchRotations(Bench* bench) {
   for (const Shape& m : kShapes) {
     BenchRope(bench, m, /*interleaved=*/false);
     BenchRope(bench, m, /*interleaved=*/true);
-    BenchQkNorm(bench, m);
+    BenchQkNorm(bench, m, /*whole=*/false);
+    BenchQkNorm(bench, m, /*whole=*/true);
   }
 }
 

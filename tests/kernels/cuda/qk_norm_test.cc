@@ -23,14 +23,18 @@ struct Problem {
         tokens(tokens),
         qkv(Normal(tokens * row(), 1, spec.dtype)),
         dqkv(Normal(tokens * row(), 2, spec.dtype)),
-        q_weight(Normal(spec.head_dim, 3, spec.dtype)),
-        k_weight(Normal(spec.head_dim, 4, spec.dtype)),
+        q_weight(Normal(width(0), 3, spec.dtype)),
+        k_weight(Normal(width(1), 4, spec.dtype)),
         device_q_weight(spec.dtype, q_weight),
         device_k_weight(spec.dtype, k_weight) {
     for (float& value : qkv) value = Round(value + (value > 0 ? 0.5f : -0.5f), spec.dtype);
   }
-  int64_t normed() const { return spec.num_heads + spec.num_kv_heads; }
-  int64_t row() const { return (normed() + spec.num_kv_heads) * spec.head_dim; }
+  int64_t heads(int part) const { return part == 0 ? spec.num_heads : spec.num_kv_heads; }
+  // Norms of a token over q (part 0) or k, and elements of one.
+  int64_t norms(int part) const { return spec.whole ? 1 : heads(part); }
+  int64_t width(int part) const { return (spec.whole ? heads(part) : 1) * spec.head_dim; }
+  int64_t normed() const { return (heads(0) + heads(1)) * spec.head_dim; }
+  int64_t row() const { return normed() + heads(1) * spec.head_dim; }
 
   QkNormSpec spec;
   int64_t tokens;
@@ -48,10 +52,10 @@ Result RunBoth(const Problem& p, bool frozen = false, int64_t shift = 0) {
   Floats moved(Size(shift), 0.0f);
   moved.insert(moved.end(), p.qkv.begin(), p.qkv.end());
   const DeviceTensor qkv(dtype, moved), dqkv(dtype, p.dqkv);
-  const DeviceTensor saved(dtype, p.tokens * p.normed() * p.spec.head_dim);
-  const DeviceTensor rstd(DType::kFloat32, p.tokens * p.normed());
-  const DeviceTensor dq(p.spec.grad_dtype, Floats(Size(p.spec.head_dim), 0.5f));
-  const DeviceTensor dk(p.spec.grad_dtype, Floats(Size(p.spec.head_dim), -0.5f));
+  const DeviceTensor saved(dtype, p.tokens * p.normed());
+  const DeviceTensor rstd(DType::kFloat32, p.tokens * (p.norms(0) + p.norms(1)));
+  const DeviceTensor dq(p.spec.grad_dtype, Floats(Size(p.width(0)), 0.5f));
+  const DeviceTensor dk(p.spec.grad_dtype, Floats(Size(p.width(1)), -0.5f));
   QkNormForward({.spec = p.spec,
                  .tokens = p.tokens,
                  .qkv = static_cast<char*>(qkv.data()) + shift * DTypeBytes(dtype),
@@ -85,43 +89,50 @@ struct Want {
   Doubles qkv, saved, rstd, dqkv, dq_weight, dk_weight;
 };
 
-// RmsNorm of every head; v is left as it is.
+// RmsNorm of every row with weights o + w; v is left as it is.
 Want Reference(const Problem& p) {
-  const int64_t dim = p.spec.head_dim, heads = p.spec.num_heads;
   const Doubles x = Double(p.qkv), dy = Double(p.dqkv);
-  const Doubles weights[2] = {Double(p.q_weight), Double(p.k_weight)};
-  Want want{x, {}, {}, dy, Doubles(Size(dim), 0.5), Doubles(Size(dim), -0.5)};
+  Doubles weights[2] = {Double(p.q_weight), Double(p.k_weight)};
+  Want want{x, {}, {}, dy, Doubles(Size(p.width(0)), 0.5), Doubles(Size(p.width(1)), -0.5)};
+  for (Doubles& part : weights) {
+    for (double& w : part) w += p.spec.weight_offset;
+  }
   for (int64_t t = 0; t < p.tokens; ++t) {
-    for (int64_t h = 0; h < p.normed(); ++h) {
-      const int64_t at = t * p.row() + h * dim;
-      const Doubles& w = weights[h < heads ? 0 : 1];
-      const reference::RmsNormShape<double> shape{1, dim, kEps};
-      double r = 0;
-      reference::RmsNorm(shape, &x[Size(at)], w.data(), &want.qkv[Size(at)], &r);
-      want.rstd.push_back(r);
-      want.saved.insert(want.saved.end(), x.begin() + at, x.begin() + at + dim);
-      std::fill_n(want.dqkv.begin() + at, dim, 0.0);
-      reference::RmsNormBackward(shape, &dy[Size(at)], &x[Size(at)], w.data(), &want.dqkv[Size(at)],
-                                 (h < heads ? want.dq_weight : want.dk_weight).data());
+    int64_t at = t * p.row();
+    want.saved.insert(want.saved.end(), x.begin() + at, x.begin() + at + p.normed());
+    for (const int part : {0, 1}) {
+      const reference::RmsNormShape<double> shape{1, p.width(part), kEps};
+      const double* w = weights[part].data();
+      Doubles& dweight = part == 0 ? want.dq_weight : want.dk_weight;
+      for (int64_t i = 0; i < p.norms(part); ++i, at += p.width(part)) {
+        double r = 0;
+        reference::RmsNorm(shape, &x[Size(at)], w, &want.qkv[Size(at)], &r);
+        want.rstd.push_back(r);
+        std::fill_n(want.dqkv.begin() + at, p.width(part), 0.0);
+        reference::RmsNormBackward(shape, &dy[Size(at)], &x[Size(at)], w, &want.dqkv[Size(at)],
+                                   dweight.data());
+      }
     }
   }
   return want;
 }
 
-// The bounds of rms_norm_test.cc: sums over a head have at most 8 terms per lane and a tree of 5; a
-// weight gradient's terms have magnitudes that sum to less than n + 25, added n/64 per lane and 70
-// more in the tree and the partial sums.
+// The bounds of rms_norm_test.cc: sums over a head have at most 8 terms per lane and a tree of 5,
+// those over all heads H/32 terms; a weight gradient's terms have magnitudes that sum to less than
+// n + 25, added n/64 per lane and 70 more in the tree and the partial sums.
 void Check(const Problem& p, const Result& got) {
   const std::string what =
       std::string(Name(p.spec.dtype)) + " head_dim " + std::to_string(p.spec.head_dim) + " heads " +
       std::to_string(p.spec.num_heads) + " tokens " + std::to_string(p.tokens) + " ";
   const Want want = Reference(p);
   const double unit = kUnit(p.spec.dtype);
+  const double sum = p.spec.whole ? static_cast<double>(p.width(0)) / 32 : 8;
   ExpectWithin(got.saved, want.saved, 0.0, what + "saved");
-  ExpectRelativeError(got.rstd, want.rstd, 16 * kUnit32, what + "rstd");
-  ExpectWithin(got.qkv, want.qkv, (20 * kUnit32 + unit) * Largest(want.qkv), what + "qkv");
-  ExpectWithin(got.dqkv, want.dqkv, 24 * kUnit32 * 200 + unit * Largest(want.dqkv), what + "dqkv");
-  const double n = static_cast<double>(p.tokens * p.spec.num_heads);
+  ExpectRelativeError(got.rstd, want.rstd, (sum + 8) * kUnit32, what + "rstd");
+  ExpectWithin(got.qkv, want.qkv, ((sum + 12) * kUnit32 + unit) * Largest(want.qkv), what + "qkv");
+  ExpectWithin(got.dqkv, want.dqkv, (sum + 16) * kUnit32 * 200 + unit * Largest(want.dqkv),
+               what + "dqkv");
+  const double n = static_cast<double>(p.tokens * p.norms(0));
   const double bound = (n / 64 + 70) * kUnit32 * (n + 25);
   const double grad_unit = kUnit(p.spec.grad_dtype);
   ExpectWithin(got.dq_weight, want.dq_weight, bound + grad_unit * Largest(want.dq_weight),
@@ -167,21 +178,71 @@ TEST_P(QkNormGpuTest, ManyTokensRepeatBitForBit) {
   EXPECT_TRUE(SameBits(first.dqkv, frozen.dqkv));
 }
 
+// Rows of every owner of norm_rows.cuh, walked rows, rows of whose q alone is made of vectors.
+TEST_P(QkNormGpuTest, EqualsRmsNormOverAllHeads) {
+  const struct {
+    int64_t heads, kv_heads, head_dim;
+  } shapes[] = {{1, 1, 1},   {6, 2, 13},   {8, 1, 13},   {4, 4, 64},    {16, 4, 64},
+                {32, 8, 64}, {16, 16, 96}, {40, 8, 128}, {64, 64, 128}, {136, 8, 128}};
+  for (const auto& s : shapes) {
+    QkNormSpec spec = Spec(s.heads, s.kv_heads, s.head_dim);
+    spec.whole = true;
+    for (const int64_t tokens : {0, 1, 19}) {
+      const Problem p(spec, tokens);
+      Check(p, RunBoth(p));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(QkNormGpuTest, ManyWholeRowsRepeatBitForBit) {
+  QkNormSpec spec = Spec(16, 4, 64);
+  spec.whole = true;
+  const Problem p(spec, 6007);
+  const Result first = RunBoth(p), second = RunBoth(p), frozen = RunBoth(p, true);
+  Check(p, first);
+  EXPECT_TRUE(SameBits(first.qkv, second.qkv));
+  EXPECT_TRUE(SameBits(first.dqkv, second.dqkv));
+  EXPECT_TRUE(SameBits(first.dq_weight, second.dq_weight));
+  EXPECT_TRUE(SameBits(first.dk_weight, second.dk_weight));
+  EXPECT_TRUE(SameBits(first.dqkv, frozen.dqkv));
+}
+
+TEST_P(QkNormGpuTest, WeightsMayCountFromOne) {
+  for (const bool whole : {false, true}) {
+    QkNormSpec spec = Spec(4, 2, 64);
+    spec.whole = whole;
+    spec.weight_offset = 1.0f;
+    const Problem p(spec, 37);
+    Check(p, RunBoth(p));
+  }
+}
+
 TEST_P(QkNormGpuTest, AccumulatesIntoTheOtherGradientType) {
-  QkNormSpec spec = Spec(4, 2, 64);
-  spec.grad_dtype = GetParam() == DType::kFloat32 ? DType::kBFloat16 : DType::kFloat32;
-  const Problem p(spec, 37);
-  Check(p, RunBoth(p));
+  for (const bool whole : {false, true}) {
+    QkNormSpec spec = Spec(4, 2, 64);
+    spec.grad_dtype = GetParam() == DType::kFloat32 ? DType::kBFloat16 : DType::kFloat32;
+    spec.whole = whole;
+    const Problem p(spec, 37);
+    Check(p, RunBoth(p));
+  }
 }
 
 TEST_P(QkNormGpuTest, TakesUnalignedRows) {
-  const Problem p(Spec(3, 1, 64), 11);
-  Check(p, RunBoth(p, false, 1));
+  for (const bool whole : {false, true}) {
+    QkNormSpec spec = Spec(3, 1, 64);
+    spec.whole = whole;
+    const Problem p(spec, 11);
+    Check(p, RunBoth(p, false, 1));
+  }
 }
 
 TEST_P(QkNormGpuTest, RefusesLongHeadsAndOneFrozenWeight) {
   EXPECT_FALSE(QkNormSupports(Spec(1, 1, 257)));
   EXPECT_FALSE(QkNormSupports(Spec(1, 1, 0)));
+  QkNormSpec whole = Spec(1, 1, 257);
+  whole.whole = true;
+  EXPECT_TRUE(QkNormSupports(whole));
   const DeviceTensor dq(DType::kFloat32, 64);
   EXPECT_THROW(
       QkNormBackward({.spec = Spec(1, 1, 64), .tokens = 1, .dq_weight = dq.data()}, TestStream()),
