@@ -16,8 +16,8 @@ namespace coxswain::kernels {
 
 // How frequencies differ from theta^(-2i/r): not at all; all divided by `factor`; the low
 // ones divided and those between blended, by wavelength (kBands, of Llama 3) or by rotations within
-// the original length (kYarn).
-enum class RopeScaling { kNone, kLinear, kBands, kYarn };
+// the original length (kYarn); each divided by a number of its own (kLongRope).
+enum class RopeScaling { kNone, kLinear, kBands, kYarn, kLongRope };
 
 struct RopeFrequencies {
   int64_t rotated = 0;  // r, even
@@ -27,13 +27,15 @@ struct RopeFrequencies {
   double low_freq_factor = 1.0;   // kBands
   double high_freq_factor = 4.0;  // kBands
   int64_t original_max_position = 8192;
-  double beta_fast = 32.0;        // kYarn: rotations above which a frequency stays
-  double beta_slow = 1.0;         // kYarn: rotations below which it is divided
-  bool truncate = true;           // kYarn: both bounds rounded to whole dimensions
-  double attention_factor = 1.0;  // kYarn: of cosines and sines
+  double beta_fast = 32.0;           // kYarn: rotations above which a frequency stays
+  double beta_slow = 1.0;            // kYarn: rotations below which it is divided
+  bool truncate = true;              // kYarn: both bounds rounded to whole dimensions
+  double attention_factor = 1.0;     // kYarn, kLongRope: of cosines and sines
+  std::vector<double> factors = {};  // kLongRope: [r/2]
 };
 
-// Host. Inverse frequencies [r/2]. Throws std::invalid_argument for an odd r.
+// Host. Inverse frequencies [r/2]. Throws std::invalid_argument for an odd r and for another number
+// of factors.
 std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies);
 
 struct RopeTable {

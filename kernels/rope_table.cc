@@ -58,6 +58,11 @@ float YarnScaled(float power, float ramp, const RopeFrequencies& f) {
   return divided * (1.0f - kept) + 1.0f / power * kept;
 }
 
+// Source: transformers modeling_rope_utils, _compute_longrope_parameters.
+float FactorScaled(float power, double factor) {
+  return 1.0f / (static_cast<float>(factor) * power);
+}
+
 float Scaled(float power, int64_t i, const RopeFrequencies& f) {
   switch (f.scaling) {
     case RopeScaling::kNone:
@@ -68,6 +73,8 @@ float Scaled(float power, int64_t i, const RopeFrequencies& f) {
       return BandScaled(1.0f / power, f);
     case RopeScaling::kYarn:
       return YarnScaled(power, YarnRamp(f)(i), f);
+    case RopeScaling::kLongRope:
+      return FactorScaled(power, f.factors[static_cast<size_t>(i)]);
   }
   return 1.0f / power;
 }
@@ -79,6 +86,11 @@ std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies) {
   if (dim <= 0 || dim % 2 != 0) {
     throw std::invalid_argument("Rope: " + std::to_string(dim) +
                                 " rotated elements, must be even and positive");
+  }
+  const int64_t factors = static_cast<int64_t>(frequencies.factors.size());
+  if (frequencies.scaling == RopeScaling::kLongRope && factors != dim / 2) {
+    throw std::invalid_argument("Rope: " + std::to_string(factors) + " factors for " +
+                                std::to_string(dim / 2) + " frequencies");
   }
   std::vector<float> inverse(static_cast<size_t>(dim / 2));
   for (int64_t i = 0; i < dim / 2; ++i) {
@@ -92,8 +104,9 @@ std::vector<float> RopeInverseFrequencies(const RopeFrequencies& frequencies) {
 
 RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions) {
   const std::vector<float> inverse = RopeInverseFrequencies(frequencies);
-  const bool yarn = frequencies.scaling == RopeScaling::kYarn;
-  const float scale = yarn ? static_cast<float>(frequencies.attention_factor) : 1.0f;
+  const bool scaled =
+      frequencies.scaling == RopeScaling::kYarn || frequencies.scaling == RopeScaling::kLongRope;
+  const float scale = scaled ? static_cast<float>(frequencies.attention_factor) : 1.0f;
   RopeTable table{.positions = positions, .cos = {}, .sin = {}};
   table.cos.reserve(static_cast<size_t>(positions) * inverse.size());
   table.sin.reserve(static_cast<size_t>(positions) * inverse.size());

@@ -84,6 +84,23 @@ TEST(RopeTest, YarnKeepsFastWavesAndDividesSlowOnes) {
   EXPECT_FLOAT_EQ(table.sin[32], 1.25f * std::sin(1.0f));
 }
 
+TEST(RopeTest, LongRopeDividesEachFrequencyByItsFactor) {
+  RopeFrequencies spec{
+      .rotated = 64, .scaling = RopeScaling::kLongRope, .factor = 32.0, .attention_factor = 1.25};
+  for (int i = 0; i < 32; ++i) spec.factors.push_back(1.0 + 0.37 * i);
+  const std::vector<float> got = RopeInverseFrequencies(spec);
+  const std::vector<double> plain = reference::RopeFrequencies(64, 10000.0, nullptr);
+  // A factor's rounding and a product more than the 16 u of the plain frequency.
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i] / (plain[i] / spec.factors[i]), 1.0, 18 * kUnit) << i;
+  }
+  const RopeTable table = BuildRopeTable(spec, 3);
+  EXPECT_EQ(table.cos[0], 1.25f);
+  EXPECT_FLOAT_EQ(table.sin[32], 1.25f * std::sin(1.0f));
+  spec.factors.pop_back();
+  EXPECT_THROW(RopeInverseFrequencies(spec), std::invalid_argument);
+}
+
 TEST(RopeTest, RefusesOddAndLongRotations) {
   EXPECT_THROW(RopeInverseFrequencies({.rotated = 7}), std::invalid_argument);
   EXPECT_FALSE(RopeSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 7}));
