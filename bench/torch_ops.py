@@ -35,7 +35,7 @@ RmsNormBackwardArgs = _struct('RmsNormBackwardArgs', ['i32:dtype grad_dtype', 'i
                                                       'i32:accumulate_dx', 'ptr:dx dweight', *WORKSPACE])
 SwigluArgs = _struct('SwigluArgs', ['i32:dtype', 'i64:rows intermediate', 'ptr:dy gate_up y'])
 RopeArgs = _struct('RopeArgs', ['i32:dtype interleaved', 'i64:num_heads num_kv_heads head_dim rotated tokens',
-                                'ptr:qkv cos sin positions'])
+                                'ptr:qkv cos sin positions query_scale'])
 CrossEntropyArgs = _struct('CrossEntropyArgs', ['i32:dtype', 'i64:rows vocab', 'f32:label_smoothing z_loss softcap',
                                                 'ptr:logits targets gradient_scale loss nll'])
 GemmArgs = _struct('GemmArgs', ['i32:dtype output_dtype transpose_a transpose_b', 'i64:m n k', 'f32:alpha beta',

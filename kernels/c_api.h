@@ -84,6 +84,7 @@ typedef struct {
   const float* cos;         /* [positions, r / 2] */
   const float* sin;         /* [positions, r / 2] */
   const int32_t* positions; /* [tokens] */
+  const float* query_scale; /* [positions]; null: none */
 } coxswain_rope_args;
 int coxswain_rope_forward(const coxswain_rope_args* args, void* stream);
 int coxswain_rope_backward(const coxswain_rope_args* args, void* stream);

@@ -1,6 +1,7 @@
 // Rotary position embedding of the first r elements x of each head; the others stay.
 // Half-split layout: (a, b) = (x[:r/2], x[r/2:]); interleaved: (a, b) = (x[0::2], x[1::2]);
 //   a' = a cos - b sin;  b' = b cos + a sin;  the backward turns by the opposite angle.
+// Then all of a q head may be multiplied by a scale of its position, in the backward too.
 // Source: Su et al., "RoFormer", 2021; transformers rotate_half, partial_rotary_factor and
 // modeling_rope_utils.
 #ifndef COXSWAIN_KERNELS_ROPE_H_
@@ -46,6 +47,12 @@ struct RopeTable {
 // Host. The angle is the float32 product position x inverse frequency, as in transformers.
 RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions);
 
+// Host. Scales [positions] of queries, above 1 behind the length that a model was trained for:
+//   1 + beta log(1 + floor(p / original_max_position))
+// Throws std::invalid_argument for a length below 1. Source: transformers modeling_ministral3,
+// get_llama_4_attn_scale (llama_4_scaling_beta).
+std::vector<float> BuildQueryScale(double beta, int64_t original_max_position, int64_t positions);
+
 struct RopeSpec {
   DType dtype = DType::kFloat32;  // qkv
   int64_t num_heads = 0;          // nq
@@ -68,6 +75,7 @@ struct RopeArgs {
   const float* cos = nullptr;          // [positions, r/2]
   const float* sin = nullptr;          // [positions, r/2]
   const int32_t* positions = nullptr;  // [T], within the document; below the table's positions
+  const float* query_scale = nullptr;  // [positions], of q heads; null: none
 };
 void RopeForward(const RopeArgs& args, Stream* stream);
 // The same on the gradient of qkv.

@@ -1,4 +1,5 @@
-// The tables of cosines and sines, built on the host for either library.
+// The tables of cosines and sines, and of the scales of queries, built on the host for either
+// library.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -118,6 +119,20 @@ RopeTable BuildRopeTable(const RopeFrequencies& frequencies, int64_t positions) 
     }
   }
   return table;
+}
+
+std::vector<float> BuildQueryScale(double beta, int64_t original_max_position, int64_t positions) {
+  if (original_max_position < 1) {
+    throw std::invalid_argument("Rope: original length " + std::to_string(original_max_position) +
+                                ", must be at least 1");
+  }
+  std::vector<float> scale;
+  scale.reserve(static_cast<size_t>(positions));
+  for (int64_t p = 0; p < positions; ++p) {
+    const double lengths = static_cast<double>(p / original_max_position);
+    scale.push_back(static_cast<float>(1.0 + beta * std::log1p(lengths)));
+  }
+  return scale;
 }
 
 }  // namespace coxswain::kernels

@@ -1,4 +1,4 @@
-// The rotation in place, 8 bytes per rotated element.
+// The rotation in place, 8 bytes per rotated element; then q heads times their scale, if any.
 #include "kernels/rope.h"
 
 #include "kernels/cpu/check.h"
@@ -20,6 +20,10 @@ COXSWAIN_INLINE void RotateHead(const float* cos, const float* sin, float sign, 
   }
 }
 
+COXSWAIN_INLINE void ScaleRow(float scale, float* x, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) x[j] *= scale;
+}
+
 COXSWAIN_VECTORIZE void RotateTokens(const RopeArgs& args, float sign, int64_t begin, int64_t end) {
   const int64_t dim = args.spec.head_dim, half = RotatedElements(args.spec) / 2;
   const int64_t heads = args.spec.num_heads + args.spec.num_kv_heads;
@@ -27,7 +31,8 @@ COXSWAIN_VECTORIZE void RotateTokens(const RopeArgs& args, float sign, int64_t b
   for (int64_t t = begin; t < end; ++t) {
     const float* cos = args.cos + args.positions[t] * half;
     const float* sin = args.sin + args.positions[t] * half;
-    float* x = static_cast<float*>(args.qkv) + t * row;
+    float* const q = static_cast<float*>(args.qkv) + t * row;
+    float* x = q;
     for (int64_t h = 0; h < heads; ++h, x += dim) {
       if (args.spec.interleaved) {
         RotateHead<true>(cos, sin, sign, half, x);
@@ -35,6 +40,8 @@ COXSWAIN_VECTORIZE void RotateTokens(const RopeArgs& args, float sign, int64_t b
         RotateHead<false>(cos, sin, sign, half, x);
       }
     }
+    if (args.query_scale == nullptr) continue;
+    ScaleRow(args.query_scale[args.positions[t]], q, args.spec.num_heads * dim);
   }
 }
 

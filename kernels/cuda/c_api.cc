@@ -97,7 +97,8 @@ RopeArgs Rotation(const coxswain_rope_args& args) {
           .qkv = args.qkv,
           .cos = args.cos,
           .sin = args.sin,
-          .positions = args.positions};
+          .positions = args.positions,
+          .query_scale = args.query_scale};
 }
 
 AttentionSpec HeadsSpec(const coxswain_attention_args& args) {

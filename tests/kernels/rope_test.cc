@@ -193,6 +193,39 @@ TEST(RopeTest, BackwardTurnsBack) {
   }
 }
 
+// Against the rotation alone, whose elements one product more rounds once.
+TEST(RopeTest, ScalesAllOfEachQueryHeadBothWays) {
+  const Floats scale = BuildQueryScale(0.5, 2, 10);  // above 1 from position 2 on
+  for (const Problem& p : Problems()) {
+    for (const auto rotate : {RopeForward, RopeBackward}) {
+      const Floats qkv = Normal(p.tokens * p.row(), 3);
+      Floats turned = qkv, scaled = qkv;
+      RopeArgs args = p.Args(&turned);
+      rotate(args, nullptr);
+      args.qkv = scaled.data();
+      args.query_scale = scale.data();
+      rotate(args, nullptr);
+      for (int64_t i = 0; i < p.tokens * p.row(); ++i) {
+        const bool query = i % p.row() < p.spec.num_heads * p.spec.head_dim;
+        const float s = query ? scale[Size(p.positions[Size(i / p.row())])] : 1.0f;
+        ASSERT_EQ(scaled[Size(i)], s * turned[Size(i)]) << i % p.row();
+      }
+    }
+  }
+}
+
+TEST(RopeTest, QueryScaleGrowsByTheLengthsBehind) {
+  const std::vector<float> scale = BuildQueryScale(0.1, 4, 20);
+  ASSERT_EQ(scale.size(), 20u);
+  for (size_t p = 0; p < scale.size(); ++p) {
+    const double lengths = std::floor(static_cast<double>(p) / 4);
+    EXPECT_NEAR(scale[p], 1 + 0.1 * std::log(1 + lengths), 2 * kUnit) << p;
+  }
+  EXPECT_EQ(scale[3], 1.0f);
+  EXPECT_GT(scale[4], 1.0f);
+  EXPECT_THROW(BuildQueryScale(0.1, 0, 20), std::invalid_argument);
+}
+
 TEST(RopeTest, NoTokens) {
   Problem p(0, false);
   p.tokens = 0;

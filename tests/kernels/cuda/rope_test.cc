@@ -18,7 +18,9 @@ struct Problem {
         cos(DType::kFloat32, table.cos),
         sin(DType::kFloat32, table.sin),
         positions(Positions(tokens)),
-        device_positions(positions) {}
+        device_positions(positions),
+        query_scale(BuildQueryScale(0.5, 32, kPositions)),
+        device_query_scale(DType::kFloat32, query_scale) {}
   // Documents of 97 tokens, and the last position of the table.
   static std::vector<int32_t> Positions(int64_t tokens) {
     std::vector<int32_t> positions;
@@ -33,9 +35,10 @@ struct Problem {
             .qkv = qkv,
             .cos = cos.floats(),
             .sin = sin.floats(),
-            .positions = device_positions.data()};
+            .positions = device_positions.data(),
+            .query_scale = scaled ? device_query_scale.floats() : nullptr};
   }
-  // The row of token t turned by the table's own cosines and sines.
+  // The row of token t turned by the table's own cosines and sines; q scaled where it is.
   Doubles Want(const Floats& qkv, int64_t t, double sign) const {
     Doubles row(qkv.begin() + t * this->row(), qkv.begin() + (t + 1) * this->row());
     const int64_t rotated = RotatedElements(spec);
@@ -46,28 +49,38 @@ struct Problem {
       reference::RotateHead(rotated, c.data(), s.data(), sign, &row[Size(h * spec.head_dim)],
                             spec.interleaved);
     }
+    const double scale = scaled ? query_scale[Size(positions[Size(t)])] : 1.0;
+    for (int64_t i = 0; i < spec.num_heads * spec.head_dim; ++i) row[Size(i)] *= scale;
     return row;
   }
 
   RopeSpec spec;
   int64_t tokens;
+  bool scaled = false;
   RopeTable table;
   DeviceTensor cos, sin;
   std::vector<int32_t> positions;
   DeviceValues<int32_t> device_positions;
+  Floats query_scale;  // below 3
+  DeviceTensor device_query_scale;
 };
 
-// Two products and a sum of float32, magnitudes below 2 x 6, then one rounding to the type.
-double Bound(DType dtype) { return 3 * 0x1p-24 * 12 + kUnit(dtype) * 8.5; }
+// Two products and a sum of float32, magnitudes below 2 x 6, then one rounding to the type. A scale
+// enlarges both and adds a product.
+double Bound(const Problem& p) {
+  const double plain = 3 * 0x1p-24 * 12 + kUnit(p.spec.dtype) * 8.5;
+  return p.scaled ? 3 * (plain + 0x1p-24 * 12) : plain;
+}
 
 void CheckRow(const Problem& p, const Floats& qkv, const Floats& got, int64_t t, double sign) {
   const Floats row(got.begin() + t * p.row(), got.begin() + (t + 1) * p.row());
-  ExpectWithin(row, p.Want(qkv, t, sign), Bound(p.spec.dtype),
+  ExpectWithin(row, p.Want(qkv, t, sign), Bound(p),
                std::string(Name(p.spec.dtype)) + " head_dim " + std::to_string(p.spec.head_dim) +
                    " token " + std::to_string(t));
   const int64_t dim = p.spec.head_dim, v = (p.spec.num_heads + p.spec.num_kv_heads) * dim;
   for (int64_t i = 0; i < p.row(); ++i) {
     if (i < v && i % dim < RotatedElements(p.spec)) continue;
+    if (p.scaled && i < p.spec.num_heads * dim) continue;
     ASSERT_EQ(row[Size(i)], qkv[Size(t * p.row() + i)]) << "element " << i << " of token " << t;
   }
 }
@@ -110,7 +123,7 @@ TEST_P(RopeGpuTest, MatchesReferenceForEveryHeadSize) {
 }
 
 // Halves of vectors and not, heads that do not begin at one.
-TEST_P(RopeGpuTest, RotatesTheFirstElementsOfEachHead) {
+TEST_P(RopeGpuTest, RotatesTheFirstElementsOfEachHeadAndScalesAllOfQ) {
   for (const auto& [head_dim, rotated] : {std::pair{3, 2},
                                           {8, 6},
                                           {20, 16},
@@ -122,8 +135,12 @@ TEST_P(RopeGpuTest, RotatesTheFirstElementsOfEachHead) {
                                           {128, 96},
                                           {256, 64}}) {
     for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {14, 2}}) {
-      CheckBothWays(Problem(Spec(heads, kv_heads, head_dim, rotated), 131));
-      if (HasFailure()) return;
+      Problem p(Spec(heads, kv_heads, head_dim, rotated), 131);
+      for (const bool scaled : {false, true}) {
+        p.scaled = scaled;
+        CheckBothWays(p);
+        if (HasFailure()) return;
+      }
     }
   }
 }
