@@ -130,10 +130,23 @@ TEST(LayerNormTest, KeepsTheVarianceFarFromZero) {
 }
 
 TEST(LayerNormTest, BiasMayBeAbsent) {
-  Problem p(7, 33);
-  const Forward without = RunForward(p, false);
-  std::fill(p.bias.begin(), p.bias.end(), 0.0f);
-  ExpectWithin(without.y, Double(RunForward(p).y), 0.0, "y");
+  for (const int64_t hidden : {1, 2, 7, 33, 67, 896}) {
+    const Problem p(7, hidden);
+    const Forward got = RunForward(p, /*biased=*/false);
+    const Doubles x = Double(p.x), w = Double(p.weight), dy = Double(p.dy);
+    Doubles y(x.size()), mean(7), rstd(7);
+    reference::LayerNorm<double>(p.shape(), x.data(), w.data(), nullptr, y.data(), mean.data(),
+                                 rstd.data());
+    ExpectWithin(got.y, y, ForwardBound(hidden), "y");
+    const Floats nan(p.x.size(), std::nanf(""));
+    Doubles dx(x.size()), dw(Size(hidden), 0.25), db(Size(hidden));
+    reference::LayerNormBackward(p.shape(), dy.data(), x.data(), w.data(), dx.data(), dw.data(),
+                                 db.data());
+    const Backward back = RunBackward(p, got, nan, /*accumulate=*/false, Frozen::kBias);
+    ExpectWithin(back.dx, dx, BackwardBound(hidden), "dx");
+    ExpectWithin(back.dweight, dw, (64 + ForwardBound(hidden) / kUnit / 30) * kUnit * (30 * 7 + 1),
+                 "dweight");
+  }
 }
 
 // Invariant kernels-4.

@@ -201,7 +201,7 @@ TEST_P(LayerNormGpuTest, OverwritesFreezesAndAliases) {
 }
 
 TEST_P(LayerNormGpuTest, BiasMayBeAbsent) {
-  for (const int64_t hidden : {33, 768}) {
+  for (const int64_t hidden : {1, 7, 33, 256, 768, 6144, 40000}) {
     Problem p(GetParam(), DType::kFloat32, 7, hidden);
     const Forward without = RunForward(p, false);
     p.device_bias.Write(Floats(Size(hidden), 0.0f));
