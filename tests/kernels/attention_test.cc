@@ -149,6 +149,19 @@ TEST(AttentionTest, Softcap) {
   }
 }
 
+TEST(AttentionTest, WindowSoftcapAndScaleTogether) {
+  for (const int64_t dim : {8, 64, 256}) {
+    for (const float scale : {0.02f, 0.2f}) {
+      for (const float softcap : {0.0f, 2.0f, 50.0f}) {
+        Problem p = Make(4, 2, dim, 20, {70, 33, 1});
+        p.spec.scale = scale;
+        p.spec.softcap = softcap;
+        CheckAgainstReference(p);
+      }
+    }
+  }
+}
+
 TEST(AttentionTest, EmptyDocumentsAndNoTokens) {
   CheckAgainstReference(Make(4, 2, 8, 0, {0, 5, 0, 0, 9, 0}));
   const Problem none = Make(4, 2, 8, 0, {});

@@ -231,6 +231,21 @@ TEST(AttentionGpuTest, Softcap) {
   }
 }
 
+TEST(AttentionGpuTest, WindowSoftcapAndScaleTogether) {
+  for (const Algorithm algorithm : kPacked) {
+    for (const int64_t dim : {64, 256}) {
+      if (algorithm == Algorithm::kFlash && dim == 256) continue;  // plain stands in
+      for (const float scale : {0.02f, 0.2f}) {
+        Problem p = Make(algorithm, {4, 2, dim}, {70, 33, 1});
+        p.spec.window = 20;
+        p.spec.scale = scale;
+        p.spec.softcap = 50.0f;
+        CheckAgainstReference(p);
+      }
+    }
+  }
+}
+
 TEST(AttentionGpuTest, Dense) {
   for (const HeadShape& shape :
        {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 64}, HeadShape{4, 2, 80}}) {
