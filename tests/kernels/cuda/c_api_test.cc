@@ -1,6 +1,7 @@
 #include "kernels/c_api.h"
 
 #include "kernels/cross_entropy.h"
+#include "kernels/rope.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
@@ -31,6 +32,38 @@ TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   Synchronize(nullptr);
   EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
   EXPECT_TRUE(SameBits(loss.Read(), other_loss.Read()));
+}
+
+TEST(CApiGpuTest, RotatesPartOfAHeadAndScalesQueries) {
+  const RopeSpec spec{.num_heads = 3, .num_kv_heads = 1, .head_dim = 16, .rotated = 8};
+  const RopeTable table = BuildRopeTable({.rotated = spec.rotated}, 4);
+  const DeviceTensor cos(DType::kFloat32, table.cos), sin(DType::kFloat32, table.sin);
+  const DeviceTensor scale(DType::kFloat32, BuildQueryScale(0.5, 2, 4));
+  const DeviceValues<int32_t> positions({0, 1, 3});
+  const Floats qkv = Normal(3 * 5 * 16, 1, DType::kFloat32);
+  const DeviceTensor ours(DType::kFloat32, qkv), theirs(DType::kFloat32, qkv);
+  RopeForward({.spec = spec,
+               .tokens = 3,
+               .qkv = ours.data(),
+               .cos = cos.floats(),
+               .sin = sin.floats(),
+               .positions = positions.data(),
+               .query_scale = scale.floats()},
+              TestStream());
+  coxswain_rope_args args{};
+  args.num_heads = 3;
+  args.num_kv_heads = 1;
+  args.head_dim = 16;
+  args.rotated = 8;
+  args.tokens = 3;
+  args.qkv = theirs.data();
+  args.cos = cos.floats();
+  args.sin = sin.floats();
+  args.positions = positions.data();
+  args.query_scale = scale.floats();
+  ASSERT_EQ(coxswain_rope_forward(&args, nullptr), COXSWAIN_OK) << coxswain_last_error();
+  Synchronize(nullptr);
+  EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
 }
 
 TEST(CApiGpuTest, SaysWhatWasWrong) {
