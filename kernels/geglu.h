@@ -32,6 +32,7 @@ struct GegluBackwardArgs {
   int64_t rows = 0;
   const void* dy = nullptr;  // [T, I]
   void* gate_up = nullptr;   // [T, 2 I], overwritten by its gradient
+  void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
 };
 void GegluBackward(const GegluBackwardArgs& args, Stream* stream);
 

@@ -15,13 +15,15 @@ COXSWAIN_INLINE void Forward(const float* gate, const float* up, float* y, int64
   for (int64_t j = 0; j < n; ++j) y[j] = cpu::Gelu<kTanh>(gate[j]).value * up[j];
 }
 
-template <bool kTanh>
-COXSWAIN_INLINE void Backward(const float* dy, float* gate, float* up, int64_t n) {
+// y may be dy.
+template <bool kTanh, bool kWantsY>
+COXSWAIN_INLINE void Backward(const float* dy, float* gate, float* up, float* y, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     const cpu::GeluPoint gelu = cpu::Gelu<kTanh>(gate[j]);
-    const float d = dy[j];
-    gate[j] = d * up[j] * gelu.slope;
+    const float b = up[j], d = dy[j];
+    gate[j] = d * b * gelu.slope;
     up[j] = d * gelu.value;
+    if (kWantsY) y[j] = gelu.value * b;
   }
 }
 
@@ -32,10 +34,27 @@ COXSWAIN_VECTORIZE void ForwardErf(const float* gate, const float* up, float* y,
   Forward<false>(gate, up, y, n);
 }
 COXSWAIN_VECTORIZE void BackwardTanh(const float* dy, float* gate, float* up, int64_t n) {
-  Backward<true>(dy, gate, up, n);
+  Backward<true, false>(dy, gate, up, nullptr, n);
 }
 COXSWAIN_VECTORIZE void BackwardErf(const float* dy, float* gate, float* up, int64_t n) {
-  Backward<false>(dy, gate, up, n);
+  Backward<false, false>(dy, gate, up, nullptr, n);
+}
+COXSWAIN_VECTORIZE void BackwardTanhWithOutput(const float* dy, float* gate, float* up, float* y,
+                                               int64_t n) {
+  Backward<true, true>(dy, gate, up, y, n);
+}
+COXSWAIN_VECTORIZE void BackwardErfWithOutput(const float* dy, float* gate, float* up, float* y,
+                                              int64_t n) {
+  Backward<false, true>(dy, gate, up, y, n);
+}
+
+void BackwardRow(bool tanh, const float* dy, float* gate, float* y, int64_t n) {
+  float* up = gate + n;
+  if (y == nullptr) {
+    tanh ? BackwardTanh(dy, gate, up, n) : BackwardErf(dy, gate, up, n);
+  } else {
+    tanh ? BackwardTanhWithOutput(dy, gate, up, y, n) : BackwardErfWithOutput(dy, gate, up, y, n);
+  }
 }
 
 }  // namespace
@@ -62,8 +81,8 @@ void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 16 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const float* dy = static_cast<const float*>(args.dy) + t * n;
-      float* gate = static_cast<float*>(args.gate_up) + t * 2 * n;
-      args.spec.tanh ? BackwardTanh(dy, gate, gate + n, n) : BackwardErf(dy, gate, gate + n, n);
+      BackwardRow(args.spec.tanh, dy, static_cast<float*>(args.gate_up) + t * 2 * n,
+                  args.y == nullptr ? nullptr : static_cast<float*>(args.y) + t * n, n);
     }
   });
 }

@@ -27,7 +27,7 @@ void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cuda::RequireExtent(args.rows, "GegluBackward", "rows");
   const auto backward =
       args.spec.tanh ? cuda::GluBackward<cuda::TanhGelu> : cuda::GluBackward<cuda::ErfGelu>;
-  backward(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up, nullptr,
+  backward(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up, args.y,
            cuda::Handle(stream));
   cuda::CheckLaunch("GegluBackward");
 }

@@ -54,6 +54,20 @@ TEST_P(GegluTest, MatchesReferenceForEveryTailAndLargeInputs) {
   }
 }
 
+TEST_P(GegluTest, BackwardGivesTheForwardOnceMoreInPlaceOfDy) {
+  const int64_t rows = 3, n = 37;
+  const Floats gate_up = Normal(rows * 2 * n, 1, 2.0f), dy = Normal(rows * n, 2);
+  Floats gradient = gate_up, y = dy;
+  GegluBackward({.spec = {.intermediate = n, .tanh = GetParam()},
+                 .rows = rows,
+                 .dy = y.data(),
+                 .gate_up = gradient.data(),
+                 .y = y.data()},
+                nullptr);
+  EXPECT_TRUE(SameBits(gradient, Backward(rows, n, gate_up, dy)));
+  EXPECT_TRUE(SameBits(y, Forward(rows, n, gate_up)));
+}
+
 TEST_P(GegluTest, NanStaysAndTouchesNothingElse) {
   Floats gate_up(40, 1.0f);
   gate_up[3] = std::numeric_limits<float>::quiet_NaN();

@@ -70,6 +70,17 @@ TEST_P(GegluGpuTest, MatchesReferenceForEveryTail) {
 
 TEST_P(GegluGpuTest, MatchesReferenceForModels) { ExpectReference(33, 16384); }
 
+TEST_P(GegluGpuTest, BackwardGivesTheForwardOnceMoreInPlaceOfDy) {
+  const int64_t rows = 3, n = 1032;
+  const Floats gate_up = Normal(rows * 2 * n, 1, dtype_, 2.0f), dy = Normal(rows * n, 2, dtype_);
+  const DeviceTensor gradient(dtype_, gate_up), y(dtype_, dy);
+  GegluBackward(
+      {.spec = Spec(n), .rows = rows, .dy = y.data(), .gate_up = gradient.data(), .y = y.data()},
+      TestStream());
+  EXPECT_TRUE(SameBits(gradient.Read(), Backward(rows, n, gate_up, dy)));
+  EXPECT_TRUE(SameBits(y.Read(), Forward(rows, n, gate_up)));
+}
+
 TEST_P(GegluGpuTest, NanStaysAndTouchesNothingElse) {
   Floats gate_up(80, 1.0f);
   gate_up[3] = std::numeric_limits<float>::quiet_NaN();
