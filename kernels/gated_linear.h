@@ -1,9 +1,10 @@
-// The two products of a gated MLP that touch its inner width, with the SwiGLU that follows them.
-//   Forward:  gate_up = x W^T, y = silu(gate) up
-//   Backward: dy = dout V, then dgate = dy up silu'(gate), dup = dy silu(gate)
+// The two products of a gated MLP that touch its inner width, with the gated unit that follows
+// them: SwiGLU or GeGLU.
+//   Forward:  gate_up = x W^T, y = act(gate) up
+//   Backward: dy = dout V, then dgate = dy up act'(gate), dup = dy act(gate)
 // W [2 I, H] has the rows of gate before those of up, V [H, I] is the down projection. gate_up and
 // dy are rounded to the type before the activation reads them: y and the gradient are bit-equal to
-// swiglu.h on them, whatever runs.
+// swiglu.h or geglu.h on them, whatever runs.
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 #ifndef COXSWAIN_KERNELS_GATED_LINEAR_H_
 #define COXSWAIN_KERNELS_GATED_LINEAR_H_
@@ -15,10 +16,14 @@
 
 namespace coxswain::kernels {
 
+// silu; gelu in its tanh form; gelu in its erf form.
+enum class GateActivation { kSilu, kGeluTanh, kGelu };
+
 struct GatedLinearSpec {
   DType dtype = DType::kFloat32;
   int64_t hidden = 0;        // H
   int64_t intermediate = 0;  // I
+  GateActivation activation = GateActivation::kSilu;
 };
 bool GatedLinearSupports(const GatedLinearSpec& spec);
 

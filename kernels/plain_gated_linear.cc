@@ -1,5 +1,6 @@
 #include "kernels/plain_gated_linear.h"
 
+#include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/swiglu.h"
 
@@ -9,15 +10,21 @@ namespace {
 GemmSpec ProductSpec(const GatedLinearSpec& spec, bool transpose_b) {
   return {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = transpose_b};
 }
-SwigluSpec ActivationSpec(const GatedLinearSpec& spec) {
+bool IsSilu(const GatedLinearSpec& spec) { return spec.activation == GateActivation::kSilu; }
+SwigluSpec ForSwiglu(const GatedLinearSpec& spec) {
   return {.dtype = spec.dtype, .intermediate = spec.intermediate};
+}
+GegluSpec ForGeglu(const GatedLinearSpec& spec) {
+  return {.dtype = spec.dtype,
+          .intermediate = spec.intermediate,
+          .tanh = spec.activation == GateActivation::kGeluTanh};
 }
 
 }  // namespace
 
 bool PlainGatedLinearSupports(const GatedLinearSpec& spec) {
   return spec.hidden > 0 && GemmSupports(ProductSpec(spec, true)) &&
-         SwigluSupports(ActivationSpec(spec));
+         (IsSilu(spec) ? SwigluSupports(ForSwiglu(spec)) : GegluSupports(ForGeglu(spec)));
 }
 
 void PlainGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream) {
@@ -35,9 +42,15 @@ void PlainGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream)
         .workspace = args.workspace},
        stream);
   if (args.y == nullptr) return;
-  SwigluForward(
-      {.spec = ActivationSpec(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
-      stream);
+  if (IsSilu(args.spec)) {
+    SwigluForward(
+        {.spec = ForSwiglu(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
+        stream);
+  } else {
+    GegluForward(
+        {.spec = ForGeglu(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
+        stream);
+  }
 }
 
 void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
@@ -54,12 +67,22 @@ void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* strea
         .ldc = columns,
         .workspace = args.workspace},
        stream);
-  SwigluBackward({.spec = ActivationSpec(args.spec),
-                  .rows = args.rows,
-                  .dy = args.y,
-                  .gate_up = args.gate_up,
-                  .y = args.wants_y ? args.y : nullptr},
-                 stream);
+  void* y = args.wants_y ? args.y : nullptr;
+  if (IsSilu(args.spec)) {
+    SwigluBackward({.spec = ForSwiglu(args.spec),
+                    .rows = args.rows,
+                    .dy = args.y,
+                    .gate_up = args.gate_up,
+                    .y = y},
+                   stream);
+  } else {
+    GegluBackward({.spec = ForGeglu(args.spec),
+                   .rows = args.rows,
+                   .dy = args.y,
+                   .gate_up = args.gate_up,
+                   .y = y},
+                  stream);
+  }
 }
 
 }  // namespace coxswain::kernels

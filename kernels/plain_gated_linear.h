@@ -1,5 +1,5 @@
-// gated_linear.h as a product by gemm.h and an elementwise pass by swiglu.h: what every library can
-// do, for every spec that those support.
+// gated_linear.h as a product by gemm.h and an elementwise pass by swiglu.h or geglu.h: what every
+// library can do, for every spec that those support.
 #ifndef COXSWAIN_KERNELS_PLAIN_GATED_LINEAR_H_
 #define COXSWAIN_KERNELS_PLAIN_GATED_LINEAR_H_
 

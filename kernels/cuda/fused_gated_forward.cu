@@ -1,186 +1,19 @@
-// gate_up = x W^T and y = silu(gate) up in one launch.
-// Source: Shazeer, "GLU Variants Improve Transformer", 2020.
-//
-// product_tiles.cuh with tiles of 128 rows by 128 columns of gate and the same 128 columns of up,
-// so that a thread holds both factors of its elements of y. They are rounded, and y is computed
-// from the rounded values by the function of swiglu.cu. A warp puts its part of a chunk of the
-// three into shared memory, and a thread of warpgroup 0 stores the chunk of all four warps by the
-// copy engine. Bytes: 6 per element of y written; x and W are read by every column or row of tiles,
-// mostly from the L2 cache. Bitwise deterministic: a sum runs over k in order, in one warpgroup.
-#include "kernels/cuda/fused_gated_linear.h"
-#include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/product_tiles.cuh"
-#include "kernels/cuda/shared_address.cuh"
+// The forward in one launch: its choice by activation, and SiLU's.
+#include "kernels/cuda/fused_gated_forward.cuh"
+
 #include "kernels/cuda/silu.cuh"
-#include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels::cuda {
-namespace {
-
-constexpr int kStages = 4;
-constexpr int kDepth = 64;
-constexpr int kGatedColumns = 128;  // of gate, and of up
-// What follows a tile goes by chunks of a warpgroup's rows.
-constexpr int kChunkColumns = 32;
-constexpr unsigned kChunkBytes = 64 * kChunkColumns * kBf16Bytes;
-[[maybe_unused]] constexpr int kChunks = kGatedColumns / kChunkColumns;
-static_assert(2 * kGatedColumns == kTileColumns);
-static_assert(kChunkColumns % 16 == 0 && kGatedColumns % kChunkColumns == 0);
-// Forward::Finish takes the parity of `stored` from the chunk within its tile, not from the count
-// of all chunks: the two agree when each tile takes an even number of phases.
-static_assert(kChunks % 2 == 0);
-
-struct ForwardMaps {
-  TensorMap x, gate_weight, up_weight, gate, up, y;
-};
-
-struct alignas(1024) ForwardShared {
-  Operands<kStages, kDepth> operands;
-  unsigned char chunks[2][3][kChunkBytes];  // gate, up and y of each warpgroup
-  OperandBarriers<kStages> barriers;
-  uint64_t written[2];  // a chunk is complete
-  uint64_t stored[2];   // and has been read
-};
-// Dynamic shared memory starts at a multiple of 16.
-constexpr int kSharedBytes = sizeof(ForwardShared) + 1024;
-
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-// By one thread for each warpgroup that multiplies.
-__device__ __forceinline__ void StoreChunks(const ForwardMaps& maps, const TileGrid& grid,
-                                            bool wants_y, ForwardShared* shared, int half) {
-  unsigned phase = 0;
-  ForTiles(grid, [&](const Tile& tile) {
-    const int row = tile.row * kTileRows + half * 64;
-    for (int c = 0; c < kChunks; ++c) {
-      const int column = tile.column * kGatedColumns + c * kChunkColumns;
-      WaitForOwnPhase(&shared->written[half], phase);
-      StoreBox(maps.gate, column, row, shared->chunks[half][0]);
-      StoreBox(maps.up, column, row, shared->chunks[half][1]);
-      if (wants_y) StoreBox(maps.y, column, row, shared->chunks[half][2]);
-      CloseGroup();
-      WaitUntilRead<0>();
-      Arrive(&shared->stored[half]);
-      phase ^= 1;
-    }
-  });
-  WaitUntilWritten();
-}
-
-__device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGrid& grid,
-                                           ForwardShared* shared) {
-  const bool first = ClusterRank() == 0;
-  const TensorMap& weight = first ? maps.gate_weight : maps.up_weight;
-  const unsigned offset = first ? 0 : shared->operands.kSecondBytes / 2;
-  LoadOperands(grid, &shared->operands, &shared->barriers,
-               [&](const Tile& tile, int k, void* x, unsigned char* weights, uint64_t* barrier) {
-                 LoadBox(x, maps.x, k, tile.row * kTileRows, barrier);
-                 LoadBoxForAll(weights + offset, weight, k, tile.column * kGatedColumns, barrier,
-                               3);
-               });
-}
-
-// What a warpgroup does with a tile: 16 columns of gate, up and y a slice.
-class Forward {
- public:
-  __device__ __forceinline__ Forward(ForwardShared* shared, int half, bool wants_y)
-      : shared_(shared), half_(half), wants_y_(wants_y) {
-    const unsigned chunk = SharedAddress(shared->chunks[half][0]);
-#pragma unroll
-    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = chunk + BlocksOffset<kChunkColumns>(pair);
-  }
-  __device__ __forceinline__ void Fetch(int) {}
-  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
-    if (s % kPairs == 0) WaitForOwnPhase(&shared_->stored[half_], (s / kPairs & 1) ^ 1);
-    Put(&tile[4 * s], &tile[32 + 4 * s], at_[s % kPairs]);
-    if (s % kPairs != kPairs - 1) return;
-    PublishToCopies();
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) Arrive(&shared_->written[half_]);
-  }
-
- private:
-  static constexpr int kPairs = kChunkColumns / 16;
-
-  __device__ __forceinline__ void Put(const uint32_t* gates, const uint32_t* ups, unsigned at) {
-    StoreBlocks4(at, gates[0], gates[1], gates[2], gates[3]);
-    StoreBlocks4(at + kChunkBytes, ups[0], ups[1], ups[2], ups[3]);
-    if (!wants_y_) return;
-    uint32_t ys[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      ys[i] = PackPair(Low(ups[i]) * Silu::Value(Low(gates[i])),
-                       High(ups[i]) * Silu::Value(High(gates[i])));
-    }
-    StoreBlocks4(at + 2 * kChunkBytes, ys[0], ys[1], ys[2], ys[3]);
-  }
-
-  ForwardShared* shared_;
-  int half_;
-  bool wants_y_;
-  unsigned at_[kPairs];
-};
-
-__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
-                                              ForwardShared* shared, int half) {
-  Multiplier<false, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
-  Forward work(shared, half, wants_y);
-  multiplier.Run<kGatedColumns / 16>(grid, &work);
-}
-
-__device__ __forceinline__ void InitForward(ForwardShared* shared) {
-  InitOperandBarriers(&shared->barriers);
-  for (int half = 0; half < 2; ++half) {
-    InitBarrier(&shared->written[half], 4);
-    InitBarrier(&shared->stored[half]);
-  }
-  PublishBarriers();
-}
-
-#endif
-
-__global__ void __launch_bounds__(kProductThreads, 1)
-    FusedGatedLinearForwardKernel(const __grid_constant__ ForwardMaps maps, TileGrid grid,
-                                  bool wants_y) {
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  extern __shared__ unsigned char dynamic[];
-  auto* shared =
-      reinterpret_cast<ForwardShared*>(dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
-  if (threadIdx.x == 0) InitForward(shared);
-  ClusterBarrier();
-  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
-  if (group == 0) {
-    LeaveRegisters<40>();
-    if (threadIdx.x == 0) LoadStages(maps, grid, shared);
-    if (threadIdx.x == 32) StoreChunks(maps, grid, wants_y, shared, 0);
-    if (threadIdx.x == 64) StoreChunks(maps, grid, wants_y, shared, 1);
-  } else {
-    TakeRegisters<232>();
-    MultiplyTiles(grid, wants_y, shared, group - 1);
-  }
-  ClusterBarrier();  // the other block still arrives at this one's barriers
-#endif
-}
-
-}  // namespace
 
 void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream) {
-  const int64_t h = args.spec.hidden, n = args.spec.intermediate;
-  const auto* weight = static_cast<const bf16*>(args.weight);
-  auto* gate_up = static_cast<bf16*>(args.gate_up);
-  const auto output = [&](const void* data, int64_t stride) {
-    return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
-  };
-  const ForwardMaps maps{
-      .x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kDepth}),
-      .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kDepth}),
-      .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kDepth}),
-      .gate = output(gate_up, 2 * n),
-      .up = output(gate_up + n, 2 * n),
-      .y = output(args.y != nullptr ? args.y : gate_up, n)};
-  const TileGrid grid = MakeTileGrid(args.rows, n, kGatedColumns, h, kDepth);
-  LaunchProduct(FusedGatedLinearForwardKernel, kSharedBytes, grid, Handle(stream),
-                "GatedLinearForward", maps, grid, args.y != nullptr);
+  switch (args.spec.activation) {
+    case GateActivation::kSilu:
+      return fused_gated_forward::Launch<Silu>(args, stream);
+    case GateActivation::kGeluTanh:
+      return fused_gated_forward::Launch<TanhGelu>(args, stream);
+    case GateActivation::kGelu:
+      return fused_gated_forward::Launch<ErfGelu>(args, stream);
+  }
 }
 
 }  // namespace coxswain::kernels::cuda

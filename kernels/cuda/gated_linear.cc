@@ -51,7 +51,8 @@ void Launch(const Args& args, bool backward, void (*fused)(const Args&, Stream*)
   const cuda::GatedKey key{.backward = backward,
                            .rows = args.rows,
                            .hidden = args.spec.hidden,
-                           .intermediate = args.spec.intermediate};
+                           .intermediate = args.spec.intermediate,
+                           .activation = args.spec.activation};
   const bool chosen = cuda::FusedGatedLinearRuns(args) &&
                       ChooseFused(key, alternative(fused), alternative(plain), stream);
   (chosen ? fused : plain)(args, stream);

@@ -1,8 +1,8 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
 // "microseconds", "tflops" (the last two 0 where not measured)}, ...], "gated": [{the fields of
-// GatedKey and GatedChoice but "settled" and "used"}, ...]}, sorted by key. A table without "gated"
-// has none.
+// GatedKey and GatedChoice but "settled" and "used"; no "activation" means silu}, ...]}, sorted by
+// key. A table without "gated" has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -117,20 +117,33 @@ bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
 }
 
 Json Describe(const GatedKey& key, const GatedChoice& choice) {
-  return {{"backward", key.backward},
-          {"rows", key.rows},
-          {"hidden", key.hidden},
-          {"intermediate", key.intermediate},
-          {"fused", choice.fused},
-          {"plain_microseconds", choice.plain_microseconds},
-          {"fused_microseconds", choice.fused_microseconds}};
+  Json described = {{"backward", key.backward},
+                    {"rows", key.rows},
+                    {"hidden", key.hidden},
+                    {"intermediate", key.intermediate},
+                    {"fused", choice.fused},
+                    {"plain_microseconds", choice.plain_microseconds},
+                    {"fused_microseconds", choice.fused_microseconds}};
+  if (key.activation != GateActivation::kSilu) {
+    described["activation"] = key.activation == GateActivation::kGelu ? "gelu" : "gelu_tanh";
+  }
+  return described;
+}
+
+bool ParseActivation(const Json& from, GateActivation* activation) {
+  if (!from.contains("activation")) return true;
+  std::string name;
+  if (!Read(from, "activation", &name)) return false;
+  *activation = name == "gelu" ? GateActivation::kGelu : GateActivation::kGeluTanh;
+  return name == "gelu" || name == "gelu_tanh";
 }
 
 bool ParseEntry(const Json& from, GatedKey* key, GatedChoice* choice) {
   choice->settled = true;
-  return from.is_object() && Read(from, "backward", &key->backward) &&
-         Read(from, "rows", &key->rows) && Read(from, "hidden", &key->hidden) &&
-         Read(from, "intermediate", &key->intermediate) && Read(from, "fused", &choice->fused) &&
+  return from.is_object() && ParseActivation(from, &key->activation) &&
+         Read(from, "backward", &key->backward) && Read(from, "rows", &key->rows) &&
+         Read(from, "hidden", &key->hidden) && Read(from, "intermediate", &key->intermediate) &&
+         Read(from, "fused", &choice->fused) &&
          Read(from, "plain_microseconds", &choice->plain_microseconds) &&
          Read(from, "fused_microseconds", &choice->fused_microseconds);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm_plan.h"
+#include "kernels/gated_linear.h"
 
 namespace coxswain::kernels::cuda {
 
@@ -27,10 +28,11 @@ struct GemmEntry {
 struct GatedKey {
   bool backward = false;
   int64_t rows = 0, hidden = 0, intermediate = 0;
+  GateActivation activation = GateActivation::kSilu;
 
   bool operator<(const GatedKey& other) const {
     const auto fields = [](const GatedKey& key) {
-      return std::tie(key.backward, key.rows, key.hidden, key.intermediate);
+      return std::tie(key.backward, key.rows, key.hidden, key.intermediate, key.activation);
     };
     return fields(*this) < fields(other);
   }

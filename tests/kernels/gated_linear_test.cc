@@ -1,5 +1,8 @@
 #include "kernels/gated_linear.h"
 
+#include <string>
+
+#include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/swiglu.h"
 #include "tests/kernels/testing.h"
@@ -7,8 +10,38 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr GatedLinearSpec kSpec{.hidden = 13, .intermediate = 7};
 constexpr int64_t kRows = 5;
+
+class GatedLinearTest : public testing::TestWithParam<GateActivation> {
+ protected:
+  GatedLinearSpec spec_{.hidden = 13, .intermediate = 7, .activation = GetParam()};
+  bool silu_ = GetParam() == GateActivation::kSilu;
+  GegluSpec geglu_{.intermediate = 7, .tanh = GetParam() == GateActivation::kGeluTanh};
+
+  Floats Activate(const Floats& gate_up) const {
+    Floats y(Size(kRows * 7));
+    if (silu_) {
+      SwigluForward(
+          {.spec = {.intermediate = 7}, .rows = kRows, .gate_up = gate_up.data(), .y = y.data()},
+          nullptr);
+    } else {
+      GegluForward({.spec = geglu_, .rows = kRows, .gate_up = gate_up.data(), .y = y.data()},
+                   nullptr);
+    }
+    return y;
+  }
+  Floats Gradient(const Floats& dy, Floats gate_up) const {
+    if (silu_) {
+      SwigluBackward(
+          {.spec = {.intermediate = 7}, .rows = kRows, .dy = dy.data(), .gate_up = gate_up.data()},
+          nullptr);
+    } else {
+      GegluBackward({.spec = geglu_, .rows = kRows, .dy = dy.data(), .gate_up = gate_up.data()},
+                    nullptr);
+    }
+    return gate_up;
+  }
+};
 
 Floats Product(bool transpose_b, int64_t n, int64_t k, const Floats& a, const Floats& b) {
   Floats c(Size(kRows * n));
@@ -26,18 +59,13 @@ Floats Product(bool transpose_b, int64_t n, int64_t k, const Floats& a, const Fl
   return c;
 }
 
-TEST(GatedLinearTest, ForwardEqualsTheProductAndItsSwiglu) {
+TEST_P(GatedLinearTest, ForwardEqualsTheProductAndItsGatedUnit) {
   const Floats x = Normal(kRows * 13, 1), weight = Normal(14 * 13, 2);
   const Floats product = Product(true, 14, 13, x, weight);
-  Floats activated(Size(kRows * 7));
-  SwigluForward({.spec = {.intermediate = 7},
-                 .rows = kRows,
-                 .gate_up = product.data(),
-                 .y = activated.data()},
-                nullptr);
+  const Floats activated = Activate(product);
   for (const bool wanted : {true, false}) {
     Floats gate_up(product.size()), y(activated.size());
-    GatedLinearForward({.spec = kSpec,
+    GatedLinearForward({.spec = spec_,
                         .rows = kRows,
                         .x = x.data(),
                         .weight = weight.data(),
@@ -49,28 +77,33 @@ TEST(GatedLinearTest, ForwardEqualsTheProductAndItsSwiglu) {
   }
 }
 
-TEST(GatedLinearTest, BackwardEqualsTheProductAndTheGradientOfItsSwiglu) {
+TEST_P(GatedLinearTest, BackwardEqualsTheProductAndTheGradientOfItsGatedUnit) {
   const Floats dout = Normal(kRows * 13, 1), weight = Normal(13 * 7, 2);
   const Floats gate_up = Normal(kRows * 14, 3);
-  Floats dy = Product(false, 7, 13, dout, weight), gradient = gate_up, again = gate_up;
-  Floats y(dy.size()), forward(dy.size());
-  SwigluForward(
-      {.spec = {.intermediate = 7}, .rows = kRows, .gate_up = gate_up.data(), .y = forward.data()},
-      nullptr);
-  SwigluBackward(
-      {.spec = {.intermediate = 7}, .rows = kRows, .dy = dy.data(), .gate_up = gradient.data()},
-      nullptr);
-  GatedLinearBackward({.spec = kSpec,
-                       .rows = kRows,
-                       .dout = dout.data(),
-                       .weight = weight.data(),
-                       .gate_up = again.data(),
-                       .y = y.data(),
-                       .wants_y = true},
-                      nullptr);
-  EXPECT_TRUE(SameBits(again, gradient));
-  EXPECT_TRUE(SameBits(y, forward));
+  const Floats dy = Product(false, 7, 13, dout, weight);
+  for (const bool wants_y : {true, false}) {
+    Floats again = gate_up, y(dy.size());
+    GatedLinearBackward({.spec = spec_,
+                         .rows = kRows,
+                         .dout = dout.data(),
+                         .weight = weight.data(),
+                         .gate_up = again.data(),
+                         .y = y.data(),
+                         .wants_y = wants_y},
+                        nullptr);
+    EXPECT_TRUE(SameBits(again, Gradient(dy, gate_up)));
+    EXPECT_TRUE(!wants_y || SameBits(y, Activate(gate_up)));
+  }
 }
+
+std::string NameOf(const testing::TestParamInfo<GateActivation>& info) {
+  if (info.param == GateActivation::kSilu) return "silu";
+  return info.param == GateActivation::kGelu ? "gelu" : "gelu_tanh";
+}
+INSTANTIATE_TEST_SUITE_P(Activations, GatedLinearTest,
+                         testing::Values(GateActivation::kSilu, GateActivation::kGeluTanh,
+                                         GateActivation::kGelu),
+                         NameOf);
 
 }  // namespace
 }  // namespace coxswain::kernels

@@ -2,6 +2,7 @@
 // rows that it does not run take the plain one.
 #include "kernels/gated_linear.h"
 
+#include "kernels/geglu.h"
 #include "kernels/gemm.h"
 #include "kernels/swiglu.h"
 #include "tests/kernels/cuda/gpu_testing.h"
@@ -10,15 +11,60 @@
 namespace coxswain::kernels {
 namespace {
 
+constexpr GateActivation kActivations[] = {GateActivation::kSilu, GateActivation::kGeluTanh,
+                                           GateActivation::kGelu};
+
 struct Case {
   int64_t rows, hidden, intermediate;
   int64_t step = 1;  // every step-th row is compared with the reference
   DType dtype = DType::kBFloat16;
+  GateActivation activation = GateActivation::kSilu;
 };
 
 std::string Describe(const Case& c) {
   return std::string(Name(c.dtype)) + " T " + std::to_string(c.rows) + " H " +
-         std::to_string(c.hidden) + " I " + std::to_string(c.intermediate);
+         std::to_string(c.hidden) + " I " + std::to_string(c.intermediate) + " activation " +
+         std::to_string(static_cast<int>(c.activation));
+}
+
+// The op that the results are held against, on the device.
+void Activate(const Case& c, const DeviceTensor& gate_up, const DeviceTensor& y) {
+  if (c.activation == GateActivation::kSilu) {
+    SwigluForward({.spec = {.dtype = c.dtype, .intermediate = c.intermediate},
+                   .rows = c.rows,
+                   .gate_up = gate_up.data(),
+                   .y = y.data()},
+                  TestStream());
+  } else {
+    GegluForward({.spec = {.dtype = c.dtype,
+                           .intermediate = c.intermediate,
+                           .tanh = c.activation == GateActivation::kGeluTanh},
+                  .rows = c.rows,
+                  .gate_up = gate_up.data(),
+                  .y = y.data()},
+                 TestStream());
+  }
+}
+
+// dy becomes y.
+void ActivationGradient(const Case& c, const DeviceTensor& gate_up, const DeviceTensor& dy) {
+  if (c.activation == GateActivation::kSilu) {
+    SwigluBackward({.spec = {.dtype = c.dtype, .intermediate = c.intermediate},
+                    .rows = c.rows,
+                    .dy = dy.data(),
+                    .gate_up = gate_up.data(),
+                    .y = dy.data()},
+                   TestStream());
+  } else {
+    GegluBackward({.spec = {.dtype = c.dtype,
+                            .intermediate = c.intermediate,
+                            .tanh = c.activation == GateActivation::kGeluTanh},
+                   .rows = c.rows,
+                   .dy = dy.data(),
+                   .gate_up = gate_up.data(),
+                   .y = dy.data()},
+                  TestStream());
+  }
 }
 
 struct Problem {
@@ -37,7 +83,10 @@ struct Problem {
         device_down_weight(c.dtype, down_weight) {}
   float Scale() const { return 1.0f / std::sqrt(static_cast<float>(c.hidden)); }
   GatedLinearSpec spec() const {
-    return {.dtype = c.dtype, .hidden = c.hidden, .intermediate = c.intermediate};
+    return {.dtype = c.dtype,
+            .hidden = c.hidden,
+            .intermediate = c.intermediate,
+            .activation = c.activation};
   }
   void Forward(const DeviceTensor& gate_up, const DeviceTensor* y) const {
     GatedLinearForward({.spec = spec(),
@@ -60,7 +109,7 @@ struct Problem {
                          .workspace = scratch.workspace()},
                         TestStream());
   }
-  // silu'(100) is 1 in float32, exactly: where up is 1, the gradient of gate is dy.
+  // silu'(100) and gelu'(100) are 1 in float32, exactly: where up is 1, the gradient of gate is dy.
   Floats Dy() const {
     Floats gate_up(Size(c.rows * 2 * c.intermediate), 1.0f), dy;
     for (int64_t t = 0; t < c.rows; ++t) {
@@ -109,12 +158,8 @@ void CheckForward(const Problem& p) {
   ExpectProduct(p, values, 2 * n,
                 [&](int64_t l, int64_t j) { return p.gate_up_weight[Size(j * c.hidden + l)]; });
   const DeviceTensor plain(c.dtype, c.rows * n);
-  SwigluForward({.spec = {.dtype = c.dtype, .intermediate = n},
-                 .rows = c.rows,
-                 .gate_up = gate_up.data(),
-                 .y = plain.data()},
-                TestStream());
-  EXPECT_TRUE(SameBits(y.Read(), plain.Read())) << Describe(c) << ": y is SwiGLU of gate_up";
+  Activate(c, gate_up, plain);
+  EXPECT_TRUE(SameBits(y.Read(), plain.Read())) << Describe(c) << ": y is the unit of gate_up";
   const DeviceTensor again(c.dtype, c.rows * 2 * n);
   p.Forward(again, nullptr);
   EXPECT_TRUE(SameBits(again.Read(), values)) << Describe(c) << ": same bits, y wanted or not";
@@ -127,12 +172,7 @@ void CheckBackward(const Problem& p) {
   ExpectProduct(p, dy, n, [&](int64_t l, int64_t j) { return p.down_weight[Size(l * n + j)]; });
   const Floats gate_up = Normal(c.rows * 2 * n, 4, c.dtype, 2.0f);
   const DeviceTensor plain(c.dtype, gate_up), plain_y(c.dtype, dy);
-  SwigluBackward({.spec = {.dtype = c.dtype, .intermediate = n},
-                  .rows = c.rows,
-                  .dy = plain_y.data(),
-                  .gate_up = plain.data(),
-                  .y = plain_y.data()},
-                 TestStream());
+  ActivationGradient(c, plain, plain_y);
   for (const bool wants_y : {false, true}) {
     const DeviceTensor fused(c.dtype, gate_up), y(c.dtype, c.rows * n);
     p.Backward(fused, y, wants_y);
@@ -169,10 +209,38 @@ TEST(GatedLinearGpuTest, MatchesReferenceForManyTiles) {
 }
 
 TEST(GatedLinearGpuTest, TakesThePlainWayOtherwise) {
-  Check({33, 512, 36});
-  Check({33, 516, 40});
-  Check({33, 40, 24, 1, DType::kFloat32});
-  Check({7, 31, 17, 1, DType::kFloat32});
+  for (const GateActivation activation : kActivations) {
+    Check({33, 512, 36, 1, DType::kBFloat16, activation});
+    Check({33, 516, 40, 1, DType::kBFloat16, activation});
+    Check({33, 40, 24, 1, DType::kFloat32, activation});
+    Check({7, 31, 17, 1, DType::kFloat32, activation});
+  }
+}
+
+// What a tile makes of its elements differs from SiLU, where it finds them does not.
+TEST(GatedLinearGpuTest, GeluMatchesReference) {
+  for (const GateActivation activation : {GateActivation::kGeluTanh, GateActivation::kGelu}) {
+    for (const int64_t rows : {1, 65, 257}) {
+      Check({rows, 520, 136, 7, DType::kBFloat16, activation});
+    }
+    Check({1031, 896, 4864, 211, DType::kBFloat16, activation});
+    Check({9001, 512, 1032, 997, DType::kBFloat16, activation});
+  }
+}
+
+TEST(GatedLinearGpuTest, TheTableTellsActivationsApart) {
+  const Case c{320, 648, 256, 29};
+  for (const GateActivation activation : kActivations) {
+    CheckForward(Problem({c.rows, c.hidden, c.intermediate, c.step, c.dtype, activation}));
+  }
+  const std::string table = GemmTable();
+  int rows = 0;
+  for (size_t at = 0; (at = table.find(R"("hidden": 648)", at)) != std::string::npos; ++at) ++rows;
+  EXPECT_EQ(rows, 3);
+  EXPECT_NE(table.find(R"("activation": "gelu_tanh")"), std::string::npos);
+  EXPECT_NE(table.find(R"("activation": "gelu")"), std::string::npos);
+  EXPECT_TRUE(LoadGemmTable(table));
+  EXPECT_EQ(GemmTable(), table);
 }
 
 TEST(GatedLinearGpuTest, TunedHoldsTheSameBoundAndTheTableKeepsTheChoice) {

@@ -1,0 +1,9 @@
+// The backward in one launch with either form of GELU.
+#include "kernels/cuda/fused_gated_backward.cuh"
+
+namespace coxswain::kernels::cuda::fused_gated_backward {
+
+template void Launch<TanhGelu>(const GatedLinearBackwardArgs&, Stream*);
+template void Launch<ErfGelu>(const GatedLinearBackwardArgs&, Stream*);
+
+}  // namespace coxswain::kernels::cuda::fused_gated_backward

@@ -1,0 +1,9 @@
+// The forward in one launch with either form of GELU.
+#include "kernels/cuda/fused_gated_forward.cuh"
+
+namespace coxswain::kernels::cuda::fused_gated_forward {
+
+template void Launch<TanhGelu>(const GatedLinearForwardArgs&, Stream*);
+template void Launch<ErfGelu>(const GatedLinearForwardArgs&, Stream*);
+
+}  // namespace coxswain::kernels::cuda::fused_gated_forward
