@@ -1,11 +1,6 @@
 // Cross-entropy of logits and its gradient in their place (kernels/cross_entropy.h has the
 // formulas).
 //
-// Exponentials are taken in base 2 against a reference c = round(max z log2 e):
-//   e_v = 2^(z_v log2 e - c), one fused product whose rounding is that of a small number however
-//   large the logits;  S = sum e_v;  p_v = e_v / S;  lse = c / log2 e + log S.
-// Partial results are (c, S, sum z); they merge by S = sum_i S_i 2^(c_i - c).
-//
 // Row in shared memory (compute capability 9.0, 16-byte rows that fit): a cluster of 1, 2, 4 or 8
 // blocks holds a row, in slices that bulk copies bring in. A cluster walks the rows; a block has
 // two slices, so that the next row arrives while this one is reduced, and up to three blocks share
@@ -19,203 +14,16 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/cluster.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/cross_entropy_row.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels {
+namespace cuda::cross_entropy {
 namespace {
 
-using cuda::Exp2;
-using cuda::kLog2E;
-using cuda::Reciprocal;
-
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / cuda::kWarp;
 constexpr int kMaxCluster = 8;  // more is not portable
-// Below any reference of a row that has a usable logit, and finite when multiplied.
-constexpr float kLowest = -1e30f;
-
-struct alignas(16) Partial {
-  float reference;     // c
-  float exponentials;  // S
-  float logits;        // sum z, for label smoothing
-};
-__device__ __forceinline__ Partial Empty() { return {kLowest, 0.0f, 0.0f}; }
-
-// The merge of each group of kLanes neighbours, the same in all of the group.
-template <int kLanes = cuda::kWarp>
-__device__ __forceinline__ Partial LaneMerge(const Partial& mine) {
-  Partial all = mine;
-#pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-    all.reference = fmaxf(all.reference, __shfl_xor_sync(~0u, all.reference, offset));
-  }
-  all.exponentials *= Exp2(mine.reference - all.reference);
-#pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-    all.exponentials += __shfl_xor_sync(~0u, all.exponentials, offset);
-    all.logits += __shfl_xor_sync(~0u, all.logits, offset);
-  }
-  return all;
-}
-
-// The merge of the block's threads, in the first warp only.
-__device__ __forceinline__ Partial BlockMerge(const Partial& mine, Partial* warps) {
-  const Partial warp = LaneMerge(mine);
-  const int lane = threadIdx.x % cuda::kWarp;
-  if (lane == 0) warps[threadIdx.x / cuda::kWarp] = warp;
-  __syncthreads();
-  if (threadIdx.x >= cuda::kWarp) return Empty();
-  return LaneMerge(lane < kWarps ? warps[lane] : Empty());
-}
-
-// z = k tanh(x / k) = k sign(x) (1 - E) / (1 + E) with E = e^(-2 |x| / k).
-struct Softcap {
-  float cap, inverse, exponent;  // k, 1 / k, -2 log2(e) / k
-
-  __device__ __forceinline__ explicit Softcap(float k)
-      : cap(k), inverse(1.0f / k), exponent(-2.0f * kLog2E / k) {}
-
-  __device__ __forceinline__ float Of(float logit) const {
-    const float e = Exp2(fabsf(logit) * exponent);
-    return copysignf(cap * ((1.0f - e) * Reciprocal(1.0f + e)), logit);
-  }
-  // With one reciprocal: of the product of the denominators, which are in [1, 2]. With u = 2^-24, E
-  // is within 4 u of ex2 and its argument within 3 u, which move (1 - E) / (1 + E) by up to 2 u and
-  // 1.4 u where it is small; ten roundings act where it is near 1: z is off by less than 11 k u.
-  __device__ __forceinline__ void Four(float* z) const {
-    float e[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) e[i] = Exp2(fabsf(z[i]) * exponent);
-    const float ab = (1.0f + e[0]) * (1.0f + e[1]), cd = (1.0f + e[2]) * (1.0f + e[3]);
-    const float all = cap * Reciprocal(ab * cd), k_ab = cd * all, k_cd = ab * all;
-    z[0] = copysignf((1.0f - e[0]) * ((1.0f + e[1]) * k_ab), z[0]);
-    z[1] = copysignf((1.0f - e[1]) * ((1.0f + e[0]) * k_ab), z[1]);
-    z[2] = copysignf((1.0f - e[2]) * ((1.0f + e[3]) * k_cd), z[2]);
-    z[3] = copysignf((1.0f - e[3]) * ((1.0f + e[2]) * k_cd), z[3]);
-  }
-};
-
-template <bool kSoftcap>
-__device__ __forceinline__ float Cap(float logit, float softcap) {
-  if constexpr (kSoftcap) return Softcap(softcap).Of(logit);
-  return logit;
-}
-
-template <bool kSoftcap, int kSize>
-__device__ __forceinline__ void CapAll(float (&z)[kSize], const Softcap& softcap) {
-  if constexpr (kSoftcap) {
-    constexpr int kFours = kSize / 4 * 4;
-#pragma unroll
-    for (int i = 0; i < kFours; i += 4) softcap.Four(z + i);
-#pragma unroll
-    for (int i = kFours; i < kSize; ++i) z[i] = softcap.Of(z[i]);
-  }
-}
-
-template <int kSize>
-__device__ __forceinline__ float MaxOf(const float (&z)[kSize]) {
-  float maximum = z[0];
-#pragma unroll
-  for (int i = 1; i < kSize; ++i) maximum = fmaxf(maximum, z[i]);
-  return maximum;
-}
-
-// Adds logits whose reference is at most that of `sums`.
-template <bool kSmoothing, int kSize>
-__device__ __forceinline__ void AddLogits(const float (&z)[kSize], Partial* sums) {
-  float exponentials = 0.0f, logits = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kSize; ++i) {
-    exponentials += Exp2(fmaf(z[i], kLog2E, -sums->reference));
-    if constexpr (kSmoothing) logits += z[i];
-  }
-  sums->exponentials += exponentials;
-  if constexpr (kSmoothing) sums->logits += logits;
-}
-
-// dz = e factor - shift, and what the target's own element adds to that.
-struct Gradient {
-  float scale, smoothing, shift, z_loss;
-  Softcap softcap;
-  float reference = 0.0f, factor = 0.0f;  // of the row
-
-  __device__ __forceinline__ explicit Gradient(const CrossEntropyArgs& args)
-      : scale(args.gradient_scale == nullptr ? 0.0f : *args.gradient_scale),
-        smoothing(args.spec.label_smoothing),
-        shift(scale * smoothing / static_cast<float>(args.spec.vocab)),
-        z_loss(args.spec.z_loss),
-        softcap(args.spec.softcap) {}
-
-  __device__ __forceinline__ void SetRow(const Partial& row) {
-    reference = row.reference;
-    factor = scale / row.exponentials;
-    if (z_loss == 0.0f) return;
-    const float lse = (row.reference + log2f(row.exponentials)) * (1.0f / kLog2E);
-    factor *= 1.0f + 2.0f * z_loss * lse;
-  }
-
-  __device__ __forceinline__ float Exponential(float z) const {
-    return Exp2(fmaf(z, kLog2E, -reference));
-  }
-  template <bool kSoftcap>
-  __device__ __forceinline__ float Slope(float z) const {
-    const float t = z * softcap.inverse;
-    return kSoftcap ? fmaf(-t, t, 1.0f) : 1.0f;
-  }
-  template <bool kSoftcap, int kSize>
-  __device__ __forceinline__ void Apply(float (&z)[kSize]) const {
-    CapAll<kSoftcap>(z, softcap);
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      const float dz = fmaf(Exponential(z[i]), factor, -shift);
-      z[i] = kSoftcap ? dz * Slope<kSoftcap>(z[i]) : dz;
-    }
-  }
-  // p_y - 1 cancels: before the rounding to the type of the logits, and with one rounding here.
-  template <bool kSoftcap>
-  __device__ __forceinline__ float AtTarget(float z) const {
-    const float at_target = scale * (1.0f - smoothing);
-    const double dz = static_cast<double>(factor) * Exponential(z) - shift - at_target;
-    const float rounded = static_cast<float>(dz);
-    return kSoftcap ? rounded * Slope<kSoftcap>(z) : rounded;
-  }
-};
-
-// lse - z_y cancels when logits are large: in double. log S is small: its float is within 8 u.
-__device__ __forceinline__ void WriteLosses(const CrossEntropyArgs& args, int64_t row,
-                                            const Partial& sums, float z_target) {
-  constexpr double kLog2 = 1.0 / static_cast<double>(kLog2E);
-  const double lse = sums.reference * kLog2 + static_cast<double>(logf(sums.exponentials));
-  const double nll = lse - z_target;
-  double loss = nll + args.spec.z_loss * lse * lse;
-  if (args.spec.label_smoothing > 0.0f) {
-    const float mean = sums.logits / static_cast<float>(args.spec.vocab);
-    loss += args.spec.label_smoothing * (static_cast<double>(z_target) - mean);
-  }
-  args.loss[row] = static_cast<float>(loss);
-  if (args.nll != nullptr) args.nll[row] = static_cast<float>(nll);
-}
-
-__device__ __forceinline__ bool InVocabulary(const CrossEntropyArgs& args, int32_t target) {
-  return target >= 0 && target < args.spec.vocab;
-}
-
-// A target outside the vocabulary shows as a NaN loss.
-template <typename T, bool kSoftcap>
-__device__ __forceinline__ float TargetLogit(const CrossEntropyArgs& args, const T* z,
-                                             int32_t target) {
-  if (!InVocabulary(args, target)) return nanf("");
-  return Cap<kSoftcap>(cuda::ToFloat(z[target]), args.spec.softcap);
-}
-
-__device__ __forceinline__ void WriteIgnored(const CrossEntropyArgs& args, int64_t row) {
-  args.loss[row] = 0.0f;
-  if (args.nll != nullptr) args.nll[row] = 0.0f;
-}
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
@@ -227,7 +35,7 @@ __device__ __forceinline__ float MaxOfStored(const uint4& raw) {
     const __nv_bfloat162 pair = __hmax2(__hmax2(z[0], z[1]), __hmax2(z[2], z[3]));
     return fmaxf(__low2float(pair), __high2float(pair));
   } else {
-    cuda::Vector<T> x;
+    Vector<T> x;
     x.Unpack(raw);
     return MaxOf(x.value);
   }
@@ -247,28 +55,27 @@ struct ClusterMerger {
       slots[threadIdx.x / kMaxCluster][threadIdx.x % kMaxCluster] = Empty();
     }
     if (threadIdx.x != 0) return;
-    for (uint64_t& barrier : pushed) cuda::InitBarrier(&barrier);
-    cuda::PublishBarriers();
-    for (uint64_t& barrier : pushed)
-      cuda::ExpectBytes(&barrier, cuda::ClusterSize() * sizeof(Partial));
+    for (uint64_t& barrier : pushed) InitBarrier(&barrier);
+    PublishBarriers();
+    for (uint64_t& barrier : pushed) ExpectBytes(&barrier, ClusterSize() * sizeof(Partial));
   }
 
   // The same in every thread of the cluster. `turn` counts the merges.
   __device__ __forceinline__ Partial Merge(const Partial& mine, unsigned turn) {
     const Partial block = BlockMerge(mine, warps);
     const unsigned set = turn % 2, parity = turn / 2 % 2;
-    if (cuda::ClusterSize() == 1) {  // pushes are for clusters of two blocks or more
+    if (ClusterSize() == 1) {  // pushes are for clusters of two blocks or more
       if (threadIdx.x == 0) slots[set][0] = block;
       __syncthreads();
       return LaneMerge<kMaxCluster>(slots[set][threadIdx.x % kMaxCluster]);
     }
-    if (threadIdx.x < cuda::ClusterSize()) {
+    if (threadIdx.x < ClusterSize()) {
       const float4 value{block.reference, block.exponentials, block.logits, 0.0f};
-      cuda::Push(&slots[set][cuda::ClusterRank()], &pushed[set], threadIdx.x, value);
+      Push(&slots[set][ClusterRank()], &pushed[set], threadIdx.x, value);
     }
-    cuda::WaitForPhase(&pushed[set], parity);
+    WaitForPhase(&pushed[set], parity);
     // Before this block's next push, which the turn after next waits for.
-    if (threadIdx.x == 0) cuda::ExpectBytes(&pushed[set], cuda::ClusterSize() * sizeof(Partial));
+    if (threadIdx.x == 0) ExpectBytes(&pushed[set], ClusterSize() * sizeof(Partial));
     __syncwarp();
     return LaneMerge<kMaxCluster>(slots[set][threadIdx.x % kMaxCluster]);
   }
@@ -278,7 +85,7 @@ struct ClusterMerger {
 // i % 512.
 template <typename T>
 struct Slice {
-  static constexpr int kSize = cuda::kVector<T>;
+  static constexpr int kSize = kVector<T>;
   int begin, count;
 
   __device__ __forceinline__ T* Of(const CrossEntropyArgs& args, int64_t row) const {
@@ -308,7 +115,7 @@ __device__ __forceinline__ Partial SumSlice(const uint4* slice, int count, const
   Partial sums = Empty();
   sums.reference = fmaxf(kLowest, maximum * kLog2E);
   for (int v = threadIdx.x; v < count; v += kThreads) {
-    cuda::Vector<T> x;
+    Vector<T> x;
     x.Unpack(LoadWhole(slice + v));
     CapAll<kSoftcap>(x.value, softcap);
     AddLogits<kSmoothing>(x.value, &sums);
@@ -338,7 +145,7 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
   if (args.gradient_scale != nullptr) {
     gradient.SetRow(sums);
     for (int v = threadIdx.x; v < mine.count; v += kThreads) {
-      cuda::Vector<T> x;
+      Vector<T> x;
       x.Unpack(LoadWhole(slice + v));
       gradient.Apply<kSoftcap>(x.value);
       x.StoreStreaming(dz + int64_t{v} * mine.kSize);
@@ -347,11 +154,11 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
   if (!writes) return;
   float z_target = nanf("");  // a target outside the vocabulary
   if (own >= 0) {
-    z_target = cuda::ToFloat(reinterpret_cast<const T*>(slice)[own]);
+    z_target = ToFloat(reinterpret_cast<const T*>(slice)[own]);
     if constexpr (kSoftcap) z_target = gradient.softcap.Of(z_target);
     // Behind this thread's own store of the vector.
     if (args.gradient_scale != nullptr) {
-      dz[own] = cuda::FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
+      dz[own] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
     }
   }
   WriteLosses(args, row, sums, z_target);
@@ -368,26 +175,26 @@ __global__ void __launch_bounds__(kThreads, 3)
   extern __shared__ uint4 slices[];  // [2][slice]
   __shared__ ClusterMerger merger;
   __shared__ uint64_t full[2];
-  const int begin = static_cast<int>(cuda::ClusterRank()) * slice;
-  const int vectors = static_cast<int>(args.spec.vocab) / cuda::kVector<T>;
+  const int begin = static_cast<int>(ClusterRank()) * slice;
+  const int vectors = static_cast<int>(args.spec.vocab) / kVector<T>;
   const Slice<T> mine{begin, min(slice, vectors - begin)};
-  const int64_t step = gridDim.x / cuda::ClusterSize();
+  const int64_t step = gridDim.x / ClusterSize();
   const Gradient gradient(args);
   const auto target_of = [&](int64_t row) {
     return row < args.rows ? args.targets[row] : kIgnoreTarget;
   };
   const auto fetch = [&](int64_t row, int32_t target, int stage) {
     if (threadIdx.x != 0 || target == kIgnoreTarget) return;
-    cuda::CopyToShared(slices + stage * slice, mine.Of(args, row), mine.count * sizeof(uint4),
-                       &full[stage]);
+    CopyToShared(slices + stage * slice, mine.Of(args, row), mine.count * sizeof(uint4),
+                 &full[stage]);
   };
   if (threadIdx.x == 0) {
-    cuda::InitBarrier(&full[0]);
-    cuda::InitBarrier(&full[1]);
+    InitBarrier(&full[0]);
+    InitBarrier(&full[1]);
   }
   merger.Init();
-  cuda::ClusterBarrier();
-  int64_t row = blockIdx.x / cuda::ClusterSize();
+  ClusterBarrier();
+  int64_t row = blockIdx.x / ClusterSize();
   int32_t target = target_of(row), next = target_of(row + step);
   fetch(row, target, 0);
   fetch(row + step, next, 1);
@@ -398,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       WriteIgnoredSlice(args, row, mine);
     } else {
       const uint4* z = slices + stage * slice;
-      cuda::WaitForPhase(&full[stage], parities >> stage & 1);
+      WaitForPhase(&full[stage], parities >> stage & 1);
       parities ^= 1u << stage;
       const Partial sums =
           merger.Merge(SumSlice<T, kSmoothing, kSoftcap>(z, mine.count, gradient.softcap), turn++);
@@ -409,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     target = next;
     next = after;
   }
-  cuda::ClusterBarrier();  // none leaves while another writes to it
+  ClusterBarrier();  // none leaves while another writes to it
 #endif
 }
 
@@ -465,7 +272,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       gradient.Apply<kSoftcap>(x.value);
       x.StoreStreaming(z + v);
     }
-    if (owns_target) z[target] = cuda::FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
+    if (owns_target) z[target] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
   }
   if (threadIdx.x == 0) WriteLosses(args, row, sums, z_target);
 }
@@ -485,47 +292,48 @@ template <typename Kernel>
 void LaunchClusters(Kernel kernel, int cluster, int slice, const CrossEntropyArgs& args,
                     Stream* stream) {
   const int bytes = 2 * slice * static_cast<int>(sizeof(uint4));
-  cuda::CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-                  "CrossEntropy");
-  cuda::CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                       cudaSharedmemCarveoutMaxShared),
-                  "CrossEntropy");
+  CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+            "CrossEntropy");
+  CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared),
+            "CrossEntropy");
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = static_cast<size_t>(bytes);
-  config.stream = cuda::Handle(stream);
+  config.stream = Handle(stream);
   config.attrs = &attribute;
   config.numAttrs = 1;
-  const int64_t most = std::min<int64_t>(args.rows, 4 * cuda::Multiprocessors());
+  const int64_t most = std::min<int64_t>(args.rows, 4 * Multiprocessors());
   config.gridDim = dim3(static_cast<unsigned>(most * cluster));
   int resident = 0;
-  cuda::CheckCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config), "CrossEntropy");
+  CheckCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config), "CrossEntropy");
   const int64_t clusters = std::min<int64_t>(most, std::max(resident, 1));
   config.gridDim = dim3(static_cast<unsigned>(clusters * cluster));
-  cuda::CheckCuda(cudaLaunchKernelEx(&config, kernel, args, slice), "CrossEntropy");
+  CheckCuda(cudaLaunchKernelEx(&config, kernel, args, slice), "CrossEntropy");
 }
 
 template <typename T, bool kSmoothing, bool kSoftcap>
 void Launch(const CrossEntropyArgs& args, Stream* stream) {
-  const bool aligned = cuda::Aligned<T>(args.logits, args.spec.vocab);
-  const int64_t vectors = args.spec.vocab / cuda::kVector<T>;
-  if (aligned && cuda::Capability() == 90) {
+  const bool aligned = Aligned<T>(args.logits, args.spec.vocab);
+  const int64_t vectors = args.spec.vocab / kVector<T>;
+  if (aligned && Capability() == 90) {
     if (const int cluster = ClusterFor(vectors); cluster > 0) {
-      const int slice = static_cast<int>(cuda::CeilDiv(vectors, cluster));
+      const int slice = static_cast<int>(CeilDiv(vectors, cluster));
       return LaunchClusters(CrossEntropySliceKernel<T, kSmoothing, kSoftcap>, cluster, slice, args,
                             stream);
     }
   }
-  cuda::ForVector<T>(aligned, [&](auto vector) {
+  ForVector<T>(aligned, [&](auto vector) {
     CrossEntropyTwoReadsKernel<decltype(vector), kSmoothing, kSoftcap>
-        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
+        <<<static_cast<unsigned>(args.rows), kThreads, 0, Handle(stream)>>>(args);
   });
 }
 
 }  // namespace
+}  // namespace cuda::cross_entropy
 
 bool CrossEntropySupports(const CrossEntropySpec& spec) {
   return spec.vocab > 0 && spec.vocab <= std::numeric_limits<int32_t>::max() &&
@@ -541,9 +349,11 @@ void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
     using T = decltype(zero);
     const bool smoothing = args.spec.label_smoothing > 0.0f, softcap = args.spec.softcap > 0.0f;
     if (smoothing) {
-      softcap ? Launch<T, true, true>(args, stream) : Launch<T, true, false>(args, stream);
+      softcap ? cuda::cross_entropy::Launch<T, true, true>(args, stream)
+              : cuda::cross_entropy::Launch<T, true, false>(args, stream);
     } else {
-      softcap ? Launch<T, false, true>(args, stream) : Launch<T, false, false>(args, stream);
+      softcap ? cuda::cross_entropy::Launch<T, false, true>(args, stream)
+              : cuda::cross_entropy::Launch<T, false, false>(args, stream);
     }
   });
   cuda::CheckLaunch("CrossEntropy");
