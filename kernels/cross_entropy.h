@@ -4,6 +4,8 @@
 //   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale; p_y - 1 is formed in float32.
 // With softcap k: z = k tanh(logit/k), and the gradient of the logit is dz (1 - (z/k)^2).
 // An ignored row has loss 0, nll 0 and gradient 0, whatever its logits.
+// What lies between the rows is no logit: it is not looked at, and becomes 0 where a gradient
+// replaces the logits. CUDA reads a row once, by 16 bytes, where rows start at multiples of them.
 // Source: torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
 #ifndef COXSWAIN_KERNELS_CROSS_ENTROPY_H_
 #define COXSWAIN_KERNELS_CROSS_ENTROPY_H_
@@ -30,6 +32,7 @@ struct CrossEntropyArgs {
   CrossEntropySpec spec = {};
   int64_t rows = 0;                       // N; N V may exceed 2^31
   void* logits = nullptr;                 // [N, V]; overwritten by dz unless gradient_scale is null
+  int64_t ld = 0;                         // elements between rows, at least V; 0: V
   const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget; the CPU throws for any
                                           // other, CUDA, which cannot see them, gives loss NaN
   const float* gradient_scale = nullptr;  // one float in device memory: 1 / targets of the global

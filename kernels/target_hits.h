@@ -20,6 +20,7 @@ struct TargetHitsArgs {
   TargetHitsSpec spec = {};
   int64_t rows = 0;                  // N; N V may exceed 2^31
   const void* logits = nullptr;      // [N, V]
+  int64_t ld = 0;                    // elements between rows, at least V; 0: V
   const int32_t* targets = nullptr;  // [N]; outside [0, V), kIgnoreTarget too: no hit
   float* hits = nullptr;             // [N], 1 or 0; NaN in a row: 0
 };

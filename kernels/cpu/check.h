@@ -10,6 +10,8 @@ namespace coxswain::kernels::cpu {
 
 void RequireSupported(bool supported, const char* op);
 void RequireExtent(int64_t extent, const char* op, const char* name);
+// `stride` elements between rows of `columns`, 0: `columns`.
+int64_t RowStride(int64_t stride, int64_t columns, const char* op);
 void RequireWorkspace(const Workspace& workspace, int64_t bytes, const char* op);
 
 // Bytes of `floats` rounded up, so that what follows in a workspace stays aligned.

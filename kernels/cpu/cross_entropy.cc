@@ -121,14 +121,16 @@ void WriteGradient(const CrossEntropyArgs& args, const RowSums& sums, double lse
   }
 }
 
-void OneRow(const CrossEntropyArgs& args, int64_t row) {
+// `ld` elements between rows.
+void OneRow(const CrossEntropyArgs& args, int64_t row, int64_t ld) {
   const int64_t vocab = args.spec.vocab;
-  float* z = static_cast<float*>(args.logits) + row * vocab;
+  float* z = static_cast<float*>(args.logits) + row * ld;
   const int32_t target = args.targets[row];
-  if (target == kIgnoreTarget) {
+  const bool ignored = target == kIgnoreTarget;
+  if (args.gradient_scale != nullptr) std::fill(z + (ignored ? 0 : vocab), z + ld, 0.0f);
+  if (ignored) {
     args.loss[row] = 0.0f;
     if (args.nll != nullptr) args.nll[row] = 0.0f;
-    if (args.gradient_scale != nullptr) std::fill(z, z + vocab, 0.0f);
     return;
   }
   const float k = args.spec.softcap;
@@ -170,8 +172,9 @@ bool CrossEntropySupports(const CrossEntropySpec& spec) {
 void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
   cpu::RequireSupported(CrossEntropySupports(args.spec), "CrossEntropy");
   RequireTargets(args);
+  const int64_t ld = cpu::RowStride(args.ld, args.spec.vocab, "CrossEntropy");
   cpu::ParallelFor(args.rows, 8 * args.spec.vocab, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) OneRow(args, row);
+    for (int64_t row = begin; row < end; ++row) OneRow(args, row, ld);
   });
 }
 

@@ -37,9 +37,10 @@ bool TargetHitsSupports(const TargetHitsSpec& spec) {
 void TargetHits(const TargetHitsArgs& args, Stream* stream) {
   cpu::RequireSupported(TargetHitsSupports(args.spec), "TargetHits");
   const auto* logits = static_cast<const float*>(args.logits);
+  const int64_t ld = cpu::RowStride(args.ld, args.spec.vocab, "TargetHits");
   cpu::ParallelFor(args.rows, args.spec.vocab, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* z = logits + row * args.spec.vocab;
+      const float* z = logits + row * ld;
       args.hits[row] = IsHit(z, args.targets[row], args.spec.vocab) ? 1.0f : 0.0f;
     }
   });

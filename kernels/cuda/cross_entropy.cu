@@ -1,7 +1,10 @@
 // Cross-entropy of logits and its gradient in their place (kernels/cross_entropy.h has the
 // formulas).
 //
-// Row in shared memory (compute capability 9.0, 16-byte rows that fit): a cluster of 1, 2, 4 or 8
+// Rows that start at multiples of 16 bytes are read by vectors of 16; the elements behind the last
+// whole one, fewer than a vector has, by a thread each.
+//
+// Row in shared memory (compute capability 9.0, such rows that fit): a cluster of 1, 2, 4 or 8
 // blocks holds a row, in slices that bulk copies bring in. A cluster walks the rows; a block has
 // two slices, so that the next row arrives while this one is reduced, and up to three blocks share
 // a multiprocessor. The blocks push their partials into each other's shared memory, where an
@@ -81,20 +84,29 @@ struct ClusterMerger {
   }
 };
 
-// Vectors [begin, begin + count) of every row are this block's; vector i of them belongs to thread
-// i % 512.
+// Vectors [begin, begin + count) of every row are this block's, and of the last block the `tail`
+// elements behind them; vector i of them belongs to thread i % 512, element i of the tail to thread
+// i.
 template <typename T>
 struct Slice {
   static constexpr int kSize = kVector<T>;
-  int begin, count;
+  int begin, count, tail;
+  bool last;  // of the row's
 
   __device__ __forceinline__ T* Of(const CrossEntropyArgs& args, int64_t row) const {
-    return static_cast<T*>(args.logits) + row * args.spec.vocab + int64_t{begin} * kSize;
+    return static_cast<T*>(args.logits) + row * args.ld + int64_t{begin} * kSize;
   }
   // Index in the slice of an element of the row; -1 where it is another block's.
   __device__ __forceinline__ int Find(int element) const {
-    const int vector = element / kSize - begin;
-    return vector >= 0 && vector < count ? element - begin * kSize : -1;
+    const int own = element - begin * kSize;
+    return own >= 0 && own < whole() + tail ? own : -1;
+  }
+  __device__ __forceinline__ int whole() const { return count * kSize; }
+  __device__ __forceinline__ int OwnerOf(int own) const {
+    return own < whole() ? own / kSize % kThreads : own - whole();
+  }
+  __device__ __forceinline__ unsigned bytes() const {
+    return static_cast<unsigned>((count + (tail > 0)) * sizeof(uint4));
   }
 };
 
@@ -106,17 +118,27 @@ __device__ __forceinline__ uint4 LoadWhole(const uint4* p) {
 }
 
 template <typename T, bool kSmoothing, bool kSoftcap>
-__device__ __forceinline__ Partial SumSlice(const uint4* slice, int count, const Softcap& softcap) {
+__device__ __forceinline__ Partial SumSlice(const uint4* slice, const Slice<T>& mine,
+                                            const Softcap& softcap) {
   float maximum = kLowest;
-  for (int v = threadIdx.x; v < count; v += kThreads) {
+  for (int v = threadIdx.x; v < mine.count; v += kThreads) {
     maximum = fmaxf(maximum, MaxOfStored<T>(LoadWhole(slice + v)));
   }
+  const bool has_tail = static_cast<int>(threadIdx.x) < mine.tail;
+  const T* tail = reinterpret_cast<const T*>(slice + mine.count) + threadIdx.x;
+  if (has_tail) maximum = fmaxf(maximum, ToFloat(*tail));
   if constexpr (kSoftcap) maximum = softcap.Of(maximum);
   Partial sums = Empty();
   sums.reference = fmaxf(kLowest, maximum * kLog2E);
-  for (int v = threadIdx.x; v < count; v += kThreads) {
+  for (int v = threadIdx.x; v < mine.count; v += kThreads) {
     Vector<T> x;
     x.Unpack(LoadWhole(slice + v));
+    CapAll<kSoftcap>(x.value, softcap);
+    AddLogits<kSmoothing>(x.value, &sums);
+  }
+  if (has_tail) {
+    Vector<T, 1> x;
+    x.Load(tail);
     CapAll<kSoftcap>(x.value, softcap);
     AddLogits<kSmoothing>(x.value, &sums);
   }
@@ -130,6 +152,7 @@ __device__ __forceinline__ void WriteIgnoredSlice(const CrossEntropyArgs& args, 
   if (args.gradient_scale == nullptr) return;
   uint4* dz = reinterpret_cast<uint4*>(mine.Of(args, row));
   for (int v = threadIdx.x; v < mine.count; v += kThreads) __stcs(dz + v, uint4{0, 0, 0, 0});
+  if (mine.last) ZeroFrom<T>(args, row, int64_t{mine.begin + mine.count} * mine.kSize);
 }
 
 // Writes the row's losses and, where it is asked for, its gradient. `slice` is in shared memory.
@@ -138,7 +161,7 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
                                            const Slice<T>& mine, const uint4* slice, int32_t target,
                                            const Partial& sums, Gradient gradient) {
   const int own = InVocabulary(args, target) ? mine.Find(target) : -1;
-  const int writer = own >= 0 ? own / mine.kSize % kThreads : 0;
+  const int writer = own >= 0 ? mine.OwnerOf(own) : 0;
   const bool writes = static_cast<int>(threadIdx.x) == writer &&
                       (InVocabulary(args, target) ? own >= 0 : mine.begin == 0);
   T* dz = mine.Of(args, row);
@@ -150,13 +173,20 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
       gradient.Apply<kSoftcap>(x.value);
       x.StoreStreaming(dz + int64_t{v} * mine.kSize);
     }
+    if (static_cast<int>(threadIdx.x) < mine.tail) {
+      Vector<T, 1> x;
+      x.Load(reinterpret_cast<const T*>(slice + mine.count) + threadIdx.x);
+      gradient.Apply<kSoftcap>(x.value);
+      x.Store(dz + mine.whole() + threadIdx.x);
+    }
+    if (mine.last) ZeroFrom<T>(args, row, args.spec.vocab);
   }
   if (!writes) return;
   float z_target = nanf("");  // a target outside the vocabulary
   if (own >= 0) {
     z_target = ToFloat(reinterpret_cast<const T*>(slice)[own]);
     if constexpr (kSoftcap) z_target = gradient.softcap.Of(z_target);
-    // Behind this thread's own store of the vector.
+    // Behind this thread's own store of the vector or element.
     if (args.gradient_scale != nullptr) {
       dz[own] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
     }
@@ -176,8 +206,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   __shared__ ClusterMerger merger;
   __shared__ uint64_t full[2];
   const int begin = static_cast<int>(ClusterRank()) * slice;
-  const int vectors = static_cast<int>(args.spec.vocab) / kVector<T>;
-  const Slice<T> mine{begin, min(slice, vectors - begin)};
+  const int vocab = static_cast<int>(args.spec.vocab), vectors = vocab / kVector<T>;
+  const bool last = ClusterRank() + 1 == ClusterSize();
+  const Slice<T> mine{begin, min(slice, vectors - begin), last ? vocab % kVector<T> : 0, last};
   const int64_t step = gridDim.x / ClusterSize();
   const Gradient gradient(args);
   const auto target_of = [&](int64_t row) {
@@ -185,8 +216,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
   const auto fetch = [&](int64_t row, int32_t target, int stage) {
     if (threadIdx.x != 0 || target == kIgnoreTarget) return;
-    CopyToShared(slices + stage * slice, mine.Of(args, row), mine.count * sizeof(uint4),
-                 &full[stage]);
+    CopyToShared(slices + stage * slice, mine.Of(args, row), mine.bytes(), &full[stage]);
   };
   if (threadIdx.x == 0) {
     InitBarrier(&full[0]);
@@ -208,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       WaitForPhase(&full[stage], parities >> stage & 1);
       parities ^= 1u << stage;
       const Partial sums =
-          merger.Merge(SumSlice<T, kSmoothing, kSoftcap>(z, mine.count, gradient.softcap), turn++);
+          merger.Merge(SumSlice<T, kSmoothing, kSoftcap>(z, mine, gradient.softcap), turn++);
       WriteSlice<T, kSoftcap>(args, row, mine, z, target, sums, gradient);
     }
     __syncthreads();  // the slice has been read
@@ -224,19 +254,24 @@ template <typename V, bool kSmoothing, bool kSoftcap>
 __device__ __forceinline__ Partial ReadRow(const typename V::Element* z, int64_t vocab,
                                            const Softcap& softcap) {
   Partial sums = Empty();
-  for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < vocab; v += kThreads * V::kSize) {
-    V x;
-    x.Load(z + v);
+  const int64_t whole = vocab / V::kSize * V::kSize;
+  const auto add = [&](auto x, int64_t column) {
+    x.Load(z + column);
     CapAll<kSoftcap>(x.value, softcap);
     const float reference = fmaxf(sums.reference, MaxOf(x.value) * kLog2E);
     sums.exponentials *= Exp2(sums.reference - reference);
     sums.reference = reference;
     AddLogits<kSmoothing>(x.value, &sums);
+  };
+  for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < whole; v += kThreads * V::kSize) {
+    add(V{}, v);
   }
+  const int64_t lone = whole + threadIdx.x;
+  if (lone < vocab) add(Vector<typename V::Element, 1>{}, lone);
   return sums;
 }
 
-// V: vectors, or single elements where rows are not aligned.
+// V: vectors, or single elements alone where rows are not aligned.
 template <typename V, bool kSmoothing, bool kSoftcap>
 __global__ void __launch_bounds__(kThreads, 2)
     CrossEntropyTwoReadsKernel(const CrossEntropyArgs args) {
@@ -244,19 +279,23 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ Partial warps[kWarps], block;
   const int64_t row = blockIdx.x, vocab = args.spec.vocab;
   const int64_t begin = int64_t{threadIdx.x} * V::kSize, step = kThreads * V::kSize;
-  T* z = static_cast<T*>(args.logits) + row * vocab;
+  const int64_t whole = vocab / V::kSize * V::kSize, lone = whole + threadIdx.x;
+  T* z = static_cast<T*>(args.logits) + row * args.ld;
   const int32_t target = args.targets[row];
   if (target == kIgnoreTarget) {
     if (threadIdx.x == 0) WriteIgnored(args, row);
     const V zero{};
-    for (int64_t v = begin; args.gradient_scale != nullptr && v < vocab; v += step) {
+    for (int64_t v = begin; args.gradient_scale != nullptr && v < whole; v += step) {
       zero.StoreStreaming(z + v);
     }
+    if (args.gradient_scale != nullptr) ZeroFrom<T>(args, row, whole);
     return;
   }
   float z_target = 0.0f;
   const bool owns_target =
-      InVocabulary(args, target) && target / V::kSize % kThreads == static_cast<int>(threadIdx.x);
+      InVocabulary(args, target) &&
+      (target < whole ? target / V::kSize % kThreads == static_cast<int>(threadIdx.x)
+                      : target == lone);
   if (owns_target || threadIdx.x == 0) z_target = TargetLogit<T, kSoftcap>(args, z, target);
   Gradient gradient(args);
   const Partial merged =
@@ -266,12 +305,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Partial sums = block;
   if (args.gradient_scale != nullptr) {
     gradient.SetRow(sums);
-    for (int64_t v = begin; v < vocab; v += step) {
-      V x;
-      x.Load(z + v);
+    const auto replace = [&](auto x, int64_t column) {
+      x.Load(z + column);
       gradient.Apply<kSoftcap>(x.value);
-      x.StoreStreaming(z + v);
-    }
+      x.StoreStreaming(z + column);
+    };
+    for (int64_t v = begin; v < whole; v += step) replace(V{}, v);
+    if (lone < vocab) replace(Vector<T, 1>{}, lone);
+    ZeroFrom<T>(args, row, vocab);
     if (owns_target) z[target] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
   }
   if (threadIdx.x == 0) WriteLosses(args, row, sums, z_target);
@@ -317,8 +358,8 @@ void LaunchClusters(Kernel kernel, int cluster, int slice, const CrossEntropyArg
 
 template <typename T, bool kSmoothing, bool kSoftcap>
 void Launch(const CrossEntropyArgs& args, Stream* stream) {
-  const bool aligned = Aligned<T>(args.logits, args.spec.vocab);
-  const int64_t vectors = args.spec.vocab / kVector<T>;
+  const bool aligned = Aligned<T>(args.logits, args.ld);
+  const int64_t vectors = CeilDiv(args.spec.vocab, kVector<T>);
   if (aligned && Capability() == 90) {
     if (const int cluster = ClusterFor(vectors); cluster > 0) {
       const int slice = static_cast<int>(CeilDiv(vectors, cluster));
@@ -345,15 +386,17 @@ void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
   cuda::RequireSupported(CrossEntropySupports(args.spec), "CrossEntropy");
   cuda::RequireExtent(args.rows, "CrossEntropy", "rows");
   if (args.rows == 0) return;
+  CrossEntropyArgs strided = args;
+  strided.ld = cuda::RowStride(args.ld, args.spec.vocab, "CrossEntropy");
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool smoothing = args.spec.label_smoothing > 0.0f, softcap = args.spec.softcap > 0.0f;
     if (smoothing) {
-      softcap ? cuda::cross_entropy::Launch<T, true, true>(args, stream)
-              : cuda::cross_entropy::Launch<T, true, false>(args, stream);
+      softcap ? cuda::cross_entropy::Launch<T, true, true>(strided, stream)
+              : cuda::cross_entropy::Launch<T, true, false>(strided, stream);
     } else {
-      softcap ? cuda::cross_entropy::Launch<T, false, true>(args, stream)
-              : cuda::cross_entropy::Launch<T, false, false>(args, stream);
+      softcap ? cuda::cross_entropy::Launch<T, false, true>(strided, stream)
+              : cuda::cross_entropy::Launch<T, false, false>(strided, stream);
     }
   });
   cuda::CheckLaunch("CrossEntropy");

@@ -199,6 +199,14 @@ __device__ __forceinline__ void WriteIgnored(const CrossEntropyArgs& args, int64
   if (args.nll != nullptr) args.nll[row] = 0.0f;
 }
 
+// Zeros from `column` of a row to the start of the next.
+template <typename T>
+__device__ __forceinline__ void ZeroFrom(const CrossEntropyArgs& args, int64_t row,
+                                         int64_t column) {
+  T* dz = static_cast<T*>(args.logits) + row * args.ld;
+  for (int64_t i = column + threadIdx.x; i < args.ld; i += kThreads) dz[i] = FromFloat<T>(0.0f);
+}
+
 }  // namespace coxswain::kernels::cuda::cross_entropy
 
 #endif  // COXSWAIN_KERNELS_CUDA_CROSS_ENTROPY_ROW_CUH_

@@ -60,6 +60,15 @@ inline void RequireExtent(int64_t extent, const char* op, const char* name) {
                                 ", must not be negative");
   }
 }
+// `stride` elements between rows of `columns`, 0: `columns`.
+inline int64_t RowStride(int64_t stride, int64_t columns, const char* op) {
+  if (stride == 0) return columns;
+  if (stride < columns) {
+    throw std::invalid_argument(std::string(op) + ": " + std::to_string(stride) +
+                                " elements between rows of " + std::to_string(columns));
+  }
+  return stride;
+}
 inline void RequireWorkspace(const Workspace& workspace, int64_t bytes, const char* op) {
   if (workspace.bytes < bytes || (bytes > 0 && workspace.data == nullptr)) {
     throw std::invalid_argument(std::string(op) + ": workspace of " +

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// V: vectors, or single elements where rows are not aligned.
+// V: vectors, behind the last whole one single elements; single elements alone where rows are not
+// aligned.
 template <typename V>
 __global__ void __launch_bounds__(kThreads) TargetHitsKernel(const TargetHitsArgs args) {
   using T = typename V::Element;
@@ -25,17 +26,22 @@ __global__ void __launch_bounds__(kThreads) TargetHitsKernel(const TargetHitsArg
     if (threadIdx.x == 0) args.hits[row] = 0.0f;
     return;
   }
-  const T* z = static_cast<const T*>(args.logits) + row * vocab;
+  const T* z = static_cast<const T*>(args.logits) + row * args.ld;
   const float at_target = cuda::ToFloat(z[target]);
   bool beaten = false;
-  for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < vocab; v += kThreads * V::kSize) {
+  const auto compare = [&](int64_t column, float x) {
+    const bool below = x < at_target, at_most = x <= at_target;
+    beaten |= column < target ? !below : !at_most;
+  };
+  const int64_t whole = vocab / V::kSize * V::kSize;
+  for (int64_t v = int64_t{threadIdx.x} * V::kSize; v < whole; v += kThreads * V::kSize) {
     V x;
     x.Load(z + v);
 #pragma unroll
-    for (int i = 0; i < V::kSize; ++i) {
-      const bool below = x.value[i] < at_target, at_most = x.value[i] <= at_target;
-      beaten |= v + i < target ? !below : !at_most;
-    }
+    for (int i = 0; i < V::kSize; ++i) compare(v + i, x.value[i]);
+  }
+  if (const int64_t column = whole + threadIdx.x; column < vocab) {
+    compare(column, cuda::ToFloat(z[column]));
   }
   const int any = __syncthreads_or(beaten);
   if (threadIdx.x == 0) args.hits[row] = any == 0 ? 1.0f : 0.0f;
@@ -51,9 +57,11 @@ void TargetHits(const TargetHitsArgs& args, Stream* stream) {
   cuda::RequireSupported(TargetHitsSupports(args.spec), "TargetHits");
   cuda::RequireExtent(args.rows, "TargetHits", "rows");
   if (args.rows == 0) return;
-  cuda::ForVectorOf(args.spec.dtype, args.spec.vocab, {args.logits}, [&](auto vector) {
+  TargetHitsArgs strided = args;
+  strided.ld = cuda::RowStride(args.ld, args.spec.vocab, "TargetHits");
+  cuda::ForVectorOf(args.spec.dtype, strided.ld, {args.logits}, [&](auto vector) {
     TargetHitsKernel<decltype(vector)>
-        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(args);
+        <<<static_cast<unsigned>(args.rows), kThreads, 0, cuda::Handle(stream)>>>(strided);
   });
   cuda::CheckLaunch("TargetHits");
 }

@@ -77,6 +77,36 @@ TEST(CrossEntropyTest, MatchesReferenceForEveryTailAndOption) {
   }
 }
 
+// What lies between rows is NaN: it must not be seen, and be 0 behind a gradient.
+TEST(CrossEntropyTest, RowsApartEqualRowsSideBySide) {
+  const float scale = 0.125f, nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [vocab, ld] : {std::pair<int64_t, int64_t>{1, 4}, {97, 100}, {1025, 1056}}) {
+    const std::vector<int32_t> targets = {static_cast<int32_t>(vocab - 1), kIgnoreTarget, 0};
+    const Floats logits = Normal(3 * vocab, 1, 3.0f);
+    for (const float softcap : {0.0f, 5.0f}) {
+      for (const float* gradient : {&scale, static_cast<const float*>(nullptr)}) {
+        const CrossEntropySpec spec{
+            .vocab = vocab, .label_smoothing = 0.1f, .z_loss = 1e-2f, .softcap = softcap};
+        const Result want = Compute(spec, logits, targets, gradient);
+        Floats apart = SpreadRows(logits, vocab, ld, nan), loss(3, nan), nll(3, nan);
+        CrossEntropy({.spec = spec,
+                      .rows = 3,
+                      .logits = apart.data(),
+                      .ld = ld,
+                      .targets = targets.data(),
+                      .gradient_scale = gradient,
+                      .loss = loss.data(),
+                      .nll = nll.data()},
+                     nullptr);
+        EXPECT_TRUE(SameBits(loss, want.loss) && SameBits(nll, want.nll)) << vocab;
+        const float between = gradient == nullptr ? nan : 0.0f;
+        EXPECT_TRUE(SameBits(apart, SpreadRows(want.logits, vocab, ld, between))) << vocab;
+      }
+    }
+  }
+  EXPECT_THROW(CrossEntropy({.spec = {.vocab = 5}, .ld = 4}, nullptr), std::invalid_argument);
+}
+
 // Invariant kernels-6.
 TEST(CrossEntropyTest, IgnoredRowsGiveZeroWhateverTheirLogits) {
   Floats logits = Normal(15, 1);

@@ -8,13 +8,19 @@
 namespace coxswain::kernels {
 namespace {
 
-Floats Hits(const Floats& logits, const std::vector<int32_t>& targets) {
+// `padding` NaN elements between rows.
+Floats Hits(const Floats& rows_of_logits, const std::vector<int32_t>& targets,
+            int64_t padding = 0) {
   const auto rows = static_cast<int64_t>(targets.size());
+  const int64_t vocab = static_cast<int64_t>(rows_of_logits.size()) / rows;
+  const Floats logits =
+      SpreadRows(rows_of_logits, vocab, vocab + padding, std::numeric_limits<float>::quiet_NaN());
   Floats hits(targets.size(), std::numeric_limits<float>::quiet_NaN());
   const ExpectNoAllocation launches;
-  TargetHits({.spec = {.vocab = static_cast<int64_t>(logits.size()) / rows},
+  TargetHits({.spec = {.vocab = vocab},
               .rows = rows,
               .logits = logits.data(),
+              .ld = padding == 0 ? 0 : vocab + padding,
               .targets = targets.data(),
               .hits = hits.data()},
              nullptr);
@@ -26,6 +32,7 @@ TEST(TargetHitsTest, EqualsTheFirstMaximumForEveryTail) {
     const int64_t rows = 40;
     const TargetHitsCase c = RoundedTargetHits(Normal(rows * vocab, 1, 3.0f), vocab);
     EXPECT_TRUE(SameBits(Hits(c.logits, c.targets), c.hits)) << vocab;
+    EXPECT_TRUE(SameBits(Hits(c.logits, c.targets, 3), c.hits)) << vocab;
   }
 }
 

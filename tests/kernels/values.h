@@ -17,6 +17,15 @@ using Doubles = std::vector<double>;
 
 inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
+// Rows of `columns` values, moved `stride` apart; what lies between them is `between`.
+inline Floats SpreadRows(const Floats& rows, int64_t columns, int64_t stride, float between) {
+  Floats spread(rows.size() / Size(columns) * Size(stride), between);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    spread[i / Size(columns) * Size(stride) + i % Size(columns)] = rows[i];
+  }
+  return spread;
+}
+
 inline Doubles Double(const Floats& values) { return {values.begin(), values.end()}; }
 
 // |actual - expected| <= bound for every element; NaN never passes.

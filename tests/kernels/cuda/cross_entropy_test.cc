@@ -15,11 +15,15 @@ struct Result {
   Floats loss, nll, logits;
 };
 
-// `offset` elements lie between the start of the memory and the logits.
+// `offset` elements lie between the start of the memory and the logits; rows are `stride` apart, 0:
+// side by side. What lies between them is NaN before, and must be 0 behind a gradient.
 Result Compute(const CrossEntropySpec& spec, const Floats& logits,
-               const std::vector<int32_t>& targets, const float* scale, int64_t offset = 0) {
+               const std::vector<int32_t>& targets, const float* scale, int64_t offset = 0,
+               int64_t stride = 0) {
+  const int64_t ld = stride == 0 ? spec.vocab : stride;
+  const Floats spread = SpreadRows(logits, spec.vocab, ld, std::numeric_limits<float>::quiet_NaN());
   Floats shifted(Size(offset), 0.0f);
-  shifted.insert(shifted.end(), logits.begin(), logits.end());
+  shifted.insert(shifted.end(), spread.begin(), spread.end());
   const int64_t rows = static_cast<int64_t>(targets.size());
   const DeviceTensor z(spec.dtype, shifted);
   const DeviceTensor loss(DType::kFloat32, rows), nll(DType::kFloat32, rows);
@@ -28,13 +32,24 @@ Result Compute(const CrossEntropySpec& spec, const Floats& logits,
   CrossEntropy({.spec = spec,
                 .rows = rows,
                 .logits = static_cast<char*>(z.data()) + offset * DTypeBytes(spec.dtype),
+                .ld = stride,
                 .targets = device_targets.data(),
                 .gradient_scale = scale == nullptr ? nullptr : device_scale.data(),
                 .loss = loss.floats(),
                 .nll = nll.floats()},
                TestStream());
   const Floats all = z.Read();
-  return {loss.Read(), nll.Read(), Floats(all.begin() + offset, all.end())};
+  Result result{loss.Read(), nll.Read(), {}};
+  for (size_t i = 0; i < spread.size(); ++i) {
+    const float value = all[Size(offset) + i];
+    if (i % Size(ld) < Size(spec.vocab)) {
+      result.logits.push_back(value);
+    } else if (scale == nullptr ? !std::isnan(value) : value != 0.0f) {
+      ADD_FAILURE() << "element " << i % Size(ld) << " of " << spec.vocab << " is " << value;
+      break;
+    }
+  }
+  return result;
 }
 
 // With u = 2^-24: an exponential is within 4 u of ex2 plus u |z - max| of its argument, whose share
@@ -44,11 +59,11 @@ Result Compute(const CrossEntropySpec& spec, const Floats& logits,
 // less than s = (140 + V / 512) u. The constant log2 e costs 1.4e-8 times the entropy, below 3 u. A
 // capped logit is off by 11 k u at most, but by less than 4 k u in the mean over a row.
 void Check(const CrossEntropySpec& spec, const Floats& logits, const std::vector<int32_t>& targets,
-           int64_t offset = 0) {
+           int64_t offset = 0, int64_t stride = 0) {
   const float scale = 0.125f;
-  const Result got = Compute(spec, logits, targets, &scale, offset);
-  const Result again = Compute(spec, logits, targets, &scale, offset);
-  const Result lone = Compute(spec, logits, targets, nullptr, offset);
+  const Result got = Compute(spec, logits, targets, &scale, offset, stride);
+  const Result again = Compute(spec, logits, targets, &scale, offset, stride);
+  const Result lone = Compute(spec, logits, targets, nullptr, offset, stride);
   EXPECT_TRUE(SameBits(again.logits, got.logits) && SameBits(again.loss, got.loss));
   EXPECT_TRUE(SameBits(lone.logits, logits)) << "losses only leave the logits";
   EXPECT_TRUE(SameBits(lone.loss, got.loss) && SameBits(lone.nll, got.nll));
@@ -148,6 +163,50 @@ TEST_P(CrossEntropyGpuTest, ManyRowsAreEachLikeOneAlone) {
             << "row " << row << " of " << vocab;
       }
     }
+  }
+}
+
+// By vectors: every tail of a vector, in one block and in clusters of 2, 4 and 8, with little and
+// much between rows; rows too long for them; a vocabulary with added tokens. The last target is in
+// the tail.
+TEST_P(CrossEntropyGpuTest, RowsApartMatchReference) {
+  std::vector<std::pair<int64_t, int64_t>> cases = {
+      {1, 8},         {1, 64},          {9503, 9504},    {20001, 20008},
+      {38023, 38072}, {128257, 128264}, {458753, 458760}};
+  for (int64_t vocab = 1024; vocab < 1032; ++vocab) cases.emplace_back(vocab, 1032);
+  for (const auto& [vocab, stride] : cases) {
+    const Floats logits = Normal(4 * vocab, 2, GetParam(), 3.0f);
+    const int32_t last = static_cast<int32_t>(vocab - 1);
+    const std::vector<int32_t> targets = {last, kIgnoreTarget, last / 3, last / 8 * 8};
+    Check({.dtype = GetParam(), .vocab = vocab}, logits, targets, 0, stride);
+    Check({.dtype = GetParam(),
+           .vocab = vocab,
+           .label_smoothing = 0.1f,
+           .z_loss = 1e-2f,
+           .softcap = 5.0f},
+          logits, targets, 0, stride);
+  }
+  Check({.dtype = GetParam(), .vocab = 1000}, Normal(1000, 4, GetParam()), {999}, 3, 1003);
+  EXPECT_THROW(CrossEntropy({.spec = {.vocab = 5}, .rows = 1, .ld = 4}, TestStream()),
+               std::invalid_argument);
+}
+
+TEST_P(CrossEntropyGpuTest, ManyRowsApartAreEachLikeOneAlone) {
+  const int64_t vocab = 20001;
+  const size_t rows = 601;
+  const Floats kind = Normal(vocab, 5, GetParam(), 3.0f);
+  Floats logits;
+  for (size_t row = 0; row < rows; ++row) logits.insert(logits.end(), kind.begin(), kind.end());
+  const CrossEntropySpec spec{.dtype = GetParam(), .vocab = vocab, .label_smoothing = 0.1f};
+  const float scale = 0.125f;
+  const std::vector<int32_t> targets(rows, 20000);
+  const Result want = Compute(spec, kind, {20000}, &scale, 0, 20008);
+  const Result got = Compute(spec, logits, targets, &scale, 0, 20008);
+  for (size_t row = 0; row < rows; ++row) {
+    ASSERT_EQ(got.loss[row], want.loss[0]) << row;
+    ASSERT_TRUE(std::equal(want.logits.begin(), want.logits.end(),
+                           got.logits.begin() + static_cast<int64_t>(row) * vocab))
+        << row;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/target_hits.h"
 
+#include <limits>
+
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/kernels/target_hits_cases.h"
 
@@ -10,13 +12,18 @@ class TargetHitsGpuTest : public testing::TestWithParam<DType> {
  protected:
   DType dtype_ = GetParam();
 
-  Floats Hits(const Floats& logits, const std::vector<int32_t>& targets) {
+  // NaN between rows of `stride` elements; 0: nothing between them.
+  Floats Hits(const Floats& logits, const std::vector<int32_t>& targets, int64_t stride = 0) {
     const auto rows = static_cast<int64_t>(targets.size());
-    const DeviceTensor z(dtype_, logits), hits(DType::kFloat32, rows);
+    const int64_t vocab = static_cast<int64_t>(logits.size()) / rows;
+    const DeviceTensor z(dtype_, SpreadRows(logits, vocab, stride == 0 ? vocab : stride,
+                                            std::numeric_limits<float>::quiet_NaN()));
+    const DeviceTensor hits(DType::kFloat32, rows);
     const DeviceValues<int32_t> device_targets(targets);
-    TargetHits({.spec = {.dtype = dtype_, .vocab = static_cast<int64_t>(logits.size()) / rows},
+    TargetHits({.spec = {.dtype = dtype_, .vocab = vocab},
                 .rows = rows,
                 .logits = z.data(),
+                .ld = stride,
                 .targets = device_targets.data(),
                 .hits = hits.floats()},
                TestStream());
@@ -29,6 +36,9 @@ TEST_P(TargetHitsGpuTest, EqualsTheFirstMaximumForEveryTail) {
     const int64_t rows = 24;
     const TargetHitsCase c = RoundedTargetHits(Normal(rows * vocab, 1, dtype_), vocab);
     EXPECT_TRUE(SameBits(Hits(c.logits, c.targets), c.hits)) << vocab;
+    for (const int64_t stride : {(vocab + 7) / 8 * 8, vocab + 1}) {
+      EXPECT_TRUE(SameBits(Hits(c.logits, c.targets, stride), c.hits)) << vocab << " " << stride;
+    }
   }
 }
 
