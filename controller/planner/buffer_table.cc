@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_owner.h"
+#include "common/plan/logits_stride.h"
 #include "common/plan/precision.h"
 #include "controller/planner/buffer_extents.h"
 
@@ -108,7 +109,8 @@ void AddWorkspace(const plan::Plan& plan, const BufferExtents& n, Table* table) 
   table->Row("dqkv", n.element * n.tokens * n.packed);
   table->Row("datt", n.element * n.tokens * n.query);
   table->Row("dswiglu", n.element * n.tokens * n.intermediate);
-  table->Row("head.logits", n.element * chunk * plan.model.vocab_size);
+  table->Row("head.logits",
+             n.element * chunk * plan::LogitsStride(plan.model.vocab_size, n.element));
   table->Row("head.x", n.element * chunk * n.hidden);
   table->Row("head.dx", n.element * chunk * n.hidden);
   table->Row("head.loss", kFloat * chunk);

@@ -8,6 +8,7 @@
 #include "common/plan/activation_owner.h"
 #include "common/plan/dora_outputs.h"
 #include "common/plan/embedding_rows.h"
+#include "common/plan/logits_stride.h"
 #include "common/status_macros.h"
 
 namespace coxswain::engine {
@@ -210,8 +211,9 @@ void BindBackward(const plan::Plan& plan, const Extents& n, Binder& binder, Buff
 
 void BindHead(const plan::Plan& plan, const Extents& n, Binder& binder, Buffers& out) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
-  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan)) * chunk;
-  binder.Bytes("head.logits", bytes * plan.model.vocab_size, &out.logits);
+  const int64_t element = kernels::DTypeBytes(ComputeDType(plan)), bytes = element * chunk;
+  binder.Bytes("head.logits", bytes * plan::LogitsStride(plan.model.vocab_size, element),
+               &out.logits);
   binder.Bytes("head.x", bytes * n.hidden, &out.head_x);
   binder.Bytes("head.dx", bytes * n.hidden, &out.head_dx);
   binder.Row("head.loss", chunk, out.head_loss);

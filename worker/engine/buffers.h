@@ -108,7 +108,7 @@ struct Buffers {
   void* dqkv = nullptr;                                // [T, P]
   void* datt = nullptr;                                // [T, Q]
   void* dswiglu = nullptr;                             // [T, I]
-  void* logits = nullptr;                              // [C, V]
+  void* logits = nullptr;                              // [C, V], rows LogitsStride apart
   void *head_x = nullptr, *head_dx = nullptr;          // [C, H]
   float *head_loss = nullptr, *head_nll = nullptr;     // [C]; hits in head_loss when evaluating
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them

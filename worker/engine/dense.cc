@@ -3,6 +3,13 @@
 #include "kernels/gemm.h"
 
 namespace coxswain::engine {
+namespace {
+
+int64_t OutStride(const Dense& dense) {
+  return dense.out_stride == 0 ? dense.out : dense.out_stride;
+}
+
+}  // namespace
 
 void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args) {
   kernels::GemmArgs gemm;
@@ -18,7 +25,7 @@ void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs
   gemm.ldb = dense.in;
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = args.y;
-  gemm.ldc = dense.out;
+  gemm.ldc = OutStride(dense);
   gemm.bias = args.bias;
   gemm.workspace = sweep.buffers.scratch;
   kernels::Gemm(gemm, sweep.stream);
@@ -33,7 +40,7 @@ void DenseInputGradient(const Sweep& sweep, const Dense& dense,
   gemm.k = dense.out;
   gemm.alpha = dense.scale;
   gemm.a = args.dy;
-  gemm.lda = dense.out;
+  gemm.lda = OutStride(dense);
   gemm.b = dense.weight->value;
   gemm.ldb = dense.in;
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
@@ -54,7 +61,7 @@ void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
   gemm.k = dense.rows;
   gemm.alpha = dense.scale;
   gemm.a = args.dy;
-  gemm.lda = dense.out;
+  gemm.lda = OutStride(dense);
   gemm.b = args.x;
   gemm.ldb = dense.in;
   gemm.beta = args.accumulate ? 1.0f : 0.0f;

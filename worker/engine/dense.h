@@ -15,6 +15,7 @@ struct Dense {
   int64_t rows = 0;                // of x and y
   int64_t in = 0, out = 0;
   float scale = 1.0f;
+  int64_t out_stride = 0;  // elements between rows of y and dy; 0: out
 };
 
 // y = scale x W^T + bias, or added to y.

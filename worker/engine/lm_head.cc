@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/logits_stride.h"
 #include "kernels/reduce.h"
 #include "kernels/row_gather.h"
 #include "kernels/target_hits.h"
@@ -24,6 +25,10 @@ kernels::RowGatherArgs Gather(const Sweep& sweep, Chunk chunk) {
   return args;
 }
 
+int64_t Stride(const Sweep& sweep) {
+  return plan::LogitsStride(sweep.model.config.vocab_size, kernels::DTypeBytes(sweep.model.dtype));
+}
+
 void AddTo(double* sum, const float* values, const Sweep& sweep, Chunk chunk) {
   kernels::SumArgs args;
   args.count = chunk.count;
@@ -38,6 +43,7 @@ void Losses(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& sp
   loss.spec = spec;
   loss.rows = chunk.count;
   loss.logits = sweep.buffers.logits;
+  loss.ld = Stride(sweep);
   loss.targets = sweep.buffers.labels + chunk.begin;
   loss.gradient_scale = sweep.batch.train ? &sweep.buffers.scalars->gradient_scale : nullptr;
   loss.loss = sweep.buffers.head_loss;
@@ -53,6 +59,7 @@ void Hits(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& spec
   hits.spec = {.dtype = spec.dtype, .vocab = spec.vocab};
   hits.rows = chunk.count;
   hits.logits = sweep.buffers.logits;
+  hits.ld = Stride(sweep);
   hits.targets = sweep.buffers.labels + chunk.begin;
   hits.hits = sweep.buffers.head_loss;
   kernels::TargetHits(hits, sweep.stream);
@@ -61,8 +68,12 @@ void Hits(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& spec
 
 Dense Head(const Sweep& sweep, Chunk chunk) {
   const model::ModelConfig& config = sweep.model.config;
-  return {&sweep.model.head, chunk.count, config.hidden_size, config.vocab_size,
-          static_cast<float>(config.logit_scale)};
+  return {&sweep.model.head,
+          chunk.count,
+          config.hidden_size,
+          config.vocab_size,
+          static_cast<float>(config.logit_scale),
+          Stride(sweep)};
 }
 
 // logits holds dlogits: the weight gradient comes first, so that its reduction can overlap.

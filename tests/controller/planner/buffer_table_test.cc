@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/plan/precision.h"
@@ -191,6 +192,20 @@ TEST_F(CudaTableTest, WorkspaceRows) {
   EXPECT_EQ(Bytes("scalars"), 512);
   EXPECT_EQ(Bytes("verification"), 16384);
   EXPECT_EQ(Bytes("scratch"), int64_t{65} << 20);  // the GEMM's
+}
+
+// Whole vectors of 16 bytes: 8 elements of bfloat16, 4 of float32.
+TEST_F(CudaTableTest, RowsOfLogitsStartAtMultiplesOfAVector) {
+  for (const auto& [vocab, bfloat16, float32] :
+       {std::tuple{128, 128, 128}, {129, 136, 132}, {132, 136, 132}, {135, 136, 136}}) {
+    plan_.model.vocab_size = vocab;
+    plan_.compute_dtype = "bfloat16";
+    Make();
+    EXPECT_EQ(Bytes("head.logits"), 2 * 48 * bfloat16) << vocab;
+    plan_.compute_dtype = "float32";
+    Make();
+    EXPECT_EQ(Bytes("head.logits"), 4 * 48 * float32) << vocab;
+  }
 }
 
 TEST_F(CudaTableTest, AttentionScratchStaysWithinItsBudget) {

@@ -109,6 +109,11 @@ INSTANTIATE_TEST_SUITE_P(
                            job.workers = 2;
                            job.zero = 0;
                          }},
+                    Case{"OddVocabulary",
+                         [](config::JobSpec& job, model::ModelConfig& model) {
+                           job.adapter = config::Adapter::kNone;
+                           model.vocab_size = 131;
+                         }},
                     Case{"LongSequence",
                          [](config::JobSpec& job, model::ModelConfig& model) {
                            job.sequence_len = 1000;
