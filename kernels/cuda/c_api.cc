@@ -5,20 +5,21 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/c_api_calls.h"
 #include "kernels/gemm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/swiglu.h"
 
 namespace coxswain::kernels {
+
+namespace c_api {
 namespace {
 
 thread_local std::string last_error;
@@ -28,11 +29,11 @@ int Fail(int code, const char* what) {
   return code;
 }
 
-// Runs fn; what it throws becomes a code.
-template <typename Fn>
-int Guarded(const Fn& fn) {
+}  // namespace
+
+int Guarded(const std::function<void()>& call) {
   try {
-    fn();
+    call();
     return COXSWAIN_OK;
   } catch (const std::bad_alloc&) {
     return Fail(COXSWAIN_OUT_OF_MEMORY, "out of memory");
@@ -43,15 +44,6 @@ int Guarded(const Fn& fn) {
   }
 }
 
-template <typename Fn>
-int64_t GuardedBytes(const Fn& fn) {
-  int64_t bytes = -1;
-  Guarded([&] { bytes = fn(); });
-  return bytes;
-}
-
-// The library's handles for a caller's stream, one set per thread and stream, kept for the life of
-// the process: at its end the driver may be gone before them.
 Stream* Wrap(void* handle) {
   static std::mutex mutex;
   static auto* streams = new std::map<std::pair<std::thread::id, void*>, std::unique_ptr<Stream>>;
@@ -61,17 +53,7 @@ Stream* Wrap(void* handle) {
   return stream.get();
 }
 
-DType Type(int32_t dtype) {
-  if (dtype != COXSWAIN_FLOAT32 && dtype != COXSWAIN_BFLOAT16) {
-    throw std::invalid_argument("dtype is " + std::to_string(dtype) +
-                                ", must be COXSWAIN_FLOAT32 or COXSWAIN_BFLOAT16");
-  }
-  return dtype == COXSWAIN_FLOAT32 ? DType::kFloat32 : DType::kBFloat16;
-}
-
-Workspace Lent(const coxswain_workspace& workspace) {
-  return {.data = workspace.data, .bytes = workspace.bytes};
-}
+namespace {
 
 template <typename Args>
 RmsNormSpec NormSpec(const Args& args) {
@@ -151,30 +133,32 @@ void NormForward(const coxswain_rms_norm_args& args, Stream* stream) {
 }
 
 }  // namespace
+}  // namespace c_api
 }  // namespace coxswain::kernels
 
 namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
 
 extern "C" {
 
-const char* coxswain_last_error(void) { return kernels::last_error.c_str(); }
+const char* coxswain_last_error(void) { return c_api::last_error.c_str(); }
 
 int coxswain_select_device(int index) {
-  return kernels::Guarded([&] { kernels::SelectDevice(index); });
+  return c_api::Guarded([&] { kernels::SelectDevice(index); });
 }
 
 int coxswain_rms_norm_forward(const coxswain_rms_norm_args* args, void* stream) {
-  return kernels::Guarded([&] { kernels::NormForward(*args, kernels::Wrap(stream)); });
+  return c_api::Guarded([&] { c_api::NormForward(*args, c_api::Wrap(stream)); });
 }
 
 int64_t coxswain_rms_norm_backward_workspace_bytes(const coxswain_rms_norm_backward_args* args) {
-  return kernels::GuardedBytes(
-      [&] { return kernels::RmsNormBackwardWorkspaceBytes(kernels::NormSpec(*args), args->rows); });
+  return c_api::GuardedBytes(
+      [&] { return kernels::RmsNormBackwardWorkspaceBytes(c_api::NormSpec(*args), args->rows); });
 }
 
 int coxswain_rms_norm_backward(const coxswain_rms_norm_backward_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::RmsNormBackward({.spec = kernels::NormSpec(*args),
+  return c_api::Guarded([&] {
+    kernels::RmsNormBackward({.spec = c_api::NormSpec(*args),
                               .rows = args->rows,
                               .dy = args->dy,
                               .x = args->x,
@@ -183,44 +167,41 @@ int coxswain_rms_norm_backward(const coxswain_rms_norm_backward_args* args, void
                               .accumulate_dx = args->accumulate_dx != 0,
                               .dx = args->dx,
                               .dweight = args->dweight,
-                              .workspace = kernels::Lent(args->workspace)},
-                             kernels::Wrap(stream));
+                              .workspace = c_api::Lent(args->workspace)},
+                             c_api::Wrap(stream));
   });
 }
 
 int coxswain_swiglu_forward(const coxswain_swiglu_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::SwigluForward({.spec = kernels::GluSpec(*args),
-                            .rows = args->rows,
-                            .gate_up = args->gate_up,
-                            .y = args->y},
-                           kernels::Wrap(stream));
+  return c_api::Guarded([&] {
+    kernels::SwigluForward(
+        {.spec = c_api::GluSpec(*args), .rows = args->rows, .gate_up = args->gate_up, .y = args->y},
+        c_api::Wrap(stream));
   });
 }
 
 int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::SwigluBackward({.spec = kernels::GluSpec(*args),
+  return c_api::Guarded([&] {
+    kernels::SwigluBackward({.spec = c_api::GluSpec(*args),
                              .rows = args->rows,
                              .dy = args->dy,
                              .gate_up = args->gate_up},
-                            kernels::Wrap(stream));
+                            c_api::Wrap(stream));
   });
 }
 
 int coxswain_rope_forward(const coxswain_rope_args* args, void* stream) {
-  return kernels::Guarded(
-      [&] { kernels::RopeForward(kernels::Rotation(*args), kernels::Wrap(stream)); });
+  return c_api::Guarded([&] { kernels::RopeForward(c_api::Rotation(*args), c_api::Wrap(stream)); });
 }
 
 int coxswain_rope_backward(const coxswain_rope_args* args, void* stream) {
-  return kernels::Guarded(
-      [&] { kernels::RopeBackward(kernels::Rotation(*args), kernels::Wrap(stream)); });
+  return c_api::Guarded(
+      [&] { kernels::RopeBackward(c_api::Rotation(*args), c_api::Wrap(stream)); });
 }
 
 int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::CrossEntropy({.spec = {.dtype = kernels::Type(args->dtype),
+  return c_api::Guarded([&] {
+    kernels::CrossEntropy({.spec = {.dtype = c_api::Type(args->dtype),
                                     .vocab = args->vocab,
                                     .label_smoothing = args->label_smoothing,
                                     .z_loss = args->z_loss,
@@ -231,20 +212,20 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
                            .gradient_scale = args->gradient_scale,
                            .loss = args->loss,
                            .nll = args->nll},
-                          kernels::Wrap(stream));
+                          c_api::Wrap(stream));
   });
 }
 
 int64_t coxswain_gemm_workspace_bytes(void) { return kernels::GemmWorkspaceBytes(); }
 
 int coxswain_set_gemm_tuning(int on) {
-  return kernels::Guarded([&] { kernels::SetGemmTuning(on != 0); });
+  return c_api::Guarded([&] { kernels::SetGemmTuning(on != 0); });
 }
 
 int coxswain_gemm(const coxswain_gemm_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::Gemm({.spec = {.dtype = kernels::Type(args->dtype),
-                            .output_dtype = kernels::Type(args->output_dtype),
+  return c_api::Guarded([&] {
+    kernels::Gemm({.spec = {.dtype = c_api::Type(args->dtype),
+                            .output_dtype = c_api::Type(args->output_dtype),
                             .transpose_a = args->transpose_a != 0,
                             .transpose_b = args->transpose_b != 0},
                    .m = args->m,
@@ -259,57 +240,54 @@ int coxswain_gemm(const coxswain_gemm_args* args, void* stream) {
                    .c = args->c,
                    .ldc = args->ldc,
                    .bias = args->bias,
-                   .workspace = kernels::Lent(args->workspace)},
-                  kernels::Wrap(stream));
+                   .workspace = c_api::Lent(args->workspace)},
+                  c_api::Wrap(stream));
   });
 }
 
 int coxswain_prepare_attention(const coxswain_attention_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::PrepareAttention(kernels::HeadsSpec(*args), kernels::Extents(*args),
-                              kernels::Wrap(stream));
+  return c_api::Guarded([&] {
+    kernels::PrepareAttention(c_api::HeadsSpec(*args), c_api::Extents(*args), c_api::Wrap(stream));
   });
 }
 
 int64_t coxswain_attention_forward_workspace_bytes(const coxswain_attention_args* args) {
-  return kernels::GuardedBytes([&] {
-    return kernels::AttentionForwardWorkspaceBytes(kernels::HeadsSpec(*args),
-                                                   kernels::Extents(*args));
+  return c_api::GuardedBytes([&] {
+    return kernels::AttentionForwardWorkspaceBytes(c_api::HeadsSpec(*args), c_api::Extents(*args));
   });
 }
 
 int64_t coxswain_attention_backward_workspace_bytes(const coxswain_attention_args* args) {
-  return kernels::GuardedBytes([&] {
-    return kernels::AttentionBackwardWorkspaceBytes(kernels::HeadsSpec(*args),
-                                                    kernels::Extents(*args));
+  return c_api::GuardedBytes([&] {
+    return kernels::AttentionBackwardWorkspaceBytes(c_api::HeadsSpec(*args), c_api::Extents(*args));
   });
 }
 
 int coxswain_attention_forward(const coxswain_attention_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::AttentionForward({.spec = kernels::HeadsSpec(*args),
+  return c_api::Guarded([&] {
+    kernels::AttentionForward({.spec = c_api::HeadsSpec(*args),
                                .tokens = args->tokens,
-                               .documents = kernels::PackedDocuments(*args),
+                               .documents = c_api::PackedDocuments(*args),
                                .qkv = args->qkv,
                                .out = args->out,
                                .lse = args->lse,
-                               .workspace = kernels::Lent(args->workspace)},
-                              kernels::Wrap(stream));
+                               .workspace = c_api::Lent(args->workspace)},
+                              c_api::Wrap(stream));
   });
 }
 
 int coxswain_attention_backward(const coxswain_attention_args* args, void* stream) {
-  return kernels::Guarded([&] {
-    kernels::AttentionBackward({.spec = kernels::HeadsSpec(*args),
+  return c_api::Guarded([&] {
+    kernels::AttentionBackward({.spec = c_api::HeadsSpec(*args),
                                 .tokens = args->tokens,
-                                .documents = kernels::PackedDocuments(*args),
+                                .documents = c_api::PackedDocuments(*args),
                                 .qkv = args->qkv,
                                 .out = args->out,
                                 .lse = args->lse,
                                 .dout = args->dout,
                                 .dqkv = args->dqkv,
-                                .workspace = kernels::Lent(args->workspace)},
-                               kernels::Wrap(stream));
+                                .workspace = c_api::Lent(args->workspace)},
+                               c_api::Wrap(stream));
   });
 }
 

@@ -1,0 +1,44 @@
+// What every function of kernels/c_api.h does around its op.
+#ifndef COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
+#define COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/c_api.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels::c_api {
+
+// What `call` throws becomes a code and coxswain_last_error().
+int Guarded(const std::function<void()>& call);
+
+// The bytes that `count` returns; -1 where it throws.
+template <typename Count>
+int64_t GuardedBytes(const Count& count) {
+  int64_t bytes = -1;
+  Guarded([&] { bytes = count(); });
+  return bytes;
+}
+
+// The library's handles for a caller's stream, one set per thread and stream, kept for the life of
+// the process: at its end the driver may be gone before them.
+Stream* Wrap(void* handle);
+
+inline DType Type(int32_t dtype) {
+  if (dtype != COXSWAIN_FLOAT32 && dtype != COXSWAIN_BFLOAT16) {
+    throw std::invalid_argument("dtype is " + std::to_string(dtype) +
+                                ", must be COXSWAIN_FLOAT32 or COXSWAIN_BFLOAT16");
+  }
+  return dtype == COXSWAIN_FLOAT32 ? DType::kFloat32 : DType::kBFloat16;
+}
+
+inline Workspace Lent(const coxswain_workspace& workspace) {
+  return {.data = workspace.data, .bytes = workspace.bytes};
+}
+
+}  // namespace coxswain::kernels::c_api
+
+#endif  // COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
