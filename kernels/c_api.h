@@ -92,6 +92,7 @@ int coxswain_rope_backward(const coxswain_rope_args* args, void* stream);
 typedef struct {
   int32_t dtype;
   int64_t rows, vocab;
+  int64_t ld; /* elements between rows of logits; 0: vocab */
   float label_smoothing, z_loss, softcap;
   void* logits;                /* [rows, vocab]; overwritten by the gradient */
   const int32_t* targets;      /* [rows]; -100: ignored */
@@ -100,6 +101,189 @@ typedef struct {
   float* nll;                  /* [rows]; null: not wanted */
 } coxswain_cross_entropy_args;
 int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int32_t erf; /* of GELU; 0: the tanh form */
+  int64_t rows, intermediate;
+  const void* dy; /* [rows, intermediate]; backward only */
+  void* gate_up;  /* [rows, 2 intermediate]; backward overwrites it by its gradient */
+  void* y;        /* [rows, intermediate]; null: the backward does not give it */
+} coxswain_geglu_args;
+int coxswain_geglu_forward(const coxswain_geglu_args* args, void* stream);
+int coxswain_geglu_backward(const coxswain_geglu_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int32_t erf; /* 0: the tanh form */
+  int64_t rows, columns;
+  const void* dy; /* [rows, columns]; backward only */
+  void* x;        /* [rows, columns]; backward overwrites it by its gradient */
+  void* y;        /* [rows, columns]; forward only */
+} coxswain_gelu_args;
+int coxswain_gelu_forward(const coxswain_gelu_args* args, void* stream);
+int coxswain_gelu_backward(const coxswain_gelu_args* args, void* stream);
+
+enum coxswain_activation { COXSWAIN_SILU = 0, COXSWAIN_GELU_TANH = 1, COXSWAIN_GELU = 2 };
+
+typedef struct {
+  int32_t dtype;
+  int32_t activation;
+  int64_t rows, hidden, intermediate;
+  const void* x;      /* [rows, hidden]; backward: the gradient of the down projection's output */
+  const void* weight; /* [2 intermediate, hidden]; backward: [hidden, intermediate], of down */
+  void* gate_up;      /* [rows, 2 intermediate]; backward overwrites it by its gradient */
+  void* y;            /* [rows, intermediate]; forward, null: not wanted */
+  int32_t wants_y;    /* backward: y is the forward's again, else it holds anything */
+  coxswain_workspace workspace; /* coxswain_gemm_workspace_bytes() */
+} coxswain_gated_linear_args;
+int coxswain_gated_linear_forward(const coxswain_gated_linear_args* args, void* stream);
+int coxswain_gated_linear_backward(const coxswain_gated_linear_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t num_heads, num_kv_heads, head_dim;
+  float eps, weight_offset;
+  int32_t whole; /* one norm over all heads of q, one over those of k */
+  int64_t tokens;
+  void* qkv;      /* [tokens, (num_heads + 2 num_kv_heads) head_dim], in place; backward: dqkv */
+  void* saved_qk; /* [tokens, (num_heads + num_kv_heads) head_dim], forward writes it */
+  float* rstd;    /* [tokens, num_heads + num_kv_heads], whole: [tokens, 2]; forward writes it */
+  const void *q_weight, *k_weight; /* [head_dim] each, whole: of all heads */
+  void *dq_weight, *dk_weight;     /* as the weights, of grad_dtype, accumulated; null: frozen */
+  coxswain_workspace workspace;    /* backward only */
+} coxswain_qk_norm_args;
+int coxswain_qk_norm_forward(const coxswain_qk_norm_args* args, void* stream);
+int64_t coxswain_qk_norm_backward_workspace_bytes(const coxswain_qk_norm_args* args);
+int coxswain_qk_norm_backward(const coxswain_qk_norm_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t vocab, hidden, tokens;
+  float scale;                  /* 0: 1 */
+  const int32_t* ids;           /* [tokens], in [0, vocab); backward: -1 is no token */
+  const void* weight;           /* [vocab, hidden]; forward only */
+  void* out;                    /* [tokens, hidden]; forward only */
+  const void* dout;             /* [tokens, hidden]; backward only */
+  void* dweight;                /* [vocab, hidden] of grad_dtype, accumulated; backward only */
+  coxswain_workspace workspace; /* backward only */
+} coxswain_embedding_args;
+int coxswain_embedding_forward(const coxswain_embedding_args* args, void* stream);
+int64_t coxswain_embedding_backward_workspace_bytes(const coxswain_embedding_args* args);
+int coxswain_embedding_backward(const coxswain_embedding_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t rows, columns;
+  int64_t ldy;    /* elements between rows of dy; 0: columns */
+  const void* dy; /* [rows, columns] */
+  void* dbias;    /* [columns] of grad_dtype, accumulated */
+  coxswain_workspace workspace;
+} coxswain_bias_args;
+int64_t coxswain_bias_backward_workspace_bytes(const coxswain_bias_args* args);
+int coxswain_bias_backward(const coxswain_bias_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, columns;
+  const int32_t* index; /* [rows], rows of the tall matrix, all different; -1: no row */
+  const void* in;       /* gather: the tall matrix; scatter: [rows, columns] */
+  void* out;            /* gather: [rows, columns]; scatter: the tall matrix, accumulated */
+} coxswain_row_gather_args;
+int coxswain_gather_rows(const coxswain_row_gather_args* args, void* stream);
+int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream);
+
+/* Up to 3 adapters that share their input; a member's y is a column slice of the packed output. */
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int32_t members;
+  int64_t in_features, rank;
+  int64_t out_features[3], column_offset[3];
+  int64_t ldy; /* columns of the packed output */
+  float scale, dropout_rate;
+  uint32_t key[2],
+      site;             /* of the dropout mask, read where dropout_rate is not 0, as what follows */
+  const uint32_t* step; /* one word */
+  const uint32_t *bins, *positions; /* [rows] */
+  int64_t rows;
+  const void* x;                       /* [rows, in_features] */
+  const void* a;                       /* [members rank, in_features] */
+  const void* b[3];                    /* [out_features, rank] */
+  void* h;                             /* [rows, members rank]; forward writes it */
+  void* y;                             /* [rows, ldy]; forward only */
+  const void* dy;                      /* [rows, ldy]; backward only */
+  void* da;                            /* as a, of grad_dtype, accumulated; backward only */
+  void* db[3];                         /* as b, likewise */
+  void* dx;                            /* [rows, in_features]; null: not wanted; backward only */
+  int32_t accumulate_y, accumulate_dx; /* 0: overwritten */
+  coxswain_workspace workspace;
+} coxswain_lora_linear_args;
+int64_t coxswain_lora_linear_forward_workspace_bytes(const coxswain_lora_linear_args* args);
+int64_t coxswain_lora_linear_backward_workspace_bytes(const coxswain_lora_linear_args* args);
+int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* stream);
+int coxswain_lora_linear_backward(const coxswain_lora_linear_args* args, void* stream);
+
+/* Lists of tensors lie in device memory. first_chunk: the sum of ceil(n / COXSWAIN_TENSOR_CHUNK)
+ * over the tensors before it in the list; `chunks` of a call is that sum over all of its list. */
+enum { COXSWAIN_TENSOR_CHUNK = 16384 };
+
+typedef struct {
+  void* p;       /* [n] of p_dtype */
+  float* master; /* [n]; null: p is updated itself */
+  const void* g; /* [n] of g_dtype */
+  float *m, *v;  /* [n] */
+  int64_t n;
+  int64_t begin; /* element of the parameter that p[0] is, for stochastic rounding */
+  int64_t first_chunk;
+  double lr_scale, weight_decay;
+  uint8_t p_dtype, g_dtype;
+  uint32_t index; /* of the parameter, for stochastic rounding */
+} coxswain_adamw_tensor;
+
+/* In device memory. */
+typedef struct {
+  double lr, beta1, beta2, eps;
+  int64_t applied_updates; /* before this one */
+  double clip_factor;      /* 1 for none */
+  int32_t skip;
+} coxswain_optimizer_scalars;
+
+typedef struct {
+  const coxswain_adamw_tensor* tensors;
+  int64_t count, chunks;
+  coxswain_optimizer_scalars* scalars;
+  uint32_t key[2];      /* for stochastic rounding */
+  const uint32_t* step; /* likewise, one word in device memory */
+  int32_t more_follow;  /* further lists belong to this update: it is not counted yet */
+} coxswain_adamw_args;
+int coxswain_adamw(const coxswain_adamw_args* args, void* stream);
+
+typedef struct {
+  const void* data;
+  int64_t elements, first_chunk;
+  uint8_t dtype;
+} coxswain_norm_tensor;
+
+typedef struct {
+  double sum_squares, nonfinite;
+} coxswain_norm_sums;
+
+typedef struct {
+  const coxswain_norm_tensor* tensors;
+  int64_t count, chunks;
+  coxswain_norm_sums* sums; /* device memory, overwritten */
+  coxswain_workspace workspace;
+} coxswain_global_norm_args;
+int64_t coxswain_global_norm_workspace_bytes(const coxswain_global_norm_args* args);
+int coxswain_global_norm(const coxswain_global_norm_args* args, void* stream);
+
+typedef struct {
+  const coxswain_norm_sums* sums;
+  double max_norm;                     /* 0: no clipping */
+  coxswain_optimizer_scalars* scalars; /* clip_factor and skip are written */
+  double* norm;                        /* before clipping */
+} coxswain_decide_update_args;
+int coxswain_decide_update(const coxswain_decide_update_args* args, void* stream);
 
 /* c = alpha op(a) op(b) + beta c (+ bias). */
 typedef struct {

@@ -208,6 +208,7 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
                                     .softcap = args->softcap},
                            .rows = args->rows,
                            .logits = args->logits,
+                           .ld = args->ld,
                            .targets = args->targets,
                            .gradient_scale = args->gradient_scale,
                            .loss = args->loss,

@@ -8,7 +8,7 @@ namespace coxswain::kernels {
 namespace {
 
 TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
-  const Floats logits = Normal(2 * 1000, 1, DType::kBFloat16);
+  const Floats logits = Normal(2 * 1008, 1, DType::kBFloat16);
   const DeviceTensor ours(DType::kBFloat16, logits), theirs(DType::kBFloat16, logits);
   const DeviceTensor loss(DType::kFloat32, 2), other_loss(DType::kFloat32, 2);
   const DeviceValues<int32_t> targets({3, 999});
@@ -16,6 +16,7 @@ TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   CrossEntropy({.spec = {.dtype = DType::kBFloat16, .vocab = 1000},
                 .rows = 2,
                 .logits = ours.data(),
+                .ld = 1008,
                 .targets = targets.data(),
                 .gradient_scale = scale.data(),
                 .loss = loss.floats()},
@@ -24,6 +25,7 @@ TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   args.dtype = COXSWAIN_BFLOAT16;
   args.rows = 2;
   args.vocab = 1000;
+  args.ld = 1008;
   args.logits = theirs.data();
   args.targets = targets.data();
   args.gradient_scale = scale.data();
