@@ -8,11 +8,12 @@ float64 on the same inputs. Prints the largest error over outputs and gradients,
 tensor's largest magnitude, and the median time of forward + backward. Exit 1 where our error is above
 twice torch's. Needs one GPU and torch; libcublasLt and libcudnn are those that torch has loaded.
 
-As a module: load(path) once, then rms_norm, add_rms_norm, swiglu, rope, cross_entropy, linear, attention.
+As a module: load(path) once, then rms_norm, add_rms_norm, swiglu, rope, cross_entropy, linear, attention, and
+those of torch_layers.
 Tensors are contiguous, on one device, float32 or bfloat16.
 """
 import ctypes, glob, os, statistics, sys
-from ctypes import POINTER, byref, c_float, c_int32, c_int64, c_void_p
+from ctypes import byref, c_double, c_float, c_int32, c_int64, c_uint8, c_void_p
 
 import torch
 
@@ -23,7 +24,7 @@ _library = None
 
 def _struct(name, fields):
     """A ctypes structure from 'type: names' lines in the order of the C one."""
-    types = {'i32': c_int32, 'i64': c_int64, 'f32': c_float, 'ptr': c_void_p}
+    types = {'u8': c_uint8, 'i32': c_int32, 'i64': c_int64, 'f32': c_float, 'f64': c_double, 'ptr': c_void_p}
     members = [(field, types[kind]) for kind, names in (f.split(':') for f in fields) for field in names.split()]
     return type(name, (ctypes.Structure,), {'_fields_': members})
 
@@ -36,7 +37,7 @@ RmsNormBackwardArgs = _struct('RmsNormBackwardArgs', ['i32:dtype grad_dtype', 'i
 SwigluArgs = _struct('SwigluArgs', ['i32:dtype', 'i64:rows intermediate', 'ptr:dy gate_up y'])
 RopeArgs = _struct('RopeArgs', ['i32:dtype interleaved', 'i64:num_heads num_kv_heads head_dim rotated tokens',
                                 'ptr:qkv cos sin positions query_scale'])
-CrossEntropyArgs = _struct('CrossEntropyArgs', ['i32:dtype', 'i64:rows vocab', 'f32:label_smoothing z_loss softcap',
+CrossEntropyArgs = _struct('CrossEntropyArgs', ['i32:dtype', 'i64:rows vocab ld', 'f32:label_smoothing z_loss softcap',
                                                 'ptr:logits targets gradient_scale loss nll'])
 GemmArgs = _struct('GemmArgs', ['i32:dtype output_dtype transpose_a transpose_b', 'i64:m n k', 'f32:alpha beta',
                                 'ptr:a b bias c', 'i64:lda ldb ldc', *WORKSPACE])
@@ -54,6 +55,8 @@ def load(path):
     for name in ('rms_norm_backward', 'attention_forward', 'attention_backward'):
         getattr(_library, f'coxswain_{name}_workspace_bytes').restype = c_int64
     _library.coxswain_gemm_workspace_bytes.restype = c_int64
+    import torch_layers  # needs this module
+    torch_layers.set_results(_library)
     torch.cuda.init()
     _check(_library.coxswain_select_device(torch.cuda.current_device()))
 
@@ -338,6 +341,8 @@ def _cases():
         yield ('attention, dense' if dense else 'attention, packed', [_randn(tokens, width)],
                lambda x, dense=dense: attention(x, boundaries, tokens // batch, HEADS, dense),
                lambda x: _torch_attention(x, batch))
+    import torch_layers  # needs this module
+    yield from torch_layers.cases(_randn, HEADS)
 
 
 def _run(function, inputs, weights):
@@ -397,8 +402,13 @@ def main():
         failed |= not passed
         print(f'{name:<18} {error:>10.2e} {peer_error:>12.2e} {time:>9.3f} {peer_time:>9.3f} {peer_time / time:>6.2f}'
               + ('' if passed else '  ERROR ABOVE TWICE TORCH\'S'))
+    import torch_layers  # needs this module
+    error, peer_error = torch_layers.check_adamw()
+    failed |= error > 2 * peer_error + 2 ** -22
+    print(f'{"adamw, clipped":<18} {error:>10.2e} {peer_error:>12.2e}')
     return 1 if failed else 0
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    import torch_ops  # under its own name, which torch_layers imports
+    sys.exit(torch_ops.main())
