@@ -20,7 +20,7 @@ MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc', 'kernels/cuda/c
 CITATION = re.compile(r'[Ii]nvariants?((?:[\s,/#:]|and|\([^)]*\)|[a-z]+-\d+)+)')
 SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')
 # A model's family is data: what plans, schedules, drives and computes names none (common/model/families do).
-FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|Cohere|Olmo|Starcoder|Glm)\d*(ForCausalLM)?\b')
+FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|Cohere|InternLM|Olmo|Starcoder|Glm)\d*(ForCausalLM)?\b')
 KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/scheduler/', 'worker/', 'kernels/')
 MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')

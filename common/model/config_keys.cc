@@ -70,6 +70,18 @@ std::string ConfigKeys::String(const char* key, const std::string& fallback) {
   return (*this)[key].get<std::string>();
 }
 
+void ConfigKeys::OnlyZero(const char* key) {
+  if (!Has(key) || (*this)[key] == 0 || not_applied_.count(key) != 0) return;
+  Fail(absl::StrCat(key, " is ", (*this)[key].dump(), ", only 0 is supported"));
+}
+
+void ConfigKeys::NotApplied(const char* key) {
+  not_applied_.insert(key);
+  if (!Has(key) || (*this)[key] == 0) return;
+  warnings_.push_back(
+      absl::StrCat(where_, ": ", key, " ", (*this)[key].dump(), " is not applied in training"));
+}
+
 void ConfigKeys::Fail(const std::string& what) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(absl::StrCat(where_, ": ", what));
 }

@@ -33,11 +33,16 @@ class ConfigKeys {
   bool Bool(const char* key, bool fallback);
   std::string String(const char* key, const std::string& fallback);
 
+  // Fails a value other than 0 (absent, null: 0), but after NotApplied, which warns of it instead.
+  void OnlyZero(const char* key);
+  void NotApplied(const char* key);
+
   void Fail(const std::string& what);
   const absl::Status& status() const { return status_; }
 
   // Keys of the object that nobody asked for, in its order.
   std::vector<std::string> Unread() const;
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   template <typename T>
@@ -47,7 +52,8 @@ class ConfigKeys {
 
   const nlohmann::json& object_;
   const std::string where_;
-  std::set<std::string> read_;
+  std::set<std::string> read_, not_applied_;
+  std::vector<std::string> warnings_;
   absl::Status status_;
 };
 

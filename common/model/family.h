@@ -1,10 +1,12 @@
-// A model family: how its config.json is read. One file of families/ each.
+// A model family: how its config.json is read and what its blocks compute. One file of families/
+// each.
 #ifndef COXSWAIN_COMMON_MODEL_FAMILY_H_
 #define COXSWAIN_COMMON_MODEL_FAMILY_H_
 
 #include <string_view>
 #include <vector>
 
+#include "common/model/block_builder.h"
 #include "common/model/config_keys.h"
 #include "common/model/model_config.h"
 
@@ -17,12 +19,21 @@ struct Family {
   // Fills all but `architecture`. Settings that change the numbers and that the engine does not
   // know are failed by name.
   void (*read)(ConfigKeys& keys, ModelConfig* config) = nullptr;
+  Block (*block)(const ModelConfig& config, int64_t layer) = &PreNormBlock;
+  Outside (*outside)(const ModelConfig& config) = &UsualOutside;
   // Keys, beside those that are harmless in every family, that change no number of training.
   std::vector<std::string_view> harmless;
 };
 
 // All that there are, by name. Defined in families/families.cc.
 const std::vector<const Family*>& Families();
+
+// Null where no family has the architecture.
+const Family* FindFamily(std::string_view architecture);
+
+// What the config's family makes of it; they throw std::out_of_range without one.
+Block BlockOf(const ModelConfig& config, int64_t layer);
+Outside OutsideOf(const ModelConfig& config);
 
 }  // namespace coxswain::model
 

@@ -12,21 +12,8 @@ bool IsAdapterMatrix(const Parameter& parameter) {
 
 // Whether the tensor of the base is an operand of a matrix product.
 bool IsMatmulWeight(const Parameter& parameter, bool tied) {
-  switch (parameter.role) {
-    case Role::kQ:
-    case Role::kK:
-    case Role::kV:
-    case Role::kO:
-    case Role::kGate:
-    case Role::kUp:
-    case Role::kDown:
-    case Role::kLmHead:
-      return true;
-    case Role::kEmbedding:
-      return tied;
-    default:
-      return false;
-  }
+  return IsLinear(parameter.role) || parameter.role == Role::kLmHead ||
+         (tied && parameter.role == Role::kEmbedding);
 }
 
 // QK^T and PV, two operations each, forward and twice that backward.

@@ -5,21 +5,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace coxswain::model {
 
-// Rotary position embedding, half-split (rotate_half) layout.
+// Rotary position embedding.
 struct Rope {
-  // "default" | "linear" | "dynamic" | "llama3" | "yarn". Source of each: transformers
+  // "default" | "linear" | "dynamic" | "llama3" | "yarn" | "longrope". Source of each: transformers
   // modeling_rope_utils.
   std::string type = "default";
   double theta = 10000.0;
   double factor = 1.0;            // linear, llama3, yarn
   double low_freq_factor = 1.0;   // llama3
   double high_freq_factor = 4.0;  // llama3
-  // llama3, yarn; dynamic: up to this length it is default, and longer is not supported.
+  // llama3, yarn, longrope; dynamic: up to this length it is default, and longer is not supported.
   int64_t original_max_position = 8192;
   // yarn, 0 otherwise: rotations within the original length above which a frequency stays, below
   // which it is divided by `factor`; whether these bounds are rounded to whole dimensions; what
@@ -27,7 +28,14 @@ struct Rope {
   double beta_fast = 0;
   double beta_slow = 0;
   bool truncate = false;
-  double attention_factor = 0;
+  double attention_factor = 0;  // longrope too
+  // longrope: what frequencies are divided by where sequence_len <= original_max_position, and
+  // where it is longer.
+  std::vector<double> short_factors = {}, long_factors = {};
+  int64_t rotated = 0;       // leading elements of a head that rotate, even; 0: all
+  bool interleaved = false;  // pairs are neighbours; else half-split (rotate_half)
+  // b > 0: queries are multiplied by 1 + b log(1 + floor(position / original_max_position)).
+  double query_scale_beta = 0;
 
   bool operator==(const Rope&) const = default;
 };
@@ -52,9 +60,12 @@ struct ModelConfig {
   double embedding_scale = 1.0;
   bool embedding_scale_rounded = false;  // to the compute dtype, before it multiplies
   double attention_scale = 0;            // of scores; 0: 1 / sqrt(head_dim)
+  double attention_softcap = 0;          // c > 0: scores become c tanh(score / c)
   double logit_scale = 1.0;
+  double logit_softcap = 0;  // likewise of logits
   Rope rope;
-  std::vector<int64_t> layer_windows;  // one per layer: last positions visible, 0 = full causal
+  std::optional<Rope> window_rope = {};  // of layers with a window, where it is another
+  std::vector<int64_t> layer_windows;    // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
 
   double score_scale() const {
@@ -63,6 +74,15 @@ struct ModelConfig {
   bool rotates(int64_t layer) const {
     return !std::binary_search(unrotated_layers.begin(), unrotated_layers.end(), layer);
   }
+
+  // The rotations, and which of them a layer has.
+  std::vector<Rope> ropes() const {
+    return window_rope ? std::vector<Rope>{rope, *window_rope} : std::vector<Rope>{rope};
+  }
+  int64_t rope_of(int64_t layer) const {
+    return window_rope && layer_windows[static_cast<size_t>(layer)] > 0 ? 1 : 0;
+  }
+  int64_t rotated_dim() const { return rope.rotated > 0 ? rope.rotated : head_dim; }
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -9,6 +9,7 @@ namespace coxswain::model {
 
 // What a tensor is in the model. The engine finds tensors by (role, layer), never by name.
 enum class Role : uint32_t {
+  kNone = 0,       // no tensor
   kEmbedding = 1,  // [vocab, hidden]
   kInputNorm = 2,  // [hidden]
   kQ = 3,          // [heads*head_dim, hidden]; kQ, kK, kV of a layer are adjacent in the table
@@ -21,7 +22,7 @@ enum class Role : uint32_t {
   kKNorm = 10,  // [head_dim]
   kO = 11,      // [hidden, heads*head_dim]
   kOBias = 12,
-  kPostAttentionNorm = 13,  // [hidden]
+  kPostAttentionNorm = 13,  // [hidden], of what the MLP reads
   kGate = 14,               // [intermediate, hidden]; kGate, kUp adjacent in the table
   kUp = 15,                 // [intermediate, hidden]
   kDown = 16,               // [hidden, intermediate]
@@ -30,7 +31,17 @@ enum class Role : uint32_t {
   kDownBias = 19,
   kFinalNorm = 20,  // [hidden]
   kLmHead = 21,     // [vocab, hidden]; absent when tied
-  // LoRA A [rank, in] and B [out, rank] of the linear with role kQ, kK, kV, kO, kGate, kUp, kDown:
+  kQkv = 22,        // [(heads + 2 kv_heads)*head_dim, hidden]: q, k, v as one tensor
+  kQkvBias = 23,
+  kGateUp = 24,  // [2 intermediate, hidden]: gate and up as one tensor
+  kGateUpBias = 25,
+  kAttentionNorm = 26,  // [hidden], of what attention puts out
+  kMlpNorm = 27,        // [hidden], of what the MLP puts out
+  kInputNormBias = 28,  // [hidden]
+  kPostAttentionNormBias = 29,
+  kFinalNormBias = 30,
+  kLast = kFinalNormBias,
+  // LoRA A [rank, in] and B [out, rank] of the linear with one of the roles kLinears:
   kLoraA = 0x100,          // kLoraA | base role
   kLoraB = 0x200,          // kLoraB | base role
   kLoraMagnitude = 0x400,  // kLoraMagnitude | base role: [out], norms of the rows under DoRA
@@ -48,13 +59,19 @@ constexpr Role LoraMagnitude(Role base) {
 }
 
 // The linears of a block, whose roles LoraA and its like take.
-inline constexpr Role kLinears[] = {Role::kQ,    Role::kK,  Role::kV,   Role::kO,
-                                    Role::kGate, Role::kUp, Role::kDown};
+inline constexpr Role kLinears[] = {Role::kQ,  Role::kK,    Role::kV,   Role::kO,     Role::kGate,
+                                    Role::kUp, Role::kDown, Role::kQkv, Role::kGateUp};
 constexpr bool IsLinear(Role role) {
   for (const Role linear : kLinears) {
     if (role == linear) return true;
   }
   return false;
+}
+
+constexpr bool IsNormWeight(Role role) {
+  return role == Role::kInputNorm || role == Role::kPostAttentionNorm || role == Role::kFinalNorm ||
+         role == Role::kQNorm || role == Role::kKNorm || role == Role::kAttentionNorm ||
+         role == Role::kMlpNorm;
 }
 
 // Which tensor of an adapter a role is: A, B, or the magnitudes of DoRA.

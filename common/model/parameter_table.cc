@@ -1,48 +1,56 @@
 #include "common/model/parameter_table.h"
 
 #include <algorithm>
-#include <array>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/model/family.h"
 
 namespace coxswain::model {
 namespace {
 
-struct Linear {
-  const char* module;  // below model.layers.<i>.
-  Role weight;
-  Role bias;
-  int64_t rows;
-  int64_t cols;
-  bool has_bias;
+constexpr std::string_view kWeight = ".weight";
+
+// "self_attn.q_proj" of "self_attn.q_proj.weight".
+std::string ModuleOf(const TensorSpec& tensor) {
+  return tensor.name.substr(0, tensor.name.size() - kWeight.size());
+}
+
+// What lora.target_modules calls it: "q_proj".
+std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+bool IsAllLinear(const std::vector<std::string>& targets) {
+  return targets == std::vector<std::string>{"all-linear"};
+}
+
+// A linear of a block as adapters see it.
+struct Target {
+  Role weight{};
+  std::string module;  // below the model
+  int64_t out = 0, in = 0;
 };
 
-// Linears that read the same input are one group; their LoRA A are adjacent, then their B.
-using SharedInput = std::vector<Linear>;
-
-SharedInput QkvLinears(const ModelConfig& c) {
-  const int64_t q = c.num_heads * c.head_dim, kv = c.num_kv_heads * c.head_dim;
-  return {{"self_attn.q_proj", Role::kQ, Role::kQBias, q, c.hidden_size, c.qkv_bias},
-          {"self_attn.k_proj", Role::kK, Role::kKBias, kv, c.hidden_size, c.qkv_bias},
-          {"self_attn.v_proj", Role::kV, Role::kVBias, kv, c.hidden_size, c.qkv_bias}};
-}
-
-SharedInput OutputLinear(const ModelConfig& c) {
-  return {{"self_attn.o_proj", Role::kO, Role::kOBias, c.hidden_size, c.num_heads * c.head_dim,
-           c.output_bias}};
-}
-
-SharedInput GateUpLinears(const ModelConfig& c) {
-  return {
-      {"mlp.gate_proj", Role::kGate, Role::kGateBias, c.intermediate_size, c.hidden_size,
-       c.mlp_bias},
-      {"mlp.up_proj", Role::kUp, Role::kUpBias, c.intermediate_size, c.hidden_size, c.mlp_bias}};
-}
-
-SharedInput DownLinear(const ModelConfig& c) {
-  return {{"mlp.down_proj", Role::kDown, Role::kDownBias, c.hidden_size, c.intermediate_size,
-           c.mlp_bias}};
+// Those linears of each pack of a block that are adapted: their A are adjacent, then their B.
+std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string& prefix,
+                                           const LoraTable& lora) {
+  std::vector<std::vector<Target>> packs;
+  for (const Op& op : block.ops) {
+    const auto* linear = std::get_if<LinearOp>(&op);
+    if (linear == nullptr) continue;
+    std::vector<Target>& pack = packs.emplace_back();
+    for (const LinearMember& member : linear->members) {
+      const auto tensor = std::find_if(block.tensors.begin(), block.tensors.end(),
+                                       [&](const auto& t) { return t.role == member.weight; });
+      const std::string module = ModuleOf(*tensor);
+      const bool chosen = IsAllLinear(lora.targets) ||
+                          std::find(lora.targets.begin(), lora.targets.end(), LastPart(module)) !=
+                              lora.targets.end();
+      if (chosen) pack.push_back({member.weight, prefix + module, tensor->rows, tensor->cols});
+    }
+  }
+  return packs;
 }
 
 // Appends parameters of one unit.
@@ -60,41 +68,26 @@ class UnitTable {
                                 .unit = unit_});
   }
 
-  void AddWeights(const SharedInput& linears) {
-    for (const Linear& l : linears) Add(Name(l, ".weight"), l.weight, l.rows, l.cols);
+  void Add(const std::string& prefix, const TensorSpec& tensor) {
+    Add(prefix + tensor.name, tensor.role, tensor.rows, tensor.cols);
   }
 
-  void AddBiases(const SharedInput& linears) {
-    for (const Linear& l : linears) {
-      if (l.has_bias) Add(Name(l, ".bias"), l.bias, l.rows);
+  void AddLora(const std::vector<Target>& targets, const LoraTable& lora) {
+    for (const Target& t : targets) {
+      Add(Key(t, ".lora_A.weight"), LoraA(t.weight), lora.rank, t.in);
     }
-  }
-
-  void AddLora(const SharedInput& linears, const LoraTable& lora) {
-    const std::vector<std::string>& targets = lora.targets;
-    SharedInput chosen;
-    for (const Linear& l : linears) {
-      const std::string module = std::string(l.module).substr(std::string(l.module).find('.') + 1);
-      if (targets == std::vector<std::string>{"all-linear"} ||
-          std::find(targets.begin(), targets.end(), module) != targets.end()) {
-        chosen.push_back(l);
-      }
-    }
-    for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_A.weight"), LoraA(l.weight), lora.rank, l.cols);
-    }
-    for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_B.weight"), LoraB(l.weight), l.rows, lora.rank);
+    for (const Target& t : targets) {
+      Add(Key(t, ".lora_B.weight"), LoraB(t.weight), t.out, lora.rank);
     }
     if (!lora.dora) return;
-    for (const Linear& l : chosen) {
-      Add("base_model.model." + Name(l, ".lora_magnitude_vector"), LoraMagnitude(l.weight), l.rows);
+    for (const Target& t : targets) {
+      Add(Key(t, ".lora_magnitude_vector"), LoraMagnitude(t.weight), t.out);
     }
   }
 
  private:
-  std::string Name(const Linear& linear, const char* suffix) const {
-    return absl::StrCat("model.layers.", layer_, ".", linear.module, suffix);
+  static std::string Key(const Target& target, const char* suffix) {
+    return absl::StrCat("base_model.model.", target.module, suffix);
   }
 
   std::vector<Parameter>* table_;
@@ -102,43 +95,26 @@ class UnitTable {
   const int32_t layer_;
 };
 
-void AddBlock(const ModelConfig& c, int32_t layer, std::vector<Parameter>* table) {
-  UnitTable unit(table, layer + 1, layer);
-  const std::string prefix = absl::StrCat("model.layers.", layer, ".");
-  const SharedInput gate_up = GateUpLinears(c);
-  const SharedInput down = DownLinear(c);
-  unit.Add(prefix + "input_layernorm.weight", Role::kInputNorm, c.hidden_size);
-  unit.AddWeights(QkvLinears(c));
-  unit.AddBiases(QkvLinears(c));
-  if (c.qk_norm) {
-    unit.Add(prefix + "self_attn.q_norm.weight", Role::kQNorm, c.head_dim);
-    unit.Add(prefix + "self_attn.k_norm.weight", Role::kKNorm, c.head_dim);
-  }
-  unit.AddWeights(OutputLinear(c));
-  unit.AddBiases(OutputLinear(c));
-  unit.Add(prefix + "post_attention_layernorm.weight", Role::kPostAttentionNorm, c.hidden_size);
-  unit.AddWeights(gate_up);
-  unit.AddWeights(down);
-  unit.AddBiases(gate_up);
-  unit.AddBiases(down);
+std::string LayerPrefix(const Outside& outside, int64_t layer) {
+  return absl::StrCat(outside.layers, layer, ".");
 }
 
-constexpr std::array<const char*, 7> kModules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
-                                                 "gate_proj", "up_proj", "down_proj"};
-
-absl::Status CheckTargets(const std::vector<std::string>& targets) {
-  if (targets == std::vector<std::string>{"all-linear"}) return absl::OkStatus();
-  std::string known;
-  for (const char* module : kModules) absl::StrAppend(&known, ", ", module);
+absl::Status CheckTargets(const std::vector<std::string>& targets, const Block& block) {
+  if (IsAllLinear(targets)) return absl::OkStatus();
+  std::vector<std::string> known;
+  for (const TensorSpec& tensor : block.tensors) {
+    if (IsLinear(tensor.role)) known.push_back(LastPart(ModuleOf(tensor)));
+  }
+  const std::string list = absl::StrJoin(known, ", ");
   if (targets.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("lora.target_modules is empty; known: all-linear", known));
+        absl::StrCat("lora.target_modules is empty; known: all-linear, ", list));
   }
   for (const std::string& target : targets) {
-    if (std::find(kModules.begin(), kModules.end(), target) == kModules.end()) {
+    if (std::find(known.begin(), known.end(), target) == known.end()) {
       return absl::InvalidArgumentError(absl::StrCat("lora.target_modules: unknown module \"",
-                                                     target, "\"; known: all-linear alone, or",
-                                                     known.substr(1)));
+                                                     target, "\"; known: all-linear alone, or ",
+                                                     list));
     }
   }
   return absl::OkStatus();
@@ -148,15 +124,18 @@ absl::Status CheckTargets(const std::vector<std::string>& targets) {
 
 std::vector<Parameter> BaseParameterTable(const ModelConfig& config) {
   std::vector<Parameter> table;
+  const Outside outside = OutsideOf(config);
   const auto layers = static_cast<int32_t>(config.num_layers);
-  UnitTable(&table, 0, -1)
-      .Add("model.embed_tokens.weight", Role::kEmbedding, config.vocab_size, config.hidden_size);
-  for (int32_t layer = 0; layer < layers; ++layer) AddBlock(config, layer, &table);
-  UnitTable head(&table, layers + 1, -1);
-  head.Add("model.norm.weight", Role::kFinalNorm, config.hidden_size);
-  if (!config.tie_embeddings) {
-    head.Add("lm_head.weight", Role::kLmHead, config.vocab_size, config.hidden_size);
+  UnitTable(&table, 0, -1).Add("", outside.embedding);
+  for (int32_t layer = 0; layer < layers; ++layer) {
+    UnitTable unit(&table, layer + 1, layer);
+    for (const TensorSpec& tensor : BlockOf(config, layer).tensors) {
+      unit.Add(LayerPrefix(outside, layer), tensor);
+    }
   }
+  UnitTable head(&table, layers + 1, -1);
+  for (const TensorSpec& tensor : outside.final_norm) head.Add("", tensor);
+  if (!config.tie_embeddings) head.Add("", outside.head);
   return table;
 }
 
@@ -165,17 +144,20 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
   if (lora.rank < 1) {
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
-  if (const absl::Status status = CheckTargets(lora.targets); !status.ok()) return status;
+  const absl::Status status = CheckTargets(lora.targets, BlockOf(config, 0));
+  if (!status.ok()) return status;
+  const Outside outside = OutsideOf(config);
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {
     table.push_back(base[i]);
     const bool last_of_unit = i + 1 == base.size() || base[i + 1].unit != base[i].unit;
-    if (!last_of_unit || base[i].layer < 0) continue;
-    UnitTable unit(&table, base[i].unit, base[i].layer);
-    unit.AddLora(QkvLinears(config), lora);
-    unit.AddLora(OutputLinear(config), lora);
-    unit.AddLora(GateUpLinears(config), lora);
-    unit.AddLora(DownLinear(config), lora);
+    const int32_t layer = base[i].layer;
+    if (!last_of_unit || layer < 0) continue;
+    UnitTable unit(&table, base[i].unit, layer);
+    const Block block = BlockOf(config, layer);
+    for (const auto& pack : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
+      unit.AddLora(pack, lora);
+    }
   }
   return table;
 }

@@ -26,10 +26,7 @@ void RefuseUnsupported(ConfigKeys& keys) {
     keys.Fail(
         "quantization_config: quantised weights are not supported; use the unquantised model");
   }
-  if (keys.Has("attention_dropout") && keys["attention_dropout"] != 0) {
-    keys.Fail(absl::StrCat("attention_dropout is ", keys["attention_dropout"].dump(),
-                           ", only 0 is supported"));
-  }
+  keys.OnlyZero("attention_dropout");
 }
 
 void ReadHeads(ConfigKeys& keys, ModelConfig* config) {

@@ -68,8 +68,9 @@ absl::StatusOr<const Family*> FamilyOf(ConfigKeys& keys) {
                    "\" is not supported; supported: ", absl::StrJoin(supported, ", ")));
 }
 
-void WarnOfUnread(const std::string& path, const Family& family, const ConfigKeys& keys,
-                  std::vector<std::string>* warnings) {
+void Warn(const std::string& path, const Family& family, const ConfigKeys& keys,
+          std::vector<std::string>* warnings) {
+  warnings->insert(warnings->end(), keys.warnings().begin(), keys.warnings().end());
   std::vector<std::string> unknown;
   for (const std::string& key : keys.Unread()) {
     const auto is_key = [&](std::string_view known) { return known == key; };
@@ -107,7 +108,7 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
   config.architecture = (*family)->architecture;
   (*family)->read(keys, &config);
   RETURN_IF_ERROR(keys.status());
-  if (warnings != nullptr) WarnOfUnread(path, **family, keys, warnings);
+  if (warnings != nullptr) Warn(path, **family, keys, warnings);
   return config;
 }
 

@@ -88,9 +88,10 @@ struct Plan {
   // fetched; with more the rest stays from sweep to sweep; num_layers: each is gathered once an
   // update.
   int32_t weight_slots = 2;
-  bool overlap = true;           // collectives run beside compute; false: in its stream
-  int64_t sequence_len = 0;      // bin capacity, tokens
-  int64_t micro_batch_bins = 1;  // bins of one micro-step
+  std::vector<std::string> fusions;  // names of Fusions() (fusions.h) that rewrite the ops
+  bool overlap = true;               // collectives run beside compute; false: in its stream
+  int64_t sequence_len = 0;          // bin capacity, tokens
+  int64_t micro_batch_bins = 1;      // bins of one micro-step
   int64_t max_documents_per_bin = 32;
   // What backward computes again instead of keeping: "none"; "norm_swiglu": both norms' outputs and
   // the gated product; "ffn": these and gate and up; "block": a whole segment of

@@ -12,6 +12,44 @@
 namespace coxswain::plan {
 namespace {
 
+void ToProto(const model::Rope& rope, v1::Rope* out) {
+  out->set_type(rope.type);
+  out->set_theta(rope.theta);
+  out->set_factor(rope.factor);
+  out->set_low_freq_factor(rope.low_freq_factor);
+  out->set_high_freq_factor(rope.high_freq_factor);
+  out->set_original_max_position(rope.original_max_position);
+  out->set_beta_fast(rope.beta_fast);
+  out->set_beta_slow(rope.beta_slow);
+  out->set_truncate(rope.truncate);
+  out->set_attention_factor(rope.attention_factor);
+  out->mutable_short_factors()->Assign(rope.short_factors.begin(), rope.short_factors.end());
+  out->mutable_long_factors()->Assign(rope.long_factors.begin(), rope.long_factors.end());
+  out->set_rotated(rope.rotated);
+  out->set_interleaved(rope.interleaved);
+  out->set_query_scale_beta(rope.query_scale_beta);
+}
+
+model::Rope FromProto(const v1::Rope& in) {
+  model::Rope rope;
+  rope.type = in.type();
+  rope.theta = in.theta();
+  rope.factor = in.factor();
+  rope.low_freq_factor = in.low_freq_factor();
+  rope.high_freq_factor = in.high_freq_factor();
+  rope.original_max_position = in.original_max_position();
+  rope.beta_fast = in.beta_fast();
+  rope.beta_slow = in.beta_slow();
+  rope.truncate = in.truncate();
+  rope.attention_factor = in.attention_factor();
+  rope.short_factors.assign(in.short_factors().begin(), in.short_factors().end());
+  rope.long_factors.assign(in.long_factors().begin(), in.long_factors().end());
+  rope.rotated = in.rotated();
+  rope.interleaved = in.interleaved();
+  rope.query_scale_beta = in.query_scale_beta();
+  return rope;
+}
+
 void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_architecture(config.architecture);
   out->set_vocab_size(config.vocab_size);
@@ -33,17 +71,10 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_norm_weights_from_one(config.norm_weights_from_one);
   out->set_embedding_scale_rounded(config.embedding_scale_rounded);
   if (config.logit_scale != 1.0) out->set_logit_scale(config.logit_scale);
-  v1::Rope* rope = out->mutable_rope();
-  rope->set_type(config.rope.type);
-  rope->set_theta(config.rope.theta);
-  rope->set_factor(config.rope.factor);
-  rope->set_low_freq_factor(config.rope.low_freq_factor);
-  rope->set_high_freq_factor(config.rope.high_freq_factor);
-  rope->set_original_max_position(config.rope.original_max_position);
-  rope->set_beta_fast(config.rope.beta_fast);
-  rope->set_beta_slow(config.rope.beta_slow);
-  rope->set_truncate(config.rope.truncate);
-  rope->set_attention_factor(config.rope.attention_factor);
+  out->set_attention_softcap(config.attention_softcap);
+  out->set_logit_softcap(config.logit_softcap);
+  ToProto(config.rope, out->mutable_rope());
+  if (config.window_rope) ToProto(*config.window_rope, out->mutable_window_rope());
   for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
   for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
 }
@@ -70,16 +101,10 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.norm_weights_from_one = in.norm_weights_from_one();
   config.embedding_scale_rounded = in.embedding_scale_rounded();
   if (in.logit_scale() != 0) config.logit_scale = in.logit_scale();
-  config.rope = {.type = in.rope().type(),
-                 .theta = in.rope().theta(),
-                 .factor = in.rope().factor(),
-                 .low_freq_factor = in.rope().low_freq_factor(),
-                 .high_freq_factor = in.rope().high_freq_factor(),
-                 .original_max_position = in.rope().original_max_position(),
-                 .beta_fast = in.rope().beta_fast(),
-                 .beta_slow = in.rope().beta_slow(),
-                 .truncate = in.rope().truncate(),
-                 .attention_factor = in.rope().attention_factor()};
+  config.attention_softcap = in.attention_softcap();
+  config.logit_softcap = in.logit_softcap();
+  config.rope = FromProto(in.rope());
+  if (in.has_window_rope()) config.window_rope = FromProto(in.window_rope());
   config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
   config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
   return config;
@@ -175,6 +200,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_shard(plan.shard);
   out->set_zero(plan.zero);
   out->set_weight_slots(plan.weight_slots);
+  for (const std::string& fusion : plan.fusions) out->add_fusions(fusion);
   out->set_overlap(plan.overlap);
   out->set_sequence_len(plan.sequence_len);
   out->set_micro_batch_bins(plan.micro_batch_bins);
@@ -214,6 +240,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.shard = in.shard();
   plan.zero = in.zero();
   plan.weight_slots = in.weight_slots();
+  plan.fusions.assign(in.fusions().begin(), in.fusions().end());
   plan.overlap = in.overlap();
   plan.sequence_len = in.sequence_len();
   plan.micro_batch_bins = in.micro_batch_bins();

@@ -8,6 +8,8 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "common/model/family.h"
+#include "common/plan/fusions/fusions.h"
 #include "common/status_macros.h"
 
 namespace coxswain::plan {
@@ -38,6 +40,10 @@ absl::Status Above0(const std::string& field, double value) {
   return OutOfRange(field, value, "finite and above 0");
 }
 
+absl::Status AtLeast0(const std::string& field, double value) {
+  return Real(field, value, 0, std::numeric_limits<double>::infinity());
+}
+
 absl::Status OneOf(const std::string& field, const std::string& value,
                    const std::set<std::string>& allowed) {
   if (allowed.count(value) > 0) return absl::OkStatus();
@@ -48,7 +54,53 @@ absl::Status OneOf(const std::string& field, const std::string& value,
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+absl::Status CheckLongRope(const std::string& field, const model::Rope& rope, int64_t rotated) {
+  for (const auto& [name, factors] : {std::pair{".short_factors", &rope.short_factors},
+                                      std::pair{".long_factors", &rope.long_factors}}) {
+    RETURN_IF_ERROR(Within(absl::StrCat(field, name, " count"),
+                           static_cast<int64_t>(factors->size()), rotated / 2, rotated / 2));
+    for (const double factor : *factors) {
+      RETURN_IF_ERROR(Above0(absl::StrCat(field, name), factor));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRope(const std::string& field, const model::Rope& rope,
+                       const model::ModelConfig& m) {
+  RETURN_IF_ERROR(OneOf(field + ".type", rope.type,
+                        {"default", "linear", "dynamic", "llama3", "yarn", "longrope"}));
+  RETURN_IF_ERROR(Above0(field + ".theta", rope.theta));
+  RETURN_IF_ERROR(Above0(field + ".factor", rope.factor));
+  RETURN_IF_ERROR(Above0(field + ".low_freq_factor", rope.low_freq_factor));
+  RETURN_IF_ERROR(Above0(field + ".high_freq_factor", rope.high_freq_factor));
+  RETURN_IF_ERROR(
+      Within(field + ".original_max_position", rope.original_max_position, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within(field + ".rotated", rope.rotated, 0, m.head_dim));
+  if (rope.rotated % 2 != 0) {
+    return OutOfRange(field + ".rotated", rope.rotated, "an even number");
+  }
+  // One table serves all rotations of a model.
+  RETURN_IF_ERROR(Within(field + ".rotated", rope.rotated, m.rope.rotated, m.rope.rotated));
+  RETURN_IF_ERROR(
+      Within(field + ".interleaved", rope.interleaved, m.rope.interleaved, m.rope.interleaved));
+  RETURN_IF_ERROR(AtLeast0(field + ".query_scale_beta", rope.query_scale_beta));
+  if (rope.type == "yarn") {
+    RETURN_IF_ERROR(Above0(field + ".beta_fast", rope.beta_fast));
+    RETURN_IF_ERROR(Above0(field + ".beta_slow", rope.beta_slow));
+  }
+  if (rope.type == "yarn" || rope.type == "longrope") {
+    RETURN_IF_ERROR(Above0(field + ".attention_factor", rope.attention_factor));
+  }
+  if (rope.type != "longrope") return absl::OkStatus();
+  return CheckLongRope(field, rope, m.rotated_dim());
+}
+
 absl::Status CheckModel(const model::ModelConfig& m) {
+  if (model::FindFamily(m.architecture) == nullptr) {
+    return OutOfRange("model.architecture", absl::StrCat("\"", m.architecture, "\""),
+                      "a family of this build");
+  }
   RETURN_IF_ERROR(Within("model.vocab_size", m.vocab_size, 1, kMaxExtent));
   RETURN_IF_ERROR(Within("model.hidden_size", m.hidden_size, 1, kMaxExtent));
   RETURN_IF_ERROR(Within("model.intermediate_size", m.intermediate_size, 1, kMaxExtent));
@@ -66,19 +118,10 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   RETURN_IF_ERROR(Above0("model.embedding_scale", m.embedding_scale));
   RETURN_IF_ERROR(Above0("model.attention_scale", m.score_scale()));
   RETURN_IF_ERROR(Above0("model.logit_scale", m.logit_scale));
-  RETURN_IF_ERROR(
-      OneOf("model.rope.type", m.rope.type, {"default", "linear", "dynamic", "llama3", "yarn"}));
-  RETURN_IF_ERROR(Above0("model.rope.theta", m.rope.theta));
-  RETURN_IF_ERROR(Above0("model.rope.factor", m.rope.factor));
-  RETURN_IF_ERROR(Above0("model.rope.low_freq_factor", m.rope.low_freq_factor));
-  RETURN_IF_ERROR(Above0("model.rope.high_freq_factor", m.rope.high_freq_factor));
-  RETURN_IF_ERROR(
-      Within("model.rope.original_max_position", m.rope.original_max_position, 1, kMaxExtent));
-  if (m.rope.type == "yarn") {
-    RETURN_IF_ERROR(Above0("model.rope.beta_fast", m.rope.beta_fast));
-    RETURN_IF_ERROR(Above0("model.rope.beta_slow", m.rope.beta_slow));
-    RETURN_IF_ERROR(Above0("model.rope.attention_factor", m.rope.attention_factor));
-  }
+  RETURN_IF_ERROR(AtLeast0("model.attention_softcap", m.attention_softcap));
+  RETURN_IF_ERROR(AtLeast0("model.logit_softcap", m.logit_softcap));
+  RETURN_IF_ERROR(CheckRope("model.rope", m.rope, m));
+  if (m.window_rope) RETURN_IF_ERROR(CheckRope("model.window_rope", *m.window_rope, m));
   RETURN_IF_ERROR(Within("model.layer_windows count", static_cast<int64_t>(m.layer_windows.size()),
                          m.num_layers, m.num_layers));
   for (const int64_t window : m.layer_windows) {
@@ -94,7 +137,7 @@ absl::Status CheckModel(const model::ModelConfig& m) {
 
 bool IsRole(model::Role role) {
   const auto value = static_cast<uint32_t>(role);
-  if (value >= 1 && value <= static_cast<uint32_t>(model::Role::kLmHead)) return true;
+  if (value >= 1 && value <= static_cast<uint32_t>(model::Role::kLast)) return true;
   for (const model::Role base : model::kLinears) {
     if (role == model::LoraA(base) || role == model::LoraB(base) ||
         role == model::LoraMagnitude(base))
@@ -202,6 +245,9 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(OneOf("init", plan.init, {"pretrained", "random"}));
   RETURN_IF_ERROR(OneOf("recompute", plan.recompute, {"none", "norm_swiglu", "ffn", "block"}));
   RETURN_IF_ERROR(Within("recompute_every", plan.recompute_every, 1, plan.model.num_layers));
+  std::set<std::string> rules;
+  for (const Fusion& fusion : Fusions()) rules.emplace(fusion.name);
+  for (const std::string& name : plan.fusions) RETURN_IF_ERROR(OneOf("fusions", name, rules));
   RETURN_IF_ERROR(OneOf("device", plan.device, {"cpu", "cuda"}));
   RETURN_IF_ERROR(OneOf("compute_dtype", plan.compute_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));

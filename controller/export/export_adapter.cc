@@ -1,6 +1,7 @@
 #include "controller/export/export_adapter.h"
 
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/files/durable_file.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "common/model/file_rows.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 
@@ -34,6 +36,15 @@ std::string TargetModule(const std::string& name) {
   const size_t end = name.rfind(".lora_");
   const size_t begin = name.rfind('.', end - 1) + 1;
   return name.substr(begin, end - begin);
+}
+
+absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
+                             const model::ModelConfig& model, uint8_t* out) {
+  std::vector<float> values(static_cast<size_t>(parameter.elements()));
+  RETURN_IF_ERROR(CopyAsFloat(master, values.data()));
+  model::ToFileOrder(model::FileRows(model, parameter), parameter.cols, &values);
+  std::memcpy(out, values.data(), values.size() * sizeof(float));
+  return absl::OkStatus();
 }
 
 // JSON integers stay integers: PEFT's own files hold "lora_alpha": 16, not 16.0.
@@ -84,9 +95,10 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
       return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(),
                                               " lacks adapter tensor ", parameter.name));
     }
-    sources.push_back({parameter.name, DType::kF32, Shape(parameter), [master](uint8_t* out) {
-                         return CopyAsFloat(*master, reinterpret_cast<float*>(out));
-                       }});
+    sources.push_back(
+        {parameter.name, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
+           return CopyInFileOrder(*master, parameter, plan.model, out);
+         }});
   }
   RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(directory, "/adapter_model.safetensors"), sources).status());

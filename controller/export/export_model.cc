@@ -14,6 +14,7 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
+#include "common/model/file_rows.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 
@@ -29,6 +30,8 @@ struct ModelTensor {
   const PiecedTensor* magnitude = nullptr;  // [rows], null: no DoRA
   DType dtype{};
   std::vector<int64_t> shape;
+  std::vector<model::RowRange> file_rows = {};
+  bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory
 };
 
 absl::StatusOr<DType> DTypeByName(const std::string& name) {
@@ -132,15 +135,20 @@ absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out
 }
 
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
-  const bool unchanged = tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype;
+  const bool ordered = tensor.from_base || tensor.file_rows.empty();
+  const bool unchanged =
+      tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype && ordered;
   if (unchanged) {
     CopyBytes(tensor.weights, out);
     return absl::OkStatus();
   }
   std::vector<float> values(tensor.parameter->elements());
   RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  const int64_t cols = tensor.parameter->cols;
+  if (tensor.from_base) model::ToMemoryOrder(tensor.file_rows, cols, &values);
   if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
   if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
+  model::ToFileOrder(tensor.file_rows, cols, &values);
   return StoreAs(tensor.dtype, values, out);
 }
 
@@ -171,7 +179,8 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     tensors.push_back({&parameter, weights, adapter(model::LoraA(parameter.role), parameter.layer),
                        adapter(model::LoraB(parameter.role), parameter.layer),
                        adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
-                       source != nullptr ? source->shape : weights.shape});
+                       source != nullptr ? source->shape : weights.shape,
+                       model::FileRows(plan.model, parameter), trained == nullptr});
   }
   return tensors;
 }

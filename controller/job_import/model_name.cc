@@ -14,7 +14,8 @@ constexpr std::string_view kRecurrent =
 constexpr std::string_view kQuantised =
     "a quantised checkpoint is not supported yet: adapter: qlora";
 constexpr std::string_view kFamily =
-    "its family is not supported yet: base_model of Llama, Mistral, Qwen2 or Qwen3";
+    "its family is not supported yet: base_model of one that `cox models` lists";
+constexpr std::string_view kSupported = {};
 
 struct Pattern {
   std::string_view part;  // of the name in lower case
@@ -40,10 +41,14 @@ constexpr Pattern kPatterns[] = {
     {"lfm2", kRecurrent}, {"plamo", kRecurrent},
     {"gptq", kQuantised}, {"-awq", kQuantised}, {"-nf4", kQuantised}, {"nvfp4", kQuantised},
     {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised}, {"bnb-", kQuantised},
-    {"gemma", kFamily}, {"phi-", kFamily}, {"smollm3", kFamily}, {"olmo", kFamily},
-    {"granite", kFamily}, {"c4ai-command", kFamily}, {"aya-", kFamily}, {"starcoder", kFamily},
-    {"internlm", kFamily}, {"glm-4-", kFamily}, {"glm4", kFamily}, {"ministral-3-", kFamily},
-    {"mistral-small-3.1", kFamily}, {"mistral-small-3.2", kFamily}, {"mistral-medium-3", kFamily},
+    {"gemma-3-4b", kVisionModel}, {"gemma-3-12b", kVisionModel}, {"gemma-3-27b", kVisionModel},
+    {"gemma-4", kVisionModel}, {"ministral-3-", kVisionModel},
+    {"mistral-small-3.1", kVisionModel}, {"mistral-small-3.2", kVisionModel},
+    {"mistral-medium-3", kVisionModel},
+    {"phi-1", kFamily}, {"phi-2", kFamily}, {"phi-3-small", kFamily},
+    {"olmo-2", kSupported}, {"olmo", kFamily}, {"starcoder2", kSupported}, {"starcoder", kFamily},
+    {"internlm2", kSupported}, {"internlm", kFamily}, {"glm-4-9b-0414", kSupported},
+    {"glm-4-32b", kSupported}, {"glm-4-", kFamily}, {"glm4", kFamily},
     {"hunyuan", kFamily}, {"apertus", kFamily}, {"afm-4.5b", kFamily}, {"mimo-7b", kFamily},
     {"seed-oss", kFamily}, {"nemotron-mini", kFamily}, {"exaone", kFamily}, {"falcon", kFamily},
     {"gpt-neox", kFamily}, {"pythia", kFamily}, {"redpajama", kFamily}, {"mpt-", kFamily},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/embedding_rows.h"
+#include "common/plan/buffer_rows.h"
 #include "common/plan/precision.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/ceil_div.h"
@@ -16,7 +16,7 @@ int64_t Align(int64_t bytes) { return CeilDiv(bytes, 256) * 256; }
 
 // Float elements: W A^T of the widest linear and A A^T, or two rows of sums.
 int64_t DoraElements(const plan::Plan& plan, const BufferExtents& n) {
-  if (n.dora.empty()) return 0;
+  if (!plan.lora.dora) return 0;
   const int64_t rank = plan.lora.rank;
   return std::max({n.hidden, n.query, n.intermediate}) * std::max<int64_t>(2, rank) + rank * rank;
 }
@@ -53,27 +53,17 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 
 }  // namespace
 
-BufferExtents::BufferExtents(const plan::Plan& plan) : map(plan) {
+BufferExtents::BufferExtents(const plan::Plan& plan) {
   const model::ModelConfig& model = plan.model;
+  const plan::BatchExtents batch(plan);
   element = plan::ComputeBytes(plan);
-  tokens = plan.micro_batch_bins * plan.sequence_len;
-  // On cuda the padded tail of a bin is one more document.
-  documents =
-      plan.micro_batch_bins * (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0));
-  if (plan::ExchangesEmbeddingRows(plan)) embedding_rows = plan::EmbeddingRowTokens(plan);
+  tokens = batch.tokens;
+  embedding_rows = batch.embedding_rows;
   hidden = model.hidden_size;
   query = model.num_heads * model.head_dim;
-  key = model.num_kv_heads * model.head_dim;
-  packed = query + 2 * key;
+  packed = query + 2 * model.num_kv_heads * model.head_dim;
   intermediate = model.intermediate_size;
-  head_rows = CeilDiv(tokens, plan.lm_head_chunk_tokens) * plan.lm_head_chunk_tokens;
-  dora = plan::DoraOutputs(plan);
-  for (const plan::DoraOutput& output : dora) dora_columns += output.columns;
-  lora_linears.resize(static_cast<size_t>(model.num_layers));
   for (const model::Parameter& parameter : plan.parameters) {
-    const bool lora_a =
-        (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(model::Role::kLoraA)) != 0;
-    if (lora_a) ++lora_linears[static_cast<size_t>(parameter.layer)];
     if (!parameter.trainable()) continue;
     trainable += parameter.elements();
     ++trainable_tensors;

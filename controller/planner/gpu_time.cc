@@ -1,7 +1,9 @@
 #include "controller/planner/gpu_time.h"
 
 #include <algorithm>
+#include <variant>
 
+#include "common/model/family.h"
 #include "common/model/flops.h"
 #include "common/plan/precision.h"
 
@@ -58,7 +60,9 @@ SecondsPerToken Products(const plan::Plan& plan) {
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
   if (plan.recompute == "block") seconds.again = (forward - head) / rate;
   if (plan.recompute == "ffn") {
-    seconds.again = 2 * (Elements(plan, Role::kGate) + Elements(plan, Role::kUp)) / rate;
+    const double gate_up =
+        Elements(plan, Role::kGate) + Elements(plan, Role::kUp) + Elements(plan, Role::kGateUp);
+    seconds.again = 2 * gate_up / rate;
   }
   return seconds;
 }
@@ -84,8 +88,36 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   return seconds;
 }
 
-// Elements that kernels other than products and attention read and write, per token: norms with
-// their residual (4H each way), RoPE (q and k in place), SwiGLU (3I; backward 5I), the column sum
+// Elements that the ops of a block other than products and attention read and write, per token:
+// norms with the add before them (4H each way), RoPE (q and k in place), gated products (3I;
+// backward 5I), activations without a gate (2I; 3I).
+struct OpTraffic {
+  const model::ModelConfig& model;
+  double forward = 0, backward = 0;
+
+  void operator()(const model::NormOp& /*op*/) {
+    forward += 4 * static_cast<double>(model.hidden_size);
+    backward += 4 * static_cast<double>(model.hidden_size);
+  }
+  void operator()(const model::RotateOp& /*op*/) {
+    const auto rotated =
+        static_cast<double>((model.num_heads + model.num_kv_heads) * model.head_dim);
+    forward += 2 * rotated;
+    backward += 2 * rotated;
+  }
+  void operator()(const model::GateOp& /*op*/) {
+    forward += 3 * static_cast<double>(model.intermediate_size);
+    backward += 5 * static_cast<double>(model.intermediate_size);
+  }
+  void operator()(const model::ActivationOp& /*op*/) {
+    forward += 2 * static_cast<double>(model.intermediate_size);
+    backward += 3 * static_cast<double>(model.intermediate_size);
+  }
+  template <typename ProductOrAttention>
+  void operator()(const ProductOrAttention& /*op*/) {}
+};
+
+// All that is neither product nor attention: the ops of the blocks, the column sum
 // of a bias gradient, each adapted linear (its input, output and their gradients twice), and
 // cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
 // an adapted linear once more, and its output, gradient and scaled gradient.
@@ -94,11 +126,14 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   const auto layers = static_cast<double>(m.num_layers);
   const auto hidden = static_cast<double>(m.hidden_size);
   const auto inner = static_cast<double>(m.intermediate_size);
+  OpTraffic ops{.model = m};
+  for (int64_t layer = 0; layer < m.num_layers; ++layer) {
+    for (const model::Op& op : model::BlockOf(m, layer).ops) std::visit(ops, op);
+  }
   const auto rotated = static_cast<double>((m.num_heads + m.num_kv_heads) * m.head_dim);
   const auto kv = static_cast<double>(m.num_kv_heads * m.head_dim);
   const auto rank = static_cast<double>(plan.lora.rank);
-  double forward = layers * (8 * hidden + 2 * rotated + 3 * inner);
-  double backward = layers * (8 * hidden + 2 * rotated + 5 * inner);
+  double forward = ops.forward, backward = ops.backward;
   if (m.qkv_bias && plan.lora.rank == 0) backward += layers * (rotated + kv);
   for (const Parameter& p : plan.parameters) {
     if (!IsAdapter(p)) continue;

@@ -17,23 +17,7 @@ bool HasFlag(const Parameter& parameter, Role flag) {
 }
 
 bool IsNormOrBias(const Parameter& parameter) {
-  switch (parameter.role) {
-    case Role::kInputNorm:
-    case Role::kPostAttentionNorm:
-    case Role::kFinalNorm:
-    case Role::kQNorm:
-    case Role::kKNorm:
-    case Role::kQBias:
-    case Role::kKBias:
-    case Role::kVBias:
-    case Role::kOBias:
-    case Role::kGateBias:
-    case Role::kUpBias:
-    case Role::kDownBias:
-      return true;
-    default:
-      return false;
-  }
+  return parameter.cols == 1 && !model::IsAdapter(parameter.role);
 }
 
 void GroupFull(const config::TrainSpec& train, plan::Plan* plan) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/flops.h"
+#include "common/plan/fused_ops.h"
 #include "common/plan/plan_bytes.h"
 #include "common/plan/plan_checks.h"
 #include "common/status_macros.h"
@@ -153,6 +154,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   plan.model = model;
   SetScalars(job_id, job, recipe, &plan);
   RETURN_IF_ERROR(MakeParameters(job, &plan));
+  plan.fusions = plan::ApplicableFusions(plan);
   const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),
                             .memory_bytes = resources.memory_bytes,
                             .single_document_bins = recipe.single_document_bins()};

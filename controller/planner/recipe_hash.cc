@@ -12,12 +12,16 @@ namespace {
 
 class Lines {
  public:
-  void Text(const char* key, const std::string& value) {
+  void Text(const std::string& key, const std::string& value) {
     absl::StrAppend(&text_, key, "=", value.size(), ":", value, "\n");
   }
-  void Int(const char* key, int64_t value) { absl::StrAppend(&text_, key, "=", value, "\n"); }
+  void Int(const std::string& key, int64_t value) {
+    absl::StrAppend(&text_, key, "=", value, "\n");
+  }
   void Unsigned(const char* key, uint64_t value) { absl::StrAppend(&text_, key, "=", value, "\n"); }
-  void Real(const char* key, double value) { absl::StrAppendFormat(&text_, "%s=%a\n", key, value); }
+  void Real(const std::string& key, double value) {
+    absl::StrAppendFormat(&text_, "%s=%a\n", key, value);
+  }
   void Hash(const char* key, const std::vector<int64_t>& values) {
     Text(key, ToHex(Sha256({reinterpret_cast<const char*>(values.data()),
                             values.size() * sizeof(values[0])})));
@@ -27,6 +31,29 @@ class Lines {
  private:
   std::string text_;
 };
+
+void AddRope(const std::string& prefix, const model::Rope& rope, Lines& lines) {
+  const auto key = [&prefix](const char* name) { return prefix + name; };
+  lines.Text(key("type"), rope.type);
+  lines.Real(key("theta"), rope.theta);
+  lines.Real(key("factor"), rope.factor);
+  lines.Real(key("low_freq_factor"), rope.low_freq_factor);
+  lines.Real(key("high_freq_factor"), rope.high_freq_factor);
+  lines.Int(key("original_max_position"), rope.original_max_position);
+  if (rope.type == "yarn") {
+    lines.Real(key("beta_fast"), rope.beta_fast);
+    lines.Real(key("beta_slow"), rope.beta_slow);
+    lines.Int(key("truncate"), rope.truncate);
+  }
+  if (rope.type == "yarn" || rope.type == "longrope") {
+    lines.Real(key("attention_factor"), rope.attention_factor);
+  }
+  for (const double factor : rope.short_factors) lines.Real(key("short_factor"), factor);
+  for (const double factor : rope.long_factors) lines.Real(key("long_factor"), factor);
+  if (rope.rotated > 0) lines.Int(key("rotated"), rope.rotated);
+  if (rope.interleaved) lines.Int(key("interleaved"), 1);
+  if (rope.query_scale_beta > 0) lines.Real(key("query_scale_beta"), rope.query_scale_beta);
+}
 
 void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Text("model.architecture", m.architecture);
@@ -49,18 +76,10 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   if (m.activation != "silu") lines.Text("model.activation", m.activation);
   if (m.attention_scale != 0) lines.Real("model.attention_scale", m.attention_scale);
   if (m.logit_scale != 1.0) lines.Real("model.logit_scale", m.logit_scale);
-  lines.Text("model.rope.type", m.rope.type);
-  lines.Real("model.rope.theta", m.rope.theta);
-  lines.Real("model.rope.factor", m.rope.factor);
-  lines.Real("model.rope.low_freq_factor", m.rope.low_freq_factor);
-  lines.Real("model.rope.high_freq_factor", m.rope.high_freq_factor);
-  lines.Int("model.rope.original_max_position", m.rope.original_max_position);
-  if (m.rope.type == "yarn") {
-    lines.Real("model.rope.beta_fast", m.rope.beta_fast);
-    lines.Real("model.rope.beta_slow", m.rope.beta_slow);
-    lines.Int("model.rope.truncate", m.rope.truncate);
-    lines.Real("model.rope.attention_factor", m.rope.attention_factor);
-  }
+  if (m.attention_softcap != 0) lines.Real("model.attention_softcap", m.attention_softcap);
+  if (m.logit_softcap != 0) lines.Real("model.logit_softcap", m.logit_softcap);
+  AddRope("model.rope.", m.rope, lines);
+  if (m.window_rope) AddRope("model.window_rope.", *m.window_rope, lines);
   lines.Hash("model.layer_windows", m.layer_windows);
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }

@@ -79,19 +79,19 @@ absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins) {
 }
 
 BatchStager::Slot::Slot(const plan::Plan& plan)
-    : tokens(Extents(plan).tokens),
-      positions(Extents(plan).tokens),
-      rows(Extents(plan).target_rows),
-      labels(Extents(plan).target_rows),
-      cu_seqlens(Extents(plan).documents + 1),
-      bins(Extents(plan).tokens),
-      bin_positions(Extents(plan).tokens) {}
+    : tokens(plan::BatchExtents(plan).tokens),
+      positions(plan::BatchExtents(plan).tokens),
+      rows(plan::BatchExtents(plan).target_rows),
+      labels(plan::BatchExtents(plan).target_rows),
+      cu_seqlens(plan::BatchExtents(plan).documents + 1),
+      bins(plan::BatchExtents(plan).tokens),
+      bin_positions(plan::BatchExtents(plan).tokens) {}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
       sequence_len_(plan.sequence_len),
       chunk_(plan.lm_head_chunk_tokens),
-      documents_(Extents(plan).documents),
+      documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
       padded_(plan.device == "cuda") {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);

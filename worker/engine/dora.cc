@@ -15,8 +15,8 @@ namespace {
 std::vector<const Linear*> AdaptedLinears(const Model& model, int64_t layer) {
   const Block& block = model.blocks[static_cast<size_t>(layer)];
   std::vector<const Linear*> adapted;
-  for (const Linear* linear : {&block.qkv, &block.o, &block.gate_up, &block.down}) {
-    if (linear->adapters.members > 0) adapted.push_back(linear);
+  for (const Linear& linear : block.linears) {
+    if (linear.adapters.members > 0) adapted.push_back(&linear);
   }
   return adapted;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/philox.h"
+#include "kernels/add.h"
 #include "kernels/bias.h"
 #include "kernels/device.h"
 #include "kernels/dora.h"
@@ -38,7 +39,7 @@ bool AdaptersCover(const Linear& linear) {
   return columns == linear.out;
 }
 
-void AdaptersForward(const Sweep& sweep, const LinearForwardArgs& args, void* y, bool accumulate) {
+void AdaptersForward(const Sweep& sweep, const BoundLinear& args, void* y, bool accumulate) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearForwardArgs lora;
   lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
@@ -54,8 +55,8 @@ void AdaptersForward(const Sweep& sweep, const LinearForwardArgs& args, void* y,
   kernels::LoraLinearForward(lora, sweep.stream);
 }
 
-// Overwrites dx: the product with W is added to it.
-void AdaptersBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
+// The product with W is added to dx behind it.
+void AdaptersBackward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearBackwardArgs lora;
   lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
@@ -71,7 +72,7 @@ void AdaptersBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
   lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
   lora.dy = args.dy;
   lora.dx = args.dx;
-  lora.accumulate_dx = false;
+  lora.accumulate_dx = args.accumulates;
   lora.workspace = sweep.buffers.scratch;
   kernels::LoraLinearBackward(lora, sweep.stream);
 }
@@ -80,7 +81,7 @@ Dense DenseOf(const Sweep& sweep, const Linear& linear) {
   return {&linear.weight, sweep.batch.tokens, linear.in, linear.out};
 }
 
-void BiasGradient(const Sweep& sweep, const LinearBackwardArgs& args) {
+void BiasGradient(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   kernels::BiasBackwardArgs bias;
   bias.spec.dtype = sweep.model.dtype;
@@ -98,18 +99,25 @@ bool Scaled(const Sweep& sweep, const Linear& linear) {
   return sweep.model.dora && linear.adapters.members > 0;
 }
 
-void ScaleForward(const Sweep& sweep, const LinearForwardArgs& args) {
+void ScaleForward(const Sweep& sweep, const BoundLinear& args) {
   kernels::DoraForwardArgs dora;
   dora.spec = LoraSpec(sweep.model, *args.linear, sweep.batch.train);
   dora.rows = sweep.batch.tokens;
   dora.u = args.u;
   dora.factor = sweep.buffers.dora.factor + args.linear->adapters.dora_column;
   dora.bias = args.linear->bias.value;
-  dora.y = args.y;
+  dora.y = args.adds ? args.spare : args.y;
   kernels::DoraForward(dora, sweep.stream);
+  if (!args.adds) return;
+  kernels::AddArgs add;
+  add.dtype = add.x_dtype = sweep.model.dtype;
+  add.count = sweep.batch.tokens * args.linear->out;
+  add.x = args.spare;
+  add.y = args.y;
+  kernels::Add(add, sweep.stream);
 }
 
-void ScaleBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
+void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   const int64_t bytes = sweep.batch.tokens * linear.out * kernels::DTypeBytes(sweep.model.dtype);
   if (args.du != args.dy) kernels::CopyMemory(args.du, args.dy, bytes, sweep.stream);
@@ -127,11 +135,12 @@ void ScaleBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
   kernels::DoraBackward(dora, sweep.stream);
 }
 
-void InputGradient(const Sweep& sweep, const LinearBackwardArgs& args) {
+void InputGradient(const Sweep& sweep, const BoundLinear& args) {
   if (args.dx == nullptr) return;
   // What the adapters left in dx is added to.
   const bool adapted = args.linear->adapters.members > 0;
-  DenseInputGradient(sweep, DenseOf(sweep, *args.linear), {args.dy, args.dx, adapted});
+  DenseInputGradient(sweep, DenseOf(sweep, *args.linear),
+                     {args.dy, args.dx, adapted || args.accumulates});
 }
 
 }  // namespace
@@ -150,19 +159,21 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
   return spec;
 }
 
-void LinearForward(const Sweep& sweep, const LinearForwardArgs& args) {
+void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   const Dense dense = DenseOf(sweep, linear);
   const bool first = AdaptersCover(linear), scaled = Scaled(sweep, linear);
+  // DoRA scales what this linear alone puts out: it is added to y behind the scale.
   void* y = scaled ? args.u : args.y;
+  const bool adds = args.adds && !scaled;
   const void* bias = scaled ? nullptr : linear.bias.value;  // the scale comes before the bias
-  if (first) AdaptersForward(sweep, args, y, /*accumulate=*/false);
-  DenseForward(sweep, dense, {args.x, bias, y, first});
+  if (first) AdaptersForward(sweep, args, y, adds);
+  DenseForward(sweep, dense, {args.x, bias, y, first || adds});
   if (linear.adapters.members > 0 && !first) AdaptersForward(sweep, args, y, /*accumulate=*/true);
   if (scaled) ScaleForward(sweep, args);
 }
 
-void LinearParameterGradients(const Sweep& sweep, const LinearBackwardArgs& args) {
+void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   if (linear.weight.gradient != nullptr) {
     // A slot is written once in a micro-step.
@@ -172,9 +183,9 @@ void LinearParameterGradients(const Sweep& sweep, const LinearBackwardArgs& args
   if (linear.bias.gradient != nullptr) BiasGradient(sweep, args);
 }
 
-void LinearBackward(const Sweep& sweep, const LinearBackwardArgs& args) {
+void LinearBackward(const Sweep& sweep, const BoundLinear& args) {
   LinearParameterGradients(sweep, args);
-  LinearBackwardArgs unscaled = args;
+  BoundLinear unscaled = args;
   if (Scaled(sweep, *args.linear)) {
     ScaleBackward(sweep, args);
     unscaled.dy = args.du;

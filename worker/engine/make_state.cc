@@ -1,56 +1,26 @@
 #include "worker/engine/make_state.h"
 
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/rope.h"
-#include "worker/engine/block.h"
+#include "worker/engine/bind_ops.h"
 #include "worker/engine/device.h"
 #include "worker/engine/dora.h"
 #include "worker/engine/group_statistics.h"
 #include "worker/engine/load_shards.h"
+#include "worker/engine/op_specs.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/rope_tables.h"
 #include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
 namespace {
-
-kernels::RopeScaling ScalingOf(const std::string& type) {
-  if (type == "linear") return kernels::RopeScaling::kLinear;
-  if (type == "llama3") return kernels::RopeScaling::kBands;
-  if (type == "yarn") return kernels::RopeScaling::kYarn;
-  return kernels::RopeScaling::kNone;  // dynamic: the plan keeps to the original length
-}
-
-kernels::RopeFrequencies FrequenciesOf(const model::ModelConfig& model) {
-  const model::Rope& rope = model.rope;
-  return {.rotated = model.head_dim,
-          .theta = rope.theta,
-          .scaling = ScalingOf(rope.type),
-          .factor = rope.factor,
-          .low_freq_factor = rope.low_freq_factor,
-          .high_freq_factor = rope.high_freq_factor,
-          .original_max_position = rope.original_max_position,
-          .beta_fast = rope.beta_fast,
-          .beta_slow = rope.beta_slow,
-          .truncate = rope.truncate,
-          .attention_factor = rope.attention_factor};
-}
-
-// cos and sin of every position of a bin: a document is at most a bin long.
-void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream) {
-  const kernels::RopeTable table =
-      kernels::BuildRopeTable(FrequenciesOf(plan.model), plan.sequence_len);
-  const int64_t bytes = static_cast<int64_t>(table.cos.size() * sizeof(float));
-  kernels::CopyMemory(buffers.rope_cos, table.cos.data(), bytes, stream);
-  kernels::CopyMemory(buffers.rope_sin, table.sin.data(), bytes, stream);
-  kernels::Synchronize(stream);
-}
 
 absl::Status BeginVerification(State& state) {
   if (static_cast<int64_t>(state.verified_groups.size()) > kMaxVerifiedGroups) {
@@ -75,10 +45,9 @@ absl::Status BeginVerification(State& state) {
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
 std::string PrepareAttentions(const State& state) {
   std::string algorithms;
-  int64_t last_window = -1;
+  std::set<int64_t> prepared;
   for (const Block& block : state.model.blocks) {
-    if (block.window == last_window) continue;
-    last_window = block.window;
+    if (!prepared.insert(block.window).second) continue;
     for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
       absl::StrAppend(&algorithms, algorithms.empty() ? "" : "; ",
                       kernels::PrepareAttention(BlockAttentionSpec(state.model, block.window),
@@ -144,6 +113,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   Buffers& buffers = state->buffers;
   ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
+  state->ops = BindOps(plan, state->model, buffers);
   state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->layout, state->model);
   if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);

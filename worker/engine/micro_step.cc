@@ -6,54 +6,12 @@
 #include "kernels/embedding.h"
 #include "worker/engine/block.h"
 #include "worker/engine/dora.h"
+#include "worker/engine/run_ops.h"
 
 namespace coxswain::engine {
 namespace {
 
 int32_t HeadUnit(const Model& model) { return static_cast<int32_t>(model.blocks.size()) + 1; }
-
-bool Trained(const Linear& linear) {
-  return linear.weight.gradient != nullptr || linear.bias.gradient != nullptr ||
-         linear.adapters.a.gradient != nullptr;
-}
-
-// Anything behind the block's input norm.
-bool TrainedBehindInputNorm(const Block& block) {
-  return Trained(block.qkv) || Trained(block.o) || Trained(block.gate_up) || Trained(block.down) ||
-         block.post_norm.gradient != nullptr || block.q_norm.gradient != nullptr;
-}
-
-// Where the backward may stop.
-struct Lowest {
-  int64_t layer = 0;           // below it nothing is trained; num_layers: no block at all
-  bool input_gradient = true;  // of that layer
-};
-
-Lowest LowestTrained(const Model& model) {
-  const int64_t layers = static_cast<int64_t>(model.blocks.size());
-  if (model.embedding.gradient != nullptr) return {0, true};
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const Block& block = model.blocks[layer];
-    if (block.input_norm.gradient != nullptr) return {layer, true};
-    if (TrainedBehindInputNorm(block)) return {layer, false};
-  }
-  return {layers, false};
-}
-
-void FinalNormBackward(const Sweep& sweep) {
-  kernels::RmsNormBackwardArgs norm;
-  norm.spec = NormSpec(sweep.model);
-  norm.rows = sweep.batch.tokens;
-  norm.dy = sweep.buffers.dnorm;
-  norm.x = sweep.buffers.final_residual;
-  norm.weight = sweep.model.final_norm.value;
-  norm.rstd = sweep.buffers.final_rstd;
-  norm.accumulate_dx = false;
-  norm.dx = sweep.buffers.dres;
-  norm.dweight = sweep.model.final_norm.gradient;
-  norm.workspace = sweep.buffers.scratch;
-  kernels::RmsNormBackward(norm, sweep.stream);
-}
 
 void Embed(const Sweep& sweep) {
   kernels::EmbeddingForwardArgs embedding;
@@ -61,7 +19,7 @@ void Embed(const Sweep& sweep) {
   embedding.tokens = sweep.batch.tokens;
   embedding.ids = sweep.buffers.tokens;
   embedding.weight = sweep.model.embedding.value;
-  embedding.out = sweep.buffers.layers.front().residual_in;
+  embedding.out = sweep.ops.embedded;
   kernels::EmbeddingForward(embedding, sweep.stream);
 }
 
@@ -86,20 +44,6 @@ EmbeddingRows OwnRows(const Sweep& sweep) {
           .owned = {0, sweep.model.config.vocab_size * sweep.model.config.hidden_size}};
 }
 
-// The last block's branch is added here.
-void FinalNorm(const Sweep& sweep) {
-  kernels::AddRmsNormForwardArgs norm;
-  norm.spec = NormSpec(sweep.model);
-  norm.rows = sweep.batch.tokens;
-  norm.x = sweep.buffers.branch;
-  norm.residual = sweep.buffers.layers.back().residual_mid;
-  norm.weight = sweep.model.final_norm.value;
-  norm.sum = sweep.buffers.final_residual;
-  norm.y = sweep.buffers.final_norm;
-  norm.rstd = sweep.buffers.final_rstd;
-  kernels::AddRmsNormForward(norm, sweep.stream);
-}
-
 }  // namespace
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
@@ -121,14 +65,13 @@ std::vector<int32_t> ForwardVisits(const Model& model) {
   return units;
 }
 
-std::vector<int32_t> BackwardVisits(const Model& model, bool train) {
+std::vector<int32_t> BackwardVisits(const Model& model, const BoundModel& ops, bool train) {
   std::vector<int32_t> units = {HeadUnit(model)};
   if (!train) return units;
   const auto visit = [&units](int64_t layer) {
     if (units.back() != UnitOf(layer)) units.push_back(UnitOf(layer));
   };
-  const int64_t lowest = LowestTrained(model).layer;
-  for (int64_t layer = model.config.num_layers - 1; layer >= lowest; --layer) {
+  for (int64_t layer = model.config.num_layers - 1; layer >= ops.lowest; --layer) {
     const Segment again = RecomputedSegment(model, layer);
     for (int64_t i = again.begin; i < again.end; ++i) visit(i);
     visit(layer);
@@ -146,22 +89,20 @@ void ForwardToFinalNorm(const Sweep& sweep) {
     BlockForward(sweep, layer);
   }
   sweep.units->Enter(HeadUnit(sweep.model));
-  if (!sweep.idle()) FinalNorm(sweep);
+  if (sweep.idle()) return;
+  for (const BoundOp& op : sweep.ops.tail) RunForward(sweep, op);
 }
 
 void BackwardFromFinalNorm(const Sweep& sweep) {
-  const Lowest lowest = LowestTrained(sweep.model);
-  if (!sweep.idle()) FinalNormBackward(sweep);
+  if (!sweep.idle()) NormBackward(sweep, sweep.ops.final_norm);
   sweep.units->ReduceGradients(HeadUnit(sweep.model));
   const bool rows = sweep.units->ExchangesRows();
   if (rows) sweep.units->BeginRows(sweep.batch.tokens);
-  for (int64_t layer = sweep.model.config.num_layers - 1; layer >= lowest.layer; --layer) {
+  for (int64_t layer = sweep.model.config.num_layers - 1; layer >= sweep.ops.lowest; --layer) {
     BlockRecompute(sweep, layer);
     sweep.units->Enter(UnitOf(layer));
     sweep.units->BeginGradients(UnitOf(layer), sweep.idle());
-    if (!sweep.idle()) {
-      BlockBackward(sweep, {layer, layer > lowest.layer || lowest.input_gradient});
-    }
+    if (!sweep.idle()) BlockBackward(sweep, layer);
     sweep.units->ReduceGradients(UnitOf(layer));
   }
   if (rows) return EmbeddingBackward(sweep, sweep.units->TakeRows());

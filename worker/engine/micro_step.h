@@ -13,7 +13,7 @@ namespace coxswain::engine {
 // The units in the order in which the sweeps below read their weights: forward; head and backward,
 // or the head alone. Units that are read again at once stand there once.
 std::vector<int32_t> ForwardVisits(const Model& model);
-std::vector<int32_t> BackwardVisits(const Model& model, bool train);
+std::vector<int32_t> BackwardVisits(const Model& model, const BoundModel& ops, bool train);
 
 // Computes everything from the embedding to final_norm [T, H].
 void ForwardToFinalNorm(const Sweep& sweep);

@@ -3,9 +3,11 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/model/family.h"
 #include "common/status_macros.h"
 #include "kernels/adamw.h"
 
@@ -16,12 +18,6 @@ using model::Role;
 
 struct Shape {
   int64_t rows = 0, cols = 1;
-};
-
-// A linear of a block and where it sits in its packed linear.
-struct PackMember {
-  Role weight, bias;
-  int64_t out = 0;
 };
 
 std::string Where(Role role, int32_t layer) {
@@ -124,40 +120,30 @@ class Table {
   std::map<std::pair<Role, int32_t>, size_t> index_;
 };
 
-// The packed linears of a block, in the order of their dropout sites.
-enum class Pack : uint32_t { kQkv, kOutput, kGateUp, kDown };
-
-struct LinearShape {
-  Pack pack{};
-  int64_t in = 0;
-  bool bias = false;
-  std::vector<PackMember> members;
-};
-
 // Where the adapters of the next linear lie.
 struct AdapterPlaces {
   int64_t slot = 0;         // in lora_h of the layer
   int64_t dora_column = 0;  // in Buffers::dora
 };
 
-absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
+absl::Status TakeAdapters(Table& table, int32_t layer, const model::LinearOp& op,
                           const plan::Lora& lora, Adapters* adapters) {
   std::vector<std::pair<Role, Shape>> as;
   int64_t column = 0;
-  for (const PackMember& member : shape.members) {
+  for (const model::LinearMember& member : op.members) {
     if (table.Has(model::LoraA(member.weight), layer)) {
       const int64_t j = adapters->members++;
-      as.push_back({model::LoraA(member.weight), {lora.rank, shape.in}});
+      as.push_back({model::LoraA(member.weight), {lora.rank, op.in_features}});
       ASSIGN_OR_RETURN(adapters->b[j],
-                       table.Take(model::LoraB(member.weight), layer, {member.out, lora.rank}));
+                       table.Take(model::LoraB(member.weight), layer, {member.rows, lora.rank}));
       if (lora.dora) {
         ASSIGN_OR_RETURN(adapters->magnitude[j],
-                         table.Take(model::LoraMagnitude(member.weight), layer, {member.out, 1}));
+                         table.Take(model::LoraMagnitude(member.weight), layer, {member.rows, 1}));
       }
-      adapters->out[j] = member.out;
+      adapters->out[j] = member.rows;
       adapters->column[j] = column;
     }
-    column += member.out;
+    column += member.rows;
   }
   if (as.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
@@ -172,22 +158,22 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const LinearShape& shape,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape& shape,
+absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const model::LinearOp& op,
                                   const plan::Lora& lora, AdapterPlaces* places) {
   Linear linear;
-  linear.in = shape.in;
-  linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(shape.pack);
+  linear.in = op.in_features;
+  linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(op.pack);
   std::vector<std::pair<Role, Shape>> weights, biases;
-  for (const PackMember& member : shape.members) {
-    weights.push_back({member.weight, {member.out, shape.in}});
-    biases.push_back({member.bias, {member.out, 1}});
-    linear.out += member.out;
+  for (const model::LinearMember& member : op.members) {
+    weights.push_back({member.weight, {member.rows, op.in_features}});
+    if (member.bias != Role::kNone) biases.push_back({member.bias, {member.rows, 1}});
+    linear.out += member.rows;
   }
   ASSIGN_OR_RETURN(linear.weight, table.TakePacked(weights, layer));
-  if (shape.bias) {
+  if (!biases.empty()) {
     ASSIGN_OR_RETURN(linear.bias, table.TakePacked(biases, layer));
   }
-  RETURN_IF_ERROR(TakeAdapters(table, layer, shape, lora, &linear.adapters));
+  RETURN_IF_ERROR(TakeAdapters(table, layer, op, lora, &linear.adapters));
   linear.adapters.slot = places->slot;
   places->slot += linear.adapters.members;
   linear.adapters.dora_column = places->dora_column;
@@ -195,51 +181,48 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const LinearShape
   return linear;
 }
 
+absl::StatusOr<Norm> TakeNorm(Table& table, int32_t layer, const model::NormOp& op,
+                              int64_t hidden) {
+  Norm norm;
+  norm.layer_norm = op.is_layer_norm();
+  ASSIGN_OR_RETURN(norm.weight, table.Take(op.weight, layer, {hidden, 1}));
+  if (op.bias == Role::kNone) return norm;
+  ASSIGN_OR_RETURN(norm.bias, table.Take(op.bias, layer, {hidden, 1}));
+  if ((norm.weight.gradient == nullptr) == (norm.bias.gradient == nullptr)) return norm;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(op.bias, layer), " must be trained like the weight of its norm"));
+}
+
+absl::Status TakeQkNorm(Table& table, int32_t layer, const model::QkNormOp& op,
+                        const model::ModelConfig& c, Block* block) {
+  const int64_t q_heads = op.whole ? c.num_heads : 1, k_heads = op.whole ? c.num_kv_heads : 1;
+  block->whole_qk_norm = op.whole;
+  ASSIGN_OR_RETURN(block->q_norm, table.Take(op.q_weight, layer, {q_heads * c.head_dim, 1}));
+  ASSIGN_OR_RETURN(block->k_norm, table.Take(op.k_weight, layer, {k_heads * c.head_dim, 1}));
+  if ((block->q_norm.gradient == nullptr) == (block->k_norm.gradient == nullptr)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(op.k_weight, layer), " must be trained like the q norm"));
+}
+
 absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer,
                                 AdapterPlaces* places) {
   const model::ModelConfig& c = plan.model;
-  const int64_t query = c.num_heads * c.head_dim, key = c.num_kv_heads * c.head_dim;
   Block block;
-  block.window = c.layer_windows[layer];
-  block.rotated = c.rotates(static_cast<int64_t>(layer));
   places->slot = 0;
-  ASSIGN_OR_RETURN(block.input_norm, table.Take(Role::kInputNorm, layer, {c.hidden_size, 1}));
-  ASSIGN_OR_RETURN(block.qkv, TakeLinear(table, layer,
-                                         {Pack::kQkv,
-                                          c.hidden_size,
-                                          c.qkv_bias,
-                                          {{Role::kQ, Role::kQBias, query},
-                                           {Role::kK, Role::kKBias, key},
-                                           {Role::kV, Role::kVBias, key}}},
-                                         plan.lora, places));
-  if (c.qk_norm) {
-    ASSIGN_OR_RETURN(block.q_norm, table.Take(Role::kQNorm, layer, {c.head_dim, 1}));
-    ASSIGN_OR_RETURN(block.k_norm, table.Take(Role::kKNorm, layer, {c.head_dim, 1}));
-    if ((block.q_norm.gradient == nullptr) != (block.k_norm.gradient == nullptr)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Where(Role::kKNorm, layer), " must be trained like the q norm"));
+  for (const model::Op& op : model::BlockOf(c, layer).ops) {
+    if (const auto* norm = std::get_if<model::NormOp>(&op)) {
+      ASSIGN_OR_RETURN(block.norms[norm->weight], TakeNorm(table, layer, *norm, c.hidden_size));
+    } else if (const auto* qk_norm = std::get_if<model::QkNormOp>(&op)) {
+      RETURN_IF_ERROR(TakeQkNorm(table, layer, *qk_norm, c, &block));
+    } else if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
+      ASSIGN_OR_RETURN(block.linear(linear->pack),
+                       TakeLinear(table, layer, *linear, plan.lora, places));
+    } else if (const auto* attention = std::get_if<model::AttentionOp>(&op)) {
+      block.window = attention->window;
     }
   }
-  ASSIGN_OR_RETURN(
-      block.o,
-      TakeLinear(table, layer,
-                 {Pack::kOutput, query, c.output_bias, {{Role::kO, Role::kOBias, c.hidden_size}}},
-                 plan.lora, places));
-  ASSIGN_OR_RETURN(block.post_norm,
-                   table.Take(Role::kPostAttentionNorm, layer, {c.hidden_size, 1}));
-  ASSIGN_OR_RETURN(block.gate_up, TakeLinear(table, layer,
-                                             {Pack::kGateUp,
-                                              c.hidden_size,
-                                              c.mlp_bias,
-                                              {{Role::kGate, Role::kGateBias, c.intermediate_size},
-                                               {Role::kUp, Role::kUpBias, c.intermediate_size}}},
-                                             plan.lora, places));
-  ASSIGN_OR_RETURN(block.down, TakeLinear(table, layer,
-                                          {Pack::kDown,
-                                           c.intermediate_size,
-                                           c.mlp_bias,
-                                           {{Role::kDown, Role::kDownBias, c.hidden_size}}},
-                                          plan.lora, places));
   return block;
 }
 
@@ -269,7 +252,7 @@ ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), 
 std::vector<const Linear*> Linears(const Model& model) {
   std::vector<const Linear*> linears;
   for (const Block& block : model.blocks) {
-    linears.insert(linears.end(), {&block.qkv, &block.o, &block.gate_up, &block.down});
+    for (const Linear& linear : block.linears) linears.push_back(&linear);
   }
   return linears;
 }
@@ -301,7 +284,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
     ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer, &places));
     model.blocks.push_back(std::move(block));
   }
-  ASSIGN_OR_RETURN(model.final_norm, table.Take(Role::kFinalNorm, -1, {c.hidden_size, 1}));
+  ASSIGN_OR_RETURN(model.final_norm, TakeNorm(table, -1, model::OutsideOf(c).norm, c.hidden_size));
   model.head = model.embedding;
   if (!c.tie_embeddings) {
     ASSIGN_OR_RETURN(model.head, table.Take(Role::kLmHead, -1, {c.vocab_size, c.hidden_size}));

@@ -3,10 +3,13 @@
 #ifndef COXSWAIN_WORKER_ENGINE_MODEL_H_
 #define COXSWAIN_WORKER_ENGINE_MODEL_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/ops.h"
 #include "common/plan/plan.h"
 #include "common/plan/shard_map.h"
 #include "kernels/dtype.h"
@@ -45,12 +48,21 @@ struct Linear {
   uint32_t site = 0;  // numbers the dropout of its input
 };
 
+struct Norm {
+  Tensor weight;            // [H]
+  Tensor bias;              // [H], value null without
+  bool layer_norm = false;  // else RMSNorm
+};
+
 struct Block {
-  Tensor input_norm, post_norm;  // [H]
-  Tensor q_norm, k_norm;         // [head_dim], value null without QK-norm
-  Linear qkv, o, gate_up, down;
-  int64_t window = 0;   // last positions visible, 0: all
-  bool rotated = true;  // q and k
+  std::map<model::Role, Norm> norms;  // by the role of their weight
+  Tensor q_norm, k_norm;              // value null without QK-norm
+  bool whole_qk_norm = false;
+  std::array<Linear, 4> linears;  // by model::Pack
+  int64_t window = 0;             // last positions visible, 0: all
+
+  Linear& linear(model::Pack pack) { return linears[static_cast<size_t>(pack)]; }
+  const Linear& linear(model::Pack pack) const { return linears[static_cast<size_t>(pack)]; }
 };
 
 // What backward computes again; plan::Plan::recompute.
@@ -61,8 +73,8 @@ struct Model {
   kernels::DType dtype = kernels::DType::kFloat32;  // of weights and activations
   Tensor embedding;                                 // [V, H]
   std::vector<Block> blocks;
-  Tensor final_norm;  // [H]
-  Tensor head;        // [V, H]; the embedding itself when tied
+  Norm final_norm;
+  Tensor head;  // [V, H]; the embedding itself when tied
   bool attention_deterministic = true;
   Recompute recompute = Recompute::kNone;
   int64_t recompute_every = 1;  // blocks of a segment, kBlock only
@@ -106,7 +118,7 @@ struct FlatMemory {
   bool gradient_slotted = false;
 };
 
-// Lists the linears of every block: qkv, o, gate and up, down.
+// Lists the linears of every block in the order of model::Pack.
 std::vector<const Linear*> Linears(const Model& model);
 
 kernels::DType ComputeDType(const plan::Plan& plan);

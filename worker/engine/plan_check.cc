@@ -17,10 +17,10 @@
 #include "kernels/row_gather.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
-#include "worker/engine/block.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/micro_step.h"
+#include "worker/engine/op_specs.h"
 
 namespace coxswain::engine {
 namespace {
@@ -90,6 +90,7 @@ kernels::CrossEntropySpec LossSpec(const plan::Plan& plan) {
   spec.vocab = plan.model.vocab_size;
   spec.label_smoothing = static_cast<float>(plan.label_smoothing);
   spec.z_loss = static_cast<float>(plan.z_loss);
+  spec.softcap = static_cast<float>(plan.model.logit_softcap);
   return spec;
 }
 
@@ -98,6 +99,28 @@ absl::Status CheckPlan(const plan::Plan& plan, int rank) {
   RETURN_IF_ERROR(CheckSupported(plan, rank));
   return CheckTrainableCounts(plan);
 }
+
+namespace {
+
+bool SupportsActivation(const Model& model) {
+  if (!kernels::GatedLinearSupports(GatedSpec(model))) return false;
+  return UsesSwiglu(model) ||
+         (kernels::GegluSupports(GateSpec(model)) && kernels::GeluSupports(ActivationSpec(model)));
+}
+
+// All norms of a model are of one kind.
+bool SupportsNorm(const Model& model, const Norm& norm) {
+  return norm.layer_norm ? kernels::LayerNormSupports(LayerNormSpecOf(model, norm))
+                         : kernels::RmsNormSupports(NormSpec(model));
+}
+
+bool SupportsQkNorm(const Model& model) {
+  const Block& block = model.blocks.front();
+  return block.q_norm.value == nullptr ||
+         kernels::QkNormSupports(QkSpec(model, block.whole_qk_norm));
+}
+
+}  // namespace
 
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
@@ -114,19 +137,18 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
     if (kernels::AttentionSupports(BlockAttentionSpec(model, block.window))) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("this build has no attention with ", c.num_heads, " heads, ", c.num_kv_heads,
-                     " kv heads, head_dim ", c.head_dim, ", window ", block.window));
+                     " kv heads, head_dim ", c.head_dim, ", window ", block.window, ", softcap ",
+                     c.attention_softcap));
   }
   const kernels::DType dtype = model.dtype;
   const std::string name = absl::StrCat(" of ", plan.compute_dtype);
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
-      {UsesSwiglu(model) ? kernels::GatedLinearSupports(GatedSpec(model))
-                         : kernels::GegluSupports(GateSpec(model)),
-       absl::StrCat("the gate", name, " over ", c.intermediate_size), "another"},
-      {kernels::RmsNormSupports(NormSpec(model)),
-       absl::StrCat("RMSNorm", name, " over ", c.hidden_size), "another"},
-      {!c.qk_norm || kernels::QkNormSupports(QkSpec(model)),
-       absl::StrCat("QK-norm", name, " over ", c.head_dim), "another"},
+      {SupportsActivation(model),
+       absl::StrCat("the activation", name, " over ", c.intermediate_size), "another"},
+      {SupportsNorm(model, model.final_norm), absl::StrCat("norm", name, " over ", c.hidden_size),
+       "another"},
+      {SupportsQkNorm(model), absl::StrCat("QK-norm", name, " over ", c.head_dim), "another"},
       {kernels::RopeSupports(RotarySpec(model)), absl::StrCat("RoPE", name, " over ", c.head_dim),
        "another"},
       {kernels::CrossEntropySupports(LossSpec(plan)),
@@ -149,7 +171,7 @@ int64_t AttentionBudget(const plan::Plan& plan) {
 }  // namespace
 
 std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
-  const Extents n(plan);
+  const plan::BatchExtents n(plan);
   kernels::AttentionExtents packed{.tokens = n.tokens,
                                    .documents = n.documents,
                                    .max_length = plan.sequence_len,
@@ -164,8 +186,7 @@ std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
 }
 
 int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, const Model& model) {
-  const model::ModelConfig& c = plan.model;
-  const Extents n(plan);
+  const plan::BatchExtents n(plan);
   int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
   for (const Block& block : model.blocks) {
@@ -188,8 +209,16 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
     need(kernels::DoraFactorsWorkspaceBytes(spec));
     need(kernels::DoraBackwardWorkspaceBytes(spec, n.tokens));
   }
-  need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
-  if (c.qk_norm) need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model), n.tokens));
+  if (model.final_norm.layer_norm) {
+    need(kernels::LayerNormBackwardWorkspaceBytes(LayerNormSpecOf(model, model.final_norm),
+                                                  n.tokens));
+  } else {
+    need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
+  }
+  const Block& block = model.blocks.front();
+  if (block.q_norm.value != nullptr) {
+    need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model, block.whole_qk_norm), n.tokens));
+  }
   need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
   if (model.embedding.gradient != nullptr) {
     need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model),

@@ -10,19 +10,13 @@ namespace {
 
 constexpr double kStandardDeviation = 0.02;
 
-bool IsNorm(model::Role role) {
-  return role == model::Role::kInputNorm || role == model::Role::kPostAttentionNorm ||
-         role == model::Role::kFinalNorm || role == model::Role::kQNorm ||
-         role == model::Role::kKNorm;
-}
-
 }  // namespace
 
 kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
                                    const model::ModelConfig& model) {
   const bool lora_a = model::IsLoraA(parameter.role);
   kernels::RandomFillArgs fill;
-  if (IsNorm(parameter.role)) {
+  if (model::IsNormWeight(parameter.role)) {
     fill.value = model.norm_weights_from_one ? 0.0 : 1.0;
     return fill;
   }

@@ -31,7 +31,8 @@ std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
 
   Sha256Stream hash;
   hash.Update(absl::StrCat(counters.finished_steps, " ", counters.applied_updates, " "));
-  hash.Update(std::string_view(buffers.snapshot, static_cast<size_t>(SnapshotBytes(plan, layout))));
+  hash.Update(std::string_view(buffers.snapshot,
+                               static_cast<size_t>(plan::SnapshotBytes(plan, layout.map))));
   return ToHex(hash.Finish());
 }
 

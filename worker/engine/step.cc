@@ -123,7 +123,7 @@ void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
   RunSweep(state, sweep,
            {"backward", train && last_micro_step && state.plan.world_size() > 1, seconds,
             train ? &seconds->backward : &seconds->forward},
-           BackwardVisits(state.model, train), [](const State& s, const Sweep& p) {
+           BackwardVisits(state.model, state.ops, train), [](const State& s, const Sweep& p) {
              p.units->Enter(UnitOf(s.plan.model.num_layers));
              if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
              if (p.batch.train) BackwardFromFinalNorm(p);
@@ -195,7 +195,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const ParameterStore store(state.plan, state.layout, state.buffers);
   LaunchGroupValues(store, state.verified_groups, state.buffers, state.stream);
   kernels::CopyMemory(state.received_statistics.data(), state.buffers.verification,
-                      kVerificationBytes, state.stream);
+                      plan::kVerificationBytes, state.stream);
 }
 
 // Waits for the step and accounts for its waits.
@@ -262,7 +262,7 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
       batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
     }
     batch.train = true;
-    const Sweep sweep{state.model, state.buffers, batch, state.stream, round == 0};
+    const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
     RunHeadAndBackward(state, sweep, round + 1 == rounds, seconds);
@@ -301,7 +301,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
     if (cursor.bin < bins.bin_ids.size()) {
       batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     }
-    const Sweep sweep{state.model, state.buffers, batch, state.stream, round == 0};
+    const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, &stats.seconds);
     RunHeadAndBackward(state, sweep, false, &stats.seconds);
   }

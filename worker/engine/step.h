@@ -13,6 +13,7 @@
 #include "worker/comm/collectives.h"
 #include "worker/engine/arena.h"
 #include "worker/engine/batch.h"
+#include "worker/engine/bound_ops.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/commands.h"
 #include "worker/engine/device_handles.h"
@@ -44,6 +45,7 @@ struct State {
   Arena arena;
   Buffers buffers;
   Model model;
+  BoundModel ops;                            // views of buffers and model
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   UnitExchange exchange;
   Graphs graphs;  // may hold calls of the group: gone before it

@@ -4,6 +4,7 @@
 
 #include "kernels/device.h"
 #include "worker/engine/batch.h"
+#include "worker/engine/bound_ops.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
 #include "worker/engine/unit_exchange.h"
@@ -14,6 +15,7 @@ namespace coxswain::engine {
 struct Sweep {
   const Model& model;
   const Buffers& buffers;
+  const BoundModel& ops;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
   bool first = false;          // of the step or evaluation: it computes the factors of DoRA

@@ -282,8 +282,9 @@ void UnitSweep::BeginRows(int64_t tokens) {
 
 EmbeddingRows UnitSweep::TakeRows() {
   const Buffers& buffers = exchange_.buffers_;
-  const Extents& n = exchange_.extents_;
-  const int64_t row_bytes = n.hidden * kernels::DTypeBytes(ComputeDType(exchange_.plan_));
+  const plan::BatchExtents& n = exchange_.extents_;
+  const int64_t row_bytes =
+      exchange_.plan_.model.hidden_size * kernels::DTypeBytes(ComputeDType(exchange_.plan_));
   Communicate(
       [&] { exchange_.GatherOfWorld(buffers.dres, buffers.embedding_rows, n.tokens * row_bytes); });
   Finish();

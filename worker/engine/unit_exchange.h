@@ -121,7 +121,7 @@ class UnitExchange {
   comm::Collectives* group_ = nullptr;  // null: no collective is made
   std::vector<std::vector<size_t>> flats_of_unit_;
   std::vector<std::vector<plan::Range>> accumulated_;  // by flat: elements that are added to
-  const Extents extents_;
+  const plan::BatchExtents extents_;
   plan::Range owned_embedding_;  // elements
   Residency residency_;
   absl::Status status_;

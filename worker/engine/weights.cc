@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
+#include "common/model/family.h"
+#include "common/model/file_rows.h"
 #include "common/status_macros.h"
 #include "worker/engine/random_init.h"
 
@@ -36,12 +38,16 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
                                                    ", the model needs ", ShapeText(wanted)));
   }
   const plan::Range range = store.Loaded(i);
-  std::vector<float> staging(static_cast<size_t>(range.count()));
-  if (absl::Status status = CopyRangeAsFloat(*tensor, range.begin, range.count(), staging.data());
+  const std::vector<model::RowRange> rows = model::FileRows(plan.model, parameter);
+  // Rows in another order are read whole.
+  const plan::Range read = rows.empty() ? range : plan::Range{0, parameter.elements()};
+  std::vector<float> staging(static_cast<size_t>(read.count()));
+  if (absl::Status status = CopyRangeAsFloat(*tensor, read.begin, read.count(), staging.data());
       !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
-  store.Upload(i, staging.data());
+  model::ToMemoryOrder(rows, parameter.cols, &staging);
+  store.Upload(i, staging.data() + (range.begin - read.begin));
   return absl::OkStatus();
 }
 
@@ -60,7 +66,7 @@ absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
 absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store) {
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files, WeightFiles::Open(plan.model_path));
   std::set<std::string> known;
-  if (plan.model.tie_embeddings) known.insert("lm_head.weight");
+  if (plan.model.tie_embeddings) known.insert(model::OutsideOf(plan.model).head.name);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (model::IsAdapter(parameter.role)) continue;
@@ -118,6 +124,7 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     // LoadBaseWeights has found and checked it.
     std::vector<float> staging(static_cast<size_t>(parameter.elements()));
     RETURN_IF_ERROR(CopyAsFloat(*files->Find(parameter.name), staging.data()));
+    model::ToMemoryOrder(model::FileRows(plan.model, parameter), parameter.cols, &staging);
     store.UploadWhole(i, staging.data());
   }
   return absl::OkStatus();

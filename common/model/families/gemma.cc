@@ -1,4 +1,4 @@
-// Gemma 1. Source: transformers modeling_gemma.
+// Gemma 1, 2 and 3. Source: transformers modeling_gemma, modeling_gemma2, modeling_gemma3.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +9,8 @@
 namespace coxswain::model {
 namespace {
 
-// Published files say `hidden_act: gelu` or nothing; the models were trained with the tanh form,
-// which `hidden_activation` and newer files name.
+// Published files of Gemma 1 say `hidden_act: gelu` or nothing; the models were trained with the
+// tanh form, which `hidden_activation` and newer files name.
 void CheckActivation(ConfigKeys& keys) {
   const std::string named =
       keys.String("hidden_activation", keys.String("hidden_act", "gelu_pytorch_tanh"));
@@ -19,9 +19,10 @@ void CheckActivation(ConfigKeys& keys) {
                          "\" is not supported; supported: gelu_pytorch_tanh"));
 }
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+// What the three have in common. False: nothing more is to be read.
+bool ReadAny(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
-  if (!ReadDecoder(keys, /*tied_by_default=*/true, config)) return;
+  if (!ReadDecoder(keys, /*tied_by_default=*/true, config)) return false;
   CheckActivation(keys);
   if (keys.Bool("use_bidirectional_attention", false)) {
     keys.Fail("use_bidirectional_attention is not supported");
@@ -30,9 +31,56 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
   config->norm_weights_from_one = true;
   config->embedding_scale = std::sqrt(static_cast<double>(config->hidden_size));
   config->embedding_scale_rounded = true;
+  return true;
+}
+
+void ReadGemma(ConfigKeys& keys, ModelConfig* config) {
+  if (!ReadAny(keys, config)) return;
   config->rope = ReadRope(keys, 10000.0);
   config->layer_windows =
       ReadWindows(keys, config->num_layers, /*window=*/0, [](int64_t) { return false; });
+}
+
+// 0: none. An explicit null is none, an absent key what the family has.
+double ReadSoftcap(ConfigKeys& keys, const char* key, double usual) {
+  if (keys.IsNull(key)) return 0;
+  return usual == 0 && !keys.Has(key) ? 0 : keys.Positive(key, usual);
+}
+
+// Gemma 2 and 3: caps, the scale of queries, every `period`-th layer sees everything.
+void ReadWindowed(ConfigKeys& keys, double score_cap, double logit_cap, int64_t period,
+                  ModelConfig* config) {
+  config->attention_scale =
+      1.0 / std::sqrt(static_cast<double>(keys.Int("query_pre_attn_scalar", 256)));
+  config->attention_softcap = ReadSoftcap(keys, "attn_logit_softcapping", score_cap);
+  config->logit_softcap = ReadSoftcap(keys, "final_logit_softcapping", logit_cap);
+  config->layer_windows =
+      ReadWindows(keys, config->num_layers, ReadWindow(keys),
+                  [period](int64_t layer) { return (layer + 1) % period != 0; });
+}
+
+void ReadGemma2(ConfigKeys& keys, ModelConfig* config) {
+  if (!ReadAny(keys, config)) return;
+  ReadWindowed(keys, 50.0, 30.0, /*period=*/2, config);
+  config->rope = ReadRope(keys, 10000.0);
+}
+
+void ReadGemma3(ConfigKeys& keys, ModelConfig* config) {
+  config->qk_norm = true;
+  if (!ReadAny(keys, config)) return;
+  const int64_t period = keys.Int("_sliding_window_pattern", keys.Int("sliding_window_pattern", 6));
+  ReadWindowed(keys, 0, 0, period, config);
+  const LayerRopes ropes = ReadLayerRopes(keys, 1000000.0, 10000.0);
+  config->rope = ropes.full;
+  config->window_rope = ropes.sliding;
+}
+
+Block FourNormBlock(const ModelConfig& config, int64_t layer) {
+  return SandwichBlock(config, layer,
+                       {.behind_attention = "post_attention_layernorm",
+                        .before_mlp = "pre_feedforward_layernorm",
+                        .behind_mlp = "post_feedforward_layernorm"},
+                       UsualAttention(config), {});
 }
 
 }  // namespace
@@ -40,7 +88,21 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kGemma = {.architecture = "GemmaForCausalLM",
                        .model_type = "gemma",
                        .checkpoints = "Gemma 1 and CodeGemma, 2B and 7B",
-                       .read = &Read,
+                       .read = &ReadGemma,
                        .harmless = {}};
+
+const Family kGemma2 = {.architecture = "Gemma2ForCausalLM",
+                        .model_type = "gemma2",
+                        .checkpoints = "Gemma 2 2B, 9B, 27B",
+                        .read = &ReadGemma2,
+                        .block = &FourNormBlock,
+                        .harmless = {"cache_implementation"}};
+
+const Family kGemma3 = {.architecture = "Gemma3ForCausalLM",
+                        .model_type = "gemma3_text",
+                        .checkpoints = "Gemma 3 270M and 1B, the text part of 4B to 27B",
+                        .read = &ReadGemma3,
+                        .block = &FourNormBlock,
+                        .harmless = {"cache_implementation"}};
 
 }  // namespace coxswain::model

@@ -145,6 +145,15 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.model.rope.beta_slow; },
       [](Plan& p) { p.model.rope.truncate = true; },
       [](Plan& p) { ++p.model.rope.attention_factor; },
+      [](Plan& p) { p.model.rope.short_factors = {2}; },
+      [](Plan& p) { p.model.rope.long_factors = {2}; },
+      [](Plan& p) { p.model.rope.rotated = 2; },
+      [](Plan& p) { p.model.rope.interleaved = true; },
+      [](Plan& p) { p.model.rope.query_scale_beta = 2; },
+      [](Plan& p) { p.model.window_rope = model::Rope{}; },
+      [](Plan& p) { p.model.attention_softcap = 2; },
+      [](Plan& p) { p.model.logit_softcap = 2; },
+      [](Plan& p) { p.fusions = {"add_norm"}; },
       [](Plan& p) { p.model.layer_windows[0] = 1; },
       [](Plan& p) { p.model.unrotated_layers[0] = 0; },
       [](Plan& p) { p.parameters[1].name = "b"; },
@@ -244,6 +253,7 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.recompute_every = 0; }, "recompute_every");
   ExpectRefused([](Plan& p) { p.recompute_every = 3; }, "recompute_every");
   ExpectRefused([](Plan& p) { p.device = "tpu"; }, "device");
+  ExpectRefused([](Plan& p) { p.fusions = {"everything"}; }, "fusions");
   ExpectRefused([](Plan& p) { p.master_dtype = "float16"; }, "master_dtype");
   ExpectRefused([](Plan& p) { p.gradient_dtype = ""; }, "gradient_dtype");
   ExpectRefused([](Plan& p) { p.attention_workspace_bytes = 0; }, "attention_workspace_bytes");
@@ -262,7 +272,26 @@ TEST(PlanTest, RefusesModelsOutOfRange) {
   ExpectRefused([](Plan& p) { p.model.num_kv_heads = 3; }, "num_kv_heads");
   ExpectRefused([](Plan& p) { p.model.head_dim = 31; }, "head_dim");
   ExpectRefused([](Plan& p) { p.model.rms_norm_eps = 0; }, "rms_norm_eps");
-  ExpectRefused([](Plan& p) { p.model.rope.type = "longrope"; }, "rope.type");
+  ExpectRefused([](Plan& p) { p.model.architecture = "MambaForCausalLM"; },
+                "model.architecture is \"MambaForCausalLM\", expected a family of this build");
+  ExpectRefused([](Plan& p) { p.model.attention_softcap = -1; }, "attention_softcap");
+  ExpectRefused([](Plan& p) { p.model.logit_softcap = -1; }, "logit_softcap");
+  ExpectRefused([](Plan& p) { p.model.rope.type = "ntk"; }, "rope.type");
+  ExpectRefused([](Plan& p) { p.model.rope.type = "longrope"; }, "rope.attention_factor");
+  ExpectRefused(
+      [](Plan& p) {
+        p.model.rope.type = "longrope";
+        p.model.rope.attention_factor = 1;
+        p.model.rope.short_factors = {1, 2};
+      },
+      "rope.short_factors count");
+  ExpectRefused([](Plan& p) { p.model.rope.rotated = 3; }, "rope.rotated is 3");
+  ExpectRefused([](Plan& p) { p.model.rope.rotated = 1000; }, "rope.rotated is 1000");
+  ExpectRefused([](Plan& p) { p.model.rope.query_scale_beta = -1; }, "query_scale_beta");
+  ExpectRefused([](Plan& p) { p.model.window_rope = model::Rope{.theta = 0}; },
+                "window_rope.theta");
+  ExpectRefused([](Plan& p) { p.model.window_rope = model::Rope{.rotated = 2}; },
+                "window_rope.rotated");
   ExpectRefused([](Plan& p) { p.model.rope.type = "yarn"; }, "rope.beta_fast");
   ExpectRefused([](Plan& p) { p.model.unrotated_layers = {1, 1}; }, "unrotated_layers");
   ExpectRefused([](Plan& p) { p.model.unrotated_layers = {2}; }, "unrotated_layers");
@@ -280,7 +309,7 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters.clear(); }, "parameters");
   ExpectRefused([](Plan& p) { p.parameters[1].name = p.parameters[0].name; }, "unique");
   ExpectRefused([](Plan& p) { p.parameters[1].name = ""; }, "parameter name");
-  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<model::Role>(22); }, "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<model::Role>(31); }, "role");
   ExpectRefused([](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kInputNorm); },
                 "role");
   ExpectRefused([](Plan& p) { p.parameters[1].layer = 2; }, "layer");

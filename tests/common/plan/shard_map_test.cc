@@ -11,6 +11,7 @@ namespace {
 Plan MakePlan(int32_t shard, int32_t zero, int64_t lora_rank = 0) {
   Plan plan;
   model::ModelConfig& c = plan.model;
+  c.architecture = "LlamaForCausalLM";
   c.vocab_size = 131;
   c.hidden_size = 36;
   c.intermediate_size = 70;

@@ -491,7 +491,7 @@ TEST(VersionTest, WithAndWithoutController) {
 TEST(ModelsTest, ListsFamiliesAndJudgesAModel) {
   const Json families = Json::parse(RunInProcess({"models", "-o", "json"}).out)["families"];
   EXPECT_GE(families.size(), 5u);
-  EXPECT_EQ(families[0]["architecture"], "GemmaForCausalLM");
+  EXPECT_EQ(families[0]["architecture"], "CohereForCausalLM");
   const support::ScratchFolder folder;
   Json config = {{"architectures", {"LlamaForCausalLM"}},
                  {"vocab_size", 10},

@@ -170,7 +170,12 @@ INSTANTIATE_TEST_SUITE_P(Cases, ExportGoldenTest,
                          ::testing::Values(std::make_tuple("qwen2_lora", 8, false),
                                            std::make_tuple("qwen2_lora_plus", 8, false),
                                            std::make_tuple("llama_rslora", 16, true),
-                                           std::make_tuple("llama_dora", 8, false)));
+                                           std::make_tuple("llama_dora", 8, false),
+                                           std::make_tuple("phi3_lora", 8, false),
+                                           std::make_tuple("glm4_lora", 8, false),
+                                           std::make_tuple("gemma3_text_lora", 8, false),
+                                           std::make_tuple("cohere_lora", 8, false),
+                                           std::make_tuple("starcoder2_lora", 8, false)));
 
 TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   const std::string model = "deploy/quickstart/model";
@@ -196,6 +201,33 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
     const bool frozen = tensor.name == "model.embed_tokens.weight";
     EXPECT_EQ(std::memcmp(written->data, tensor.data, tensor.bytes) == 0, frozen) << tensor.name;
   }
+}
+
+// q, k and v of each kv head lie together in the file: memory has 8 rows of q, then 4 of k and of
+// v.
+TEST_F(ExportTest, RowsLieAsInTheFilesOfTheFamily) {
+  const std::string model = directory_ + "/grouped";
+  fs::create_directories(model);
+  std::ofstream(model + "/config.json") << R"({"architectures": ["InternLM2ForCausalLM"],
+      "vocab_size": 8, "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 1,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "bias": false})";
+  UseModel(model);
+  request_.plan.init = "random";
+  TrainGroup([](const model::Parameter&) { return true; });
+  WriteCheckpoint([](const model::Parameter& p, float* out) {
+    for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i / p.cols);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const TensorInfo* wqkv = (*file)->Find("model.layers.0.attention.wqkv.weight");
+  ASSERT_NE(wqkv, nullptr);
+  std::vector<float> values(16 * 8);
+  ASSERT_TRUE(CopyAsFloat(*wqkv, values.data()).ok());
+  std::vector<float> rows;
+  for (size_t i = 0; i < values.size(); i += 8) rows.push_back(values[i]);
+  EXPECT_EQ(rows, (std::vector<float>{0, 1, 2, 3, 8, 9, 12, 13, 4, 5, 6, 7, 10, 11, 14, 15}));
 }
 
 // Weights that were rounded stochastically are their own masters.

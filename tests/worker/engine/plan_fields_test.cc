@@ -82,9 +82,10 @@ plan::Plan BasePlan() {
   return plan;
 }
 
-// The architecture is a name for people.
+// Norms that count from one begin at zero: the same numbers in a drawn model.
 std::vector<Field> ModelFields() {
   return {
+      {"architecture", [](plan::Plan* p) { p->model.architecture = "Glm4ForCausalLM"; }},
       {"vocab_size", [](plan::Plan* p) { p->model.vocab_size = 132; }},
       {"hidden_size", [](plan::Plan* p) { p->model.hidden_size = 44; }},
       {"intermediate_size", [](plan::Plan* p) { p->model.intermediate_size = 70; }},
@@ -99,10 +100,23 @@ std::vector<Field> ModelFields() {
       {"mlp_bias", [](plan::Plan* p) { p->model.mlp_bias = true; }},
       {"qk_norm", [](plan::Plan* p) { p->model.qk_norm = false; }},
       {"activation", [](plan::Plan* p) { p->model.activation = "gelu"; }},
-      {"norm_weights_from_one", [](plan::Plan* p) { p->model.norm_weights_from_one = true; }},
       {"embedding_scale", [](plan::Plan* p) { p->model.embedding_scale = 2; }},
       {"attention_scale", [](plan::Plan* p) { p->model.attention_scale = 0.5; }},
       {"logit_scale", [](plan::Plan* p) { p->model.logit_scale = 0.5; }},
+      {"attention_softcap", [](plan::Plan* p) { p->model.attention_softcap = 0.01; }},
+      {"logit_softcap", [](plan::Plan* p) { p->model.logit_softcap = 0.01; }},
+      {"window_rope",
+       [](plan::Plan* p) {
+         p->model.layer_windows[1] = 24;
+         p->model.window_rope = model::Rope{.theta = 7};
+       }},
+      {"rope.rotated", [](plan::Plan* p) { p->model.rope.rotated = 4; }},
+      {"rope.interleaved", [](plan::Plan* p) { p->model.rope.interleaved = true; }},
+      {"rope.query_scale_beta",
+       [](plan::Plan* p) {
+         p->model.rope.query_scale_beta = 1;
+         p->model.rope.original_max_position = 4;
+       }},
       {"unrotated_layers", [](plan::Plan* p) { p->model.unrotated_layers = {1}; }},
       {"layer_windows", [](plan::Plan* p) { p->model.layer_windows[1] = 6; }},
       {"rope.type", [](plan::Plan* p) { p->model.rope.type = "default"; }},

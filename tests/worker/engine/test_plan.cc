@@ -5,6 +5,7 @@
 
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/plan/fused_ops.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/weights.h"
@@ -40,6 +41,7 @@ void Finish(plan::Plan* plan) {
     if (!parameter.trainable()) continue;
     plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();
   }
+  plan->fusions = plan::ApplicableFusions(*plan);
   plan->buffers = planner::BufferTable(*plan);
 }
 

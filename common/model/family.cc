@@ -1,0 +1,33 @@
+#include "common/model/family.h"
+
+#include <stdexcept>
+
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::model {
+namespace {
+
+const Family& FamilyOf(const ModelConfig& config) {
+  const Family* family = FindFamily(config.architecture);
+  if (family == nullptr) {
+    throw std::out_of_range(absl::StrCat("no model family \"", config.architecture, "\""));
+  }
+  return *family;
+}
+
+}  // namespace
+
+const Family* FindFamily(std::string_view architecture) {
+  for (const Family* family : Families()) {
+    if (family->architecture == architecture) return family;
+  }
+  return nullptr;
+}
+
+Block BlockOf(const ModelConfig& config, int64_t layer) {
+  return FamilyOf(config).block(config, layer);
+}
+
+Outside OutsideOf(const ModelConfig& config) { return FamilyOf(config).outside(config); }
+
+}  // namespace coxswain::model

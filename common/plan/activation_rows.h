@@ -1,0 +1,48 @@
+// The activations of a block as rows of the buffer table, derived from its ops: what each keeps for
+// backward. A recompute level is sharing of rows between layers, decided here.
+#ifndef COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/model/block.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+// What it takes to have a row again.
+enum class Again {
+  kNever,        // below recompute "block"
+  kElementwise,  // a norm of the stream or an activation: from "norm_swiglu" on
+  kProduct,      // gate and up: from "ffn" on
+};
+
+struct ActivationRow {
+  model::Row row;
+  int64_t width = 0;     // elements of a token
+  bool float32 = false;  // else the compute dtype
+  Again again = Again::kNever;
+};
+
+// What the ops of a block write that is the layer's own, the stream that enters it first; then
+// products of adapters ("lora_h") and outputs before the scale of DoRA.
+std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer);
+
+// The layer whose memory a row lives in: its own when the row is kept for backward, else that of
+// the layer whose row it shares and which is computed again.
+int64_t ActivationOwner(const Plan& plan, const ActivationRow& row);
+
+// "layer3.qkv", or the name alone.
+std::string BufferName(const model::Row& row);
+
+// Before the scale of DoRA: "qkv_u" and so on.
+model::Row UnscaledRow(model::Pack pack, int64_t layer);
+
+// Output columns of all packs that DoRA scales, layer after layer.
+int64_t DoraColumns(const Plan& plan);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_

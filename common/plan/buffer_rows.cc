@@ -1,0 +1,179 @@
+#include "common/plan/buffer_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/model/family.h"
+#include "common/plan/activation_rows.h"
+#include "common/plan/embedding_rows.h"
+#include "common/plan/gradient_rows.h"
+#include "common/plan/logits_stride.h"
+#include "common/plan/precision.h"
+
+namespace coxswain::plan {
+namespace {
+
+constexpr int64_t kFloat = 4;
+
+class Table {
+ public:
+  void Class(MemoryClass memory_class) { class_ = memory_class; }
+  void Row(std::string name, int64_t bytes) {
+    rows_.push_back({std::move(name), class_, bytes, ""});
+  }
+  void Some(std::string name, int64_t bytes) {
+    if (bytes > 0) Row(std::move(name), bytes);
+  }
+  void Alias(std::string name, std::string owner) {
+    rows_.push_back({std::move(name), class_, 0, std::move(owner)});
+  }
+  std::vector<Buffer> Take() { return std::move(rows_); }
+
+ private:
+  MemoryClass class_ = MemoryClass::kWeights;
+  std::vector<Buffer> rows_;
+};
+
+void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
+  const int64_t element = ComputeBytes(plan);
+  table->Row("weights", element * map.weights);
+  table->Some("weight_slots", plan.weight_slots * element * map.weight_slot);
+  table->Some("master", kFloat * map.masters);
+  table->Class(MemoryClass::kGradients);
+  table->Row("gradients", kFloat * map.gradients);
+  table->Some("gradients.bf16", kBfloat16Bytes * map.bf16_gradients);
+  table->Some("gradient_slots", kGradientSlots * kFloat * map.gradient_slot);
+  table->Some("gradient_slots.bf16", kGradientSlots * kBfloat16Bytes * map.bf16_gradient_slot);
+  table->Class(MemoryClass::kOptimizer);
+  table->Row("adam.m", kFloat * map.state);
+  table->Row("adam.v", kFloat * map.state);
+  if (plan.device == "cuda") table->Class(MemoryClass::kHost);
+  table->Row("snapshot", SnapshotBytes(plan, map));
+}
+
+void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
+  const int64_t element = ComputeBytes(plan);
+  table->Class(MemoryClass::kActivations);
+  for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
+    for (const ActivationRow& row : ActivationRows(plan, layer)) {
+      const int64_t owner = ActivationOwner(plan, row);
+      if (owner == layer) {
+        const int64_t bytes = row.float32 ? kFloat : element;
+        table->Row(BufferName(row.row), n.tokens * row.width * bytes);
+      } else {
+        table->Alias(BufferName(row.row), BufferName({owner, row.row.name}));
+      }
+    }
+  }
+  table->Row("final.residual", element * n.tokens * plan.model.hidden_size);
+  table->Row("final.norm", element * n.tokens * plan.model.hidden_size);
+  table->Row("final.rstd", kFloat * n.tokens);
+  if (model::OutsideOf(plan.model).norm.is_layer_norm()) {
+    table->Row("final.mean", kFloat * n.tokens);
+  }
+}
+
+void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
+  const model::ModelConfig& m = plan.model;
+  const int64_t token_bytes = ComputeBytes(plan) * n.tokens;
+  table->Class(MemoryClass::kWorkspace);
+  table->Row("dres", token_bytes * m.hidden_size);
+  table->Row("dnorm", token_bytes * m.hidden_size);
+  table->Alias("branch", "dnorm");
+  if (HasSharedNorm(m)) table->Row("dshared", token_bytes * m.hidden_size);
+  table->Row("dqkv", token_bytes * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
+  table->Row("datt", token_bytes * m.num_heads * m.head_dim);
+  table->Row("dswiglu", token_bytes * m.intermediate_size);
+}
+
+void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
+  const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
+  table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
+  table->Row("head.x", element * chunk * plan.model.hidden_size);
+  table->Row("head.dx", element * chunk * plan.model.hidden_size);
+  table->Row("head.loss", kFloat * chunk);
+  table->Row("head.nll", kFloat * chunk);
+  if (n.embedding_rows > 0) {
+    table->Alias("embedding.rows", "head.logits");
+    table->Row("embedding.ids", 4 * n.embedding_rows);
+  }
+}
+
+void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
+  for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
+  for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
+  if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
+    table->Row("batch.bins", 4 * n.tokens);
+    table->Row("batch.bin_positions", 4 * n.tokens);
+  }
+  table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
+}
+
+void AddRopes(const Plan& plan, Table* table) {
+  const std::vector<model::Rope> ropes = plan.model.ropes();
+  const int64_t bytes = kFloat * plan.sequence_len * plan.model.rotated_dim() / 2;
+  for (size_t i = 0; i < ropes.size(); ++i) {
+    const auto rope = static_cast<int64_t>(i);
+    table->Row(RopeRow(rope, "cos"), bytes);
+    table->Row(RopeRow(rope, "sin"), bytes);
+    if (ropes[i].query_scale_beta > 0) {
+      table->Row(RopeRow(rope, "query_scale"), kFloat * plan.sequence_len);
+    }
+  }
+}
+
+void AddRecords(const Plan& plan, Table* table) {
+  const int64_t columns = DoraColumns(plan);
+  for (const char* name : {"dora.squares", "dora.norm", "dora.factor"}) {
+    table->Some(name, kFloat * columns);
+  }
+  const int64_t trained =
+      std::count_if(plan.parameters.begin(), plan.parameters.end(),
+                    [](const model::Parameter& parameter) { return parameter.trainable(); });
+  table->Row("scalars", kScalarsBytes);
+  table->Row("optimizer.tensors", kAdamWRecordBytes * trained);
+  table->Row("norm.tensors", kNormRecordBytes * trained);
+  table->Row("verification", kVerificationBytes);
+}
+
+}  // namespace
+
+BatchExtents::BatchExtents(const Plan& plan)
+    : tokens(plan.micro_batch_bins * plan.sequence_len),
+      documents(plan.micro_batch_bins *
+                (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
+      embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
+  const int64_t chunk = plan.lm_head_chunk_tokens;
+  target_rows = (tokens + chunk - 1) / chunk * chunk;
+}
+
+int64_t SnapshotBytes(const Plan& plan, const ShardMap& map) {
+  const int64_t element = ComputeBytes(plan);
+  return (8 + element) * map.state + (kFloat - element) * map.masters;
+}
+
+std::string RopeRow(int64_t rope, const char* name) {
+  return absl::StrCat(rope == 0 ? "rope." : "rope.window.", name);
+}
+
+bool HasSharedNorm(const model::ModelConfig& config) {
+  const auto rows = GradientRows(config, 0);
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const auto& row) { return row.second.name == "dshared"; });
+}
+
+std::vector<Buffer> BufferRows(const Plan& plan) {
+  const BatchExtents n(plan);
+  Table table;
+  AddStates(plan, ShardMap(plan), &table);
+  AddActivations(plan, n, &table);
+  AddBackward(plan, n, &table);
+  AddHead(plan, n, &table);
+  AddBatch(plan, n, &table);
+  AddRopes(plan, &table);
+  AddRecords(plan, &table);
+  return table.Take();
+}
+
+}  // namespace coxswain::plan

@@ -1,0 +1,43 @@
+// Every buffer of a worker but "scratch", whose size the kernels know: one list from which the
+// planner writes the table of a plan and the engine binds it. Legend: worker/engine/BUFFERS.md.
+#ifndef COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "common/plan/shard_map.h"
+
+namespace coxswain::plan {
+
+// Records in device memory: kernels/adamw.h, kernels/global_norm.h, worker/engine/buffers.h.
+inline constexpr int64_t kAdamWRecordBytes = 88, kNormRecordBytes = 32, kScalarsBytes = 512,
+                         kVerificationBytes = 16384;
+
+// Rows of tokens and documents of one micro-step at most.
+struct BatchExtents {
+  explicit BatchExtents(const Plan& plan);
+
+  int64_t tokens = 0;          // T
+  int64_t target_rows = 0;     // R: T rounded up to whole chunks of the LM head
+  int64_t documents = 0;       // D; on cuda the padded tail of a bin is one more document
+  int64_t embedding_rows = 0;  // embedding_rows.h: of all ranks, or 0
+};
+
+// The memory of m, v and trained values as a snapshot holds them.
+int64_t SnapshotBytes(const Plan& plan, const ShardMap& map);
+
+// In the order of the table. A row that shares memory has bytes 0 and says whose.
+std::vector<Buffer> BufferRows(const Plan& plan);
+
+// "rope.cos", "rope.window.sin": a table of the rope-th of ModelConfig::ropes().
+std::string RopeRow(int64_t rope, const char* name);
+
+// Whether several linears read one norm, whose gradient then has a row of its own.
+bool HasSharedNorm(const model::ModelConfig& config);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_

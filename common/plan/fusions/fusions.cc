@@ -1,0 +1,11 @@
+#include "common/plan/fusions/fusions.h"
+
+namespace coxswain::plan {
+
+const std::vector<Fusion>& Fusions() {
+  static const auto* const kFusions =
+      new std::vector<Fusion>{kAddNormFusion, kGatedLinearFusion, kGateDownFusion};
+  return *kFusions;
+}
+
+}  // namespace coxswain::plan

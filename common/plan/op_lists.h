@@ -1,0 +1,37 @@
+// The ops of the whole model in the order in which they run.
+#ifndef COXSWAIN_COMMON_PLAN_OP_LISTS_H_
+#define COXSWAIN_COMMON_PLAN_OP_LISTS_H_
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/model/block.h"
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+using Ops = std::vector<model::Op>;
+
+struct OpLists {
+  std::vector<Ops> forward;   // of each block, then of what follows them: num_layers + 1
+  std::vector<Ops> backward;  // of each block, its ops from the last to the first, without adds
+};
+
+// The linears that have an adapter, by the role of their weight and their layer.
+class AdaptedLinears {
+ public:
+  explicit AdaptedLinears(const Plan& plan);
+  // Of any of the members.
+  bool Has(const model::LinearOp& linear, int64_t layer) const;
+
+ private:
+  std::set<std::pair<model::Role, int32_t>> linears_;
+};
+
+// The ops as the family lists them.
+OpLists PlainOpLists(const model::ModelConfig& config);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_OP_LISTS_H_

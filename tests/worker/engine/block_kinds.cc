@@ -1,0 +1,76 @@
+#include "tests/worker/engine/block_kinds.h"
+
+#include "tests/worker/engine/test_plan.h"
+
+namespace coxswain::engine {
+namespace {
+
+model::ModelConfig Base(const std::string& architecture) {
+  model::ModelConfig config = SmallConfig();
+  config.architecture = architecture;
+  config.num_layers = 5;
+  config.head_dim = 16;
+  config.qkv_bias = false;
+  config.layer_windows.assign(5, 0);
+  return config;
+}
+
+// Norms on both sides, caps, two rotations, q and k normalised, GELU gates.
+model::ModelConfig Sandwich() {
+  model::ModelConfig config = Base("Gemma3ForCausalLM");
+  config.qk_norm = config.norm_weights_from_one = true;
+  config.activation = "gelu_tanh";
+  config.embedding_scale = 3.0;
+  config.attention_softcap = 4.0;
+  config.logit_softcap = 5.0;
+  config.layer_windows = {6, 6, 0, 6, 0};
+  config.rope = {.type = "linear", .theta = 1e6, .factor = 8.0};
+  config.window_rope = model::Rope{};
+  return config;
+}
+
+model::ModelConfig Interleaved(const std::string& architecture) {
+  model::ModelConfig config = Base(architecture);
+  config.qkv_bias = true;
+  config.rope.rotated = 8;
+  config.rope.interleaved = true;
+  return config;
+}
+
+// Attention and MLP side by side on a LayerNorm.
+model::ModelConfig Parallel() {
+  model::ModelConfig config = Base("Cohere2ForCausalLM");
+  config.rope.interleaved = true;
+  config.logit_scale = 0.25;
+  config.layer_windows = {6, 6, 0, 6, 0};
+  config.unrotated_layers = {2, 4};
+  return config;
+}
+
+model::ModelConfig PlainMlp() {
+  model::ModelConfig config = Base("Starcoder2ForCausalLM");
+  config.qkv_bias = config.output_bias = config.mlp_bias = true;
+  config.activation = "gelu_tanh";
+  return config;
+}
+
+model::ModelConfig GrowingQueries() {
+  model::ModelConfig config = Base("Ministral3ForCausalLM");
+  config.rope.query_scale_beta = 0.3;
+  config.rope.original_max_position = 7;
+  return config;
+}
+
+}  // namespace
+
+std::vector<BlockKind> BlockKinds() {
+  return {{"PreNorm", Base("LlamaForCausalLM")},
+          {"FusedTensors", Base("Phi3ForCausalLM")},
+          {"Sandwich", Sandwich()},
+          {"SandwichOfFusedTensors", Interleaved("Glm4ForCausalLM")},
+          {"Parallel", Parallel()},
+          {"PlainMlp", PlainMlp()},
+          {"GrowingQueries", GrowingQueries()}};
+}
+
+}  // namespace coxswain::engine

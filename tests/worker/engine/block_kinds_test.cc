@@ -1,0 +1,123 @@
+// What holds for a step holds for every kind of block: fusions, recompute levels and ranks change
+// no number. Invariants engine-4 and engine-5.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/worker/engine/block_kinds.h"
+#include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/test_ranks.h"
+#include "tests/worker/engine/test_state.h"
+
+namespace coxswain::engine {
+namespace {
+
+class BlockKindsTest : public testing::TestWithParam<BlockKind> {
+ protected:
+  static PlanOptions Options(int64_t lora_rank = 0) {
+    PlanOptions options;
+    options.init = "random";
+    options.sequence_len = 40;
+    options.micro_batch_bins = 2;
+    options.head_chunk = 24;
+    options.lora_rank = lora_rank;
+    return options;
+  }
+  plan::Plan Plan(const PlanOptions& options) const { return MakePlan(GetParam().config, options); }
+  BinBatch Bins(int64_t step) const {
+    return RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {13, 13, 13}}, GetParam().config.vocab_size,
+                      100 + static_cast<uint64_t>(step));
+  }
+
+  // [rank][step]
+  Ranks Train(const plan::Plan& plan, int64_t steps = 3) const {
+    Ranks stats(static_cast<size_t>(plan.world_size()));
+    WithEngines(plan, "", [&](int rank, Engine& engine) {
+      for (int64_t step = 0; step < steps; ++step) {
+        TrainStep train = MakeStep(step, Bins(step));
+        train.bins = PartOf(plan, train.bins, rank);
+        const auto result = engine.Train(train);
+        ASSERT_TRUE(result.ok()) << result.status();
+        stats[static_cast<size_t>(rank)].push_back(*result);
+      }
+    });
+    return stats;
+  }
+
+  void ExpectSameBits(const plan::Plan& plan, const Ranks& expected, const std::string& what) {
+    const Ranks run = Train(plan);
+    ASSERT_EQ(run[0].size(), expected[0].size()) << what;
+    for (size_t step = 0; step < run[0].size(); ++step) {
+      EXPECT_EQ(run[0][step].global_loss_sum, expected[0][step].global_loss_sum) << what;
+      EXPECT_EQ(run[0][step].grad_norm, expected[0][step].grad_norm) << what;
+    }
+  }
+};
+
+// The kernels promise it: kernels/rms_norm.h, kernels/gated_linear.h.
+TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBits) {
+  for (const int64_t rank : {0, 3}) {
+    plan::Plan plan = Plan(Options(rank));
+    const Ranks fused = Train(plan);
+    const std::vector<std::string> all = plan.fusions;
+    plan.fusions.clear();
+    ExpectSameBits(plan, fused, "no fusion");
+    for (const std::string& one : all) {
+      plan.fusions = {one};
+      ExpectSameBits(plan, fused, one);
+    }
+  }
+}
+
+TEST_P(BlockKindsTest, RecomputeLevelsGiveTheSameBits) {
+  for (const int64_t rank : {0, 3}) {
+    for (const bool fused : {true, false}) {
+      PlanOptions options = Options(rank);
+      const Ranks kept = Train(Plan(options));
+      for (const auto& [level, every] : std::vector<std::pair<std::string, int64_t>>{
+               {"norm_swiglu", 1}, {"ffn", 1}, {"block", 1}, {"block", 2}}) {
+        options.recompute = level;
+        options.recompute_every = every;
+        plan::Plan plan = Plan(options);
+        if (!fused) plan.fusions.clear();
+        ExpectSameBits(plan, kept, level);
+      }
+    }
+  }
+}
+
+TEST_P(BlockKindsTest, RecomputeLevelsGiveTheSameBitsWithDora) {
+  PlanOptions options = Options(3);
+  options.dora = true;
+  const Ranks kept = Train(Plan(options));
+  for (const char* level : {"ffn", "block"}) {
+    options.recompute = level;
+    ExpectSameBits(Plan(options), kept, level);
+  }
+}
+
+TEST_P(BlockKindsTest, RanksEqualOne) {
+  for (const int64_t lora_rank : {0, 3}) {
+    PlanOptions options = Options(lora_rank);
+    const std::vector<StepStats> one = Train(Plan(options), 10)[0];
+    options.micro_batch_bins = 1;
+    for (const auto& [shard, zero] :
+         std::vector<std::pair<int32_t, int32_t>>{{2, 1}, {2, 2}, {2, 3}, {4, 3}}) {
+      options.shard = shard;
+      options.zero = zero;
+      ExpectEqualRuns(Train(Plan(options), 10), one);
+    }
+    options.shard = 1;
+    options.zero = 0;
+    options.replicate = 2;
+    ExpectEqualRuns(Train(Plan(options), 10), one);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BlockKindsTest, testing::ValuesIn(BlockKinds()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace coxswain::engine

@@ -1,0 +1,97 @@
+// A model whose file holds q, k and v of each kv head together trains as the one whose file holds
+// them apart.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/files/safetensors_writer.h"
+#include "common/model/file_rows.h"
+#include "tests/support/golden_folder.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/test_plan.h"
+#include "worker/engine/engine.h"
+
+namespace coxswain::engine {
+namespace {
+
+// The values of the parameter in memory order, from the tensors of the other family.
+std::vector<float> Values(const Tensors& llama, const model::Parameter& parameter) {
+  const std::string layer = "model.layers." + std::to_string(parameter.layer) + ".";
+  const auto at = [&](const std::string& name) { return llama.at(layer + name + ".weight"); };
+  switch (parameter.role) {
+    case model::Role::kEmbedding:
+      return llama.at("model.embed_tokens.weight");
+    case model::Role::kFinalNorm:
+      return llama.at("model.norm.weight");
+    case model::Role::kLmHead:
+      return llama.at("lm_head.weight");
+    case model::Role::kInputNorm:
+      return at("input_layernorm");
+    case model::Role::kPostAttentionNorm:
+      return at("post_attention_layernorm");
+    case model::Role::kO:
+      return at("self_attn.o_proj");
+    case model::Role::kGate:
+      return at("mlp.gate_proj");
+    case model::Role::kUp:
+      return at("mlp.up_proj");
+    case model::Role::kDown:
+      return at("mlp.down_proj");
+    default:
+      break;
+  }
+  std::vector<float> qkv = at("self_attn.q_proj");
+  for (const char* name : {"self_attn.k_proj", "self_attn.v_proj"}) {
+    const std::vector<float> next = at(name);
+    qkv.insert(qkv.end(), next.begin(), next.end());
+  }
+  return qkv;
+}
+
+TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
+  const GoldenCase golden = LoadGoldenCase("llama_full");
+  const support::ScratchFolder folder;
+  nlohmann::json config =
+      nlohmann::json::parse(std::ifstream(support::GoldenFolder("llama_full") + "/config.json"));
+  config["architectures"] = {"InternLM2ForCausalLM"};
+  config["bias"] = false;
+  folder.Write("config.json", config.dump());
+  PlanOptions options;
+  options.model_path = folder.path();
+  plan::Plan plan = MakePlan(options);
+  std::vector<TensorSource> sources;
+  for (const model::Parameter& parameter : plan.parameters) {
+    std::vector<float> values = Values(golden.initial, parameter);
+    model::ToFileOrder(model::FileRows(plan.model, parameter), parameter.cols, &values);
+    std::vector<int64_t> shape = {parameter.rows};
+    if (parameter.cols > 1) shape.push_back(parameter.cols);
+    sources.push_back({parameter.name, DType::kF32, shape, [values](uint8_t* out) {
+                         std::memcpy(out, values.data(), values.size() * sizeof(float));
+                         return absl::OkStatus();
+                       }});
+  }
+  ASSERT_TRUE(WriteSafetensors(folder.path() + "/model.safetensors", sources).ok());
+
+  plan::Plan llama = golden.plan;
+  llama.groups[0].weight_decay = llama.groups[1].weight_decay = 0.01;
+  auto one = Engine::Prepare(plan, 0, ""), other = Engine::Prepare(llama, 0, "");
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+  for (int64_t step = 0; step < 5; ++step) {
+    TrainStep train;
+    train.step = step;
+    train.bins = golden.bins;
+    train.loss_denominator = golden.targets;
+    train.learning_rate = 1e-3;
+    const auto first = (*one)->Train(train), second = (*other)->Train(train);
+    ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+    EXPECT_EQ(first->global_loss_sum, second->global_loss_sum) << step;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::engine

@@ -1,0 +1,150 @@
+#include <variant>
+
+#include "kernels/gated_linear.h"
+#include "kernels/gelu.h"
+#include "kernels/layer_norm.h"
+#include "kernels/swiglu.h"
+#include "worker/engine/linear.h"
+#include "worker/engine/op_specs.h"
+#include "worker/engine/run_ops.h"
+
+namespace coxswain::engine {
+namespace {
+
+void LayerNormGradient(const Sweep& sweep, const BoundNorm& op) {
+  kernels::LayerNormBackwardArgs norm;
+  norm.spec = LayerNormSpecOf(sweep.model, *op.norm);
+  norm.rows = sweep.batch.tokens;
+  norm.dy = op.dy;
+  norm.x = op.x;
+  norm.weight = op.norm->weight.value;
+  norm.mean = op.mean;
+  norm.rstd = op.rstd;
+  norm.accumulate_dx = op.accumulates;
+  norm.dx = op.dx;
+  norm.dweight = op.norm->weight.gradient;
+  norm.dbias = op.norm->bias.gradient;
+  norm.workspace = sweep.buffers.scratch;
+  kernels::LayerNormBackward(norm, sweep.stream);
+}
+
+void ProductGradient(const Sweep& sweep, const BoundGate& op) {
+  if (!UsesSwiglu(sweep.model)) {
+    kernels::GegluBackwardArgs geglu;
+    geglu.spec = GateSpec(sweep.model);
+    geglu.rows = sweep.batch.tokens;
+    geglu.dy = op.dy;
+    geglu.gate_up = op.gate_up;
+    return kernels::GegluBackward(geglu, sweep.stream);
+  }
+  kernels::SwigluBackwardArgs swiglu;
+  swiglu.spec.dtype = sweep.model.dtype;
+  swiglu.spec.intermediate = sweep.model.config.intermediate_size;
+  swiglu.rows = sweep.batch.tokens;
+  swiglu.dy = op.dy;
+  swiglu.gate_up = op.gate_up;
+  kernels::SwigluBackward(swiglu, sweep.stream);
+}
+
+// From the gradient of the branch to that of gate_up in its place.
+void DownInputGradient(const Sweep& sweep, const BoundGateDown& op) {
+  kernels::GatedLinearBackwardArgs gated;
+  gated.spec = GatedSpec(sweep.model);
+  gated.rows = sweep.batch.tokens;
+  gated.dout = op.down.dy;
+  gated.weight = op.down.linear->weight.value;
+  gated.gate_up = op.gate.gate_up;
+  gated.y = op.gate.dy;
+  gated.wants_y = op.product_comes_back;
+  gated.workspace = sweep.buffers.scratch;
+  kernels::GatedLinearBackward(gated, sweep.stream);
+}
+
+struct Backward {
+  const Sweep& sweep;
+
+  void operator()(const BoundNorm& op) const { NormBackward(sweep, op); }
+  void operator()(const BoundLinear& op) const { LinearBackward(sweep, op); }
+
+  void operator()(const BoundQkNorm& op) const {
+    kernels::QkNormBackwardArgs norm;
+    norm.spec = QkSpec(sweep.model, op.whole);
+    norm.tokens = sweep.batch.tokens;
+    norm.dqkv = op.dqkv;
+    norm.saved_qk = op.raw;
+    norm.rstd = op.rstd;
+    norm.q_weight = op.q->value;
+    norm.k_weight = op.k->value;
+    norm.dq_weight = op.q->gradient;
+    norm.dk_weight = op.k->gradient;
+    norm.workspace = sweep.buffers.scratch;
+    kernels::QkNormBackward(norm, sweep.stream);
+  }
+
+  void operator()(const BoundRotation& op) const {
+    kernels::RopeBackward(RotationArgs(sweep, op, op.dqkv), sweep.stream);
+  }
+
+  void operator()(const BoundAttention& op) const {
+    kernels::AttentionBackwardArgs attention;
+    attention.spec = BlockAttentionSpec(sweep.model, op.window);
+    attention.tokens = sweep.batch.tokens;
+    attention.documents = DocumentsOf(sweep);
+    attention.qkv = op.qkv;
+    attention.out = op.out;
+    attention.lse = op.lse;
+    attention.dout = op.dout;
+    attention.dqkv = op.dqkv;
+    attention.workspace = sweep.buffers.scratch;
+    kernels::AttentionBackward(attention, sweep.stream);
+  }
+
+  void operator()(const BoundGate& op) const { ProductGradient(sweep, op); }
+
+  void operator()(const BoundActivation& op) const {
+    kernels::GeluBackwardArgs gelu;
+    gelu.spec = ActivationSpec(sweep.model);
+    gelu.rows = sweep.batch.tokens;
+    gelu.dy = op.dy;
+    gelu.x = op.x;
+    kernels::GeluBackward(gelu, sweep.stream);
+  }
+
+  void operator()(const BoundGateDown& op) const {
+    BoundLinear down = op.down;
+    if (op.product_comes_back) {
+      DownInputGradient(sweep, op);
+      down.x = op.gate.dy;
+      return LinearParameterGradients(sweep, down);
+    }
+    LinearParameterGradients(sweep, down);
+    DownInputGradient(sweep, op);
+  }
+
+  // The gradient of a sum is that of its parts; the fused ops of forward are not in these lists.
+  void operator()(const BoundAdd& /*op*/) const {}
+  void operator()(const BoundAddNorm& /*op*/) const {}
+  void operator()(const BoundGatedLinear& /*op*/) const {}
+};
+
+}  // namespace
+
+void NormBackward(const Sweep& sweep, const BoundNorm& op) {
+  if (op.norm->layer_norm) return LayerNormGradient(sweep, op);
+  kernels::RmsNormBackwardArgs norm;
+  norm.spec = NormSpec(sweep.model);
+  norm.rows = sweep.batch.tokens;
+  norm.dy = op.dy;
+  norm.x = op.x;
+  norm.weight = op.norm->weight.value;
+  norm.rstd = op.rstd;
+  norm.accumulate_dx = op.accumulates;
+  norm.dx = op.dx;
+  norm.dweight = op.norm->weight.gradient;
+  norm.workspace = sweep.buffers.scratch;
+  kernels::RmsNormBackward(norm, sweep.stream);
+}
+
+void RunBackward(const Sweep& sweep, const BoundOp& op) { std::visit(Backward{sweep}, op); }
+
+}  // namespace coxswain::engine

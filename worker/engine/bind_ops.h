@@ -1,0 +1,17 @@
+// From the plan's lists of ops to launches.
+#ifndef COXSWAIN_WORKER_ENGINE_BIND_OPS_H_
+#define COXSWAIN_WORKER_ENGINE_BIND_OPS_H_
+
+#include "common/plan/plan.h"
+#include "worker/engine/bound_ops.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/model.h"
+
+namespace coxswain::engine {
+
+// `model` and `buffers` keep their place while the result is used.
+BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& buffers);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_BIND_OPS_H_

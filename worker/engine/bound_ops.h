@@ -1,0 +1,120 @@
+// The ops of common/model/ops.h with their operands: what forward and backward launch. Pointers are
+// views of the buffers and of the model, made once in Prepare.
+#ifndef COXSWAIN_WORKER_ENGINE_BOUND_OPS_H_
+#define COXSWAIN_WORKER_ENGINE_BOUND_OPS_H_
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "worker/engine/model.h"
+
+namespace coxswain::engine {
+
+// y = norm(x).
+struct BoundNorm {
+  const Norm* norm = nullptr;
+  void *x = nullptr, *y = nullptr;         // [T, H]
+  float *rstd = nullptr, *mean = nullptr;  // [T]; mean null for RMSNorm
+  const void* dy = nullptr;                // [T, H]
+  void* dx = nullptr;                      // [T, H]
+  bool accumulates = true;                 // dx holds what flows past the norm
+};
+
+struct BoundLinear {
+  const Linear* linear = nullptr;
+  const void* x = nullptr;   // [T, in]
+  void* y = nullptr;         // [T, out]
+  bool adds = false;         // to y
+  void* lora_h = nullptr;    // of the layer; null without adapters
+  void* u = nullptr;         // [T, out], y before the scale; null without DoRA
+  void* spare = nullptr;     // [T, out], memory for what DoRA adds; null where it adds nothing
+  const void* dy = nullptr;  // [T, out]
+  void* dx = nullptr;        // [T, in]; null: x needs no gradient
+  bool accumulates = false;  // dx holds the gradient from other readers of x
+  void* du = nullptr;        // [T, out], where the gradient of u goes; may be dy
+};
+
+struct BoundQkNorm {
+  const Tensor *q = nullptr, *k = nullptr;  // weights
+  bool whole = false;
+  void *qkv = nullptr, *raw = nullptr, *dqkv = nullptr;
+  float* rstd = nullptr;
+};
+
+struct BoundRotation {
+  const float *cos = nullptr, *sin = nullptr;  // [sequence_len, rotated / 2]
+  const float* query_scale = nullptr;          // [sequence_len]; null: none
+  void *qkv = nullptr, *dqkv = nullptr;
+};
+
+struct BoundAttention {
+  int64_t window = 0;
+  const void* qkv = nullptr;
+  void* out = nullptr;
+  float* lse = nullptr;
+  const void* dout = nullptr;
+  void* dqkv = nullptr;
+};
+
+// y = f(gate) up. Backward turns gate_up into its gradient.
+struct BoundGate {
+  void *gate_up = nullptr, *y = nullptr;
+  void* dy = nullptr;
+};
+
+// y = f(x). Backward turns x into its gradient.
+struct BoundActivation {
+  void *x = nullptr, *y = nullptr;
+  const void* dy = nullptr;
+};
+
+struct BoundAdd {
+  const void *stream = nullptr, *branch = nullptr;
+  void* out = nullptr;
+};
+
+struct BoundAddNorm {
+  BoundAdd add;
+  BoundNorm norm;  // of add.out
+};
+
+struct BoundGatedLinear {
+  BoundLinear linear;
+  BoundGate gate;
+  bool wants_product = true;
+};
+
+struct BoundGateDown {
+  BoundGate gate;
+  BoundLinear down;
+  // The product was not computed again: it comes back in gate.dy, for the weight gradient of the
+  // down projection, which then comes second.
+  bool product_comes_back = false;
+};
+
+using BoundOp =
+    std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
+                 BoundActivation, BoundAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown>;
+
+struct BoundBlock {
+  std::vector<BoundOp> forward, backward;
+  // Below recompute "block": what fills the rows that layers share, before the block's backward.
+  std::vector<BoundOp> again;
+  // Recompute "block": the block as the first of its segment, and how many of its last ops write
+  // nothing that its own backward reads.
+  BoundOp first;
+  size_t only_for_next = 0;
+};
+
+struct BoundModel {
+  std::vector<BoundBlock> blocks;
+  std::vector<BoundOp> tail;  // behind the blocks: the final norm
+  BoundNorm final_norm;       // as backward needs it
+  void* embedded = nullptr;   // [T, H]: the stream before the first block
+  int64_t lowest = 0;         // below this block nothing is trained; num_layers: in no block
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_BOUND_OPS_H_

@@ -1,0 +1,146 @@
+#include <variant>
+
+#include "kernels/add.h"
+#include "kernels/gated_linear.h"
+#include "kernels/gelu.h"
+#include "kernels/layer_norm.h"
+#include "kernels/swiglu.h"
+#include "worker/engine/linear.h"
+#include "worker/engine/op_specs.h"
+#include "worker/engine/run_ops.h"
+
+namespace coxswain::engine {
+namespace {
+
+void LayerNorm(const Sweep& sweep, const BoundNorm& op) {
+  kernels::LayerNormForwardArgs norm;
+  norm.spec = LayerNormSpecOf(sweep.model, *op.norm);
+  norm.rows = sweep.batch.tokens;
+  norm.x = op.x;
+  norm.weight = op.norm->weight.value;
+  norm.bias = op.norm->bias.value;
+  norm.y = op.y;
+  norm.mean = op.mean;
+  norm.rstd = op.rstd;
+  kernels::LayerNormForward(norm, sweep.stream);
+}
+
+void Product(const Sweep& sweep, const BoundGate& op) {
+  if (!UsesSwiglu(sweep.model)) {
+    kernels::GegluForwardArgs geglu;
+    geglu.spec = GateSpec(sweep.model);
+    geglu.rows = sweep.batch.tokens;
+    geglu.gate_up = op.gate_up;
+    geglu.y = op.y;
+    return kernels::GegluForward(geglu, sweep.stream);
+  }
+  kernels::SwigluForwardArgs swiglu;
+  swiglu.spec.dtype = sweep.model.dtype;
+  swiglu.spec.intermediate = sweep.model.config.intermediate_size;
+  swiglu.rows = sweep.batch.tokens;
+  swiglu.gate_up = op.gate_up;
+  swiglu.y = op.y;
+  kernels::SwigluForward(swiglu, sweep.stream);
+}
+
+struct Forward {
+  const Sweep& sweep;
+
+  void operator()(const BoundNorm& op) const {
+    if (op.norm->layer_norm) return LayerNorm(sweep, op);
+    kernels::RmsNormForwardArgs norm;
+    norm.spec = NormSpec(sweep.model);
+    norm.rows = sweep.batch.tokens;
+    norm.x = op.x;
+    norm.weight = op.norm->weight.value;
+    norm.y = op.y;
+    norm.rstd = op.rstd;
+    kernels::RmsNormForward(norm, sweep.stream);
+  }
+
+  void operator()(const BoundLinear& op) const { LinearForward(sweep, op); }
+
+  void operator()(const BoundQkNorm& op) const {
+    kernels::QkNormForwardArgs norm;
+    norm.spec = QkSpec(sweep.model, op.whole);
+    norm.tokens = sweep.batch.tokens;
+    norm.qkv = op.qkv;
+    norm.q_weight = op.q->value;
+    norm.k_weight = op.k->value;
+    norm.saved_qk = op.raw;
+    norm.rstd = op.rstd;
+    kernels::QkNormForward(norm, sweep.stream);
+  }
+
+  void operator()(const BoundRotation& op) const {
+    kernels::RopeForward(RotationArgs(sweep, op, op.qkv), sweep.stream);
+  }
+
+  void operator()(const BoundAttention& op) const {
+    kernels::AttentionForwardArgs attention;
+    attention.spec = BlockAttentionSpec(sweep.model, op.window);
+    attention.tokens = sweep.batch.tokens;
+    attention.documents = DocumentsOf(sweep);
+    attention.qkv = op.qkv;
+    attention.out = op.out;
+    attention.lse = op.lse;
+    attention.workspace = sweep.buffers.scratch;
+    kernels::AttentionForward(attention, sweep.stream);
+  }
+
+  void operator()(const BoundGate& op) const { Product(sweep, op); }
+
+  void operator()(const BoundActivation& op) const {
+    kernels::GeluForwardArgs gelu;
+    gelu.spec = ActivationSpec(sweep.model);
+    gelu.rows = sweep.batch.tokens;
+    gelu.x = op.x;
+    gelu.y = op.y;
+    kernels::GeluForward(gelu, sweep.stream);
+  }
+
+  void operator()(const BoundAdd& op) const {
+    kernels::AddArgs add;
+    add.dtype = add.x_dtype = sweep.model.dtype;
+    add.count = sweep.batch.tokens * sweep.model.config.hidden_size;
+    add.x = op.branch;
+    add.y = op.out;
+    kernels::CopyMemory(op.out, op.stream, add.count * kernels::DTypeBytes(add.dtype),
+                        sweep.stream);
+    kernels::Add(add, sweep.stream);
+  }
+
+  void operator()(const BoundAddNorm& op) const {
+    kernels::AddRmsNormForwardArgs norm;
+    norm.spec = NormSpec(sweep.model);
+    norm.rows = sweep.batch.tokens;
+    norm.x = op.add.branch;
+    norm.residual = op.add.stream;
+    norm.weight = op.norm.norm->weight.value;
+    norm.sum = op.add.out;
+    norm.y = op.norm.y;
+    norm.rstd = op.norm.rstd;
+    kernels::AddRmsNormForward(norm, sweep.stream);
+  }
+
+  void operator()(const BoundGatedLinear& op) const {
+    kernels::GatedLinearForwardArgs gated;
+    gated.spec = GatedSpec(sweep.model);
+    gated.rows = sweep.batch.tokens;
+    gated.x = op.linear.x;
+    gated.weight = op.linear.linear->weight.value;
+    gated.gate_up = op.gate.gate_up;
+    gated.y = op.wants_product ? op.gate.y : nullptr;
+    gated.workspace = sweep.buffers.scratch;
+    kernels::GatedLinearForward(gated, sweep.stream);
+  }
+
+  // Of backward alone.
+  void operator()(const BoundGateDown& /*op*/) const {}
+};
+
+}  // namespace
+
+void RunForward(const Sweep& sweep, const BoundOp& op) { std::visit(Forward{sweep}, op); }
+
+}  // namespace coxswain::engine

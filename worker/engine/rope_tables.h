@@ -1,0 +1,17 @@
+// The tables of the rotations of a plan.
+#ifndef COXSWAIN_WORKER_ENGINE_ROPE_TABLES_H_
+#define COXSWAIN_WORKER_ENGINE_ROPE_TABLES_H_
+
+#include "common/plan/plan.h"
+#include "kernels/device.h"
+#include "worker/engine/buffers.h"
+
+namespace coxswain::engine {
+
+// Fills cos, sin and scales of queries for every position of a bin: a document is at most a bin
+// long.
+void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_ROPE_TABLES_H_
