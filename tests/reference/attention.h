@@ -77,9 +77,11 @@ void Attention(const AttentionShape<T>& s, const T* qkv, T* out, T* lse) {
   }
 }
 
-// dqkv [L, row()] is overwritten.
+// dqkv [L, row()] is overwritten. `out`: what the forward gave, which a kernel reads again; null:
+// the exact one.
 template <typename T>
-void AttentionBackward(const AttentionShape<T>& s, const T* qkv, const T* dout, T* dqkv) {
+void AttentionBackward(const AttentionShape<T>& s, const T* qkv, const T* dout, T* dqkv,
+                       const T* out = nullptr) {
   std::fill(dqkv, dqkv + s.length * s.row(), T{0});
   for (int64_t h = 0; h < s.num_heads; ++h) {
     for (int64_t i = 0; i < s.length; ++i) {
@@ -93,6 +95,12 @@ void AttentionBackward(const AttentionShape<T>& s, const T* qkv, const T* dout, 
           dqkv[s.v(j, h) + c] += p[static_cast<size_t>(j)] * dout[s.out(i, h) + c];
         }
         mean += p[static_cast<size_t>(j)] * dp[static_cast<size_t>(j)];
+      }
+      if (out != nullptr) {
+        mean = 0;
+        for (int64_t c = 0; c < s.head_dim; ++c) {
+          mean += dout[s.out(i, h) + c] * out[s.out(i, h) + c];
+        }
       }
       for (int64_t j = 0; j <= i; ++j) {
         const T slope = s.softcap == 0 ? T{1} : MakeScore(s, qkv, h, i, j).slope;
