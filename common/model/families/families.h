@@ -7,7 +7,7 @@
 namespace coxswain::model {
 
 extern const Family kCohere, kCohere2, kGemma, kGemma2, kGemma3, kGlm4, kGranite, kInternLm2,
-    kLlama, kMinistral3, kMistral, kPhi3, kQwen2, kQwen3, kSmolLm3, kStarcoder2;
+    kLlama, kMinistral3, kMistral, kOlmo2, kPhi3, kQwen2, kQwen3, kSmolLm3, kStarcoder2;
 
 }  // namespace coxswain::model
 

@@ -77,7 +77,7 @@ TEST_P(DialectsTest, TheModelTypeNamesTheFamilyToo) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, DialectsTest,
                          testing::Values("gemma_full", "gemma2_full", "gemma3_text_full",
-                                         "glm4_full", "cohere_full", "cohere2_full",
+                                         "olmo2_full", "glm4_full", "cohere_full", "cohere2_full",
                                          "starcoder2_full", "phi3_full", "phi3_longrope_long_full",
                                          "phi4_mini_full", "ministral3_full", "granite_full",
                                          "smollm3_full", "llama_linear_full", "llama_yarn_full"),
@@ -101,6 +101,7 @@ TEST(FamilyRefusalsTest, VariantsAreRefusedByName) {
            {"phi3_full", "embd_pdrop", 0.1, "embd_pdrop is 0.1, only 0 is supported"},
            {"phi3_longrope_long_full", "head_dim", 8, "short_factor must be a list of 4 numbers"},
            {"glm4_full", "partial_rotary_factor", 0.1, ""},
+           {"olmo2_full", "attention_dropout", 0.1, "attention_dropout is 0.1"},
            {"starcoder2_full", "hidden_act", "silu", "hidden_act silu is not supported"}}) {
     Json config = Json::parse(
         std::ifstream(support::GoldenFolder(refusal.golden) + std::string("/config.json")));

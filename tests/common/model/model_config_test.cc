@@ -277,7 +277,7 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   ExpectRefused(mamba,
                 "GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
                 "Ministral3ForCausalLM, MistralForCausalLM, "
-                "Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
+                "Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
 

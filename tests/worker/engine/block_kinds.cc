@@ -37,6 +37,13 @@ model::ModelConfig Interleaved(const std::string& architecture) {
   return config;
 }
 
+model::ModelConfig PostNorm() {
+  model::ModelConfig config = Base("Olmo2ForCausalLM");
+  config.qk_norm = true;
+  config.tie_embeddings = false;
+  return config;
+}
+
 // Attention and MLP side by side on a LayerNorm.
 model::ModelConfig Parallel() {
   model::ModelConfig config = Base("Cohere2ForCausalLM");
@@ -68,6 +75,7 @@ std::vector<BlockKind> BlockKinds() {
           {"FusedTensors", Base("Phi3ForCausalLM")},
           {"Sandwich", Sandwich()},
           {"SandwichOfFusedTensors", Interleaved("Glm4ForCausalLM")},
+          {"PostNorm", PostNorm()},
           {"Parallel", Parallel()},
           {"PlainMlp", PlainMlp()},
           {"GrowingQueries", GrowingQueries()}};

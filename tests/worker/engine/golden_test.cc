@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, GoldenTest,
     testing::Values("qwen2_full", "llama_full", "llama31_rope_full", "llama_linear_full",
                     "llama_yarn_full", "smollm3_full", "granite_full", "gemma_full", "gemma2_full",
-                    "gemma3_text_full", "glm4_full", "cohere_full", "cohere2_full",
+                    "gemma3_text_full", "olmo2_full", "glm4_full", "cohere_full", "cohere2_full",
                     "starcoder2_full", "phi3_full", "phi3_longrope_short_full",
                     "phi3_longrope_long_full", "phi4_mini_full", "ministral3_full", "mistral_full",
                     "mistral_swa_full", "qwen3_full", "qwen2_lora", "qwen2_lora_plus",
