@@ -1,12 +1,15 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "controller/planner/attention_kernels.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
@@ -120,6 +123,17 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
                            RecomputeText(plan), plan.lm_head_chunk_tokens));
 }
 
+// "cuDNN for bins of one document, tiles for packed ones".
+std::string KernelsText(const plan::Plan& plan) {
+  const AttentionKernels kernels = AttentionKernelsOf(plan);
+  const auto name = [](std::string_view kernel) {
+    return absl::StrCat(std::string(kernel), kernel == "plain" ? " kernels (slow)" : "");
+  };
+  const std::string single = name(kernels.single), packed = name(kernels.packed);
+  if (single == packed) return packed;
+  return absl::StrCat(single, " for bins of one document, ", packed, " for packed ones");
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
@@ -129,9 +143,10 @@ void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
                     ", gradients ", plan.lora.rank == 0 ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
+  page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));
   if (plan.device != "cuda") return;
   page.Row("Attention",
-           absl::StrFormat("%s, workspace at most %s%s",
+           absl::StrFormat("%s, %s, workspace at most %s%s", KernelsText(plan),
                            plan.attention_deterministic ? "deterministic" : "not deterministic",
                            FormatBytes(static_cast<uint64_t>(plan.attention_workspace_bytes)),
                            job.attention_workspace_gib.has_value() ? "" : " (auto)"));

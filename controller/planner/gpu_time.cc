@@ -1,11 +1,13 @@
 #include "controller/planner/gpu_time.h"
 
 #include <algorithm>
+#include <string_view>
 #include <variant>
 
 #include "common/model/family.h"
 #include "common/model/flops.h"
 #include "common/plan/precision.h"
+#include "controller/planner/attention_kernels.h"
 
 namespace coxswain::planner {
 namespace {
@@ -67,15 +69,16 @@ SecondsPerToken Products(const plan::Plan& plan) {
   return seconds;
 }
 
-// The float32 kernel is counted at the rate of float32 products.
+// The plain kernels are counted at the rate of float32 products.
 SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   const auto query = static_cast<double>(plan.model.num_heads * plan.model.head_dim);
   const AttentionLines& lines = plan.model.head_dim <= 64 ? kNarrowHeads : kWideHeads;
+  const bool plain = std::string_view(AttentionKernelsOf(plan).packed) == "plain";
   SecondsPerToken seconds;
   for (const int64_t window : plan.model.layer_windows) {
     const auto span =
         static_cast<double>(window > 0 ? std::min(window, attention_span) : attention_span);
-    if (plan.compute_dtype == "float32") {
+    if (plain) {
       seconds.forward += 4 * query * span / kFloat32FlopsPerSecond;
       seconds.backward += 10 * query * span / kFloat32FlopsPerSecond;
       continue;

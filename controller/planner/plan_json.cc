@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
+#include "controller/planner/attention_kernels.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
@@ -68,6 +69,12 @@ Json AttentionJson(const config::JobSpec& job, const plan::Plan& plan) {
           {"fastest_bytes", plan.device == "cuda" ? FastestAttentionBytes(plan) : 0}};
 }
 
+Json AttentionKernelsJson(const plan::Plan& plan) {
+  if (plan.device != "cuda") return nullptr;
+  const AttentionKernels kernels = AttentionKernelsOf(plan);
+  return {{"single_document_bins", kernels.single}, {"packed_bins", kernels.packed}};
+}
+
 Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
@@ -83,6 +90,8 @@ Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
           {"compute_dtype", plan.compute_dtype},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
+          {"fusions", plan.fusions},
+          {"attention_kernels", AttentionKernelsJson(plan)},
           {"attention_deterministic", plan.attention_deterministic},
           {"attention_workspace_bytes", plan.attention_workspace_bytes},
           {"attention_workspace", AttentionJson(job, plan)}};

@@ -113,6 +113,34 @@ TEST_F(PlanPageTest, SaysWhenNothingOverlaps) {
   EXPECT_EQ(json["layout"]["overlap"], false);
 }
 
+TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  const auto page_has = [this](const std::string& words) {
+    Make();
+    const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+    EXPECT_NE(page.find(words), std::string::npos) << words << "\n" << page;
+  };
+  model_.head_dim = 8;
+  page_has("plain kernels (slow), ");
+  job_.compute_dtype = "bfloat16";
+  page_has("cuDNN for bins of one document, tiles for packed ones");
+  page_has("  fused        add_norm\n");  // adapters on every linear
+  model_.attention_softcap = 50;
+  page_has("Attention      tiles, ");
+  model_.head_dim = 256;
+  page_has("plain kernels (slow), ");
+  const double slow = planned_.estimate.tokens_per_second;
+  model_.head_dim = 128;
+  Make();
+  EXPECT_GT(planned_.estimate.tokens_per_second, slow);
+  job_.adapter = config::Adapter::kNone;
+  page_has("add_norm, gated_linear, gate_down");
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["fusions"].size(), 3u);
+  EXPECT_EQ(json["layout"]["attention_kernels"]["packed_bins"], "tiles");
+}
+
 TEST_F(PlanPageTest, AdvisesOnPrecision) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;
