@@ -8,14 +8,15 @@
 // tiles that the mask cuts are masked, by element; a masked probability is exactly 0. Per pair of
 // tiles 4 x 64^2 hd operations and 4 x 64 hd bytes from the L2. Deterministic: a row has one warp
 // and a fixed order of keys that depends on its document alone.
+//
+// Heads wider than 128 are computed as 256: of a thread's registers Q has 64 and O 128, which
+// leaves no more than 32 keys of scores; a block has 64 KiB of shared memory.
 #include "kernels/cuda/flash_attention.h"
 
 #include "kernels/cuda/flash_params.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
-
-constexpr int kColumns = kFlashTile / 8;
 
 template <int kDim>
 struct ForwardState {
@@ -26,7 +27,7 @@ struct ForwardState {
 
 // Scores of the warp's rows against a tile of keys -> unnormalised probabilities; rescales what has
 // been summed so far. first_row is the warp's.
-template <int kDim>
+template <int kDim, int kColumns>
 __device__ __forceinline__ void OnlineSoftmax(const FlashParams& p, int first_row, int first_key,
                                               bool masked, float (&s)[kColumns][4],
                                               ForwardState<kDim>* state) {
@@ -75,8 +76,10 @@ template <int kDim>
 __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const DocumentTile& tile,
                                                   int g, int first_key, uint32_t stage) {
   const int rows = tile.end - first_key;
-  LoadTile<kDim>(stage, p.qkv + p.k(first_key, g), p.row(), rows, p.dim);
-  LoadTile<kDim>(stage + kTileBytes<kDim>, p.qkv + p.v(first_key, g), p.row(), rows, p.dim);
+  constexpr int kKeys = kPassingRows<kDim>;
+  LoadTile<kDim, kKeys>(stage, p.qkv + p.k(first_key, g), p.row(), rows, p.dim);
+  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.qkv + p.v(first_key, g), p.row(), rows,
+                        p.dim);
 }
 
 // Shared memory is free again for the block when it returns.
@@ -86,8 +89,11 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   const int lane = threadIdx.x % kWarp, warp_row = WarpOfBlock() * 16;
   const int g = h / p.group();
   const uint32_t stages = SharedAddress(memory);
-  constexpr uint32_t kStage = 2 * kTileBytes<kDim>;
-  int key = p.FirstKey(tile);
+  constexpr int kKeys = kPassingRows<kDim>;
+  constexpr uint32_t kStage = 2 * kPassingBytes<kDim>;
+  static_assert(kStage >= kTileBytes<kDim>, "Q and the output pass through a stage");
+  const int last_key = p.LastKey<kKeys>(tile);
+  int key = p.FirstKey<kKeys>(tile);
   LoadTile<kDim>(stages + kStage, p.qkv + p.q(tile.first, h), p.row(), tile.end - tile.first,
                  p.dim);
   CommitCopies();
@@ -101,14 +107,15 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   Zero(state.out);
   state.maximum[0] = state.maximum[1] = -INFINITY;
   state.total[0] = state.total[1] = 0.0f;
-  for (uint32_t stage = 0; key <= tile.first; key += kFlashTile, stage ^= kStage) {
+  for (uint32_t stage = 0; key <= last_key; key += kKeys, stage ^= kStage) {
     WaitForCopies<0>();
     __syncthreads();  // this stage is there, and nobody reads the other one any more
-    if (key + kFlashTile <= tile.first) {
-      LoadKeysAndValues<kDim>(p, tile, g, key + kFlashTile, stages + (stage ^ kStage));
+    if (key + kKeys <= last_key) {
+      LoadKeysAndValues<kDim>(p, tile, g, key + kKeys, stages + (stage ^ kStage));
       CommitCopies();
     }
-    float s[kColumns][4];
+    if (kKeys < kFlashTile && key > tile.first + warp_row + 15) continue;  // no row sees a key
+    float s[kKeys / 8][4];
     Zero(s);
     MultiplyByRows<kDim>(
         s,
@@ -117,8 +124,9 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
           for (int i = 0; i < 4; ++i) a[i] = state.q[k][i];
         },
         stages + stage, 0);
-    OnlineSoftmax<kDim>(p, tile.first + warp_row, key, !p.AllVisible(tile.first, key), s, &state);
-    MultiplyByTile<kDim>(state.out, s, stages + stage + kTileBytes<kDim>, 0);
+    OnlineSoftmax<kDim>(p, tile.first + warp_row, key,
+                        !p.AllVisible<kFlashTile, kKeys>(tile.first, key), s, &state);
+    MultiplyByTile<kDim>(state.out, s, stages + stage + kPassingBytes<kDim>, 0);
   }
   float scale[2];
 #pragma unroll
@@ -153,7 +161,7 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
 }  // namespace
 
 bool FlashAttentionSupports(const AttentionSpec& spec) {
-  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 128 &&
+  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
          spec.scale > 0.0f;
 }
 
@@ -163,7 +171,7 @@ void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
   ForFlashDim(args.spec.head_dim, [&](auto dim) {
     LaunchFlash(FlashAttentionForwardKernel<dim.value>, FlashBlocks(p, p.heads),
-                4 * kTileBytes<dim.value>, stream, p, static_cast<bf16*>(args.out), args.lse);
+                4 * kPassingBytes<dim.value>, stream, p, static_cast<bf16*>(args.out), args.lse);
   });
   CheckLaunch("AttentionForward");
 }

@@ -9,30 +9,46 @@
 // K and V are kept in registers up to 64-wide heads, else read from shared memory again. Per pair
 // of tiles 8 x 64^2 hd operations and 4 x 64 hd bytes from the L2. Deterministic: a key has one
 // warp and a fixed order of heads and rows.
+//
+// Heads wider than 128 are computed as 256, and a thread cannot hold both sums, 128 registers each:
+// one launch makes dV, one dK. K has 64 registers, S and dP are of 16 rows at a time, V stays in
+// shared memory; with two stages of 32 rows that is 64.5 KiB for dV and 96.5 KiB for dK. S is
+// computed twice: 10 x 64^2 hd operations, and Q and dO pass twice.
 #include "kernels/cuda/flash_params.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
-constexpr int kChunk = 32;  // rows
-constexpr int kColumns = kChunk / 8;
+template <int kDim>
+inline constexpr int kChunk = kDim <= 128 ? 32 : 16;  // rows
 
-// Shared memory: K, V, then two stages of Q, dO, lse [64] and delta [64].
-template <int kDim>
-inline constexpr int kStageBytes = 2 * kTileBytes<kDim> + 2 * kFlashTile * 4;
-template <int kDim>
-inline constexpr int kSharedBytes = 2 * kTileBytes<kDim> + 2 * kStageBytes<kDim>;
+// What a launch computes: the sums of both do not fit into the registers of wide heads.
+enum class Gradient { kBoth, kKeys, kValues };
 
-template <int kDim>
+// Tiles of K and V, as far as they stay, then two stages of Q, dO, and lse and delta of their rows.
+// K that does not stay passes through the second stage, which is free until its rows are loaded.
+template <int kDim, Gradient kOf>
+struct Layout {
+  static constexpr bool kKeyStays = kOf == Gradient::kBoth;
+  static constexpr bool kValueStays = kOf != Gradient::kValues;
+  static constexpr int kStage = 2 * kPassingBytes<kDim> + 2 * kPassingRows<kDim> * 4;
+  static constexpr int kFirstStage = (kKeyStays + kValueStays) * kTileBytes<kDim>;
+  static constexpr int kKey = kKeyStays ? 0 : kFirstStage + kStage;
+  static constexpr int kValue = kKeyStays ? kTileBytes<kDim> : 0;
+  static constexpr int kBytes = kFirstStage + 2 * kStage;
+  static_assert(kStage >= kTileBytes<kDim>, "a stage holds a tile of K, dK or dV");
+};
+
+template <int kDim, Gradient kOf>
 struct KeyState {
-  static constexpr bool kInRegisters = kDim <= 64;
-  static constexpr int kSteps = kInRegisters ? kDim / 16 : 1;
-  uint32_t k[kSteps][4], v[kSteps][4];
+  static constexpr bool kKeepsKey = kDim <= 64 || !Layout<kDim, kOf>::kKeyStays;
+  static constexpr bool kKeepsValue = kDim <= 64;
+  uint32_t k[kKeepsKey ? kDim / 16 : 1][4], v[kKeepsValue ? kDim / 16 : 1][4];
   float dk[kDim / 8][4], dv[kDim / 8][4];
 };
 
 // s: dot products -> P^T; dp -> dS^T. lse and delta point at the chunk's rows.
-template <bool kSoftcap>
+template <bool kSoftcap, int kColumns>
 __device__ __forceinline__ void ScoreGradient(const FlashParams& p, int first_key, int first_row,
                                               int end, bool masked, const float* lse,
                                               const float* delta, float (&s)[kColumns][4],
@@ -46,39 +62,32 @@ __device__ __forceinline__ void ScoreGradient(const FlashParams& p, int first_ke
   });
 }
 
-// Loads step k of the warp's K or V: from registers, or from its tile.
-template <int kDim>
-__device__ __forceinline__ void Left(const uint32_t (&kept)[KeyState<kDim>::kSteps][4],
-                                     uint32_t tile, int k, uint32_t (&a)[4]) {
-  if constexpr (KeyState<kDim>::kInRegisters) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = kept[k][i];
-  } else {
-    LoadLeft<kDim>(a, tile, WarpOfBlock() * 16, k);
-  }
-}
-
 // One tile of rows, in shared memory at `stage`, from row `first_row` on.
-template <int kDim>
+template <int kDim, Gradient kOf>
 __device__ __forceinline__ void AddRows(const FlashParams& p, const DocumentTile& tile,
                                         int first_row, const char* memory, int stage,
-                                        KeyState<kDim>* state) {
-  const uint32_t keys = SharedAddress(memory), rows = keys + stage;
+                                        KeyState<kDim, kOf>* state) {
+  constexpr int kRows = kPassingRows<kDim>;
+  const uint32_t base = SharedAddress(memory), rows = base + stage;
+  const uint32_t keys = base + Layout<kDim, kOf>::kKey, values = base + Layout<kDim, kOf>::kValue;
   const int first_key = tile.first + WarpOfBlock() * 16;
-  const bool masked = first_row + kFlashTile > tile.end || !p.AllVisible(first_row, tile.first);
-  const float* lse = reinterpret_cast<const float*>(memory + stage + 2 * kTileBytes<kDim>);
+  const bool masked =
+      first_row + kRows > tile.end || !p.AllVisible<kRows, kFlashTile>(first_row, tile.first);
+  const float* lse = reinterpret_cast<const float*>(memory + stage + 2 * kPassingBytes<kDim>);
 #pragma unroll 1
-  for (int chunk = 0; chunk < kFlashTile; chunk += kChunk) {
-    if (first_row + chunk + kChunk <= first_key || first_row + chunk >= tile.end) continue;
-    float s[kColumns][4], dp[kColumns][4];
+  for (int chunk = 0; chunk < kRows; chunk += kChunk<kDim>) {
+    if (first_row + chunk + kChunk<kDim> <= first_key || first_row + chunk >= tile.end) continue;
+    float s[kChunk<kDim> / 8][4], dp[kChunk<kDim> / 8][4];
     Zero(s);
     Zero(dp);
     MultiplyByRows<kDim>(
-        s, [&](int k, uint32_t(&a)[4]) { Left<kDim>(state->k, keys, k, a); }, rows, chunk);
-    MultiplyByRows<kDim>(
-        dp, [&](int k, uint32_t(&a)[4]) { Left<kDim>(state->v, keys + kTileBytes<kDim>, k, a); },
-        rows + kTileBytes<kDim>, chunk);
-    const float* delta = lse + kFlashTile;
+        s, [&](int k, uint32_t(&a)[4]) { TakeLeft<kDim>(state->k, keys, k, a); }, rows, chunk);
+    if constexpr (kOf != Gradient::kValues) {
+      MultiplyByRows<kDim>(
+          dp, [&](int k, uint32_t(&a)[4]) { TakeLeft<kDim>(state->v, values, k, a); },
+          rows + kPassingBytes<kDim>, chunk);
+    }
+    const float* delta = lse + kRows;
     if (p.softcap == 0.0f) {
       ScoreGradient<false>(p, first_key, first_row + chunk, tile.end, masked, lse + chunk,
                            delta + chunk, s, dp);
@@ -86,79 +95,117 @@ __device__ __forceinline__ void AddRows(const FlashParams& p, const DocumentTile
       ScoreGradient<true>(p, first_key, first_row + chunk, tile.end, masked, lse + chunk,
                           delta + chunk, s, dp);
     }
-    MultiplyByTile<kDim>(state->dv, s, rows + kTileBytes<kDim>, chunk);
-    MultiplyByTile<kDim>(state->dk, dp, rows, chunk);
+    if constexpr (kOf != Gradient::kKeys) {
+      MultiplyByTile<kDim>(state->dv, s, rows + kPassingBytes<kDim>, chunk);
+    }
+    if constexpr (kOf != Gradient::kValues) MultiplyByTile<kDim>(state->dk, dp, rows, chunk);
   }
 }
 
 template <int kDim>
 __device__ __forceinline__ void LoadRows(const FlashParams& p, const DocumentTile& tile, int h,
                                          int first_row, const float* delta, uint32_t stage) {
+  constexpr int kRows = kPassingRows<kDim>;
   const int rows = tile.end - first_row;
-  LoadTile<kDim>(stage, p.qkv + p.q(first_row, h), p.row(), rows, p.dim);
-  LoadTile<kDim>(stage + kTileBytes<kDim>, p.dout + p.o(first_row, h), p.out_row(), rows, p.dim);
-  static_assert(kFlashThreads == 2 * kFlashTile);
-  const int i = threadIdx.x % kFlashTile;
-  const float* source =
-      (threadIdx.x < kFlashTile ? p.lse : delta) + int64_t{h} * p.tokens + first_row;
+  LoadTile<kDim, kRows>(stage, p.qkv + p.q(first_row, h), p.row(), rows, p.dim);
+  LoadTile<kDim, kRows>(stage + kPassingBytes<kDim>, p.dout + p.o(first_row, h), p.out_row(), rows,
+                        p.dim);
+  static_assert(kFlashThreads >= 2 * kRows);
+  if (kFlashThreads > 2 * kRows && threadIdx.x >= 2 * kRows) return;
+  const int i = threadIdx.x % kRows;
+  const float* source = (threadIdx.x < kRows ? p.lse : delta) + int64_t{h} * p.tokens + first_row;
   const bool valid = i < rows;
-  CopyAsync4(stage + 2 * kTileBytes<kDim> + threadIdx.x * 4, valid ? source + i : source, valid);
+  CopyAsync4(stage + 2 * kPassingBytes<kDim> + threadIdx.x * 4, valid ? source + i : source, valid);
+}
+
+template <int kDim, Gradient kOf>
+__device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const DocumentTile& tile,
+                                                  int g, uint32_t base) {
+  using Memory = Layout<kDim, kOf>;
+  const int keys = tile.end - tile.first;
+  LoadTile<kDim>(base + Memory::kKey, p.qkv + p.k(tile.first, g), p.row(), keys, p.dim);
+  if constexpr (Memory::kValueStays) {
+    LoadTile<kDim>(base + Memory::kValue, p.qkv + p.v(tile.first, g), p.row(), keys, p.dim);
+  }
+}
+
+// Takes what the warp keeps of K and V; its sums become 0.
+template <int kDim, Gradient kOf>
+__device__ __forceinline__ void Begin(uint32_t base, KeyState<kDim, kOf>* state) {
+  using Memory = Layout<kDim, kOf>;
+  using State = KeyState<kDim, kOf>;
+#pragma unroll
+  for (int k = 0; k < kDim / 16; ++k) {
+    if constexpr (State::kKeepsKey) {
+      LoadLeft<kDim>(state->k[k], base + Memory::kKey, WarpOfBlock() * 16, k);
+    }
+    if constexpr (State::kKeepsValue) {
+      LoadLeft<kDim>(state->v[k], base + Memory::kValue, WarpOfBlock() * 16, k);
+    }
+  }
+  if constexpr (!Memory::kKeyStays) __syncthreads();  // nobody reads K any more
+  Zero(state->dk);
+  Zero(state->dv);
+}
+
+// Writes the sums by way of shared memory that nobody reads any more.
+template <int kDim, Gradient kOf>
+__device__ __forceinline__ void Store(const FlashParams& p, const DocumentTile& tile, int g,
+                                      char* memory, const KeyState<kDim, kOf>& state, bf16* dqkv) {
+  const int keys = tile.end - tile.first;
+  const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
+  if constexpr (kOf != Gradient::kValues) {
+    StoreRows<kDim>(state.dk, dk_scale, memory, dqkv + p.k(tile.first, g), p.row(), keys, p.dim);
+  }
+  if constexpr (kOf == Gradient::kBoth) memory += kTileBytes<kDim>;
+  if constexpr (kOf != Gradient::kKeys) {
+    StoreRows<kDim>(state.dv, dv_scale, memory, dqkv + p.v(tile.first, g), p.row(), keys, p.dim);
+  }
 }
 
 // Shared memory is free again for the block when it returns.
-template <int kDim>
+template <int kDim, Gradient kOf>
 __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const DocumentTile& tile,
                                                 int g, char* memory, const float* delta,
                                                 bf16* dqkv) {
+  using Memory = Layout<kDim, kOf>;
+  constexpr int kRows = kPassingRows<kDim>;
   const uint32_t base = SharedAddress(memory);
-  const int keys = tile.end - tile.first;
   // Past the last row that sees a key of this tile.
   const int rows_end = p.window == 0
                            ? tile.end
                            : min(tile.end, min(tile.first + kFlashTile, tile.end) - 1 + p.window);
-  LoadTile<kDim>(base, p.qkv + p.k(tile.first, g), p.row(), keys, p.dim);
-  LoadTile<kDim>(base + kTileBytes<kDim>, p.qkv + p.v(tile.first, g), p.row(), keys, p.dim);
-  int h = g * p.group(), row = tile.first, stage = 2 * kTileBytes<kDim>;
+  LoadKeysAndValues<kDim, kOf>(p, tile, g, base);
+  int h = g * p.group(), row = tile.first, stage = Memory::kFirstStage;
   const int last_head = h + p.group() - 1;
   LoadRows<kDim>(p, tile, h, row, delta, base + stage);
   CommitCopies();
   WaitForCopies<0>();
   __syncthreads();
-  KeyState<kDim> state;
-  if constexpr (KeyState<kDim>::kInRegisters) {
-#pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
-      LoadLeft<kDim>(state.k[k], base, WarpOfBlock() * 16, k);
-      LoadLeft<kDim>(state.v[k], base + kTileBytes<kDim>, WarpOfBlock() * 16, k);
-    }
-  }
-  Zero(state.dk);
-  Zero(state.dv);
+  KeyState<kDim, kOf> state;
+  Begin(base, &state);
   while (true) {
-    const bool next_head = row + kFlashTile >= rows_end;
+    const bool next_head = row + kRows >= rows_end;
     const bool last = next_head && h == last_head;
-    const int next_row = next_head ? tile.first : row + kFlashTile;
-    const int next_stage = 4 * kTileBytes<kDim> + kStageBytes<kDim> - stage;
+    const int next_row = next_head ? tile.first : row + kRows;
+    const int next_stage = 2 * Memory::kFirstStage + Memory::kStage - stage;
     if (next_head) ++h;
     if (!last) {
       LoadRows<kDim>(p, tile, h, next_row, delta, base + next_stage);
       CommitCopies();
     }
-    AddRows<kDim>(p, tile, row, memory, stage, &state);
+    AddRows(p, tile, row, memory, stage, &state);
     WaitForCopies<0>();
     __syncthreads();  // the next stage is there, and nobody reads this one any more
     if (last) break;
     row = next_row;
     stage = next_stage;
   }
-  const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
-  StoreRows<kDim>(state.dk, dk_scale, memory, dqkv + p.k(tile.first, g), p.row(), keys, p.dim);
-  StoreRows<kDim>(state.dv, dv_scale, memory + kTileBytes<kDim>, dqkv + p.v(tile.first, g), p.row(),
-                  keys, p.dim);
+  Store(p, tile, g, memory, state, dqkv);
   __syncthreads();
 }
 
-template <int kDim>
+template <int kDim, Gradient kOf>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
     FlashAttentionKeyGradientKernel(FlashParams p, const float* delta, bf16* dqkv) {
   extern __shared__ __align__(128) char memory[];
@@ -167,16 +214,26 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
        slot += static_cast<int>(gridDim.x) / p.kv_heads) {
     const DocumentTile tile = TileOfSlot(p.cu_seqlens, p.documents, slot, false);
     if (tile.begin == p.tokens) return;
-    if (tile.first < tile.end) KeyGradientTile<kDim>(p, tile, g, memory, delta, dqkv);
+    if (tile.first < tile.end) KeyGradientTile<kDim, kOf>(p, tile, g, memory, delta, dqkv);
   }
+}
+
+template <int kDim, Gradient kOf>
+void Launch(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream) {
+  LaunchFlash(FlashAttentionKeyGradientKernel<kDim, kOf>, FlashBlocks(p, p.kv_heads),
+              Layout<kDim, kOf>::kBytes, stream, p, delta, dqkv);
 }
 
 }  // namespace
 
 void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream) {
   ForFlashDim(p.dim, [&](auto dim) {
-    LaunchFlash(FlashAttentionKeyGradientKernel<dim.value>, FlashBlocks(p, p.kv_heads),
-                kSharedBytes<dim.value>, stream, p, delta, dqkv);
+    if constexpr (dim.value <= 128) {
+      Launch<dim.value, Gradient::kBoth>(p, delta, dqkv, stream);
+    } else {
+      Launch<dim.value, Gradient::kValues>(p, delta, dqkv, stream);
+      Launch<dim.value, Gradient::kKeys>(p, delta, dqkv, stream);
+    }
   });
 }
 

@@ -36,19 +36,26 @@ struct FlashParams {
   __device__ int64_t v(int token, int g) const { return q(token, heads + kv_heads + g); }
   __device__ int64_t o(int token, int h) const { return token * out_row() + h * dim; }
 
-  // The tile-aligned first key that row `first` of a document sees.
+  // Of the tiles of kKeys keys that rows of `tile` see: the first key of the first one, and a key
+  // of the last one.
+  template <int kKeys>
   __device__ int FirstKey(const DocumentTile& tile) const {
     const int seen = window == 0 ? tile.begin : max(tile.begin, tile.first - window + 1);
-    return tile.begin + (seen - tile.begin) / kFlashTile * kFlashTile;
+    return tile.begin + (seen - tile.begin) / kKeys * kKeys;
+  }
+  template <int kKeys>
+  __device__ int LastKey(const DocumentTile& tile) const {
+    if constexpr (kKeys == kFlashTile) return tile.first;
+    return min(tile.first + kFlashTile, tile.end) - 1;
   }
   __device__ bool Visible(int query, int key) const {
     return key <= query && (window == 0 || key > query - window);
   }
   // Whether every row of the tile of queries sees every key of the tile of keys.
+  template <int kQueries, int kKeys>
   __device__ bool AllVisible(int first_query, int first_key) const {
-    constexpr int kLast = kFlashTile - 1;
-    return first_key + kLast <= first_query &&
-           (window == 0 || first_key > first_query + kLast - window);
+    return first_key + (kKeys - 1) <= first_query &&
+           (window == 0 || first_key > first_query + (kQueries - 1) - window);
   }
   // Scores are kept as what times Log2Factor() is their base 2 logarithm.
   __device__ float Log2Factor() const { return softcap == 0.0f ? scale * kLog2E : kLog2E; }
@@ -102,7 +109,8 @@ void ForFlashDim(int64_t head_dim, const Fn& fn) {
   if (head_dim <= 32) return fn(std::integral_constant<int, 32>{});
   if (head_dim <= 64) return fn(std::integral_constant<int, 64>{});
   if (head_dim <= 96) return fn(std::integral_constant<int, 96>{});
-  fn(std::integral_constant<int, 128>{});
+  if (head_dim <= 128) return fn(std::integral_constant<int, 128>{});
+  fn(std::integral_constant<int, 256>{});
 }
 
 // One block per (slot, head), head fastest so that the heads of a group share keys in the cache;

@@ -24,6 +24,14 @@ inline constexpr int kFlashThreads = 128;
 template <int kDim>
 inline constexpr int kTileBytes = kFlashTile* kDim* kBf16Bytes;
 
+// A block keeps 64 rows of its own; tiles of the other side pass by: keys forward and for dQ, rows
+// for dK and dV. Wide heads take half tiles, so that a block fits into 99 KiB, what compute
+// capability 8.6 and 8.9 have, and two of them into a multiprocessor of 9.0.
+template <int kDim>
+inline constexpr int kPassingRows = kDim <= 128 ? kFlashTile : kFlashTile / 2;
+template <int kDim>
+inline constexpr int kPassingBytes = kPassingRows<kDim>* kDim* kBf16Bytes;
+
 // Rows [begin, end) are a document, those from `first` on one tile of it.
 struct DocumentTile {
   int begin, end, first;
@@ -63,18 +71,21 @@ __device__ __forceinline__ uint32_t TileOffset(int row, int chunk) {
 
 // Copies the rows `source`, `source + stride`, ... ; those from `rows` on and elements from `dim`
 // on become 0. source is 16-byte aligned, stride and dim multiples of 8.
-template <int kDim>
+template <int kDim, int kTileRows = kFlashTile>
 __device__ __forceinline__ void LoadTile(uint32_t tile, const bf16* source, int64_t stride,
                                          int rows, int dim) {
   constexpr int kChunks = kDim / 8, kRows = kFlashThreads / kChunks;  // rows at a time
-  const int chunk = threadIdx.x % kChunks;
-  int row = threadIdx.x / kChunks;
+  unsigned thread = threadIdx.x;
+  // Read anew for every tile: with wide heads no register is free for what follows from it.
+  if constexpr (kDim > 128) asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  const int chunk = thread % kChunks;
+  int row = thread / kChunks;
   if (row >= kRows) return;
   const bf16* from = source + row * stride + chunk * 8;
   if (chunk * 8 >= dim) rows = 0;
 #pragma unroll
-  for (int pass = 0; pass < (kFlashTile + kRows - 1) / kRows; ++pass) {
-    if (kFlashTile % kRows == 0 || row < kFlashTile) {
+  for (int pass = 0; pass < (kTileRows + kRows - 1) / kRows; ++pass) {
+    if (kTileRows % kRows == 0 || row < kTileRows) {
       CopyAsync16(tile + TileOffset<kDim>(row, chunk), from, row < rows);
     }
     row += kRows;
@@ -87,6 +98,19 @@ template <int kDim>
 __device__ __forceinline__ void LoadLeft(uint32_t (&a)[4], uint32_t tile, int row, int k) {
   const int lane = threadIdx.x % kWarp;
   LoadBlocks4(tile + TileOffset<kDim>(row + lane % 16, 2 * k + lane / 16), a);
+}
+
+// Left operand of the warp's rows, step k: from the fragments that it keeps, or, unless `kept` has
+// all, from `tile`.
+template <int kDim, int kSteps>
+__device__ __forceinline__ void TakeLeft(const uint32_t (&kept)[kSteps][4], uint32_t tile, int k,
+                                         uint32_t (&a)[4]) {
+  if constexpr (kSteps == kDim / 16) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = kept[k][i];
+  } else {
+    LoadLeft<kDim>(a, tile, WarpOfBlock() * 16, k);
+  }
 }
 
 // c[16, 8 kColumns] += left [16, kDim] times the tile's rows `row` on, transposed. `left(k)` gives
