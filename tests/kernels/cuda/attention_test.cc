@@ -201,6 +201,7 @@ void CheckAgainstReference(const Problem& p) {
   }
 }
 
+// Elements [first, last) of every row.
 const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
 
 TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
@@ -213,7 +214,7 @@ TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
 }
 
 TEST(AttentionGpuTest, HeadSizesBetweenTheTiles) {
-  for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120}) {
+  for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120, 136, 160, 248}) {
     CheckAgainstReference(Make(Algorithm::kFlash, {4, 2, dim}, {65, 1, 70}));
   }
 }
@@ -235,6 +236,38 @@ TEST(AttentionGpuTest, WindowsOfEverySizeAroundTheTile) {
   }
 }
 
+TEST(AttentionGpuTest, WideHeads) {
+  for (const HeadShape& shape :
+       {HeadShape{4, 2, 136}, HeadShape{2, 2, 192}, HeadShape{3, 1, 256}}) {
+    const Problem p = Make(Algorithm::kFlash, shape, kOddLengths);
+    EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("flash"));
+    CheckAgainstReference(p);
+  }
+}
+
+// Their tiles are of 64 and of 32 rows. With a window of 1 dQ and dK are 0.
+TEST(AttentionGpuTest, WideHeadsInWindowsAroundBothTiles) {
+  for (const int64_t window : {1, 2, 31, 32, 33, 63, 64, 65, 96, 100, 128, 199, 200, 1000}) {
+    Problem p = Make(Algorithm::kFlash, {2, 1, 256}, {200, 1, 66, 64, 0, 97});
+    p.spec.window = window;
+    CheckAgainstReference(p);
+  }
+}
+
+TEST(AttentionGpuTest, WideHeadsWithWindowSoftcapAndScale) {
+  for (const int64_t dim : {136, 192, 256}) {
+    for (const float softcap : {0.5f, 50.0f}) {
+      for (const float scale : {0.02f, 0.2f}) {
+        Problem p = Make(Algorithm::kFlash, {4, 2, dim}, {100, 33, 0, 70});
+        p.spec.window = softcap > 1 ? 40 : 0;
+        p.spec.scale = scale;
+        p.spec.softcap = softcap;
+        CheckAgainstReference(p);
+      }
+    }
+  }
+}
+
 TEST(AttentionGpuTest, Softcap) {
   for (const Algorithm algorithm : kPacked) {
     for (const float softcap : {0.5f, 3.0f, 50.0f}) {
@@ -249,7 +282,6 @@ TEST(AttentionGpuTest, Softcap) {
 TEST(AttentionGpuTest, WindowSoftcapAndScaleTogether) {
   for (const Algorithm algorithm : kPacked) {
     for (const int64_t dim : {64, 256}) {
-      if (algorithm == Algorithm::kFlash && dim == 256) continue;  // plain stands in
       for (const float scale : {0.02f, 0.2f}) {
         Problem p = Make(algorithm, {4, 2, dim}, {70, 33, 1});
         p.spec.window = 20;
@@ -286,6 +318,7 @@ TEST(AttentionGpuTest, DenseWithSoftcapRunsOnOurKernels) {
 TEST(AttentionGpuTest, EmptyDocumentsAndNoTokens) {
   for (const Algorithm algorithm : kPacked) {
     CheckAgainstReference(Make(algorithm, {4, 2, 64}, {0, 5, 0, 0, 9, 0}));
+    CheckAgainstReference(Make(algorithm, {4, 2, 256}, {0, 5, 0, 0, 9, 0}));
   }
   for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kFlash}) {
     EXPECT_TRUE(Compute(Make(algorithm, {4, 2, 64}, {}), {}, {}).out.empty());
@@ -318,6 +351,7 @@ std::vector<int32_t> MixedLengths(int64_t documents) {
 TEST(AttentionGpuTest, ModelShapes) {
   CheckAgainstPlain(Make(Algorithm::kFlash, {14, 2, 64}, MixedLengths(60)));
   CheckAgainstPlain(Make(Algorithm::kFlash, {28, 4, 128}, MixedLengths(20)));
+  CheckAgainstPlain(Make(Algorithm::kFlash, {8, 4, 256}, MixedLengths(20)));
   CheckAgainstPlain(Make(Algorithm::kCudnn, {14, 2, 64}, std::vector<int32_t>(8, 1024)));
   CheckAgainstPlain(Make(Algorithm::kCudnn, {28, 4, 128}, std::vector<int32_t>(4, 1024)));
 }
@@ -326,6 +360,9 @@ TEST(AttentionGpuTest, LongDocument) {
   CheckAgainstPlain(Make(Algorithm::kFlash, {2, 1, 64}, {3, 5000}));
   Problem p = Make(Algorithm::kFlash, {2, 1, 128}, {3000, 7});
   p.spec.window = 300;
+  CheckAgainstPlain(p);
+  p = Make(Algorithm::kFlash, {2, 1, 256}, {3000, 7});
+  p.spec.window = 1024;
   CheckAgainstPlain(p);
 }
 
@@ -351,13 +388,17 @@ Floats Rows(const Floats& values, int64_t row, int64_t first, int64_t last) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
+  std::vector<Problem> problems = {Make(Algorithm::kFlash, {4, 2, 256}, {3, 70, 1, 129, 20, 64})};
   for (const Algorithm algorithm : kPacked) {
-    const Problem packed = Make(algorithm, {4, 2, 64}, {3, 70, 1, 129, 20, 64});
+    problems.push_back(Make(algorithm, {4, 2, 64}, {3, 70, 1, 129, 20, 64}));
+  }
+  for (const Problem& packed : problems) {
     const Floats qkv = RandomQkv(packed), dout = RandomDout(packed);
     const Result all = Compute(packed, qkv, dout);
     int64_t start = 0;
     for (const int32_t length : packed.lengths) {
-      const Problem one = Make(algorithm, {4, 2, 64}, {length});
+      Problem one = packed;
+      one.lengths = {length};
       const int64_t end = start + length;
       const Result alone =
           Compute(one, Rows(qkv, one.row(), start, end), Rows(dout, one.out_row(), start, end));
@@ -370,10 +411,13 @@ TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, NanInOneDocumentLeavesTheOthersBitEqual) {
+  std::vector<Problem> problems = {Make(Algorithm::kFlash, {4, 2, 256}, {100, 100, 100})};
   for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
                                     Algorithm::kFlash, Algorithm::kCudnn}) {
-    SCOPED_TRACE(Name(algorithm));
-    const Problem p = Make(algorithm, {4, 2, 64}, {100, 100, 100});
+    problems.push_back(Make(algorithm, {4, 2, 64}, {100, 100, 100}));
+  }
+  for (const Problem& p : problems) {
+    SCOPED_TRACE(testing::Message() << Name(p.algorithm) << " x " << p.spec.head_dim);
     const Floats qkv = RandomQkv(p), dout = RandomDout(p);
     Floats broken = qkv;
     for (int64_t i = 100 * p.row(); i < 200 * p.row(); ++i) {
@@ -421,6 +465,7 @@ TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
   for (const Algorithm algorithm : kPacked) {
     problems.push_back(Make(algorithm, {6, 2, 64}, {1, 2, 7, 64, 65, 131, 1, 343}));
     problems.push_back(Make(algorithm, {4, 1, 128}, {200, 65, 300}));
+    problems.push_back(Make(algorithm, {4, 2, 256}, {200, 0, 65, 300}));
   }
   for (const Problem& p : problems) {
     SCOPED_TRACE(Name(p.algorithm));
