@@ -20,6 +20,7 @@ struct Layout {
   int64_t documents;             // of the plan; the rest have length 0
   int64_t max_length;
   bool dense;
+  int64_t window = 0;  // 0: none
 };
 
 Layout Equal(const Shape& m, int64_t documents, int32_t length, bool dense) {
@@ -67,8 +68,14 @@ Layout Mix(const Shape& m, bool bound) {
 }
 
 double Flops(const Layout& layout, double per_pair) {
+  const auto triangle = [](double n) { return 0.5 * n * (n + 1.0); };
   double pairs = 0;
-  for (const int32_t n : layout.lengths) pairs += 0.5 * n * (n + 1.0);
+  for (const int32_t n : layout.lengths) {
+    pairs += triangle(n);
+    if (layout.window > 0 && n > layout.window) {  // what the last rows no longer see
+      pairs -= triangle(static_cast<double>(n - layout.window));
+    }
+  }
   return per_pair * pairs * static_cast<double>(layout.heads * layout.head_dim);
 }
 
@@ -116,6 +123,7 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
                            .num_heads = layout.heads,
                            .num_kv_heads = layout.kv_heads,
                            .head_dim = layout.head_dim,
+                           .window = layout.window,
                            .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
                            .deterministic = deterministic};
   const AttentionExtents extents{.tokens = tokens,
@@ -160,6 +168,20 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
                        " MiB workspace"});
 }
 
+// Heads of 256 elements: a micro-step of Gemma 3 4B, whose layers see 1,024 positions or all.
+void AddWideHeads(std::vector<Layout>* layouts) {
+  constexpr Shape kGemma = {"gemma3 4b", 16384, 2560, 10240, 262208, 34, 8, 4, 256};
+  for (const int32_t length : {1024, 2048}) {
+    for (const int64_t window : {0, 1024}) {
+      Layout layout = Equal(kGemma, kGemma.tokens / length, length, /*dense=*/false);
+      layout.name = "256-wide " + layout.name;
+      if (window > 0) layout.name += " window " + std::to_string(window);
+      layout.window = window;
+      layouts->push_back(layout);
+    }
+  }
+}
+
 }  // namespace
 
 void BenchAttention(Bench* bench) {
@@ -174,6 +196,7 @@ void BenchAttention(Bench* bench) {
     layouts.push_back(Mix(m, /*bound=*/false));
     layouts.push_back(Mix(m, /*bound=*/true));
   }
+  AddWideHeads(&layouts);
   for (const Layout& layout : layouts) {
     for (const bool deterministic : {true, false}) BenchLayout(bench, layout, deterministic);
   }
