@@ -4,7 +4,7 @@ namespace coxswain::planner {
 namespace {
 
 // kernels/cuda/flash_attention.h.
-constexpr int64_t kWidestTileHead = 128;
+constexpr int64_t kWidestTileHead = 256;
 
 }  // namespace
 

@@ -29,10 +29,10 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
                      compute_capability % 10, ", at least 8.0 is needed (A100 and later)"));
   }
   const int64_t dim = model.head_dim;
-  if (dim % 8 != 0 || (dim > 128 && dim != 256)) {
+  if (dim % 8 != 0 || dim > 256) {
     return absl::UnimplementedError(
-        absl::StrCat("head_dim is ", dim, ": attention on cuda needs a multiple of 8 up to 128, ",
-                     "or 256; use resources.device: cpu"));
+        absl::StrCat("head_dim is ", dim, ": attention on cuda needs a multiple of 8 up to 256; ",
+                     "use resources.device: cpu"));
   }
   return absl::OkStatus();
 }

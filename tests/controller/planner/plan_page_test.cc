@@ -129,11 +129,7 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   model_.attention_softcap = 50;
   page_has("Attention      tiles, ");
   model_.head_dim = 256;
-  page_has("plain kernels (slow), ");
-  const double slow = planned_.estimate.tokens_per_second;
-  model_.head_dim = 128;
-  Make();
-  EXPECT_GT(planned_.estimate.tokens_per_second, slow);
+  page_has("Attention      tiles, ");
   job_.adapter = config::Adapter::kNone;
   page_has("add_norm, gated_linear, gate_down");
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));

@@ -367,7 +367,7 @@ TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
   job_.compute_dtype = "bfloat16";
   ExpectRefused("compute capability 7.5, at least 8.0", {.compute_capability = 75});
   EXPECT_TRUE(Plan({.compute_capability = 90}).ok());
-  for (const int64_t dim : {4, 12, 136, 512}) {
+  for (const int64_t dim : {4, 12, 260, 512}) {
     model_.head_dim = dim;
     ExpectRefused("head_dim is " + std::to_string(dim));
   }
