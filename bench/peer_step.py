@@ -1,26 +1,22 @@
 #!/usr/bin/env python3
 """A row of step_bench by transformers and torch on the same GPU: the peer to alternate with.
 
-  bench/peer_step.py ROW [--plain] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
+  bench/peer_step.py ROW [--plain | --liger] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
                      [--seconds S] [--json FILE]
 
-ROW as in bench/worker/engine/step_rows.cc: 0.5b_full_1024, 0.5b_full_2048, 1.5b_full_1024, 7b_full_1024,
-0.5b_lora_1024, 7b_lora_1024. Same shapes, random weights, random tokens, every target valid, clip 1.0, fused
-AdamW, no dropout, no recomputation; torch.compile of model and loss unless --plain; attention by torch's SDPA.
+ROW as in bench/worker/engine/step_rows.cc, of which it has those below. Same config.json (bench/models), random weights,
+random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; torch.compile of model and loss
+unless --plain or --liger; attention by torch's SDPA.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
 float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
-steps; prints tokens/s, peak GiB, loss, and one JSON line. Needs one GPU, torch and transformers; peft for LoRA.
+steps; prints tokens/s, peak GiB (JSON: optimizer states in it), loss, and one JSON line. Needs one GPU, torch
+and transformers; peft for LoRA; liger_kernel for --liger.
 """
 import argparse, json, math, os, statistics, subprocess, time
 
 import torch
 import transformers
 
-SHAPES = {  # vocabulary, hidden, intermediate, layers, heads, kv heads, tied
-    '0.5b': (151936, 896, 4864, 24, 14, 2, True),
-    '1.5b': (151936, 1536, 8960, 28, 12, 2, True),
-    '7b': (152064, 3584, 18944, 28, 28, 4, False),
-}
 ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     '0.5b_full_1024': (32, 1024, 4, 0),
     '0.5b_full_2048': (16, 2048, 4, 0),
@@ -28,18 +24,25 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     '7b_full_1024': (4, 1024, 16, 0),
     '0.5b_lora_1024': (32, 1024, 1, 16),
     '7b_lora_1024': (8, 1024, 1, 16),
+    'gemma3_4b_full_2048': (4, 2048, 4, 0),
+    'phi4_mini_full_2048': (4, 2048, 4, 0),
+    'smollm3_3b_full_2048': (4, 2048, 4, 0),
+    'llama31_8b_full_1024': (4, 1024, 16, 0),
+    'qwen3_8b_full_1024': (4, 1024, 16, 0),
+    'gemma3_12b_lora_1024': (4, 1024, 1, 16),
+    'qwen3_14b_lora_1024': (4, 1024, 1, 16),
 }
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
 
 
-def make_model(size, lora_rank, dtype):
-    vocab, hidden, intermediate, layers, heads, kv_heads, tied = SHAPES[size]
-    config = transformers.Qwen2Config(
-        vocab_size=vocab, hidden_size=hidden, intermediate_size=intermediate, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=kv_heads, tie_word_embeddings=tied, rms_norm_eps=1e-6,
-        rope_parameters={'rope_type': 'default', 'rope_theta': 1e6}, max_position_embeddings=32768, use_cache=False, use_sliding_window=False)
+def make_model(size, lora_rank, dtype, liger):
+    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, size))
+    config.use_cache = False
+    if liger:
+        from liger_kernel.transformers import _apply_liger_kernel
+        _apply_liger_kernel(config.model_type)
     with torch.device('cuda'):
-        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa')
-    model = model.to(dtype)
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
     if lora_rank:
         import peft
         model = peft.get_peft_model(model, peft.LoraConfig(
@@ -66,11 +69,11 @@ class Trainer:
     def __init__(self, row, args):
         self.batch, self.length, self.micro_steps, lora_rank = ROWS[row]
         self.split = args.split
-        size = row.split('_')[0]
-        self.vocab = SHAPES[size][0]
         self.mixed = args.precision == 'mixed'
         frozen = lora_rank > 0
-        model = make_model(size, lora_rank, torch.float32 if self.mixed and not frozen else torch.bfloat16)
+        dtype = torch.float32 if self.mixed and not frozen else torch.bfloat16
+        model = make_model(row.rsplit('_', 2)[0], lora_rank, dtype, args.liger)
+        self.vocab = model.config.vocab_size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4 if frozen else 2e-5, weight_decay=0.01, fused=True)
         autocast = self.mixed or frozen
@@ -79,8 +82,12 @@ class Trainer:
             with torch.autocast('cuda', dtype=torch.bfloat16, enabled=autocast):
                 return model(input_ids=ids, labels=ids).loss
 
-        self.loss_of = loss_of if args.plain else torch.compile(loss_of)
+        self.loss_of = loss_of if args.plain or args.liger else torch.compile(loss_of)
         self.random = torch.Generator(device='cuda').manual_seed(1)
+
+    def optimizer_gib(self):
+        states = [t for state in self.optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
+        return sum(t.numel() * t.element_size() for t in states) / 2**30
 
     def tokens(self):
         return self.batch * self.length * self.micro_steps
@@ -126,6 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('row', choices=ROWS)
     parser.add_argument('--plain', action='store_true', help='no torch.compile')
+    parser.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
     parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
     parser.add_argument('--split', type=int, default=1)
     parser.add_argument('--steps', type=int, default=100)
@@ -143,11 +151,11 @@ def main():
     if not (math.isfinite(last) and math.isfinite(norm) and norm > 0):
         raise SystemExit(f'peer_step.py: loss {last}, gradient norm {norm}: no speed')
     rates = [trainer.tokens() / s for s in seconds]
-    name = f"{args.row}_peer_{'plain' if args.plain else 'compiled'}_{args.precision}"
+    name = f"{args.row}_peer_{'liger' if args.liger else 'plain' if args.plain else 'compiled'}_{args.precision}"
     row = {'row': name, 'tokens_per_second': statistics.median(rates),
            'tokens_per_second_range': [min(rates), max(rates)], 'ms_per_step': 1e3 * statistics.median(seconds),
            'steps_timed': len(seconds), 'split': args.split,
-           'memory_gib': {'peak': torch.cuda.max_memory_allocated() / 2**30,
+           'memory_gib': {'peak': torch.cuda.max_memory_allocated() / 2**30, 'optimizer': trainer.optimizer_gib(),
                           'reserved': torch.cuda.max_memory_reserved() / 2**30},
            'loss': [first, last], 'grad_norm': [None, norm],
            'parameters': {'trainable': sum(p.numel() for p in trainer.parameters)},

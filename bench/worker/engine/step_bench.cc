@@ -192,9 +192,8 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
   Json json;
   json["loss"] = {Loss(measured.first), Loss(measured.last)};
   json["grad_norm"] = {measured.first.grad_norm, measured.last.grad_norm};
-  json["parameters"] = {{"total", elements.total},
-                        {"trainable", elements.trainable},
-                        {"expected", row.expected_parameters()}};
+  json["parameters"] = {
+      {"total", elements.total}, {"trainable", elements.trainable}, {"expected", row.parameters}};
   json["memory_gib"] = {
       {"peak", Gib(memory.peak)},           {"plan", Gib(prepared.planned.estimate.total_bytes)},
       {"weights", Gib(memory.weights)},     {"gradients", Gib(memory.gradients)},

@@ -48,11 +48,12 @@ std::vector<uint8_t> AllTargets(int64_t length) {
 
 }  // namespace
 
-absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, const std::string& directory) {
+absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab,
+                                                   const std::string& directory) {
   std::mt19937 random(1);
   const std::string path = directory + "/documents.tokens";
   ASSIGN_OR_RETURN(auto writer, data::TokenStoreWriter::Create(path));
-  std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(row.model->vocab - 1));
+  std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(vocab - 1));
   data::PreparedData data;
   for (const int64_t length : Lengths(row, &random)) {
     std::vector<int32_t> ids(static_cast<size_t>(length));

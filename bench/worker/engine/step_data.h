@@ -13,8 +13,9 @@
 namespace coxswain::bench {
 
 // As many documents as fill the bins of a few steps, written to a token store in `directory`.
-// Lengths are sequence_len, or those of the Alpaca set; ids are uniform over the vocabulary.
-absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, const std::string& directory);
+// Lengths are sequence_len, or those of the Alpaca set; ids are uniform in [0, vocab).
+absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab,
+                                                   const std::string& directory);
 
 // A step's whole batch, as the controller would send it to a single rank.
 engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,

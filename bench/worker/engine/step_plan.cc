@@ -11,14 +11,14 @@ namespace coxswain::bench {
 
 absl::StatusOr<PlannedRow> PlanRow(const Row& row, const std::string& directory, int64_t steps,
                                    const planner::WorkerResources& worker) {
-  RETURN_IF_ERROR(WriteModelConfig(*row.model, directory));
+  RETURN_IF_ERROR(CopyModelConfig(row.model, directory));
   const config::ParsedJob job = config::ParseJob(JobYaml(row, directory, steps), directory);
   if (!job.errors.empty()) {
     return absl::InvalidArgumentError(config::FormatErrors(job.errors, row.name));
   }
   PlannedRow out;
   ASSIGN_OR_RETURN(const auto model, model::ReadModelConfig(directory));
-  ASSIGN_OR_RETURN(out.data, RandomDocuments(row, directory));
+  ASSIGN_OR_RETURN(out.data, RandomDocuments(row, model.vocab_size, directory));
   ASSIGN_OR_RETURN(auto recipe, planner::Recipe::Make(job.spec, model, out.data));
   out.recipe = std::make_unique<planner::Recipe>(std::move(recipe));
   ASSIGN_OR_RETURN(out.planned,

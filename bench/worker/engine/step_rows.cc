@@ -1,23 +1,19 @@
 #include "bench/worker/engine/step_rows.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/files/read_file.h"
+#include "common/status_macros.h"
 
 namespace coxswain::bench {
 namespace {
 
-// Source: config.json of Qwen2.5-0.5B, 1.5B and 7B; the 4-million-parameter model is the
-// quickstart's. LoRA: 16 (in + out) over q, k, v, o, gate, up, down of every layer.
-constexpr ModelShape kTiny = {"tiny", 4096, 256, 704, 4, 4, 2, 64, true, 4002048, 299008};
-constexpr ModelShape kHalf = {"0.5b", 151936, 896, 4864, 24, 14, 2, 64, true, 494032768, 8798208};
-constexpr ModelShape kOneAndHalf = {"1.5b", 151936, 1536, 8960,       28,      12,
-                                    2,      128,    true, 1543714304, 18464768};
-constexpr ModelShape kSeven = {"7b", 152064, 3584,  18944,      28,      28,
-                               4,    128,    false, 7615616512, 40370176};
+// All weights; of LoRA 16 (in + out) over q, k, v, o, gate, up, down of every layer.
+constexpr int64_t kHalf = 494032768, kHalfLora = 8798208, kOneAndHalf = 1543714304,
+                  kSeven = 7615616512, kSevenLora = 40370176;
 
 // Weights rounded stochastically: what the planner takes for 7B, and asked for with 0.5B.
 constexpr const char* kBFloat16State = "precision: {master_weights: bfloat16, gradients: bfloat16}";
@@ -27,7 +23,8 @@ std::vector<Row> LongRows() {
   std::vector<Row> rows;
   for (const int64_t length : {8192, 32768}) {
     Row row{.name = absl::StrCat("0.5b_full_", length),
-            .model = &kHalf,
+            .model = "0.5b",
+            .parameters = kHalf,
             .sequence_len = length,
             .micro_bins = 32768 / length,
             .micro_steps = 4};
@@ -39,9 +36,38 @@ std::vector<Row> LongRows() {
   return rows;
 }
 
+// Other families; number formats of full rows as their peers have them, moments aside.
+std::vector<Row> FamilyRows() {
+  const auto full = [](std::string model, int64_t parameters, int64_t length, int64_t micro_steps) {
+    return Row{.name = absl::StrCat(model, "_full_", length),
+               .model = model,
+               .parameters = parameters,
+               .sequence_len = length,
+               .micro_bins = 4,
+               .micro_steps = micro_steps,
+               .settings = {kBFloat16State}};
+  };
+  const auto lora = [](std::string model, int64_t parameters) {
+    return Row{.name = absl::StrCat(model, "_lora_1024"),
+               .model = model,
+               .parameters = parameters,
+               .sequence_len = 1024,
+               .micro_bins = 4,
+               .lora_rank = 16};
+  };
+  return {full("gemma3_4b", 3880099328, 2048, 4),
+          full("phi4_mini", 3836021760, 2048, 4),
+          full("smollm3_3b", 3075098624, 2048, 4),
+          full("llama31_8b", 8030261248, 1024, 16),
+          full("qwen3_8b", 8190735360, 1024, 16),
+          lora("gemma3_12b", 65470464),
+          lora("qwen3_14b", 64225280)};
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
-                 .model = &kHalf,
+                 .model = "0.5b",
+                 .parameters = kHalf,
                  .sequence_len = 1024,
                  .micro_bins = 32,
                  .micro_steps = 4};
@@ -56,37 +82,43 @@ std::vector<Row> CudaRows() {
   std::vector<Row> rows = {half};
   rows[0].goal = 175000;
   rows.push_back({.name = "0.5b_full_2048",
-                  .model = &kHalf,
+                  .model = "0.5b",
+                  .parameters = kHalf,
                   .sequence_len = 2048,
                   .micro_bins = 16,
                   .micro_steps = 4,
                   .goal = 163000});
   rows.push_back({.name = "1.5b_full_1024",
-                  .model = &kOneAndHalf,
+                  .model = "1.5b",
+                  .parameters = kOneAndHalf,
                   .sequence_len = 1024,
                   .micro_bins = 32,
                   .micro_steps = 4,
                   .goal = 64500});
   rows.push_back({.name = "7b_full_1024",
-                  .model = &kSeven,
+                  .model = "7b",
+                  .parameters = kSeven,
                   .sequence_len = 1024,
                   .micro_bins = 4,
                   .micro_steps = 16,
                   .goal = 14500});
   rows.push_back({.name = "0.5b_lora_1024",
-                  .model = &kHalf,
+                  .model = "0.5b",
+                  .parameters = kHalfLora,
                   .sequence_len = 1024,
                   .micro_bins = 32,
                   .lora_rank = 16,
                   .goal = 185000});
   rows.push_back({.name = "7b_lora_1024",
-                  .model = &kSeven,
+                  .model = "7b",
+                  .parameters = kSevenLora,
                   .sequence_len = 1024,
                   .micro_bins = 8,
                   .lora_rank = 16,
                   .goal = 19500});
   rows.push_back({.name = "0.5b_packed_2048",
-                  .model = &kHalf,
+                  .model = "0.5b",
+                  .parameters = kHalf,
                   .sequence_len = 2048,
                   .micro_bins = 16,
                   .micro_steps = 4,
@@ -97,13 +129,15 @@ std::vector<Row> CudaRows() {
   rows.push_back(variant("_bf16_state", {kBFloat16State},
                          "LLM.Q's weights and gradients; its moments are bfloat16, ours float32"));
   for (Row& row : LongRows()) rows.push_back(std::move(row));
+  for (Row& row : FamilyRows()) rows.push_back(std::move(row));
   return rows;
 }
 
 // The quickstart's shapes: 4 bins of 512 in two micro-steps, one thread.
 std::vector<Row> CpuRows() {
   const Row full{.name = "tiny_full_512",
-                 .model = &kTiny,
+                 .model = "tiny",
+                 .parameters = 4002048,
                  .device = "cpu",
                  .sequence_len = 512,
                  .micro_bins = 2,
@@ -113,6 +147,7 @@ std::vector<Row> CpuRows() {
   block.settings = {"recompute: block"};
   lora.name = "tiny_lora_512";
   lora.lora_rank = 16;
+  lora.parameters = 299008;
   return {full, block, lora};
 }
 
@@ -122,27 +157,12 @@ std::vector<Row> Rows(const std::string& device) {
   return device == "cuda" ? CudaRows() : CpuRows();
 }
 
-absl::Status WriteModelConfig(const ModelShape& model, const std::string& directory) {
+absl::Status CopyModelConfig(const std::string& model, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::string config,
+                   ReadFile(absl::StrCat("bench/models/", model, "/config.json")));
   std::error_code ignored;  // the write below reports it
   std::filesystem::create_directories(directory, ignored);
-  const nlohmann::json config = {{"architectures", {"Qwen2ForCausalLM"}},
-                                 {"model_type", "qwen2"},
-                                 {"hidden_act", "silu"},
-                                 {"vocab_size", model.vocab},
-                                 {"hidden_size", model.hidden},
-                                 {"intermediate_size", model.intermediate},
-                                 {"num_hidden_layers", model.layers},
-                                 {"num_attention_heads", model.heads},
-                                 {"num_key_value_heads", model.kv_heads},
-                                 {"head_dim", model.head_dim},
-                                 {"max_position_embeddings", 32768},
-                                 {"rms_norm_eps", 1e-6},
-                                 {"rope_theta", 1000000.0},
-                                 {"tie_word_embeddings", model.tied},
-                                 {"use_sliding_window", false},
-                                 {"initializer_range", 0.02},
-                                 {"torch_dtype", "bfloat16"}};
-  return WriteFileDurably(directory + "/config.json", config.dump(1) + "\n");
+  return WriteFileDurably(directory + "/config.json", config);
 }
 
 std::string JobYaml(const Row& row, const std::string& directory, int64_t steps) {

@@ -10,16 +10,10 @@
 
 namespace coxswain::bench {
 
-struct ModelShape {
-  const char* name;
-  int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim;
-  bool tied;
-  int64_t parameters, lora_parameters;  // counted by hand: all weights; rank 16 on all linears
-};
-
 struct Row {
-  std::string name;  // size_method_sequence, then what is not a default
-  const ModelShape* model = nullptr;
+  std::string name;        // size_method_sequence, then what is not a default
+  std::string model;       // folder of bench/models
+  int64_t parameters = 0;  // trained ones, counted by hand
   const char* device = "cuda";
   int64_t sequence_len = 0;
   int64_t micro_bins = 0;
@@ -30,16 +24,14 @@ struct Row {
   std::vector<std::string> settings = {};
   double goal = 0;  // tokens/s; 0: none
   std::string remark = "";
-  int64_t expected_parameters() const {
-    return lora_rank > 0 ? model->lora_parameters : model->parameters;
-  }
 };
 
 // Rows of a device, in the order of the table.
 std::vector<Row> Rows(const std::string& device);
 
-// Writes config.json of the row's model into `directory`, which is made.
-absl::Status WriteModelConfig(const ModelShape& model, const std::string& directory);
+// Copies config.json of a folder of bench/models into `directory`, which is made. NotFound outside
+// of the repository's root.
+absl::Status CopyModelConfig(const std::string& model, const std::string& directory);
 
 // The job that a user would submit for the row; `directory` holds the model.
 std::string JobYaml(const Row& row, const std::string& directory, int64_t steps);
