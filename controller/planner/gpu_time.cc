@@ -31,6 +31,16 @@ constexpr AttentionLines kNarrowHeads = {
     {2.64e-12, 4.46e-15}, {9.38e-12, 1.581e-14}, {1.244e-11, 1.137e-14}};
 constexpr AttentionLines kWideHeads = {
     {1.62e-12, 2.88e-15}, {5.58e-12, 1.101e-14}, {8.46e-12, 9.25e-15}};
+// Our tiles, which have one backward, of 1,024 and 2,048 tokens. Source: gpu_bench on one H200,
+// bench/results/attention_256.json, 16,384 tokens, 8/4 heads x 256, ms of 1,024 | 2,048 tokens:
+// forward 0.3378 | 0.5667, backward 1.4752 | 2.6637.
+constexpr AttentionLines kWidestHeads = {
+    {3.25e-12, 6.66e-15}, {8.55e-12, 3.459e-14}, {8.55e-12, 3.459e-14}};
+
+const AttentionLines& LinesOf(int64_t head_dim) {
+  if (head_dim <= 64) return kNarrowHeads;
+  return head_dim <= 128 ? kWideHeads : kWidestHeads;
+}
 
 struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
@@ -72,7 +82,7 @@ SecondsPerToken Products(const plan::Plan& plan) {
 // The plain kernels are counted at the rate of float32 products.
 SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   const auto query = static_cast<double>(plan.model.num_heads * plan.model.head_dim);
-  const AttentionLines& lines = plan.model.head_dim <= 64 ? kNarrowHeads : kWideHeads;
+  const AttentionLines& lines = LinesOf(plan.model.head_dim);
   const bool plain = std::string_view(AttentionKernelsOf(plan).packed) == "plain";
   SecondsPerToken seconds;
   for (const int64_t window : plan.model.layer_windows) {
