@@ -38,6 +38,7 @@ absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::stri
 }  // namespace
 
 struct WeightFiles::Impl {
+  Renames renames;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files;
   std::vector<const TensorInfo*> tensors;
   std::unordered_map<std::string, const TensorInfo*> by_name;
@@ -52,7 +53,7 @@ struct WeightFiles::Impl {
 
   void Add(const TensorInfo* tensor) {
     tensors.push_back(tensor);
-    by_name.emplace(tensor->name, tensor);
+    by_name.emplace(Renamed(tensor->name, renames), tensor);
   }
 
   absl::Status OpenSharded(const std::string& directory) {
@@ -75,8 +76,10 @@ struct WeightFiles::Impl {
 WeightFiles::WeightFiles() : impl_(std::make_unique<Impl>()) {}
 WeightFiles::~WeightFiles() = default;
 
-absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(const std::string& directory,
+                                                               const Renames& renames) {
   std::unique_ptr<WeightFiles> weights(new WeightFiles());
+  weights->impl_->renames = renames;
   std::error_code ignored;
   if (fs::exists(fs::path(directory) / kSingle, ignored)) {
     ASSIGN_OR_RETURN(const SafetensorsFile* file,
@@ -93,6 +96,13 @@ absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(const std::string
                    fs::exists(fs::path(directory) / "pytorch_model.bin", ignored)
                        ? "; pytorch_model.bin is not read, convert it to safetensors first"
                        : ""));
+}
+
+std::string WeightFiles::Renamed(std::string_view name, const Renames& renames) {
+  for (const auto& [from, to] : renames) {
+    if (name.starts_with(from)) return std::string(to).append(name.substr(from.size()));
+  }
+  return std::string(name);
 }
 
 const TensorInfo* WeightFiles::Find(const std::string& name) const {

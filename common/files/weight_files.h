@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,10 +17,14 @@ namespace coxswain {
 // its shards. NotFound names the directory and what was looked for.
 class WeightFiles {
  public:
-  static absl::StatusOr<std::unique_ptr<WeightFiles>> Open(const std::string& directory);
+  // Prefixes of names in the files, and what they are called here.
+  using Renames = std::vector<std::pair<std::string_view, std::string_view>>;
+  static absl::StatusOr<std::unique_ptr<WeightFiles>> Open(const std::string& directory,
+                                                           const Renames& renames = {});
   ~WeightFiles();
   const TensorInfo* Find(const std::string& name) const;  // null: absent
-  std::vector<const TensorInfo*> tensors() const;
+  std::vector<const TensorInfo*> tensors() const;         // each with its name in the file
+  static std::string Renamed(std::string_view name, const Renames& renames);
 
  private:
   WeightFiles();

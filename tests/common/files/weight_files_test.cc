@@ -59,6 +59,15 @@ TEST_F(WeightFilesTest, ReadsShardsByWeightMapAlone) {
   EXPECT_EQ(Value((*weights)->Find("b")), 2.0f);
 }
 
+TEST_F(WeightFilesTest, FindsTensorsUnderOtherPrefixes) {
+  WriteShard("model.safetensors", "old.w", 3.0f);
+  const auto weights = WeightFiles::Open(folder_, {{"older.", "newer."}, {"old.", "new."}});
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(Value((*weights)->Find("new.w")), 3.0f);
+  EXPECT_EQ((*weights)->Find("old.w"), nullptr);
+  EXPECT_EQ((*weights)->tensors()[0]->name, "old.w");
+}
+
 TEST_F(WeightFilesTest, MissingShardOrTensorIsNamed) {
   WriteIndex(R"({"weight_map":{"a":"gone.safetensors"}})");
   const auto missing = WeightFiles::Open(folder_).status();
