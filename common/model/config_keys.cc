@@ -22,9 +22,12 @@ bool ConfigKeys::IsNull(const char* key) { return object_.contains(key) && (*thi
 const Json& ConfigKeys::operator[](const char* key) {
   static const Json kNull;
   read_.insert(key);
-  const auto it = object_.find(key);
-  return it == object_.end() ? kNull : *it;
+  if (const auto it = object_.find(key); it != object_.end()) return *it;
+  const auto usual = defaults_.find(key);
+  return usual == defaults_.end() ? kNull : usual->second;
 }
+
+void ConfigKeys::Default(const char* key, int64_t value) { defaults_[key] = value; }
 
 template <typename T>
 T ConfigKeys::Absent(const char* key, const std::optional<T>& fallback) {

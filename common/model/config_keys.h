@@ -3,7 +3,8 @@
 #define COXSWAIN_COMMON_MODEL_CONFIG_KEYS_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,9 @@ class ConfigKeys {
   bool IsNull(const char* key);
   // Null when absent.
   const nlohmann::json& operator[](const char* key);
+
+  // What an absent integer is: it counts as there.
+  void Default(const char* key, int64_t value);
 
   // In 1..2^31-1, which keeps every product of two extents inside int64. Without a fallback an
   // absent key is an error.
@@ -52,6 +56,7 @@ class ConfigKeys {
 
   const nlohmann::json& object_;
   const std::string where_;
+  std::map<std::string, nlohmann::json> defaults_;
   std::set<std::string> read_, not_applied_;
   std::vector<std::string> warnings_;
   absl::Status status_;

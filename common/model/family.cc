@@ -28,6 +28,8 @@ Block BlockOf(const ModelConfig& config, int64_t layer) {
   return FamilyOf(config).block(config, layer);
 }
 
+const TextPart& TextPartOf(const ModelConfig& config) { return FamilyOf(config).text; }
+
 Outside OutsideOf(const ModelConfig& config) { return FamilyOf(config).outside(config); }
 
 }  // namespace coxswain::model

@@ -9,6 +9,7 @@
 #include "common/model/block_builder.h"
 #include "common/model/config_keys.h"
 #include "common/model/model_config.h"
+#include "common/model/text_part.h"
 
 namespace coxswain::model {
 
@@ -23,6 +24,7 @@ struct Family {
   Outside (*outside)(const ModelConfig& config) = &UsualOutside;
   // Keys, beside those that are harmless in every family, that change no number of training.
   std::vector<std::string_view> harmless;
+  TextPart text = {};
 };
 
 // All that there are, by name. Defined in families/families.cc.
@@ -34,6 +36,7 @@ const Family* FindFamily(std::string_view architecture);
 // What the config's family makes of it; they throw std::out_of_range without one.
 Block BlockOf(const ModelConfig& config, int64_t layer);
 Outside OutsideOf(const ModelConfig& config);
+const TextPart& TextPartOf(const ModelConfig& config);
 
 }  // namespace coxswain::model
 

@@ -84,6 +84,14 @@ void Warn(const std::string& path, const Family& family, const ConfigKeys& keys,
                                    "; check that they change no number of the model"));
 }
 
+absl::Status Read(const std::string& path, const Family& family, ConfigKeys& keys,
+                  ModelConfig* config, std::vector<std::string>* warnings) {
+  family.read(keys, config);
+  RETURN_IF_ERROR(keys.status());
+  if (warnings != nullptr) Warn(path, family, keys, warnings);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
@@ -106,9 +114,20 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
   }
   ModelConfig config;
   config.architecture = (*family)->architecture;
-  (*family)->read(keys, &config);
-  RETURN_IF_ERROR(keys.status());
-  if (warnings != nullptr) Warn(path, **family, keys, warnings);
+  const std::string part((*family)->text.config);
+  if (part.empty()) {
+    RETURN_IF_ERROR(Read(path, **family, keys, &config, warnings));
+    return config;
+  }
+  const Json text = TextKeys(document, (*family)->text);
+  if (!text.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", part, " is missing"));
+  }
+  ConfigKeys text_keys(text, absl::StrCat(path, ": ", part));
+  for (const char* names_the_family : {"architectures", "model_type"}) {
+    text_keys.Has(names_the_family);
+  }
+  RETURN_IF_ERROR(Read(path, **family, text_keys, &config, warnings));
   return config;
 }
 

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "common/files/durable_file.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "common/model/family.h"
 #include "common/model/file_rows.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
@@ -38,6 +41,19 @@ std::string TargetModule(const std::string& name) {
   return name.substr(begin, end - begin);
 }
 
+// The last parts of names; where modules beside the text model have the same ones, an expression
+// that whole names must match. Source: peft check_target_module_exists.
+nlohmann::json TargetModules(const plan::Plan& plan) {
+  std::set<std::string> modules;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (IsAdapterTensor(parameter)) modules.insert(TargetModule(parameter.name));
+  }
+  if (model::TextPartOf(plan.model).beside.empty()) return modules;
+  const std::string layers =
+      absl::StrReplaceAll(model::OutsideOf(plan.model).layers, {{".", "\\."}});
+  return absl::StrCat(layers, ".*\\.(", absl::StrJoin(modules, "|"), ")");
+}
+
 absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
                              const model::ModelConfig& model, uint8_t* out) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
@@ -56,10 +72,6 @@ nlohmann::json Number(double value) {
 }  // namespace
 
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan) {
-  std::set<std::string> targets;
-  for (const model::Parameter& parameter : plan.parameters) {
-    if (IsAdapterTensor(parameter)) targets.insert(TargetModule(parameter.name));
-  }
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},
@@ -77,7 +89,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"r", plan.lora.rank},
       {"rank_pattern", nlohmann::json::object()},
       {"revision", nullptr},
-      {"target_modules", targets},
+      {"target_modules", TargetModules(plan)},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},

@@ -101,7 +101,9 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
-  RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, {"generation_config.json"}));
+  RETURN_IF_ERROR(CopyFilesThatExist(
+      request.plan.model_path, staging,
+      {"generation_config.json", "preprocessor_config.json", "processor_config.json"}));
   return Replace(files, request, "model");
 }
 

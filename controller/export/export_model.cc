@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
+#include "common/model/family.h"
 #include "common/model/file_rows.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
@@ -23,15 +26,20 @@ namespace {
 
 // One tensor of the exported model and where its values come from.
 struct ModelTensor {
-  const model::Parameter* parameter = nullptr;
-  PiecedTensor weights;                     // checkpoint master, or base
-  const PiecedTensor* lora_a = nullptr;     // [r, cols], null: nothing to merge
-  const PiecedTensor* lora_b = nullptr;     // [rows, r]
-  const PiecedTensor* magnitude = nullptr;  // [rows], null: no DoRA
+  std::string name;                             // in the file
+  const model::Parameter* parameter = nullptr;  // null: beside the text model, taken as it is
+  PiecedTensor weights;                         // checkpoint master, or base
+  const PiecedTensor* lora_a = nullptr;         // [r, cols], null: nothing to merge
+  const PiecedTensor* lora_b = nullptr;         // [rows, r]
+  const PiecedTensor* magnitude = nullptr;      // [rows], null: no DoRA
   DType dtype{};
   std::vector<int64_t> shape;
   std::vector<model::RowRange> file_rows = {};
   bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory
+
+  int64_t elements() const {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  }
 };
 
 absl::StatusOr<DType> DTypeByName(const std::string& name) {
@@ -67,7 +75,8 @@ absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
   }
   if (plan.init == "random") return source;
-  ASSIGN_OR_RETURN(source.base, WeightFiles::Open(plan.model_path));
+  ASSIGN_OR_RETURN(source.base,
+                   WeightFiles::Open(plan.model_path, model::TextPartOf(plan.model).spellings));
   return source;
 }
 
@@ -142,14 +151,30 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
     CopyBytes(tensor.weights, out);
     return absl::OkStatus();
   }
-  std::vector<float> values(tensor.parameter->elements());
+  std::vector<float> values(tensor.elements());
   RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  if (tensor.parameter == nullptr) return StoreAs(tensor.dtype, values, out);
   const int64_t cols = tensor.parameter->cols;
   if (tensor.from_base) model::ToMemoryOrder(tensor.file_rows, cols, &values);
   if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
   if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
   model::ToFileOrder(tensor.file_rows, cols, &values);
   return StoreAs(tensor.dtype, values, out);
+}
+
+absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan,
+                              const Source& from, std::vector<ModelTensor>* tensors) {
+  if (from.base == nullptr) return absl::OkStatus();
+  for (const TensorInfo* tensor : from.base->tensors()) {
+    if (!model::TextPartOf(plan.model).IsBeside(tensor->name)) continue;
+    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, tensor));
+    tensors->push_back({.name = tensor->name,
+                        .weights = PiecedTensor(*tensor),
+                        .dtype = dtype,
+                        .shape = tensor->shape,
+                        .from_base = true});
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
@@ -176,17 +201,19 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     }
     ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
-    tensors.push_back({&parameter, weights, adapter(model::LoraA(parameter.role), parameter.layer),
+    tensors.push_back({source != nullptr ? source->name : parameter.name, &parameter, weights,
+                       adapter(model::LoraA(parameter.role), parameter.layer),
                        adapter(model::LoraB(parameter.role), parameter.layer),
                        adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
                        source != nullptr ? source->shape : weights.shape,
                        model::FileRows(plan.model, parameter), trained == nullptr});
   }
+  RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;
 }
 
 int64_t BytesOf(const ModelTensor& tensor) {
-  return tensor.parameter->elements() * DTypeBits(tensor.dtype) / 8;
+  return tensor.elements() * DTypeBits(tensor.dtype) / 8;
 }
 
 // Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.
@@ -217,7 +244,7 @@ absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lor
   std::vector<TensorSource> sources;
   for (const ModelTensor* tensor : shard) {
     sources.push_back(
-        {tensor->parameter->name, tensor->dtype, tensor->shape,
+        {tensor->name, tensor->dtype, tensor->shape,
          [tensor, lora_scale](uint8_t* out) { return FillTensor(*tensor, lora_scale, out); }});
   }
   return WriteSafetensors(path, sources).status();
@@ -257,9 +284,9 @@ absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
     const std::string name = ShardName(i, shards.size());
     RETURN_IF_ERROR(WriteShard(shards[i], plan.lora.scale, absl::StrCat(directory, "/", name)));
     for (const ModelTensor* tensor : shards[i]) {
-      weight_map[tensor->parameter->name] = name;
+      weight_map[tensor->name] = name;
       total_bytes += BytesOf(*tensor);
-      total_parameters += tensor->parameter->elements();
+      total_parameters += tensor->elements();
     }
   }
   if (shards.size() == 1) return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
 
@@ -36,7 +37,8 @@ std::string FileOf(const std::string& directory, const std::string& tensor) {
 
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
   if (job.init == "random") return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files, WeightFiles::Open(job.model_path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
+                   WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
   for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
     std::vector<int64_t> wanted = {parameter.rows};
     if (parameter.cols != 1) wanted.push_back(parameter.cols);

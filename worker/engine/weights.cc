@@ -52,9 +52,11 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
 }
 
 absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
-                              const std::set<std::string>& known, const std::string& source) {
+                              const std::set<std::string>& known, const model::TextPart& text,
+                              const std::string& source) {
   for (const TensorInfo* tensor : tensors) {
-    if (known.count(tensor->name) != 0) continue;
+    if (known.count(WeightFiles::Renamed(tensor->name, text.spellings)) != 0) continue;
+    if (text.IsBeside(tensor->name)) continue;
     if (absl::EndsWith(tensor->name, "rotary_emb.inv_freq")) continue;
     return absl::InvalidArgumentError(absl::StrCat(source, ": the model has no place for tensor \"",
                                                    tensor->name, "\" of shape ",
@@ -64,7 +66,9 @@ absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
 }
 
 absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files, WeightFiles::Open(plan.model_path));
+  const model::TextPart& text = model::TextPartOf(plan.model);
+  ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
+                   WeightFiles::Open(plan.model_path, text.spellings));
   std::set<std::string> known;
   if (plan.model.tie_embeddings) known.insert(model::OutsideOf(plan.model).head.name);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
@@ -73,7 +77,7 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store));
   }
-  return CheckNothingLeft(files->tensors(), known, plan.model_path);
+  return CheckNothingLeft(files->tensors(), known, text, plan.model_path);
 }
 
 absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store) {
@@ -88,7 +92,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
   }
   std::vector<const TensorInfo*> tensors;
   for (const TensorInfo& tensor : file->tensors()) tensors.push_back(&tensor);
-  return CheckNothingLeft(tensors, known, path);
+  return CheckNothingLeft(tensors, known, /*text=*/{}, path);
 }
 
 }  // namespace
@@ -112,7 +116,8 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
 absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store) {
   std::unique_ptr<WeightFiles> files;
   if (plan.init == "pretrained") {
-    ASSIGN_OR_RETURN(files, WeightFiles::Open(plan.model_path));
+    const model::TextPart& text = model::TextPartOf(plan.model);
+    ASSIGN_OR_RETURN(files, WeightFiles::Open(plan.model_path, text.spellings));
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];

@@ -75,6 +75,15 @@ void ReadGemma3(ConfigKeys& keys, ModelConfig* config) {
   config->window_rope = ropes.sliding;
 }
 
+// What config.json leaves out where it is as in the 4B model.
+void ReadGemma3Text(ConfigKeys& keys, ModelConfig* config) {
+  keys.Default("vocab_size", 262208);
+  keys.Default("num_attention_heads", 8);
+  keys.Default("num_key_value_heads", 4);
+  keys.Default("head_dim", 256);
+  ReadGemma3(keys, config);
+}
+
 Block FourNormBlock(const ModelConfig& config, int64_t layer) {
   return SandwichBlock(config, layer,
                        {.behind_attention = "post_attention_layernorm",
@@ -100,9 +109,19 @@ const Family kGemma2 = {.architecture = "Gemma2ForCausalLM",
 
 const Family kGemma3 = {.architecture = "Gemma3ForCausalLM",
                         .model_type = "gemma3_text",
-                        .checkpoints = "Gemma 3 270M and 1B, the text part of 4B to 27B",
+                        .checkpoints = "Gemma 3 270M and 1B; 4B to 27B saved without images",
                         .read = &ReadGemma3,
                         .block = &FourNormBlock,
                         .harmless = {"cache_implementation"}};
+
+const Family kGemma3Images = {
+    .architecture = "Gemma3ForConditionalGeneration",
+    .model_type = "gemma3",
+    .checkpoints = "Gemma 3 4B, 12B, 27B with their images: the text part",
+    .read = &ReadGemma3Text,
+    .block = &FourNormBlock,
+    .outside = &LlavaOutside,
+    .harmless = {"cache_implementation"},
+    .text = LlavaText()};
 
 }  // namespace coxswain::model
