@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
-#                   [--job] [--large] [--dispatch [WORKERS]]
+#                   [--step-peers ROW...] [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
@@ -10,6 +10,8 @@
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
+# --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
+# where it is importable or its wheel is in .carry/wheels.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
@@ -20,13 +22,13 @@
 # is the number of parts that failed.
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
-out=${OUT:-$PWD/out}
+out=$(realpath -m "${OUT:-out}")
 step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
-gpus=0 gang_rows=() gang_settings=() peer_batches=() dispatch_workers=1,64,1024
+gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -41,6 +43,7 @@ while [[ $# -gt 0 ]]; do
     --profile) [[ $# -gt 0 && $1 != --* ]] && { profile_row=$1; shift; } ;;
     --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
+    --step-peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_rows+=("$1"); shift; done ;;
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
@@ -61,8 +64,9 @@ if [[ ! -d $bundle && -f $bundle.tar.gz ]]; then
   bundle=$unpacked/bundle
 fi
 [[ -d $bundle/bin ]] || { echo "device.sh: no bundle at $bundle (deploy/bundle.sh makes one)" >&2; exit 2; }
-COXSWAIN_FIXTURES=$(mktemp -d)
-trap 'rm -rf "$COXSWAIN_FIXTURES"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+COXSWAIN_FIXTURES=$scratch/golden
 python3 "$repository/tests/fixtures/golden.py" unpack "$COXSWAIN_FIXTURES"
 export PATH=$bundle/bin:$PATH:/usr/local/cuda/bin COXSWAIN_FIXTURES
 
@@ -81,7 +85,7 @@ failed=()
 
 run_tests() {
   have gpu_tests || return 1
-  timeout 200 "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
+  timeout 300 "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
     return 1
   [[ $tests_filter == '*' ]] || return 0
   python3 -c 'import peft' 2>/dev/null || { echo "no peft here: errors are not compared with torch's"; return 0; }
@@ -104,11 +108,44 @@ run_steps() {
       bad=1
       continue
     fi
-    timeout "$((left < 150 ? left : 150))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
-      gpu_step_bench --row "$row" --seconds "$step_seconds" --json "$out/steps.json" ||
+    (cd "$repository" && timeout "$((left < 150 ? left : 150))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
+      gpu_step_bench --row "$row" --seconds "$step_seconds" --json "$out/steps.json") ||
       { echo "$row: exit code $?"; bad=1; }
   done
   return $bad
+}
+
+run_step-peers() {
+  local row rows bad=0
+  local -x PYTHONPATH=${PYTHONPATH:-}
+  unpack_wheels || return 1
+  for row in "${peer_rows[@]}"; do
+    rows=("$row")
+    run_steps || bad=1
+    run_step_peer "$row" || bad=1
+  done
+  python3 -c 'import liger_kernel' 2>/dev/null || { echo "no liger_kernel here: torch.compile alone"; return $bad; }
+  for row in "${peer_rows[@]}"; do
+    run_step_peer "$row" --liger || bad=1
+  done
+  return $bad
+}
+
+# ROW [OPTION]...
+run_step_peer() {
+  local left=$((deadline - SECONDS))
+  [[ $left -ge 30 ]] || { echo "$*: not run, $left s are left"; return 1; }
+  timeout "$left" python3 "$repository/bench/peer_step.py" "$@" --precision bf16 --warmup 2 --steps 8 \
+    --seconds "$step_seconds" --json "$out/steps.json" 2>&1 | grep -v '^{' | tail -n 4
+  return "${PIPESTATUS[0]}"
+}
+
+# Adds what .carry/wheels holds to the caller's PYTHONPATH.
+unpack_wheels() {
+  local wheels=("$repository"/.carry/wheels/*.whl)
+  [[ -f ${wheels[0]} ]] || return 0
+  python3 -m pip install -q --no-index --no-deps --target "$scratch/wheels" "${wheels[@]}" || return 1
+  PYTHONPATH=$scratch/wheels${PYTHONPATH:+:$PYTHONPATH}
 }
 
 # Our kernels only, by the tests of the ops: the engine launches no others, and those of the libraries are not
@@ -211,13 +248,9 @@ run_gang() {
 }
 
 run_peers() {
-  local wheels=("$repository"/.carry/wheels/*.whl) site='' options=() bad=0
+  local options=() bad=0
   local -x PYTHONPATH=${PYTHONPATH:-}
-  if [[ -f ${wheels[0]} ]]; then
-    site=$(mktemp -d)
-    python3 -m pip install -q --no-index --no-deps --target "$site" "${wheels[@]}" || return 1
-    PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
-  fi
+  unpack_wheels || return 1
   [[ ${#peer_batches[@]} -gt 0 ]] && options+=(--batch "${peer_batches[@]}")
   run_peer "$(((deadline - SECONDS) / 2))" "${options[@]}" || bad=1
   if python3 -c 'import liger_kernel' 2>/dev/null; then
@@ -225,7 +258,6 @@ run_peers() {
   else
     echo "no liger_kernel here: transformers alone"
   fi
-  [[ -z $site ]] || rm -rf "$site"
   return $bad
 }
 

@@ -69,6 +69,24 @@ def print_steps(steps):
     print_table(['row', 'tokens/s', 'goal', '', 'ms/step', 'steps', 'peak GiB', 'plan GiB', 'waits', 'loss', 'grad norm', 'error'], out)
 
 
+def print_peers(steps):
+    """Rows with a peer of the same call: tokens/s against the faster, memory without optimizer states."""
+    rows = {row['row']: row for row in steps.get('rows', []) if row.get('tokens_per_second')}
+    out = []
+    for name, ours in rows.items():
+        peers = {peer: row for peer, row in rows.items() if peer.startswith(name + '_peer_')}
+        if not peers:
+            continue
+        fastest = max(peers, key=lambda peer: peers[peer]['tokens_per_second'])
+        memory = [row['memory_gib']['peak'] - row['memory_gib'].get('optimizer', 0) for row in (ours, peers[fastest])]
+        speeds = [row['tokens_per_second'] for row in (ours, peers[fastest])]
+        out.append([name, f'{speeds[0]:,.0f}', f'{speeds[1]:,.0f}', fastest.removeprefix(name + '_peer_'), len(peers),
+                    round(speeds[0] / speeds[1], 3), *memory])
+    if out:
+        print('\npeers')
+        print_table(['row', 'tokens/s', 'peer', 'which', 'of', 'ratio', 'GiB without moments', 'peer'], out)
+
+
 def print_job(job, reference):
     """Invariant deploy-1, on this device."""
     progress = job['progress']
@@ -88,6 +106,7 @@ def main():
     print_tests(folder)
     print_kernels(load(folder, 'kernels.json'))
     print_steps(load(folder, 'steps.json'))
+    print_peers(load(folder, 'steps.json'))
 
 
 if __name__ == '__main__':
