@@ -9,7 +9,7 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::plan {
 namespace {
@@ -36,20 +36,17 @@ class Table {
 };
 
 void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
-  const int64_t element = ComputeBytes(plan);
-  table->Row("weights", element * map.weights);
-  table->Some("weight_slots", plan.weight_slots * element * map.weight_slot);
-  table->Some("master", kFloat * map.masters);
+  table->Row("weights", map.weights);
+  table->Some("weight_slots", plan.weight_slots * map.weight_slot);
+  table->Some("master", map.masters);
   table->Class(MemoryClass::kGradients);
-  table->Row("gradients", kFloat * map.gradients);
-  table->Some("gradients.bf16", kBfloat16Bytes * map.bf16_gradients);
-  table->Some("gradient_slots", kGradientSlots * kFloat * map.gradient_slot);
-  table->Some("gradient_slots.bf16", kGradientSlots * kBfloat16Bytes * map.bf16_gradient_slot);
+  table->Row("gradients", map.gradients);
+  table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
   table->Class(MemoryClass::kOptimizer);
   table->Row("adam.m", kFloat * map.state);
   table->Row("adam.v", kFloat * map.state);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
-  table->Row("snapshot", SnapshotBytes(plan, map));
+  table->Row("snapshot", SnapshotBytes(map));
 }
 
 void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
@@ -148,9 +145,12 @@ BatchExtents::BatchExtents(const Plan& plan)
   target_rows = (tokens + chunk - 1) / chunk * chunk;
 }
 
-int64_t SnapshotBytes(const Plan& plan, const ShardMap& map) {
-  const int64_t element = ComputeBytes(plan);
-  return (8 + element) * map.state + (kFloat - element) * map.masters;
+int64_t SnapshotBytes(const ShardMap& map) {
+  int64_t bytes = 2 * kFloat * map.state;
+  for (const Flat& flat : map.flats) {
+    if (flat.trained()) bytes += StorageBytes(flat.storage.trained_values(), flat.owned);
+  }
+  return bytes;
 }
 
 std::string RopeRow(int64_t rope, const char* name) {

@@ -27,7 +27,7 @@ struct BatchExtents {
 };
 
 // The memory of m, v and trained values as a snapshot holds them.
-int64_t SnapshotBytes(const Plan& plan, const ShardMap& map);
+int64_t SnapshotBytes(const ShardMap& map);
 
 // In the order of the table. A row that shares memory has bytes 0 and says whose.
 std::vector<Buffer> BufferRows(const Plan& plan);

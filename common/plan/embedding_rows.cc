@@ -1,5 +1,5 @@
 #include "common/plan/embedding_rows.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace {
 
 // Of the matrix: its reduction over the shard group, and of the owned range over the replicas.
 int64_t MatrixBytesReceived(const Plan& plan, const model::Parameter& embedding) {
-  const int64_t bytes = embedding.elements() * GradientBytes(plan, embedding);
+  const int64_t bytes = StorageBytes(*StorageOf(plan, embedding).gradient, embedding.elements());
   const int64_t owned = bytes / plan.shard;
   return (plan.shard - 1) * owned + 2 * (plan.replicate - 1) * (owned / plan.replicate);
 }

@@ -109,7 +109,7 @@ struct Plan {
   // a float32 master always).
   std::string master_dtype = "float32";
   // "float32" | "bfloat16": of the gradients of matrices of the base model. Vectors, a tied
-  // embedding and adapters accumulate in float32 always (precision.h).
+  // embedding and adapters accumulate in float32 always (storage.h).
   std::string gradient_dtype = "float32";
   bool attention_deterministic = true;
   // An algorithm that needs more is not taken.

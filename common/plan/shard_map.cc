@@ -1,85 +1,96 @@
 #include "common/plan/shard_map.h"
-#include "common/plan/precision.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace coxswain::plan {
 namespace {
 
-constexpr size_t kKinds = 3;
-
-FlatKind KindOf(const Plan& plan, const model::Parameter& parameter) {
-  if (!parameter.trainable()) return FlatKind::kFrozen;
-  return HasBfloat16Gradient(plan, parameter) ? FlatKind::kBfloat16Gradient
-                                              : FlatKind::kFloat32Gradient;
-}
-
 bool IsBlock(const Plan& plan, int32_t unit) { return unit >= 1 && unit <= plan.model.num_layers; }
 
-int64_t Take(int64_t* row, int64_t elements) {
+// Takes the next `size` of a row and returns where they begin.
+int64_t Take(int64_t* row, int64_t size) {
   const int64_t first = *row;
-  *row += elements;
+  *row += size;
   return first;
+}
+
+// The place of a flat among those of its unit.
+int Turn(const Flat& flat) {
+  if (!flat.trained()) return 2;
+  return flat.storage.gradient == Storage::kBfloat16 ? 0 : 1;
+}
+
+// The flats of every unit, their tensors in the order of the table.
+std::vector<std::vector<Flat>> FlatsOfUnits(const Plan& plan) {
+  std::vector<std::vector<Flat>> units(static_cast<size_t>(plan.model.num_layers + 2));
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = plan.parameters[i];
+    const ParameterStorage storage = StorageOf(plan, parameter);
+    std::vector<Flat>& flats = units[static_cast<size_t>(parameter.unit)];
+    auto flat = std::find_if(flats.begin(), flats.end(),
+                             [&](const Flat& one) { return one.storage == storage; });
+    if (flat == flats.end()) {
+      flat = flats.insert(flat, Flat{});
+      flat->unit = parameter.unit;
+      flat->storage = storage;
+    }
+    flat->parameters.push_back(i);
+  }
+  for (std::vector<Flat>& flats : units) {
+    std::stable_sort(flats.begin(), flats.end(),
+                     [](const Flat& a, const Flat& b) { return Turn(a) < Turn(b); });
+  }
+  return units;
 }
 
 // What the flats of one unit have taken of each slot so far.
 struct SlotFill {
-  int64_t weights = 0, gradients = 0, bf16_gradients = 0;
+  int64_t weights = 0, gradients = 0;
 };
 
 void PlaceWeights(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
+  const Storage storage = flat->storage.weights;
   const bool slotted = plan.zero == 3 && IsBlock(plan, flat->unit);
-  if (slotted) flat->weight_slot = Take(&slot->weights, flat->elements);
-  flat->weights = Take(&map->weights, slotted ? flat->owned : flat->elements);
+  if (slotted) flat->weight_slot = Take(&slot->weights, StorageBytes(storage, flat->elements));
+  flat->weights =
+      Take(&map->weights, StorageBytes(storage, slotted ? flat->owned : flat->elements));
 }
 
 void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
-  const bool bf16 = flat->kind == FlatKind::kBfloat16Gradient;
+  const int64_t whole = StorageBytes(*flat->storage.gradient, flat->elements);
   if (plan.zero >= 2 && IsBlock(plan, flat->unit)) {
-    flat->gradient_slot = Take(bf16 ? &slot->bf16_gradients : &slot->gradients, flat->elements);
-    flat->gradient = Take(&map->gradients, flat->owned);
+    flat->gradient_slot = Take(&slot->gradients, whole);
+    flat->gradient = Take(&map->gradients, StorageBytes(flat->reduced_gradient(), flat->owned));
   } else {
-    flat->gradient = Take(bf16 ? &map->bf16_gradients : &map->gradients, flat->elements);
+    flat->gradient = Take(&map->gradients, whole);
   }
 }
 
 }  // namespace
 
 ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters.size()) {
-  std::vector<std::array<Flat, kKinds>> units(static_cast<size_t>(plan.model.num_layers + 2));
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    const model::Parameter& parameter = plan.parameters[i];
-    Flat& flat =
-        units[static_cast<size_t>(parameter.unit)][static_cast<size_t>(KindOf(plan, parameter))];
-    flat.parameters.push_back(i);
-    places[i].offset = Take(&flat.elements, parameter.elements());
-  }
   const int64_t alignment = int64_t{shard} * kShardAlignment;
-  for (size_t unit = 0; unit < units.size(); ++unit) {
+  for (std::vector<Flat>& unit : FlatsOfUnits(plan)) {
     SlotFill slot;
-    for (size_t kind = 0; kind < kKinds; ++kind) {
-      Flat& flat = units[unit][kind];
-      if (flat.parameters.empty()) continue;
-      flat.unit = static_cast<int32_t>(unit);
-      flat.kind = static_cast<FlatKind>(kind);
+    for (Flat& flat : unit) {
+      for (const size_t i : flat.parameters) {
+        places[i] = {flats.size(), Take(&flat.elements, plan.parameters[i].elements())};
+      }
       flat.elements = (flat.elements + alignment - 1) / alignment * alignment;
       flat.owned = flat.elements / shard;
-      for (const size_t i : flat.parameters) places[i].flat = flats.size();
       PlaceWeights(plan, &flat, &slot, this);
       if (flat.trained()) {
         PlaceGradient(plan, &flat, &slot, this);
         flat.state = Take(&state, flat.owned);
-        // Tensors of a flat are alike: only adapters train beside a frozen base.
-        if (HasMaster(plan, plan.parameters[flat.parameters.front()])) {
-          flat.master = Take(&masters, flat.owned);
-        }
+      }
+      if (flat.storage.master.has_value()) {
+        flat.master = Take(&masters, StorageBytes(*flat.storage.master, flat.owned));
       }
       flats.push_back(std::move(flat));
     }
     weight_slot = std::max(weight_slot, slot.weights);
     gradient_slot = std::max(gradient_slot, slot.gradients);
-    bf16_gradient_slot = std::max(bf16_gradient_slot, slot.bf16_gradients);
   }
 }
 

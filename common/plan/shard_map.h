@@ -1,9 +1,10 @@
 // Who holds what of the parameters: units, their flats and the range of each flat that a rank owns.
 // A pure function of the plan; the planner sizes buffers by it, the engine lays out by it.
 //
-// A unit is the embedding, a block, or final norm and head (Parameter::unit). Its tensors lie in up
-// to three flats, each the unit of one collective: trained matrices whose gradient is bfloat16,
-// other trained tensors, frozen ones; inside a flat they keep the order of the table, without gaps.
+// A unit is the embedding, a block, or final norm and head (Parameter::unit). Its tensors lie in as
+// many flats as they have storages (storage.h), each the unit of one collective: trained ones whose
+// gradient is bfloat16, other trained ones, frozen ones; inside a flat they keep the order of the
+// table, without gaps.
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
 // masters and moments of them and updates them.
@@ -21,36 +22,38 @@
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::plan {
 
-// Every owned range begins at a multiple of so many elements of its row: 128 bytes of bfloat16.
+// Every owned range begins at a multiple of so many elements of its flat: 128 bytes of bfloat16.
 inline constexpr int64_t kShardAlignment = 64;
 
 inline constexpr int32_t kEmbeddingUnit = 0;
 
-enum class FlatKind { kBfloat16Gradient, kFloat32Gradient, kFrozen };
-
-// Offsets are elements into the row named in the comment; -1: not in one.
+// Offsets are bytes into the row named in the comment; -1: not in one.
 struct Flat {
   int32_t unit = 0;
-  FlatKind kind = FlatKind::kFrozen;
+  ParameterStorage storage;        // of each of its tensors
   std::vector<size_t> parameters;  // indices into the plan's table
   int64_t elements = 0;            // padded
   int64_t owned = 0;               // elements / shard
   // "weights": all of it, or the owned range alone when a slot holds all of it during a sweep.
   int64_t weights = 0;
   int64_t weight_slot = -1;  // "weight_slots", inside its slot
-  // Where backward accumulates: "gradients", or "gradients.bf16" with kBfloat16Gradient. Slotted:
-  // "gradients", the owned range alone, always float32.
+  // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
-  int64_t gradient_slot = -1;  // "gradient_slots" or "gradient_slots.bf16", inside either slot
-  int64_t state = -1;          // "adam.m" and "adam.v": owned range
+  int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
+  int64_t state = -1;          // "adam.m" and "adam.v": owned range, elements
   int64_t master = -1;         // "master": owned range
 
-  bool trained() const { return kind != FlatKind::kFrozen; }
+  bool trained() const { return storage.trained(); }
   bool weights_slotted() const { return weight_slot >= 0; }
   bool gradient_slotted() const { return gradient_slot >= 0; }
+  // Of the owned range of a gradient, summed over micro-steps and ranks.
+  Storage reduced_gradient() const {
+    return gradient_slotted() ? Storage::kFloat32 : *storage.gradient;
+  }
 };
 
 struct Range {
@@ -73,9 +76,9 @@ struct ShardMap {
   std::vector<Flat> flats;             // none is empty
   std::vector<ParameterPlace> places;  // by index into the plan's table
 
-  // Elements of the rows. Slot rows: of one slot.
+  // Bytes of the rows, of "adam.m" and "adam.v" elements. Slot rows: of one slot.
   int64_t weights = 0, weight_slot = 0;
-  int64_t gradients = 0, bf16_gradients = 0, gradient_slot = 0, bf16_gradient_slot = 0;
+  int64_t gradients = 0, gradient_slot = 0;
   int64_t state = 0, masters = 0;
 
   // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.

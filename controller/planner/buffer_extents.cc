@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/ceil_div.h"
 

@@ -4,11 +4,15 @@
 #include <array>
 
 #include "common/plan/embedding_rows.h"
-#include "common/plan/precision.h"
 #include "common/plan/shard_map.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::planner {
 namespace {
+
+double Bytes(plan::Storage storage, int64_t elements) {
+  return static_cast<double>(plan::StorageBytes(storage, elements));
+}
 
 double Seconds(const plan::LinkSpeed& point) {
   return static_cast<double>(point.bytes) / point.bytes_per_second;
@@ -127,11 +131,10 @@ class Timeline {
   }
 
   void Gather(int32_t unit, bool slotted, bool trained_only = false) {
-    const double element = plan::ComputeBytes(plan_);
     for (const plan::Flat& flat : map_.flats) {
       if (flat.unit != unit || flat.weights_slotted() != slotted) continue;
       if (!flat.trained() && (!slotted || trained_only)) continue;
-      Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
+      Send(Bytes(flat.storage.weights, flat.elements), plan_.shard, 1);
       if (plan_.shard > 1) gathered_[static_cast<size_t>(unit)] = busy_;
     }
   }
@@ -140,12 +143,8 @@ class Timeline {
     for (const plan::Flat& flat : map_.flats) {
       if (flat.unit != unit || !flat.trained()) continue;
       if (!flat.gradient_slotted() && !last_micro_step) continue;
-      const double element = flat.kind == plan::FlatKind::kBfloat16Gradient ? plan::kBfloat16Bytes
-                                                                            : plan::kFloat32Bytes;
-      Send(element * static_cast<double>(flat.elements), plan_.shard, 1);
-      const double owned =
-          (flat.gradient_slotted() ? 4 : element) * static_cast<double>(flat.owned);
-      if (last_micro_step) Send(owned, plan_.replicate, 2);
+      Send(Bytes(*flat.storage.gradient, flat.elements), plan_.shard, 1);
+      if (last_micro_step) Send(Bytes(flat.reduced_gradient(), flat.owned), plan_.replicate, 2);
       if (flat.gradient_slotted())
         slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))] = busy_;
     }

@@ -6,7 +6,7 @@
 
 #include "common/model/family.h"
 #include "common/model/flops.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
 
 namespace coxswain::planner {
@@ -174,17 +174,20 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
 // read and written and the weights written, or the weights themselves read and written. DoRA reads
 // every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
-  const double element = plan::ComputeBytes(plan);
   double bytes = 0;
   for (const Parameter& p : plan.parameters) {
     if (!p.trainable()) continue;
-    const double gradient = plan::GradientBytes(plan, p);
-    const double weight = plan::HasMaster(plan, p) ? 8 + element : 2 * element;
-    bytes += static_cast<double>(p.elements()) * (16 + 3 * gradient + weight);
+    const plan::ParameterStorage storage = plan::StorageOf(plan, p);
+    const int64_t weights = plan::StorageBytes(storage.weights, 1);
+    const int64_t values =
+        storage.master.has_value() ? 2 * plan::StorageBytes(*storage.master, 1) : weights;
+    const int64_t gradient = plan::StorageBytes(*storage.gradient, 1);
+    bytes += static_cast<double>(p.elements() * (16 + 3 * gradient + values + weights));
   }
-  for (const Role role : model::kLinears) {
-    const bool scaled = Elements(plan, model::LoraMagnitude(role)) > 0;
-    if (scaled) bytes += element * Elements(plan, role);
+  for (const Parameter& p : plan.parameters) {
+    if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;
+    bytes +=
+        static_cast<double>(plan::StorageBytes(plan::StorageOf(plan, p).weights, p.elements()));
   }
   return bytes / kBytesPerSecond;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/ceil_div.h"

@@ -38,7 +38,7 @@ void ProductGradient(const Sweep& sweep, const BoundGate& op) {
     return kernels::GegluBackward(geglu, sweep.stream);
   }
   kernels::SwigluBackwardArgs swiglu;
-  swiglu.spec.dtype = sweep.model.dtype;
+  swiglu.spec.dtype = sweep.model.compute_dtype;
   swiglu.spec.intermediate = sweep.model.config.intermediate_size;
   swiglu.rows = sweep.batch.tokens;
   swiglu.dy = op.dy;

@@ -9,43 +9,35 @@ namespace {
 
 void PlaceWeights(const plan::Plan& plan, const plan::Flat& flat, const ParameterLayout& layout,
                   const Buffers& rows, FlatMemory* out) {
-  const int64_t bytes = kernels::DTypeBytes(ComputeDType(plan));
-  char* in_row = static_cast<char*>(rows.weights) + flat.weights * bytes;
+  out->dtype = DTypeOf(flat.storage.weights);
+  char* const in_row = rows.weights + flat.weights;
   if (flat.weights_slotted()) {
-    const int64_t slot =
-        plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot + flat.weight_slot;
-    out->values = static_cast<char*>(rows.weight_slots) + slot * bytes;
+    const int64_t slot = plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot;
+    out->values = rows.weight_slots + slot + flat.weight_slot;
     out->owned = in_row;
   } else {
     out->values = in_row;
-    out->owned = in_row + layout.place.shard * flat.owned * bytes;
+    out->owned = in_row + plan::StorageBytes(flat.storage.weights, layout.place.shard * flat.owned);
   }
+  if (!flat.storage.master.has_value()) return;
+  out->master = rows.master + flat.master;
+  out->master_dtype = DTypeOf(*flat.storage.master);
 }
 
 void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const Buffers& rows,
                    FlatMemory* out) {
-  const bool bf16 = flat.kind == plan::FlatKind::kBfloat16Gradient;
-  const int32_t slot = plan::GradientSlotOf(flat.unit);
-  out->gradient_dtype = bf16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+  const plan::Storage storage = *flat.storage.gradient;
+  out->gradient_dtype = DTypeOf(storage);
+  out->reduced_dtype = DTypeOf(flat.reduced_gradient());
   out->gradient_slotted = flat.gradient_slotted();
+  char* const in_row = rows.gradients + flat.gradient;
   if (flat.gradient_slotted()) {
-    out->reduced = rows.gradients + flat.gradient;
-    if (bf16) {
-      out->gradient =
-          rows.bf16_gradient_slots + slot * layout.map.bf16_gradient_slot + flat.gradient_slot;
-    } else {
-      out->gradient = rows.gradient_slots + slot * layout.map.gradient_slot + flat.gradient_slot;
-    }
-    return;
-  }
-  const int64_t own = layout.place.shard * flat.owned;
-  out->reduced_dtype = out->gradient_dtype;
-  if (bf16) {
-    out->gradient = rows.bf16_gradients + flat.gradient;
-    out->reduced = rows.bf16_gradients + flat.gradient + own;
+    const int64_t slot = plan::GradientSlotOf(flat.unit) * layout.map.gradient_slot;
+    out->gradient = rows.gradient_slots + slot + flat.gradient_slot;
+    out->reduced = in_row;
   } else {
-    out->gradient = rows.gradients + flat.gradient;
-    out->reduced = rows.gradients + flat.gradient + own;
+    out->gradient = in_row;
+    out->reduced = in_row + plan::StorageBytes(storage, layout.place.shard * flat.owned);
   }
 }
 
@@ -76,8 +68,6 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set("weight_slots", out->weight_slots);
   view.Set("gradients", out->gradients);
   view.Set("gradient_slots", out->gradient_slots);
-  view.Set("gradients.bf16", out->bf16_gradients);
-  view.Set("gradient_slots.bf16", out->bf16_gradient_slots);
   view.Set("master", out->master);
   view.Set("adam.m", out->adam_m);
   view.Set("adam.v", out->adam_v);

@@ -65,10 +65,9 @@ struct Buffers {
   }
 
   // Rows of parameters, and every flat inside them by index into the shard map.
-  void *weights = nullptr, *weight_slots = nullptr;
-  float *gradients = nullptr, *gradient_slots = nullptr;
-  uint16_t *bf16_gradients = nullptr, *bf16_gradient_slots = nullptr;
-  float* master = nullptr;                     // null: every weight is its own master
+  char *weights = nullptr, *weight_slots = nullptr;
+  char *gradients = nullptr, *gradient_slots = nullptr;
+  char* master = nullptr;                      // null: every weight is its own master
   float *adam_m = nullptr, *adam_v = nullptr;  // owned ranges
   std::vector<FlatMemory> flats;
   // adam.m, adam.v (float32), then the owned ranges of trained flats, each in the dtype of its

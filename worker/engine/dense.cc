@@ -13,7 +13,7 @@ int64_t OutStride(const Dense& dense) {
 
 void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.dtype;
+  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.compute_dtype;
   gemm.spec.transpose_b = true;
   gemm.m = dense.rows;
   gemm.n = dense.out;
@@ -34,7 +34,7 @@ void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs
 void DenseInputGradient(const Sweep& sweep, const Dense& dense,
                         const DenseInputGradientArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.dtype;
+  gemm.spec.dtype = gemm.spec.output_dtype = sweep.model.compute_dtype;
   gemm.m = dense.rows;
   gemm.n = dense.in;
   gemm.k = dense.out;
@@ -53,7 +53,7 @@ void DenseInputGradient(const Sweep& sweep, const Dense& dense,
 void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
                          const DenseWeightGradientArgs& args) {
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = sweep.model.dtype;
+  gemm.spec.dtype = sweep.model.compute_dtype;
   gemm.spec.output_dtype = dense.weight->gradient_dtype;
   gemm.spec.transpose_a = true;
   gemm.m = dense.out;

@@ -24,7 +24,7 @@ std::vector<const Linear*> AdaptedLinears(const Model& model, int64_t layer) {
 void RowSquares(const Model& model, const Buffers& buffers, int64_t layer,
                 kernels::Stream* stream) {
   for (const Linear* linear : AdaptedLinears(model, layer)) {
-    kernels::DoraRowSquares({.dtype = model.dtype,
+    kernels::DoraRowSquares({.dtype = linear->weight.dtype,
                              .rows = linear->out,
                              .columns = linear->in,
                              .w = linear->weight.value,

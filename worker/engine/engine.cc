@@ -98,7 +98,7 @@ absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
   const std::string doing = absl::StrCat("snapshot of step ", finished_steps);
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
     impl_->snapshot = {finished_steps, state.applied_updates};
-    digest = TakeSnapshot(state.plan, state.layout, impl_->snapshot, state.buffers, state.stream);
+    digest = TakeSnapshot(state.layout, impl_->snapshot, state.buffers, state.stream);
     return absl::OkStatus();
   }));
   return digest;

@@ -35,7 +35,7 @@ void Product(const Sweep& sweep, const BoundGate& op) {
     return kernels::GegluForward(geglu, sweep.stream);
   }
   kernels::SwigluForwardArgs swiglu;
-  swiglu.spec.dtype = sweep.model.dtype;
+  swiglu.spec.dtype = sweep.model.compute_dtype;
   swiglu.spec.intermediate = sweep.model.config.intermediate_size;
   swiglu.rows = sweep.batch.tokens;
   swiglu.gate_up = op.gate_up;
@@ -101,7 +101,7 @@ struct Forward {
 
   void operator()(const BoundAdd& op) const {
     kernels::AddArgs add;
-    add.dtype = add.x_dtype = sweep.model.dtype;
+    add.dtype = add.x_dtype = sweep.model.compute_dtype;
     add.count = sweep.batch.tokens * sweep.model.config.hidden_size;
     add.x = op.branch;
     add.y = op.out;

@@ -28,7 +28,7 @@ kernels::DropoutMask Mask(const Sweep& sweep, const Linear& linear) {
 // Of the linear's x A^T inside lora_h of its layer.
 int64_t AdapterOffsetBytes(const Sweep& sweep, const Linear& linear) {
   return linear.adapters.slot * sweep.batch.tokens * sweep.model.lora_rank *
-         kernels::DTypeBytes(sweep.model.dtype);
+         kernels::DTypeBytes(sweep.model.compute_dtype);
 }
 
 // Every column of y has an adapter: then the low-rank product is written first and the product with
@@ -84,7 +84,7 @@ Dense DenseOf(const Sweep& sweep, const Linear& linear) {
 void BiasGradient(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   kernels::BiasBackwardArgs bias;
-  bias.spec.dtype = sweep.model.dtype;
+  bias.spec.dtype = sweep.model.compute_dtype;
   bias.spec.grad_dtype = linear.bias.gradient_dtype;
   bias.rows = sweep.batch.tokens;
   bias.columns = linear.out;
@@ -110,7 +110,7 @@ void ScaleForward(const Sweep& sweep, const BoundLinear& args) {
   kernels::DoraForward(dora, sweep.stream);
   if (!args.adds) return;
   kernels::AddArgs add;
-  add.dtype = add.x_dtype = sweep.model.dtype;
+  add.dtype = add.x_dtype = sweep.model.compute_dtype;
   add.count = sweep.batch.tokens * args.linear->out;
   add.x = args.spare;
   add.y = args.y;
@@ -119,7 +119,8 @@ void ScaleForward(const Sweep& sweep, const BoundLinear& args) {
 
 void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
-  const int64_t bytes = sweep.batch.tokens * linear.out * kernels::DTypeBytes(sweep.model.dtype);
+  const int64_t bytes =
+      sweep.batch.tokens * linear.out * kernels::DTypeBytes(sweep.model.compute_dtype);
   if (args.du != args.dy) kernels::CopyMemory(args.du, args.dy, bytes, sweep.stream);
   kernels::DoraBackwardArgs dora;
   dora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
@@ -147,7 +148,7 @@ void InputGradient(const Sweep& sweep, const BoundLinear& args) {
 
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train) {
   kernels::LoraLinearSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.in_features = linear.in;
   spec.rank = model.lora_rank;
   spec.members = linear.adapters.members;

@@ -18,7 +18,7 @@ struct Chunk {
 
 kernels::RowGatherArgs Gather(const Sweep& sweep, Chunk chunk) {
   kernels::RowGatherArgs args;
-  args.spec.dtype = sweep.model.dtype;
+  args.spec.dtype = sweep.model.compute_dtype;
   args.spec.columns = sweep.model.config.hidden_size;
   args.rows = chunk.count;
   args.index = sweep.buffers.rows + chunk.begin;
@@ -26,7 +26,8 @@ kernels::RowGatherArgs Gather(const Sweep& sweep, Chunk chunk) {
 }
 
 int64_t Stride(const Sweep& sweep) {
-  return plan::LogitsStride(sweep.model.config.vocab_size, kernels::DTypeBytes(sweep.model.dtype));
+  return plan::LogitsStride(sweep.model.config.vocab_size,
+                            kernels::DTypeBytes(sweep.model.compute_dtype));
 }
 
 void AddTo(double* sum, const float* values, const Sweep& sweep, Chunk chunk) {
@@ -96,7 +97,7 @@ void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec sp
   const Buffers& buffers = sweep.buffers;
   if (sweep.batch.train) {
     const int64_t bytes = sweep.batch.tokens * sweep.model.config.hidden_size *
-                          kernels::DTypeBytes(sweep.model.dtype);
+                          kernels::DTypeBytes(sweep.model.compute_dtype);
     kernels::SetMemory(buffers.dnorm, 0, bytes, sweep.stream);
   }
   for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {

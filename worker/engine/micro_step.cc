@@ -48,12 +48,12 @@ EmbeddingRows OwnRows(const Sweep& sweep) {
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
   kernels::EmbeddingSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.grad_dtype = model.embedding.gradient_dtype;
   spec.vocab = model.config.vocab_size;
   spec.hidden = model.config.hidden_size;
   spec.scale = static_cast<float>(model.config.embedding_scale);
-  if (model.config.embedding_scale_rounded && model.dtype == kernels::DType::kBFloat16) {
+  if (model.config.embedding_scale_rounded && model.compute_dtype == kernels::DType::kBFloat16) {
     spec.scale = Bf16ToFloat(FloatToBf16(spec.scale));
   }
   return spec;

@@ -28,10 +28,7 @@ std::string Where(Role role, int32_t layer) {
 class Table {
  public:
   Table(const plan::Plan& plan, const ParameterLayout& layout, const std::vector<FlatMemory>& flats)
-      : plan_(plan),
-        layout_(layout),
-        flats_(flats),
-        bytes_(kernels::DTypeBytes(ComputeDType(plan))) {}
+      : plan_(plan), layout_(layout), flats_(flats) {}
 
   absl::Status Index() {
     for (size_t i = 0; i < plan_.parameters.size(); ++i) {
@@ -74,9 +71,10 @@ class Table {
     for (const auto& [role, shape] : members) {
       ASSIGN_OR_RETURN(const Tensor member, Take(role, layer, shape));
       if (elements == 0) first = member;
-      const bool trained_alike = (member.gradient == nullptr) == (first.gradient == nullptr);
+      const bool trained_alike = (member.gradient == nullptr) == (first.gradient == nullptr) &&
+                                 member.dtype == first.dtype;
       const bool adjacent =
-          member.value == After(first.value, elements * bytes_) &&
+          member.value == After(first.value, elements * kernels::DTypeBytes(first.dtype)) &&
           (member.gradient == nullptr ||
            member.gradient ==
                After(first.gradient, elements * kernels::DTypeBytes(first.gradient_dtype)));
@@ -105,7 +103,8 @@ class Table {
     const plan::ParameterPlace& place = layout_.map.places[i];
     const FlatMemory& flat = flats_[place.flat];
     Tensor tensor;
-    tensor.value = After(flat.values, place.offset * bytes_);
+    tensor.dtype = flat.dtype;
+    tensor.value = After(flat.values, place.offset * kernels::DTypeBytes(flat.dtype));
     if (!plan_.parameters[i].trainable()) return tensor;
     tensor.gradient_dtype = flat.gradient_dtype;
     tensor.gradient_slotted = flat.gradient_slotted;
@@ -116,7 +115,6 @@ class Table {
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
   const std::vector<FlatMemory>& flats_;
-  const int64_t bytes_;  // of a weight
   std::map<std::pair<Role, int32_t>, size_t> index_;
 };
 
@@ -257,16 +255,18 @@ std::vector<const Linear*> Linears(const Model& model) {
   return linears;
 }
 
-kernels::DType ComputeDType(const plan::Plan& plan) {
-  return plan.compute_dtype == "bfloat16" ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
+kernels::DType DTypeOf(plan::Storage storage) {
+  return storage == plan::Storage::kBfloat16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
 }
+
+kernels::DType ComputeDType(const plan::Plan& plan) { return DTypeOf(plan::ComputeStorage(plan)); }
 
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
                                  const std::vector<FlatMemory>& flats) {
   const model::ModelConfig& c = plan.model;
   Model model;
   model.config = c;
-  model.dtype = ComputeDType(plan);
+  model.compute_dtype = ComputeDType(plan);
   model.attention_deterministic = plan.attention_deterministic;
   model.recompute = RecomputeOf(plan);
   model.recompute_every = plan.recompute_every;

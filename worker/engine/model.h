@@ -12,16 +12,18 @@
 #include "common/model/ops.h"
 #include "common/plan/plan.h"
 #include "common/plan/shard_map.h"
+#include "common/plan/storage.h"
 #include "kernels/dtype.h"
 #include "kernels/lora_linear.h"
 
 namespace coxswain::engine {
 
-// One tensor: its values in the model's dtype and, when it is trained, where its gradient
+// One tensor: its values as sweeps read them and, when it is trained, where its gradient
 // accumulates.
 struct Tensor {
   void* value = nullptr;     // null: the model has no such tensor
   void* gradient = nullptr;  // null: frozen
+  kernels::DType dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
   bool gradient_slotted = false;  // of this micro-step alone
 };
@@ -70,8 +72,8 @@ enum class Recompute { kNone, kNormSwiglu, kFfn, kBlock };
 
 struct Model {
   model::ModelConfig config;
-  kernels::DType dtype = kernels::DType::kFloat32;  // of weights and activations
-  Tensor embedding;                                 // [V, H]
+  kernels::DType compute_dtype = kernels::DType::kFloat32;  // of activations
+  Tensor embedding;                                         // [V, H]
   std::vector<Block> blocks;
   Norm final_norm;
   Tensor head;  // [V, H]; the embedding itself when tied
@@ -113,6 +115,9 @@ struct FlatMemory {
   void* owned = nullptr;     // [owned] of them: what updates write
   void* gradient = nullptr;  // [elements]: where backward accumulates
   void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks
+  void* master = nullptr;    // [owned]: what updates write where weights are copies of it
+  kernels::DType dtype = kernels::DType::kFloat32;  // of values
+  kernels::DType master_dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
   kernels::DType reduced_dtype = kernels::DType::kFloat32;
   bool gradient_slotted = false;
@@ -121,7 +126,8 @@ struct FlatMemory {
 // Lists the linears of every block in the order of model::Pack.
 std::vector<const Linear*> Linears(const Model& model);
 
-kernels::DType ComputeDType(const plan::Plan& plan);
+kernels::DType DTypeOf(plan::Storage storage);
+kernels::DType ComputeDType(const plan::Plan& plan);  // of activations
 
 // InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape
 // than the config says, or trained unlike the tensors it is packed with.

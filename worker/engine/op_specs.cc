@@ -5,7 +5,7 @@ namespace coxswain::engine {
 kernels::RmsNormSpec NormSpec(const Model& model) {
   const model::ModelConfig& config = model.config;
   kernels::RmsNormSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.hidden = config.hidden_size;
   spec.eps = static_cast<float>(config.rms_norm_eps);
   spec.weight_offset = config.norm_weights_from_one ? 1.0f : 0.0f;
@@ -14,7 +14,7 @@ kernels::RmsNormSpec NormSpec(const Model& model) {
 
 kernels::LayerNormSpec LayerNormSpecOf(const Model& model, const Norm& norm) {
   kernels::LayerNormSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.grad_dtype = norm.weight.gradient_dtype;
   spec.hidden = model.config.hidden_size;
   spec.eps = static_cast<float>(model.config.rms_norm_eps);
@@ -24,7 +24,7 @@ kernels::LayerNormSpec LayerNormSpecOf(const Model& model, const Norm& norm) {
 kernels::QkNormSpec QkSpec(const Model& model, bool whole) {
   const model::ModelConfig& config = model.config;
   kernels::QkNormSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;
@@ -46,7 +46,7 @@ kernels::GateActivation ActivationOf(const model::ModelConfig& config) {
 
 kernels::GatedLinearSpec GatedSpec(const Model& model) {
   const model::ModelConfig& config = model.config;
-  return {.dtype = model.dtype,
+  return {.dtype = model.compute_dtype,
           .hidden = config.hidden_size,
           .intermediate = config.intermediate_size,
           .activation = ActivationOf(config)};
@@ -55,13 +55,13 @@ kernels::GatedLinearSpec GatedSpec(const Model& model) {
 bool UsesSwiglu(const Model& model) { return model.config.activation == "silu"; }
 
 kernels::GegluSpec GateSpec(const Model& model) {
-  return {.dtype = model.dtype,
+  return {.dtype = model.compute_dtype,
           .intermediate = model.config.intermediate_size,
           .tanh = model.config.activation == "gelu_tanh"};
 }
 
 kernels::GeluSpec ActivationSpec(const Model& model) {
-  return {.dtype = model.dtype,
+  return {.dtype = model.compute_dtype,
           .columns = model.config.intermediate_size,
           .tanh = model.config.activation == "gelu_tanh"};
 }
@@ -69,7 +69,7 @@ kernels::GeluSpec ActivationSpec(const Model& model) {
 kernels::RopeSpec RotarySpec(const Model& model) {
   const model::ModelConfig& config = model.config;
   kernels::RopeSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;
@@ -81,7 +81,7 @@ kernels::RopeSpec RotarySpec(const Model& model) {
 kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
   const model::ModelConfig& config = model.config;
   kernels::AttentionSpec spec;
-  spec.dtype = model.dtype;
+  spec.dtype = model.compute_dtype;
   spec.num_heads = config.num_heads;
   spec.num_kv_heads = config.num_kv_heads;
   spec.head_dim = config.head_dim;

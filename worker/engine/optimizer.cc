@@ -66,8 +66,7 @@ void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGr
 }
 
 void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream) {
-  kernels::SetMemory(buffers.gradients, 0, layout.map.gradients * 4, stream);
-  kernels::SetMemory(buffers.bf16_gradients, 0, layout.map.bf16_gradients * 2, stream);
+  kernels::SetMemory(buffers.gradients, 0, layout.map.gradients, stream);
 }
 
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,

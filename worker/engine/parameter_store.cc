@@ -37,34 +37,32 @@ plan::Range ParameterStore::Loaded(size_t i) const {
 }
 
 Values ParameterStore::Compute(size_t i) const {
-  const kernels::DType dtype = ComputeDType(plan_);
   const plan::ParameterPlace& place = layout_.map.places[i];
-  return {After(buffers_.flats[place.flat].values, place.offset, dtype), dtype, 0,
+  const FlatMemory& flat = buffers_.flats[place.flat];
+  return {After(flat.values, place.offset, flat.dtype), flat.dtype, 0,
           plan_.parameters[i].elements()};
 }
 
 Values ParameterStore::Weights(size_t i) const {
   const plan::Flat& flat = layout_.FlatOf(i);
   if (!flat.trained() && !flat.weights_slotted()) return Compute(i);
-  const kernels::DType dtype = ComputeDType(plan_);
-  const plan::Range owned = layout_.owned[i];
-  return {After(buffers_.flats[layout_.map.places[i].flat].owned, layout_.OffsetInOwned(i), dtype),
-          dtype, owned.begin, owned.count()};
+  const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
+  return Owned(i, memory.owned, memory.dtype);
 }
 
 Values ParameterStore::Trained(size_t i) const {
-  const plan::Flat& flat = layout_.FlatOf(i);
-  if (flat.master < 0) return Weights(i);
-  const plan::Range owned = layout_.owned[i];
-  return {buffers_.master + flat.master + layout_.OffsetInOwned(i), kernels::DType::kFloat32,
-          owned.begin, owned.count()};
+  const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
+  return memory.master == nullptr ? Weights(i) : Owned(i, memory.master, memory.master_dtype);
 }
 
 Values ParameterStore::ReducedGradient(size_t i) const {
-  const FlatMemory& flat = buffers_.flats[layout_.map.places[i].flat];
+  const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
+  return Owned(i, memory.reduced, memory.reduced_dtype);
+}
+
+Values ParameterStore::Owned(size_t i, void* range, kernels::DType dtype) const {
   const plan::Range owned = layout_.owned[i];
-  return {After(flat.reduced, layout_.OffsetInOwned(i), flat.reduced_dtype), flat.reduced_dtype,
-          owned.begin, owned.count()};
+  return {After(range, layout_.OffsetInOwned(i), dtype), dtype, owned.begin, owned.count()};
 }
 
 void ParameterStore::Write(const float* values, const Values& to) const {

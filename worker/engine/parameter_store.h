@@ -54,6 +54,8 @@ class ParameterStore {
   void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
 
  private:
+  // The owned elements of parameter i inside the owned range of its flat.
+  Values Owned(size_t i, void* range, kernels::DType dtype) const;
   void Write(const float* values, const Values& to) const;
 
   const plan::Plan& plan_;

@@ -140,7 +140,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
                      " kv heads, head_dim ", c.head_dim, ", window ", block.window, ", softcap ",
                      c.attention_softcap));
   }
-  const kernels::DType dtype = model.dtype;
+  const kernels::DType dtype = model.compute_dtype;
   const std::string name = absl::StrCat(" of ", plan.compute_dtype);
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
@@ -198,8 +198,8 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   }
   for (const Linear* linear : Linears(model)) {
     if (linear->bias.gradient != nullptr) {
-      need(kernels::BiasBackwardWorkspaceBytes({model.dtype, linear->bias.gradient_dtype}, n.tokens,
-                                               linear->out));
+      need(kernels::BiasBackwardWorkspaceBytes({model.compute_dtype, linear->bias.gradient_dtype},
+                                               n.tokens, linear->out));
     }
     if (linear->adapters.members == 0) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);

@@ -8,9 +8,8 @@
 
 namespace coxswain::engine {
 
-std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
-                         const SnapshotCounters& counters, const Buffers& buffers,
-                         kernels::Stream* stream) {
+std::string TakeSnapshot(const ParameterLayout& layout, const SnapshotCounters& counters,
+                         const Buffers& buffers, kernels::Stream* stream) {
   char* out = buffers.snapshot;
   const auto append = [&out, stream](const void* data, int64_t bytes) {
     kernels::CopyMemory(out, data, bytes, stream);
@@ -21,18 +20,16 @@ std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     const plan::Flat& flat = layout.map.flats[f];
     if (!flat.trained()) continue;
-    if (flat.master >= 0) {
-      append(buffers.master + flat.master, flat.owned * 4);
-    } else {
-      append(buffers.flats[f].owned, flat.owned * kernels::DTypeBytes(ComputeDType(plan)));
-    }
+    const FlatMemory& memory = buffers.flats[f];
+    append(memory.master != nullptr ? memory.master : memory.owned,
+           plan::StorageBytes(flat.storage.trained_values(), flat.owned));
   }
   kernels::Synchronize(stream);
 
   Sha256Stream hash;
   hash.Update(absl::StrCat(counters.finished_steps, " ", counters.applied_updates, " "));
-  hash.Update(std::string_view(buffers.snapshot,
-                               static_cast<size_t>(plan::SnapshotBytes(plan, layout.map))));
+  hash.Update(
+      std::string_view(buffers.snapshot, static_cast<size_t>(plan::SnapshotBytes(layout.map))));
   return ToHex(hash.Finish());
 }
 

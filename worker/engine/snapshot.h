@@ -18,9 +18,8 @@ struct SnapshotCounters {
 
 // Fills Buffers::snapshot after all work of `stream`. Returns the SHA-256 (hex) of the counters and
 // of the copy: equal on the ranks that own the same ranges.
-std::string TakeSnapshot(const plan::Plan& plan, const ParameterLayout& layout,
-                         const SnapshotCounters& counters, const Buffers& buffers,
-                         kernels::Stream* stream);
+std::string TakeSnapshot(const ParameterLayout& layout, const SnapshotCounters& counters,
+                         const Buffers& buffers, kernels::Stream* stream);
 
 }  // namespace coxswain::engine
 

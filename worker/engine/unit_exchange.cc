@@ -115,7 +115,7 @@ void UnitExchange::Gather(int32_t unit, bool trained_only) {
     if (group_ == nullptr || !status_.ok()) return;
     const FlatMemory& memory = buffers_.flats[f];
     Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values, flat.owned,
-                           ComputeDType(plan_), comm_));
+                           memory.dtype, comm_));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::engine {
 namespace {
@@ -42,8 +42,8 @@ SelfVerification::SelfVerification(const plan::Plan& plan, const std::vector<Ver
       const bool lookup = parameter.role == model::Role::kEmbedding && !plan.model.tie_embeddings;
       movement.elements += lookup ? static_cast<double>(parameter.cols) : elements;
       movement.all_elements += plan.replicate * elements;
-      const bool rounded = plan.compute_dtype == "bfloat16" && !plan::HasMaster(plan, parameter);
-      movement.rounded = movement.rounded || rounded;
+      const plan::Storage storage = plan::StorageOf(plan, parameter).trained_values();
+      movement.rounded = movement.rounded || storage == plan::Storage::kBfloat16;
     }
   }
 }

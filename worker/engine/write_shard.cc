@@ -26,6 +26,10 @@ struct Piece {
   bool whole() const { return range.count() == parameter->elements(); }
 };
 
+DType FileDType(plan::Storage storage) {
+  return storage == plan::Storage::kBfloat16 ? DType::kBF16 : DType::kF32;
+}
+
 TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values) {
   const int64_t bytes = piece.range.count() * DTypeBits(dtype) / 8;
   const auto fill = [values, bytes](uint8_t* out) {
@@ -54,12 +58,10 @@ class ShardContents {
  public:
   ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
       : plan_(plan), layout_(layout), snapshot_(buffers.snapshot) {
-    const int64_t element = kernels::DTypeBytes(ComputeDType(plan));
     int64_t values = 8 * layout.map.state;
     for (const plan::Flat& flat : layout.map.flats) {
       values_.push_back(values);
-      bytes_.push_back(flat.master >= 0 ? 4 : element);
-      if (flat.trained()) values += flat.owned * bytes_.back();
+      if (flat.trained()) values += plan::StorageBytes(flat.storage.trained_values(), flat.owned);
     }
   }
 
@@ -69,8 +71,9 @@ class ShardContents {
     const size_t flat = layout_.map.places[i].flat;
     const int64_t first = layout_.OffsetInOwned(i) + range.begin - layout_.owned[i].begin;
     const int64_t state = layout_.map.flats[flat].state + first;
-    const DType dtype = bytes_[flat] == 4 ? DType::kF32 : DType::kBF16;
-    Put(parameter.name, piece, dtype, snapshot_ + values_[flat] + first * bytes_[flat]);
+    const plan::Storage storage = layout_.map.flats[flat].storage.trained_values();
+    Put(parameter.name, piece, FileDType(storage),
+        snapshot_ + values_[flat] + plan::StorageBytes(storage, first));
     Put(absl::StrCat(parameter.name, ".m"), piece, DType::kF32, snapshot_ + 4 * state);
     Put(absl::StrCat(parameter.name, ".v"), piece, DType::kF32,
         snapshot_ + 4 * (layout_.map.state + state));
@@ -90,7 +93,7 @@ class ShardContents {
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
   const char* const snapshot_;
-  std::vector<int64_t> values_, bytes_;  // by flat: first byte in the snapshot, of an element
+  std::vector<int64_t> values_;  // by flat: first byte in the snapshot
   std::vector<TensorSource> tensors_;
   nlohmann::json pieces_ = nlohmann::json::object();
 };

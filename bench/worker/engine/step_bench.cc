@@ -34,7 +34,7 @@
 #include "bench/worker/engine/step_rows.h"
 #include "common/build_info.h"
 #include "common/hash.h"
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "worker/engine/device.h"
@@ -177,8 +177,9 @@ struct Elements {
       total += parameter.elements();
       if (!parameter.trainable()) continue;
       trainable += parameter.elements();
-      if (plan::HasBfloat16Gradient(plan, parameter)) bf16_gradient += parameter.elements();
-      if (plan::HasMaster(plan, parameter)) master += parameter.elements();
+      const plan::ParameterStorage storage = plan::StorageOf(plan, parameter);
+      if (storage.gradient == plan::Storage::kBfloat16) bf16_gradient += parameter.elements();
+      if (storage.master.has_value()) master += parameter.elements();
     }
   }
   int64_t total = 0, trainable = 0, bf16_gradient = 0, master = 0;

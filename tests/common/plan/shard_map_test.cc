@@ -69,7 +69,7 @@ TEST(ShardMapTest, RangesAreEqualAlignedAndInOrder) {
     EXPECT_EQ(flat.owned % kShardAlignment, 0);
     EXPECT_EQ(flat.weights, weights);
     EXPECT_EQ(flat.state, state);
-    weights += flat.elements;
+    weights += 2 * flat.elements;
     state += flat.owned;
     int64_t elements = 0;
     for (const size_t i : flat.parameters) {
@@ -94,15 +94,31 @@ TEST(ShardMapTest, AMatrixIsCutInsideARow) {
 TEST(ShardMapTest, FlatsAreByKindOfGradient) {
   const ShardMap map(MakePlan(2, 1));
   ASSERT_EQ(map.flats.size(), 1u + 3 * 2 + 1);  // tied embedding, blocks of two kinds, final norm
-  EXPECT_EQ(map.flats[0].kind, FlatKind::kFloat32Gradient);
-  EXPECT_EQ(map.flats[1].kind, FlatKind::kBfloat16Gradient);
-  EXPECT_EQ(map.flats[2].kind, FlatKind::kFloat32Gradient);
+  const auto gradient = [](const Flat& flat) { return flat.storage.gradient; };
+  EXPECT_EQ(gradient(map.flats[0]), Storage::kFloat32);
+  EXPECT_EQ(gradient(map.flats[1]), Storage::kBfloat16);
+  EXPECT_EQ(gradient(map.flats[2]), Storage::kFloat32);
   const ShardMap lora(MakePlan(2, 1, 4));
   ASSERT_EQ(lora.flats.size(), 1u + 3 * 2 + 1);
-  EXPECT_EQ(lora.flats[0].kind, FlatKind::kFrozen);
-  EXPECT_EQ(lora.flats[1].kind, FlatKind::kFloat32Gradient);  // one bucket of a unit's adapters
-  EXPECT_EQ(lora.flats[2].kind, FlatKind::kFrozen);
+  EXPECT_FALSE(lora.flats[0].trained());
+  EXPECT_EQ(gradient(lora.flats[1]), Storage::kFloat32);  // one bucket of a unit's adapters
+  EXPECT_FALSE(lora.flats[2].trained());
   EXPECT_EQ(lora.flats[2].state, -1);
+}
+
+// Trained base weights beside adapters: each with the masters that its storage says.
+TEST(ShardMapTest, FlatsAreOfOneStorage) {
+  Plan plan = MakePlan(2, 1, 4);
+  plan.master_dtype = plan.gradient_dtype = "bfloat16";
+  plan.parameters[1].group = 0;  // a norm of block 0
+  const ShardMap map(plan);
+  ASSERT_EQ(map.flats.size(), 1u + (3 * 2 + 1) + 1);
+  for (const Flat& flat : map.flats) {
+    EXPECT_EQ(flat.master >= 0, flat.storage.master.has_value());
+    for (const size_t i : flat.parameters) {
+      EXPECT_EQ(StorageOf(plan, plan.parameters[i]), flat.storage) << plan.parameters[i].name;
+    }
+  }
 }
 
 TEST(ShardMapTest, StagesMoveBlocksIntoSlots) {

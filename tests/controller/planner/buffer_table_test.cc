@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/plan/precision.h"
+#include "common/plan/storage.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -52,7 +52,8 @@ class CudaTableTest : public testing::Test {
   std::map<std::pair<int32_t, int>, int64_t> Flats() const {
     std::map<std::pair<int32_t, int>, int64_t> flats;
     for (const model::Parameter& p : plan_.parameters) {
-      const int kind = !p.trainable() ? 2 : plan::HasBfloat16Gradient(plan_, p) ? 0 : 1;
+      const plan::ParameterStorage storage = plan::StorageOf(plan_, p);
+      const int kind = !p.trainable() ? 2 : storage.gradient == plan::Storage::kBfloat16 ? 0 : 1;
       flats[{p.unit, kind}] += p.elements();
     }
     const int64_t alignment = 64 * plan_.shard;
@@ -71,7 +72,6 @@ TEST_F(CudaTableTest, StatesOfFullTrainingWithFloatMasters) {
   EXPECT_EQ(Bytes("weights"), 2 * Elements(false));
   EXPECT_EQ(Bytes("master"), 4 * g);
   EXPECT_EQ(Bytes("gradients"), 4 * g);
-  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
   EXPECT_EQ(Bytes("adam.m"), 4 * g);
   EXPECT_EQ(Bytes("snapshot"), 12 * g);
   EXPECT_EQ(At("snapshot").memory_class, plan::MemoryClass::kHost);
@@ -87,8 +87,7 @@ TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
   }
   const int64_t g = Elements(true);
   EXPECT_EQ(rows_.count("master"), 0u);
-  EXPECT_EQ(Bytes("gradients"), 4 * (g - matrices));
-  EXPECT_EQ(Bytes("gradients.bf16"), 2 * matrices);
+  EXPECT_EQ(Bytes("gradients"), 4 * (g - matrices) + 2 * matrices);
   EXPECT_EQ(Bytes("snapshot"), 10 * g);
 }
 
@@ -105,8 +104,7 @@ TEST_F(CudaTableTest, RanksShareMoreByStage) {
     if (flat.first == 1) (flat.second == 0 ? block : block_vectors) += elements;
   }
   EXPECT_EQ(Bytes("weights"), 2 * g);
-  EXPECT_EQ(Bytes("gradients.bf16"), 2 * 3 * block);
-  EXPECT_EQ(Bytes("gradients"), 4 * (3 * block_vectors + outside));
+  EXPECT_EQ(Bytes("gradients"), 2 * 3 * block + 4 * (3 * block_vectors + outside));
   for (const char* row : {"master", "adam.m", "adam.v"}) EXPECT_EQ(Bytes(row), g) << row;
   EXPECT_EQ(Bytes("snapshot"), 3 * g);
   EXPECT_EQ(rows_.count("weight_slots") + rows_.count("gradient_slots"), 0u);
@@ -114,10 +112,8 @@ TEST_F(CudaTableTest, RanksShareMoreByStage) {
   plan_.zero = 2;  // of blocks: two slots, and the owned quarter in float32
   Make();
   EXPECT_EQ(Bytes("weights"), 2 * g);
-  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
   EXPECT_EQ(Bytes("gradients"), blocks + 4 * outside);
-  EXPECT_EQ(Bytes("gradient_slots.bf16"), 2 * 2 * block);
-  EXPECT_EQ(Bytes("gradient_slots"), 2 * 4 * block_vectors);
+  EXPECT_EQ(Bytes("gradient_slots"), 2 * (2 * block + 4 * block_vectors));
   EXPECT_EQ(rows_.count("weight_slots"), 0u);
 
   plan_.zero = 3;
@@ -135,7 +131,6 @@ TEST_F(CudaTableTest, AdaptersKeepFloatMastersAndGradients) {
   EXPECT_EQ(Bytes("weights"), 2 * Elements(false));
   EXPECT_EQ(Bytes("master"), 4 * g);
   EXPECT_EQ(Bytes("gradients"), 4 * g);
-  EXPECT_EQ(rows_.count("gradients.bf16"), 0u);
   EXPECT_EQ(Bytes("snapshot"), 12 * g);
   EXPECT_EQ(Bytes("layer1.lora_h"), 2 * 128 * job_.lora.r * 7);
 }

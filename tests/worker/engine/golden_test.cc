@@ -58,7 +58,7 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
   const int64_t vocab = state.plan.model.vocab_size, hidden = state.plan.model.hidden_size;
   void* logits = kernels::AllocateMemory(tokens * vocab * 4);
   kernels::GemmArgs gemm;
-  gemm.spec.dtype = state.model.dtype;
+  gemm.spec.dtype = state.model.compute_dtype;
   gemm.spec.transpose_b = true;
   gemm.m = tokens;
   gemm.n = vocab;

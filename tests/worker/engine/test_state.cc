@@ -67,7 +67,8 @@ std::vector<float> TokenRows(const State& state, const BinBatch& bins, const voi
                              int64_t columns) {
   const bool padded = state.plan.device == "cuda";
   const int64_t all_rows = state.plan.micro_batch_bins * state.plan.sequence_len;
-  const std::vector<float> all = ReadFloats(activation, state.model.dtype, all_rows * columns);
+  const std::vector<float> all =
+      ReadFloats(activation, state.model.compute_dtype, all_rows * columns);
   std::vector<float> rows;
   size_t document = 0;
   int64_t first = 0;

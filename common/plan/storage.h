@@ -1,0 +1,38 @@
+// How the numbers of a parameter are stored: one function of plan and role decides, and whoever
+// sizes, lays out, sends, updates, saves or checks a parameter asks it. What blocks compute is of
+// the plan's compute dtype, which is a format of activations, not of parameters.
+#ifndef COXSWAIN_COMMON_PLAN_STORAGE_H_
+#define COXSWAIN_COMMON_PLAN_STORAGE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "common/plan/plan.h"
+
+namespace coxswain::plan {
+
+enum class Storage : uint8_t { kFloat32, kBfloat16 };
+
+// Memory of so many elements that lie side by side.
+int64_t StorageBytes(Storage storage, int64_t elements);
+const char* StorageName(Storage storage);  // as the plan's dtypes are spelled
+
+struct ParameterStorage {
+  Storage weights = Storage::kFloat32;  // what forward and backward read
+  std::optional<Storage> master;        // none: the weights are their own
+  std::optional<Storage> gradient;      // none: frozen
+
+  bool trained() const { return gradient.has_value(); }
+  // Of what an update writes and a checkpoint holds.
+  Storage trained_values() const { return master.value_or(weights); }
+  bool operator==(const ParameterStorage&) const = default;
+};
+ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter);
+
+// Of activations, and the bytes of an element of them.
+Storage ComputeStorage(const Plan& plan);
+int64_t ComputeBytes(const Plan& plan);
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_STORAGE_H_
