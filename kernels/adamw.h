@@ -10,37 +10,17 @@
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/tensor_records.h"
 
 namespace coxswain::kernels {
 
-// The lists of tensors are walked in chunks of so many elements; a tensor's last chunk is shorter.
-inline constexpr int64_t kTensorChunk = 16384;
-constexpr int64_t TensorChunks(int64_t elements) {
-  return (elements + kTensorChunk - 1) / kTensorChunk;
-}
-
-// The value that is updated is `master` when there is one, and p its copy rounded to nearest;
-// without, it is p itself: float32, or bfloat16 rounded stochastically: x becomes its bfloat16
-// neighbour above or below with probability by distance, from one 16-bit draw per element,
+// The value that is updated is `master` of a record (AdamWTensor) when there is one, and p its copy
+// rounded to nearest; without, it is p itself: float32, or bfloat16 rounded stochastically: x
+// becomes its bfloat16 neighbour above or below with probability by distance, from one 16-bit draw
+// per element,
 //   bits(bf16) = (bits(x) + r) >> 16, r = half word `element mod 8`, the low half of word 0 first,
 //   of Philox(key, (element / 8 low, element / 8 high, index, step)), so that a result depends on
 //   (seed, parameter, step, element) alone. NaN stays NaN.
-struct AdamWTensor {
-  void* p = nullptr;        // [n] of p_dtype
-  float* master = nullptr;  // [n]; null: p is the master
-  const void* g = nullptr;  // [n] of g_dtype
-  float* m = nullptr;       // [n]
-  float* v = nullptr;       // [n]
-  int64_t n = 0;
-  int64_t begin = 0;          // element of the parameter that p[0] is, for stochastic rounding
-  int64_t first_chunk = 0;    // TensorChunks of all tensors before it in the list
-  double lr_scale = 1.0;      // lr_j = lr lr_scale
-  double weight_decay = 0.0;  // wd
-  DType p_dtype = DType::kFloat32;
-  DType g_dtype = DType::kFloat32;
-  uint32_t index = 0;  // of the parameter, for stochastic rounding
-};
-static_assert(sizeof(AdamWTensor) == 88);
 bool AdamWSupports(DType p_dtype, DType g_dtype, bool master);
 
 // Device memory: the launch reads it, the host need not know its values.

@@ -7,16 +7,9 @@
 #include "kernels/adamw.h"
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/tensor_records.h"
 
 namespace coxswain::kernels {
-
-struct NormTensor {
-  const void* data = nullptr;
-  int64_t elements = 0;
-  int64_t first_chunk = 0;  // TensorChunks of all tensors before it in the list (adamw.h)
-  DType dtype = DType::kFloat32;
-};
-static_assert(sizeof(NormTensor) == 32);
 
 struct NormSums {
   double sum_squares = 0.0;  // non-finite elements propagate

@@ -10,6 +10,7 @@
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
 #include "common/plan/storage.h"
+#include "kernels/tensor_records.h"
 
 namespace coxswain::plan {
 namespace {
@@ -129,8 +130,8 @@ void AddRecords(const Plan& plan, Table* table) {
       std::count_if(plan.parameters.begin(), plan.parameters.end(),
                     [](const model::Parameter& parameter) { return parameter.trainable(); });
   table->Row("scalars", kScalarsBytes);
-  table->Row("optimizer.tensors", kAdamWRecordBytes * trained);
-  table->Row("norm.tensors", kNormRecordBytes * trained);
+  table->Row("optimizer.tensors", static_cast<int64_t>(sizeof(kernels::AdamWTensor)) * trained);
+  table->Row("norm.tensors", static_cast<int64_t>(sizeof(kernels::NormTensor)) * trained);
   table->Row("verification", kVerificationBytes);
 }
 

@@ -12,9 +12,8 @@
 
 namespace coxswain::plan {
 
-// Records in device memory: kernels/adamw.h, kernels/global_norm.h, worker/engine/buffers.h.
-inline constexpr int64_t kAdamWRecordBytes = 88, kNormRecordBytes = 32, kScalarsBytes = 512,
-                         kVerificationBytes = 16384;
+// What the scalars and the verified groups of worker/engine/buffers.h may take.
+inline constexpr int64_t kScalarsBytes = 512, kVerificationBytes = 16384;
 
 // Rows of tokens and documents of one micro-step at most.
 struct BatchExtents {

@@ -6,11 +6,10 @@
 #include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/ceil_div.h"
+#include "kernels/tensor_records.h"
 
 namespace coxswain::planner {
 namespace {
-
-constexpr int64_t kChunkElements = 16384;  // kTensorChunk of kernels/adamw.h
 
 int64_t Align(int64_t bytes) { return CeilDiv(bytes, 256) * 256; }
 
@@ -29,7 +28,7 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t adapters =
       3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
   const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
-  const int64_t norm = 2 * (n.trainable / kChunkElements + 1 + n.trainable_tensors);
+  const int64_t norm = 2 * (n.trainable / kernels::kTensorChunk + 1 + n.trainable_tensors);
   return 4096 + 4 * std::max({attention, adapters, columns, norm, DoraElements(plan, n)});
 }
 
@@ -67,7 +66,7 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
     if (!parameter.trainable()) continue;
     trainable += parameter.elements();
     ++trainable_tensors;
-    trainable_chunks += CeilDiv(parameter.elements(), kChunkElements);
+    trainable_chunks += kernels::TensorChunks(parameter.elements());
   }
 }
 

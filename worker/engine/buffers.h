@@ -47,8 +47,6 @@ struct GroupStatistics {
 inline constexpr int64_t kMaxVerifiedGroups = 512;
 static_assert(kMaxVerifiedGroups * static_cast<int64_t>(sizeof(GroupStatistics)) ==
               plan::kVerificationBytes);
-static_assert(sizeof(kernels::AdamWTensor) == plan::kAdamWRecordBytes);
-static_assert(sizeof(kernels::NormTensor) == plan::kNormRecordBytes);
 
 // An element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
 struct DoraBuffers {

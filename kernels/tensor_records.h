@@ -1,0 +1,45 @@
+// Records that ops over lists of tensors read from device memory, one per tensor, and the chunks in
+// which they walk the lists. Plain structs: the planner sizes buffers by them.
+#ifndef COXSWAIN_KERNELS_TENSOR_RECORDS_H_
+#define COXSWAIN_KERNELS_TENSOR_RECORDS_H_
+
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
+// The lists of tensors are walked in chunks of so many elements; a tensor's last chunk is shorter.
+inline constexpr int64_t kTensorChunk = 16384;
+constexpr int64_t TensorChunks(int64_t elements) {
+  return (elements + kTensorChunk - 1) / kTensorChunk;
+}
+
+// Of adamw.h, which says how p and master are updated.
+struct AdamWTensor {
+  void* p = nullptr;        // [n] of p_dtype
+  float* master = nullptr;  // [n]; null: p is the master
+  const void* g = nullptr;  // [n] of g_dtype
+  float* m = nullptr;       // [n]
+  float* v = nullptr;       // [n]
+  int64_t n = 0;
+  int64_t begin = 0;          // element of the parameter that p[0] is, for stochastic rounding
+  int64_t first_chunk = 0;    // TensorChunks of all tensors before it in the list
+  double lr_scale = 1.0;      // lr_j = lr lr_scale
+  double weight_decay = 0.0;  // wd
+  DType p_dtype = DType::kFloat32;
+  DType g_dtype = DType::kFloat32;
+  uint32_t index = 0;  // of the parameter, for stochastic rounding
+};
+
+// Of global_norm.h.
+struct NormTensor {
+  const void* data = nullptr;
+  int64_t elements = 0;
+  int64_t first_chunk = 0;  // TensorChunks of all tensors before it in the list
+  DType dtype = DType::kFloat32;
+};
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_TENSOR_RECORDS_H_
