@@ -9,6 +9,8 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
+#include "common/plan/optimizer_states.h"
+#include "common/plan/snapshot_map.h"
 #include "common/plan/storage.h"
 #include "kernels/tensor_records.h"
 
@@ -44,10 +46,10 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Row("gradients", map.gradients);
   table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
   table->Class(MemoryClass::kOptimizer);
-  table->Row("adam.m", kFloat * map.state);
-  table->Row("adam.v", kFloat * map.state);
+  const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
+  for (size_t s = 0; s < states.size(); ++s) table->Row(states[s].row, map.states[s]);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
-  table->Row("snapshot", SnapshotBytes(map));
+  table->Row("snapshot", SnapshotMap(map).bytes);
 }
 
 void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
@@ -130,7 +132,7 @@ void AddRecords(const Plan& plan, Table* table) {
       std::count_if(plan.parameters.begin(), plan.parameters.end(),
                     [](const model::Parameter& parameter) { return parameter.trainable(); });
   table->Row("scalars", kScalarsBytes);
-  table->Row("optimizer.tensors", static_cast<int64_t>(sizeof(kernels::AdamWTensor)) * trained);
+  table->Row("optimizer.tensors", OptimizerOf(plan).record_bytes * trained);
   table->Row("norm.tensors", static_cast<int64_t>(sizeof(kernels::NormTensor)) * trained);
   table->Row("verification", kVerificationBytes);
 }
@@ -144,14 +146,6 @@ BatchExtents::BatchExtents(const Plan& plan)
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;
-}
-
-int64_t SnapshotBytes(const ShardMap& map) {
-  int64_t bytes = 2 * kFloat * map.state;
-  for (const Flat& flat : map.flats) {
-    if (flat.trained()) bytes += StorageBytes(flat.storage.trained_values(), flat.owned);
-  }
-  return bytes;
 }
 
 std::string RopeRow(int64_t rope, const char* name) {

@@ -25,9 +25,6 @@ struct BatchExtents {
   int64_t embedding_rows = 0;  // embedding_rows.h: of all ranks, or 0
 };
 
-// The memory of m, v and trained values as a snapshot holds them.
-int64_t SnapshotBytes(const ShardMap& map);
-
 // In the order of the table. A row that shares memory has bytes 0 and says whose.
 std::vector<Buffer> BufferRows(const Plan& plan);
 

@@ -99,6 +99,7 @@ struct Plan {
   std::string recompute = "none";
   int64_t recompute_every = 1;       // "block" only, 1 .. layers
   int64_t lm_head_chunk_tokens = 0;  // rows of the logits buffer, > 0
+  std::string optimizer = "adamw";   // a row of Optimizers() (optimizer_states.h)
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;

@@ -12,6 +12,9 @@
 namespace coxswain::plan {
 namespace {
 
+// Goes without its name, so that plans made before the field was there are read.
+constexpr char kUnnamedOptimizer[] = "adamw";
+
 void ToProto(const model::Rope& rope, v1::Rope* out) {
   out->set_type(rope.type);
   out->set_theta(rope.theta);
@@ -207,6 +210,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_max_documents_per_bin(plan.max_documents_per_bin);
   out->set_recompute(plan.recompute);
   out->set_lm_head_chunk_tokens(plan.lm_head_chunk_tokens);
+  if (plan.optimizer != kUnnamedOptimizer) out->set_optimizer(plan.optimizer);
   out->set_beta1(plan.beta1);
   out->set_beta2(plan.beta2);
   out->set_eps(plan.eps);
@@ -247,6 +251,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.max_documents_per_bin = in.max_documents_per_bin();
   plan.recompute = in.recompute();
   plan.lm_head_chunk_tokens = in.lm_head_chunk_tokens();
+  plan.optimizer = in.optimizer().empty() ? kUnnamedOptimizer : in.optimizer();
   plan.beta1 = in.beta1();
   plan.beta2 = in.beta2();
   plan.eps = in.eps();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
 #include "common/plan/fusions/fusions.h"
+#include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
 
 namespace coxswain::plan {
@@ -263,6 +264,7 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Within("micro_batch_bins", plan.micro_batch_bins, 1, 1 << 16));
   RETURN_IF_ERROR(Within("max_documents_per_bin", plan.max_documents_per_bin, 1, 1 << 24));
   RETURN_IF_ERROR(Within("lm_head_chunk_tokens", plan.lm_head_chunk_tokens, 1, kMaxExtent));
+  RETURN_IF_ERROR(OneOf("optimizer", plan.optimizer, OptimizerNames()));
   RETURN_IF_ERROR(Real("beta1", plan.beta1, 0, 1));
   RETURN_IF_ERROR(Real("beta2", plan.beta2, 0, 1));
   RETURN_IF_ERROR(Above0("eps", plan.eps));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/plan/optimizer_states.h"
+
 namespace coxswain::plan {
 namespace {
 
@@ -70,6 +72,8 @@ void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) 
 }  // namespace
 
 ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters.size()) {
+  const Optimizer& optimizer = OptimizerOf(plan);
+  states.resize(optimizer.states.size());
   const int64_t alignment = int64_t{shard} * kShardAlignment;
   for (std::vector<Flat>& unit : FlatsOfUnits(plan)) {
     SlotFill slot;
@@ -82,7 +86,10 @@ ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters
       PlaceWeights(plan, &flat, &slot, this);
       if (flat.trained()) {
         PlaceGradient(plan, &flat, &slot, this);
-        flat.state = Take(&state, flat.owned);
+        for (size_t s = 0; s < optimizer.states.size(); ++s) {
+          const int64_t bytes = StorageBytes(optimizer.states[s].storage, flat.owned);
+          flat.states.push_back(Take(&states[s], bytes));
+        }
       }
       if (flat.storage.master.has_value()) {
         flat.master = Take(&masters, StorageBytes(*flat.storage.master, flat.owned));

@@ -7,7 +7,7 @@
 // table, without gaps.
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
-// masters and moments of them and updates them.
+// masters and optimizer states of them and updates them.
 // Rows of the buffer table hold flats in order; the order of the flats is that of the units.
 //
 // Goals: one contiguous buffer per collective, equal ranges, no divisibility rule for any extent.
@@ -44,8 +44,9 @@ struct Flat {
   // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
-  int64_t state = -1;          // "adam.m" and "adam.v": owned range, elements
   int64_t master = -1;         // "master": owned range
+  // By state of the optimizer (optimizer_states.h), in its row: owned range. Empty: frozen.
+  std::vector<int64_t> states;
 
   bool trained() const { return storage.trained(); }
   bool weights_slotted() const { return weight_slot >= 0; }
@@ -76,10 +77,11 @@ struct ShardMap {
   std::vector<Flat> flats;             // none is empty
   std::vector<ParameterPlace> places;  // by index into the plan's table
 
-  // Bytes of the rows, of "adam.m" and "adam.v" elements. Slot rows: of one slot.
+  // Bytes of the rows. Slot rows: of one slot.
   int64_t weights = 0, weight_slot = 0;
   int64_t gradients = 0, gradient_slot = 0;
-  int64_t state = 0, masters = 0;
+  int64_t masters = 0;
+  std::vector<int64_t> states;  // by state of the optimizer
 
   // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "common/plan/optimizer_states.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
@@ -134,6 +135,16 @@ std::string KernelsText(const plan::Plan& plan) {
   return absl::StrCat(single, " for bins of one document, ", packed, " for packed ones");
 }
 
+// "adamw, adam.m float32, adam.v float32".
+std::string OptimizerText(const plan::Plan& plan) {
+  const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
+  std::string text = optimizer.name;
+  for (const plan::OptimizerState& state : optimizer.states) {
+    absl::StrAppend(&text, ", ", state.row, " ", plan::StorageName(state.storage));
+  }
+  return text;
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
@@ -143,6 +154,7 @@ void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
                     ", gradients ", plan.lora.rank == 0 ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
+  page.Row("  optimizer", OptimizerText(plan));
   page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));
   if (plan.device != "cuda") return;
   page.Row("Attention",

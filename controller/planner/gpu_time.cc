@@ -6,6 +6,7 @@
 
 #include "common/model/family.h"
 #include "common/model/flops.h"
+#include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
 
@@ -170,10 +171,11 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
 }
 
-// m and v read and written; the gradient cleared, read by the norm and by the update; the master
+// States read and written; the gradient cleared, read by the norm and by the update; the master
 // read and written and the weights written, or the weights themselves read and written. DoRA reads
 // every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
+  const int64_t states = 2 * plan::StateBytesOfElement(plan::OptimizerOf(plan));
   double bytes = 0;
   for (const Parameter& p : plan.parameters) {
     if (!p.trainable()) continue;
@@ -182,7 +184,7 @@ double UpdateSeconds(const plan::Plan& plan) {
     const int64_t values =
         storage.master.has_value() ? 2 * plan::StorageBytes(*storage.master, 1) : weights;
     const int64_t gradient = plan::StorageBytes(*storage.gradient, 1);
-    bytes += static_cast<double>(p.elements() * (16 + 3 * gradient + values + weights));
+    bytes += static_cast<double>(p.elements() * (states + 3 * gradient + values + weights));
   }
   for (const Parameter& p : plan.parameters) {
     if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;

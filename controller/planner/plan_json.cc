@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
+#include "common/plan/optimizer_states.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/gpu_time.h"
@@ -75,6 +76,16 @@ Json AttentionKernelsJson(const plan::Plan& plan) {
   return {{"single_document_bins", kernels.single}, {"packed_bins", kernels.packed}};
 }
 
+// States by name, each with its storage.
+Json OptimizerJson(const plan::Plan& plan) {
+  const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
+  Json states = Json::object();
+  for (const plan::OptimizerState& state : optimizer.states) {
+    states[state.row] = plan::StorageName(state.storage);
+  }
+  return {{"name", optimizer.name}, {"states", states}};
+}
+
 Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
@@ -90,6 +101,7 @@ Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
           {"compute_dtype", plan.compute_dtype},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
+          {"optimizer", OptimizerJson(plan)},
           {"fusions", plan.fusions},
           {"attention_kernels", AttentionKernelsJson(plan)},
           {"attention_deterministic", plan.attention_deterministic},

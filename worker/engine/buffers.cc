@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
 
 namespace coxswain::engine {
@@ -46,6 +47,9 @@ void PlaceFlats(const plan::Plan& plan, const ParameterLayout& layout, Buffers* 
     FlatMemory& memory = buffers->flats.emplace_back();
     PlaceWeights(plan, flat, layout, *buffers, &memory);
     if (flat.trained()) PlaceGradient(flat, layout, *buffers, &memory);
+    for (size_t s = 0; s < flat.states.size(); ++s) {
+      memory.states.push_back(buffers->states[s] + flat.states[s]);
+    }
   }
 }
 
@@ -69,8 +73,6 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set("gradients", out->gradients);
   view.Set("gradient_slots", out->gradient_slots);
   view.Set("master", out->master);
-  view.Set("adam.m", out->adam_m);
-  view.Set("adam.v", out->adam_v);
   view.Set("snapshot", out->snapshot);
 }
 
@@ -117,6 +119,9 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   }
   const Views view(out);
   ViewParameters(view, &out);
+  for (const plan::OptimizerState& state : plan::OptimizerOf(plan).states) {
+    out.states.push_back(static_cast<char*>(out.At(state.row)));
+  }
   ViewSweep(view, &out);
   ViewBatch(view, &out);
   ViewRecords(view, &out);

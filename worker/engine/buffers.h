@@ -65,16 +65,14 @@ struct Buffers {
   // Rows of parameters, and every flat inside them by index into the shard map.
   char *weights = nullptr, *weight_slots = nullptr;
   char *gradients = nullptr, *gradient_slots = nullptr;
-  char* master = nullptr;                      // null: every weight is its own master
-  float *adam_m = nullptr, *adam_v = nullptr;  // owned ranges
+  char* master = nullptr;     // null: every weight is its own master
+  std::vector<char*> states;  // rows of the optimizer, as its table lists them
   std::vector<FlatMemory> flats;
-  // adam.m, adam.v (float32), then the owned ranges of trained flats, each in the dtype of its
-  // masters, without gaps (snapshot.h); may be host memory.
-  char* snapshot = nullptr;
-  void* final_norm = nullptr;                          // [T, H]
-  void *dres = nullptr, *dnorm = nullptr;              // [T, H]
-  void* logits = nullptr;                              // [C, stride of common/plan/logits_stride.h]
-  void *head_x = nullptr, *head_dx = nullptr;          // [C, H]
+  char* snapshot = nullptr;                    // common/plan/snapshot_map.h; may be host memory
+  void* final_norm = nullptr;                  // [T, H]
+  void *dres = nullptr, *dnorm = nullptr;      // [T, H]
+  void* logits = nullptr;                      // [C, stride of common/plan/logits_stride.h]
+  void *head_x = nullptr, *head_dx = nullptr;  // [C, H]
   float *head_loss = nullptr, *head_nll = nullptr;     // [C]; hits in head_loss when evaluating
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token

@@ -9,8 +9,8 @@
 #include "common/checkpoint_tensors.h"
 #include "common/files/safetensors.h"
 #include "common/hash.h"
+#include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
-#include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/weights.h"
@@ -127,22 +127,20 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, tensors.shards()));
   Reader reader(tensors);
   const ParameterStore store(plan, layout, buffers);
+  const std::vector<plan::OptimizerState>& states = plan::OptimizerOf(plan).states;
   std::vector<float> staging;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
     const plan::Range owned = layout.owned[i];
     staging.resize(static_cast<size_t>(owned.count()));
-    const int64_t state = layout.FlatOf(i).state + layout.OffsetInOwned(i);
-    const int64_t bytes = 4 * owned.count();
     RETURN_IF_ERROR(reader.Read(parameter.name, parameter, owned, staging.data()));
     store.Upload(i, staging.data());
-    RETURN_IF_ERROR(
-        reader.Read(absl::StrCat(parameter.name, ".m"), parameter, owned, staging.data()));
-    kernels::CopyMemory(buffers.adam_m + state, staging.data(), bytes, nullptr);
-    RETURN_IF_ERROR(
-        reader.Read(absl::StrCat(parameter.name, ".v"), parameter, owned, staging.data()));
-    kernels::CopyMemory(buffers.adam_v + state, staging.data(), bytes, nullptr);
+    for (size_t s = 0; s < states.size(); ++s) {
+      RETURN_IF_ERROR(reader.Read(absl::StrCat(parameter.name, states[s].suffix), parameter, owned,
+                                  staging.data()));
+      store.UploadState(i, s, staging.data());
+    }
   }
   RETURN_IF_ERROR(reader.CheckNothingLeft());
   return header.counters;

@@ -13,10 +13,10 @@
 namespace coxswain::engine {
 
 // Reads what this rank owns from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
-// and master dtype wrote them, into the trained values, weights, adam.m and adam.v.
-// FailedPrecondition names both recipe hashes when they differ. InvalidArgument names file and
-// tensor: one that is missing, doubled, unknown or of another shape, shards that are missing or
-// disagree on the counters. NotFound: no shard there.
+// and master dtype wrote them, into the trained values, the weights and the states of the
+// optimizer. FailedPrecondition names both recipe hashes when they differ. InvalidArgument names
+// file and tensor: one that is missing, doubled, unknown or of another shape, shards that are
+// missing or disagree on the counters. NotFound: no shard there.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const Buffers& buffers);
 

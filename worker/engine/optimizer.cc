@@ -9,6 +9,15 @@
 #include "kernels/global_norm.h"
 
 namespace coxswain::engine {
+namespace {
+
+// In the order of the optimizer's row in common/plan/optimizer_states.cc.
+void BindStates(const std::vector<Values>& states, kernels::AdamWTensor* tensor) {
+  float** const fields[] = {&tensor->m, &tensor->v};
+  for (size_t s = 0; s < states.size(); ++s) *fields[s] = static_cast<float*>(states[s].data);
+}
+
+}  // namespace
 
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<VerifiedGroup>& groups, const Buffers& buffers) {
@@ -25,13 +34,11 @@ void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
     const plan::ParameterGroup& group = plan.groups[static_cast<size_t>(plan.parameters[i].group)];
     const Values weights = store.Weights(i), trained = store.Trained(i);
     const Values gradient = store.ReducedGradient(i);
-    const int64_t state = layout.FlatOf(i).state + layout.OffsetInOwned(i);
     kernels::AdamWTensor tensor;
     tensor.p = weights.data;
     if (trained.data != weights.data) tensor.master = static_cast<float*>(trained.data);
     tensor.g = gradient.data;
-    tensor.m = buffers.adam_m + state;
-    tensor.v = buffers.adam_v + state;
+    BindStates(store.States(i), &tensor);
     tensor.n = weights.elements;
     tensor.begin = weights.first;
     tensor.first_chunk = chunks;

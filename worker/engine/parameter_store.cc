@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/optimizer_states.h"
 #include "kernels/convert.h"
 #include "kernels/device.h"
 
@@ -53,6 +54,19 @@ Values ParameterStore::Weights(size_t i) const {
 Values ParameterStore::Trained(size_t i) const {
   const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
   return memory.master == nullptr ? Weights(i) : Owned(i, memory.master, memory.master_dtype);
+}
+
+std::vector<Values> ParameterStore::States(size_t i) const {
+  const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
+  std::vector<Values> states;
+  for (const plan::OptimizerState& state : plan::OptimizerOf(plan_).states) {
+    states.push_back(Owned(i, memory.states[states.size()], DTypeOf(state.storage)));
+  }
+  return states;
+}
+
+void ParameterStore::UploadState(size_t i, size_t s, const float* values) const {
+  Write(values, States(i)[s]);
 }
 
 Values ParameterStore::ReducedGradient(size_t i) const {

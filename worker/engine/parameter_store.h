@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/plan/plan.h"
 #include "kernels/dtype.h"
@@ -42,6 +43,10 @@ class ParameterStore {
   // What an update writes and a checkpoint holds: of the owned elements the master, else the
   // weight itself.
   Values Trained(size_t i) const;
+  // Of the owned elements, each state of the optimizer (common/plan/optimizer_states.h).
+  std::vector<Values> States(size_t i) const;
+  // Writes state `s` of the owned elements from host memory.
+  void UploadState(size_t i, size_t s, const float* values) const;
   // The gradient of the owned elements after reduction.
   Values ReducedGradient(size_t i) const;
 

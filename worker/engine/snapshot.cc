@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
+#include "common/plan/snapshot_map.h"
 #include "kernels/device.h"
 
 namespace coxswain::engine {
@@ -15,8 +16,9 @@ std::string TakeSnapshot(const ParameterLayout& layout, const SnapshotCounters& 
     kernels::CopyMemory(out, data, bytes, stream);
     out += bytes;
   };
-  append(buffers.adam_m, layout.map.state * 4);
-  append(buffers.adam_v, layout.map.state * 4);
+  for (size_t s = 0; s < buffers.states.size(); ++s) {
+    append(buffers.states[s], layout.map.states[s]);
+  }
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     const plan::Flat& flat = layout.map.flats[f];
     if (!flat.trained()) continue;
@@ -29,7 +31,7 @@ std::string TakeSnapshot(const ParameterLayout& layout, const SnapshotCounters& 
   Sha256Stream hash;
   hash.Update(absl::StrCat(counters.finished_steps, " ", counters.applied_updates, " "));
   hash.Update(
-      std::string_view(buffers.snapshot, static_cast<size_t>(plan::SnapshotBytes(layout.map))));
+      std::string_view(buffers.snapshot, static_cast<size_t>(plan::SnapshotMap(layout.map).bytes)));
   return ToHex(hash.Finish());
 }
 

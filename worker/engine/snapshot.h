@@ -1,4 +1,5 @@
-// A frozen copy of what a checkpoint holds: masters, moments and counters of the trainable tensors.
+// A frozen copy of what a checkpoint holds: masters, optimizer states and counters of the trainable
+// tensors.
 #ifndef COXSWAIN_WORKER_ENGINE_SNAPSHOT_H_
 #define COXSWAIN_WORKER_ENGINE_SNAPSHOT_H_
 

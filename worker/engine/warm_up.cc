@@ -63,9 +63,9 @@ void WarmUp(State& state) {
   kernels::SetGemmTuning(false);
   state.gemm_table = kernels::TunedGemmTable();
   state.warming_up = false;
-  const int64_t moments = state.layout.map.state * 4;
-  kernels::SetMemory(state.buffers.adam_m, 0, moments, nullptr);
-  kernels::SetMemory(state.buffers.adam_v, 0, moments, nullptr);
+  for (size_t s = 0; s < state.buffers.states.size(); ++s) {
+    kernels::SetMemory(state.buffers.states[s], 0, state.layout.map.states[s], nullptr);
+  }
   state.applied_updates = 0;
   state.graphs.Enable();
 }

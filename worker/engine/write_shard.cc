@@ -12,6 +12,8 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/hash.h"
+#include "common/plan/optimizer_states.h"
+#include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/engine/weights.h"
@@ -53,47 +55,48 @@ std::string Metadata(const plan::Plan& plan, const SnapshotCounters& counters, i
   return json.dump();
 }
 
-// Adds value and moments of a piece, which lie in the snapshot.
+// Adds value and states of a piece, which lie in the snapshot.
 class ShardContents {
  public:
   ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
-      : plan_(plan), layout_(layout), snapshot_(buffers.snapshot) {
-    int64_t values = 8 * layout.map.state;
-    for (const plan::Flat& flat : layout.map.flats) {
-      values_.push_back(values);
-      if (flat.trained()) values += plan::StorageBytes(flat.storage.trained_values(), flat.owned);
-    }
-  }
+      : plan_(plan),
+        layout_(layout),
+        states_(plan::OptimizerOf(plan).states),
+        snapshot_(buffers.snapshot),
+        at_(layout.map) {}
 
   void Add(size_t i, plan::Range range) {
     const model::Parameter& parameter = plan_.parameters[i];
     const Piece piece{&parameter, range};
-    const size_t flat = layout_.map.places[i].flat;
+    const size_t f = layout_.map.places[i].flat;
+    const plan::Flat& flat = layout_.map.flats[f];
     const int64_t first = layout_.OffsetInOwned(i) + range.begin - layout_.owned[i].begin;
-    const int64_t state = layout_.map.flats[flat].state + first;
-    const plan::Storage storage = layout_.map.flats[flat].storage.trained_values();
-    Put(parameter.name, piece, FileDType(storage),
-        snapshot_ + values_[flat] + plan::StorageBytes(storage, first));
-    Put(absl::StrCat(parameter.name, ".m"), piece, DType::kF32, snapshot_ + 4 * state);
-    Put(absl::StrCat(parameter.name, ".v"), piece, DType::kF32,
-        snapshot_ + 4 * (layout_.map.state + state));
+    Put(parameter.name, piece, flat.storage.trained_values(), snapshot_ + at_.values[f], first);
+    for (size_t s = 0; s < states_.size(); ++s) {
+      Put(absl::StrCat(parameter.name, states_[s].suffix), piece, states_[s].storage,
+          snapshot_ + at_.states[s] + flat.states[s], first);
+    }
   }
 
   const std::vector<TensorSource>& tensors() const { return tensors_; }
   const nlohmann::json& pieces() const { return pieces_; }
 
  private:
-  void Put(std::string name, const Piece& piece, DType dtype, const char* values) {
+  // Of the owned range of a flat, at `range`, the elements from the first on.
+  void Put(std::string name, const Piece& piece, plan::Storage storage, const char* range,
+           int64_t first) {
     if (!piece.whole()) {
       pieces_[name] = {{"begin", piece.range.begin}, {"shape", FileShape(*piece.parameter)}};
     }
-    tensors_.push_back(Source(std::move(name), piece, dtype, values));
+    tensors_.push_back(Source(std::move(name), piece, FileDType(storage),
+                              range + plan::StorageBytes(storage, first)));
   }
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
+  const std::vector<plan::OptimizerState>& states_;
   const char* const snapshot_;
-  std::vector<int64_t> values_;  // by flat: first byte in the snapshot
+  const plan::SnapshotMap at_;
   std::vector<TensorSource> tensors_;
   nlohmann::json pieces_ = nlohmann::json::object();
 };

@@ -34,6 +34,7 @@
 #include "bench/worker/engine/step_rows.h"
 #include "common/build_info.h"
 #include "common/hash.h"
+#include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
@@ -185,6 +186,11 @@ struct Elements {
   int64_t total = 0, trainable = 0, bf16_gradient = 0, master = 0;
 };
 
+// The storage of the optimizer's first state.
+std::string Moments(const plan::Plan& plan) {
+  return plan::StorageName(plan::OptimizerOf(plan).states.front().storage);
+}
+
 Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
            const engine::Engine& engine) {
   const plan::Plan& plan = prepared.planned.plan;
@@ -204,7 +210,7 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
                     {"master", elements.master > 0 ? "float32" : plan.master_dtype},
                     {"gradients", plan.gradient_dtype},
                     {"bfloat16_gradient_elements", elements.bf16_gradient},
-                    {"moments", "float32"}};
+                    {"moments", Moments(plan)}};
   json["layout"] = {{"sequence_len", plan.sequence_len},
                     {"micro_batch_bins", plan.micro_batch_bins},
                     {"micro_steps", row.micro_steps},

@@ -60,7 +60,7 @@ TEST(ShardMapTest, RanksOwnEachElementOnce) {
 TEST(ShardMapTest, RangesAreEqualAlignedAndInOrder) {
   const Plan plan = MakePlan(3, 1);
   const ShardMap map(plan);
-  int64_t weights = 0, state = 0;
+  int64_t weights = 0, states = 0;
   int32_t unit = 0;
   for (const Flat& flat : map.flats) {
     EXPECT_GE(flat.unit, unit);
@@ -68,9 +68,9 @@ TEST(ShardMapTest, RangesAreEqualAlignedAndInOrder) {
     EXPECT_EQ(flat.owned * 3, flat.elements);
     EXPECT_EQ(flat.owned % kShardAlignment, 0);
     EXPECT_EQ(flat.weights, weights);
-    EXPECT_EQ(flat.state, state);
+    EXPECT_EQ(flat.states, (std::vector<int64_t>{states, states}));
     weights += 2 * flat.elements;
-    state += flat.owned;
+    states += 4 * flat.owned;
     int64_t elements = 0;
     for (const size_t i : flat.parameters) {
       EXPECT_EQ(map.places[i].offset, elements);  // no gaps: packed matrices stay together
@@ -80,7 +80,7 @@ TEST(ShardMapTest, RangesAreEqualAlignedAndInOrder) {
     EXPECT_GT(elements, flat.elements - 3 * kShardAlignment);
   }
   EXPECT_EQ(map.weights, weights);
-  EXPECT_EQ(map.state, state);
+  EXPECT_EQ(map.states, (std::vector<int64_t>{states, states}));
 }
 
 TEST(ShardMapTest, AMatrixIsCutInsideARow) {
@@ -103,7 +103,7 @@ TEST(ShardMapTest, FlatsAreByKindOfGradient) {
   EXPECT_FALSE(lora.flats[0].trained());
   EXPECT_EQ(gradient(lora.flats[1]), Storage::kFloat32);  // one bucket of a unit's adapters
   EXPECT_FALSE(lora.flats[2].trained());
-  EXPECT_EQ(lora.flats[2].state, -1);
+  EXPECT_TRUE(lora.flats[2].states.empty());
 }
 
 // Trained base weights beside adapters: each with the masters that its storage says.

@@ -1,0 +1,16 @@
+#include "common/plan/snapshot_map.h"
+
+namespace coxswain::plan {
+
+SnapshotMap::SnapshotMap(const ShardMap& map) {
+  for (const int64_t row : map.states) {
+    states.push_back(bytes);
+    bytes += row;
+  }
+  for (const Flat& flat : map.flats) {
+    values.push_back(flat.trained() ? bytes : -1);
+    if (flat.trained()) bytes += StorageBytes(flat.storage.trained_values(), flat.owned);
+  }
+}
+
+}  // namespace coxswain::plan
