@@ -6,6 +6,7 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
+#include "common/plan/unit_fetch.h"
 
 namespace coxswain::planner {
 namespace {
@@ -22,9 +23,12 @@ double Seconds(const plan::LinkSpeed& point) {
 class Timeline {
  public:
   explicit Timeline(const plan::Plan& plan)
-      : plan_(plan), map_(plan), slots_(static_cast<size_t>(plan.weight_slots)) {
-    gathered_.resize(static_cast<size_t>(plan.model.num_layers + 2));
-    weight_.resize(gathered_.size());
+      : plan_(plan),
+        map_(plan),
+        fetches_(plan::UnitFetches(plan, map_)),
+        slots_(static_cast<size_t>(plan.weight_slots)) {
+    fetched_.resize(static_cast<size_t>(plan.model.num_layers + 2));
+    weight_.resize(fetched_.size());
     double trained = 0;
     for (const model::Parameter& p : plan.parameters) {
       if (p.trainable()) {
@@ -48,26 +52,28 @@ class Timeline {
   }
 
   void Forward(double seconds, bool first) {
-    const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
+    const int32_t last = static_cast<int32_t>(fetched_.size()) - 1;
     if (first) {
       // With overlap the embedding has been gathered beside the update.
       const int32_t least = plan_.overlap ? plan::kEmbeddingUnit + 1 : plan::kEmbeddingUnit;
-      for (int32_t unit = least; unit <= last; ++unit) Gather(unit, /*slotted=*/false);
+      for (int32_t unit = least; unit <= last; ++unit) {
+        if (!FetchOf(unit).slotted) Fetch(unit, /*held=*/false);
+      }
     }
     for (int32_t unit = 0; unit <= last; ++unit) {
-      if (unit == 1) Fetch(unit);
+      if (unit == 1) FillSlot(unit);
       // The next unit is fetched while this one computes, once the one before it is done.
-      if (unit + 1 <= last) Fetch(unit + 1);
-      Compute(unit, seconds, gathered_[static_cast<size_t>(unit)]);
+      if (unit + 1 <= last) FillSlot(unit + 1);
+      Compute(unit, seconds, fetched_[static_cast<size_t>(unit)]);
     }
   }
 
   void Backward(double seconds, bool last_micro_step) {
-    const int32_t last = static_cast<int32_t>(gathered_.size()) - 1;
+    const int32_t last = static_cast<int32_t>(fetched_.size()) - 1;
     const bool rows = last_micro_step && plan::ExchangesEmbeddingRows(plan_);
     for (int32_t unit = last; unit >= 0; --unit) {
-      if (unit - 1 >= 1) Fetch(unit - 1);
-      double ready = gathered_[static_cast<size_t>(unit)];
+      if (unit - 1 >= 1) FillSlot(unit - 1);
+      double ready = fetched_[static_cast<size_t>(unit)];
       if (plan_.zero >= 2) {
         ready = std::max(ready, slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))]);
       }
@@ -83,7 +89,7 @@ class Timeline {
   void Update(double seconds) {
     const double embedding = seconds * embedding_share_;
     now_ += embedding;
-    if (plan_.overlap) Gather(plan::kEmbeddingUnit, false);
+    if (plan_.overlap) Fetch(plan::kEmbeddingUnit, /*held=*/true);
     for (Slot& slot : slots_) slot.current = false;
     now_ += seconds - embedding;
     Join();
@@ -122,22 +128,24 @@ class Timeline {
   }
 
   // Of a block what its slot lacks.
-  void Fetch(int32_t unit) {
-    if (unit < 1 || unit > plan_.model.num_layers) return;
+  void FillSlot(int32_t unit) {
+    if (!FetchOf(unit).slotted) return;
     Slot& slot = slots_[static_cast<size_t>(plan::WeightSlotOf(plan_, unit))];
-    if (slot.unit != unit) Gather(unit, true);
-    if (slot.unit == unit && !slot.current) Gather(unit, true, /*trained_only=*/true);
+    const bool held = slot.unit == unit;
+    if (!held || !slot.current) Fetch(unit, held);
     slot = {unit, true};
   }
 
-  void Gather(int32_t unit, bool slotted, bool trained_only = false) {
-    for (const plan::Flat& flat : map_.flats) {
-      if (flat.unit != unit || flat.weights_slotted() != slotted) continue;
-      if (!flat.trained() && (!slotted || trained_only)) continue;
+  void Fetch(int32_t unit, bool held) {
+    for (const plan::GatherPart& part : FetchOf(unit).gathers) {
+      if (held && !part.trained) continue;
+      const plan::Flat& flat = map_.flats[part.flat];
       Send(Bytes(flat.storage.weights, flat.elements), plan_.shard, 1);
-      if (plan_.shard > 1) gathered_[static_cast<size_t>(unit)] = busy_;
+      fetched_[static_cast<size_t>(unit)] = busy_;
     }
   }
+
+  const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
 
   void Reduce(int32_t unit, bool last_micro_step) {
     for (const plan::Flat& flat : map_.flats) {
@@ -163,9 +171,10 @@ class Timeline {
 
   const plan::Plan& plan_;
   const plan::ShardMap map_;
+  const std::vector<plan::UnitFetch> fetches_;  // by unit
   std::vector<Slot> slots_;
-  std::vector<double> weight_;    // by unit: elements that multiply
-  std::vector<double> gathered_;  // by unit: when its weights are there
+  std::vector<double> weight_;   // by unit: elements that multiply
+  std::vector<double> fetched_;  // by unit: when its weights are there
   std::array<double, plan::kGradientSlots> slot_free_ = {};
   double all_weight_ = 0;
   double embedding_share_ = 0;  // of what is trained

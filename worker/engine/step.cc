@@ -154,7 +154,7 @@ void SumOverRanks(State& state, Stopwatch* exposed) {
 void UpdateAll(State& state, Stopwatch* exposed) {
   const ParameterLayout& n = state.layout;
   const uint64_t seed = state.plan.seed;
-  if (!state.exchange.GathersEmbeddingEarly()) {
+  if (!state.exchange.FetchesEmbeddingEarly()) {
     const TensorRange all{0, n.pieces, n.piece_chunks};
     return UpdateParameters(state.buffers, {all, true, seed}, state.stream);
   }
@@ -164,7 +164,7 @@ void UpdateAll(State& state, Stopwatch* exposed) {
   const ExchangeScript script;
   UnitSweep units(state.exchange, script, exposed);
   UpdateParameters(state.buffers, {embedding, false, seed}, state.stream);
-  units.GatherEmbedding();
+  units.FetchEmbedding();
   UpdateParameters(state.buffers, {others, true, seed}, state.stream);
   units.Finish();
 }

@@ -46,9 +46,10 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       compute_(compute),
       owned_(plan.world_size() > 1 && plan.overlap ? kernels::CreateStream() : nullptr),
       comm_(owned_ != nullptr ? owned_.get() : compute),
-      flats_of_unit_(static_cast<size_t>(plan.model.num_layers + 2)),
+      fetches_(plan::UnitFetches(plan, layout.map)),
+      flats_of_unit_(fetches_.size()),
       extents_(plan),
-      gathered_(flats_of_unit_.size()) {
+      arrived_(fetches_.size()) {
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     flats_of_unit_[static_cast<size_t>(layout.map.flats[f].unit)].push_back(f);
     accumulated_.push_back(BesideLinears(plan, layout.map, layout.map.flats[f]));
@@ -73,7 +74,7 @@ void UnitExchange::Connect(comm::Collectives* group) {
 
 void UnitExchange::Updated() {
   residency_.stale = plan_.shard > 1;
-  residency_.embedding = GathersEmbeddingEarly() && group_ != nullptr;
+  residency_.embedding = FetchesEmbeddingEarly() && group_ != nullptr;
   for (Residency::Slot& slot : residency_.slots) slot.current = false;
 }
 
@@ -88,35 +89,22 @@ Residency UnitExchange::After(const ExchangeScript& script) const {
   return end;
 }
 
-bool UnitExchange::IsSlotted(int32_t unit) const {
-  const std::vector<size_t>& flats = flats_of_unit_[static_cast<size_t>(unit)];
-  return !flats.empty() && layout_.map.flats[flats.front()].weights_slotted();
-}
-
 void UnitExchange::SumDoubles(double* data, int64_t n) {
   if (group_ == nullptr || !status_.ok()) return;
   Keep(group_->AllReduceSum(Communicator::kWorld, data, n, compute_));
 }
 
-bool UnitExchange::IsTrained(int32_t unit) const {
-  const std::vector<size_t>& flats = flats_of_unit_[static_cast<size_t>(unit)];
-  return std::any_of(flats.begin(), flats.end(),
-                     [this](size_t f) { return layout_.map.flats[f].trained(); });
-}
-
-bool UnitExchange::Travels(int32_t unit) const {
-  return plan_.shard > 1 && (IsTrained(unit) || IsSlotted(unit));
-}
-
-void UnitExchange::Gather(int32_t unit, bool trained_only) {
-  for (const size_t f : flats_of_unit_[static_cast<size_t>(unit)]) {
-    const plan::Flat& flat = layout_.map.flats[f];
-    if (!flat.trained() && (trained_only || !flat.weights_slotted())) continue;
-    if (group_ == nullptr || !status_.ok()) return;
-    const FlatMemory& memory = buffers_.flats[f];
-    Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values, flat.owned,
-                           memory.dtype, comm_));
+void UnitExchange::Fetch(int32_t unit, bool held) {
+  for (const plan::GatherPart& part : FetchOf(unit).gathers) {
+    if (part.trained || !held) Gather(part.flat);
   }
+}
+
+void UnitExchange::Gather(size_t f) {
+  if (group_ == nullptr || !status_.ok()) return;
+  const FlatMemory& memory = buffers_.flats[f];
+  Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values,
+                         layout_.map.flats[f].owned, memory.dtype, comm_));
 }
 
 void UnitExchange::Reduce(size_t f, bool last_micro_step) {
@@ -181,20 +169,20 @@ void UnitSweep::Await(const EventHandle& event) {
 }
 
 bool UnitSweep::IsThere(int32_t unit) const {
-  if (!exchange_.Travels(unit)) return true;
+  if (exchange_.FetchOf(unit).empty()) return true;
   if (!exchange_.IsSlotted(unit)) {
     return !script_.start.stale || (unit == plan::kEmbeddingUnit && script_.start.embedding);
   }
   const Residency::Slot& slot = slots_[exchange_.SlotOf(unit)];
-  return slot.unit == unit && (slot.current || !exchange_.IsTrained(unit));
+  return slot.unit == unit && (slot.current || !exchange_.FetchOf(unit).trained());
 }
 
 void UnitSweep::Fetch(int32_t unit) {
   const bool slotted = exchange_.IsSlotted(unit);
   const bool held = slotted && slots_[exchange_.SlotOf(unit)].unit == unit;
   Communicate([&] {
-    exchange_.Gather(unit, /*trained_only=*/held);
-    exchange_.gathered_[static_cast<size_t>(unit)].Record(exchange_.comm_);
+    exchange_.Fetch(unit, held);
+    exchange_.arrived_[static_cast<size_t>(unit)].Record(exchange_.comm_);
   });
   in_flight_[static_cast<size_t>(unit)] = true;
   if (slotted) slots_[exchange_.SlotOf(unit)] = {unit, true};
@@ -221,7 +209,7 @@ void UnitSweep::Enter(int32_t unit) {
   FetchAhead(position_++);
   if (!in_flight_[static_cast<size_t>(unit)]) return;
   in_flight_[static_cast<size_t>(unit)] = false;
-  Await(exchange_.gathered_[static_cast<size_t>(unit)]);
+  Await(exchange_.arrived_[static_cast<size_t>(unit)]);
 }
 
 void UnitSweep::BeginGradients(int32_t unit, bool idle) {
@@ -260,9 +248,9 @@ void UnitSweep::ReduceGradients(int32_t unit) {
   });
 }
 
-void UnitSweep::GatherEmbedding() {
+void UnitSweep::FetchEmbedding() {
   if (exchange_.group_ == nullptr) return;
-  Communicate([&] { exchange_.Gather(plan::kEmbeddingUnit, true); });
+  Communicate([&] { exchange_.Fetch(plan::kEmbeddingUnit, /*held=*/true); });
 }
 
 bool UnitSweep::ExchangesRows() const {

@@ -1,14 +1,15 @@
 // The collectives of parameters and gradients, unit by unit, on a stream of their own beside
 // compute. common/plan/shard_map.h says what a unit is, the plan's ZeRO stage what travels:
-//   weights    trained flats are gathered in the first forward after an update; flats in slots
-//              whenever a sweep needs a unit that its slot does not hold, or holds as it was before
-//              the update: then its trained flats alone. Slot by slot, the next unit is fetched
-//              while this one computes; what needs no slot is fetched at once.
+//   weights    a unit is fetched (common/plan/unit_fetch.h): where it needs no slot in the first
+//              forward after an update; in a slot whenever a sweep needs a unit that its slot does
+//              not hold, or holds as it was before the update: then its trained parts alone. Slot
+//              by slot, the next unit is fetched while this one computes; what needs no slot is
+//              fetched at once.
 //   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
 //              micro-step, slotted ones in each, added there to the owned range in float32; then,
 //              in the last micro-step, over the replicas. Where common/plan/embedding_rows.h says
 //              so, the embedding's goes early and the rows of the last micro-step go by themselves.
-// The embedding, which forward reads first, is gathered as soon as it is updated, beside the update
+// The embedding, which forward reads first, is fetched as soon as it is updated, beside the update
 // of the rest.
 // The order of collectives is a function of the plan and of the sweeps alone, so equal on all
 // ranks. Without the plan's overlap collectives take their turn in the compute stream and nothing
@@ -26,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "common/plan/plan.h"
+#include "common/plan/unit_fetch.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/device_handles.h"
@@ -76,11 +78,13 @@ class UnitExchange {
   const Residency& residency() const { return residency_; }
   // Called when a sweep, or the graph that was captured of one, has been launched.
   void Launched(const ExchangeScript& script) { residency_ = After(script); }
-  // Called after an update: what other ranks own has changed, but for an embedding gathered in its
+  // Called after an update: what other ranks own has changed, but for an embedding fetched in its
   // course.
   void Updated();
-  // True when an update gathers the embedding as soon as it has updated it.
-  bool GathersEmbeddingEarly() const { return plan_.overlap && Travels(plan::kEmbeddingUnit); }
+  // True when an update fetches the embedding as soon as it has updated it.
+  bool FetchesEmbeddingEarly() const {
+    return plan_.overlap && !FetchOf(plan::kEmbeddingUnit).empty();
+  }
 
   // Sums n doubles over all ranks in place, in the compute stream.
   void SumDoubles(double* data, int64_t n);
@@ -95,11 +99,13 @@ class UnitExchange {
   };
 
   Residency After(const ExchangeScript& script) const;
-  bool IsSlotted(int32_t unit) const;  // its weights need a slot
-  Residency Nothing() const;           // of other ranks is here
-  bool IsTrained(int32_t unit) const;  // some of it
-  bool Travels(int32_t unit) const;    // some of its weights are gathered
-  void Gather(int32_t unit, bool trained_only);
+  Residency Nothing() const;  // of other ranks is here
+  const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
+  bool IsSlotted(int32_t unit) const { return FetchOf(unit).slotted; }
+  // Makes the weights of `unit` usable, in the communication stream. Held: they are where sweeps
+  // read them, as they were before the last update.
+  void Fetch(int32_t unit, bool held);
+  void Gather(size_t flat);
   size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
   void Reduce(size_t flat, bool last_micro_step);
   void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes: of a rank
@@ -118,7 +124,8 @@ class UnitExchange {
   kernels::Stream* const compute_;
   const std::unique_ptr<kernels::Stream, StreamDeleter> owned_;
   kernels::Stream* const comm_;
-  comm::Collectives* group_ = nullptr;  // null: no collective is made
+  comm::Collectives* group_ = nullptr;          // null: no collective is made
+  const std::vector<plan::UnitFetch> fetches_;  // by unit
   std::vector<std::vector<size_t>> flats_of_unit_;
   std::vector<std::vector<plan::Range>> accumulated_;  // by flat: elements that are added to
   const plan::BatchExtents extents_;
@@ -126,7 +133,7 @@ class UnitExchange {
   Residency residency_;
   absl::Status status_;
   EventHandle forked_, joined_;
-  std::vector<EventHandle> gathered_;  // by unit
+  std::vector<EventHandle> arrived_;  // by unit: its fetch is done
   std::array<EventHandle, plan::kGradientSlots> slot_free_;
 };
 
@@ -144,7 +151,7 @@ class UnitSweep {
   // Called after the last launch that writes them.
   void ReduceGradients(int32_t unit);
   // Called in an update, when the embedding has got its new values.
-  void GatherEmbedding();
+  void FetchEmbedding();
   // True when the gradient of this sweep's lookups goes as rows. Then follow, when the head's
   // gradient is there, BeginRows, which reduces what the embedding's gradient has by then; and at
   // the end TakeRows.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/parameter_table.h"
+#include "common/plan/unit_fetch.h"
 
 namespace coxswain::plan {
 namespace {
@@ -133,6 +134,23 @@ TEST(ShardMapTest, StagesMoveBlocksIntoSlots) {
   const ShardMap frozen(MakePlan(2, 3, 4));
   EXPECT_TRUE(frozen.flats[2].weights_slotted());  // a frozen block
   EXPECT_FALSE(frozen.flats[0].weights_slotted());
+}
+
+TEST(UnitFetchTest, GathersWhatIsTrainedOrSlotted) {
+  for (const UnitFetch& fetch : UnitFetches(MakePlan(1, 0), ShardMap(MakePlan(1, 0)))) {
+    EXPECT_TRUE(fetch.empty());
+  }
+  const Plan plan = MakePlan(2, 3, 4);  // adapters beside slotted frozen blocks
+  const std::vector<UnitFetch> fetches = UnitFetches(plan, ShardMap(plan));
+  ASSERT_EQ(fetches.size(), 5u);
+  for (const size_t unit : {0, 4}) {  // frozen, and whole on every rank
+    EXPECT_TRUE(fetches[unit].empty());
+    EXPECT_FALSE(fetches[unit].slotted);
+  }
+  ASSERT_EQ(fetches[1].gathers.size(), 2u);
+  EXPECT_TRUE(fetches[1].slotted && fetches[1].trained());
+  EXPECT_TRUE(fetches[1].gathers[0].trained);  // an update leaves the other as it is
+  EXPECT_FALSE(fetches[1].gathers[1].trained);
 }
 
 TEST(ShardMapTest, ReplicasShareTheSaving) {

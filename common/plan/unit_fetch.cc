@@ -1,0 +1,24 @@
+#include "common/plan/unit_fetch.h"
+
+#include <algorithm>
+
+namespace coxswain::plan {
+
+bool UnitFetch::trained() const {
+  return std::any_of(gathers.begin(), gathers.end(),
+                     [](const GatherPart& part) { return part.trained; });
+}
+
+std::vector<UnitFetch> UnitFetches(const Plan& plan, const ShardMap& map) {
+  std::vector<UnitFetch> fetches(static_cast<size_t>(plan.model.num_layers + 2));
+  for (size_t f = 0; f < map.flats.size(); ++f) {
+    const Flat& flat = map.flats[f];
+    UnitFetch& fetch = fetches[static_cast<size_t>(flat.unit)];
+    fetch.slotted = fetch.slotted || flat.weights_slotted();
+    const bool elsewhere = flat.trained() || flat.weights_slotted();
+    if (plan.shard > 1 && elsewhere) fetch.gathers.push_back({f, flat.trained()});
+  }
+  return fetches;
+}
+
+}  // namespace coxswain::plan
