@@ -43,7 +43,8 @@ GemmArgs = _struct('GemmArgs', ['i32:dtype output_dtype transpose_a transpose_b'
                                 'ptr:a b bias c', 'i64:lda ldb ldc', *WORKSPACE])
 AttentionArgs = _struct('AttentionArgs', ['i32:dtype deterministic', 'i64:num_heads num_kv_heads head_dim window',
                                           'f32:scale softcap', 'i64:tokens documents max_length', 'i32:dense',
-                                          'ptr:cu_seqlens qkv out lse dout dqkv', *WORKSPACE])
+                                          'ptr:cu_seqlens', 'i64:q_row kv_row', 'ptr:q k v out lse dout dq dk dv',
+                                          *WORKSPACE])
 
 
 def load(path):
@@ -244,6 +245,14 @@ def linear(x, weight):
     return _Linear.apply(x, weight)
 
 
+def _heads(packed, heads, names):
+    """The views of q, k and v in one packed tensor."""
+    num_heads, num_kv_heads, head_dim = heads
+    assert packed.is_cuda and packed.is_contiguous(), f'{names} are not in one contiguous tensor on the GPU'
+    views = packed.split([num_heads * head_dim, num_kv_heads * head_dim, num_kv_heads * head_dim], 1)
+    return {name: view.data_ptr() for name, view in zip(names.split(), views)}
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, qkv, cu_seqlens, max_length, heads, dense, deterministic):
@@ -253,7 +262,7 @@ class _Attention(torch.autograd.Function):
         ctx.fields = dict(dtype=DTYPES[qkv.dtype], deterministic=int(deterministic), num_heads=num_heads,
                           num_kv_heads=num_kv_heads, head_dim=head_dim, scale=head_dim ** -0.5, tokens=qkv.shape[0],
                           documents=cu_seqlens.numel() - 1, max_length=max_length, dense=int(dense))
-        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, qkv=qkv, out=out, lse=lse)
+        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse)
         _call('prepare_attention', args)
         workspace = _lend('attention_forward', args)
         _call('attention_forward', args)
@@ -265,8 +274,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, dout):
         qkv, cu_seqlens, out, lse = ctx.saved_tensors
         dqkv, dout = torch.empty_like(qkv), dout.contiguous()
-        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, qkv=qkv, out=out, lse=lse,
-                     dout=dout, dqkv=dqkv)
+        heads = [ctx.fields[name] for name in ('num_heads', 'num_kv_heads', 'head_dim')]
+        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse,
+                     dout=dout, **_heads(dqkv, heads, 'dq dk dv'))
         workspace = _lend('attention_backward', args)
         _call('attention_backward', args)
         del workspace

@@ -19,15 +19,48 @@ namespace coxswain::kernels {
 
 struct AttentionSpec {
   DType dtype = DType::kFloat32;
-  int64_t num_heads = 0;      // nq, a multiple of nkv
-  int64_t num_kv_heads = 0;   // nkv
-  int64_t head_dim = 0;       // hd
+  int64_t num_heads = 0;     // nq, a multiple of nkv
+  int64_t num_kv_heads = 0;  // nkv
+  int64_t head_dim = 0;      // hd
+  // Elements from one row to the next of q and dq, and of k, v, dk and dv; 0: they are views of one
+  // tensor [T, (nq + 2 nkv) hd].
+  int64_t q_row = 0, kv_row = 0;
   int64_t window = 0;         // last positions visible, itself included; 0: all before
   float scale = 0.0f;         // usually 1/sqrt(hd)
   float softcap = 0.0f;       // c > 0: S = c tanh(S / c) before the softmax; 0: none
   bool deterministic = true;  // false: the backward may differ in its last bits between runs
 };
 bool AttentionSupports(const AttentionSpec& spec);
+
+// Element i of head h in row t is data[t * row + h * hd + i].
+inline int64_t PackedRow(const AttentionSpec& spec) {
+  return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim;
+}
+inline int64_t QueryRow(const AttentionSpec& spec) {
+  return spec.q_row > 0 ? spec.q_row : PackedRow(spec);
+}
+inline int64_t KeyRow(const AttentionSpec& spec) {
+  return spec.kv_row > 0 ? spec.kv_row : PackedRow(spec);
+}
+template <typename Data>
+struct HeadViews {
+  Data q = nullptr;  // nq heads
+  Data k = nullptr;  // nkv heads
+  Data v = nullptr;
+};
+using HeadInputs = HeadViews<const void*>;
+using HeadOutputs = HeadViews<void*>;
+
+// Views of one tensor [T, (nq + 2 nkv) hd]: q heads, k heads, v heads. For strides 0.
+inline HeadOutputs PackedOutputs(const AttentionSpec& spec, void* qkv) {
+  char* data = static_cast<char*>(qkv);
+  const int64_t head = spec.head_dim * DTypeBytes(spec.dtype);
+  return {data, data + spec.num_heads * head, data + (spec.num_heads + spec.num_kv_heads) * head};
+}
+inline HeadInputs PackedInputs(const AttentionSpec& spec, const void* qkv) {
+  const HeadOutputs views = PackedOutputs(spec, const_cast<void*>(qkv));
+  return {views.q, views.k, views.v};
+}
 
 // Extents that Prepare knows: at most so many tokens and documents, none longer than max_length.
 struct AttentionExtents {
@@ -60,9 +93,9 @@ struct AttentionForwardArgs {
   AttentionSpec spec = {};
   int64_t tokens = 0;  // T
   Documents documents = {};
-  const void* qkv = nullptr;  // [T, (nq + 2 nkv) hd]: q heads, k heads, v heads
-  void* out = nullptr;        // [T, nq hd]
-  float* lse = nullptr;       // nq T floats, saved for backward; their order is the algorithm's
+  HeadInputs in = {};
+  void* out = nullptr;   // [T, nq hd]
+  float* lse = nullptr;  // nq T floats, saved for backward; their order is the algorithm's
   Workspace workspace = {};
 };
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
@@ -71,11 +104,11 @@ struct AttentionBackwardArgs {
   AttentionSpec spec = {};
   int64_t tokens = 0;
   Documents documents = {};
-  const void* qkv = nullptr;   // [T, (nq + 2 nkv) hd], as forward read it
+  HeadInputs in = {};          // as forward read them
   const void* out = nullptr;   // [T, nq hd]
   const float* lse = nullptr;  // as forward with the same spec and documents wrote it
   const void* dout = nullptr;  // [T, nq hd]
-  void* dqkv = nullptr;        // [T, (nq + 2 nkv) hd], overwritten; not qkv
+  HeadOutputs gradients = {};  // rows as those of `in`, overwritten; none of `in`
   Workspace workspace = {};
 };
 void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream);

@@ -309,11 +309,14 @@ typedef struct {
   int64_t tokens, documents, max_length;
   int32_t dense;             /* every document has max_length tokens */
   const int32_t* cu_seqlens; /* [documents + 1] */
-  const void* qkv;           /* [tokens, (num_heads + 2 num_kv_heads) head_dim] */
-  void* out;                 /* [tokens, num_heads head_dim] */
-  float* lse;                /* [num_heads tokens] */
-  const void* dout;          /* [tokens, num_heads head_dim]; backward only */
-  void* dqkv;                /* as qkv; backward only */
+  /* Elements from row to row of q, and of k and v; 0: views of one [tokens, (num_heads + 2
+   * num_kv_heads) head_dim]. */
+  int64_t q_row, kv_row;
+  const void *q, *k, *v;
+  void* out;          /* [tokens, num_heads head_dim] */
+  float* lse;         /* [num_heads tokens] */
+  const void* dout;   /* [tokens, num_heads head_dim]; backward only */
+  void *dq, *dk, *dv; /* rows as those of q, k and v; backward only */
   coxswain_workspace workspace;
 } coxswain_attention_args;
 /* Chooses the algorithms of this shape; pointers are not looked at. Takes a second at times. */

@@ -246,7 +246,7 @@ void BenchAttention(const Model& m, Table* table) {
     AttentionForward({.spec = spec,
                       .tokens = m.tokens,
                       .documents = documents,
-                      .qkv = qkv.data(),
+                      .in = PackedInputs(spec, qkv.data()),
                       .out = out.data(),
                       .lse = lse.data(),
                       .workspace = workspace},
@@ -256,11 +256,11 @@ void BenchAttention(const Model& m, Table* table) {
     AttentionBackward({.spec = spec,
                        .tokens = m.tokens,
                        .documents = documents,
-                       .qkv = qkv.data(),
+                       .in = PackedInputs(spec, qkv.data()),
                        .out = out.data(),
                        .lse = lse.data(),
                        .dout = dout.data(),
-                       .dqkv = dqkv.data(),
+                       .gradients = PackedOutputs(spec, dqkv.data()),
                        .workspace = workspace},
                       nullptr);
   });

@@ -159,18 +159,18 @@ struct ForwardScratch {
 
 void ForwardBlock(const AttentionForwardArgs& args, const AttentionShape& shape,
                   const AttentionBlock& block, int64_t g, const ForwardScratch& scratch) {
-  const float* qkv = static_cast<const float*>(args.qkv);
   const int64_t group = g * shape.heads * shape.dim, rows = shape.heads * block.queries;
-  const float* k =
-      qkv + (block.start + block.key_first) * shape.row + shape.k_offset + g * shape.dim;
-  const float* v = k + (shape.v_offset - shape.k_offset);
-  cpu::GatherBlock({shape, block, shape.row, args.spec.scale}, qkv + group, scratch.q);
+  const int64_t first_key = (block.start + block.key_first) * shape.kv_row + g * shape.dim;
+  const float* k = static_cast<const float*>(args.in.k) + first_key;
+  const float* v = static_cast<const float*>(args.in.v) + first_key;
+  cpu::GatherBlock({shape, block, shape.q_row, args.spec.scale},
+                   static_cast<const float*>(args.in.q) + group, scratch.q);
   cpu::Sgemm({.m = rows,
               .n = block.keys,
               .k = shape.dim,
               .alpha = 1.0f,
               .a = {scratch.q, shape.dim},
-              .b = {k, shape.row, true},
+              .b = {k, shape.kv_row, true},
               .beta = 0.0f,
               .c = scratch.scores,
               .stride_c = block.keys});
@@ -180,7 +180,7 @@ void ForwardBlock(const AttentionForwardArgs& args, const AttentionShape& shape,
               .k = block.keys,
               .alpha = 1.0f,
               .a = {scratch.scores, block.keys},
-              .b = {v, shape.row},
+              .b = {v, shape.kv_row},
               .beta = 0.0f,
               .c = scratch.out,
               .stride_c = shape.dim});
@@ -194,14 +194,14 @@ struct BackwardScratch {
 
 void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shape,
                    const AttentionBlock& block, int64_t g, const BackwardScratch& scratch) {
-  const float* qkv = static_cast<const float*>(args.qkv);
-  float* dqkv = static_cast<float*>(args.dqkv);
   const int64_t group = g * shape.heads * shape.dim, rows = shape.heads * block.queries;
-  const int64_t k_at = (block.start + block.key_first) * shape.row + shape.k_offset + g * shape.dim;
-  const int64_t v_at = k_at + (shape.v_offset - shape.k_offset);
+  const int64_t first_key = (block.start + block.key_first) * shape.kv_row + g * shape.dim;
+  const float* k = static_cast<const float*>(args.in.k) + first_key;
+  const float* v = static_cast<const float*>(args.in.v) + first_key;
   const int64_t dim = shape.dim, keys = block.keys;
   const float scale = args.spec.scale;
-  cpu::GatherBlock({shape, block, shape.row, scale}, qkv + group, scratch.q);
+  cpu::GatherBlock({shape, block, shape.q_row, scale}, static_cast<const float*>(args.in.q) + group,
+                   scratch.q);
   cpu::GatherBlock({shape, block, shape.out_row, 1.0f}, static_cast<const float*>(args.out) + group,
                    scratch.out);
   cpu::GatherBlock({shape, block, shape.out_row, 1.0f},
@@ -211,7 +211,7 @@ void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shap
               .k = dim,
               .alpha = 1.0f,
               .a = {scratch.q, dim},
-              .b = {qkv + k_at, shape.row, true},
+              .b = {k, shape.kv_row, true},
               .beta = 0.0f,
               .c = scratch.p,
               .stride_c = keys});
@@ -220,7 +220,7 @@ void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shap
               .k = dim,
               .alpha = 1.0f,
               .a = {scratch.dout, dim},
-              .b = {qkv + v_at, shape.row, true},
+              .b = {v, shape.kv_row, true},
               .beta = 0.0f,
               .c = scratch.ds,
               .stride_c = keys});
@@ -238,8 +238,8 @@ void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shap
               .a = {scratch.p, keys, true},
               .b = {scratch.dout, dim},
               .beta = 1.0f,
-              .c = dqkv + v_at,
-              .stride_c = shape.row});
+              .c = static_cast<float*>(args.gradients.v) + first_key,
+              .stride_c = shape.kv_row});
   cpu::Sgemm({.m = keys,
               .n = dim,
               .k = rows,
@@ -247,25 +247,28 @@ void BackwardBlock(const AttentionBackwardArgs& args, const AttentionShape& shap
               .a = {scratch.ds, keys, true},
               .b = {scratch.q, dim},
               .beta = 1.0f,
-              .c = dqkv + k_at,
-              .stride_c = shape.row});
+              .c = static_cast<float*>(args.gradients.k) + first_key,
+              .stride_c = shape.kv_row});
   cpu::Sgemm({.m = rows,
               .n = dim,
               .k = keys,
               .alpha = scale,
               .a = {scratch.ds, keys},
-              .b = {qkv + k_at, shape.row},
+              .b = {k, shape.kv_row},
               .beta = 0.0f,
               .c = scratch.dq,
               .stride_c = dim});
-  cpu::ScatterBlock({shape, block, shape.row, 1.0f}, scratch.dq, dqkv + group);
+  cpu::ScatterBlock({shape, block, shape.q_row, 1.0f}, scratch.dq,
+                    static_cast<float*>(args.gradients.q) + group);
 }
 
 // dK and dV start from 0: blocks are added to them.
 void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionShape& shape) {
-  float* dqkv = static_cast<float*>(args.dqkv);
-  for (int64_t t = 0; t < args.tokens; ++t) {
-    std::fill(dqkv + t * shape.row + shape.k_offset, dqkv + (t + 1) * shape.row, 0.0f);
+  const int64_t width = args.spec.num_kv_heads * shape.dim;
+  for (void* gradient : {args.gradients.k, args.gradients.v}) {
+    for (int64_t t = 0; t < args.tokens; ++t) {
+      std::fill_n(static_cast<float*>(gradient) + t * shape.kv_row, width, 0.0f);
+    }
   }
 }
 
@@ -274,7 +277,8 @@ void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionSha
 bool AttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kFloat32 && spec.num_kv_heads > 0 && spec.num_heads > 0 &&
          spec.num_heads % spec.num_kv_heads == 0 && spec.head_dim > 0 && spec.window >= 0 &&
-         std::isfinite(spec.scale) && std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
+         spec.q_row >= 0 && spec.kv_row >= 0 && std::isfinite(spec.scale) &&
+         std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,

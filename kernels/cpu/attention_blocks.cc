@@ -16,10 +16,9 @@ COXSWAIN_INLINE void CopyScaled(const float* x, float scale, float* y, int64_t n
 AttentionShape::AttentionShape(const AttentionSpec& spec)
     : dim(spec.head_dim),
       heads(spec.num_heads / spec.num_kv_heads),
-      row((spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim),
+      q_row(QueryRow(spec)),
+      kv_row(KeyRow(spec)),
       out_row(spec.num_heads * spec.head_dim),
-      k_offset(spec.num_heads * spec.head_dim),
-      v_offset((spec.num_heads + spec.num_kv_heads) * spec.head_dim),
       block_queries(std::max(kMinBlockQueries, kBlockRows / heads)),
       window(spec.window),
       softcap(spec.softcap) {}
@@ -39,22 +38,22 @@ AttentionBlock MakeBlock(const AttentionShape& shape, int64_t start, int64_t len
   return block;
 }
 
-COXSWAIN_VECTORIZE void GatherBlock(const BlockCopy& copy, const float* packed, float* rows) {
+COXSWAIN_VECTORIZE void GatherBlock(const BlockCopy& copy, const float* heads, float* rows) {
   const int64_t dim = copy.shape.dim;
   const int64_t token = copy.block.start + copy.block.first;
   for (int64_t h = 0; h < copy.shape.heads; ++h) {
     for (int64_t i = 0; i < copy.block.queries; ++i, rows += dim) {
-      CopyScaled(packed + (token + i) * copy.stride + h * dim, copy.scale, rows, dim);
+      CopyScaled(heads + (token + i) * copy.stride + h * dim, copy.scale, rows, dim);
     }
   }
 }
 
-COXSWAIN_VECTORIZE void ScatterBlock(const BlockCopy& copy, const float* rows, float* packed) {
+COXSWAIN_VECTORIZE void ScatterBlock(const BlockCopy& copy, const float* rows, float* heads) {
   const int64_t dim = copy.shape.dim;
   const int64_t token = copy.block.start + copy.block.first;
   for (int64_t h = 0; h < copy.shape.heads; ++h) {
     for (int64_t i = 0; i < copy.block.queries; ++i, rows += dim) {
-      CopyScaled(rows, copy.scale, packed + (token + i) * copy.stride + h * dim, dim);
+      CopyScaled(rows, copy.scale, heads + (token + i) * copy.stride + h * dim, dim);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The pieces that attention forward and backward share: which rows and keys a block covers, and the
-// copies between packed rows and the contiguous rows of a block.
+// copies between rows of heads and the contiguous rows of a block.
 //
 // A block is kBlockRows rows of one kv head's query group: `heads` query heads times `queries`
 // consecutive positions, head by head. All its scores are one product, so that grouped heads share
@@ -20,12 +20,11 @@ inline constexpr int64_t kMinBlockQueries = 16;
 // Widths that do not change during a launch.
 struct AttentionShape {
   explicit AttentionShape(const AttentionSpec& spec);
-  int64_t dim;       // hd
-  int64_t heads;     // query heads of one kv head
-  int64_t row;       // elements of a packed row, (nq + 2 nkv) hd
-  int64_t out_row;   // nq hd
-  int64_t k_offset;  // of the first k head in a packed row
-  int64_t v_offset;
+  int64_t dim;    // hd
+  int64_t heads;  // query heads of one kv head
+  int64_t q_row;  // elements from row to row
+  int64_t kv_row;
+  int64_t out_row;        // nq hd
   int64_t block_queries;  // positions of a full block
   int64_t window;         // 0: none
   float softcap;          // 0: none
@@ -51,16 +50,16 @@ struct AttentionBlock {
 
 AttentionBlock MakeBlock(const AttentionShape& shape, int64_t start, int64_t length, int64_t first);
 
-// block [heads queries, hd] = scale times the group's heads of packed rows; and the reverse copy.
-// `packed` points at the first head of the group in token 0, rows are `stride` apart.
+// block [heads queries, hd] = scale times the group's heads of each row; and the reverse copy.
+// `heads` points at the first head of the group in token 0, rows are `stride` apart.
 struct BlockCopy {
   const AttentionShape& shape;
   const AttentionBlock& block;
   int64_t stride;
   float scale;
 };
-void GatherBlock(const BlockCopy& copy, const float* packed, float* rows);
-void ScatterBlock(const BlockCopy& copy, const float* rows, float* packed);
+void GatherBlock(const BlockCopy& copy, const float* heads, float* rows);
+void ScatterBlock(const BlockCopy& copy, const float* rows, float* heads);
 
 }  // namespace coxswain::kernels::cpu
 

@@ -72,7 +72,8 @@ std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extent
 bool AttentionSupports(const AttentionSpec& spec) {
   return spec.num_kv_heads > 0 && spec.num_heads > 0 && spec.num_heads % spec.num_kv_heads == 0 &&
          spec.head_dim > 0 && spec.head_dim <= cuda::kPlainLargestHeadDim && spec.window >= 0 &&
-         std::isfinite(spec.scale) && std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
+         spec.q_row >= 0 && spec.kv_row >= 0 && std::isfinite(spec.scale) &&
+         std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,

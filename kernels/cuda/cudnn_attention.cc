@@ -1,5 +1,5 @@
-// The SDPA graphs of cudnn-frontend over one packed [T, (nq + 2 nkv) hd]: Q, K and V, and dQ, dK
-// and dV, are strided views of it, so that nothing is copied or transposed.
+// The SDPA graphs of cudnn-frontend: Q, K and V, and dQ, dK and dV, are strided views, so that
+// nothing is copied or transposed.
 //
 // Deterministic backward: cuDNN keeps one partial dQ per block of keys in its workspace, 4 T nq hd
 // bytes times length / 128 (length / 256 for heads wider than 64), and sums them in order. The
@@ -31,9 +31,7 @@ struct Shape {
   AttentionSpec spec;
   int64_t documents, length;
 
-  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
-  int64_t k_offset() const { return spec.num_heads * spec.head_dim; }
-  int64_t v_offset() const { return (spec.num_heads + spec.num_kv_heads) * spec.head_dim; }
+  int64_t out_row() const { return spec.num_heads * spec.head_dim; }
 };
 
 // [documents, heads, length, hd] in rows of `row` elements.
@@ -83,13 +81,13 @@ void SetMask(const Shape& shape, Attributes* attributes) {
 std::unique_ptr<fe::graph::Graph> ForwardGraph(const Shape& shape) {
   const AttentionSpec& spec = shape.spec;
   auto graph = NewGraph();
-  const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, shape.row()));
-  const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, shape.row()));
-  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, shape.row()));
+  const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, QueryRow(spec)));
+  const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, KeyRow(spec)));
+  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, KeyRow(spec)));
   auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_is_inference(false);
   SetMask(shape, &attributes);
   const auto [out, lse] = graph->sdpa(q, k, v, std::move(attributes));
-  SetOutput(out, View(shape, kOut, spec.num_heads, shape.k_offset()));
+  SetOutput(out, View(shape, kOut, spec.num_heads, shape.out_row()));
   SetOutput(lse, Lse(shape));
   return graph;
 }
@@ -97,20 +95,20 @@ std::unique_ptr<fe::graph::Graph> ForwardGraph(const Shape& shape) {
 std::unique_ptr<fe::graph::Graph> BackwardGraph(const Shape& shape) {
   const AttentionSpec& spec = shape.spec;
   auto graph = NewGraph();
-  const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, shape.row()));
-  const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, shape.row()));
-  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, shape.row()));
-  const Tensor out = graph->tensor(View(shape, kOut, spec.num_heads, shape.k_offset()));
-  const Tensor dout = graph->tensor(View(shape, kDout, spec.num_heads, shape.k_offset()));
+  const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, QueryRow(spec)));
+  const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, KeyRow(spec)));
+  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, KeyRow(spec)));
+  const Tensor out = graph->tensor(View(shape, kOut, spec.num_heads, shape.out_row()));
+  const Tensor dout = graph->tensor(View(shape, kDout, spec.num_heads, shape.out_row()));
   const Tensor lse = graph->tensor(Lse(shape));
   auto attributes = fe::graph::SDPA_backward_attributes()
                         .set_name("attention_backward")
                         .set_deterministic_algorithm(spec.deterministic);
   SetMask(shape, &attributes);
   const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, out, dout, lse, std::move(attributes));
-  SetOutput(dq, View(shape, kDq, spec.num_heads, shape.row()));
-  SetOutput(dk, View(shape, kDk, spec.num_kv_heads, shape.row()));
-  SetOutput(dv, View(shape, kDv, spec.num_kv_heads, shape.row()));
+  SetOutput(dq, View(shape, kDq, spec.num_heads, QueryRow(spec)));
+  SetOutput(dk, View(shape, kDk, spec.num_kv_heads, KeyRow(spec)));
+  SetOutput(dv, View(shape, kDv, spec.num_kv_heads, KeyRow(spec)));
   return graph;
 }
 
@@ -134,10 +132,11 @@ std::string Mebibytes(int64_t bytes) {
   return std::to_string((bytes + (int64_t{1} << 20) - 1) >> 20) + " MiB";
 }
 
-using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, float, bool, int64_t, int64_t>;
+using Key =
+    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, bool, int64_t, int64_t>;
 Key ShapeKey(const AttentionSpec& spec, int64_t documents, int64_t length) {
-  return {spec.num_heads, spec.num_kv_heads,  spec.head_dim, spec.window,
-          spec.scale,     spec.deterministic, documents,     length};
+  return {spec.num_heads, spec.num_kv_heads, spec.head_dim,      QueryRow(spec), KeyRow(spec),
+          spec.window,    spec.scale,        spec.deterministic, documents,      length};
 }
 
 }  // namespace
@@ -199,16 +198,14 @@ void Execute(const fe::graph::Graph& graph, std::unordered_map<int64_t, void*> t
   if (error.is_bad()) throw DeviceError(std::string(op) + ": " + error.get_message(), false);
 }
 
-// Offset in elements of an array that the graph only reads, or that it writes.
-void* At(const void* data, int64_t elements) {
-  return static_cast<uint16_t*>(const_cast<void*>(data)) + elements;
-}
+// Of an array that the graph only reads.
+void* Read(const void* data) { return const_cast<void*>(data); }
 
 }  // namespace
 
 bool CudnnAttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
-         spec.softcap == 0.0f;
+         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.softcap == 0.0f;
 }
 
 const CudnnAttention* PrepareCudnnAttention(const AttentionSpec& spec, int64_t documents,
@@ -246,11 +243,10 @@ int64_t CudnnAttentionBackwardWorkspaceBytes(const CudnnAttention& attention) {
 
 void CudnnAttentionForward(const CudnnAttention& attention, const AttentionForwardArgs& args,
                            Stream* stream) {
-  const Shape& shape = attention.shape;
   Execute(*attention.forward,
-          {{kQ, At(args.qkv, 0)},
-           {kK, At(args.qkv, shape.k_offset())},
-           {kV, At(args.qkv, shape.v_offset())},
+          {{kQ, Read(args.in.q)},
+           {kK, Read(args.in.k)},
+           {kV, Read(args.in.v)},
            {kOut, args.out},
            {kLse, args.lse}},
           args.workspace, stream, "AttentionForward");
@@ -258,17 +254,16 @@ void CudnnAttentionForward(const CudnnAttention& attention, const AttentionForwa
 
 void CudnnAttentionBackward(const CudnnAttention& attention, const AttentionBackwardArgs& args,
                             Stream* stream) {
-  const Shape& shape = attention.shape;
   Execute(*attention.backward,
-          {{kQ, At(args.qkv, 0)},
-           {kK, At(args.qkv, shape.k_offset())},
-           {kV, At(args.qkv, shape.v_offset())},
-           {kOut, At(args.out, 0)},
-           {kDout, At(args.dout, 0)},
+          {{kQ, Read(args.in.q)},
+           {kK, Read(args.in.k)},
+           {kV, Read(args.in.v)},
+           {kOut, Read(args.out)},
+           {kDout, Read(args.dout)},
            {kLse, const_cast<float*>(args.lse)},
-           {kDq, At(args.dqkv, 0)},
-           {kDk, At(args.dqkv, shape.k_offset())},
-           {kDv, At(args.dqkv, shape.v_offset())}},
+           {kDq, args.gradients.q},
+           {kDk, args.gradients.k},
+           {kDv, args.gradients.v}},
           args.workspace, stream, "AttentionBackward");
 }
 

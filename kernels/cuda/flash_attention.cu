@@ -77,8 +77,8 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, int first_key, uint32_t stage) {
   const int rows = tile.end - first_key;
   constexpr int kKeys = kPassingRows<kDim>;
-  LoadTile<kDim, kKeys>(stage, p.qkv + p.k(first_key, g), p.row(), rows, p.dim);
-  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.qkv + p.v(first_key, g), p.row(), rows,
+  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.kv_row, rows, p.dim);
+  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.key(first_key, g), p.kv_row, rows,
                         p.dim);
 }
 
@@ -94,7 +94,7 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   static_assert(kStage >= kTileBytes<kDim>, "Q and the output pass through a stage");
   const int last_key = p.LastKey<kKeys>(tile);
   int key = p.FirstKey<kKeys>(tile);
-  LoadTile<kDim>(stages + kStage, p.qkv + p.q(tile.first, h), p.row(), tile.end - tile.first,
+  LoadTile<kDim>(stages + kStage, p.q + p.query(tile.first, h), p.q_row, tile.end - tile.first,
                  p.dim);
   CommitCopies();
   LoadKeysAndValues<kDim>(p, tile, g, key, stages);
@@ -162,13 +162,13 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
 
 bool FlashAttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
-         spec.scale > 0.0f;
+         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.scale > 0.0f;
 }
 
 void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
-  RequireFlashAligned(args.qkv, "qkv");
+  RequireFlashAligned(args.in);
   RequireFlashAligned(args.out, "out");
-  const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
+  const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.in);
   ForFlashDim(args.spec.head_dim, [&](auto dim) {
     LaunchFlash(FlashAttentionForwardKernel<dim.value>, FlashBlocks(p, p.heads),
                 4 * kPassingBytes<dim.value>, stream, p, static_cast<bf16*>(args.out), args.lse);
@@ -181,18 +181,20 @@ int64_t FlashAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t 
 }
 
 void FlashAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
-  RequireFlashAligned(args.qkv, "qkv");
+  RequireFlashAligned(args.in);
   RequireFlashAligned(args.out, "out");
   RequireFlashAligned(args.dout, "dout");
-  RequireFlashAligned(args.dqkv, "dqkv");
-  FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.qkv);
+  RequireFlashAligned(args.gradients);
+  FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.in);
   p.out = static_cast<const bf16*>(args.out);
   p.dout = static_cast<const bf16*>(args.dout);
   p.lse = args.lse;
   float* delta = static_cast<float*>(args.workspace.data);
-  bf16* dqkv = static_cast<bf16*>(args.dqkv);
-  LaunchFlashQueryGradient(p, delta, dqkv, stream);
-  LaunchFlashKeyGradient(p, delta, dqkv, stream);
+  p.dq = static_cast<bf16*>(args.gradients.q);
+  p.dk = static_cast<bf16*>(args.gradients.k);
+  p.dv = static_cast<bf16*>(args.gradients.v);
+  LaunchFlashQueryGradient(p, delta, stream);
+  LaunchFlashKeyGradient(p, delta, stream);
   CheckLaunch("AttentionBackward");
 }
 

@@ -107,7 +107,7 @@ __device__ __forceinline__ void LoadRows(const FlashParams& p, const DocumentTil
                                          int first_row, const float* delta, uint32_t stage) {
   constexpr int kRows = kPassingRows<kDim>;
   const int rows = tile.end - first_row;
-  LoadTile<kDim, kRows>(stage, p.qkv + p.q(first_row, h), p.row(), rows, p.dim);
+  LoadTile<kDim, kRows>(stage, p.q + p.query(first_row, h), p.q_row, rows, p.dim);
   LoadTile<kDim, kRows>(stage + kPassingBytes<kDim>, p.dout + p.o(first_row, h), p.out_row(), rows,
                         p.dim);
   static_assert(kFlashThreads >= 2 * kRows);
@@ -123,9 +123,9 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, uint32_t base) {
   using Memory = Layout<kDim, kOf>;
   const int keys = tile.end - tile.first;
-  LoadTile<kDim>(base + Memory::kKey, p.qkv + p.k(tile.first, g), p.row(), keys, p.dim);
+  LoadTile<kDim>(base + Memory::kKey, p.k + p.key(tile.first, g), p.kv_row, keys, p.dim);
   if constexpr (Memory::kValueStays) {
-    LoadTile<kDim>(base + Memory::kValue, p.qkv + p.v(tile.first, g), p.row(), keys, p.dim);
+    LoadTile<kDim>(base + Memory::kValue, p.v + p.key(tile.first, g), p.kv_row, keys, p.dim);
   }
 }
 
@@ -151,23 +151,22 @@ __device__ __forceinline__ void Begin(uint32_t base, KeyState<kDim, kOf>* state)
 // Writes the sums by way of shared memory that nobody reads any more.
 template <int kDim, Gradient kOf>
 __device__ __forceinline__ void Store(const FlashParams& p, const DocumentTile& tile, int g,
-                                      char* memory, const KeyState<kDim, kOf>& state, bf16* dqkv) {
+                                      char* memory, const KeyState<kDim, kOf>& state) {
   const int keys = tile.end - tile.first;
   const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
   if constexpr (kOf != Gradient::kValues) {
-    StoreRows<kDim>(state.dk, dk_scale, memory, dqkv + p.k(tile.first, g), p.row(), keys, p.dim);
+    StoreRows<kDim>(state.dk, dk_scale, memory, p.dk + p.key(tile.first, g), p.kv_row, keys, p.dim);
   }
   if constexpr (kOf == Gradient::kBoth) memory += kTileBytes<kDim>;
   if constexpr (kOf != Gradient::kKeys) {
-    StoreRows<kDim>(state.dv, dv_scale, memory, dqkv + p.v(tile.first, g), p.row(), keys, p.dim);
+    StoreRows<kDim>(state.dv, dv_scale, memory, p.dv + p.key(tile.first, g), p.kv_row, keys, p.dim);
   }
 }
 
 // Shared memory is free again for the block when it returns.
 template <int kDim, Gradient kOf>
 __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const DocumentTile& tile,
-                                                int g, char* memory, const float* delta,
-                                                bf16* dqkv) {
+                                                int g, char* memory, const float* delta) {
   using Memory = Layout<kDim, kOf>;
   constexpr int kRows = kPassingRows<kDim>;
   const uint32_t base = SharedAddress(memory);
@@ -201,38 +200,38 @@ __device__ __forceinline__ void KeyGradientTile(const FlashParams& p, const Docu
     row = next_row;
     stage = next_stage;
   }
-  Store(p, tile, g, memory, state, dqkv);
+  Store(p, tile, g, memory, state);
   __syncthreads();
 }
 
 template <int kDim, Gradient kOf>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
-    FlashAttentionKeyGradientKernel(FlashParams p, const float* delta, bf16* dqkv) {
+    FlashAttentionKeyGradientKernel(FlashParams p, const float* delta) {
   extern __shared__ __align__(128) char memory[];
   const int g = static_cast<int>(blockIdx.x) % p.kv_heads;
   for (int slot = static_cast<int>(blockIdx.x) / p.kv_heads; slot < p.slots;
        slot += static_cast<int>(gridDim.x) / p.kv_heads) {
     const DocumentTile tile = TileOfSlot(p.cu_seqlens, p.documents, slot, false);
     if (tile.begin == p.tokens) return;
-    if (tile.first < tile.end) KeyGradientTile<kDim, kOf>(p, tile, g, memory, delta, dqkv);
+    if (tile.first < tile.end) KeyGradientTile<kDim, kOf>(p, tile, g, memory, delta);
   }
 }
 
 template <int kDim, Gradient kOf>
-void Launch(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream) {
+void Launch(const FlashParams& p, const float* delta, Stream* stream) {
   LaunchFlash(FlashAttentionKeyGradientKernel<kDim, kOf>, FlashBlocks(p, p.kv_heads),
-              Layout<kDim, kOf>::kBytes, stream, p, delta, dqkv);
+              Layout<kDim, kOf>::kBytes, stream, p, delta);
 }
 
 }  // namespace
 
-void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream) {
+void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, Stream* stream) {
   ForFlashDim(p.dim, [&](auto dim) {
     if constexpr (dim.value <= 128) {
-      Launch<dim.value, Gradient::kBoth>(p, delta, dqkv, stream);
+      Launch<dim.value, Gradient::kBoth>(p, delta, stream);
     } else {
-      Launch<dim.value, Gradient::kValues>(p, delta, dqkv, stream);
-      Launch<dim.value, Gradient::kKeys>(p, delta, dqkv, stream);
+      Launch<dim.value, Gradient::kValues>(p, delta, stream);
+      Launch<dim.value, Gradient::kKeys>(p, delta, stream);
     }
   });
 }

@@ -22,18 +22,22 @@ struct FlashParams {
   int window = 0;  // 0: none
   float scale = 0, softcap = 0;
   const int32_t* cu_seqlens = nullptr;
-  const bf16* qkv = nullptr;
+  int64_t q_row = 0, kv_row = 0;  // elements from row to row
+  const bf16* q = nullptr;
+  const bf16* k = nullptr;
+  const bf16* v = nullptr;
   const bf16* out = nullptr;
   const bf16* dout = nullptr;
   const float* lse = nullptr;  // [heads, tokens]
+  bf16* dq = nullptr;          // rows as those of q, k, v
+  bf16* dk = nullptr;
+  bf16* dv = nullptr;
 
   __device__ int group() const { return heads / kv_heads; }
-  __device__ int64_t row() const { return int64_t{heads + 2 * kv_heads} * dim; }
   __device__ int64_t out_row() const { return int64_t{heads} * dim; }
   // Offsets of a head's row.
-  __device__ int64_t q(int token, int h) const { return token * row() + h * dim; }
-  __device__ int64_t k(int token, int g) const { return q(token, heads + g); }
-  __device__ int64_t v(int token, int g) const { return q(token, heads + kv_heads + g); }
+  __device__ int64_t query(int token, int h) const { return token * q_row + h * dim; }
+  __device__ int64_t key(int token, int g) const { return token * kv_row + g * dim; }
   __device__ int64_t o(int token, int h) const { return token * out_row() + h * dim; }
 
   // Of the tiles of kKeys keys that rows of `tile` see: the first key of the first one, and a key
@@ -81,7 +85,7 @@ __device__ __forceinline__ void ForEachElement(const Fn& fn) {
 }
 
 inline FlashParams MakeFlashParams(const AttentionSpec& spec, const Documents& documents,
-                                   int64_t tokens, const void* qkv) {
+                                   int64_t tokens, const HeadInputs& in) {
   FlashParams p;
   p.tokens = static_cast<int>(tokens);
   p.documents = static_cast<int>(documents.count);
@@ -93,7 +97,11 @@ inline FlashParams MakeFlashParams(const AttentionSpec& spec, const Documents& d
   p.scale = spec.scale;
   p.softcap = spec.softcap;
   p.cu_seqlens = documents.cu_seqlens;
-  p.qkv = static_cast<const bf16*>(qkv);
+  p.q_row = QueryRow(spec);
+  p.kv_row = KeyRow(spec);
+  p.q = static_cast<const bf16*>(in.q);
+  p.k = static_cast<const bf16*>(in.k);
+  p.v = static_cast<const bf16*>(in.v);
   return p;
 }
 
@@ -101,6 +109,13 @@ inline void RequireFlashAligned(const void* data, const char* name) {
   if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {
     throw std::invalid_argument(std::string("Attention: ") + name + " must be 16-byte aligned");
   }
+}
+
+template <typename Data>
+void RequireFlashAligned(const HeadViews<Data>& heads) {
+  RequireFlashAligned(heads.q, "q");
+  RequireFlashAligned(heads.k, "k");
+  RequireFlashAligned(heads.v, "v");
 }
 
 // Calls fn with the head size that the kernels are compiled for, as an integral constant.
@@ -143,8 +158,8 @@ __device__ __forceinline__ FlashProbability ProbabilityOf(const FlashParams& p, 
 
 // The two launches of backward. The first writes dQ and delta [heads, tokens] = rowsum(dO O), which
 // the second reads; it writes dK and dV.
-void LaunchFlashQueryGradient(const FlashParams& p, float* delta, bf16* dqkv, Stream* stream);
-void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, bf16* dqkv, Stream* stream);
+void LaunchFlashQueryGradient(const FlashParams& p, float* delta, Stream* stream);
+void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, Stream* stream);
 
 }  // namespace coxswain::kernels::cuda
 

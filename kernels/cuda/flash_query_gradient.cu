@@ -109,8 +109,8 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, int first_key, uint32_t stage) {
   const int rows = tile.end - first_key;
   constexpr int kKeys = kPassingRows<kDim>;
-  LoadTile<kDim, kKeys>(stage, p.qkv + p.k(first_key, g), p.row(), rows, p.dim);
-  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.qkv + p.v(first_key, g), p.row(), rows,
+  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.kv_row, rows, p.dim);
+  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.key(first_key, g), p.kv_row, rows,
                         p.dim);
 }
 
@@ -121,7 +121,7 @@ __device__ __forceinline__ void Begin(const FlashParams& p, const DocumentTile& 
                                       QueryState<kDim>* state) {
   using Memory = Layout<kDim>;
   const int g = h / p.group(), rows = tile.end - tile.first;
-  LoadTile<kDim>(base + Memory::kQ, p.qkv + p.q(tile.first, h), p.row(), rows, p.dim);
+  LoadTile<kDim>(base + Memory::kQ, p.q + p.query(tile.first, h), p.q_row, rows, p.dim);
   LoadTile<kDim>(base + Memory::kDout, p.dout + p.o(tile.first, h), p.out_row(), rows, p.dim);
   LoadTile<kDim>(base + Memory::kOut, p.out + p.o(tile.first, h), p.out_row(), rows, p.dim);
   CommitCopies();
@@ -142,7 +142,7 @@ __device__ __forceinline__ void Begin(const FlashParams& p, const DocumentTile& 
 // Shared memory is free again for the block when it returns.
 template <int kDim>
 __device__ __forceinline__ void QueryGradientTile(const FlashParams& p, const DocumentTile& tile,
-                                                  int h, char* memory, float* delta, bf16* dqkv) {
+                                                  int h, char* memory, float* delta) {
   constexpr int kKeys = kPassingRows<kDim>;
   constexpr uint32_t kStage = Layout<kDim>::kStage;
   const int warp_row = WarpOfBlock() * 16, g = h / p.group();
@@ -168,30 +168,30 @@ __device__ __forceinline__ void QueryGradientTile(const FlashParams& p, const Do
   }
   __syncthreads();
   const float scale[2] = {p.scale, p.scale};
-  StoreRows<kDim>(state.dq, scale, memory, dqkv + p.q(tile.first, h), p.row(),
+  StoreRows<kDim>(state.dq, scale, memory, p.dq + p.query(tile.first, h), p.q_row,
                   tile.end - tile.first, p.dim);
   __syncthreads();
 }
 
 template <int kDim>
 __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
-    FlashAttentionQueryGradientKernel(FlashParams p, float* delta, bf16* dqkv) {
+    FlashAttentionQueryGradientKernel(FlashParams p, float* delta) {
   extern __shared__ __align__(128) char memory[];
   const int h = static_cast<int>(blockIdx.x) % p.heads;
   for (int slot = static_cast<int>(blockIdx.x) / p.heads; slot < p.slots;
        slot += static_cast<int>(gridDim.x) / p.heads) {
     const DocumentTile tile = TileOfSlot(p.cu_seqlens, p.documents, slot, true);
     if (tile.begin == p.tokens) return;
-    if (tile.first < tile.end) QueryGradientTile<kDim>(p, tile, h, memory, delta, dqkv);
+    if (tile.first < tile.end) QueryGradientTile<kDim>(p, tile, h, memory, delta);
   }
 }
 
 }  // namespace
 
-void LaunchFlashQueryGradient(const FlashParams& p, float* delta, bf16* dqkv, Stream* stream) {
+void LaunchFlashQueryGradient(const FlashParams& p, float* delta, Stream* stream) {
   ForFlashDim(p.dim, [&](auto dim) {
     LaunchFlash(FlashAttentionQueryGradientKernel<dim.value>, FlashBlocks(p, p.heads),
-                Layout<dim.value>::kBytes, stream, p, delta, dqkv);
+                Layout<dim.value>::kBytes, stream, p, delta);
   });
 }
 

@@ -29,18 +29,18 @@ struct PlainParams {
   int heads = 0, kv_heads = 0, dim = 0, window = 0, documents = 0;
   float scale = 0, softcap = 0;
   const int32_t* cu_seqlens = nullptr;
-  const T* qkv = nullptr;
+  int64_t q_row = 0, kv_row = 0;
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
   const T* out = nullptr;
   const T* dout = nullptr;
   const float* lse = nullptr;  // [heads, tokens]
   float* delta = nullptr;      // [heads, tokens]: rowsum(dO O)
 
   __device__ int group() const { return heads / kv_heads; }
-  __device__ int64_t q(int64_t row, int h) const {
-    return (row * (heads + 2 * kv_heads) + h) * dim;
-  }
-  __device__ int64_t k(int64_t row, int g) const { return q(row, heads + g); }
-  __device__ int64_t v(int64_t row, int g) const { return q(row, heads + kv_heads + g); }
+  __device__ int64_t query(int64_t row, int h) const { return row * q_row + h * dim; }
+  __device__ int64_t key(int64_t row, int g) const { return row * kv_row + g * dim; }
   __device__ int64_t o(int64_t row, int h) const { return (row * heads + h) * dim; }
 };
 
@@ -113,12 +113,12 @@ __global__ void __launch_bounds__(kThreads)
   if (!WarpRow(p.tokens, p.heads, &row, &h)) return;
   const int g = h / p.group();
   Row<kPerLane> q, k, v, sum;
-  q.Load(p.qkv + p.q(row, h), p.dim);
+  q.Load(p.q + p.query(row, h), p.dim);
   sum.Zero();
   float maximum = -INFINITY, total = 0.0f;
   for (int64_t j = FirstKey(p, row); j <= row; ++j) {
-    k.Load(p.qkv + p.k(j, g), p.dim);
-    v.Load(p.qkv + p.v(j, g), p.dim);
+    k.Load(p.k + p.key(j, g), p.dim);
+    v.Load(p.v + p.key(j, g), p.dim);
     const float s = MakeScore(q.Dot(k), p.scale, p.softcap).value;
     if (s > maximum) {
       const float shrink = expf(maximum - s);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(kThreads)
-    PlainAttentionQueryGradientKernel(PlainParams<T> p, T* dqkv) {
+    PlainAttentionQueryGradientKernel(PlainParams<T> p, T* gradient) {
   int64_t row;
   int h;
   if (!WarpRow(p.tokens, p.heads, &row, &h)) return;
@@ -147,34 +147,34 @@ __global__ void __launch_bounds__(kThreads)
   v.Load(p.out + p.o(row, h), p.dim);
   const float delta = dout.Dot(v), lse = p.lse[h * p.tokens + row];
   if (threadIdx.x % kWarp == 0) p.delta[h * p.tokens + row] = delta;
-  q.Load(p.qkv + p.q(row, h), p.dim);
+  q.Load(p.q + p.query(row, h), p.dim);
   dq.Zero();
   for (int64_t j = FirstKey(p, row); j <= row; ++j) {
-    k.Load(p.qkv + p.k(j, g), p.dim);
-    v.Load(p.qkv + p.v(j, g), p.dim);
+    k.Load(p.k + p.key(j, g), p.dim);
+    v.Load(p.v + p.key(j, g), p.dim);
     const Score s = MakeScore(q.Dot(k), p.scale, p.softcap);
     dq.Add(expf(s.value - lse) * (dout.Dot(v) - delta) * s.slope, k);
   }
-  dq.Store(dqkv + p.q(row, h), p.dim, p.scale);
+  dq.Store(gradient + p.query(row, h), p.dim, p.scale);
 }
 
 // After PlainAttentionQueryGradientKernel, which writes delta.
 template <typename T, int kPerLane>
 __global__ void __launch_bounds__(kThreads)
-    PlainAttentionKeyGradientKernel(PlainParams<T> p, T* dqkv) {
+    PlainAttentionKeyGradientKernel(PlainParams<T> p, T* k_gradient, T* v_gradient) {
   int64_t row;
   int g;
   if (!WarpRow(p.tokens, p.kv_heads, &row, &g)) return;
   int64_t end = DocumentOfRow(p.cu_seqlens, p.documents, static_cast<int>(row)).end;
   if (p.window != 0) end = min(end, row + p.window);
   Row<kPerLane> k, v, q, dout, dk, dv;
-  k.Load(p.qkv + p.k(row, g), p.dim);
-  v.Load(p.qkv + p.v(row, g), p.dim);
+  k.Load(p.k + p.key(row, g), p.dim);
+  v.Load(p.v + p.key(row, g), p.dim);
   dk.Zero();
   dv.Zero();
   for (int h = g * p.group(); h < (g + 1) * p.group(); ++h) {
     for (int64_t i = row; i < end; ++i) {
-      q.Load(p.qkv + p.q(i, h), p.dim);
+      q.Load(p.q + p.query(i, h), p.dim);
       dout.Load(p.dout + p.o(i, h), p.dim);
       const Score s = MakeScore(q.Dot(k), p.scale, p.softcap);
       const float probability = expf(s.value - p.lse[h * p.tokens + i]);
@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(kThreads)
       dk.Add(probability * (dout.Dot(v) - p.delta[h * p.tokens + i]) * s.slope, q);
     }
   }
-  dk.Store(dqkv + p.k(row, g), p.dim, p.scale);
-  dv.Store(dqkv + p.v(row, g), p.dim, 1.0f);
+  dk.Store(k_gradient + p.key(row, g), p.dim, p.scale);
+  dv.Store(v_gradient + p.key(row, g), p.dim, 1.0f);
 }
 
 template <typename T, typename Args>
@@ -197,7 +197,11 @@ PlainParams<T> MakeParams(const Args& args) {
           .scale = args.spec.scale,
           .softcap = args.spec.softcap,
           .cu_seqlens = args.documents.cu_seqlens,
-          .qkv = static_cast<const T*>(args.qkv)};
+          .q_row = QueryRow(args.spec),
+          .kv_row = KeyRow(args.spec),
+          .q = static_cast<const T*>(args.in.q),
+          .k = static_cast<const T*>(args.in.k),
+          .v = static_cast<const T*>(args.in.v)};
 }
 
 unsigned Blocks(int64_t rows) {
@@ -242,11 +246,12 @@ void PlainAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
     p.dout = static_cast<const T*>(args.dout);
     p.lse = args.lse;
     p.delta = static_cast<float*>(args.workspace.data);
-    T* dqkv = static_cast<T*>(args.dqkv);
     PlainAttentionQueryGradientKernel<T, per_lane.value>
-        <<<Blocks(args.tokens * args.spec.num_heads), kThreads, 0, Handle(stream)>>>(p, dqkv);
+        <<<Blocks(args.tokens * args.spec.num_heads), kThreads, 0, Handle(stream)>>>(
+            p, static_cast<T*>(args.gradients.q));
     PlainAttentionKeyGradientKernel<T, per_lane.value>
-        <<<Blocks(args.tokens * args.spec.num_kv_heads), kThreads, 0, Handle(stream)>>>(p, dqkv);
+        <<<Blocks(args.tokens * args.spec.num_kv_heads), kThreads, 0, Handle(stream)>>>(
+            p, static_cast<T*>(args.gradients.k), static_cast<T*>(args.gradients.v));
   });
   CheckLaunch("AttentionBackward");
 }

@@ -58,6 +58,16 @@ inline Floats WithOneHeadOff(const AttentionSpec& spec, Floats dqkv, int64_t h) 
   return dqkv;
 }
 
+// Columns [first, first + width) of rows of `row` elements, in rows of `to`; the rest is 7.
+inline Floats Columns(const Floats& from, int64_t row, int64_t first, int64_t width, int64_t to) {
+  const auto rows = static_cast<int64_t>(from.size()) / row;
+  Floats out(static_cast<size_t>(rows * to), 7.0f);
+  for (int64_t t = 0; t < rows; ++t) {
+    std::copy_n(from.begin() + t * row + first, width, out.begin() + t * to);
+  }
+  return out;
+}
+
 }  // namespace coxswain::kernels
 
 #endif  // COXSWAIN_TESTS_KERNELS_ATTENTION_HEADS_H_

@@ -60,7 +60,7 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
   AttentionForward({.spec = p.spec,
                     .tokens = tokens,
                     .documents = documents,
-                    .qkv = qkv.data(),
+                    .in = PackedInputs(p.spec, qkv.data()),
                     .out = r.out.data(),
                     .lse = r.lse.data(),
                     .workspace = forward.view()},
@@ -68,11 +68,11 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
   AttentionBackward({.spec = p.spec,
                      .tokens = tokens,
                      .documents = documents,
-                     .qkv = qkv.data(),
+                     .in = PackedInputs(p.spec, qkv.data()),
                      .out = r.out.data(),
                      .lse = r.lse.data(),
                      .dout = dout.data(),
-                     .dqkv = r.dqkv.data(),
+                     .gradients = PackedOutputs(p.spec, r.dqkv.data()),
                      .workspace = backward.view()},
                     nullptr);
   return r;
@@ -271,6 +271,44 @@ TEST(AttentionTest, WorkspaceIsBoundedByTheWindow) {
             1 << 20);
 }
 
+TEST(AttentionTest, ViewsOfOtherTensorsGiveTheSameBits) {
+  Problem p = Make(4, 2, 8, 20, {3, 70, 1, 129});
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result packed = Compute(p, qkv, dout);
+  const int64_t row = p.row(), tokens = p.tokens(), q_width = 32, kv_width = 16;
+  p.spec.q_row = 40;
+  p.spec.kv_row = 24;
+  const Floats q = Columns(qkv, row, 0, q_width, 40), k = Columns(qkv, row, 32, kv_width, 24),
+               v = Columns(qkv, row, 48, kv_width, 24);
+  Floats dq = q, dk = k, dv = v, out(packed.out.size()), lse(packed.lse.size());
+  const std::vector<int32_t> cu = p.cu_seqlens();
+  const Documents documents{.count = 4, .cu_seqlens = cu.data(), .max_length = p.longest()};
+  Scratch scratch(
+      AttentionBackwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
+  AttentionForward({.spec = p.spec,
+                    .tokens = tokens,
+                    .documents = documents,
+                    .in = {q.data(), k.data(), v.data()},
+                    .out = out.data(),
+                    .lse = lse.data(),
+                    .workspace = scratch.view()},
+                   nullptr);
+  AttentionBackward({.spec = p.spec,
+                     .tokens = tokens,
+                     .documents = documents,
+                     .in = {q.data(), k.data(), v.data()},
+                     .out = out.data(),
+                     .lse = lse.data(),
+                     .dout = dout.data(),
+                     .gradients = {dq.data(), dk.data(), dv.data()},
+                     .workspace = scratch.view()},
+                    nullptr);
+  EXPECT_TRUE(SameBits(out, packed.out) && SameBits(lse, packed.lse));
+  EXPECT_TRUE(SameBits(dq, Columns(packed.dqkv, row, 0, q_width, 40)));
+  EXPECT_TRUE(SameBits(dk, Columns(packed.dqkv, row, 32, kv_width, 24)));
+  EXPECT_TRUE(SameBits(dv, Columns(packed.dqkv, row, 48, kv_width, 24)));
+}
+
 TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
   const Problem p = Make(2, 1, 8, 0, {4, 4});
   const Floats qkv = RandomQkv(p);
@@ -282,7 +320,7 @@ TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
                       .documents = {.count = static_cast<int64_t>(cu.size()) - 1,
                                     .cu_seqlens = cu.data(),
                                     .max_length = max_length},
-                      .qkv = qkv.data(),
+                      .in = PackedInputs(p.spec, qkv.data()),
                       .out = out.data(),
                       .lse = lse.data(),
                       .workspace = scratch.view()},

@@ -90,11 +90,11 @@ struct Backward {
     attention.spec = BlockAttentionSpec(sweep.model, op.window);
     attention.tokens = sweep.batch.tokens;
     attention.documents = DocumentsOf(sweep);
-    attention.qkv = op.qkv;
+    attention.in = kernels::PackedInputs(attention.spec, op.qkv);
     attention.out = op.out;
     attention.lse = op.lse;
     attention.dout = op.dout;
-    attention.dqkv = op.dqkv;
+    attention.gradients = kernels::PackedOutputs(attention.spec, op.dqkv);
     attention.workspace = sweep.buffers.scratch;
     kernels::AttentionBackward(attention, sweep.stream);
   }

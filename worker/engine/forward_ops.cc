@@ -81,7 +81,7 @@ struct Forward {
     attention.spec = BlockAttentionSpec(sweep.model, op.window);
     attention.tokens = sweep.batch.tokens;
     attention.documents = DocumentsOf(sweep);
-    attention.qkv = op.qkv;
+    attention.in = kernels::PackedInputs(attention.spec, op.qkv);
     attention.out = op.out;
     attention.lse = op.lse;
     attention.workspace = sweep.buffers.scratch;

@@ -95,11 +95,13 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
                             .cu_seqlens = memory->Upload(boundaries),
                             .max_length = layout.max_length,
                             .dense = layout.dense};
+  const void* qkv = memory->BFloat16(tokens * packed);
+  void* gradients = memory->BFloat16(tokens * packed);
   Operands operands;
   operands.forward = {.spec = spec,
                       .tokens = tokens,
                       .documents = documents,
-                      .qkv = memory->BFloat16(tokens * packed),
+                      .in = PackedInputs(spec, qkv),
                       .out = memory->BFloat16(tokens * query),
                       .lse = memory->Floats(tokens * layout.heads),
                       .workspace = memory->Scratch(AttentionForwardWorkspaceBytes(spec, extents))};
@@ -107,11 +109,11 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
       .spec = spec,
       .tokens = tokens,
       .documents = documents,
-      .qkv = operands.forward.qkv,
+      .in = operands.forward.in,
       .out = operands.forward.out,
       .lse = operands.forward.lse,
       .dout = memory->BFloat16(tokens * query),
-      .dqkv = memory->BFloat16(tokens * packed),
+      .gradients = PackedOutputs(spec, gradients),
       .workspace = memory->Scratch(AttentionBackwardWorkspaceBytes(spec, extents))};
   return operands;
 }

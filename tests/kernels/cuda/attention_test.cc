@@ -118,7 +118,7 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool cap
     Forward(p, {.spec = p.spec,
                 .tokens = p.tokens(),
                 .documents = documents,
-                .qkv = x.data(),
+                .in = PackedInputs(p.spec, x.data()),
                 .out = out.data(),
                 .lse = lse.floats(),
                 .workspace = forward.workspace()});
@@ -126,11 +126,11 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool cap
     Backward(p, {.spec = p.spec,
                  .tokens = p.tokens(),
                  .documents = documents,
-                 .qkv = x.data(),
+                 .in = PackedInputs(p.spec, x.data()),
                  .out = forward_out != nullptr ? read_out.data() : out.data(),
                  .lse = lse.floats(),
                  .dout = dy.data(),
-                 .dqkv = dx.data(),
+                 .gradients = PackedOutputs(p.spec, dx.data()),
                  .workspace = backward.workspace()});
   });
   return {out.Read(), lse.Read(), dx.Read()};
