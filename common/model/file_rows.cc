@@ -52,4 +52,11 @@ void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<
   });
 }
 
+void Transpose(int64_t rows, int64_t cols, std::vector<float>* values) {
+  const std::vector<float> before = *values;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) (*values)[j * rows + i] = before[i * cols + j];
+  }
+}
+
 }  // namespace coxswain::model

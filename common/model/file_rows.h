@@ -18,6 +18,9 @@ std::vector<RowRange> FileRows(const ModelConfig& config, const Parameter& param
 void ToMemoryOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);
 void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);
 
+// [rows, cols] becomes [cols, rows]: for what IsTransposedInFiles.
+void Transpose(int64_t rows, int64_t cols, std::vector<float>* values);
+
 }  // namespace coxswain::model
 
 #endif  // COXSWAIN_COMMON_MODEL_FILE_ROWS_H_

@@ -5,8 +5,9 @@
 namespace coxswain::model {
 namespace {
 
-// Magnitudes of DoRA scale elementwise: no product.
+// Magnitudes of DoRA scale elementwise, A of an embedding is looked up: no product.
 bool IsAdapterMatrix(const Parameter& parameter) {
+  if (parameter.role == LoraA(Role::kEmbedding)) return false;
   return IsLoraA(parameter.role) || IsLoraB(parameter.role);
 }
 

@@ -40,9 +40,19 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
+// Rows of embedding and head that a job adds to those of its base: `count` of them behind the
+// `known` that have a token, from their mean. They take free rows of the base first.
+struct AddedTokens {
+  int64_t count = 0;  // 0: none, and the others 0
+  int64_t known = 0;
+  int64_t base_rows = 0;  // of the base's tensors, >= known
+  bool operator==(const AddedTokens&) const = default;
+};
+
 struct ModelConfig {
   std::string architecture;  // e.g. "Qwen2ForCausalLM"
-  int64_t vocab_size = 0;
+  int64_t vocab_size = 0;    // max(base_rows, known + count) with added tokens
+  AddedTokens added_tokens = {};
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
   int64_t num_layers = 0;

@@ -41,7 +41,8 @@ enum class Role : uint32_t {
   kPostAttentionNormBias = 29,
   kFinalNormBias = 30,
   kLast = kFinalNormBias,
-  // LoRA A [rank, in] and B [out, rank] of the linear with one of the roles kLinears:
+  // LoRA A [rank, in] and B [out, rank] of the linear with one of the roles kLinears or kLmHead; of
+  // kEmbedding A [vocab, rank], whose rows are looked up, and B [hidden, rank]:
   kLoraA = 0x100,          // kLoraA | base role
   kLoraB = 0x200,          // kLoraB | base role
   kLoraMagnitude = 0x400,  // kLoraMagnitude | base role: [out], norms of the rows under DoRA
@@ -82,6 +83,13 @@ constexpr bool IsLoraA(Role role) { return HasRoleBit(role, Role::kLoraA); }
 constexpr bool IsLoraB(Role role) { return HasRoleBit(role, Role::kLoraB); }
 constexpr bool IsMagnitude(Role role) { return HasRoleBit(role, Role::kLoraMagnitude); }
 constexpr bool IsAdapter(Role role) { return IsLoraA(role) || IsLoraB(role) || IsMagnitude(role); }
+
+// An adapter begins as nothing: one of its two is zero. That is B, but A of an embedding.
+constexpr bool BeginsAtZero(Role role) {
+  return role == LoraA(Role::kEmbedding) || (IsLoraB(role) && role != LoraB(Role::kEmbedding));
+}
+// PEFT's files hold A of an embedding as [rank, vocab].
+constexpr bool IsTransposedInFiles(Role role) { return role == LoraA(Role::kEmbedding); }
 
 inline constexpr int32_t kFrozen = -1;
 

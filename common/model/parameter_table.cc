@@ -53,6 +53,12 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
   return packs;
 }
 
+// Outside the blocks only what is named is adapted.
+bool IsNamed(const LoraTable& lora, const TensorSpec& tensor) {
+  return std::find(lora.targets.begin(), lora.targets.end(), LastPart(ModuleOf(tensor))) !=
+         lora.targets.end();
+}
+
 // Appends parameters of one unit.
 class UnitTable {
  public:
@@ -85,6 +91,14 @@ class UnitTable {
     }
   }
 
+  void AddLoraOutside(const TensorSpec& tensor, const LoraTable& lora) {
+    if (!IsNamed(lora, tensor)) return;
+    const Target t{tensor.role, ModuleOf(tensor), tensor.rows, tensor.cols};
+    if (tensor.role != Role::kEmbedding) return AddLora({t}, lora);
+    Add(Key(t, ".lora_embedding_A"), LoraA(t.weight), t.out, lora.rank);
+    Add(Key(t, ".lora_embedding_B"), LoraB(t.weight), t.in, lora.rank);
+  }
+
  private:
   static std::string Key(const Target& target, const char* suffix) {
     return absl::StrCat("base_model.model.", target.module, suffix);
@@ -99,11 +113,19 @@ std::string LayerPrefix(const Outside& outside, int64_t layer) {
   return absl::StrCat(outside.layers, layer, ".");
 }
 
-absl::Status CheckTargets(const std::vector<std::string>& targets, const Block& block) {
+absl::Status CheckTargets(const LoraTable& lora, const Block& block, const Outside& outside) {
+  const std::vector<std::string>& targets = lora.targets;
   if (IsAllLinear(targets)) return absl::OkStatus();
   std::vector<std::string> known;
   for (const TensorSpec& tensor : block.tensors) {
     if (IsLinear(tensor.role)) known.push_back(LastPart(ModuleOf(tensor)));
+  }
+  for (const TensorSpec& tensor : {outside.embedding, outside.head}) {
+    known.push_back(LastPart(ModuleOf(tensor)));
+    if (!lora.dora || !IsNamed(lora, tensor)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("lora.target_modules: \"", known.back(),
+                     "\" has no DoRA; leave it out, or set use_dora: ", "false"));
   }
   const std::string list = absl::StrJoin(known, ", ");
   if (targets.empty()) {
@@ -144,16 +166,20 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
   if (lora.rank < 1) {
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
-  const absl::Status status = CheckTargets(lora.targets, BlockOf(config, 0));
-  if (!status.ok()) return status;
   const Outside outside = OutsideOf(config);
+  const absl::Status status = CheckTargets(lora, BlockOf(config, 0), outside);
+  if (!status.ok()) return status;
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {
     table.push_back(base[i]);
     const bool last_of_unit = i + 1 == base.size() || base[i + 1].unit != base[i].unit;
     const int32_t layer = base[i].layer;
-    if (!last_of_unit || layer < 0) continue;
+    if (!last_of_unit) continue;
     UnitTable unit(&table, base[i].unit, layer);
+    if (layer < 0) {
+      unit.AddLoraOutside(base[i].unit == 0 ? outside.embedding : outside.head, lora);
+      continue;
+    }
     const Block block = BlockOf(config, layer);
     for (const auto& pack : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
       unit.AddLora(pack, lora);

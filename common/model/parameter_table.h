@@ -18,7 +18,8 @@ std::vector<Parameter> BaseParameterTable(const ModelConfig& config);
 
 struct LoraTable {
   int64_t rank = 0;
-  // Module names such as "q_proj", or {"all-linear"} = every linear of the blocks, without lm_head.
+  // Module names such as "q_proj", "lm_head" or "embed_tokens", or {"all-linear"} = every linear of
+  // the blocks.
   std::vector<std::string> targets;
   bool dora = false;  // magnitudes too
 };
@@ -26,7 +27,8 @@ struct LoraTable {
 // Appends, behind the tensors of each unit, LoRA A and B of every target linear. A of linears that
 // share an input (q,k,v; gate,up) are adjacent, then their B, then their magnitudes. Names are PEFT
 // keys: base_model.model.<module>.lora_A.weight, .lora_B.weight, .lora_magnitude_vector.
-// InvalidArgument lists the known modules for an unknown one.
+// Of an embedding they are .lora_embedding_A and .lora_embedding_B. InvalidArgument lists the known
+// modules for an unknown one; Unimplemented: DoRA of one outside the blocks.
 absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
                                                 const ModelConfig& config, const LoraTable& lora);
 

@@ -87,11 +87,23 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("dswiglu", token_bytes * m.intermediate_size);
 }
 
+bool HasAdapterOf(const Plan& plan, model::Role role) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                     [role](const auto& parameter) { return parameter.role == LoraA(role); });
+}
+
 void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
   table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
   table->Row("head.x", element * chunk * plan.model.hidden_size);
   table->Row("head.dx", element * chunk * plan.model.hidden_size);
+  if (HasAdapterOf(plan, model::Role::kLmHead)) {
+    table->Row("head.lora_h", element * chunk * plan.lora.rank);
+  }
+  if (HasAdapterOf(plan, model::Role::kEmbedding)) {
+    table->Row("embedding.lora_h", element * n.tokens * plan.lora.rank);
+    table->Row("embedding.lora_dh", element * n.tokens * plan.lora.rank);
+  }
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * chunk);
   if (n.embedding_rows > 0) {
@@ -106,6 +118,10 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
     table->Row("batch.bins", 4 * n.tokens);
     table->Row("batch.bin_positions", 4 * n.tokens);
+    if (HasAdapterOf(plan, model::Role::kLmHead)) {
+      table->Row("batch.row_bins", 4 * n.target_rows);
+      table->Row("batch.row_positions", 4 * n.target_rows);
+    }
   }
   table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
 }

@@ -56,6 +56,12 @@ model::Rope FromProto(const v1::Rope& in) {
 void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_architecture(config.architecture);
   out->set_vocab_size(config.vocab_size);
+  if (config.added_tokens.count > 0) {
+    v1::AddedTokens* added = out->mutable_added_tokens();
+    added->set_count(config.added_tokens.count);
+    added->set_known(config.added_tokens.known);
+    added->set_base_rows(config.added_tokens.base_rows);
+  }
   out->set_hidden_size(config.hidden_size);
   out->set_intermediate_size(config.intermediate_size);
   out->set_num_layers(config.num_layers);
@@ -86,6 +92,8 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   model::ModelConfig config;
   config.architecture = in.architecture();
   config.vocab_size = in.vocab_size();
+  config.added_tokens = {in.added_tokens().count(), in.added_tokens().known(),
+                         in.added_tokens().base_rows()};
   config.hidden_size = in.hidden_size();
   config.intermediate_size = in.intermediate_size();
   config.num_layers = in.num_layers();

@@ -97,12 +97,23 @@ absl::Status CheckRope(const std::string& field, const model::Rope& rope,
   return CheckLongRope(field, rope, m.rotated_dim());
 }
 
+absl::Status CheckAddedTokens(const model::ModelConfig& m) {
+  const model::AddedTokens& added = m.added_tokens;
+  if (added == model::AddedTokens{}) return absl::OkStatus();
+  RETURN_IF_ERROR(Within("model.added_tokens.count", added.count, 1, m.vocab_size));
+  RETURN_IF_ERROR(Within("model.added_tokens.base_rows", added.base_rows, 1, m.vocab_size));
+  RETURN_IF_ERROR(Within("model.added_tokens.known", added.known, 1, added.base_rows));
+  const int64_t rows = std::max(added.base_rows, added.known + added.count);
+  return Within("model.vocab_size with added tokens", m.vocab_size, rows, rows);
+}
+
 absl::Status CheckModel(const model::ModelConfig& m) {
   if (model::FindFamily(m.architecture) == nullptr) {
     return OutOfRange("model.architecture", absl::StrCat("\"", m.architecture, "\""),
                       "a family of this build");
   }
   RETURN_IF_ERROR(Within("model.vocab_size", m.vocab_size, 1, kMaxExtent));
+  RETURN_IF_ERROR(CheckAddedTokens(m));
   RETURN_IF_ERROR(Within("model.hidden_size", m.hidden_size, 1, kMaxExtent));
   RETURN_IF_ERROR(Within("model.intermediate_size", m.intermediate_size, 1, kMaxExtent));
   RETURN_IF_ERROR(Within("model.num_layers", m.num_layers, 1, 10000));
@@ -139,6 +150,9 @@ absl::Status CheckModel(const model::ModelConfig& m) {
 bool IsRole(model::Role role) {
   const auto value = static_cast<uint32_t>(role);
   if (value >= 1 && value <= static_cast<uint32_t>(model::Role::kLast)) return true;
+  for (const model::Role base : {model::Role::kEmbedding, model::Role::kLmHead}) {
+    if (role == model::LoraA(base) || role == model::LoraB(base)) return true;
+  }
   for (const model::Role base : model::kLinears) {
     if (role == model::LoraA(base) || role == model::LoraB(base) ||
         role == model::LoraMagnitude(base))

@@ -1,5 +1,6 @@
 #include "common/plan/storage.h"
 
+#include <algorithm>
 #include <string>
 
 namespace coxswain::plan {
@@ -17,6 +18,14 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
   return precise ? Storage::kFloat32 : Named(plan.gradient_dtype);
 }
 
+// Beside adapters what has a float32 gradient keeps a master as these do, in whose flats it lies.
+// The unit of the embedding holds an adapter or a trained embedding, never both.
+bool TrainsInFloat32(const Plan& plan, const model::Parameter& parameter, Storage gradient) {
+  if (model::IsAdapter(parameter.role)) return true;
+  const bool beside = plan.lora.rank > 0 && parameter.role != model::Role::kEmbedding;
+  return beside && gradient == Storage::kFloat32;
+}
+
 }  // namespace
 
 int64_t StorageBytes(Storage storage, int64_t elements) {
@@ -32,10 +41,17 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
   storage.weights = ComputeStorage(plan);
   if (!parameter.trainable()) return storage;
   storage.gradient = GradientOf(plan, parameter);
-  const Storage trained =
-      model::IsAdapter(parameter.role) ? Storage::kFloat32 : Named(plan.master_dtype);
+  const Storage trained = TrainsInFloat32(plan, parameter, *storage.gradient)
+                              ? Storage::kFloat32
+                              : Named(plan.master_dtype);
   if (trained == Storage::kFloat32 && storage.weights != trained) storage.master = trained;
   return storage;
+}
+
+bool TrainsBase(const Plan& plan) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [](const auto& parameter) {
+    return parameter.trainable() && !model::IsAdapter(parameter.role);
+  });
 }
 
 Storage ComputeStorage(const Plan& plan) { return Named(plan.compute_dtype); }

@@ -29,6 +29,9 @@ struct ParameterStorage {
 };
 ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter);
 
+// Whether a tensor of the base model is trained: then master_dtype and gradient_dtype matter.
+bool TrainsBase(const Plan& plan);
+
 // Of activations, and the bytes of an element of them.
 Storage ComputeStorage(const Plan& plan);
 int64_t ComputeBytes(const Plan& plan);

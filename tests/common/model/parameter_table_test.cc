@@ -151,13 +151,34 @@ TEST(ParameterTableTest, MagnitudesFollowTheirB) {
                                              prefix + "v_proj.lora_magnitude_vector 128x1"}));
 }
 
+TEST(ParameterTableTest, LoraOfHeadAndEmbeddingWhereTheyAreNamed) {
+  const ModelConfig config = HalfBillion();
+  const auto table = WithLora(BaseParameterTable(config), config, {4, {"embed_tokens", "lm_head"}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::vector<std::string> names;
+  for (const Parameter& parameter : *table) {
+    if (static_cast<uint32_t>(parameter.role) < 0x100) continue;
+    names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
+                    std::to_string(parameter.cols));
+    EXPECT_EQ(parameter.layer, -1);
+  }
+  const std::string prefix = "base_model.model.";
+  EXPECT_EQ(names,
+            (std::vector<std::string>{prefix + "model.embed_tokens.lora_embedding_A 151936x4",
+                                      prefix + "model.embed_tokens.lora_embedding_B 896x4",
+                                      prefix + "lm_head.lora_A.weight 4x896",
+                                      prefix + "lm_head.lora_B.weight 151936x4"}));
+  EXPECT_EQ(WithLora(BaseParameterTable(config), config, {4, {"lm_head"}, true}).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST(ParameterTableTest, LoraRefusesUnknownModulesListingTheKnown) {
   const ModelConfig config = HalfBillion();
   const auto refuse = [&](const std::vector<std::string>& targets, int64_t rank) {
     return WithLora(BaseParameterTable(config), config, {rank, targets}).status();
   };
   for (const std::vector<std::string>& targets :
-       {std::vector<std::string>{"q_prj"}, {"lm_head"}, {"q_proj", "all-linear"}, {}}) {
+       {std::vector<std::string>{"q_prj"}, {"head"}, {"q_proj", "all-linear"}, {}}) {
     EXPECT_EQ(refuse(targets, 8).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(refuse(targets, 8).ToString().find("gate_proj"), std::string::npos);
   }

@@ -117,6 +117,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.seed = 1; },
       [](Plan& p) { p.model.architecture = "x"; },
       [](Plan& p) { ++p.model.vocab_size; },
+      [](Plan& p) { p.model.added_tokens = {.count = 1, .known = 2, .base_rows = 512}; },
       [](Plan& p) { ++p.model.hidden_size; },
       [](Plan& p) { ++p.model.intermediate_size; },
       [](Plan& p) { ++p.model.num_layers; },
@@ -267,6 +268,11 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
 
 TEST(PlanTest, RefusesModelsOutOfRange) {
   ExpectRefused([](Plan& p) { p.model.vocab_size = 0; }, "vocab_size");
+  ExpectRefused(
+      [](Plan& p) { p.model.added_tokens = {.count = 2, .known = 512, .base_rows = 512}; },
+      "vocab_size with added tokens is 512, expected 514");
+  ExpectRefused([](Plan& p) { p.model.added_tokens = {.count = 2, .known = 9, .base_rows = 8}; },
+                "added_tokens.known");
   ExpectRefused([](Plan& p) { p.model.hidden_size = int64_t{1} << 31; }, "hidden_size");
   ExpectRefused([](Plan& p) { p.model.intermediate_size = -1; }, "intermediate_size");
   ExpectRefused([](Plan& p) { p.model.num_layers = 0; }, "num_layers");

@@ -1,0 +1,143 @@
+#include "common/model/saved_modules.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/model/family.h"
+#include "common/status_macros.h"
+
+namespace coxswain::model {
+namespace {
+
+constexpr const char kPrefix[] = "base_model.model.";
+
+// "model.norm" of "model.norm.weight".
+std::string ModuleOf(const std::string& name) { return name.substr(0, name.rfind('.')); }
+
+std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+bool IsLinearBias(Role role) {
+  constexpr Role kBiases[] = {Role::kQBias,    Role::kKBias,    Role::kVBias,
+                              Role::kOBias,    Role::kGateBias, Role::kUpBias,
+                              Role::kDownBias, Role::kQkvBias,  Role::kGateUpBias};
+  return std::find(std::begin(kBiases), std::end(kBiases), role) != std::end(kBiases);
+}
+
+// The paths of the modules that hold a tensor of the base.
+std::vector<std::string> PathsOf(const ModelConfig& config, const Parameter& parameter) {
+  std::vector<std::string> paths = {ModuleOf(parameter.name)};
+  if (config.tie_embeddings && parameter.role == Role::kEmbedding) {
+    paths.push_back(ModuleOf(OutsideOf(config).head.name));
+  }
+  return paths;
+}
+
+bool Names(const std::string& name, const std::vector<std::string>& paths) {
+  return std::any_of(paths.begin(), paths.end(),
+                     [&](const auto& path) { return absl::EndsWith(path, name); });
+}
+
+absl::Status Refusal(const std::string& name, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("lora.modules_to_save: \"", name, "\" ", why));
+}
+
+absl::Status Unknown(const std::vector<Parameter>& table, const ModelConfig& config,
+                     const std::string& name) {
+  std::vector<std::string> known;
+  for (const Parameter& parameter : table) {
+    if (IsAdapter(parameter.role) || IsLinear(parameter.role) || IsLinearBias(parameter.role)) {
+      continue;
+    }
+    for (const std::string& path : PathsOf(config, parameter)) {
+      const std::string part = LastPart(path);
+      if (std::find(known.begin(), known.end(), part) == known.end()) known.push_back(part);
+    }
+  }
+  return Refusal(name,
+                 absl::StrCat("ends the name of no module; known: ", absl::StrJoin(known, ", ")));
+}
+
+absl::Status CheckQkNorms(const std::vector<Parameter>& table, const std::vector<bool>& saved) {
+  std::set<int32_t> of_q, of_k;
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (saved[i] && table[i].role == Role::kQNorm) of_q.insert(table[i].layer);
+    if (saved[i] && table[i].role == Role::kKNorm) of_k.insert(table[i].layer);
+  }
+  if (of_q == of_k) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "lora.modules_to_save names the norms of q without those of k, or of other layers; the two "
+      "are trained together: name both, or neither");
+}
+
+absl::Status CheckNotAdapted(const std::vector<Parameter>& table, const ModelConfig& config,
+                             const std::vector<bool>& saved) {
+  std::set<Role> trained;
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (!saved[i]) continue;
+    trained.insert(table[i].role);
+    if (config.tie_embeddings && table[i].role == Role::kEmbedding) trained.insert(Role::kLmHead);
+  }
+  for (const Parameter& parameter : table) {
+    for (const Role role : {Role::kEmbedding, Role::kLmHead}) {
+      if (parameter.role != LoraA(role) || trained.count(role) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("lora.modules_to_save trains the weight that \"", ModuleOf(parameter.name),
+                       "\" of lora.target_modules adapts; name the module in one of the two"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<bool>> SavedModules(const std::vector<Parameter>& table,
+                                               const ModelConfig& config,
+                                               const std::vector<std::string>& names) {
+  std::vector<bool> saved(table.size(), false);
+  for (const std::string& name : names) {
+    bool found = false;
+    for (size_t i = 0; i < table.size() && !name.empty(); ++i) {
+      if (IsAdapter(table[i].role) || !Names(name, PathsOf(config, table[i]))) continue;
+      if (IsLinear(table[i].role) || IsLinearBias(table[i].role)) {
+        return Refusal(name, absl::StrCat("names ", ModuleOf(table[i].name),
+                                          ", a linear of the blocks; adapt it by "
+                                          "lora.target_modules, or train all with adapter: none"));
+      }
+      saved[i] = found = true;
+    }
+    if (!found) return Unknown(table, config, name);
+  }
+  RETURN_IF_ERROR(CheckQkNorms(table, saved));
+  RETURN_IF_ERROR(CheckNotAdapted(table, config, saved));
+  return saved;
+}
+
+std::vector<std::string> ListedModules(const ModelConfig& config,
+                                       const std::vector<std::string>& names) {
+  std::vector<std::string> listed = names;
+  if (!config.tie_embeddings) return listed;
+  const Outside outside = OutsideOf(config);
+  const std::string both[] = {ModuleOf(outside.embedding.name), ModuleOf(outside.head.name)};
+  const auto named = [&](const std::string& path) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const auto& name) { return absl::EndsWith(path, name); });
+  };
+  if (named(both[0]) == named(both[1])) return listed;
+  listed.push_back(LastPart(named(both[0]) ? both[1] : both[0]));
+  return listed;
+}
+
+std::vector<std::string> AdapterFileKeys(const ModelConfig& config, const Parameter& parameter) {
+  if (IsAdapter(parameter.role)) return {parameter.name};
+  std::vector<std::string> keys = {absl::StrCat(kPrefix, parameter.name)};
+  if (config.tie_embeddings && parameter.role == Role::kEmbedding) {
+    keys.push_back(absl::StrCat(kPrefix, OutsideOf(config).head.name));
+  }
+  return keys;
+}
+
+}  // namespace coxswain::model
