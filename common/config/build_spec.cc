@@ -97,6 +97,7 @@ LoraSpec Lora(const Json& json) {
   lora.use_rslora = json["use_rslora"];
   lora.use_dora = json["use_dora"];
   lora.init_from = Optional<std::string>(json["init_from"]);
+  lora.modules_to_save = json["modules_to_save"].get<std::vector<std::string>>();
   return lora;
 }
 
@@ -251,6 +252,7 @@ JobSpec BuildSpec(const Json& effective) {
   const Json& spec = effective["spec"];
   job.model_path = spec["base_model"]["path"];
   job.model_name = Optional<std::string>(spec["base_model"]["name"]).value_or("");
+  job.added_tokens = spec["base_model"]["added_tokens"].get<std::vector<std::string>>();
   job.init = spec["base_model"]["init"];
   job.init_seed = spec["base_model"]["seed"];
   job.method = spec["method"];

@@ -52,6 +52,7 @@ struct LoraSpec {
   bool use_rslora{};
   bool use_dora{};
   std::optional<std::string> init_from;  // absolute directory
+  std::vector<std::string> modules_to_save;
 };
 
 // Names of the fields of a record.
@@ -119,7 +120,8 @@ struct JobSpec {
 
   std::string model_path;  // absolute directory
   std::string model_name;  // as an export names it; empty: by BaseModelName
-  std::string init;        // "pretrained" | "random"
+  std::vector<std::string> added_tokens;
+  std::string init;  // "pretrained" | "random"
   uint64_t init_seed{};
   std::string method;  // "sft" | "pretrain"
   Adapter adapter{};

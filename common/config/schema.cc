@@ -50,6 +50,12 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "`random` reads config.json only and draws the weights."},
       {.path = "spec.base_model.seed", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
        .doc = "Seed of `init: random`."},
+      {.path = "spec.base_model.added_tokens", .type = Type::kStringList, .def = "[]",
+       .doc = "Special tokens to add to the tokenizer. Their rows of embedding and head begin at "
+              "the mean of those that have a token; rows that the model has beyond its tokenizer "
+              "are taken first, then both grow by what is missing, to no multiple. A token that is "
+              "there already stays what it is, with a warning. `adapter: lora` needs the two in "
+              "`lora.modules_to_save`."},
       {.path = "spec.method", .type = Type::kWord, .def = "sft", .words = {"sft", "pretrain"},
        .later = {"dpo", "orpo", "kto"},
        .doc = "Training objective; `pretrain` reads `format: completion` only."},
@@ -72,14 +78,14 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.target_modules", .type = Type::kWordList, .def = "all-linear",
        .words = {"all-linear", "q_proj", "k_proj", "v_proj", "qkv_proj", "wqkv", "o_proj", "wo",
                  "gate_proj", "up_proj", "gate_up_proj", "c_fc", "w1", "w3", "down_proj", "c_proj",
-                 "w2"}, .later = {"lm_head", "embed_tokens"},
+                 "w2", "lm_head", "embed_tokens", "output", "tok_embeddings"},
        .doc = "One name or a list, as the checkpoint calls them; `all-linear` is every projection "
-              "of a block."},
+              "of a block. Head and embedding are adapted where they are named, tied or not."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
        .range = kPositive, .doc = "LoRA+: learning rate of B over that of A; 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",
-       .range = kNonNegative, .doc = "LoRA+: learning rate of adapted embeddings.",
-       .only_default = true},
+       .range = kPositive, .doc = "LoRA+: peak learning rate of the adapter of an embedding; with "
+                                  "`loraplus_lr_ratio: 1` it is that of all others."},
       {.path = "spec.lora.use_rslora", .type = Type::kBool, .def = "false",
        .doc = "Scale by alpha / sqrt(r)."},
       {.path = "spec.lora.use_dora", .type = Type::kBool, .def = "false",
@@ -87,7 +93,9 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.init_from", .type = Type::kPath, .def = "null",
        .doc = "PEFT adapter directory to start from.", .nullable = true},
       {.path = "spec.lora.modules_to_save", .type = Type::kStringList, .def = "[]",
-       .doc = "Modules trained in full beside the adapter.", .only_default = true},
+       .doc = "Modules trained in full beside the adapter and exported inside it: `embed_tokens`, "
+              "`lm_head`, norms. As in PEFT a name means every module whose path ends in it; tied "
+              "embeddings stay tied, either name trains the one matrix."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());

@@ -166,12 +166,6 @@ TEST(JobErrorsTest, KnownButLater) {
        "float16 is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
        "not supported yet; leave the key out or give 0"},
-      {"  lora: {loraplus_lr_embedding: 1e-5}\n", "spec.lora.loraplus_lr_embedding", 7,
-       "not supported yet; leave the key out or give 1.0e-6"},
-      {"  lora: {modules_to_save: [lm_head]}\n", "spec.lora.modules_to_save", 7,
-       "not supported yet"},
-      {"  lora: {target_modules: [q_proj, lm_head]}\n", "spec.lora.target_modules", 7,
-       "lm_head is not supported yet"},
       {"  logging: {report_to: [wandb]}\n", "spec.logging.report_to", 7, "not supported yet"},
       {"  train: {optimizer: muon}\n", "spec.train.optimizer", 7, "muon is not supported yet"},
   });
