@@ -10,6 +10,12 @@
 namespace coxswain::engine {
 namespace {
 
+bool AdaptsHead(const plan::Plan& plan) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [](const auto& parameter) {
+    return parameter.role == model::LoraA(model::Role::kLmHead);
+  });
+}
+
 absl::Status CheckCounts(const BinBatch& bins) {
   const auto sum = [](const std::vector<int32_t>& values) {
     return std::accumulate(values.begin(), values.end(), int64_t{0});
@@ -85,7 +91,9 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       labels(plan::BatchExtents(plan).target_rows),
       cu_seqlens(plan::BatchExtents(plan).documents + 1),
       bins(plan::BatchExtents(plan).tokens),
-      bin_positions(plan::BatchExtents(plan).tokens) {}
+      bin_positions(plan::BatchExtents(plan).tokens),
+      row_bins(plan::BatchExtents(plan).target_rows),
+      row_positions(plan::BatchExtents(plan).target_rows) {}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
@@ -93,6 +101,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       chunk_(plan.lm_head_chunk_tokens),
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
+      head_dropout_(dropout_ && AdaptsHead(plan)),
       padded_(plan.device == "cuda") {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
 }
@@ -104,6 +113,10 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
     if (bins.targets[cursor->token] != 0) {
       slot_->rows.push_back(static_cast<int32_t>(slot_->tokens.size()));
       slot_->labels.push_back(bins.token_ids[cursor->token + 1]);
+      if (head_dropout_) {
+        slot_->row_bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
+        slot_->row_positions.push_back(position_in_bin_);
+      }
     }
     slot_->tokens.push_back(bins.token_ids[cursor->token]);
     slot_->positions.push_back(position);
@@ -155,6 +168,9 @@ void BatchStager::PadLists() {
   while (slot_->rows.size() % chunk_ != 0) {
     slot_->rows.push_back(-1);
     slot_->labels.push_back(kernels::kIgnoreTarget);
+    if (!head_dropout_) continue;
+    slot_->row_bins.push_back(0);
+    slot_->row_positions.push_back(0);
   }
   if (dense_) return;
   while (slot_->cu_seqlens.size() < documents_ + 1) {
@@ -180,8 +196,10 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
        {&slot_->tokens, &slot_->positions, &slot_->rows, &slot_->labels, &slot_->cu_seqlens}) {
     array->clear();
   }
-  slot_->bins.clear();
-  slot_->bin_positions.clear();
+  for (PinnedArray<uint32_t>* array :
+       {&slot_->bins, &slot_->bin_positions, &slot_->row_bins, &slot_->row_positions}) {
+    array->clear();
+  }
   slot_->cu_seqlens.push_back(0);
   max_length_ = padded_ ? sequence_len_ : 0;
   dense_ = padded_ && NextIsDense(bins, *cursor);
@@ -196,6 +214,8 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->cu_seqlens.CopyTo(buffers.cu_seqlens, stream);
   slot_->bins.CopyTo(buffers.bins, stream);
   slot_->bin_positions.CopyTo(buffers.bin_positions, stream);
+  slot_->row_bins.CopyTo(buffers.row_bins, stream);
+  slot_->row_positions.CopyTo(buffers.row_positions, stream);
   slot_->uploaded.Record(stream);
   MicroBatch batch;
   batch.tokens = slot_->tokens.size();

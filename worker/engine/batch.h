@@ -60,7 +60,7 @@ class BatchStager {
 
   const int64_t micro_batch_bins_, sequence_len_, chunk_;
   const int64_t documents_;  // room of the list of documents
-  const bool dropout_, padded_;
+  const bool dropout_, head_dropout_, padded_;
   bool dense_ = false;  // of the micro-step being staged
   int64_t max_length_ = 0;
   uint32_t position_in_bin_ = 0;
@@ -68,7 +68,7 @@ class BatchStager {
   struct Slot {
     explicit Slot(const plan::Plan& plan);
     PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
-    PinnedArray<uint32_t> bins, bin_positions;
+    PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
     EventHandle uploaded;
   };
   std::array<std::unique_ptr<Slot>, 2> slots_;

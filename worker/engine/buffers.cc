@@ -83,6 +83,9 @@ void ViewSweep(const Views& view, Buffers* out) {
   view.Set("head.logits", out->logits);
   view.Set("head.x", out->head_x);
   view.Set("head.dx", out->head_dx);
+  view.Set("head.lora_h", out->head_lora_h);
+  view.Set("embedding.lora_h", out->embedding_lora_h);
+  view.Set("embedding.lora_dh", out->embedding_lora_dh);
   view.Set("head.loss", out->head_loss);
   view.Set("head.nll", out->head_nll);
   view.Set("embedding.rows", out->embedding_rows);
@@ -96,6 +99,8 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.rows", out->rows);
   view.Set("batch.bins", out->bins);
   view.Set("batch.bin_positions", out->bin_positions);
+  view.Set("batch.row_bins", out->row_bins);
+  view.Set("batch.row_positions", out->row_positions);
   view.Set("batch.cu_seqlens", out->cu_seqlens);
 }
 

@@ -73,13 +73,18 @@ struct Buffers {
   void *dres = nullptr, *dnorm = nullptr;      // [T, H]
   void* logits = nullptr;                      // [C, stride of common/plan/logits_stride.h]
   void *head_x = nullptr, *head_dx = nullptr;  // [C, H]
+  void* head_lora_h = nullptr;                 // [C, r], null unless the head is adapted
+  // [T, r], null unless the embedding is adapted
+  void *embedding_lora_h = nullptr, *embedding_lora_dh = nullptr;
   float *head_loss = nullptr, *head_nll = nullptr;     // [C]; hits in head_loss when evaluating
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
-  int32_t* cu_seqlens = nullptr;                       // [D + 1]
+  // [R]: those of the rows with a target; null unless the head is adapted too
+  uint32_t *row_bins = nullptr, *row_positions = nullptr;
+  int32_t* cu_seqlens = nullptr;  // [D + 1]
   DoraBuffers dora;
   Scalars* scalars = nullptr;
   GroupStatistics* verification = nullptr;        // [kMaxVerifiedGroups]

@@ -13,18 +13,6 @@
 namespace coxswain::engine {
 namespace {
 
-kernels::DropoutMask Mask(const Sweep& sweep, const Linear& linear) {
-  const std::array<uint32_t, 2> key = PhiloxKey(sweep.model.seed, RandomPurpose::kDropout);
-  kernels::DropoutMask mask;
-  mask.key[0] = key[0];
-  mask.key[1] = key[1];
-  mask.site = linear.site;
-  mask.step = &sweep.buffers.scalars->step;
-  mask.bins = sweep.buffers.bins;
-  mask.positions = sweep.buffers.bin_positions;
-  return mask;
-}
-
 // Of the linear's x A^T inside lora_h of its layer.
 int64_t AdapterOffsetBytes(const Sweep& sweep, const Linear& linear) {
   return linear.adapters.slot * sweep.batch.tokens * sweep.model.lora_rank *
@@ -43,7 +31,7 @@ void AdaptersForward(const Sweep& sweep, const BoundLinear& args, void* y, bool 
   const Linear& linear = *args.linear;
   kernels::LoraLinearForwardArgs lora;
   lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
-  lora.mask = Mask(sweep, linear);
+  lora.mask = DropoutOf(sweep, linear);
   lora.rows = sweep.batch.tokens;
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
@@ -60,7 +48,7 @@ void AdaptersBackward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   kernels::LoraLinearBackwardArgs lora;
   lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
-  lora.mask = Mask(sweep, linear);
+  lora.mask = DropoutOf(sweep, linear);
   lora.rows = sweep.batch.tokens;
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
@@ -145,6 +133,18 @@ void InputGradient(const Sweep& sweep, const BoundLinear& args) {
 }
 
 }  // namespace
+
+kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear) {
+  const std::array<uint32_t, 2> key = PhiloxKey(sweep.model.seed, RandomPurpose::kDropout);
+  kernels::DropoutMask mask;
+  mask.key[0] = key[0];
+  mask.key[1] = key[1];
+  mask.site = linear.site;
+  mask.step = &sweep.buffers.scalars->step;
+  mask.bins = sweep.buffers.bins;
+  mask.positions = sweep.buffers.bin_positions;
+  return mask;
+}
 
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train) {
   kernels::LoraLinearSpec spec;

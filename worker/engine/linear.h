@@ -14,6 +14,9 @@ void LinearBackward(const Sweep& sweep, const BoundLinear& op);
 // Computes the gradients that need x, of a linear without adapters.
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& op);
 
+// What drops elements of the input of the linear's adapters, of all tokens.
+kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear);
+
 // The adapters of `linear` as the kernel sees them, without dropout when not training.
 kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool train);
 

@@ -7,6 +7,7 @@
 #include "kernels/row_gather.h"
 #include "kernels/target_hits.h"
 #include "worker/engine/dense.h"
+#include "worker/engine/linear.h"
 
 namespace coxswain::engine {
 namespace {
@@ -28,6 +29,14 @@ kernels::RowGatherArgs Gather(const Sweep& sweep, Chunk chunk) {
 int64_t Stride(const Sweep& sweep) {
   return plan::LogitsStride(sweep.model.config.vocab_size,
                             kernels::DTypeBytes(sweep.model.compute_dtype));
+}
+
+kernels::DropoutMask Mask(const Sweep& sweep, Chunk chunk) {
+  kernels::DropoutMask mask = DropoutOf(sweep, sweep.model.adapted_head);
+  if (sweep.model.lora_dropout == 0) return mask;
+  mask.bins = sweep.buffers.row_bins + chunk.begin;
+  mask.positions = sweep.buffers.row_positions + chunk.begin;
+  return mask;
 }
 
 void AddTo(double* sum, const float* values, const Sweep& sweep, Chunk chunk) {
@@ -77,6 +86,44 @@ Dense Head(const Sweep& sweep, Chunk chunk) {
           Stride(sweep)};
 }
 
+// h of this chunk stays for its gradients.
+void AdapterForward(const Sweep& sweep, Chunk chunk) {
+  const Adapters& adapters = sweep.model.adapted_head.adapters;
+  if (adapters.members == 0) return;
+  kernels::LoraLinearForwardArgs lora;
+  lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
+  lora.mask = Mask(sweep, chunk);
+  lora.rows = chunk.count;
+  lora.x = sweep.buffers.head_x;
+  lora.a = adapters.a.value;
+  lora.b[0] = adapters.b[0].value;
+  lora.h = sweep.buffers.head_lora_h;
+  lora.y = sweep.buffers.logits;
+  lora.workspace = sweep.buffers.scratch;
+  kernels::LoraLinearForward(lora, sweep.stream);
+}
+
+// What it leaves in head_dx is added to.
+void AdapterBackward(const Sweep& sweep, Chunk chunk) {
+  const Adapters& adapters = sweep.model.adapted_head.adapters;
+  if (adapters.members == 0) return;
+  kernels::LoraLinearBackwardArgs lora;
+  lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
+  lora.mask = Mask(sweep, chunk);
+  lora.rows = chunk.count;
+  lora.x = sweep.buffers.head_x;
+  lora.a = adapters.a.value;
+  lora.da = adapters.a.gradient;
+  lora.b[0] = adapters.b[0].value;
+  lora.db[0] = adapters.b[0].gradient;
+  lora.h = sweep.buffers.head_lora_h;
+  lora.dy = sweep.buffers.logits;
+  lora.dx = sweep.buffers.head_dx;
+  lora.accumulate_dx = false;
+  lora.workspace = sweep.buffers.scratch;
+  kernels::LoraLinearBackward(lora, sweep.stream);
+}
+
 // logits holds dlogits: the weight gradient comes first, so that its reduction can overlap.
 void Gradients(const Sweep& sweep, Chunk chunk) {
   const Buffers& buffers = sweep.buffers;
@@ -84,7 +131,9 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
   if (sweep.model.head.gradient != nullptr) {
     DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x});
   }
-  DenseInputGradient(sweep, head, {buffers.logits, buffers.head_dx});
+  AdapterBackward(sweep, chunk);
+  const bool adapted = sweep.model.adapted_head.adapters.members > 0;
+  DenseInputGradient(sweep, head, {buffers.logits, buffers.head_dx, adapted});
   kernels::RowGatherArgs scatter = Gather(sweep, chunk);
   scatter.in = buffers.head_dx;
   scatter.out = buffers.dnorm;
@@ -92,6 +141,13 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
 }
 
 }  // namespace
+
+kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
+  kernels::LoraLinearSpec spec = LoraSpec(model, model.adapted_head, train);
+  spec.ldy = plan::LogitsStride(model.config.vocab_size, kernels::DTypeBytes(model.compute_dtype));
+  spec.scale = static_cast<float>(model.lora_scale * model.config.logit_scale);
+  return spec;
+}
 
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
   const Buffers& buffers = sweep.buffers;
@@ -107,6 +163,7 @@ void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec sp
     gather.out = buffers.head_x;
     kernels::GatherRows(gather, sweep.stream);
     DenseForward(sweep, Head(sweep, chunk), {buffers.head_x, nullptr, buffers.logits});
+    AdapterForward(sweep, chunk);
     Losses(sweep, chunk, spec);
     if (sweep.batch.train) {
       Gradients(sweep, chunk);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cross_entropy.h"
+#include "kernels/lora_linear.h"
 #include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
@@ -14,6 +15,9 @@ namespace coxswain::engine {
 // accumulates (when trained) and dnorm [T, H] becomes the gradient of final_norm, scaled by
 // scalars->gradient_scale.
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
+
+// The adapter of the head as the kernel sees it; members 0: none.
+kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train);
 
 }  // namespace coxswain::engine
 

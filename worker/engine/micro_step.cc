@@ -5,6 +5,7 @@
 #include "common/dtype.h"
 #include "kernels/embedding.h"
 #include "worker/engine/block.h"
+#include "worker/engine/dense.h"
 #include "worker/engine/dora.h"
 #include "worker/engine/run_ops.h"
 
@@ -12,6 +13,43 @@ namespace coxswain::engine {
 namespace {
 
 int32_t HeadUnit(const Model& model) { return static_cast<int32_t>(model.blocks.size()) + 1; }
+
+// B of the embedding's adapter: [H, r] as a linear of A's rows.
+Dense AdapterDense(const Sweep& sweep) {
+  return {&sweep.model.embedding_adapter.b, sweep.batch.tokens, sweep.model.lora_rank,
+          sweep.model.config.hidden_size,
+          static_cast<float>(sweep.model.lora_scale) * TokenEmbeddingSpec(sweep.model).scale};
+}
+
+// Source: peft lora.Embedding, whose product the embedding's own scale multiplies too.
+void AdapterEmbed(const Sweep& sweep) {
+  if (sweep.model.embedding_adapter.a.value == nullptr) return;
+  kernels::EmbeddingForwardArgs rows;
+  rows.spec = AdapterEmbeddingSpec(sweep.model);
+  rows.tokens = sweep.batch.tokens;
+  rows.ids = sweep.buffers.tokens;
+  rows.weight = sweep.model.embedding_adapter.a.value;
+  rows.out = sweep.buffers.embedding_lora_h;
+  kernels::EmbeddingForward(rows, sweep.stream);
+  DenseForward(sweep, AdapterDense(sweep),
+               {rows.out, /*bias=*/nullptr, sweep.ops.embedded, /*accumulate=*/true});
+}
+
+void AdapterEmbedBackward(const Sweep& sweep) {
+  const Buffers& buffers = sweep.buffers;
+  if (sweep.model.embedding_adapter.a.value == nullptr) return;
+  const Dense dense = AdapterDense(sweep);
+  DenseWeightGradient(sweep, dense, {buffers.dres, buffers.embedding_lora_h});
+  DenseInputGradient(sweep, dense, {buffers.dres, buffers.embedding_lora_dh});
+  kernels::EmbeddingBackwardArgs rows;
+  rows.spec = AdapterEmbeddingSpec(sweep.model);
+  rows.tokens = sweep.batch.tokens;
+  rows.ids = buffers.tokens;
+  rows.dout = buffers.embedding_lora_dh;
+  rows.dweight = sweep.model.embedding_adapter.a.gradient;
+  rows.workspace = buffers.scratch;
+  kernels::EmbeddingBackward(rows, sweep.stream);
+}
 
 void Embed(const Sweep& sweep) {
   kernels::EmbeddingForwardArgs embedding;
@@ -21,6 +59,7 @@ void Embed(const Sweep& sweep) {
   embedding.weight = sweep.model.embedding.value;
   embedding.out = sweep.ops.embedded;
   kernels::EmbeddingForward(embedding, sweep.stream);
+  AdapterEmbed(sweep);
 }
 
 // Of this rank's lookups the whole matrix, of all ranks' the range that this one owns.
@@ -57,6 +96,13 @@ kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model) {
     spec.scale = Bf16ToFloat(FloatToBf16(spec.scale));
   }
   return spec;
+}
+
+kernels::EmbeddingSpec AdapterEmbeddingSpec(const Model& model) {
+  return {.dtype = model.compute_dtype,
+          .grad_dtype = kernels::DType::kFloat32,
+          .vocab = model.config.vocab_size,
+          .hidden = model.lora_rank};
 }
 
 std::vector<int32_t> ForwardVisits(const Model& model) {
@@ -109,6 +155,7 @@ void BackwardFromFinalNorm(const Sweep& sweep) {
   if (!sweep.idle() && sweep.model.embedding.gradient != nullptr) {
     EmbeddingBackward(sweep, OwnRows(sweep));
   }
+  if (!sweep.idle()) AdapterEmbedBackward(sweep);
   sweep.units->ReduceGradients(plan::kEmbeddingUnit);
 }
 

@@ -22,6 +22,8 @@ void ForwardToFinalNorm(const Sweep& sweep);
 void BackwardFromFinalNorm(const Sweep& sweep);
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model);
+// Lookups of rows of A of the embedding's adapter, and their gradient.
+kernels::EmbeddingSpec AdapterEmbeddingSpec(const Model& model);
 
 }  // namespace coxswain::engine
 

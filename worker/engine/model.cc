@@ -50,10 +50,10 @@ class Table {
     }
     const size_t i = found->second;
     const model::Parameter& parameter = plan_.parameters[i];
+    const bool embeds = role == Role::kEmbedding || role == model::LoraA(Role::kEmbedding) ||
+                        role == model::LoraB(Role::kEmbedding);
     const int32_t unit =
-        layer >= 0
-            ? layer + 1
-            : (role == Role::kEmbedding ? 0 : static_cast<int32_t>(plan_.model.num_layers) + 1);
+        layer >= 0 ? layer + 1 : (embeds ? 0 : static_cast<int32_t>(plan_.model.num_layers) + 1);
     if (parameter.rows != shape.rows || parameter.cols != shape.cols || parameter.unit != unit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "plan: \"", parameter.name, "\" is [", parameter.rows, ", ", parameter.cols, "] in unit ",
@@ -179,6 +179,31 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const model::Line
   return linear;
 }
 
+absl::StatusOr<EmbeddingAdapter> TakeEmbeddingAdapter(Table& table, const plan::Plan& plan) {
+  constexpr Role kA = model::LoraA(Role::kEmbedding), kB = model::LoraB(Role::kEmbedding);
+  EmbeddingAdapter adapter;
+  if (!table.Has(kA, -1)) return adapter;
+  ASSIGN_OR_RETURN(adapter.a, table.Take(kA, -1, {plan.model.vocab_size, plan.lora.rank}));
+  ASSIGN_OR_RETURN(adapter.b, table.Take(kB, -1, {plan.model.hidden_size, plan.lora.rank}));
+  if (adapter.a.gradient != nullptr && adapter.b.gradient != nullptr) return adapter;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(kA, -1), " or its B has no group; adapters are trained"));
+}
+
+absl::StatusOr<Linear> TakeAdaptedHead(Table& table, const plan::Plan& plan) {
+  const model::ModelConfig& c = plan.model;
+  Linear head;
+  head.in = c.hidden_size;
+  head.out = c.vocab_size;
+  head.site = static_cast<uint32_t>(c.num_layers) * 4;
+  const model::LinearMember member{.weight = Role::kLmHead, .rows = c.vocab_size};
+  model::LinearOp op;
+  op.members = {member};
+  op.in_features = c.hidden_size;
+  RETURN_IF_ERROR(TakeAdapters(table, -1, op, plan.lora, &head.adapters));
+  return head;
+}
+
 absl::StatusOr<Norm> TakeNorm(Table& table, int32_t layer, const model::NormOp& op,
                               int64_t hidden) {
   Norm norm;
@@ -279,6 +304,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,
                    table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));
+  ASSIGN_OR_RETURN(model.embedding_adapter, TakeEmbeddingAdapter(table, plan));
   AdapterPlaces places;
   for (int32_t layer = 0; layer < c.num_layers; ++layer) {
     ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer, &places));
@@ -289,6 +315,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   if (!c.tie_embeddings) {
     ASSIGN_OR_RETURN(model.head, table.Take(Role::kLmHead, -1, {c.vocab_size, c.hidden_size}));
   }
+  ASSIGN_OR_RETURN(model.adapted_head, TakeAdaptedHead(table, plan));
   RETURN_IF_ERROR(table.CheckEmpty());
   return model;
 }

@@ -50,6 +50,12 @@ struct Linear {
   uint32_t site = 0;  // numbers the dropout of its input
 };
 
+// e[t] += scale A[id_t] B^T, e scaled like the embedding. Values null without.
+struct EmbeddingAdapter {
+  Tensor a;  // [V, r]
+  Tensor b;  // [H, r]
+};
+
 struct Norm {
   Tensor weight;            // [H]
   Tensor bias;              // [H], value null without
@@ -74,9 +80,11 @@ struct Model {
   model::ModelConfig config;
   kernels::DType compute_dtype = kernels::DType::kFloat32;  // of activations
   Tensor embedding;                                         // [V, H]
+  EmbeddingAdapter embedding_adapter;
   std::vector<Block> blocks;
   Norm final_norm;
-  Tensor head;  // [V, H]; the embedding itself when tied
+  Tensor head;          // [V, H]; the embedding itself when tied
+  Linear adapted_head;  // its adapters; without weight
   bool attention_deterministic = true;
   Recompute recompute = Recompute::kNone;
   int64_t recompute_every = 1;  // blocks of a segment, kBlock only

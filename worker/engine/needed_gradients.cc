@@ -25,7 +25,8 @@ NeededGradients GradientNeeds::Through(const model::Row& in, const model::Row& o
 NeededGradients GradientNeeds::Visit(const model::Op& op, int64_t layer) {
   const Block& block = model_.blocks[static_cast<size_t>(layer)];
   if (layer == 0 && needed_.empty()) {
-    needed_[model::BlockInput(0)] = model_.embedding.gradient != nullptr;
+    needed_[model::BlockInput(0)] =
+        model_.embedding.gradient != nullptr || model_.embedding_adapter.a.gradient != nullptr;
   }
   if (const auto* norm = std::get_if<model::NormOp>(&op)) {
     return Through(norm->in, norm->out, Trained(block.norms.at(norm->weight)));

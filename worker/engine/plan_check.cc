@@ -19,6 +19,7 @@
 #include "kernels/target_hits.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/linear.h"
+#include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/op_specs.h"
 
@@ -124,6 +125,12 @@ bool SupportsQkNorm(const Model& model) {
 
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
+  const bool adapted_head = model.adapted_head.adapters.members > 0;
+  if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
+    return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
+                                                   " inputs, rank ", model.lora_rank, ", ",
+                                                   c.vocab_size, " outputs"));
+  }
   for (const Linear* linear : Linears(model)) {
     if (linear->adapters.members == 0) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
@@ -218,6 +225,14 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   const Block& block = model.blocks.front();
   if (block.q_norm.value != nullptr) {
     need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model, block.whole_qk_norm), n.tokens));
+  }
+  if (model.adapted_head.adapters.members > 0) {
+    const kernels::LoraLinearSpec spec = HeadLoraSpec(model, true);
+    need(kernels::LoraLinearForwardWorkspaceBytes(spec, plan.lm_head_chunk_tokens));
+    need(kernels::LoraLinearBackwardWorkspaceBytes(spec, plan.lm_head_chunk_tokens));
+  }
+  if (model.embedding_adapter.a.value != nullptr) {
+    need(kernels::EmbeddingBackwardWorkspaceBytes(AdapterEmbeddingSpec(model), n.tokens));
   }
   need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
   if (model.embedding.gradient != nullptr) {

@@ -14,18 +14,23 @@ constexpr double kStandardDeviation = 0.02;
 
 kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
                                    const model::ModelConfig& model) {
-  const bool lora_a = model::IsLoraA(parameter.role);
+  const model::Role role = parameter.role;
+  const bool adapter = model::IsAdapter(role);
   kernels::RandomFillArgs fill;
-  if (model::IsNormWeight(parameter.role)) {
+  if (model::IsNormWeight(role)) {
     fill.value = model.norm_weights_from_one ? 0.0 : 1.0;
     return fill;
   }
-  if ((model::IsAdapter(parameter.role) && !lora_a) || (!lora_a && parameter.cols == 1))
-    return fill;
-  fill.kind = lora_a ? kernels::RandomFillKind::kUniform : kernels::RandomFillKind::kNormal;
-  fill.value = lora_a ? 1.0 / std::sqrt(static_cast<double>(parameter.cols)) : kStandardDeviation;
+  const bool matrix = adapter || parameter.cols > 1;
+  if (!matrix || model::BeginsAtZero(role) || model::IsMagnitude(role)) return fill;
+  fill.kind = kernels::RandomFillKind::kNormal;
+  fill.value = adapter ? 1.0 : kStandardDeviation;  // B of an embedding
+  if (model::IsLoraA(role)) {
+    fill.kind = kernels::RandomFillKind::kUniform;
+    fill.value = 1.0 / std::sqrt(static_cast<double>(parameter.cols));
+  }
   const std::array<uint32_t, 2> key =
-      PhiloxKey(seed, lora_a ? RandomPurpose::kAdapterInit : RandomPurpose::kWeightInit);
+      PhiloxKey(seed, adapter ? RandomPurpose::kAdapterInit : RandomPurpose::kWeightInit);
   fill.key[0] = key[0];
   fill.key[1] = key[1];
   fill.counter[0] = static_cast<uint32_t>(parameter.role);

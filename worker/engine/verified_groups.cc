@@ -13,15 +13,17 @@ std::vector<VerifiedGroup> MakeVerifiedGroups(const plan::Plan& plan) {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
-    const bool lora_a = model::IsLoraA(parameter.role);
-    const bool magnitude = model::IsMagnitude(parameter.role);
-    const bool lora_b = model::IsLoraB(parameter.role);
-    VerifiedGroup& group = groups[{parameter.group, lora_a, lora_b, magnitude}];
+    const model::Role role = parameter.role;
+    const bool magnitude = model::IsMagnitude(role);
+    const bool last = model::BeginsAtZero(role);  // B, or A of an embedding
+    const bool first = model::IsAdapter(role) && !magnitude && !last;
+    VerifiedGroup& group = groups[{parameter.group, first, last, magnitude}];
     group.plan_group = parameter.group;
-    group.lora_a = lora_a;
-    group.lora_b = lora_b;
+    group.lora_a = first;
+    group.lora_b = last;
     group.name = absl::StrCat("\"", plan.groups[static_cast<size_t>(parameter.group)].name, "\"",
-                              lora_a ? " (LoRA A)" : "", lora_b ? " (LoRA B)" : "",
+                              model::IsLoraA(role) ? " (LoRA A)" : "",
+                              model::IsLoraB(role) ? " (LoRA B)" : "",
                               magnitude ? " (DoRA magnitudes)" : "");
     group.parameters.push_back(i);
   }

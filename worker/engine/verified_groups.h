@@ -14,6 +14,7 @@ namespace coxswain::engine {
 struct VerifiedGroup {
   std::string name;  // of the plan's group, with the kind of adapter matrix
   int32_t plan_group = 0;
+  // Of an embedding A is what begins at zero: there the two stand for each other.
   bool lora_a = false, lora_b = false;
   std::vector<size_t> parameters;  // indices into the plan's table
 };

@@ -1,8 +1,11 @@
 #include "worker/engine/weights.h"
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -12,26 +15,78 @@
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
+#include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "worker/engine/random_init.h"
 
 namespace coxswain::engine {
 namespace {
 
+using model::Role;
+
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
+// The mean of rows [0, rows) of `tensor`, [rows, cols].
+absl::StatusOr<std::vector<float>> MeanRow(const TensorInfo& tensor, int64_t rows, int64_t cols) {
+  constexpr int64_t kRowsAtOnce = 1024;
+  std::vector<double> sum(static_cast<size_t>(cols));
+  std::vector<float> block(static_cast<size_t>(kRowsAtOnce * cols));
+  for (int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, rows - begin);
+    RETURN_IF_ERROR(CopyRangeAsFloat(tensor, begin * cols, count * cols, block.data()));
+    for (int64_t i = 0; i < count * cols; ++i) {
+      sum[static_cast<size_t>(i % cols)] += block[static_cast<size_t>(i)];
+    }
+  }
+  std::vector<float> mean;
+  for (const double total : sum) {
+    mean.push_back(static_cast<float>(total / static_cast<double>(rows)));
+  }
+  return mean;
+}
+
+bool GrowsWithTokens(const plan::Plan& plan, const model::Parameter& parameter) {
+  return plan.model.added_tokens.count > 0 &&
+         (parameter.role == Role::kEmbedding || parameter.role == Role::kLmHead);
+}
+
+// Of a tensor of the base with the base's rows: elements `range` of the parameter that has those of
+// added tokens too.
+absl::Status ReadGrown(const plan::Plan& plan, const model::Parameter& parameter,
+                       const TensorInfo& tensor, plan::Range range, float* out) {
+  const model::AddedTokens& added = plan.model.added_tokens;
+  const int64_t cols = parameter.cols;
+  const int64_t there = std::clamp(added.base_rows * cols, range.begin, range.end) - range.begin;
+  RETURN_IF_ERROR(CopyRangeAsFloat(tensor, range.begin, there, out));
+  ASSIGN_OR_RETURN(const std::vector<float> mean, MeanRow(tensor, added.known, cols));
+  const int64_t begin = std::max(range.begin, added.known * cols);
+  const int64_t end = std::min(range.end, (added.known + added.count) * cols);
+  for (int64_t i = begin; i < end; ++i) out[i - range.begin] = mean[static_cast<size_t>(i % cols)];
+  return absl::OkStatus();
+}
+
+// The shape of a parameter in the files of the base, or of an adapter.
+std::vector<int64_t> SourceShape(const plan::Plan& plan, const model::Parameter& parameter,
+                                 bool of_base) {
+  std::vector<int64_t> shape = FileShape(parameter);
+  if (of_base && GrowsWithTokens(plan, parameter)) {
+    shape.front() = plan.model.added_tokens.base_rows;
+  }
+  if (model::IsTransposedInFiles(parameter.role)) std::swap(shape[0], shape[1]);
+  return shape;
+}
+
 // Checks `tensor` (null: absent) of `source` and uploads what this rank loads of parameter i.
 absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
-                  const std::string& source, const ParameterStore& store) {
+                  const std::string& source, const ParameterStore& store, bool of_base = false) {
   const model::Parameter& parameter = plan.parameters[i];
+  const std::vector<int64_t> wanted = SourceShape(plan, parameter, of_base);
   if (tensor == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": tensor \"", parameter.name,
-                                                   "\" is missing; wanted ",
-                                                   ShapeText(FileShape(parameter))));
+                                                   "\" is missing; wanted ", ShapeText(wanted)));
   }
-  const std::vector<int64_t> wanted = FileShape(parameter);
   if (tensor->shape != wanted) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": tensor \"", parameter.name,
                                                    "\" has shape ", ShapeText(tensor->shape),
@@ -39,16 +94,60 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   }
   const plan::Range range = store.Loaded(i);
   const std::vector<model::RowRange> rows = model::FileRows(plan.model, parameter);
-  // Rows in another order are read whole.
-  const plan::Range read = rows.empty() ? range : plan::Range{0, parameter.elements()};
+  const bool transposed = model::IsTransposedInFiles(parameter.role);
+  // What is in another order is read whole.
+  const plan::Range read =
+      rows.empty() && !transposed ? range : plan::Range{0, parameter.elements()};
   std::vector<float> staging(static_cast<size_t>(read.count()));
-  if (absl::Status status = CopyRangeAsFloat(*tensor, read.begin, read.count(), staging.data());
-      !status.ok()) {
+  const absl::Status status =
+      of_base && GrowsWithTokens(plan, parameter)
+          ? ReadGrown(plan, parameter, *tensor, read, staging.data())
+          : CopyRangeAsFloat(*tensor, read.begin, read.count(), staging.data());
+  if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
   model::ToMemoryOrder(rows, parameter.cols, &staging);
+  if (transposed) model::Transpose(parameter.cols, parameter.rows, &staging);
   store.Upload(i, staging.data() + (range.begin - read.begin));
   return absl::OkStatus();
+}
+
+// What of the base an adapter file may hold, and this job does not train.
+absl::Status CheckSavedModules(const plan::Plan& plan, const SafetensorsFile& file) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (parameter.trainable()) continue;
+    for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
+      if (file.Find(key) == nullptr) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": \"", key,
+                       "\" was trained in full, which this job does not; "
+                       "name its module in lora.modules_to_save"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A module trained in full beside the adapter begins as in its file or, where that has none, as in
+// the base.
+absl::Status LoadSavedModule(const plan::Plan& plan, size_t i, const SafetensorsFile& file,
+                             const ParameterStore& store, std::set<std::string>* known) {
+  const std::vector<std::string> keys = model::AdapterFileKeys(plan.model, plan.parameters[i]);
+  const TensorInfo* first = file.Find(keys.front());
+  for (const std::string& key : keys) {
+    const TensorInfo* tensor = file.Find(key);
+    known->insert(key);
+    const bool equal =
+        (tensor == nullptr) == (first == nullptr) &&
+        (tensor == nullptr ||
+         (tensor->dtype == first->dtype && tensor->bytes == first->bytes &&
+          std::memcmp(tensor->data, first->data, static_cast<size_t>(first->bytes)) == 0));
+    if (equal) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(), ": \"", keys.front(), "\" and \"", key,
+        "\" are one matrix in this model and not in the file; untied embeddings cannot be trained "
+        "on: merge the adapter into its base first"));
+  }
+  return first == nullptr ? absl::OkStatus() : Load(plan, i, first, file.path(), store);
 }
 
 absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
@@ -75,7 +174,8 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
     const model::Parameter& parameter = plan.parameters[i];
     if (model::IsAdapter(parameter.role)) continue;
     known.insert(parameter.name);
-    RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store));
+    RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store,
+                         /*of_base=*/true));
   }
   return CheckNothingLeft(files->tensors(), known, text, plan.model_path);
 }
@@ -83,10 +183,15 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
 absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store) {
   const std::string path = absl::StrCat(plan.lora.init_from, "/adapter_model.safetensors");
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
+  RETURN_IF_ERROR(CheckSavedModules(plan, *file));
   std::set<std::string> known;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role)) continue;
+    if (!model::IsAdapter(parameter.role)) {
+      if (!parameter.trainable()) continue;
+      RETURN_IF_ERROR(LoadSavedModule(plan, i, *file, store, &known));
+      continue;
+    }
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, file->Find(parameter.name), path, store));
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/files/safetensors.h"
+#include "common/model/file_rows.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/golden_folder.h"
 #include "tests/worker/engine/test_plan.h"
@@ -58,13 +59,20 @@ void ReadBatch(const std::string& path, GoldenCase* golden) {
   }
 }
 
-// Peft's parameter of a magnitude ends in ".weight", the key in its files does not.
-Tensors WithFileKeys(Tensors tensors) {
+// Names of the parameter table. Peft's parameter of a magnitude ends in ".weight", and in peft what
+// is trained in full beside an adapter lies below a prefix. A of an embedding is [rank, vocab]
+// there.
+Tensors WithTableNames(Tensors tensors, int64_t rank) {
   const std::string key = ".lora_magnitude_vector", suffix = ".weight";
+  const std::string prefix = "base_model.model.";
   Tensors renamed;
   for (auto& [name, values] : tensors) {
     const bool magnitude = name.ends_with(key + suffix);
-    renamed[magnitude ? name.substr(0, name.size() - suffix.size()) : name] = std::move(values);
+    const bool saved = name.starts_with(prefix) && name.find(".lora_") == std::string::npos;
+    const bool transposed = name.ends_with(".lora_embedding_A");
+    if (transposed) model::Transpose(rank, static_cast<int64_t>(values.size()) / rank, &values);
+    std::string own = magnitude ? name.substr(0, name.size() - suffix.size()) : name;
+    renamed[saved ? own.substr(prefix.size()) : own] = std::move(values);
   }
   return renamed;
 }
@@ -81,6 +89,12 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   const double rank = static_cast<double>(options.lora_rank);
   options.lora_scale = alpha / (adapter.at("use_rslora").get<bool>() ? std::sqrt(rank) : rank);
   options.dora = adapter.at("use_dora").get<bool>();
+  const nlohmann::json& saved = adapter.at("modules_to_save");
+  if (!saved.is_null()) options.modules_to_save = saved.get<std::vector<std::string>>();
+  const nlohmann::json& targets = adapter.at("target_modules");
+  for (const nlohmann::json& target : targets) {
+    if (target == "lm_head") options.lora_targets = targets.get<std::vector<std::string>>();
+  }
   options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
   return options;
 }
@@ -122,15 +136,17 @@ GoldenCase LoadGoldenCase(const std::string& name) {
     golden.trajectory.push_back({step.at("loss").get<double>(), step.at("grad_norm").get<double>(),
                                  step.at("lr").get<double>()});
   }
-  golden.gradients = WithFileKeys(ReadTensors(directory + "/grads.safetensors"));
+  golden.gradients =
+      WithTableNames(ReadTensors(directory + "/grads.safetensors"), options.lora_rank);
   // Cases that are not stored whole lack them.
   if (std::filesystem::exists(directory + "/final.safetensors")) {
     golden.logits = ReadTensors(directory + "/logits.safetensors").at("logits");
-    golden.final = WithFileKeys(ReadTensors(directory + "/final.safetensors"));
+    golden.final = WithTableNames(ReadTensors(directory + "/final.safetensors"), options.lora_rank);
   }
-  golden.initial =
+  golden.initial = WithTableNames(
       ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
-                                        : directory + "/model.safetensors");
+                                        : directory + "/model.safetensors"),
+      options.lora_rank);
   return golden;
 }
 

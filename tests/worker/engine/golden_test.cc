@@ -13,6 +13,7 @@
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/lm_head.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/step.h"
 
@@ -72,9 +73,25 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
   gemm.ldc = vocab;
   gemm.workspace = state.buffers.scratch;
   kernels::Gemm(gemm, state.stream);
+  const Adapters& adapters = state.model.adapted_head.adapters;
+  void* h = kernels::AllocateMemory(tokens * std::max<int64_t>(1, state.model.lora_rank) * 4);
+  if (adapters.members > 0) {
+    kernels::LoraLinearForwardArgs lora;
+    lora.spec = HeadLoraSpec(state.model, /*train=*/false);
+    lora.spec.ldy = vocab;
+    lora.rows = tokens;
+    lora.x = state.buffers.final_norm;
+    lora.a = adapters.a.value;
+    lora.b[0] = adapters.b[0].value;
+    lora.h = h;
+    lora.y = logits;
+    lora.workspace = state.buffers.scratch;
+    kernels::LoraLinearForward(lora, state.stream);
+  }
   kernels::Synchronize(state.stream);
   std::vector<float> values = ReadFloats(logits, kernels::DType::kFloat32, tokens * vocab);
   kernels::FreeMemory(logits);
+  kernels::FreeMemory(h);
   const auto cap = static_cast<float>(state.plan.model.logit_softcap);
   for (float& value : values) value = cap > 0 ? cap * std::tanh(value / cap) : value;
   return values;
@@ -193,7 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "phi3_longrope_long_full", "phi4_mini_full", "ministral3_full", "mistral_full",
                     "mistral_swa_full", "qwen3_full", "qwen2_lora", "qwen2_lora_plus",
                     "llama_rslora", "llama_dora", "phi3_lora", "glm4_lora", "gemma3_text_lora",
-                    "cohere_lora", "starcoder2_lora"),
+                    "cohere_lora", "starcoder2_lora", "llama_saved_lora", "qwen2_saved_lora",
+                    "llama_outer_lora", "qwen2_outer_lora"),
     [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kSteps = 20;
 
-enum class Method { kFull, kLora, kDora };
+// kSaved: embedding, head and norms in full beside LoRA. kOuter: adapters of embedding and head.
+enum class Method { kFull, kLora, kDora, kSaved, kOuter };
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -35,6 +36,11 @@ plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
   options.init = "random";
   options.lora_rank = method == Method::kFull ? 0 : 3;
   options.dora = method == Method::kDora;
+  if (method == Method::kSaved) options.modules_to_save = {"embed_tokens", "lm_head", "norm"};
+  if (method == Method::kOuter) {
+    options.lora_targets = {"embed_tokens", "lm_head", "q_proj"};
+    options.dropout = 0.2;
+  }
   options.sequence_len = 40;
   options.micro_batch_bins = mesh.replicate * mesh.shard > 1 ? 1 : 2;  // several micro-steps a rank
   options.replicate = mesh.replicate;
@@ -108,7 +114,7 @@ TEST_P(ShardedTest, RanksEqualOne) {
 
 std::string CaseName(const testing::TestParamInfo<ShardedTest::ParamType>& info) {
   const auto& [method, tied, mesh] = info.param;
-  const char* const names[] = {"Full", "Lora", "Dora"};
+  const char* const names[] = {"Full", "Lora", "Dora", "Saved", "Outer"};
   return std::string(names[static_cast<int>(method)]) + (tied ? "Tied" : "Untied") +
          std::to_string(mesh.replicate) + "x" + std::to_string(mesh.shard) + "Zero" +
          std::to_string(mesh.zero) + (mesh.vocab == kWide ? "Wide" : "");
@@ -127,6 +133,17 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(Mesh{1, 2, 1}, Mesh{1, 2, 2}, Mesh{1, 2, 3}, Mesh{1, 3, 3},
                                      Mesh{1, 4, 1}, Mesh{1, 4, 2}, Mesh{1, 4, 3}, Mesh{2, 2, 3})),
     CaseName);
+INSTANTIATE_TEST_SUITE_P(SavedModules, ShardedTest,
+                         testing::Combine(testing::Values(Method::kSaved), testing::Bool(),
+                                          testing::Values(Mesh{3, 1, 0}, Mesh{1, 2, 1},
+                                                          Mesh{1, 2, 2}, Mesh{1, 2, 3},
+                                                          Mesh{1, 2, 1, kWide})),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(OuterAdapters, ShardedTest,
+                         testing::Combine(testing::Values(Method::kOuter), testing::Bool(),
+                                          testing::Values(Mesh{2, 1, 0}, Mesh{1, 2, 1},
+                                                          Mesh{1, 2, 2}, Mesh{1, 2, 3})),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Replicas, ShardedTest,
                          testing::Combine(testing::Values(Method::kFull), testing::Values(true),
                                           testing::Values(Mesh{3, 1, 0}, Mesh{2, 2, 1},

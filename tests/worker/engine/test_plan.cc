@@ -5,6 +5,7 @@
 
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/model/saved_modules.h"
 #include "common/plan/fused_ops.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/test_state.h"
@@ -31,6 +32,13 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
     const bool second = lora ? !model::IsLoraA(parameter.role) : parameter.cols == 1;
     parameter.group = model::IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
   }
+  if (options.modules_to_save.empty()) return;
+  const std::vector<bool> saved =
+      Value(model::SavedModules(plan->parameters, plan->model, options.modules_to_save));
+  for (size_t i = 0; i < saved.size(); ++i) {
+    if (saved[i]) plan->parameters[i].group = static_cast<int32_t>(plan->groups.size());
+  }
+  plan->groups.push_back({"saved_modules", 1.0, options.weight_decay, 0});
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct PlanOptions {
   double dropout = 0.0;
   bool dora = false;
   std::string init_from;
+  std::vector<std::string> modules_to_save;
   double weight_decay = 0.01;
   int32_t replicate = 1, shard = 1, zero = 0;
   int32_t weight_slots = 2;

@@ -87,6 +87,53 @@ TEST_F(WeightsTest, IgnoresInverseFrequenciesAndTheHeadOfATiedModel) {
   EXPECT_TRUE(Prepare(plan).ok());
 }
 
+// Those with a token are the first 125 of 128 rows of the file: two tokens take rows that are
+// free, five make both tensors grow.
+TEST_F(WeightsTest, RowsOfAddedTokensAreTheMeanOfTheOthers) {
+  model::ModelConfig config = SmallConfig();
+  config.tie_embeddings = false;
+  config.vocab_size = 128;
+  PlanOptions options;
+  options.model_path = folder_.path();
+  Write(BaseTensors(MakePlan(config, options), DType::kF32));
+  const Tensors written = ReadTensors(folder_.path() + "/model.safetensors");
+  for (const int64_t count : {2, 5}) {
+    config.added_tokens = {.count = count, .known = 125, .base_rows = 128};
+    config.vocab_size = std::max<int64_t>(128, 125 + count);
+    const plan::Plan plan = MakePlan(config, options);
+    std::string doing;
+    const auto state = MakeState(plan, 0, "", &doing);
+    ASSERT_TRUE(state.ok()) << state.status();
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      const model::Parameter& parameter = plan.parameters[i];
+      const std::vector<float>& file = written.at(parameter.name);
+      const std::vector<float> values = TrainedValues(**state, i);
+      const bool grows =
+          parameter.role == model::Role::kEmbedding || parameter.role == model::Role::kLmHead;
+      if (!grows) {
+        EXPECT_EQ(values, file);
+        continue;
+      }
+      ASSERT_EQ(parameter.rows, config.vocab_size);
+      for (int64_t row = 0; row < parameter.rows; ++row) {
+        for (int64_t j = 0; j < parameter.cols; ++j) {
+          double expected = 0;
+          const bool added = row >= 125 && row < 125 + count;
+          for (int64_t k = added ? 0 : row; k < (added ? 125 : row + 1); ++k) {
+            expected += file[static_cast<size_t>(k * parameter.cols + j)];
+          }
+          if (added) expected /= 125;
+          EXPECT_EQ(values[static_cast<size_t>(row * parameter.cols + j)],
+                    static_cast<float>(expected))
+              << parameter.name << " " << row;
+        }
+      }
+    }
+  }
+  config.added_tokens.base_rows = 127;
+  ExpectRefused(MakePlan(config, options), {"model.embed_tokens.weight", "[128, 48]", "[127, 48]"});
+}
+
 TEST_F(WeightsTest, MissingTensor) {
   Write(Replace(BaseTensors(Plan()), kUp, nullptr));
   ExpectRefused(Plan(), {kUp, "missing", "[72, 48]"});
@@ -153,6 +200,44 @@ std::vector<float> Init(uint64_t seed, model::Role role, int64_t rows, int64_t c
   std::vector<float> values = ReadFloats(memory, kernels::DType::kFloat32, fill.count);
   kernels::FreeMemory(memory);
   return values;
+}
+
+// What a file was trained with in full and this job does not, and the other way round.
+TEST_F(WeightsTest, ModulesTrainedInFullBesideTheAdapter) {
+  const plan::Plan bare = Plan(4);
+  Write(BaseTensors(bare, DType::kF32));
+  PlanOptions options;
+  options.model_path = options.init_from = folder_.path();
+  options.lora_rank = 4;
+  options.modules_to_save = {"lm_head"};
+  const plan::Plan plan = MakePlan(SmallConfig(), options);
+  const auto file = [&](const std::vector<std::string>& saved, float embedding, float head) {
+    std::vector<TensorSource> tensors = AdapterTensors(bare);
+    for (const std::string& name : saved) {
+      const float value = name.find("lm_head") == std::string::npos ? embedding : head;
+      tensors.push_back({"base_model.model." + name, DType::kF32, {131, 48}, [value](uint8_t* out) {
+                           std::fill_n(reinterpret_cast<float*>(out), 131 * 48, value);
+                           return absl::OkStatus();
+                         }});
+    }
+    Write(tensors, "adapter_model.safetensors");
+  };
+  const std::vector<std::string> both = {"model.embed_tokens.weight", "lm_head.weight"};
+  const auto embedding = [&] {
+    std::string doing;
+    const auto state = MakeState(plan, 0, "", &doing);
+    EXPECT_TRUE(state.ok()) << state.status();
+    return state.ok() ? TrainedValues(**state, 0) : std::vector<float>();
+  };
+  file({}, 0, 0);
+  EXPECT_EQ(embedding(), ReadTensors(folder_.path() + "/model.safetensors").at(both[0]));
+  file(both, 0.25f, 0.25f);
+  EXPECT_EQ(embedding(), std::vector<float>(131 * 48, 0.25f));
+  ExpectRefused(bare, {"base_model.model.model.embed_tokens.weight", "lora.modules_to_save"});
+  file(both, 0.25f, 0.5f);
+  ExpectRefused(plan, {"one matrix in this model", "lm_head.weight"});
+  file({both[0]}, 0.25f, 0.25f);
+  ExpectRefused(plan, {"one matrix in this model"});
 }
 
 TEST(RandomInitTest, MatricesAreNormal) {
