@@ -16,6 +16,7 @@
 #include "controller/cli/verbs.h"
 #include "controller/data/prepare.h"
 #include "controller/output_place.h"
+#include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
@@ -46,7 +47,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(const model::ModelConfig model,
+  ASSIGN_OR_RETURN(model::ModelConfig model,
                    model::ReadModelConfig(job.spec.model_path, &warnings));
   RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
   data::PrepareOptions options;
@@ -55,6 +56,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
   warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
   for (const std::string& warning : warnings) cox->err() << "cox: warning: " << warning << "\n";
+  RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
   planner::WorkerResources resources;

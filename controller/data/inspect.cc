@@ -58,7 +58,7 @@ class Inspector {
     report_.format = dataset_.format;
     parser_ = std::make_unique<RecordParser>(dataset_.format, dataset_.fields);
     if (job_.model_path.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(job_.model_path));
+    ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(job_.model_path, job_.added_tokens));
     config::JobSpec whole = job_;  // lengths are those before any cut
     whole.excess_length = config::ExcessLength::kTruncate;
     whole.sequence_len = int64_t{1} << 40;

@@ -203,17 +203,31 @@ absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tok
   return std::string();  // prompts of text need none
 }
 
+void WarnOfKnownTokens(const config::JobSpec& job, const Tokenizer& tokenizer,
+                       std::vector<std::string>* warnings) {
+  const auto added = tokenizer.added();
+  for (const std::string& token : job.added_tokens) {
+    if (std::find(added.begin(), added.end(), token) != added.end()) continue;
+    warnings->push_back(absl::StrCat("base_model.added_tokens: \"", token,
+                                     "\" is in the tokenizer already, as id ",
+                                     *tokenizer.TokenToId(token), "; it stays what it is"));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
                                          const PrepareOptions& options) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path, given.added_tokens));
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   ASSIGN_OR_RETURN(const std::string chat_template, TemplateInHash(job, *tokenizer));
   ASSIGN_OR_RETURN(const std::string hash,
                    ContentHash(job, tokenizer->fingerprint(), chat_template, options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
+  data.vocab_size = tokenizer->vocab_size();
+  data.added_tokens = static_cast<int64_t>(tokenizer->added().size());
+  WarnOfKnownTokens(given, *tokenizer, &data.warnings);
   RETURN_IF_ERROR(TellChosenFiles(job, &data.warnings));
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());

@@ -30,6 +30,8 @@ struct PreparedData {
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
   DatasetStats train_stats;
   DatasetStats eval_stats;
+  int64_t vocab_size = 0;    // of the tokenizer, added tokens included: the largest id + 1
+  int64_t added_tokens = 0;  // those of the job that the tokenizer lacked
   std::string content_hash;  // SHA-256 hex of everything the tokens depend on
   std::vector<std::string> warnings;
 };

@@ -137,7 +137,7 @@ void AppendTokens(const PreviewDocument& document, bool color, std::string* out)
 }  // namespace
 
 absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& given, int n) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path, given.added_tokens));
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   std::vector<PreviewDocument> documents;
   for (const config::DatasetSpec& dataset : job.datasets) {

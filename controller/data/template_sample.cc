@@ -42,7 +42,7 @@ std::string_view RuleOf(const MarkedText& text) {
 }  // namespace
 
 absl::StatusOr<std::string> TemplateSample(const config::JobSpec& job, bool color) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(job.model_path, job.added_tokens));
   ASSIGN_OR_RETURN(const ConversationTemplate chat_template,
                    ConversationTemplate::Create(job, TokensOf(*tokenizer, job.model_path)));
   const TargetPolicy policy{job.roles_to_train, job.train_on, job.train_on_eos};

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "controller/driver/recipe_curriculum.h"
 #include "controller/export/export_artifacts.h"
+#include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/planner.h"
 
@@ -27,6 +28,7 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
   options.cancelled = hooks.cancelled;
   ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
   data.warnings.insert(data.warnings.begin(), warnings.begin(), warnings.end());
+  RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(planner::Recipe recipe,
                    planner::Recipe::Make(spec, model, data, hooks.cancelled));
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));

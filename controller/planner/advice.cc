@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/format.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 
 namespace coxswain::planner {
@@ -89,7 +90,8 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
   if (job.gradient_dtype == "auto" && plan.gradient_dtype == "bfloat16") {
     advice.Say("precision.gradients is bfloat16: float32 gradients do not fit");
   }
-  if (plan.lora.rank > 0 && (job.master_dtype == "bfloat16" || job.gradient_dtype == "bfloat16")) {
+  if (!plan::TrainsBase(plan) &&
+      (job.master_dtype == "bfloat16" || job.gradient_dtype == "bfloat16")) {
     advice.Say(
         "precision.master_weights and gradients concern the base model: adapters keep float32");
   }

@@ -43,7 +43,8 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
                        (dropout ? n.element * n.tokens * widest : 0);
   const int64_t columns = 4 * 1024 * std::max({n.packed, 2 * n.intermediate, n.hidden});
   const int64_t lookups = std::max(n.tokens, n.embedding_rows);
-  const int64_t embedding = 128 * lookups + 4 * n.hidden * (lookups / 64 + 1);
+  const int64_t embedding =
+      128 * lookups + 4 * std::max(n.hidden, plan.lora.rank) * (lookups / 64 + 1);
   const int64_t norm = 16 * n.trainable_chunks;
   const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
   return (int64_t{1} << 20) +

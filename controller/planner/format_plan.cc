@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/hash.h"
 #include "common/plan/optimizer_states.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
@@ -149,9 +150,9 @@ std::string OptimizerText(const plan::Plan& plan) {
 void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
   if (plan.compute_dtype == "bfloat16") {
-    const bool rounded = plan.master_dtype == "bfloat16" && plan.lora.rank == 0;
+    const bool rounded = plan.master_dtype == "bfloat16" && plan::TrainsBase(plan);
     absl::StrAppend(&text, ", masters ", rounded ? "bfloat16 (stochastic rounding)" : "float32",
-                    ", gradients ", plan.lora.rank == 0 ? plan.gradient_dtype : "float32");
+                    ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
   page.Row("  optimizer", OptimizerText(plan));

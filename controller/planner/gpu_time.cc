@@ -156,6 +156,7 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
       backward += 3 * static_cast<double>(p.elements());
       continue;
     }
+    if (p.role == model::LoraA(Role::kEmbedding)) continue;
     const double width = static_cast<double>(p.elements()) / rank;
     forward += 1.5 * width;
     backward += 2.5 * width;

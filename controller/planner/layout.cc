@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/format.h"
+#include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
@@ -53,7 +54,7 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
   small.train.micro_batch_size = 1;
   changes.Consider("recompute: block with train.micro_batch_size: 1", small);
   const bool full = job.adapter == config::Adapter::kNone;
-  if (full && plan.compute_dtype == "bfloat16" &&
+  if (plan::TrainsBase(plan) && plan.compute_dtype == "bfloat16" &&
       (job.master_dtype == "float32" || job.gradient_dtype == "float32")) {
     config::JobSpec half = job;
     half.master_dtype = half.gradient_dtype = "bfloat16";

@@ -159,7 +159,7 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.
-    if (tried || (!formats.empty() && plan.lora.rank > 0)) break;
+    if (tried || (!formats.empty() && !plan::TrainsBase(plan))) break;
     for (const int32_t stage : Stages(job, plan)) {
       next.zero = stage;
       formats.push_back(next);

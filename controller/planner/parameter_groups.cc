@@ -1,9 +1,15 @@
 #include "controller/planner/parameter_groups.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/model/parameter_table.h"
+#include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {
@@ -30,6 +36,30 @@ void GroupFull(const config::TrainSpec& train, plan::Plan* plan) {
   }
 }
 
+// At one absolute rate under LoRA+. Source: peft 0.21 optimizers/loraplus.py.
+void GroupEmbeddingAdapter(const config::JobSpec& job, plan::Plan* plan) {
+  if (job.lora.loraplus_lr_ratio == 1) return;
+  const auto group = static_cast<int32_t>(plan->groups.size());
+  for (Parameter& parameter : plan->parameters) {
+    const bool adapter = parameter.role == model::LoraA(Role::kEmbedding) ||
+                         parameter.role == model::LoraB(Role::kEmbedding);
+    if (adapter) parameter.group = group;
+  }
+  plan->groups.push_back({.name = "lora_embedding",
+                          .lr_scale = job.lora.loraplus_lr_embedding / job.train.learning_rate,
+                          .weight_decay = job.train.weight_decay});
+}
+
+void DropEmptyGroups(plan::Plan* plan) {
+  for (auto group = static_cast<int32_t>(plan->groups.size()); group-- > 0;) {
+    const bool used = std::any_of(plan->parameters.begin(), plan->parameters.end(),
+                                  [group](const auto& p) { return p.group == group; });
+    if (used) continue;
+    plan->groups.erase(plan->groups.begin() + group);
+    for (Parameter& parameter : plan->parameters) parameter.group -= parameter.group > group;
+  }
+}
+
 // Source: LoRA+ (Hayou et al. 2024) and its repository: B learns ratio times faster, one decay.
 // Magnitudes of DoRA start at the norms of W, not at zero, and learn at the plain rate.
 void GroupLora(const config::JobSpec& job, plan::Plan* plan) {
@@ -48,6 +78,56 @@ void GroupLora(const config::JobSpec& job, plan::Plan* plan) {
     if (HasFlag(parameter, Role::kLoraB)) parameter.group = 1;
     if (HasFlag(parameter, Role::kLoraMagnitude)) parameter.group = 2;
   }
+  GroupEmbeddingAdapter(job, plan);
+  DropEmptyGroups(plan);
+}
+
+// Beside the adapter, at its plain rate; groups that nothing is in are left out.
+void GroupSaved(const config::TrainSpec& train, const std::vector<bool>& saved, plan::Plan* plan) {
+  const auto group = [&](const char* name, double decay, bool of_vectors) {
+    const auto index = static_cast<int32_t>(plan->groups.size());
+    bool any = false;
+    for (size_t i = 0; i < saved.size(); ++i) {
+      Parameter& parameter = plan->parameters[i];
+      const bool vector = !train.decay_norm_and_bias && IsNormOrBias(parameter);
+      if (!saved[i] || vector != of_vectors) continue;
+      parameter.group = index;
+      any = true;
+    }
+    if (any) plan->groups.push_back({.name = name, .lr_scale = 1.0, .weight_decay = decay});
+  };
+  group("saved_modules", train.weight_decay, false);
+  group("saved_norms_and_biases", 0.0, true);
+}
+
+// Rows of tokens that no checkpoint has must be trained, and be in what is exported.
+absl::Status CheckAddedTokens(const plan::Plan& plan) {
+  if (plan.model.added_tokens.count == 0) return absl::OkStatus();
+  std::vector<std::string> wanted, frozen;
+  for (const Parameter& parameter : plan.parameters) {
+    if (parameter.role != Role::kEmbedding && parameter.role != Role::kLmHead) continue;
+    const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+    wanted.push_back(module.substr(module.rfind('.') + 1));
+    if (!parameter.trainable()) frozen.push_back(wanted.back());
+  }
+  if (frozen.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("base_model.added_tokens with adapter: lora needs the new rows trained, and ",
+                   absl::StrJoin(frozen, " and "), " would be frozen; add lora.modules_to_save: [",
+                   absl::StrJoin(wanted, ", "), "]"));
+}
+
+// A merged head or embedding would no longer be the other, and the file has one of both.
+absl::Status CheckMerge(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.export_merge || !plan.model.tie_embeddings) return absl::OkStatus();
+  for (const Parameter& parameter : plan.parameters) {
+    if (parameter.layer >= 0 || !model::IsAdapter(parameter.role)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "export.merge: \"", parameter.name,
+        "\" adapts one of two modules that share their weight; set export.merge: false, or leave "
+        "the module out of lora.target_modules"));
+  }
+  return absl::OkStatus();
 }
 
 plan::Lora MakeLora(const config::LoraSpec& lora) {
@@ -70,6 +150,11 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
                                      {job.lora.r, job.lora.target_modules, job.lora.use_dora}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
+    ASSIGN_OR_RETURN(const std::vector<bool> saved,
+                     model::SavedModules(plan->parameters, plan->model, job.lora.modules_to_save));
+    GroupSaved(job.train, saved, plan);
+    RETURN_IF_ERROR(CheckAddedTokens(*plan));
+    RETURN_IF_ERROR(CheckMerge(job, *plan));
   } else {
     GroupFull(job.train, plan);
   }

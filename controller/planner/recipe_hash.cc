@@ -1,5 +1,6 @@
 #include "controller/planner/recipe_hash.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,11 @@ void AddRope(const std::string& prefix, const model::Rope& rope, Lines& lines) {
 void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Text("model.architecture", m.architecture);
   lines.Int("model.vocab_size", m.vocab_size);
+  if (m.added_tokens.count > 0) {
+    lines.Int("model.added_tokens", m.added_tokens.count);
+    lines.Int("model.known_tokens", m.added_tokens.known);
+    lines.Int("model.base_rows", m.added_tokens.base_rows);
+  }
   lines.Int("model.hidden_size", m.hidden_size);
   lines.Int("model.intermediate_size", m.intermediate_size);
   lines.Int("model.num_layers", m.num_layers);
@@ -92,9 +98,15 @@ void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& 
   lines.Real("lora.dropout", job.lora.dropout);
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
+  const auto& targets = job.lora.target_modules;
+  const bool embedding = std::any_of(targets.begin(), targets.end(), [](const std::string& module) {
+    return module == "embed_tokens" || module == "tok_embeddings";
+  });
+  if (embedding) lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
   lines.Int("lora.use_rslora", job.lora.use_rslora);
   if (job.lora.use_dora) lines.Int("lora.use_dora", 1);
   lines.Text("lora.init_from", identity);
+  for (const std::string& module : job.lora.modules_to_save) lines.Text("lora.saved", module);
 }
 
 void AddScheduler(const config::TrainSpec& train, int64_t total_steps, Lines& lines) {

@@ -9,6 +9,7 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/added_tokens.h"
+#include "controller/data/tokenizer/append_tokens.h"
 #include "controller/data/tokenizer/byte_bpe.h"
 #include "controller/data/tokenizer/character_bpe.h"
 #include "controller/data/tokenizer/read_tokenizer_file.h"
@@ -177,8 +178,10 @@ void Tokenizer::Impl::EncodeCharacters(std::string_view word, WordCache* cache,
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path,
+                                                           const std::vector<std::string>& added) {
   ASSIGN_OR_RETURN(TokenizerFile file, ReadTokenizerFile(path));
+  RETURN_IF_ERROR(AppendTokens(added, &file));
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::make_unique<Impl>(std::move(file))));
 }
 
@@ -249,6 +252,8 @@ bool Tokenizer::IsSpecial(int32_t id) const {
 int32_t Tokenizer::eos_id() const { return impl_->file.eos_id; }
 int32_t Tokenizer::bos_id() const { return impl_->file.bos_id; }
 int32_t Tokenizer::pad_id() const { return impl_->file.pad_id; }
+std::span<const std::string> Tokenizer::added() const { return impl_->file.appended; }
+
 int32_t Tokenizer::vocab_size() const { return static_cast<int32_t>(impl_->file.tokens.size()); }
 bool Tokenizer::byte_level() const { return impl_->byte_bpe.has_value(); }
 std::span<const int32_t> Tokenizer::ids_in_front() const {

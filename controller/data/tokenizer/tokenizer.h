@@ -30,7 +30,10 @@ class Tokenizer {
   // InvalidArgument names the file, what was found and what is supported: broken JSON, another kind
   // of model, an unknown normalizer, pre-tokenizer, post-processor or decoder, added tokens whose
   // ids do not follow the vocabulary.
-  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
+  // `added`: special tokens that join behind all others, as transformers' add_special_tokens lets
+  // them; those that are there already stay what they are.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
+      const std::string& path, const std::vector<std::string>& added = {});
   ~Tokenizer();
 
   // Appends the ids of `text`. Added tokens written in it ("<|im_end|>") become their ids, as in
@@ -61,6 +64,8 @@ class Tokenizer {
   int32_t pad_id() const;      // -1: none
   int32_t vocab_size() const;  // largest id + 1; ids below it may be holes
   bool byte_level() const;     // byte-level BPE
+  // Those of `added` that were not there before: they have the last ids.
+  std::span<const std::string> added() const;
   // What the post-processor would put around one text: BOS of Llama-3, or what add_bos_token and
   // add_eos_token of tokenizer_config.json say.
   std::span<const int32_t> ids_in_front() const;

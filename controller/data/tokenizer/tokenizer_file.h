@@ -33,8 +33,9 @@ struct TokenizerFile {
   bool fuse_unknown = false;
   // ignore_merges: word -> id of every token of the model; empty without it.
   absl::flat_hash_map<std::string, int32_t> whole_words;
-  int32_t model_size = 0;         // entries of the model's vocabulary
-  std::vector<AddedToken> added;  // contents as they are matched
+  int32_t model_size = 0;             // entries of the model's vocabulary
+  std::vector<AddedToken> added;      // contents as they are matched
+  std::vector<std::string> appended;  // those of `added` that AppendTokens put there
   // What the decoder sees of added tokens that are matched in another form than their own.
   absl::flat_hash_map<int32_t, std::string> decoded_as;
   Pipeline pipeline;

@@ -134,7 +134,6 @@ TEST_F(LlamaFactoryTest, MethodsAndRulesWithoutCounterpart) {
         std::pair("use_galore: true\n", "use_galore (this update rule has no counterpart)"),
         std::pair("use_muon: true\n", "use_muon (train.optimizer: muon is not supported yet)"),
         std::pair("pissa_init: true\n", "pissa_init (this start of an adapter"),
-        std::pair("additional_target: embed_tokens\n", "additional_target (lora.modules_to_save"),
         std::pair("mix_strategy: interleave_over\n", "mix_strategy (sources are joined"),
         std::pair("optim: paged_adamw_8bit\n", "optim (train.optimizer: adamw_8bit")}) {
     const Tried t = Import("plain", more);

@@ -116,6 +116,84 @@ TEST_F(PlannerTest, MagnitudesOfDoraLearnAtThePlainRate) {
   }
 }
 
+TEST_F(PlannerTest, SavedModulesLearnAtThePlainRate) {
+  job_.lora.modules_to_save = {"lm_head", "norm"};
+  plan::Plan plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 3u);
+  EXPECT_EQ(plan.groups[2].name, "saved_modules");
+  EXPECT_EQ(plan.groups[2].lr_scale, 1.0);
+  EXPECT_EQ(plan.groups[2].weight_decay, 0.01);
+  for (const model::Parameter& p : plan.parameters) {
+    const bool saved = p.role == model::Role::kEmbedding || model::IsNormWeight(p.role);
+    EXPECT_EQ(p.group == 2, saved) << p.name;
+  }
+  job_.train.decay_norm_and_bias = false;
+  plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 4u);
+  EXPECT_EQ(plan.groups[3].name, "saved_norms_and_biases");
+  EXPECT_EQ(plan.groups[3].weight_decay, 0.0);
+  EXPECT_EQ(plan.groups[2].expected_elements, Elements(plan, 2));
+  EXPECT_EQ(plan.parameters[0].group, 2);
+  job_.lora.modules_to_save = {"norm"};
+  plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 3u);
+  EXPECT_EQ(plan.groups[2].name, "saved_norms_and_biases");
+  job_.lora.modules_to_save = {"head"};
+  EXPECT_EQ(MustPlan().plan.groups[2].name, "saved_modules");
+  job_.lora.modules_to_save = {"q_proj"};
+  EXPECT_NE(Plan().status().ToString().find("lora.modules_to_save: \"q_proj\""), std::string::npos);
+}
+
+// LoRA+ gives an adapted embedding a rate of its own; plain LoRA has one for all.
+TEST_F(PlannerTest, AdaptersOutsideTheBlocks) {
+  job_.lora.target_modules = {"embed_tokens", "lm_head"};
+  job_.lora.loraplus_lr_embedding = 2e-5;
+  plan::Plan plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 3u);
+  EXPECT_EQ(plan.groups[2].name, "lora_embedding");
+  EXPECT_DOUBLE_EQ(plan.groups[2].lr_scale * job_.train.learning_rate, 2e-5);
+  for (const model::Parameter& p : plan.parameters) {
+    if (!p.trainable()) continue;
+    const bool embedding = p.name.find("lora_embedding_") != std::string::npos;
+    EXPECT_EQ(p.group, embedding ? 2 : p.name.ends_with("lora_A.weight") ? 0 : 1) << p.name;
+    EXPECT_EQ(p.unit, embedding ? 0 : plan.model.num_layers + 1);
+  }
+  job_.lora.target_modules = {"embed_tokens"};
+  EXPECT_EQ(MustPlan().plan.groups.size(), 1u);
+  job_.lora.loraplus_lr_ratio = 1;
+  plan = MustPlan().plan;
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.groups[0].name, "lora_a");
+  EXPECT_EQ(plan.groups[0].lr_scale, 1.0);
+  const auto expect_refused = [this](const char* part) {
+    EXPECT_NE(Plan().status().ToString().find(part), std::string::npos) << Plan().status();
+  };
+  job_.export_merge = true;
+  expect_refused("share their weight; set export.merge: false");
+  job_.export_merge = false;
+  job_.lora.modules_to_save = {"lm_head"};
+  job_.lora.target_modules = {"lm_head"};
+  expect_refused("name the module in one of the two");
+  job_.lora.modules_to_save = {};
+  job_.lora.use_dora = true;
+  expect_refused("\"lm_head\" has no DoRA");
+}
+
+TEST_F(PlannerTest, RowsOfAddedTokensMustBeTrained) {
+  model_.added_tokens = {.count = 3, .known = 127, .base_rows = 128};
+  model_.vocab_size = 130;
+  const auto expect_refused = [this](const char* part) {
+    EXPECT_NE(Plan().status().ToString().find(part), std::string::npos) << Plan().status();
+  };
+  expect_refused("add lora.modules_to_save: [embed_tokens]");
+  job_.lora.modules_to_save = {"lm_head"};
+  MustPlan();
+  model_.tie_embeddings = false;
+  expect_refused("embed_tokens would be frozen; add lora.modules_to_save: [embed_tokens, lm_head]");
+  job_.adapter = config::Adapter::kNone;
+  EXPECT_EQ(MustPlan().plan.parameters[0].rows, 130);
+}
+
 TEST_F(PlannerTest, ScaleIsAlphaOverRankOrItsRoot) {
   EXPECT_DOUBLE_EQ(MustPlan().plan.lora.scale, 64.0 / 32);
   job_.lora.use_rslora = true;

@@ -174,6 +174,12 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.lora.loraplus_lr_ratio = 1; },
       [](auto& j) { j.lora.use_rslora = true; },
       [](auto& j) { j.lora.use_dora = true; },
+      [](auto& j) { j.lora.modules_to_save = {"lm_head"}; },
+      [](auto& j) { j.lora.target_modules = {"embed_tokens"}; },
+      [](auto& j) {
+        j.lora.target_modules = {"embed_tokens"};
+        j.lora.loraplus_lr_embedding = 1e-5;
+      },
       [](auto& j) { j.sequence_len = 128; },
       [](auto& j) { j.packing.strategy = config::PackingStrategy::kNone; },
       [](auto& j) { j.packing.max_documents_per_bin = 2; },

@@ -1,0 +1,20 @@
+// Special tokens that a job adds to those of its base model.
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_APPEND_TOKENS_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_APPEND_TOKENS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/data/tokenizer/tokenizer_file.h"
+
+namespace coxswain::data {
+
+// Gives each of `tokens` that the file lacks the next id and adds it to the fingerprint.
+// InvalidArgument: an empty token, a tokenizer that is no tokenizer.json, or one whose next id is
+// not behind all others.
+absl::Status AppendTokens(const std::vector<std::string>& tokens, TokenizerFile* file);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_APPEND_TOKENS_H_
