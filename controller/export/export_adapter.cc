@@ -15,22 +15,18 @@
 #include "common/files/safetensors_writer.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
+#include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 
 namespace coxswain::exports {
 namespace {
 
-bool IsAdapterTensor(const model::Parameter& parameter) {
-  const uint32_t role = static_cast<uint32_t>(parameter.role);
-  return role >= static_cast<uint32_t>(model::Role::kLoraA);
-}
-
 // PEFT keeps magnitudes as vectors.
 std::vector<int64_t> Shape(const model::Parameter& parameter) {
-  const bool vector =
-      static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(model::Role::kLoraMagnitude);
-  if (vector) return {parameter.rows};
+  const bool matrix = model::IsLoraA(parameter.role) || model::IsLoraB(parameter.role);
+  if (parameter.cols == 1 && !matrix) return {parameter.rows};
+  if (model::IsTransposedInFiles(parameter.role)) return {parameter.cols, parameter.rows};
   return {parameter.rows, parameter.cols};
 }
 
@@ -41,17 +37,36 @@ std::string TargetModule(const std::string& name) {
   return name.substr(begin, end - begin);
 }
 
-// The last parts of names; where modules beside the text model have the same ones, an expression
-// that whole names must match. Source: peft check_target_module_exists.
-nlohmann::json TargetModules(const plan::Plan& plan) {
-  std::set<std::string> modules;
-  for (const model::Parameter& parameter : plan.parameters) {
-    if (IsAdapterTensor(parameter)) modules.insert(TargetModule(parameter.name));
+// An expression that whole names of modules match: those of blocks with these last parts, and
+// `outer`.
+std::string ModulePattern(const plan::Plan& plan, const std::set<std::string>& of_blocks,
+                          const std::set<std::string>& outer) {
+  std::vector<std::string> patterns;
+  if (!of_blocks.empty()) {
+    patterns.push_back(absl::StrCat(model::OutsideOf(plan.model).layers, ".*.(",
+                                    absl::StrJoin(of_blocks, "|"), ")"));
   }
-  if (model::TextPartOf(plan.model).beside.empty()) return modules;
-  const std::string layers =
-      absl::StrReplaceAll(model::OutsideOf(plan.model).layers, {{".", "\\."}});
-  return absl::StrCat(layers, ".*\\.(", absl::StrJoin(modules, "|"), ")");
+  patterns.insert(patterns.end(), outer.begin(), outer.end());
+  return absl::StrReplaceAll(absl::StrJoin(patterns, "|"), {{".*.", ".*\\."}, {".", "\\."}});
+}
+
+// The last parts of names; where modules beside the text model have the same ones, a pattern.
+// Source: peft check_target_module_exists.
+nlohmann::json TargetModules(const plan::Plan& plan) {
+  std::set<std::string> all, of_blocks, outer;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (!model::IsAdapter(parameter.role)) continue;
+    const std::string& name = parameter.name;
+    all.insert(TargetModule(name));
+    if (parameter.layer >= 0) {
+      of_blocks.insert(TargetModule(name));
+    } else {
+      const size_t begin = std::strlen("base_model.model.");
+      outer.insert(name.substr(begin, name.rfind(".lora_") - begin));
+    }
+  }
+  if (model::TextPartOf(plan.model).beside.empty()) return all;
+  return ModulePattern(plan, of_blocks, outer);
 }
 
 absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
@@ -59,6 +74,9 @@ absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter&
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
   RETURN_IF_ERROR(CopyAsFloat(master, values.data()));
   model::ToFileOrder(model::FileRows(model, parameter), parameter.cols, &values);
+  if (model::IsTransposedInFiles(parameter.role)) {
+    model::Transpose(parameter.rows, parameter.cols, &values);
+  }
   std::memcpy(out, values.data(), values.size() * sizeof(float));
   return absl::OkStatus();
 }
@@ -67,6 +85,11 @@ absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter&
 nlohmann::json Number(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
   return value;
+}
+
+nlohmann::json SavedModulesJson(const config::JobSpec& job, const plan::Plan& plan) {
+  if (job.lora.modules_to_save.empty()) return nullptr;
+  return model::ListedModules(plan.model, job.lora.modules_to_save);
 }
 
 }  // namespace
@@ -84,7 +107,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"layers_to_transform", nullptr},
       {"lora_alpha", Number(job.lora.alpha)},
       {"lora_dropout", job.lora.dropout},
-      {"modules_to_save", nullptr},
+      {"modules_to_save", SavedModulesJson(job, plan)},
       {"peft_type", "LORA"},
       {"r", plan.lora.rank},
       {"rank_pattern", nlohmann::json::object()},
@@ -101,16 +124,18 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
                           const CheckpointTensors& checkpoint, const std::string& directory) {
   std::vector<TensorSource> sources;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (!IsAdapterTensor(parameter)) continue;
+    if (!parameter.trainable()) continue;
     const PiecedTensor* master = checkpoint.Find(parameter.name);
     if (master == nullptr) {
       return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(),
                                               " lacks adapter tensor ", parameter.name));
     }
-    sources.push_back(
-        {parameter.name, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
-           return CopyInFileOrder(*master, parameter, plan.model, out);
-         }});
+    for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
+      sources.push_back(
+          {key, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
+             return CopyInFileOrder(*master, parameter, plan.model, out);
+           }});
+    }
   }
   RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(directory, "/adapter_model.safetensors"), sources).status());

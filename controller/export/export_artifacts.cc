@@ -13,6 +13,7 @@
 #include "controller/export/base_model_name.h"
 #include "controller/export/export_adapter.h"
 #include "controller/export/export_model.h"
+#include "controller/export/export_tokenizer.h"
 #include "controller/output_place.h"
 #include "controller/replace_directory.h"
 
@@ -20,20 +21,6 @@ namespace coxswain::exports {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Copied byte for byte from the base model, so that what was trained on is what is served.
-const std::vector<std::string>& TokenizerFiles() {
-  static const auto* files = new std::vector<std::string>{"tokenizer.json",
-                                                          "tokenizer_config.json",
-                                                          "special_tokens_map.json",
-                                                          "vocab.json",
-                                                          "merges.txt",
-                                                          "added_tokens.json",
-                                                          "tokenizer.model",
-                                                          "chat_template.jinja",
-                                                          "chat_template.json"};
-  return *files;
-}
 
 // Where an export is written; beside the target, so that the final rename stays on one file system.
 std::string StagingOf(const ExportRequest& request, const std::string& name) {
@@ -91,7 +78,7 @@ absl::Status ExportAdapter(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/README.md"), AdapterCard(request)));
-  RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
+  RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   return Replace(files, request, "adapter");
 }
 
@@ -100,7 +87,7 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   const std::string staging = StagingOf(request, "model");
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
-  RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, TokenizerFiles()));
+  RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(
       request.plan.model_path, staging,
       {"generation_config.json", "preprocessor_config.json", "processor_config.json"}));

@@ -94,11 +94,18 @@ absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
 // lora.Linear.get_delta_weight.
 void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<float>* w) {
   const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
-  const int64_t r = tensor.lora_a->shape[0];
-  std::vector<float> a(r * cols), b(rows * r), delta(cols);
+  // An embedding's are A [rows, r] and B [cols, r].
+  const bool embedding = tensor.parameter->role == model::Role::kEmbedding;
+  const int64_t r = tensor.lora_a->shape[embedding ? 1 : 0];
+  std::vector<float> a(embedding ? rows * r : r * cols), b(embedding ? cols * r : rows * r);
+  std::vector<float> delta(cols);
   // Sizes and dtypes were checked when the tensor list was made.
   (void)CopyAsFloat(*tensor.lora_a, a.data());
   (void)CopyAsFloat(*tensor.lora_b, b.data());
+  if (embedding) {
+    std::swap(a, b);
+    model::Transpose(cols, r, &a);
+  }
   for (int64_t i = 0; i < rows; ++i) {
     std::fill(delta.begin(), delta.end(), 0.0f);
     for (int64_t k = 0; k < r; ++k) {
@@ -177,6 +184,13 @@ absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan
   return absl::OkStatus();
 }
 
+// As in the base, but for rows that tokens have added.
+std::vector<int64_t> ShapeOf(const model::Parameter& parameter, const TensorInfo* source,
+                             const PiecedTensor& weights) {
+  const bool grown = source != nullptr && source->elements() != parameter.elements();
+  return source == nullptr || grown ? weights.shape : source->shape;
+}
+
 absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                                                      const plan::Plan& plan, const Source& from,
                                                      const CheckpointTensors& checkpoint) {
@@ -205,8 +219,8 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                        adapter(model::LoraA(parameter.role), parameter.layer),
                        adapter(model::LoraB(parameter.role), parameter.layer),
                        adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
-                       source != nullptr ? source->shape : weights.shape,
-                       model::FileRows(plan.model, parameter), trained == nullptr});
+                       ShapeOf(parameter, source, weights), model::FileRows(plan.model, parameter),
+                       trained == nullptr});
   }
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;
@@ -258,13 +272,16 @@ bool NamesAPath(const nlohmann::ordered_json& config) {
   return text.find_first_of("/\\~") != std::string::npos && !IsHubId(text);
 }
 
-// The source's config.json; only a changed dtype, or a path in it, changes it.
+// The source's config.json; only a changed dtype, added tokens or a path in it change it.
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
   const bool path = NamesAPath(source.config);
-  if (job.export_dtype == "source" && !path) return source.config_text;
+  const bool grown = plan.model.added_tokens.count > 0;
+  if (job.export_dtype == "source" && !path && !grown) return source.config_text;
   nlohmann::ordered_json config = source.config;
   if (job.export_dtype != "source") config[source.DTypeKey()] = job.export_dtype;
   if (path) config["_name_or_path"] = BaseModelName(job, plan);
+  const std::string part(model::TextPartOf(plan.model).config);
+  if (grown) (part.empty() ? config : config[part])["vocab_size"] = plan.model.vocab_size;
   return config.dump(2) + "\n";
 }
 

@@ -11,8 +11,8 @@
 
 namespace coxswain::exports {
 
-// config.json (the source's bytes, or with the new dtype in the source's dialect and, in place of a
-// path in _name_or_path, BaseModelName) and
+// config.json (the source's bytes, or with the new dtype in the source's dialect, the vocabulary as
+// tokens have grown it and, in place of a path in _name_or_path, BaseModelName) and
 // model.safetensors, or shards of at most job.export_max_shard_bytes with their index, into the
 // existing `directory`. A trained tensor comes from the checkpoint (float32 or bfloat16), a frozen
 // one from the base;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -13,8 +14,10 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
+#include "common/model/file_rows.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/model/saved_modules.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/export/base_model_name.h"
 #include "tests/common/config/default_spec.h"
@@ -47,9 +50,10 @@ class ExportTest : public ::testing::Test {
     request_.checkpoint_dir = directory_ + "/checkpoint";
   }
 
-  void AddLora(int64_t rank, double alpha, bool rslora, bool dora = false) {
-    auto table = model::WithLora(request_.plan.parameters, request_.plan.model,
-                                 {rank, {"all-linear"}, dora});
+  void AddLora(int64_t rank, double alpha, bool rslora, bool dora = false,
+               const std::vector<std::string>& targets = {"all-linear"}) {
+    auto table =
+        model::WithLora(request_.plan.parameters, request_.plan.model, {rank, targets, dora});
     ASSERT_TRUE(table.ok()) << table.status();
     request_.plan.parameters = *table;
     request_.plan.lora.rank = rank;
@@ -177,6 +181,69 @@ INSTANTIATE_TEST_SUITE_P(Cases, ExportGoldenTest,
                                            std::make_tuple("cohere_lora", 8, false),
                                            std::make_tuple("starcoder2_lora", 8, false)));
 
+// Beyond the linears of blocks: modules trained in full, adapters of head and embedding, untied and
+// tied. peft computes the same from what goes out as from what it wrote itself.
+class ExportOutsideBlocksTest : public ExportTest,
+                                public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ExportOutsideBlocksTest, PeftComputesTheSameFromIt) {
+  const std::string fixture = support::GoldenFolder(GetParam());
+  const auto settings = nlohmann::json::parse(ReadFile(fixture + "/adapter/adapter_config.json"));
+  const bool saves = !settings["modules_to_save"].is_null();
+  const bool untied = std::string(GetParam()).starts_with("llama");
+  UseModel(fixture);
+  AddLora(2, 4, false, false,
+          saves ? std::vector<std::string>{"all-linear"}
+                : settings["target_modules"].get<std::vector<std::string>>());
+  if (saves) request_.job.lora.modules_to_save = {"embed_tokens"};
+  if (saves && untied) request_.job.lora.modules_to_save = {"embed_tokens", "lm_head", "norm"};
+  const auto saved = model::SavedModules(request_.plan.parameters, request_.plan.model,
+                                         request_.job.lora.modules_to_save);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  size_t next = 0;
+  TrainGroup([&](const model::Parameter& p) { return (*saved)[next++] || IsAdapter(p); });
+  auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  WriteCheckpoint([&](const model::Parameter& parameter, float* out) {
+    const std::string key = model::AdapterFileKeys(request_.plan.model, parameter).front();
+    const TensorInfo* tensor = (*golden)->Find(key);
+    ASSERT_NE(tensor, nullptr) << key;
+    std::vector<float> values(static_cast<size_t>(parameter.elements()));
+    ASSERT_TRUE(CopyAsFloat(*tensor, values.data()).ok());
+    if (model::IsTransposedInFiles(parameter.role)) {
+      model::Transpose(parameter.cols, parameter.rows, &values);
+    }
+    std::copy(values.begin(), values.end(), out);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto exported = SafetensorsFile::Open(result->directory + "/adapter_model.safetensors");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_EQ((*exported)->tensors().size(), (*golden)->tensors().size());
+  const auto config = nlohmann::json::parse(ReadFile(result->directory + "/adapter_config.json"));
+  if (saves) {
+    EXPECT_EQ(config["modules_to_save"], untied
+                                             ? nlohmann::json({"embed_tokens", "lm_head", "norm"})
+                                             : nlohmann::json({"embed_tokens", "lm_head"}));
+  } else {
+    EXPECT_EQ(config["modules_to_save"], nullptr);
+    EXPECT_TRUE(std::is_permutation(config["target_modules"].begin(),
+                                    config["target_modules"].end(),
+                                    settings["target_modules"].begin()));
+  }
+  const char* python = std::getenv("COXSWAIN_PYTHON");
+  if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
+  const std::string command = std::string(python) + " tests/e2e/same_in_peft.py " + fixture + " " +
+                              fixture + "/adapter " + result->directory;
+  const int status = std::system(command.c_str());
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs torch, transformers and peft";
+  EXPECT_EQ(status, 0) << command;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ExportOutsideBlocksTest,
+                         ::testing::Values("llama_saved_lora", "qwen2_saved_lora",
+                                           "llama_outer_lora", "qwen2_outer_lora"));
+
 TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   const std::string model = "deploy/quickstart/model";
   UseModel(model);
@@ -201,6 +268,52 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
     const bool frozen = tensor.name == "model.embed_tokens.weight";
     EXPECT_EQ(std::memcmp(written->data, tensor.data, tensor.bytes) == 0, frozen) << tensor.name;
   }
+}
+
+// Full fine-tuning with two new tokens: the vocabulary, the rows and the tokenizer have grown.
+TEST_F(ExportTest, AddedTokensGrowConfigTensorsAndTokenizer) {
+  const std::string model = "deploy/quickstart/model";
+  UseModel(model);
+  model::ModelConfig& config = request_.plan.model;
+  const int64_t rows = config.vocab_size;
+  const auto base = nlohmann::json::parse(ReadFile(model + "/tokenizer.json"));
+  int64_t known = 0;
+  for (const auto& [token, id] : base["model"]["vocab"].items()) {
+    known = std::max<int64_t>(known, id.get<int64_t>() + 1);
+  }
+  for (const auto& entry : base["added_tokens"]) {
+    known = std::max<int64_t>(known, entry["id"].get<int64_t>() + 1);
+  }
+  ASSERT_LE(known, rows);
+  request_.job.added_tokens = {base["added_tokens"][0]["content"], "<|call|>", "<|result|>"};
+  config.added_tokens = {.count = 2, .known = known, .base_rows = rows};
+  config.vocab_size = std::max(rows, known + 2);
+  request_.plan.parameters = model::BaseParameterTable(config);
+  TrainGroup([](const model::Parameter&) { return true; });
+  WriteCheckpoint([](const model::Parameter& p, float* out) {
+    for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i % 7);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto read = [&](const char* name) {
+    return nlohmann::json::parse(ReadFile(result->directory + "/" + name));
+  };
+  EXPECT_EQ(read("config.json")["vocab_size"], config.vocab_size);
+  auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->Find("model.embed_tokens.weight")->shape.front(), config.vocab_size);
+  const auto added = read("tokenizer.json")["added_tokens"];
+  ASSERT_EQ(added.size(), base["added_tokens"].size() + 2);
+  EXPECT_EQ(added.back()["content"], "<|result|>");
+  EXPECT_EQ(added.back()["id"], known + 1);
+  EXPECT_EQ(added.back()["special"], true);
+  const auto settings = read("tokenizer_config.json");
+  if (settings.contains("added_tokens_decoder")) {
+    EXPECT_EQ(settings["added_tokens_decoder"][std::to_string(known)]["content"], "<|call|>");
+  }
+  request_.job.added_tokens.pop_back();
+  EXPECT_EQ(ExportArtifacts(&files_, request_).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 // q, k and v of each kv head lie together in the file: memory has 8 rows of q, then 4 of k and of
