@@ -39,13 +39,11 @@ int64_t DoraFactorsWorkspaceBytes(const LoraLinearSpec& spec);
 // Columns of the packed output that no member covers get norm 1 and factor 1.
 struct DoraFactorsArgs {
   LoraLinearSpec spec = {};
-  const void* w = nullptr;                                               // [ldy, K]
-  const float* squares = nullptr;                                        // [ldy], of DoraRowSquares
-  const void* a = nullptr;                                               // [g r, K]
-  const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};          // [N_j, r]
-  const void* magnitude[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // m [N_j]
-  float* norm = nullptr;                                                 // n [ldy]
-  float* factor = nullptr;                                               // f [ldy]
+  const void* w = nullptr;         // [ldy, K]
+  const float* squares = nullptr;  // [ldy], of DoraRowSquares
+  const void* a = nullptr;         // [g r, K]
+  float* norm = nullptr;           // n [ldy]
+  float* factor = nullptr;         // f [ldy]
   Workspace workspace = {};
 };
 void DoraFactors(const DoraFactorsArgs& args, Stream* stream);
@@ -69,7 +67,6 @@ struct DoraBackwardArgs {
   const float* norm = nullptr;    // [ldy]
   const float* factor = nullptr;  // [ldy]
   void* dy = nullptr;             // [T, ldy], overwritten by du; columns of no member stay
-  void* dmagnitude[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j], accumulated
   Workspace workspace = {};
 };
 void DoraBackward(const DoraBackwardArgs& args, Stream* stream);

@@ -7,6 +7,7 @@
 #define COXSWAIN_KERNELS_LORA_LINEAR_H_
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/device.h"
 #include "kernels/dropout.h"
@@ -14,19 +15,28 @@
 
 namespace coxswain::kernels {
 
-inline constexpr int64_t kMaxLoraMembers = 3;
+// One adapted linear of the pack: where its columns lie, and what launches read and write of it.
+struct LoraMember {
+  int64_t out_features = 0;         // N_j
+  int64_t column_offset = 0;        // of y_j in a row of y
+  const void* b = nullptr;          // [N_j, r]
+  void* db = nullptr;               // [N_j, r], accumulated by backward
+  const void* magnitude = nullptr;  // dora.h: m [N_j]
+  void* dmagnitude = nullptr;       // dora.h: [N_j], accumulated by backward
+};
 
 struct LoraLinearSpec {
   DType dtype = DType::kFloat32;       // x, y, A, B, h and their gradients but dA, dB
   DType grad_dtype = DType::kFloat32;  // dA, dB
   int64_t in_features = 0;             // K
   int64_t rank = 0;                    // r, of every member
-  int64_t members = 0;                 // g, 1 .. kMaxLoraMembers
-  int64_t out_features[kMaxLoraMembers] = {0, 0, 0};   // N_j
-  int64_t column_offset[kMaxLoraMembers] = {0, 0, 0};  // of y_j in a row of y
-  int64_t ldy = 0;                                     // columns of the packed y, >= offset_j + N_j
-  float scale = 0.0f;                                  // alpha/r or alpha/sqrt(r)
-  float dropout_rate = 0.0f;                           // in [0, 1)
+  // g >= 1 of them; they outlive the launch. Supports and WorkspaceBytes read their columns alone.
+  std::span<const LoraMember> members = {};
+  int64_t ldy = 0;            // columns of the packed y, >= offset_j + N_j
+  float scale = 0.0f;         // alpha/r or alpha/sqrt(r)
+  float dropout_rate = 0.0f;  // in [0, 1)
+
+  int64_t stacked_rank() const { return static_cast<int64_t>(members.size()) * rank; }  // g r
 };
 bool LoraLinearSupports(const LoraLinearSpec& spec);
 
@@ -35,12 +45,11 @@ int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t row
 
 struct LoraLinearForwardArgs {
   LoraLinearSpec spec = {};
-  DropoutMask mask = {};                                         // read only when dropout_rate > 0
-  int64_t rows = 0;                                              // T
-  const void* x = nullptr;                                       // [T, K]
-  const void* a = nullptr;                                       // [g r, K]: A_0, A_1, ...
-  const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r]
-  void* h = nullptr;                                             // [T, g r], saved for backward
+  DropoutMask mask = {};    // read only when dropout_rate > 0
+  int64_t rows = 0;         // T
+  const void* x = nullptr;  // [T, K]
+  const void* a = nullptr;  // [g r, K]: A_0, A_1, ...
+  void* h = nullptr;        // [T, g r], saved for backward
   // [T, ldy], slices accumulated. With accumulate_y false they are overwritten: the members then
   // cover every column of y and the product with W comes second, with beta 1.
   void* y = nullptr;
@@ -53,13 +62,11 @@ struct LoraLinearBackwardArgs {
   LoraLinearSpec spec = {};
   DropoutMask mask = {};  // that of forward
   int64_t rows = 0;
-  const void* x = nullptr;  // [T, K]
-  const void* a = nullptr;  // [g r, K]
-  const void* b[kMaxLoraMembers] = {nullptr, nullptr, nullptr};
-  const void* h = nullptr;                                  // [T, g r]
-  const void* dy = nullptr;                                 // [T, ldy]
-  void* da = nullptr;                                       // [g r, K], accumulated
-  void* db[kMaxLoraMembers] = {nullptr, nullptr, nullptr};  // [N_j, r], accumulated
+  const void* x = nullptr;    // [T, K]
+  const void* a = nullptr;    // [g r, K]
+  const void* h = nullptr;    // [T, g r]
+  const void* dy = nullptr;   // [T, ldy]
+  void* da = nullptr;         // [g r, K], accumulated
   void* dx = nullptr;         // [T, K], accumulated; null: x needs no gradient
   bool accumulate_dx = true;  // false: overwritten
   Workspace workspace = {};

@@ -282,15 +282,20 @@ void BenchSwiglu(const Model& m, Table* table) {
 }
 
 void BenchLora(const Model& m, Table* table) {
+  auto b = Values(m.intermediate * 8), db = b;
+  const LoraMember members[] = {
+      {.out_features = m.intermediate, .column_offset = 0, .b = b.data(), .db = db.data()},
+      {.out_features = m.intermediate,
+       .column_offset = m.intermediate,
+       .b = b.data(),
+       .db = db.data()}};
   const LoraLinearSpec spec{.in_features = m.hidden,
                             .rank = 8,
-                            .members = 2,
-                            .out_features = {m.intermediate, m.intermediate},
-                            .column_offset = {0, m.intermediate},
+                            .members = members,
                             .ldy = 2 * m.intermediate,
                             .scale = 2.0f};
   auto x = Values(m.tokens * m.hidden), dx = x, a = Values(16 * m.hidden), da = a;
-  auto b = Values(m.intermediate * 8), db = b, h = Values(m.tokens * 16);
+  auto h = Values(m.tokens * 16);
   auto y = Values(m.tokens * 2 * m.intermediate);
   std::vector<char> scratch(static_cast<size_t>(LoraLinearBackwardWorkspaceBytes(spec, m.tokens)));
   const Workspace workspace{scratch.data(), static_cast<int64_t>(scratch.size())};
@@ -301,7 +306,6 @@ void BenchLora(const Model& m, Table* table) {
                        .rows = m.tokens,
                        .x = x.data(),
                        .a = a.data(),
-                       .b = {b.data(), b.data()},
                        .h = h.data(),
                        .y = y.data(),
                        .workspace = workspace},
@@ -312,11 +316,9 @@ void BenchLora(const Model& m, Table* table) {
                         .rows = m.tokens,
                         .x = x.data(),
                         .a = a.data(),
-                        .b = {b.data(), b.data()},
                         .h = h.data(),
                         .dy = y.data(),
                         .da = da.data(),
-                        .db = {db.data(), db.data()},
                         .dx = dx.data(),
                         .workspace = workspace},
                        nullptr);

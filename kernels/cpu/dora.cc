@@ -13,7 +13,9 @@ namespace coxswain::kernels {
 namespace {
 
 int64_t LargestMember(const LoraLinearSpec& spec) {
-  return *std::max_element(spec.out_features, spec.out_features + spec.members);
+  int64_t largest = 0;
+  for (const LoraMember& member : spec.members) largest = std::max(largest, member.out_features);
+  return largest;
 }
 
 // One adapted linear of a packed row, and its products.
@@ -40,12 +42,13 @@ double NormOfRow(const Member& member, int64_t j, double square) {
 
 void MemberFactors(const DoraFactorsArgs& args, int64_t j) {
   const LoraLinearSpec& spec = args.spec;
-  const int64_t in = spec.in_features, rank = spec.rank, offset = spec.column_offset[j];
+  const LoraMember& lora = spec.members[static_cast<size_t>(j)];
+  const int64_t in = spec.in_features, rank = spec.rank, offset = lora.column_offset;
   const float* a = static_cast<const float*>(args.a) + j * rank * in;
   const float* w = static_cast<const float*>(args.w) + offset * in;
   float* projected = static_cast<float*>(args.workspace.data);
   float* gram = projected + cpu::AlignedFloatBytes(LargestMember(spec) * rank) / 4;
-  cpu::Sgemm({.m = spec.out_features[j],
+  cpu::Sgemm({.m = lora.out_features,
               .n = rank,
               .k = in,
               .alpha = 1.0f,
@@ -63,13 +66,10 @@ void MemberFactors(const DoraFactorsArgs& args, int64_t j) {
               .beta = 0.0f,
               .c = gram,
               .stride_c = rank});
-  const Member member{spec.out_features[j],
-                      rank,
-                      static_cast<double>(spec.scale),
-                      static_cast<const float*>(args.b[j]),
-                      projected,
-                      gram};
-  const float* magnitude = static_cast<const float*>(args.magnitude[j]);
+  const Member member{
+      lora.out_features, rank, static_cast<double>(spec.scale), static_cast<const float*>(lora.b),
+      projected,         gram};
+  const float* magnitude = static_cast<const float*>(lora.magnitude);
   cpu::ParallelFor(member.rows, rank * rank, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const double norm = NormOfRow(member, i, static_cast<double>(args.squares[offset + i]));
@@ -97,12 +97,12 @@ COXSWAIN_VECTORIZE void BackwardRow(const float* u, const float* factor, float* 
   }
 }
 
-void MemberBackward(const DoraBackwardArgs& args, int64_t j) {
+void MemberBackward(const DoraBackwardArgs& args, const LoraMember& member) {
   constexpr int64_t kColumns = 256;  // a thread's strip, so that its sums stay in cache
   const LoraLinearSpec& spec = args.spec;
-  const int64_t offset = spec.column_offset[j], columns = spec.out_features[j];
+  const int64_t offset = member.column_offset, columns = member.out_features;
   double* sums = static_cast<double*>(args.workspace.data);
-  float* dmagnitude = static_cast<float*>(args.dmagnitude[j]);
+  float* dmagnitude = static_cast<float*>(member.dmagnitude);
   std::fill_n(sums, columns, 0.0);
   const int64_t strips = (columns + kColumns - 1) / kColumns;
   cpu::ParallelFor(strips, args.rows * kColumns, [&](int64_t begin, int64_t end) {
@@ -146,7 +146,8 @@ void DoraFactors(const DoraFactorsArgs& args, Stream* stream) {
   cpu::RequireWorkspace(args.workspace, DoraFactorsWorkspaceBytes(args.spec), "DoraFactors");
   std::fill_n(args.norm, args.spec.ldy, 1.0f);
   std::fill_n(args.factor, args.spec.ldy, 1.0f);
-  for (int64_t j = 0; j < args.spec.members; ++j) MemberFactors(args, j);
+  const auto members = static_cast<int64_t>(args.spec.members.size());
+  for (int64_t j = 0; j < members; ++j) MemberFactors(args, j);
 }
 
 void DoraForward(const DoraForwardArgs& args, Stream* stream) {
@@ -169,7 +170,7 @@ void DoraBackward(const DoraBackwardArgs& args, Stream* stream) {
   cpu::RequireSupported(DoraSupports(args.spec), "DoraBackward");
   cpu::RequireWorkspace(args.workspace, DoraBackwardWorkspaceBytes(args.spec, args.rows),
                         "DoraBackward");
-  for (int64_t j = 0; j < args.spec.members; ++j) MemberBackward(args, j);
+  for (const LoraMember& member : args.spec.members) MemberBackward(args, member);
 }
 
 }  // namespace coxswain::kernels

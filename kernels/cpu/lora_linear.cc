@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kDropRows = 128;
 
-int64_t StackedRank(const LoraLinearSpec& spec) { return spec.members * spec.rank; }
-
 int64_t DropBytes(const LoraLinearSpec& spec, int64_t rows) {
   if (spec.dropout_rate == 0.0f) return 0;
   return cpu::AlignedFloatBytes(std::min(rows, kDropRows) * spec.in_features);
@@ -64,27 +62,29 @@ const float* InputRows(const LoraLinearSpec& spec, const DropoutMask& mask, RowB
 // g_j = scale dy_j B_j;  dB_j += scale dy_j^T h_j.
 void MemberGradients(const LoraLinearBackwardArgs& args, float* g) {
   const LoraLinearSpec& spec = args.spec;
-  const int64_t stacked = StackedRank(spec);
-  for (int64_t j = 0; j < spec.members; ++j) {
-    const float* dy = static_cast<const float*>(args.dy) + spec.column_offset[j];
-    const float* h = static_cast<const float*>(args.h) + j * spec.rank;
-    cpu::Sgemm({.m = spec.out_features[j],
+  const int64_t stacked = spec.stacked_rank();
+  for (size_t j = 0; j < spec.members.size(); ++j) {
+    const LoraMember& member = spec.members[j];
+    const int64_t first = static_cast<int64_t>(j) * spec.rank;
+    const float* dy = static_cast<const float*>(args.dy) + member.column_offset;
+    const float* h = static_cast<const float*>(args.h) + first;
+    cpu::Sgemm({.m = member.out_features,
                 .n = spec.rank,
                 .k = args.rows,
                 .alpha = spec.scale,
                 .a = {dy, spec.ldy, true},
                 .b = {h, stacked},
                 .beta = 1.0f,
-                .c = static_cast<float*>(args.db[j]),
+                .c = static_cast<float*>(member.db),
                 .stride_c = spec.rank});
     cpu::Sgemm({.m = args.rows,
                 .n = spec.rank,
-                .k = spec.out_features[j],
+                .k = member.out_features,
                 .alpha = spec.scale,
                 .a = {dy, spec.ldy},
-                .b = {static_cast<const float*>(args.b[j]), spec.rank},
+                .b = {static_cast<const float*>(member.b), spec.rank},
                 .beta = 0.0f,
-                .c = g + j * spec.rank,
+                .c = g + first,
                 .stride_c = stacked});
   }
 }
@@ -93,10 +93,10 @@ void MemberGradients(const LoraLinearBackwardArgs& args, float* g) {
 
 bool LoraLinearSupports(const LoraLinearSpec& spec) {
   if (spec.dtype != DType::kFloat32 || spec.grad_dtype != DType::kFloat32) return false;
-  if (spec.members < 1 || spec.members > kMaxLoraMembers || spec.rank < 1) return false;
-  for (int64_t j = 0; j < spec.members; ++j) {
-    if (spec.out_features[j] < 1 || spec.column_offset[j] < 0 ||
-        spec.column_offset[j] + spec.out_features[j] > spec.ldy) {
+  if (spec.members.empty() || spec.rank < 1) return false;
+  for (const LoraMember& member : spec.members) {
+    if (member.out_features < 1 || member.column_offset < 0 ||
+        member.column_offset + member.out_features > spec.ldy) {
       return false;
     }
   }
@@ -108,7 +108,7 @@ int64_t LoraLinearForwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows
 }
 
 int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows) {
-  return cpu::AlignedFloatBytes(rows * StackedRank(spec)) + DropBytes(spec, rows);
+  return cpu::AlignedFloatBytes(rows * spec.stacked_rank()) + DropBytes(spec, rows);
 }
 
 void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
@@ -116,7 +116,7 @@ void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
   cpu::RequireSupported(LoraLinearSupports(spec), "LoraLinear");
   cpu::RequireWorkspace(args.workspace, LoraLinearForwardWorkspaceBytes(spec, args.rows),
                         "LoraLinear");
-  const int64_t stacked = StackedRank(spec);
+  const int64_t stacked = spec.stacked_rank();
   float* h = static_cast<float*>(args.h);
   ForEachRowBlock(spec, args.rows, [&](RowBlock block) {
     const float* x = InputRows(spec, args.mask, block, static_cast<const float*>(args.x),
@@ -131,15 +131,16 @@ void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
                 .c = h + block.begin * stacked,
                 .stride_c = stacked});
   });
-  for (int64_t j = 0; j < spec.members; ++j) {
+  for (size_t j = 0; j < spec.members.size(); ++j) {
+    const LoraMember& member = spec.members[j];
     cpu::Sgemm({.m = args.rows,
-                .n = spec.out_features[j],
+                .n = member.out_features,
                 .k = spec.rank,
                 .alpha = spec.scale,
-                .a = {h + j * spec.rank, stacked},
-                .b = {static_cast<const float*>(args.b[j]), spec.rank, true},
+                .a = {h + static_cast<int64_t>(j) * spec.rank, stacked},
+                .b = {static_cast<const float*>(member.b), spec.rank, true},
                 .beta = args.accumulate_y ? 1.0f : 0.0f,
-                .c = static_cast<float*>(args.y) + spec.column_offset[j],
+                .c = static_cast<float*>(args.y) + member.column_offset,
                 .stride_c = spec.ldy});
   }
 }
@@ -149,7 +150,7 @@ void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
   cpu::RequireSupported(LoraLinearSupports(spec), "LoraLinear");
   cpu::RequireWorkspace(args.workspace, LoraLinearBackwardWorkspaceBytes(spec, args.rows),
                         "LoraLinear");
-  const int64_t stacked = StackedRank(spec), in = spec.in_features;
+  const int64_t stacked = spec.stacked_rank(), in = spec.in_features;
   float* g = static_cast<float*>(args.workspace.data);
   float* scratch = g + cpu::AlignedFloatBytes(args.rows * stacked) / 4;
   const float* a = static_cast<const float*>(args.a);

@@ -64,21 +64,33 @@ RowGatherArgs Gather(const coxswain_row_gather_args& args) {
           .out = args.out};
 }
 
-LoraLinearSpec SpecOf(const coxswain_lora_linear_args& args) {
-  LoraLinearSpec spec{.dtype = Type(args.dtype),
-                      .grad_dtype = Type(args.grad_dtype),
-                      .in_features = args.in_features,
-                      .rank = args.rank,
-                      .members = args.members,
-                      .ldy = args.ldy,
-                      .scale = args.scale,
-                      .dropout_rate = args.dropout_rate};
-  for (int j = 0; j < kMaxLoraMembers; ++j) {
-    spec.out_features[j] = args.out_features[j];
-    spec.column_offset[j] = args.column_offset[j];
+// A spec and the members that it views.
+struct Adapted {
+  explicit Adapted(const coxswain_lora_linear_args& args) {
+    if (args.members < 0 || args.members > static_cast<int64_t>(std::size(members))) {
+      throw std::invalid_argument("lora_linear: members");
+    }
+    for (size_t j = 0; j < std::size(members); ++j) {
+      members[j] = {.out_features = args.out_features[j],
+                    .column_offset = args.column_offset[j],
+                    .b = args.b[j],
+                    .db = args.db[j]};
+    }
+    spec = {.dtype = Type(args.dtype),
+            .grad_dtype = Type(args.grad_dtype),
+            .in_features = args.in_features,
+            .rank = args.rank,
+            .members = std::span(members).first(static_cast<size_t>(args.members)),
+            .ldy = args.ldy,
+            .scale = args.scale,
+            .dropout_rate = args.dropout_rate};
   }
-  return spec;
-}
+  Adapted(const Adapted&) = delete;
+  Adapted& operator=(const Adapted&) = delete;
+
+  LoraMember members[3];
+  LoraLinearSpec spec;
+};
 
 DropoutMask MaskOf(const coxswain_lora_linear_args& args) {
   return {.key = {args.key[0], args.key[1]},
@@ -249,23 +261,25 @@ int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream
 }
 
 int64_t coxswain_lora_linear_forward_workspace_bytes(const coxswain_lora_linear_args* args) {
-  return c_api::GuardedBytes(
-      [&] { return kernels::LoraLinearForwardWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+  return c_api::GuardedBytes([&] {
+    return kernels::LoraLinearForwardWorkspaceBytes(c_api::Adapted(*args).spec, args->rows);
+  });
 }
 
 int64_t coxswain_lora_linear_backward_workspace_bytes(const coxswain_lora_linear_args* args) {
-  return c_api::GuardedBytes(
-      [&] { return kernels::LoraLinearBackwardWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+  return c_api::GuardedBytes([&] {
+    return kernels::LoraLinearBackwardWorkspaceBytes(c_api::Adapted(*args).spec, args->rows);
+  });
 }
 
 int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* stream) {
   return c_api::Guarded([&] {
-    kernels::LoraLinearForward({.spec = c_api::SpecOf(*args),
+    const c_api::Adapted adapted(*args);
+    kernels::LoraLinearForward({.spec = adapted.spec,
                                 .mask = c_api::MaskOf(*args),
                                 .rows = args->rows,
                                 .x = args->x,
                                 .a = args->a,
-                                .b = {args->b[0], args->b[1], args->b[2]},
                                 .h = args->h,
                                 .y = args->y,
                                 .accumulate_y = args->accumulate_y != 0,
@@ -276,16 +290,15 @@ int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* st
 
 int coxswain_lora_linear_backward(const coxswain_lora_linear_args* args, void* stream) {
   return c_api::Guarded([&] {
-    kernels::LoraLinearBackward({.spec = c_api::SpecOf(*args),
+    const c_api::Adapted adapted(*args);
+    kernels::LoraLinearBackward({.spec = adapted.spec,
                                  .mask = c_api::MaskOf(*args),
                                  .rows = args->rows,
                                  .x = args->x,
                                  .a = args->a,
-                                 .b = {args->b[0], args->b[1], args->b[2]},
                                  .h = args->h,
                                  .dy = args->dy,
                                  .da = args->da,
-                                 .db = {args->db[0], args->db[1], args->db[2]},
                                  .dx = args->dx,
                                  .accumulate_dx = args->accumulate_dx != 0,
                                  .workspace = c_api::Lent(args->workspace)},

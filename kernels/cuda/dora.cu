@@ -25,7 +25,9 @@ constexpr int kUnroll = 2;
 constexpr int64_t kChunkRows = 256;
 
 int64_t LargestMember(const LoraLinearSpec& spec) {
-  return *std::max_element(spec.out_features, spec.out_features + spec.members);
+  int64_t largest = 0;
+  for (const LoraMember& member : spec.members) largest = std::max(largest, member.out_features);
+  return largest;
 }
 
 unsigned Blocks(int64_t count, int64_t per_block) {
@@ -205,15 +207,16 @@ void ProjectRows(const LoraLinearSpec& spec, const T* x, int64_t rows, const T* 
 template <typename T>
 void MemberFactors(const DoraFactorsArgs& args, int64_t j, Stream* stream) {
   const LoraLinearSpec& spec = args.spec;
-  const int64_t offset = spec.column_offset[j], rows = spec.out_features[j];
+  const LoraMember& member = spec.members[static_cast<size_t>(j)];
+  const int64_t offset = member.column_offset, rows = member.out_features;
   const FactorScratch scratch = Divide(args);
   const T* a = static_cast<const T*>(args.a) + j * spec.rank * spec.in_features;
   const T* w = static_cast<const T*>(args.w) + offset * spec.in_features;
   ProjectRows(spec, w, rows, a, scratch.products, scratch.projected, stream);
   ProjectRows(spec, a, spec.rank, a, scratch.products, scratch.gram, stream);
   DoraFactorsKernel<T><<<Blocks(rows, kWarps), kThreads, 0, cuda::Handle(stream)>>>(
-      {rows, spec.rank, spec.scale, static_cast<const T*>(args.b[j]),
-       static_cast<const T*>(args.magnitude[j]), scratch.projected, scratch.gram,
+      {rows, spec.rank, spec.scale, static_cast<const T*>(member.b),
+       static_cast<const T*>(member.magnitude), scratch.projected, scratch.gram,
        args.squares + offset, args.norm + offset, args.factor + offset});
 }
 
@@ -222,9 +225,9 @@ int64_t ChunkRows(int64_t rows) {
 }
 
 template <typename T>
-void MemberBackward(const DoraBackwardArgs& args, int64_t j, Stream* stream) {
+void MemberBackward(const DoraBackwardArgs& args, const LoraMember& lora, Stream* stream) {
   const LoraLinearSpec& spec = args.spec;
-  const int64_t offset = spec.column_offset[j], columns = spec.out_features[j];
+  const int64_t offset = lora.column_offset, columns = lora.out_features;
   const int64_t chunk_rows = ChunkRows(args.rows), chunks = cuda::CeilDiv(args.rows, chunk_rows);
   const MemberColumns<T> member{args.rows,
                                 columns,
@@ -247,7 +250,7 @@ void MemberBackward(const DoraBackwardArgs& args, int64_t j, Stream* stream) {
   sums.partials = member.partial;
   sums.count = chunks;
   sums.columns = columns;
-  sums.gradient[0] = args.dmagnitude[j];
+  sums.gradient[0] = lora.dmagnitude;
   cuda::AddPartials(sums, spec.grad_dtype, cuda::Handle(stream));
 }
 
@@ -281,7 +284,8 @@ void DoraFactors(const DoraFactorsArgs& args, Stream* stream) {
   DoraFillOnesKernel<<<Blocks(args.spec.ldy, kThreads), kThreads, 0, cuda::Handle(stream)>>>(
       args.spec.ldy, args.norm, args.factor);
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    for (int64_t j = 0; j < args.spec.members; ++j) MemberFactors<decltype(zero)>(args, j, stream);
+    const auto members = static_cast<int64_t>(args.spec.members.size());
+    for (int64_t j = 0; j < members; ++j) MemberFactors<decltype(zero)>(args, j, stream);
   });
   cuda::CheckLaunch("DoraFactors");
 }
@@ -312,7 +316,9 @@ void DoraBackward(const DoraBackwardArgs& args, Stream* stream) {
                          "DoraBackward");
   if (args.rows == 0) return;
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
-    for (int64_t j = 0; j < args.spec.members; ++j) MemberBackward<decltype(zero)>(args, j, stream);
+    for (const LoraMember& member : args.spec.members) {
+      MemberBackward<decltype(zero)>(args, member, stream);
+    }
   });
   cuda::CheckLaunch("DoraBackward");
 }

@@ -11,8 +11,6 @@
 namespace coxswain::kernels {
 namespace {
 
-int64_t StackedRank(const LoraLinearSpec& spec) { return spec.members * spec.rank; }
-
 const void* Offset(const void* data, int64_t elements, DType dtype) {
   return static_cast<const char*>(data) + elements * DTypeBytes(dtype);
 }
@@ -25,7 +23,7 @@ int64_t DroppedBytes(const LoraLinearSpec& spec, int64_t rows) {
   return cuda::AlignUp(rows * spec.in_features * DTypeBytes(spec.dtype));
 }
 int64_t GradientBytes(const LoraLinearSpec& spec, int64_t rows) {
-  return cuda::AlignUp(rows * StackedRank(spec) * DTypeBytes(spec.dtype));
+  return cuda::AlignUp(rows * spec.stacked_rank() * DTypeBytes(spec.dtype));
 }
 
 // The workspace in order: of the products, g, dropped x.
@@ -56,14 +54,14 @@ void ProjectDown(const LoraLinearForwardArgs& args, const void* x, Stream* strea
   const LoraLinearSpec& spec = args.spec;
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = true},
         .m = args.rows,
-        .n = StackedRank(spec),
+        .n = spec.stacked_rank(),
         .k = spec.in_features,
         .a = x,
         .lda = spec.in_features,
         .b = args.a,
         .ldb = spec.in_features,
         .c = args.h,
-        .ldc = StackedRank(spec),
+        .ldc = spec.stacked_rank(),
         .workspace = ProductScratch(args.workspace)},
        stream);
 }
@@ -71,17 +69,18 @@ void ProjectDown(const LoraLinearForwardArgs& args, const void* x, Stream* strea
 // y_j += scale h_j B_j^T.
 void ProjectUp(const LoraLinearForwardArgs& args, int64_t j, Stream* stream) {
   const LoraLinearSpec& spec = args.spec;
+  const LoraMember& member = spec.members[static_cast<size_t>(j)];
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = true},
         .m = args.rows,
-        .n = spec.out_features[j],
+        .n = member.out_features,
         .k = spec.rank,
         .alpha = spec.scale,
         .a = Offset(static_cast<const void*>(args.h), j * spec.rank, spec.dtype),
-        .lda = StackedRank(spec),
-        .b = args.b[j],
+        .lda = spec.stacked_rank(),
+        .b = member.b,
         .ldb = spec.rank,
         .beta = args.accumulate_y ? 1.0f : 0.0f,
-        .c = Offset(args.y, spec.column_offset[j], spec.dtype),
+        .c = Offset(args.y, member.column_offset, spec.dtype),
         .ldc = spec.ldy,
         .workspace = ProductScratch(args.workspace)},
        stream);
@@ -90,23 +89,24 @@ void ProjectUp(const LoraLinearForwardArgs& args, int64_t j, Stream* stream) {
 // g_j = scale dy_j B_j;  dB_j += scale dy_j^T h_j.
 void MemberGradients(const LoraLinearBackwardArgs& args, int64_t j, void* g, Stream* stream) {
   const LoraLinearSpec& spec = args.spec;
-  const int64_t stacked = StackedRank(spec);
-  const void* dy = Offset(args.dy, spec.column_offset[j], spec.dtype);
+  const LoraMember& member = spec.members[static_cast<size_t>(j)];
+  const int64_t stacked = spec.stacked_rank();
+  const void* dy = Offset(args.dy, member.column_offset, spec.dtype);
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype},
         .m = args.rows,
         .n = spec.rank,
-        .k = spec.out_features[j],
+        .k = member.out_features,
         .alpha = spec.scale,
         .a = dy,
         .lda = spec.ldy,
-        .b = args.b[j],
+        .b = member.b,
         .ldb = spec.rank,
         .c = Offset(g, j * spec.rank, spec.dtype),
         .ldc = stacked,
         .workspace = ProductScratch(args.workspace)},
        stream);
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.grad_dtype, .transpose_a = true},
-        .m = spec.out_features[j],
+        .m = member.out_features,
         .n = spec.rank,
         .k = args.rows,
         .alpha = spec.scale,
@@ -115,7 +115,7 @@ void MemberGradients(const LoraLinearBackwardArgs& args, int64_t j, void* g, Str
         .b = Offset(args.h, j * spec.rank, spec.dtype),
         .ldb = stacked,
         .beta = 1.0f,
-        .c = args.db[j],
+        .c = member.db,
         .ldc = spec.rank,
         .workspace = ProductScratch(args.workspace)},
        stream);
@@ -125,11 +125,11 @@ void MemberGradients(const LoraLinearBackwardArgs& args, int64_t j, void* g, Str
 void GradientOfA(const LoraLinearBackwardArgs& args, const void* g, const void* x, Stream* stream) {
   const LoraLinearSpec& spec = args.spec;
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.grad_dtype, .transpose_a = true},
-        .m = StackedRank(spec),
+        .m = spec.stacked_rank(),
         .n = spec.in_features,
         .k = args.rows,
         .a = g,
-        .lda = StackedRank(spec),
+        .lda = spec.stacked_rank(),
         .b = x,
         .ldb = spec.in_features,
         .beta = 1.0f,
@@ -146,9 +146,9 @@ void GradientOfX(const LoraLinearBackwardArgs& args, const void* g, void* scratc
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype},
         .m = args.rows,
         .n = spec.in_features,
-        .k = StackedRank(spec),
+        .k = spec.stacked_rank(),
         .a = g,
-        .lda = StackedRank(spec),
+        .lda = spec.stacked_rank(),
         .b = args.a,
         .ldb = spec.in_features,
         .beta = dropped || !args.accumulate_dx ? 0.0f : 1.0f,
@@ -170,10 +170,10 @@ void GradientOfX(const LoraLinearBackwardArgs& args, const void* g, void* scratc
 
 bool LoraLinearSupports(const LoraLinearSpec& spec) {
   if (!GemmSupports({.dtype = spec.dtype, .output_dtype = spec.grad_dtype})) return false;
-  if (spec.members < 1 || spec.members > kMaxLoraMembers || spec.rank < 1) return false;
-  for (int64_t j = 0; j < spec.members; ++j) {
-    if (spec.out_features[j] < 1 || spec.column_offset[j] < 0 ||
-        spec.column_offset[j] + spec.out_features[j] > spec.ldy) {
+  if (spec.members.empty() || spec.rank < 1) return false;
+  for (const LoraMember& member : spec.members) {
+    if (member.out_features < 1 || member.column_offset < 0 ||
+        member.column_offset + member.out_features > spec.ldy) {
       return false;
     }
   }
@@ -199,7 +199,8 @@ void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream) {
   const void* x = DroppedInput(spec, {.mask = args.mask, .rows = args.rows, .x = args.x},
                                Behind(args.workspace, 0), stream);
   if (!cuda::LowRankProjection(args, x, stream)) ProjectDown(args, x, stream);
-  for (int64_t j = 0; j < spec.members; ++j) ProjectUp(args, j, stream);
+  const auto members = static_cast<int64_t>(spec.members.size());
+  for (int64_t j = 0; j < members; ++j) ProjectUp(args, j, stream);
 }
 
 void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
@@ -212,7 +213,8 @@ void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
   void* g = Behind(args.workspace, 0);
   void* scratch = Behind(args.workspace, GradientBytes(spec, args.rows));
   if (!cuda::LowRankMemberGradients(args, g, stream)) {
-    for (int64_t j = 0; j < spec.members; ++j) MemberGradients(args, j, g, stream);
+    const auto members = static_cast<int64_t>(spec.members.size());
+    for (int64_t j = 0; j < members; ++j) MemberGradients(args, j, g, stream);
   }
   const void* x =
       DroppedInput(spec, {.mask = args.mask, .rows = args.rows, .x = args.x}, scratch, stream);

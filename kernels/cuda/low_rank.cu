@@ -9,10 +9,9 @@
 namespace coxswain::kernels::cuda {
 namespace {
 
-int64_t StackedRank(const LoraLinearSpec& spec) { return spec.members * spec.rank; }
-
 bool Takes(const LoraLinearSpec& spec) {
-  return spec.dtype == DType::kBFloat16 && spec.rank % 8 == 0 && spec.in_features % 8 == 0;
+  return spec.dtype == DType::kBFloat16 && spec.rank % 8 == 0 && spec.in_features % 8 == 0 &&
+         spec.members.size() <= kMaxLowRankMembers;
 }
 
 }  // namespace
@@ -24,13 +23,13 @@ bool LowRankProjection(const LoraLinearForwardArgs& args, const void* x, Stream*
     return false;
   }
   LowRankPass pass{
-      .ldx = spec.in_features, .ldw = spec.in_features, .ldp = StackedRank(spec), .scale = 1.0f};
+      .ldx = spec.in_features, .ldw = spec.in_features, .ldp = spec.stacked_rank(), .scale = 1.0f};
   pass.member[0] = {.x = static_cast<const bf16*>(x),
                     .w = static_cast<const bf16*>(args.a),
                     .p = static_cast<bf16*>(args.h)};
   return RunLowRankPass(
       Sums::kColumns, pass,
-      {.rows = args.rows, .rank = StackedRank(spec), .members = 1, .columns = {spec.in_features}},
+      {.rows = args.rows, .rank = spec.stacked_rank(), .members = 1, .columns = {spec.in_features}},
       args.workspace, stream);
 }
 
@@ -42,25 +41,27 @@ bool LowRankMemberGradients(const LoraLinearBackwardArgs& args, void* g, Stream*
   }
   LowRankPass pass{.ldx = spec.ldy,
                    .ldw = spec.rank,
-                   .ldh = StackedRank(spec),
-                   .ldp = StackedRank(spec),
+                   .ldh = spec.stacked_rank(),
+                   .ldp = spec.stacked_rank(),
                    .scale = spec.scale,
                    .grad_dtype = spec.grad_dtype,
                    .column_stride = spec.rank,
                    .rank_stride = 1};
   LowRankProblem problem{
-      .rows = args.rows, .rank = spec.rank, .members = static_cast<int32_t>(spec.members)};
-  for (int64_t j = 0; j < spec.members; ++j) {
-    if (spec.out_features[j] % 8 != 0 || spec.column_offset[j] % 8 != 0 ||
-        !Aligned<bf16>(args.b[j], 0)) {
+      .rows = args.rows, .rank = spec.rank, .members = static_cast<int32_t>(spec.members.size())};
+  for (size_t j = 0; j < spec.members.size(); ++j) {
+    const LoraMember& member = spec.members[j];
+    if (member.out_features % 8 != 0 || member.column_offset % 8 != 0 ||
+        !Aligned<bf16>(member.b, 0)) {
       return false;
     }
-    problem.columns[j] = spec.out_features[j];
-    pass.member[j] = {.x = static_cast<const bf16*>(args.dy) + spec.column_offset[j],
-                      .w = static_cast<const bf16*>(args.b[j]),
-                      .h = static_cast<const bf16*>(args.h) + j * spec.rank,
-                      .p = static_cast<bf16*>(g) + j * spec.rank,
-                      .gradient = args.db[j]};
+    const int64_t first = static_cast<int64_t>(j) * spec.rank;
+    problem.columns[j] = member.out_features;
+    pass.member[j] = {.x = static_cast<const bf16*>(args.dy) + member.column_offset,
+                      .w = static_cast<const bf16*>(member.b),
+                      .h = static_cast<const bf16*>(args.h) + first,
+                      .p = static_cast<bf16*>(g) + first,
+                      .gradient = member.db};
   }
   return RunLowRankPass(Sums::kBoth, pass, problem, args.workspace, stream);
 }
@@ -70,7 +71,7 @@ bool LowRankGradientOfA(const LoraLinearBackwardArgs& args, const void* g, const
   const LoraLinearSpec& spec = args.spec;
   if (!Takes(spec) || !Aligned<bf16>(x, 0) || !Aligned<bf16>(g, 0)) return false;
   LowRankPass pass{.ldx = spec.in_features,
-                   .ldh = StackedRank(spec),
+                   .ldh = spec.stacked_rank(),
                    .grad_dtype = spec.grad_dtype,
                    .column_stride = 1,
                    .rank_stride = spec.in_features};
@@ -78,7 +79,7 @@ bool LowRankGradientOfA(const LoraLinearBackwardArgs& args, const void* g, const
       .x = static_cast<const bf16*>(x), .h = static_cast<const bf16*>(g), .gradient = args.da};
   return RunLowRankPass(
       Sums::kRows, pass,
-      {.rows = args.rows, .rank = StackedRank(spec), .members = 1, .columns = {spec.in_features}},
+      {.rows = args.rows, .rank = spec.stacked_rank(), .members = 1, .columns = {spec.in_features}},
       args.workspace, stream);
 }
 

@@ -25,7 +25,7 @@ struct LowRankPass {
   // Of G: element (column, rank) is at column column_stride + rank rank_stride.
   int64_t column_stride = 0, rank_stride = 0;
   float* sums = nullptr;  // partial sums, in the workspace
-  LowRankMember member[kMaxLoraMembers] = {};
+  LowRankMember member[kMaxLowRankMembers] = {};
   LowRankPlan plan = {};
 };
 

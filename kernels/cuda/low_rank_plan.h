@@ -8,6 +8,9 @@
 
 namespace coxswain::kernels::cuda {
 
+// Of one pass: its table is an argument of the kernels. Packs of more take the products.
+inline constexpr int kMaxLowRankMembers = 3;
+
 inline constexpr int kLowRankTileRows = 64;
 inline constexpr int kLowRankTileColumns = 256;
 inline constexpr int kMaxLowRankSlices = 48;
@@ -37,7 +40,7 @@ struct LowRankProblem {
   int64_t rows = 0;  // > 0
   int64_t rank = 0;
   int32_t members = 0;
-  int64_t columns[kMaxLoraMembers] = {0, 0, 0};
+  int64_t columns[kMaxLowRankMembers] = {0, 0, 0};
   int64_t slice_tiles = 0;  // columns of one block at most, in tiles
   bool sums_columns = false, sums_rows = false;
   int64_t blocks = 0;  // at most

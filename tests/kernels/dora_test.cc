@@ -11,13 +11,10 @@ namespace {
 // Two members of one packed row, columns of neither before, between and behind them.
 struct Problem {
   static constexpr int64_t kIn = 23, kRank = 5, kWide = 17;
-  LoraLinearSpec spec{.in_features = kIn,
-                      .rank = kRank,
-                      .members = 2,
-                      .out_features = {9, 4},
-                      .column_offset = {1, 11},
-                      .ldy = kWide,
-                      .scale = 1.5f};
+  std::vector<LoraMember> members = {{.out_features = 9, .column_offset = 1},
+                                     {.out_features = 4, .column_offset = 11}};
+  LoraLinearSpec spec{
+      .in_features = kIn, .rank = kRank, .members = members, .ldy = kWide, .scale = 1.5f};
   int64_t rows;
   Floats w = Normal(kWide * kIn, 1), a = Normal(2 * kRank * kIn, 2);
   Floats b[2] = {Normal(9 * kRank, 3), Normal(4 * kRank, 4)};
@@ -26,6 +23,7 @@ struct Problem {
 
   explicit Problem(int64_t row_count)
       : rows(row_count), u(Normal(row_count * kWide, 7)), dy(Normal(row_count * kWide, 8)) {}
+  Problem(const Problem&) = delete;
 };
 
 struct Result {
@@ -36,7 +34,15 @@ Result Compute(const Problem& p) {
   const size_t wide = Size(Problem::kWide);
   const float nan = std::nanf("");
   Result r{Floats(wide, nan), Floats(wide, nan), Floats(p.u.size(), nan), p.dy, {}};
-  for (int j = 0; j < 2; ++j) r.dmagnitude[j] = Floats(p.magnitude[j].size(), 0.25f);
+  std::vector<LoraMember> members = p.members;
+  for (size_t j = 0; j < 2; ++j) {
+    r.dmagnitude[j] = Floats(p.magnitude[j].size(), 0.25f);
+    members[j].b = p.b[j].data();
+    members[j].magnitude = p.magnitude[j].data();
+    members[j].dmagnitude = r.dmagnitude[j].data();
+  }
+  LoraLinearSpec spec = p.spec;
+  spec.members = members;
   Floats squares(wide);
   Scratch factors(DoraFactorsWorkspaceBytes(p.spec));
   Scratch backward(DoraBackwardWorkspaceBytes(p.spec, p.rows));
@@ -44,30 +50,27 @@ Result Compute(const Problem& p) {
   DoraRowSquares(
       {.rows = Problem::kWide, .columns = Problem::kIn, .w = p.w.data(), .squares = squares.data()},
       nullptr);
-  DoraFactors({.spec = p.spec,
+  DoraFactors({.spec = spec,
                .w = p.w.data(),
                .squares = squares.data(),
                .a = p.a.data(),
-               .b = {p.b[0].data(), p.b[1].data()},
-               .magnitude = {p.magnitude[0].data(), p.magnitude[1].data()},
                .norm = r.norm.data(),
                .factor = r.factor.data(),
                .workspace = factors.view()},
               nullptr);
-  DoraForward({.spec = p.spec,
+  DoraForward({.spec = spec,
                .rows = p.rows,
                .u = p.u.data(),
                .factor = r.factor.data(),
                .bias = p.bias.data(),
                .y = r.y.data()},
               nullptr);
-  DoraBackward({.spec = p.spec,
+  DoraBackward({.spec = spec,
                 .rows = p.rows,
                 .u = p.u.data(),
                 .norm = r.norm.data(),
                 .factor = r.factor.data(),
                 .dy = r.du.data(),
-                .dmagnitude = {r.dmagnitude[0].data(), r.dmagnitude[1].data()},
                 .workspace = backward.view()},
                nullptr);
   return r;
@@ -95,7 +98,8 @@ TEST(DoraTest, MatchesReferenceInEveryMember) {
     const Problem p(rows);
     const Result r = Compute(p);
     for (int j = 0; j < 2; ++j) {
-      const int64_t offset = p.spec.column_offset[j], out = p.spec.out_features[j];
+      const LoraMember& member = p.members[Size(j)];
+      const int64_t offset = member.column_offset, out = member.out_features;
       const Doubles x(Size(rows * Problem::kIn));
       const Doubles w(p.w.begin() + offset * Problem::kIn,
                       p.w.begin() + (offset + out) * Problem::kIn);
@@ -143,7 +147,8 @@ TEST(DoraTest, FreshAdapterHasFactorOne) {
     for (size_t i = 0; i < p.magnitude[j].size(); ++i) {
       double squares = 0;
       for (int64_t k = 0; k < Problem::kIn; ++k) {
-        const double w = p.w[(Size(p.spec.column_offset[j]) + i) * Size(Problem::kIn) + Size(k)];
+        const double w =
+            p.w[(Size(p.members[Size(j)].column_offset) + i) * Size(Problem::kIn) + Size(k)];
         squares += w * w;
       }
       p.magnitude[j][i] = static_cast<float>(std::sqrt(squares));

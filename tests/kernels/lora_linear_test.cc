@@ -12,13 +12,10 @@ namespace {
 // Three members with gaps between and behind their columns, as q, k, v of one packed row.
 struct Problem {
   int64_t rows;
-  LoraLinearSpec spec{.in_features = 23,
-                      .rank = 5,
-                      .members = 3,
-                      .out_features = {11, 4, 7},
-                      .column_offset = {2, 13, 20},
-                      .ldy = 29,
-                      .scale = 1.5f};
+  std::vector<LoraMember> members = {{.out_features = 11, .column_offset = 2},
+                                     {.out_features = 4, .column_offset = 13},
+                                     {.out_features = 7, .column_offset = 20}};
+  LoraLinearSpec spec{.in_features = 23, .rank = 5, .members = members, .ldy = 29, .scale = 1.5f};
   uint32_t step = 4;
   std::vector<uint32_t> bins, positions;
   Floats x, a, b[3], dy;
@@ -27,14 +24,17 @@ struct Problem {
     spec.dropout_rate = rate;
     x = Normal(rows * 23, 1);
     a = Normal(15 * 23, 2);
-    for (int64_t j = 0; j < 3; ++j)
-      b[j] = Normal(spec.out_features[j] * 5, 3 + static_cast<unsigned>(j));
+    for (size_t j = 0; j < 3; ++j) {
+      b[j] = Normal(members[j].out_features * 5, 3 + static_cast<unsigned>(j));
+    }
     dy = Normal(rows * 29, 7);
     for (int64_t t = 0; t < rows; ++t) {
       bins.push_back(static_cast<uint32_t>(t / 50));
       positions.push_back(static_cast<uint32_t>(t % 50));
     }
   }
+  Problem(const Problem&) = delete;
+
   DropoutMask mask() const {
     return {.key = {1, 2},
             .site = 3,
@@ -66,7 +66,15 @@ Result Compute(const Problem& p, bool want_dx = true) {
   r.y = Normal(p.rows * 29, 20);
   r.da = Normal(15 * 23, 21);
   r.dx = Normal(p.rows * 23, 22);
-  LoraLinearForwardArgs forward{.spec = p.spec,
+  std::vector<LoraMember> members = p.members;
+  for (size_t j = 0; j < 3; ++j) {
+    r.db[j] = Normal(members[j].out_features * 5, 30 + static_cast<unsigned>(j));
+    members[j].b = p.b[j].data();
+    members[j].db = r.db[j].data();
+  }
+  LoraLinearSpec spec = p.spec;
+  spec.members = members;
+  LoraLinearForwardArgs forward{.spec = spec,
                                 .mask = p.mask(),
                                 .rows = p.rows,
                                 .x = p.x.data(),
@@ -74,7 +82,7 @@ Result Compute(const Problem& p, bool want_dx = true) {
                                 .h = r.h.data(),
                                 .y = r.y.data(),
                                 .workspace = {}};
-  LoraLinearBackwardArgs backward{.spec = p.spec,
+  LoraLinearBackwardArgs backward{.spec = spec,
                                   .mask = p.mask(),
                                   .rows = p.rows,
                                   .x = p.x.data(),
@@ -84,11 +92,6 @@ Result Compute(const Problem& p, bool want_dx = true) {
                                   .da = r.da.data(),
                                   .dx = want_dx ? r.dx.data() : nullptr,
                                   .workspace = {}};
-  for (int64_t j = 0; j < 3; ++j) {
-    r.db[j] = Normal(p.spec.out_features[j] * 5, 30 + static_cast<unsigned>(j));
-    forward.b[j] = backward.b[j] = p.b[j].data();
-    backward.db[j] = r.db[j].data();
-  }
   Scratch forward_scratch(LoraLinearForwardWorkspaceBytes(p.spec, p.rows));
   Scratch backward_scratch(LoraLinearBackwardWorkspaceBytes(p.spec, p.rows));
   forward.workspace = forward_scratch.view();
@@ -105,7 +108,8 @@ void CheckAgainstReference(const Problem& p) {
   Doubles y = Double(Normal(p.rows * 29, 20)), da = Double(Normal(15 * 23, 21));
   Doubles dx = Double(Normal(p.rows * 23, 22));
   for (int64_t j = 0; j < 3; ++j) {
-    const int64_t out = p.spec.out_features[j], offset = p.spec.column_offset[j];
+    const LoraMember& member = p.members[Size(j)];
+    const int64_t out = member.out_features, offset = member.column_offset;
     const Doubles a(p.a.begin() + j * 5 * 23, p.a.begin() + (j + 1) * 5 * 23), b = Double(p.b[j]);
     const reference::LoraProblem<double> one{p.rows,   23,          5,        out,     p.spec.scale,
                                              x.data(), mask.data(), a.data(), b.data()};
@@ -169,13 +173,49 @@ TEST(LoraLinearTest, WithoutDxTheOtherGradientsAreBitEqual) {
 }
 
 TEST(LoraLinearTest, RefusesMembersOutsideTheRow) {
-  LoraLinearSpec spec = Problem(1).spec;
+  const Problem p(1);
+  LoraLinearSpec spec = p.spec;
   EXPECT_TRUE(LoraLinearSupports(spec));
   spec.ldy = 26;
   EXPECT_FALSE(LoraLinearSupports(spec));
-  spec = Problem(1).spec;
-  spec.members = 4;
+  spec = p.spec;
+  spec.members = {};
   EXPECT_FALSE(LoraLinearSupports(spec));
+}
+
+// A pack of any number of members: each as if it were alone.
+TEST(LoraLinearTest, FiveMembersAreFiveAdapters) {
+  const int64_t rows = 9, in = 23, rank = 2, out = 3;
+  const Floats x = Normal(rows * in, 1), a = Normal(5 * rank * in, 2),
+               b = Normal(5 * out * rank, 3);
+  std::vector<LoraMember> members;
+  for (int64_t j = 0; j < 5; ++j) {
+    members.push_back(
+        {.out_features = out, .column_offset = j * out, .b = b.data() + j * out * rank});
+  }
+  const auto run = [&](std::span<const LoraMember> some, const float* first_a) {
+    const LoraLinearSpec spec{
+        .in_features = in, .rank = rank, .members = some, .ldy = 5 * out, .scale = 1.5f};
+    EXPECT_TRUE(LoraLinearSupports(spec));
+    Floats h(Size(rows * spec.stacked_rank())), y(Size(rows * 5 * out), 0.0f);
+    Scratch scratch(LoraLinearForwardWorkspaceBytes(spec, rows));
+    LoraLinearForward({.spec = spec,
+                       .rows = rows,
+                       .x = x.data(),
+                       .a = first_a,
+                       .h = h.data(),
+                       .y = y.data(),
+                       .workspace = scratch.view()},
+                      nullptr);
+    return y;
+  };
+  const Floats all = run(members, a.data());
+  Doubles sum(all.size(), 0.0);
+  for (int64_t j = 0; j < 5; ++j) {
+    const Floats one = run(std::span(members).subspan(Size(j), 1), a.data() + j * rank * in);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(one[i]);
+  }
+  ExpectWithin(all, sum, (23 + 2 + 4) * kUnit * 23 * 2 * 10, "y");
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ class BlockBinder {
       bound.dx = GradientAt(op.in);
       bound.accumulates = Accumulates(op.in);
     }
-    if (linear.adapters.members == 0) return bound;
+    if (linear.adapters.members.empty()) return bound;
     bound.lora_h = At({layer_, "lora_h"});
     if (!plan_.lora.dora) return bound;
     bound.u = At(plan::UnscaledRow(op.pack, layer_));
@@ -176,7 +176,7 @@ class BlockBinder {
     if (std::holds_alternative<model::AddOp>(op)) return false;
     const auto* linear = std::get_if<model::LinearOp>(&op);
     return linear == nullptr || linear->out.layer == layer_ ||
-           block_.linear(linear->pack).adapters.members > 0;
+           !block_.linear(linear->pack).adapters.members.empty();
   }
 
   void BindOneAgain(const Op& op, std::vector<BoundOp>* out);

@@ -16,7 +16,7 @@ std::vector<const Linear*> AdaptedLinears(const Model& model, int64_t layer) {
   const Block& block = model.blocks[static_cast<size_t>(layer)];
   std::vector<const Linear*> adapted;
   for (const Linear& linear : block.linears) {
-    if (linear.adapters.members > 0) adapted.push_back(&linear);
+    if (!linear.adapters.members.empty()) adapted.push_back(&linear);
   }
   return adapted;
 }
@@ -46,9 +46,9 @@ void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& b
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
       if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i].role))
         continue;
-      for (int64_t j = 0; j < adapters.members; ++j) {
-        if (adapters.magnitude[j].value != store.Compute(i).data) continue;
-        store.Upload(i, norms.data() + adapters.column[j] + store.Loaded(i).begin);
+      for (const kernels::LoraMember& member : adapters.members) {
+        if (member.magnitude != store.Compute(i).data) continue;
+        store.Upload(i, norms.data() + member.column_offset + store.Loaded(i).begin);
       }
     }
   }
@@ -77,10 +77,6 @@ void UpdateDoraFactors(const Sweep& sweep, int64_t layer) {
     factors.w = linear->weight.value;
     factors.squares = buffers.dora.squares + adapters.dora_column;
     factors.a = adapters.a.value;
-    for (int64_t j = 0; j < adapters.members; ++j) {
-      factors.b[j] = adapters.b[j].value;
-      factors.magnitude[j] = adapters.magnitude[j].value;
-    }
     factors.norm = buffers.dora.norm + adapters.dora_column;
     factors.factor = buffers.dora.factor + adapters.dora_column;
     factors.workspace = buffers.scratch;

@@ -1,7 +1,5 @@
 #include "worker/engine/linear.h"
 
-#include <algorithm>
-
 #include "common/philox.h"
 #include "kernels/add.h"
 #include "kernels/bias.h"
@@ -23,7 +21,7 @@ int64_t AdapterOffsetBytes(const Sweep& sweep, const Linear& linear) {
 // W added to it, which saves reading y once more.
 bool AdaptersCover(const Linear& linear) {
   int64_t columns = 0;
-  for (int64_t j = 0; j < linear.adapters.members; ++j) columns += linear.adapters.out[j];
+  for (const kernels::LoraMember& member : linear.adapters.members) columns += member.out_features;
   return columns == linear.out;
 }
 
@@ -35,7 +33,6 @@ void AdaptersForward(const Sweep& sweep, const BoundLinear& args, void* y, bool 
   lora.rows = sweep.batch.tokens;
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
-  for (int64_t j = 0; j < linear.adapters.members; ++j) lora.b[j] = linear.adapters.b[j].value;
   lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
   lora.y = y;
   lora.accumulate_y = accumulate;
@@ -53,10 +50,6 @@ void AdaptersBackward(const Sweep& sweep, const BoundLinear& args) {
   lora.x = args.x;
   lora.a = linear.adapters.a.value;
   lora.da = linear.adapters.a.gradient;
-  for (int64_t j = 0; j < linear.adapters.members; ++j) {
-    lora.b[j] = linear.adapters.b[j].value;
-    lora.db[j] = linear.adapters.b[j].gradient;
-  }
   lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
   lora.dy = args.dy;
   lora.dx = args.dx;
@@ -84,7 +77,7 @@ void BiasGradient(const Sweep& sweep, const BoundLinear& args) {
 }
 
 bool Scaled(const Sweep& sweep, const Linear& linear) {
-  return sweep.model.dora && linear.adapters.members > 0;
+  return sweep.model.dora && !linear.adapters.members.empty();
 }
 
 void ScaleForward(const Sweep& sweep, const BoundLinear& args) {
@@ -117,9 +110,6 @@ void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
   dora.norm = sweep.buffers.dora.norm + linear.adapters.dora_column;
   dora.factor = sweep.buffers.dora.factor + linear.adapters.dora_column;
   dora.dy = args.du;
-  for (int64_t j = 0; j < linear.adapters.members; ++j) {
-    dora.dmagnitude[j] = linear.adapters.magnitude[j].gradient;
-  }
   dora.workspace = sweep.buffers.scratch;
   kernels::DoraBackward(dora, sweep.stream);
 }
@@ -127,7 +117,7 @@ void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
 void InputGradient(const Sweep& sweep, const BoundLinear& args) {
   if (args.dx == nullptr) return;
   // What the adapters left in dx is added to.
-  const bool adapted = args.linear->adapters.members > 0;
+  const bool adapted = !args.linear->adapters.members.empty();
   DenseInputGradient(sweep, DenseOf(sweep, *args.linear),
                      {args.dy, args.dx, adapted || args.accumulates});
 }
@@ -152,8 +142,6 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
   spec.in_features = linear.in;
   spec.rank = model.lora_rank;
   spec.members = linear.adapters.members;
-  std::copy_n(linear.adapters.out, spec.members, spec.out_features);
-  std::copy_n(linear.adapters.column, spec.members, spec.column_offset);
   spec.ldy = linear.out;
   spec.scale = static_cast<float>(model.lora_scale);
   spec.dropout_rate = train ? static_cast<float>(model.lora_dropout) : 0.0f;
@@ -170,7 +158,8 @@ void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   const void* bias = scaled ? nullptr : linear.bias.value;  // the scale comes before the bias
   if (first) AdaptersForward(sweep, args, y, adds);
   DenseForward(sweep, dense, {args.x, bias, y, first || adds});
-  if (linear.adapters.members > 0 && !first) AdaptersForward(sweep, args, y, /*accumulate=*/true);
+  if (!linear.adapters.members.empty() && !first)
+    AdaptersForward(sweep, args, y, /*accumulate=*/true);
   if (scaled) ScaleForward(sweep, args);
 }
 
@@ -191,7 +180,7 @@ void LinearBackward(const Sweep& sweep, const BoundLinear& args) {
     ScaleBackward(sweep, args);
     unscaled.dy = args.du;
   }
-  if (args.linear->adapters.members > 0) AdaptersBackward(sweep, unscaled);
+  if (!args.linear->adapters.members.empty()) AdaptersBackward(sweep, unscaled);
   InputGradient(sweep, unscaled);
 }
 

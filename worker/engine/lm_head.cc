@@ -89,14 +89,13 @@ Dense Head(const Sweep& sweep, Chunk chunk) {
 // h of this chunk stays for its gradients.
 void AdapterForward(const Sweep& sweep, Chunk chunk) {
   const Adapters& adapters = sweep.model.adapted_head.adapters;
-  if (adapters.members == 0) return;
+  if (adapters.members.empty()) return;
   kernels::LoraLinearForwardArgs lora;
   lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
   lora.mask = Mask(sweep, chunk);
   lora.rows = chunk.count;
   lora.x = sweep.buffers.head_x;
   lora.a = adapters.a.value;
-  lora.b[0] = adapters.b[0].value;
   lora.h = sweep.buffers.head_lora_h;
   lora.y = sweep.buffers.logits;
   lora.workspace = sweep.buffers.scratch;
@@ -106,7 +105,7 @@ void AdapterForward(const Sweep& sweep, Chunk chunk) {
 // What it leaves in head_dx is added to.
 void AdapterBackward(const Sweep& sweep, Chunk chunk) {
   const Adapters& adapters = sweep.model.adapted_head.adapters;
-  if (adapters.members == 0) return;
+  if (adapters.members.empty()) return;
   kernels::LoraLinearBackwardArgs lora;
   lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
   lora.mask = Mask(sweep, chunk);
@@ -114,8 +113,6 @@ void AdapterBackward(const Sweep& sweep, Chunk chunk) {
   lora.x = sweep.buffers.head_x;
   lora.a = adapters.a.value;
   lora.da = adapters.a.gradient;
-  lora.b[0] = adapters.b[0].value;
-  lora.db[0] = adapters.b[0].gradient;
   lora.h = sweep.buffers.head_lora_h;
   lora.dy = sweep.buffers.logits;
   lora.dx = sweep.buffers.head_dx;
@@ -132,7 +129,7 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
     DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x});
   }
   AdapterBackward(sweep, chunk);
-  const bool adapted = sweep.model.adapted_head.adapters.members > 0;
+  const bool adapted = !sweep.model.adapted_head.adapters.members.empty();
   DenseInputGradient(sweep, head, {buffers.logits, buffers.head_dx, adapted});
   kernels::RowGatherArgs scatter = Gather(sweep, chunk);
   scatter.in = buffers.head_dx;

@@ -130,25 +130,29 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const model::LinearOp& op
   int64_t column = 0;
   for (const model::LinearMember& member : op.members) {
     if (table.Has(model::LoraA(member.weight), layer)) {
-      const int64_t j = adapters->members++;
       as.push_back({model::LoraA(member.weight), {lora.rank, op.in_features}});
-      ASSIGN_OR_RETURN(adapters->b[j],
+      kernels::LoraMember& adapted = adapters->members.emplace_back();
+      adapted.out_features = member.rows;
+      adapted.column_offset = column;
+      ASSIGN_OR_RETURN(const Tensor b,
                        table.Take(model::LoraB(member.weight), layer, {member.rows, lora.rank}));
+      adapted.b = b.value;
+      adapted.db = b.gradient;
       if (lora.dora) {
-        ASSIGN_OR_RETURN(adapters->magnitude[j],
+        ASSIGN_OR_RETURN(const Tensor magnitude,
                          table.Take(model::LoraMagnitude(member.weight), layer, {member.rows, 1}));
+        adapted.magnitude = magnitude.value;
+        adapted.dmagnitude = magnitude.gradient;
       }
-      adapters->out[j] = member.rows;
-      adapters->column[j] = column;
     }
     column += member.rows;
   }
   if (as.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
-  for (int64_t j = 0; j < adapters->members; ++j) {
-    const bool magnitude = !lora.dora || adapters->magnitude[j].gradient != nullptr;
-    if (adapters->a.gradient != nullptr && adapters->b[j].gradient != nullptr && magnitude)
-      continue;
+  for (size_t j = 0; j < adapters->members.size(); ++j) {
+    const kernels::LoraMember& adapted = adapters->members[j];
+    const bool magnitude = !lora.dora || adapted.dmagnitude != nullptr;
+    if (adapters->a.gradient != nullptr && adapted.db != nullptr && magnitude) continue;
     return absl::InvalidArgumentError(absl::StrCat(Where(as[j].first, layer), " or its B",
                                                    lora.dora ? " or magnitude" : "",
                                                    " has no group; adapters are trained"));
@@ -173,9 +177,9 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const model::Line
   }
   RETURN_IF_ERROR(TakeAdapters(table, layer, op, lora, &linear.adapters));
   linear.adapters.slot = places->slot;
-  places->slot += linear.adapters.members;
+  places->slot += static_cast<int64_t>(linear.adapters.members.size());
   linear.adapters.dora_column = places->dora_column;
-  if (lora.dora && linear.adapters.members > 0) places->dora_column += linear.out;
+  if (lora.dora && !linear.adapters.members.empty()) places->dora_column += linear.out;
   return linear;
 }
 

@@ -30,15 +30,12 @@ struct Tensor {
 
 // The adapters of a packed linear: y[:, column_j .. column_j + out_j) += scale (x A_j^T) B_j^T.
 struct Adapters {
-  int64_t members = 0;                 // adapted linears of the pack
-  Tensor a;                            // [members r, in], adjacent
-  Tensor b[kernels::kMaxLoraMembers];  // [out_j, r]
-  int64_t out[kernels::kMaxLoraMembers] = {};
-  int64_t column[kernels::kMaxLoraMembers] = {};  // first output column inside the pack
-  int64_t slot = 0;  // x A^T starts at element slot T r of LayerBuffers::lora_h
-  // DoRA: y = (x W^T + scale x A^T B^T) m / norm + bias. Values null without.
-  Tensor magnitude[kernels::kMaxLoraMembers];  // [out_j]
-  int64_t dora_column = 0;                     // of the pack's first column in Buffers::dora
+  // The adapted linears of the pack. DoRA: y = (x W^T + scale x A^T B^T) m / norm + bias;
+  // magnitudes null without.
+  std::vector<kernels::LoraMember> members;
+  Tensor a;                 // [members r, in], adjacent
+  int64_t slot = 0;         // x A^T starts at element slot T r of LayerBuffers::lora_h
+  int64_t dora_column = 0;  // of the pack's first column in Buffers::dora
 };
 
 // y [T, out] = x [T, in] W^T + bias. q, k, v (and gate, up) are packed: rows adjacent, one GEMM.

@@ -125,14 +125,14 @@ bool SupportsQkNorm(const Model& model) {
 
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
-  const bool adapted_head = model.adapted_head.adapters.members > 0;
+  const bool adapted_head = !model.adapted_head.adapters.members.empty();
   if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
     return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
                                                    " inputs, rank ", model.lora_rank, ", ",
                                                    c.vocab_size, " outputs"));
   }
   for (const Linear* linear : Linears(model)) {
-    if (linear->adapters.members == 0) continue;
+    if (linear->adapters.members.empty()) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
     if (!kernels::LoraLinearSupports(spec) || (model.dora && !kernels::DoraSupports(spec))) {
       return absl::InvalidArgumentError(
@@ -208,7 +208,7 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
       need(kernels::BiasBackwardWorkspaceBytes({model.compute_dtype, linear->bias.gradient_dtype},
                                                n.tokens, linear->out));
     }
-    if (linear->adapters.members == 0) continue;
+    if (linear->adapters.members.empty()) continue;
     const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
     need(kernels::LoraLinearForwardWorkspaceBytes(spec, n.tokens));
     need(kernels::LoraLinearBackwardWorkspaceBytes(spec, n.tokens));
@@ -226,7 +226,7 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   if (block.q_norm.value != nullptr) {
     need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model, block.whole_qk_norm), n.tokens));
   }
-  if (model.adapted_head.adapters.members > 0) {
+  if (!model.adapted_head.adapters.members.empty()) {
     const kernels::LoraLinearSpec spec = HeadLoraSpec(model, true);
     need(kernels::LoraLinearForwardWorkspaceBytes(spec, plan.lm_head_chunk_tokens));
     need(kernels::LoraLinearBackwardWorkspaceBytes(spec, plan.lm_head_chunk_tokens));

@@ -1,5 +1,8 @@
 // LoRA of each projection of a block, rank 16: what the adapters cost beside the base products; and
 // what DoRA adds to that.
+#include <memory>
+#include <vector>
+
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/dora.h"
 #include "kernels/gemm.h"
@@ -24,30 +27,39 @@ std::vector<Projection> Projections(const Shape& m) {
           {"down", m.intermediate, {m.hidden}}};
 }
 
-LoraLinearSpec Spec(const Projection& p) {
-  LoraLinearSpec spec{.dtype = kBF16,
-                      .in_features = p.in_features,
-                      .rank = kRank,
-                      .members = static_cast<int64_t>(p.out_features.size()),
-                      .scale = 2.0f};
-  for (size_t j = 0; j < p.out_features.size(); ++j) {
-    spec.out_features[j] = p.out_features[j];
-    spec.column_offset[j] = spec.ldy;
-    spec.ldy += p.out_features[j];
+// A launch keeps them.
+using Members = std::shared_ptr<std::vector<LoraMember>>;
+
+Members MembersOf(const Projection& p) {
+  auto members = std::make_shared<std::vector<LoraMember>>();
+  int64_t column = 0;
+  for (const int64_t out : p.out_features) {
+    members->push_back({.out_features = out, .column_offset = column});
+    column += out;
   }
-  return spec;
+  return members;
+}
+
+LoraLinearSpec Spec(const Projection& p, const Members& members) {
+  return {.dtype = kBF16,
+          .in_features = p.in_features,
+          .rank = kRank,
+          .members = *members,
+          .ldy = members->back().column_offset + members->back().out_features,
+          .scale = 2.0f};
 }
 
 // Bytes of x, h and `y_passes` reads or writes of y, `x_passes` of x.
 double Bytes(const LoraLinearSpec& spec, int64_t rows, double x_passes, double y_passes) {
   return 2.0 * static_cast<double>(rows) *
          (x_passes * static_cast<double>(spec.in_features) +
-          static_cast<double>(spec.members * kRank) + y_passes * static_cast<double>(spec.ldy));
+          static_cast<double>(spec.stacked_rank()) + y_passes * static_cast<double>(spec.ldy));
 }
 
 void BenchForward(Bench* bench, const Shape& m, const Projection& p, bool accumulate) {
-  const LoraLinearSpec spec = Spec(p);
-  const int64_t g = spec.members;
+  const Members members = MembersOf(p);
+  const LoraLinearSpec spec = Spec(p, members);
+  const auto g = static_cast<int64_t>(members->size());
   bench->Time(
       {.name = std::string("lora forward ") + p.name + (accumulate ? "" : " overwriting y"),
        .extents = Extents(m.tokens, p.in_features) + " -> " + std::to_string(spec.ldy),
@@ -63,16 +75,17 @@ void BenchForward(Bench* bench, const Shape& m, const Projection& p, bool accumu
              .y = memory->BFloat16(m.tokens * spec.ldy),
              .accumulate_y = accumulate,
              .workspace = memory->Scratch(LoraLinearForwardWorkspaceBytes(spec, m.tokens))};
-         for (int64_t j = 0; j < g; ++j) {
-           args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
+         for (LoraMember& member : *members) {
+           member.b = memory->BFloat16(member.out_features * kRank);
          }
-         return [=](Stream* s) { LoraLinearForward(args, s); };
+         return [args, members](Stream* s) { LoraLinearForward(args, s); };
        }});
 }
 
 void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
-  const LoraLinearSpec spec = Spec(p);
-  const int64_t g = spec.members;
+  const Members members = MembersOf(p);
+  const LoraLinearSpec spec = Spec(p, members);
+  const auto g = static_cast<int64_t>(members->size());
   bench->Time(
       {.name = std::string("lora backward ") + p.name,
        .extents = Extents(m.tokens, p.in_features) + " <- " + std::to_string(spec.ldy),
@@ -89,16 +102,17 @@ void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
              .da = memory->Floats(g * kRank * spec.in_features),
              .dx = memory->BFloat16(m.tokens * spec.in_features),
              .workspace = memory->Scratch(LoraLinearBackwardWorkspaceBytes(spec, m.tokens))};
-         for (int64_t j = 0; j < g; ++j) {
-           args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
-           args.db[j] = memory->Floats(spec.out_features[j] * kRank);
+         for (LoraMember& member : *members) {
+           member.b = memory->BFloat16(member.out_features * kRank);
+           member.db = memory->Floats(member.out_features * kRank);
          }
-         return [=](Stream* s) { LoraLinearBackward(args, s); };
+         return [args, members](Stream* s) { LoraLinearBackward(args, s); };
        }});
 }
 
 void BenchDoraFactors(Bench* bench, const Projection& p) {
-  const LoraLinearSpec spec = Spec(p);
+  const Members members = MembersOf(p);
+  const LoraLinearSpec spec = Spec(p, members);
   const double weight = 2.0 * static_cast<double>(spec.ldy * spec.in_features);
   bench->Time({.name = std::string("dora row_squares ") + p.name,
                .extents = Extents(spec.ldy, spec.in_features),
@@ -114,27 +128,28 @@ void BenchDoraFactors(Bench* bench, const Projection& p) {
   bench->Time({.name = std::string("dora factors ") + p.name,
                .extents = Extents(spec.ldy, spec.in_features),
                .bytes = weight,
-               .flops = static_cast<double>(spec.members * kRank) * weight,
+               .flops = static_cast<double>(spec.stacked_rank()) * weight,
                .make = [=](Memory* memory) -> Launch {
                  DoraFactorsArgs args{
                      .spec = spec,
                      .w = memory->BFloat16(spec.ldy * spec.in_features),
                      .squares = memory->Floats(spec.ldy),
-                     .a = memory->BFloat16(spec.members * kRank * spec.in_features),
+                     .a = memory->BFloat16(spec.stacked_rank() * spec.in_features),
                      .norm = memory->Floats(spec.ldy),
                      .factor = memory->Floats(spec.ldy),
                      .workspace = memory->Scratch(DoraFactorsWorkspaceBytes(spec))};
-                 for (int64_t j = 0; j < spec.members; ++j) {
-                   args.b[j] = memory->BFloat16(spec.out_features[j] * kRank);
-                   args.magnitude[j] = memory->BFloat16(spec.out_features[j]);
+                 for (LoraMember& member : *members) {
+                   member.b = memory->BFloat16(member.out_features * kRank);
+                   member.magnitude = memory->BFloat16(member.out_features);
                  }
-                 return [=](Stream* s) { DoraFactors(args, s); };
+                 return [args, members](Stream* s) { DoraFactors(args, s); };
                },
                .note = "once an update"});
 }
 
 void BenchDora(Bench* bench, const Shape& m, const Projection& p) {
-  const LoraLinearSpec spec = Spec(p);
+  const Members members = MembersOf(p);
+  const LoraLinearSpec spec = Spec(p, members);
   const double output = 2.0 * static_cast<double>(m.tokens * spec.ldy);
   bench->Time({.name = std::string("dora forward ") + p.name,
                .extents = Extents(m.tokens, spec.ldy),
@@ -146,7 +161,7 @@ void BenchDora(Bench* bench, const Shape& m, const Projection& p) {
                                             .factor = memory->Floats(spec.ldy),
                                             .bias = memory->BFloat16(spec.ldy),
                                             .y = memory->BFloat16(m.tokens * spec.ldy)};
-                 return [=](Stream* s) { DoraForward(args, s); };
+                 return [args, members](Stream* s) { DoraForward(args, s); };
                }});
   bench->Time({.name = std::string("dora backward ") + p.name,
                .extents = Extents(m.tokens, spec.ldy),
@@ -160,10 +175,10 @@ void BenchDora(Bench* bench, const Shape& m, const Projection& p) {
                      .factor = memory->Floats(spec.ldy),
                      .dy = memory->BFloat16(m.tokens * spec.ldy),
                      .workspace = memory->Scratch(DoraBackwardWorkspaceBytes(spec, m.tokens))};
-                 for (int64_t j = 0; j < spec.members; ++j) {
-                   args.dmagnitude[j] = memory->Floats(spec.out_features[j]);
+                 for (LoraMember& member : *members) {
+                   member.dmagnitude = memory->Floats(member.out_features);
                  }
-                 return [=](Stream* s) { DoraBackward(args, s); };
+                 return [args, members](Stream* s) { DoraBackward(args, s); };
                }});
 }
 

@@ -314,12 +314,15 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
   args.h = h.c.data();
   args.y = y.c.data();
   args.accumulate_y = 1;
+  const Twins db0(Floats(Size(24 * rank)), DType::kFloat32);
+  const Twins db1(Floats(Size(32 * rank)), DType::kFloat32);
+  const LoraMember members[] = {
+      {.out_features = 24, .column_offset = 0, .b = b0.data(), .db = db0.op.data()},
+      {.out_features = 32, .column_offset = 24, .b = b1.data(), .db = db1.op.data()}};
   const LoraLinearSpec spec{.dtype = kType,
                             .in_features = in,
                             .rank = rank,
-                            .members = 2,
-                            .out_features = {24, 32},
-                            .column_offset = {0, 24},
+                            .members = members,
                             .ldy = ldy,
                             .scale = 2.0f,
                             .dropout_rate = 0.25f};
@@ -337,7 +340,6 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
                      .rows = rows,
                      .x = x.data(),
                      .a = a.data(),
-                     .b = {b0.data(), b1.data()},
                      .h = h.op.data(),
                      .y = y.op.data(),
                      .workspace = forward.workspace()},
@@ -345,8 +347,7 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
   h.ExpectSame("h");
   y.ExpectSame("y");
   const Twins da(Floats(Size(2 * rank * in)), DType::kFloat32);
-  const Twins db0(Floats(Size(24 * rank)), DType::kFloat32);
-  const Twins db1(Floats(Size(32 * rank)), DType::kFloat32), dx(Floats(Size(rows * in)));
+  const Twins dx(Floats(Size(rows * in)));
   args.dy = y.c.data();
   args.da = da.c.data();
   args.db[0] = db0.c.data();
@@ -361,11 +362,9 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
                       .rows = rows,
                       .x = x.data(),
                       .a = a.data(),
-                      .b = {b0.data(), b1.data()},
                       .h = h.op.data(),
                       .dy = y.op.data(),
                       .da = da.op.data(),
-                      .db = {db0.op.data(), db1.op.data()},
                       .dx = dx.op.data(),
                       .accumulate_dx = false,
                       .workspace = backward.workspace()},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
+#include <vector>
 
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/reference/dora.h"
@@ -16,17 +16,19 @@ constexpr double kFloatUnit = 0x1p-24;
 struct Problem {
   LoraLinearSpec spec;
   int64_t rows;
-  Floats w, a, b[kMaxLoraMembers], magnitude[kMaxLoraMembers], u, dy, bias;
+  Floats w, a, u, dy, bias;
+  std::vector<Floats> b, magnitude;
 
+  // The members that `s` views outlive this.
   Problem(const LoraLinearSpec& s, int64_t row_count) : spec(s), rows(row_count) {
     const DType t = spec.dtype;
     const float size = 1.0f / std::sqrt(static_cast<float>(spec.in_features));
     w = Normal(spec.ldy * spec.in_features, 1, t, size);
-    a = Normal(spec.members * spec.rank * spec.in_features, 2, t, size);
-    for (int64_t j = 0; j < spec.members; ++j) {
-      const auto seed = static_cast<unsigned>(j);
-      b[j] = Normal(spec.out_features[j] * spec.rank, 3 + seed, t, 0.3f);
-      magnitude[j] = Normal(spec.out_features[j], 6 + seed, t);
+    a = Normal(spec.stacked_rank() * spec.in_features, 2, t, size);
+    for (const LoraMember& member : spec.members) {
+      const auto seed = static_cast<unsigned>(b.size());
+      b.push_back(Normal(member.out_features * spec.rank, 3 + seed, t, 0.3f));
+      magnitude.push_back(Normal(member.out_features, 6 + seed, t));
     }
     u = Normal(rows * spec.ldy, 9, t);
     dy = Normal(rows * spec.ldy, 10, t);
@@ -35,16 +37,28 @@ struct Problem {
 };
 
 struct Result {
-  Floats norm, factor, y, du, dmagnitude[kMaxLoraMembers];
+  Floats norm, factor, y, du;
+  std::vector<Floats> dmagnitude;
 };
 
 Result Compute(const Problem& p) {
-  const LoraLinearSpec& spec = p.spec;
+  LoraLinearSpec spec = p.spec;
+  std::vector<LoraMember> members(spec.members.begin(), spec.members.end());
+  std::vector<std::unique_ptr<DeviceTensor>> b, magnitude, dmagnitude;
+  for (size_t j = 0; j < members.size(); ++j) {
+    b.push_back(std::make_unique<DeviceTensor>(spec.dtype, p.b[j]));
+    magnitude.push_back(std::make_unique<DeviceTensor>(spec.dtype, p.magnitude[j]));
+    dmagnitude.push_back(
+        std::make_unique<DeviceTensor>(spec.grad_dtype, Floats(p.magnitude[j].size(), 0.25f)));
+    members[j].b = b.back()->data();
+    members[j].magnitude = magnitude.back()->data();
+    members[j].dmagnitude = dmagnitude.back()->data();
+  }
+  spec.members = members;
   const DeviceTensor w(spec.dtype, p.w), a(spec.dtype, p.a), u(spec.dtype, p.u);
   const DeviceTensor dy(spec.dtype, p.dy), bias(spec.dtype, p.bias);
   const DeviceTensor y(spec.dtype, p.rows * spec.ldy), squares(DType::kFloat32, spec.ldy);
   const DeviceTensor norm(DType::kFloat32, spec.ldy), factor(DType::kFloat32, spec.ldy);
-  std::vector<std::unique_ptr<DeviceTensor>> b, magnitude, dmagnitude;
   DoraFactorsArgs factors{.spec = spec, .w = w.data(), .squares = squares.floats(), .a = a.data()};
   DoraBackwardArgs backward{.spec = spec,
                             .rows = p.rows,
@@ -52,15 +66,6 @@ Result Compute(const Problem& p) {
                             .norm = norm.floats(),
                             .factor = factor.floats(),
                             .dy = dy.data()};
-  for (int64_t j = 0; j < spec.members; ++j) {
-    b.push_back(std::make_unique<DeviceTensor>(spec.dtype, p.b[j]));
-    magnitude.push_back(std::make_unique<DeviceTensor>(spec.dtype, p.magnitude[j]));
-    dmagnitude.push_back(
-        std::make_unique<DeviceTensor>(spec.grad_dtype, Floats(p.magnitude[j].size(), 0.25f)));
-    factors.b[j] = b.back()->data();
-    factors.magnitude[j] = magnitude.back()->data();
-    backward.dmagnitude[j] = dmagnitude.back()->data();
-  }
   const Scratch factors_scratch(DoraFactorsWorkspaceBytes(spec));
   const Scratch backward_scratch(DoraBackwardWorkspaceBytes(spec, p.rows));
   factors.norm = norm.floats();
@@ -83,7 +88,7 @@ Result Compute(const Problem& p) {
               TestStream());
   DoraBackward(backward, TestStream());
   Result r{norm.Read(), factor.Read(), y.Read(), dy.Read(), {}};
-  for (size_t j = 0; j < dmagnitude.size(); ++j) r.dmagnitude[j] = dmagnitude[j]->Read();
+  for (const auto& tensor : dmagnitude) r.dmagnitude.push_back(tensor->Read());
   return r;
 }
 
@@ -114,12 +119,12 @@ void Check(const Problem& p) {
   EXPECT_TRUE(SameBits(r.norm, again.norm) && SameBits(r.y, again.y) && SameBits(r.du, again.du));
   const LoraLinearSpec& spec = p.spec;
   const double unit = kUnit(spec.dtype);
-  for (int64_t j = 0; j < spec.members; ++j) {
+  for (size_t j = 0; j < spec.members.size(); ++j) {
     EXPECT_TRUE(SameBits(r.dmagnitude[j], again.dmagnitude[j]));
-    const int64_t offset = spec.column_offset[j], out = spec.out_features[j];
-    const int64_t in = spec.in_features;
+    const int64_t offset = spec.members[j].column_offset, out = spec.members[j].out_features;
+    const int64_t in = spec.in_features, first = static_cast<int64_t>(j) * spec.rank;
     const Doubles w(p.w.begin() + offset * in, p.w.begin() + (offset + out) * in);
-    const Doubles a(p.a.begin() + j * spec.rank * in, p.a.begin() + (j + 1) * spec.rank * in);
+    const Doubles a(p.a.begin() + first * in, p.a.begin() + (first + spec.rank) * in);
     const Doubles b = Double(p.b[j]), m = Double(p.magnitude[j]);
     const reference::DoraProblem<double> problem{p.rows,  in,       spec.rank, out,      spec.scale,
                                                  nullptr, w.data(), a.data(),  b.data(), m.data()};
@@ -157,16 +162,14 @@ TEST_P(DoraGpuTest, MatchesReferenceInEveryMember) {
       LoraLinearSpec spec{.dtype = GetParam(), .grad_dtype = grad_dtype, .scale = 1.5f};
       spec.in_features = 64;
       spec.rank = 8;
-      spec.members = 3;
-      for (const auto& [j, out, offset] :
-           {std::tuple{0, 48, 0}, std::tuple{1, 16, 48}, std::tuple{2, 16, 72}}) {
-        spec.out_features[j] = out;
-        spec.column_offset[j] = offset;
-      }
+      std::vector<LoraMember> members = {{.out_features = 48, .column_offset = 0},
+                                         {.out_features = 16, .column_offset = 48},
+                                         {.out_features = 16, .column_offset = 72}};
+      spec.members = members;
       spec.ldy = 96;
       Check(Problem(spec, rows));
-      spec.column_offset[1] = 49;
-      spec.out_features[2] = 5;
+      members[1].column_offset = 49;
+      members[2].out_features = 5;
       spec.ldy = 97;
       Check(Problem(spec, rows));
     }
@@ -175,16 +178,16 @@ TEST_P(DoraGpuTest, MatchesReferenceInEveryMember) {
 
 TEST_P(DoraGpuTest, MatchesReferenceForARealLinear) {
   LoraLinearSpec spec{.dtype = GetParam(), .in_features = 896, .rank = 16, .scale = 2.0f};
-  spec.members = 1;
-  spec.out_features[0] = spec.ldy = 896;
+  const std::vector<LoraMember> members = {{.out_features = 896}};
+  spec.members = members;
+  spec.ldy = 896;
   Check(Problem(spec, 300));
 }
 
 TEST_P(DoraGpuTest, ColumnsOfNoMemberPassWithTheirBias) {
   LoraLinearSpec spec{.dtype = GetParam(), .in_features = 32, .rank = 4, .scale = 1.0f};
-  spec.members = 1;
-  spec.out_features[0] = 8;
-  spec.column_offset[0] = 8;
+  const std::vector<LoraMember> members = {{.out_features = 8, .column_offset = 8}};
+  spec.members = members;
   spec.ldy = 24;
   const Problem p(spec, 5);
   const Result r = Compute(p);
@@ -199,8 +202,9 @@ TEST_P(DoraGpuTest, ColumnsOfNoMemberPassWithTheirBias) {
 
 TEST_P(DoraGpuTest, NoRowsLeaveTheGradients) {
   LoraLinearSpec spec{.dtype = GetParam(), .in_features = 32, .rank = 4, .scale = 1.0f};
-  spec.members = 1;
-  spec.out_features[0] = spec.ldy = 24;
+  const std::vector<LoraMember> members = {{.out_features = 24}};
+  spec.members = members;
+  spec.ldy = 24;
   EXPECT_EQ(Compute(Problem(spec, 0)).dmagnitude[0], Floats(24, 0.25f));
 }
 

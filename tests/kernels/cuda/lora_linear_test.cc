@@ -25,22 +25,26 @@ struct Case {
   bool want_dx = true;
 };
 
-LoraLinearSpec SpecOf(const Case& c) {
-  LoraLinearSpec spec{.dtype = c.dtype,
-                      .grad_dtype = c.grad_dtype,
-                      .in_features = c.in,
-                      .rank = c.rank,
-                      .members = static_cast<int64_t>(c.out.size()),
-                      .scale = 1.5f,
-                      .dropout_rate = c.rate};
+std::vector<LoraMember> MembersOf(const Case& c) {
+  std::vector<LoraMember> members;
   int64_t column = c.gap;
-  for (size_t j = 0; j < c.out.size(); ++j) {
-    spec.out_features[j] = c.out[j];
-    spec.column_offset[j] = column;
-    column += c.out[j] + c.gap;
+  for (const int64_t out : c.out) {
+    members.push_back({.out_features = out, .column_offset = column});
+    column += out + c.gap;
   }
-  spec.ldy = column;
-  return spec;
+  return members;
+}
+
+// Views `members`.
+LoraLinearSpec SpecOf(const Case& c, const std::vector<LoraMember>& members) {
+  return {.dtype = c.dtype,
+          .grad_dtype = c.grad_dtype,
+          .in_features = c.in,
+          .rank = c.rank,
+          .members = members,
+          .ldy = members.back().column_offset + members.back().out_features + c.gap,
+          .scale = 1.5f,
+          .dropout_rate = c.rate};
 }
 
 std::string Describe(const Case& c) {
@@ -58,13 +62,15 @@ struct Result {
 
 struct Problem {
   Case c;
+  std::vector<LoraMember> members;
   LoraLinearSpec spec;
   int64_t stacked;
   std::vector<uint32_t> bins, positions;
   Floats x, a, dy, y, da, dx;
   std::vector<Floats> b, db;
 
-  explicit Problem(const Case& in) : c(in), spec(SpecOf(in)), stacked(spec.members * c.rank) {
+  explicit Problem(const Case& in)
+      : c(in), members(MembersOf(in)), spec(SpecOf(in, members)), stacked(spec.stacked_rank()) {
     x = Normal(c.rows * c.in, 1, c.dtype);
     a = Normal(stacked * c.in, 2, c.dtype, 1.0f / std::sqrt(static_cast<float>(c.in)));
     dy = Normal(c.rows * spec.ldy, 3, c.dtype);
@@ -81,6 +87,8 @@ struct Problem {
       positions.push_back(static_cast<uint32_t>(t % 50));
     }
   }
+
+  Problem(const Problem&) = delete;
 
   Doubles Multipliers() const {
     Doubles m(x.size(), 1.0);
@@ -107,7 +115,16 @@ struct Problem {
     const DeviceTensor device_h(c.dtype, c.rows * stacked), device_y(c.dtype, y);
     const DeviceTensor device_da(c.grad_dtype, da), device_dx(c.dtype, dx);
     std::vector<std::unique_ptr<DeviceTensor>> device_b, device_db;
-    LoraLinearForwardArgs forward{.spec = spec,
+    std::vector<LoraMember> operands = members;
+    for (size_t j = 0; j < b.size(); ++j) {
+      device_b.push_back(std::make_unique<DeviceTensor>(c.dtype, b[j]));
+      device_db.push_back(std::make_unique<DeviceTensor>(c.grad_dtype, db[j]));
+      operands[j].b = device_b[j]->data();
+      operands[j].db = device_db[j]->data();
+    }
+    LoraLinearSpec launched = spec;
+    launched.members = operands;
+    LoraLinearForwardArgs forward{.spec = launched,
                                   .mask = mask,
                                   .rows = c.rows,
                                   .x = device_x.data(),
@@ -116,7 +133,7 @@ struct Problem {
                                   .y = device_y.data(),
                                   .accumulate_y = c.accumulate,
                                   .workspace = {}};
-    LoraLinearBackwardArgs backward{.spec = spec,
+    LoraLinearBackwardArgs backward{.spec = launched,
                                     .mask = mask,
                                     .rows = c.rows,
                                     .x = device_x.data(),
@@ -127,12 +144,6 @@ struct Problem {
                                     .dx = c.want_dx ? device_dx.data() : nullptr,
                                     .accumulate_dx = c.accumulate,
                                     .workspace = {}};
-    for (size_t j = 0; j < b.size(); ++j) {
-      device_b.push_back(std::make_unique<DeviceTensor>(c.dtype, b[j]));
-      device_db.push_back(std::make_unique<DeviceTensor>(c.grad_dtype, db[j]));
-      forward.b[j] = backward.b[j] = device_b[j]->data();
-      backward.db[j] = device_db[j]->data();
-    }
     const Scratch forward_scratch(LoraLinearForwardWorkspaceBytes(spec, c.rows));
     const Scratch backward_scratch(LoraLinearBackwardWorkspaceBytes(spec, c.rows));
     forward.workspace = forward_scratch.workspace();
@@ -165,7 +176,7 @@ Expected Reference(const Problem& p) {
   reference::AddProduct<double>({c.rows, p.stacked, c.in}, 1, {dropped.data(), c.in},
                                 {all_a.data(), c.in, true}, e.h.data(), p.stacked);
   for (size_t j = 0; j < c.out.size(); ++j) {
-    const int64_t out = c.out[j], offset = p.spec.column_offset[j];
+    const int64_t out = c.out[j], offset = p.members[j].column_offset;
     const int64_t block = static_cast<int64_t>(j) * c.rank * c.in;
     const Doubles a(all_a.begin() + block, all_a.begin() + block + c.rank * c.in);
     const Doubles b = Double(p.b[j]);
@@ -265,6 +276,11 @@ TEST_P(LoraLinearGpuTest, AlignedMembersWithGapsAndDropout) {
   }
 }
 
+// More than one pass takes: by products.
+TEST_P(LoraLinearGpuTest, MatchesReferenceForFourMembers) {
+  CheckAgainstReference(Make(77, 64, 8, {16, 24, 32, 40}));
+}
+
 TEST_P(LoraLinearGpuTest, OverwritesWhenTold) {
   for (const float rate : {0.0f, 0.2f}) {
     Case c = Make(65, 64, 16, {32, 48});
@@ -324,8 +340,9 @@ INSTANTIATE_TEST_SUITE_P(DTypes, LoraLinearGpuTest,
 
 // Invariant kernels-1.
 TEST(LoraLinearContractGpuTest, RefusesWhatItCannotDo) {
-  const LoraLinearSpec spec =
-      SpecOf({DType::kBFloat16, DType::kFloat32, 8, 16, 8, {16, 16}, 0, 0.1f});
+  const Case c{DType::kBFloat16, DType::kFloat32, 8, 16, 8, {16, 16}, 0, 0.1f};
+  const std::vector<LoraMember> members = MembersOf(c);
+  const LoraLinearSpec spec = SpecOf(c, members);
   EXPECT_TRUE(LoraLinearSupports(spec));
   LoraLinearSpec wrong = spec;
   wrong.ldy = 31;
