@@ -5,7 +5,7 @@ namespace coxswain::foreign_keys {
 namespace {
 
 constexpr std::string_view kSomeWeights = "training some of the weights has no counterpart";
-constexpr std::string_view kAddedTokens = "new tokens need trained rows of the embedding";
+constexpr std::string_view kOldTokens = "tokens that are there keep their text and their rows";
 
 std::vector<ForeignKey> ModelKeys() {
   return {
@@ -46,8 +46,8 @@ std::vector<ForeignKey> ModelKeys() {
       NoEffect("torch_dtype", "the dtype is that of precision"),
       Translated("special_tokens", "",
                  "padding is not trained; other special tokens are those of the tokenizer"),
-      Refused("tokens", kAddedTokens, "spec.base_model.added_tokens"),
-      Refused("added_tokens_overrides", kAddedTokens, "spec.base_model.added_tokens"),
+      Translated("tokens", "spec.base_model.added_tokens", "as special tokens"),
+      Refused("added_tokens_overrides", kOldTokens),
       NoEffect("resize_token_embeddings_to_32x", "rows that no token uses train nothing"),
       NoEffect("mean_resizing_embeddings", "of added tokens"),
       NoEffect("shrink_embeddings", "rows that no token uses train nothing"),
@@ -89,7 +89,7 @@ std::vector<ForeignKey> AdapterKeys() {
       Refused("peft_layers_to_transform", kSomeWeights),
       Refused("peft_layers_pattern", kSomeWeights),
       Refused("peft_layer_replication", "a model with other layers has no counterpart"),
-      Refused("peft_trainable_token_indices", kAddedTokens, "spec.base_model.added_tokens"),
+      Refused("peft_trainable_token_indices", kOldTokens),
       Refused("peft_init_lora_weights", "this start of an adapter has no counterpart"),
       Refused("peft", "this start of an adapter has no counterpart"),
       NoEffect("peft_autocast_adapter_dtype", "adapters are float32"),

@@ -4,7 +4,7 @@
 namespace coxswain::foreign_keys {
 namespace {
 
-constexpr std::string_view kAdded = "new tokens need trained rows of the embedding";
+constexpr std::string_view kAdded = "spec.base_model.added_tokens";
 constexpr std::string_view kMegatron = "of Megatron, which another plan replaces";
 
 // Of src/llamafactory/v1; what has the name of a key of the first engine means the same.
@@ -70,10 +70,10 @@ std::vector<ForeignKey> LlamaFactoryKeys() {
       NoEffect("trust_remote_code", kCodeOfModel),
       NoEffect("cache_dir", kHub),
       NoEffect("use_fast_tokenizer", "the tokenizer is that of tokenizer.json"),
-      Refused("resize_vocab", kAdded, "spec.base_model.added_tokens"),
-      Refused("add_tokens", kAdded, "spec.base_model.added_tokens"),
-      Refused("add_special_tokens", kAdded, "spec.base_model.added_tokens"),
-      Refused("new_special_tokens_config", kAdded, "spec.base_model.added_tokens"),
+      NoEffect("resize_vocab", "the vocabulary grows by the tokens that are added"),
+      Translated("add_tokens", kAdded, "as special tokens"),
+      Translated("add_special_tokens", kAdded),
+      Refused("new_special_tokens_config", "rows of new tokens begin at the mean of the others"),
       NoEffect("init_special_tokens", "of added tokens"),
       NoEffect("split_special_tokens", "content is never read as special tokens"),
       Refused("rope_scaling", "the rotation is that of config.json"),

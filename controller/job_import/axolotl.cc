@@ -120,6 +120,13 @@ void TranslateBatch(Translation* t) {
 
 // Padding is trained nowhere; a model's other special tokens are in its own tokenizer.
 void TranslateSpecialTokens(Translation* t) {
+  if (const Node* added = t->Take("tokens")) {
+    if (IsOff(*added)) {
+      t->LeaveOut("tokens", "none");
+    } else {
+      t->Set("tokens", "spec.base_model.added_tokens", TextsOf(added));
+    }
+  }
   const Node* tokens = t->Take("special_tokens");
   if (tokens == nullptr) return;
   const auto matters = [](const Entry& entry) {

@@ -83,6 +83,16 @@ void TranslateLora(Translation* t) {
   }
 }
 
+void TranslateAddedTokens(Translation* t) {
+  Json tokens = Json::array();
+  for (const char* key : {"add_special_tokens", "add_tokens"}) {
+    const Node* added = t->Take(key);
+    if (added == nullptr) continue;
+    for (const std::string& token : SplitNames(added)) tokens.push_back(token);
+    t->Set(key, "spec.base_model.added_tokens", tokens);
+  }
+}
+
 // Schedules of the update rule that a switch names.
 void TranslateMuon(Translation* t) {
   const Node* muon = t->Take("use_muon");
@@ -127,6 +137,7 @@ void TranslateLlamaFactory(Translation* t, const std::string& base_dir,
   TranslateLength(t, "num_train_epochs", 3);
   TranslateSchedule(t, "lr_scheduler_type", "linear", 0);
   t->Preset("spec.train.learning_rate", 5e-5, "the default of learning_rate");
+  TranslateAddedTokens(t);
   TranslateMuon(t);
   TranslateOptimizer(t, "optim");
   TranslatePureBf16(t);

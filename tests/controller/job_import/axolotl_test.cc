@@ -98,7 +98,6 @@ TEST(AxolotlTest, WhatIsToComeIsNamedByItsNewName) {
         std::pair("optimizer: muon\n", "optimizer (train.optimizer: muon is not supported yet)"),
         std::pair("fp8: true\n", "fp8 (precision.compute: fp8 is not supported yet)"),
         std::pair("rl: dpo\n", "rl (method: dpo is not supported yet: preference training"),
-        std::pair("tokens: ['<a>']\n", "tokens (base_model.added_tokens is not supported yet"),
         std::pair("processor_type: AutoProcessor\n", "processor_type (images, videos and sound"),
         std::pair("optimizer: lion_8bit\n", "optimizer (this update rule has no counterpart)"),
         std::pair("lr_scheduler: rex\n", "lr_scheduler (this schedule has no counterpart)"),
@@ -274,6 +273,8 @@ TEST(AxolotlTest, PretrainingReadsTexts) {
 TEST(AxolotlTest, SpecialTokensOtherThanPaddingAreTold) {
   EXPECT_TRUE(Try(WithData("special_tokens: {pad_token: x}\n")).Says("left out: special_tokens"));
   EXPECT_TRUE(Try(WithData("special_tokens: {eos_token: x}\n")).Says("differs: special_tokens"));
+  EXPECT_EQ(Try(WithData("tokens: ['<a>', '<b>']\n")).At("base_model.added_tokens"),
+            "[\"<a>\",\"<b>\"]");
 }
 
 TEST(AxolotlTest, UnknownKeysAreTold) {

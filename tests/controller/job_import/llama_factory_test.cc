@@ -140,6 +140,11 @@ TEST_F(LlamaFactoryTest, MethodsAndRulesWithoutCounterpart) {
     EXPECT_NE(t.InTheWay().find(expected), std::string::npos) << t.InTheWay();
   }
   EXPECT_EQ(Import("plain", "use_muon: false\nmix_strategy: concat\n").InTheWay(), "");
+  EXPECT_EQ(Import("plain", "add_special_tokens: <a>, <b>\nadd_tokens: <c>\nresize_vocab: true\n")
+                .At("base_model.added_tokens"),
+            "[\"<a>\",\"<b>\",\"<c>\"]");
+  EXPECT_EQ(Import("plain", "additional_target: embed_tokens\n").At("lora.modules_to_save"),
+            "[\"embed_tokens\"]");
 }
 
 TEST_F(LlamaFactoryTest, RunAndEvaluation) {
