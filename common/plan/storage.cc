@@ -18,14 +18,6 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
   return precise ? Storage::kFloat32 : Named(plan.gradient_dtype);
 }
 
-// Beside adapters what has a float32 gradient keeps a master as these do, in whose flats it lies.
-// The unit of the embedding holds an adapter or a trained embedding, never both.
-bool TrainsInFloat32(const Plan& plan, const model::Parameter& parameter, Storage gradient) {
-  if (model::IsAdapter(parameter.role)) return true;
-  const bool beside = plan.lora.rank > 0 && parameter.role != model::Role::kEmbedding;
-  return beside && gradient == Storage::kFloat32;
-}
-
 }  // namespace
 
 int64_t StorageBytes(Storage storage, int64_t elements) {
@@ -41,9 +33,8 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
   storage.weights = ComputeStorage(plan);
   if (!parameter.trainable()) return storage;
   storage.gradient = GradientOf(plan, parameter);
-  const Storage trained = TrainsInFloat32(plan, parameter, *storage.gradient)
-                              ? Storage::kFloat32
-                              : Named(plan.master_dtype);
+  const Storage trained =
+      model::IsAdapter(parameter.role) ? Storage::kFloat32 : Named(plan.master_dtype);
   if (trained == Storage::kFloat32 && storage.weights != trained) storage.master = trained;
   return storage;
 }

@@ -98,8 +98,13 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
 }
 
 void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
-  if (!plan.lora.dora || job.export_merge) return;
-  advice.Say("lora.use_dora: vLLM serves no such adapter; export.merge writes a merged model too");
+  if (plan.lora.rank == 0 || job.export_merge) return;
+  const char* key = plan.lora.dora                      ? "use_dora"
+                    : !job.lora.modules_to_save.empty() ? "modules_to_save"
+                                                        : nullptr;
+  if (key == nullptr) return;
+  advice.Say(absl::StrCat("lora.", key,
+                          ": vLLM serves no such adapter; export.merge writes a merged model too"));
 }
 
 // Whether cuDNN's graph has the memory it needs, where micro-steps would run it.

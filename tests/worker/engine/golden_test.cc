@@ -75,14 +75,13 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
   kernels::Gemm(gemm, state.stream);
   const Adapters& adapters = state.model.adapted_head.adapters;
   void* h = kernels::AllocateMemory(tokens * std::max<int64_t>(1, state.model.lora_rank) * 4);
-  if (adapters.members > 0) {
+  if (!adapters.members.empty()) {
     kernels::LoraLinearForwardArgs lora;
     lora.spec = HeadLoraSpec(state.model, /*train=*/false);
     lora.spec.ldy = vocab;
     lora.rows = tokens;
     lora.x = state.buffers.final_norm;
     lora.a = adapters.a.value;
-    lora.b[0] = adapters.b[0].value;
     lora.h = h;
     lora.y = logits;
     lora.workspace = state.buffers.scratch;
