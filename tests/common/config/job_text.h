@@ -23,7 +23,7 @@ inline const char* const kFullJob = R"(apiVersion: coxswain/v1
 kind: FineTuneJob
 metadata: {name: gsm8k-lora, labels: {team: math}}
 spec:
-  base_model: {path: ./model, init: pretrained, seed: 0}
+  base_model: {path: ./model, init: pretrained, seed: 0, added_tokens: []}
   method: sft
   adapter: lora
   lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
