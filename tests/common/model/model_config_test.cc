@@ -276,7 +276,7 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   ExpectRefused(mamba, "\"MambaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
   ExpectRefused(mamba,
                 "GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
-                "Ministral3ForCausalLM, MistralForCausalLM, "
+                "Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
                 "Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
