@@ -105,6 +105,15 @@ TEST(PlanTest, BytesAndHashAreAFunctionOfThePlan) {
   EXPECT_EQ(PlanHash("").size(), 32u);
 }
 
+// Plans made before the field was there are read, and keep their bytes.
+TEST(PlanTest, AdamWGoesWithoutItsName) {
+  Plan plan = Full();
+  EXPECT_EQ(plan.optimizer, "adamw");
+  EXPECT_EQ(SerializePlan(plan).find("adamw"), std::string::npos);
+  plan.optimizer = "other";
+  EXPECT_NE(SerializePlan(plan).find("other"), std::string::npos);
+}
+
 // Invariant plan-2. Each change of a field changes the bytes: nothing is forgotten on the way to
 // the wire.
 TEST(PlanTest, EveryFieldReachesTheBytes) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "common/model/parameter_table.h"
 #include "common/plan/unit_fetch.h"
 
@@ -38,6 +41,30 @@ Plan MakePlan(int32_t shard, int32_t zero, int64_t lora_rank = 0) {
   plan.shard = shard;
   plan.zero = zero;
   return plan;
+}
+
+const model::Parameter& Find(const Plan& plan, model::Role role) {
+  return *std::find_if(plan.parameters.begin(), plan.parameters.end(),
+                       [role](const model::Parameter& p) { return p.role == role; });
+}
+
+TEST(StorageTest, FollowsFromPlanAndRole) {
+  constexpr Storage kF32 = Storage::kFloat32, kBf16 = Storage::kBfloat16;
+  Plan plan = MakePlan(1, 0);  // tied, gradients bfloat16, masters float32
+  const auto of = [&plan](model::Role role) { return StorageOf(plan, Find(plan, role)); };
+  EXPECT_EQ(of(model::Role::kDown), (ParameterStorage{kBf16, kF32, kBf16}));
+  EXPECT_EQ(of(model::Role::kQBias), (ParameterStorage{kBf16, kF32, kF32}));
+  EXPECT_EQ(of(model::Role::kEmbedding), (ParameterStorage{kBf16, kF32, kF32}));
+  plan.master_dtype = "bfloat16";
+  EXPECT_EQ(of(model::Role::kDown), (ParameterStorage{kBf16, std::nullopt, kBf16}));
+  EXPECT_EQ(of(model::Role::kDown).trained_values(), kBf16);
+  plan = MakePlan(1, 0, 4);  // adapters
+  plan.master_dtype = "bfloat16";
+  EXPECT_EQ(of(model::Role::kDown), (ParameterStorage{kBf16, std::nullopt, std::nullopt}));
+  const auto lora_a = of(model::LoraA(model::Role::kDown));
+  EXPECT_EQ(lora_a, (ParameterStorage{kBf16, kF32, kF32}));
+  plan.compute_dtype = plan.gradient_dtype = plan.master_dtype = "float32";
+  EXPECT_EQ(of(model::LoraA(model::Role::kDown)), (ParameterStorage{kF32, std::nullopt, kF32}));
 }
 
 // Invariant plan-5.

@@ -89,6 +89,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
                     "float32"),
         std::string("deterministic, workspace at most 64.0 MiB (auto)"), std::string("Host memory"),
         std::string("recompute blocks in segments of 3"),
+        std::string("adamw, adam.m float32, adam.v float32"),
         std::string("assuming one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
         std::string("MFU ")}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
@@ -97,6 +98,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["layout"]["device"], "cuda");
   EXPECT_EQ(json["layout"]["master_dtype"], "bfloat16");
   EXPECT_EQ(json["layout"]["recompute_every"], 3);
+  EXPECT_EQ(json["layout"]["optimizer"]["states"]["adam.m"], "float32");
   EXPECT_EQ(json["memory_bytes_per_rank"]["host"], planned_.estimate.host);
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
 }
