@@ -14,6 +14,12 @@ namespace {
 constexpr int64_t kHeads = 4, kKvHeads = 2, kLength = 96, kDocuments = 3;
 constexpr int64_t kTokens = kLength * kDocuments;
 
+double Norm(const Doubles& values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
+}
+
 struct Case {
   DType dtype;
   int64_t dim;
