@@ -115,16 +115,6 @@ void CheckDora(Validated* job) {
       {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
 }
 
-// The rows of new tokens are trained in full. Which modules hold them is known with the model.
-void CheckAddedTokens(Validated* job) {
-  const std::string path = "spec.base_model.added_tokens";
-  if (At(job->effective, "spec.adapter") != "lora" || !IsSet(At(job->effective, path))) return;
-  if (IsSet(At(job->effective, "spec.lora.modules_to_save"))) return;
-  job->errors.push_back({path, LineOf(*job, path),
-                         "needs its rows trained beside the adapter; add lora.modules_to_save: "
-                         "[embed_tokens, lm_head]"});
-}
-
 // Drawn weights that do not train are in no file that a merge could read.
 void CheckMergeOfRandomWeights(Validated* job) {
   const std::string path = "spec.export.merge";
@@ -284,7 +274,6 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckPretrain(job);
   CheckRoles(job);
   CheckDora(job);
-  CheckAddedTokens(job);
   CheckMergeOfRandomWeights(job);
   CheckMesh(job);
   CheckDevice(job);

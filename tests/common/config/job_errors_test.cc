@@ -247,17 +247,6 @@ TEST(JobErrorsTest, RandomWeightsTakeNoMerge) {
   ExpectOneError(yaml, merge);
 }
 
-TEST(JobErrorsTest, AddedTokensNeedTheirRowsTrained) {
-  const Case frozen = {"  adapter: lora\n", "spec.base_model.added_tokens", 5,
-                       "add lora.modules_to_save: [embed_tokens, lm_head]"};
-  std::string yaml = WithSpec(frozen.lines);
-  const std::string plain = "base_model: ./model";
-  yaml.replace(yaml.find(plain), plain.size(), "base_model: {path: m, added_tokens: [<a>]}");
-  ExpectOneError(yaml, frozen);
-  EXPECT_TRUE(
-      ParseJob(yaml + "  lora: {modules_to_save: [embed_tokens]}\n", "/jobs").errors.empty());
-}
-
 TEST(JobErrorsTest, RecomputeSegments) {
   ExpectErrors({
       {"  recompute: {every: 0}\n", "spec.recompute", 7, "allowed: 1 <= x <= 10000"},
