@@ -51,9 +51,13 @@ struct WeightFiles::Impl {
     return slot.get();
   }
 
-  void Add(const TensorInfo* tensor) {
+  absl::Status Add(const std::string& directory, const TensorInfo* tensor) {
     tensors.push_back(tensor);
-    by_name.emplace(Renamed(tensor->name, renames), tensor);
+    const auto [there, added] = by_name.emplace(Renamed(tensor->name, renames), tensor);
+    if (added) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": \"", there->second->name, "\" and \"", tensor->name,
+                     "\" are two names of one tensor; remove the one that is out of date"));
   }
 
   absl::Status OpenSharded(const std::string& directory) {
@@ -67,7 +71,7 @@ struct WeightFiles::Impl {
         return absl::InvalidArgumentError(
             absl::StrCat(index, " places tensor \"", name, "\" in ", path, ", which lacks it"));
       }
-      Add(tensor);
+      RETURN_IF_ERROR(Add(directory, tensor));
     }
     return absl::OkStatus();
   }
@@ -84,7 +88,9 @@ absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(const std::string
   if (fs::exists(fs::path(directory) / kSingle, ignored)) {
     ASSIGN_OR_RETURN(const SafetensorsFile* file,
                      weights->impl_->File((fs::path(directory) / kSingle).string()));
-    for (const TensorInfo& tensor : file->tensors()) weights->impl_->Add(&tensor);
+    for (const TensorInfo& tensor : file->tensors()) {
+      RETURN_IF_ERROR(weights->impl_->Add(directory, &tensor));
+    }
     return weights;
   }
   if (fs::exists(fs::path(directory) / kIndex, ignored)) {

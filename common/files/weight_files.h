@@ -14,7 +14,8 @@
 namespace coxswain {
 
 // The weights of a Hugging Face directory: model.safetensors, or model.safetensors.index.json and
-// its shards. NotFound names the directory and what was looked for.
+// its shards. NotFound names the directory and what was looked for, InvalidArgument two tensors
+// that the renames make one.
 class WeightFiles {
  public:
   // Prefixes of names in the files, and what they are called here.

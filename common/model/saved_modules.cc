@@ -124,7 +124,7 @@ std::vector<std::string> ListedModules(const ModelConfig& config,
   const std::string both[] = {ModuleOf(outside.embedding.name), ModuleOf(outside.head.name)};
   const auto named = [&](const std::string& path) {
     return std::any_of(names.begin(), names.end(),
-                       [&](const auto& name) { return absl::EndsWith(path, name); });
+                       [&](const auto& name) { return Names(name, {path}); });
   };
   if (named(both[0]) == named(both[1])) return listed;
   listed.push_back(LastPart(named(both[0]) ? both[1] : both[0]));

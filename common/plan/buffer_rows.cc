@@ -87,11 +87,6 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("dswiglu", token_bytes * m.intermediate_size);
 }
 
-bool HasAdapterOf(const Plan& plan, model::Role role) {
-  return std::any_of(plan.parameters.begin(), plan.parameters.end(),
-                     [role](const auto& parameter) { return parameter.role == LoraA(role); });
-}
-
 void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
   table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
@@ -162,6 +157,11 @@ BatchExtents::BatchExtents(const Plan& plan)
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;
+}
+
+bool HasAdapterOf(const Plan& plan, model::Role role) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                     [role](const auto& parameter) { return parameter.role == LoraA(role); });
 }
 
 std::string RopeRow(int64_t rope, const char* name) {

@@ -31,6 +31,9 @@ std::vector<Buffer> BufferRows(const Plan& plan);
 // "rope.cos", "rope.window.sin": a table of the rope-th of ModelConfig::ropes().
 std::string RopeRow(int64_t rope, const char* name);
 
+// Whether head or embedding, `role`, has an adapter.
+bool HasAdapterOf(const Plan& plan, model::Role role);
+
 // Whether several linears read one norm, whose gradient then has a row of its own.
 bool HasSharedNorm(const model::ModelConfig& config);
 

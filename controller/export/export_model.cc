@@ -74,6 +74,10 @@ absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
   if (!source.config.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
   }
+  const std::string part(model::TextPartOf(plan.model).config);
+  if (!part.empty() && !source.config.value(part, nlohmann::ordered_json()).is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", part, " is missing"));
+  }
   if (plan.init == "random") return source;
   ASSIGN_OR_RETURN(source.base,
                    WeightFiles::Open(plan.model_path, model::TextPartOf(plan.model).spellings));

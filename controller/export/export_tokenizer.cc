@@ -45,11 +45,12 @@ Json Entry(const std::string& content) {
 // A vocabulary of byte pairs is an object, of unigrams a list of [token, score].
 std::set<std::string> TokensOf(const Json& tokenizer) {
   std::set<std::string> tokens;
-  const Json& vocab = tokenizer["model"]["vocab"];
+  const Json& vocab = tokenizer.at("model").at("vocab");
   for (const auto& [token, id] : vocab.items()) {
     tokens.insert(vocab.is_object() ? token : id.at(0).get<std::string>());
   }
-  for (const Json& entry : tokenizer["added_tokens"]) tokens.insert(entry["content"]);
+  if (!tokenizer.contains("added_tokens")) return tokens;
+  for (const Json& entry : tokenizer.at("added_tokens")) tokens.insert(entry.at("content"));
   return tokens;
 }
 
@@ -69,7 +70,8 @@ absl::StatusOr<std::vector<NewToken>> NewTokens(const config::JobSpec& job, cons
                    " when the job began; put the tokenizer of then back and export again"));
 }
 
-// Rewrites the file `name` of the base by `change`, where it is there.
+// Rewrites the file `name` of the base by `change`, where it is there. InvalidArgument: it is not
+// what `change` takes it for.
 absl::Status Rewrite(const std::string& from, const std::string& to, const char* name,
                      const std::function<void(Json*)>& change) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(from, "/", name));
@@ -78,7 +80,13 @@ absl::Status Rewrite(const std::string& from, const std::string& to, const char*
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(from, "/", name, " is not a JSON object"));
   }
-  change(&json);
+  try {
+    change(&json);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(from, "/", name,
+                                                   " is not a tokenizer's: ", error.what(),
+                                                   "; put it back as it was and export again"));
+  }
   return WriteFileDurably(absl::StrCat(to, "/", name),
                           json.dump(2, ' ', false, Json::error_handler_t::replace));
 }

@@ -10,12 +10,6 @@
 namespace coxswain::engine {
 namespace {
 
-bool AdaptsHead(const plan::Plan& plan) {
-  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [](const auto& parameter) {
-    return parameter.role == model::LoraA(model::Role::kLmHead);
-  });
-}
-
 absl::Status CheckCounts(const BinBatch& bins) {
   const auto sum = [](const std::vector<int32_t>& values) {
     return std::accumulate(values.begin(), values.end(), int64_t{0});
@@ -101,7 +95,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       chunk_(plan.lm_head_chunk_tokens),
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
-      head_dropout_(dropout_ && AdaptsHead(plan)),
+      head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Role::kLmHead)),
       padded_(plan.device == "cuda") {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
 }

@@ -68,6 +68,16 @@ TEST_F(WeightFilesTest, FindsTensorsUnderOtherPrefixes) {
   EXPECT_EQ((*weights)->tensors()[0]->name, "old.w");
 }
 
+TEST_F(WeightFilesTest, TwoNamesOfOneTensorAreRefused) {
+  WriteShard("a.safetensors", "old.w", 1.0f);
+  WriteShard("b.safetensors", "new.w", 2.0f);
+  WriteIndex(R"({"weight_map":{"old.w":"a.safetensors","new.w":"b.safetensors"}})");
+  EXPECT_TRUE(WeightFiles::Open(folder_).ok());
+  const auto status = WeightFiles::Open(folder_, {{"old.", "new."}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("\"old.w\""), std::string::npos) << status;
+}
+
 TEST_F(WeightFilesTest, MissingShardOrTensorIsNamed) {
   WriteIndex(R"({"weight_map":{"a":"gone.safetensors"}})");
   const auto missing = WeightFiles::Open(folder_).status();

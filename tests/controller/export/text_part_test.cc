@@ -77,6 +77,16 @@ TEST_F(TextPartExportTest, KeepsNamesOfTheBaseAndWhatIsBesideTheText) {
   }
 }
 
+TEST_F(TextPartExportTest, AConfigThatLostItsTextIsNamed) {
+  for (model::Parameter& parameter : request_.plan.parameters) parameter.group = 0;
+  WriteCheckpoint();
+  folder_.Write("model/config.json", R"({"text_config": "gone"})");
+  request_.plan.model.added_tokens = {.count = 1, .known = 1, .base_rows = 1};
+  const absl::Status status = ExportArtifacts(&files_, request_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("text_config"), std::string::npos) << status;
+}
+
 TEST_F(TextPartExportTest, AdapterNamesTheModulesOfTheTextAlone) {
   auto table = model::WithLora(request_.plan.parameters, request_.plan.model,
                                {2, {"q_proj", "v_proj"}, false});

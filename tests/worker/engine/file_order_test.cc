@@ -13,8 +13,8 @@
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/same_losses.h"
 #include "tests/worker/engine/test_plan.h"
-#include "worker/engine/engine.h"
 
 namespace coxswain::engine {
 namespace {
@@ -77,20 +77,7 @@ TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
   }
   ASSERT_TRUE(WriteSafetensors(folder.path() + "/model.safetensors", sources).ok());
 
-  plan::Plan llama = golden.plan;
-  llama.groups[0].weight_decay = llama.groups[1].weight_decay = 0.01;
-  auto one = Engine::Prepare(plan, 0, ""), other = Engine::Prepare(llama, 0, "");
-  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
-  for (int64_t step = 0; step < 5; ++step) {
-    TrainStep train;
-    train.step = step;
-    train.bins = golden.bins;
-    train.loss_denominator = golden.targets;
-    train.learning_rate = 1e-3;
-    const auto first = (*one)->Train(train), second = (*other)->Train(train);
-    ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
-    EXPECT_EQ(first->global_loss_sum, second->global_loss_sum) << step;
-  }
+  ExpectLossesOf(golden, plan);
 }
 
 }  // namespace
