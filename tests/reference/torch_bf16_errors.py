@@ -34,11 +34,13 @@ def torch_errors(directory):
     golden = load_file(os.path.join(directory, 'grads.safetensors'))
     errors = {}
     for name, parameter in model.named_parameters():
-        name = name.replace('.default', '')
+        name = name.replace('.modules_to_save.default', '').replace('.default', '')
         if parameter.grad is None or name not in golden:
             continue
         expected = golden[name].double()
         key = name.replace('.lora_magnitude_vector.weight', '.lora_magnitude_vector')  # as in peft's files
+        if '.lora_' not in key:
+            key = key.removeprefix('base_model.model.')
         errors[key] = float((parameter.grad.double().cpu() - expected).norm() / expected.norm())
     return errors
 
