@@ -10,17 +10,9 @@
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/quantized_formats.h"
 
 namespace coxswain::kernels {
-
-inline constexpr int64_t kNf4Block = 64;        // elements
-inline constexpr int64_t kNf4ScaleGroup = 256;  // blocks
-
-constexpr int64_t Nf4Blocks(int64_t elements) { return (elements + kNf4Block - 1) / kNf4Block; }
-// Of double quantisation: the offset, then the absmax of each group.
-constexpr int64_t Nf4Constants(int64_t elements) {
-  return 1 + (Nf4Blocks(elements) + kNf4ScaleGroup - 1) / kNf4ScaleGroup;
-}
 
 // Ascending; code 7 is 0.
 struct Nf4Map {

@@ -77,6 +77,9 @@ struct ModelConfig {
   std::optional<Rope> window_rope = {};  // of layers with a window, where it is another
   std::vector<int64_t> layer_windows;    // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
+  // "nf4" | "nf4_double" | "int8": what the linears of blocks are in the checkpoint's files
+  // (common/files/packed_matrix.h); empty: not quantised.
+  std::string quantization = {};
 
   double score_scale() const {
     return attention_scale > 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));

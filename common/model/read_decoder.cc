@@ -21,12 +21,38 @@ std::string ReadActivation(ConfigKeys& keys) {
 }
 
 // Settings that change the numbers and have no implementation.
-void RefuseUnsupported(ConfigKeys& keys) {
-  if (keys.Has("quantization_config")) {
-    keys.Fail(
-        "quantization_config: quantised weights are not supported; use the unquantised model");
+void RefuseUnsupported(ConfigKeys& keys) { keys.OnlyZero("attention_dropout"); }
+
+// Of bitsandbytes. Source: transformers BitsAndBytesConfig.
+void ReadQuantization(ConfigKeys& keys, ModelConfig* config) {
+  if (!keys.Has("quantization_config")) return;
+  const nlohmann::json& settings = keys["quantization_config"];
+  const auto refuse = [&](const std::string& what) {
+    keys.Fail(absl::StrCat("quantization_config: ", what,
+                           "; supported: bitsandbytes nf4 and int8; or use the unquantised model"));
+  };
+  const auto text = [&](const char* key, const char* otherwise) {
+    const auto found = settings.find(key);
+    return found != settings.end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string(otherwise);
+  };
+  const auto yes = [&](const char* key) {
+    const auto found = settings.find(key);
+    return found != settings.end() && found->is_boolean() && found->get<bool>();
+  };
+  if (!settings.is_object()) return refuse("not an object");
+  if (text("quant_method", "bitsandbytes") != "bitsandbytes") {
+    return refuse(absl::StrCat("quant_method \"", text("quant_method", ""), "\""));
   }
-  keys.OnlyZero("attention_dropout");
+  if (yes("load_in_8bit")) {
+    config->quantization = "int8";
+    return;
+  }
+  if (!yes("load_in_4bit")) return refuse("neither load_in_4bit nor load_in_8bit");
+  if (text("bnb_4bit_quant_type", "fp4") != "nf4") {
+    return refuse(absl::StrCat("bnb_4bit_quant_type \"", text("bnb_4bit_quant_type", "fp4"), "\""));
+  }
+  config->quantization = yes("bnb_4bit_use_double_quant") ? "nf4_double" : "nf4";
 }
 
 void ReadHeads(ConfigKeys& keys, ModelConfig* config) {
@@ -60,6 +86,7 @@ bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config) {
   config->tie_embeddings = keys.Bool("tie_word_embeddings", tied_by_default);
   config->activation = ReadActivation(keys);
   RefuseUnsupported(keys);
+  ReadQuantization(keys, config);
   ReadHeads(keys, config);
   if (config->num_layers > 10000) {
     keys.Fail(absl::StrCat("num_hidden_layers is ", config->num_layers, ", the limit is 10000"));

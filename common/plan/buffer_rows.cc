@@ -41,6 +41,8 @@ class Table {
 void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Row("weights", map.weights);
   table->Some("weight_slots", plan.weight_slots * map.weight_slot);
+  table->Some("packed_slot", map.packed_slot);
+  table->Some("weight_scales", kFloat * map.weight_scales);
   table->Some("master", map.masters);
   table->Class(MemoryClass::kGradients);
   table->Row("gradients", map.gradients);

@@ -105,6 +105,9 @@ struct Plan {
   double label_smoothing = 0.0, z_loss = 0.0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
+  // "nf4" | "nf4_double" | "int8": how the frozen linears of blocks are kept (storage.h), empty: in
+  // the compute dtype.
+  std::string quantization;
   // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
   // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep
   // a float32 master always).

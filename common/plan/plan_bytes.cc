@@ -86,6 +86,7 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   if (config.window_rope) ToProto(*config.window_rope, out->mutable_window_rope());
   for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
   for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
+  out->set_quantization(config.quantization);
 }
 
 model::ModelConfig FromProto(const v1::ModelConfig& in) {
@@ -118,6 +119,7 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   if (in.has_window_rope()) config.window_rope = FromProto(in.window_rope());
   config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
   config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
+  config.quantization = in.quantization();
   return config;
 }
 
@@ -228,6 +230,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_recompute_every(plan.recompute_every);
   out->set_device(plan.device);
   out->set_compute_dtype(plan.compute_dtype);
+  out->set_quantization(plan.quantization);
   out->set_master_dtype(plan.master_dtype);
   out->set_gradient_dtype(plan.gradient_dtype);
   out->set_attention_deterministic(plan.attention_deterministic);
@@ -269,6 +272,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.recompute_every = in.recompute_every();
   plan.device = in.device();
   plan.compute_dtype = in.compute_dtype();
+  plan.quantization = in.quantization();
   plan.master_dtype = in.master_dtype();
   plan.gradient_dtype = in.gradient_dtype();
   plan.attention_deterministic = in.attention_deterministic();

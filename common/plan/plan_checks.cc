@@ -265,6 +265,7 @@ absl::Status CheckScalars(const Plan& plan) {
   for (const std::string& name : plan.fusions) RETURN_IF_ERROR(OneOf("fusions", name, rules));
   RETURN_IF_ERROR(OneOf("device", plan.device, {"cpu", "cuda"}));
   RETURN_IF_ERROR(OneOf("compute_dtype", plan.compute_dtype, {"float32", "bfloat16"}));
+  RETURN_IF_ERROR(OneOf("quantization", plan.quantization, {"", "nf4", "nf4_double", "int8"}));
   RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(OneOf("gradient_dtype", plan.gradient_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(
@@ -272,7 +273,8 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));
   RETURN_IF_ERROR(Within("shard", plan.shard, 1, 1 << 12));
   RETURN_IF_ERROR(Within("zero", plan.zero, plan.shard > 1 ? 1 : 0, plan.shard > 1 ? 3 : 0));
-  const int64_t most_slots = plan.zero == 3 ? std::max<int64_t>(2, plan.model.num_layers) : 2;
+  const bool stay = plan.zero == 3 && plan.quantization.empty();
+  const int64_t most_slots = stay ? std::max<int64_t>(2, plan.model.num_layers) : 2;
   RETURN_IF_ERROR(Within("weight_slots", plan.weight_slots, 2, most_slots));
   RETURN_IF_ERROR(Within("sequence_len", plan.sequence_len, 1, 1 << 24));
   RETURN_IF_ERROR(Within("micro_batch_bins", plan.micro_batch_bins, 1, 1 << 16));

@@ -48,11 +48,38 @@ std::vector<std::vector<Flat>> FlatsOfUnits(const Plan& plan) {
 
 // What the flats of one unit have taken of each slot so far.
 struct SlotFill {
-  int64_t weights = 0, gradients = 0;
+  int64_t weights = 0, gradients = 0, packed = 0;
 };
+
+int64_t Aligned(int64_t bytes) {
+  constexpr int64_t kBytes = 2 * kShardAlignment;
+  return (bytes + kBytes - 1) / kBytes * kBytes;
+}
+
+// Codes and scales of quantised weights, and the slot of what is computed from them.
+void PlaceQuantized(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
+  const Storage storage = flat->storage.weights;
+  for (const size_t i : flat->parameters) {
+    const model::Parameter& parameter = plan.parameters[i];
+    const int64_t blocks = (parameter.elements() + kShardAlignment - 1) / kShardAlignment;
+    map->places[i].packed = Take(&flat->packed, blocks * kShardAlignment);
+    map->places[i].constants =
+        Take(&map->weight_scales, ScaleConstants(storage, parameter.rows, parameter.cols));
+  }
+  const int64_t alignment = int64_t{plan.shard} * kShardAlignment;
+  flat->packed = (flat->packed + alignment - 1) / alignment * alignment;
+  const auto bytes = [&](int64_t elements) {
+    return Aligned(flat->ScaleOffset(elements) + ScaleBytes(storage, elements));
+  };
+  flat->weight_slot = Take(&slot->weights, StorageBytes(ComputeStorage(plan), flat->elements));
+  flat->weights =
+      Take(&map->weights, bytes(plan.zero == 3 ? flat->packed / plan.shard : flat->packed));
+  if (plan.zero == 3) flat->packed_slot = Take(&slot->packed, bytes(flat->packed));
+}
 
 void PlaceWeights(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
   const Storage storage = flat->storage.weights;
+  if (IsQuantized(storage)) return PlaceQuantized(plan, flat, slot, map);
   const bool slotted = plan.zero == 3 && IsBlock(plan, flat->unit);
   if (slotted) flat->weight_slot = Take(&slot->weights, StorageBytes(storage, flat->elements));
   flat->weights =
@@ -70,6 +97,10 @@ void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) 
 }
 
 }  // namespace
+
+int64_t Flat::ScaleOffset(int64_t elements) const {
+  return Aligned(StorageBytes(storage.weights, elements));
+}
 
 ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters.size()) {
   const Optimizer& optimizer = OptimizerOf(plan);
@@ -98,6 +129,7 @@ ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters
     }
     weight_slot = std::max(weight_slot, slot.weights);
     gradient_slot = std::max(gradient_slot, slot.gradients);
+    packed_slot = std::max(packed_slot, slot.packed);
   }
 }
 

@@ -5,6 +5,8 @@
 // many flats as they have storages (storage.h), each the unit of one collective: trained ones whose
 // gradient is bfloat16, other trained ones, frozen ones; inside a flat they keep the order of the
 // table, without gaps.
+// Quantised weights are a flat by themselves, which no optimizer sees: it lies in a slot whenever a
+// sweep reads it, as all flats of blocks do under ZeRO 3, dequantised from "weights".
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
 // masters and optimizer states of them and updates them.
@@ -41,6 +43,11 @@ struct Flat {
   // "weights": all of it, or the owned range alone when a slot holds all of it during a sweep.
   int64_t weights = 0;
   int64_t weight_slot = -1;  // "weight_slots", inside its slot
+  // Quantised: `weights` is where its codes are, then their scales, of `packed` elements: each
+  // tensor begins at a multiple of kShardAlignment there. Under ZeRO 3 of packed / shard of them,
+  // and "packed_slot" holds all of one unit while they are dequantised into its slot.
+  int64_t packed = 0;  // padded; 0: not quantised
+  int64_t packed_slot = -1;
   // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
@@ -50,6 +57,9 @@ struct Flat {
 
   bool trained() const { return storage.trained(); }
   bool weights_slotted() const { return weight_slot >= 0; }
+  bool quantized() const { return packed > 0; }
+  // From the codes of `elements` packed ones to their scales.
+  int64_t ScaleOffset(int64_t elements) const;
   bool gradient_slotted() const { return gradient_slot >= 0; }
   // Of the owned range of a gradient, summed over micro-steps and ranks.
   Storage reduced_gradient() const {
@@ -65,8 +75,10 @@ struct Range {
 
 // Where a parameter lies.
 struct ParameterPlace {
-  size_t flat = 0;     // index into ShardMap::flats
-  int64_t offset = 0;  // of its first element in the flat
+  size_t flat = 0;        // index into ShardMap::flats
+  int64_t offset = 0;     // of its first element in the flat
+  int64_t packed = 0;     // the same among the packed elements of a quantised one
+  int64_t constants = 0;  // floats into "weight_scales": those that every rank holds of it
 };
 
 struct ShardMap {
@@ -79,6 +91,7 @@ struct ShardMap {
 
   // Bytes of the rows. Slot rows: of one slot.
   int64_t weights = 0, weight_slot = 0;
+  int64_t packed_slot = 0, weight_scales = 0;
   int64_t gradients = 0, gradient_slot = 0;
   int64_t masters = 0;
   std::vector<int64_t> states;  // by state of the optimizer

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/quantized_formats.h"
+
 namespace coxswain::plan {
 namespace {
 
 Storage Named(const std::string& dtype) {
-  return dtype == "bfloat16" ? Storage::kBfloat16 : Storage::kFloat32;
+  for (const Storage storage :
+       {Storage::kBfloat16, Storage::kNf4, Storage::kNf4Double, Storage::kInt8}) {
+    if (dtype == StorageName(storage)) return storage;
+  }
+  return Storage::kFloat32;
 }
 
 // Matrices of the base model take the plan's gradient dtype. Vectors, a tied embedding, which two
@@ -20,18 +26,46 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
 
 }  // namespace
 
+bool IsQuantized(Storage storage) {
+  return storage != Storage::kFloat32 && storage != Storage::kBfloat16;
+}
+
 int64_t StorageBytes(Storage storage, int64_t elements) {
-  return elements * (storage == Storage::kBfloat16 ? 2 : 4);
+  switch (storage) {
+    case Storage::kFloat32:
+      return elements * 4;
+    case Storage::kBfloat16:
+      return elements * 2;
+    case Storage::kInt8:
+      return elements;
+    default:
+      return (elements + 1) / 2;
+  }
 }
 
 const char* StorageName(Storage storage) {
-  return storage == Storage::kBfloat16 ? "bfloat16" : "float32";
+  constexpr const char* kNames[] = {"float32", "bfloat16", "nf4", "nf4_double", "int8"};
+  return kNames[static_cast<size_t>(storage)];
+}
+
+int64_t ScaleBytes(Storage storage, int64_t elements) {
+  if (storage == Storage::kNf4) return 4 * kernels::Nf4Blocks(elements);
+  return storage == Storage::kNf4Double ? kernels::Nf4Blocks(elements) : 0;
+}
+
+int64_t ScaleConstants(Storage storage, int64_t rows, int64_t cols) {
+  if (storage == Storage::kNf4Double) return kernels::Nf4Constants(rows * cols);
+  return storage == Storage::kInt8 ? rows : 0;
 }
 
 ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) {
   ParameterStorage storage;
   storage.weights = ComputeStorage(plan);
-  if (!parameter.trainable()) return storage;
+  if (!parameter.trainable()) {
+    const bool quantized = !plan.quantization.empty() && model::IsLinear(parameter.role);
+    if (quantized) storage.weights = Named(plan.quantization);
+    return storage;
+  }
   storage.gradient = GradientOf(plan, parameter);
   const Storage trained =
       model::IsAdapter(parameter.role) ? Storage::kFloat32 : Named(plan.master_dtype);

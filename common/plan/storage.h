@@ -11,14 +11,24 @@
 
 namespace coxswain::plan {
 
-enum class Storage : uint8_t { kFloat32, kBfloat16 };
+// The quantised ones are of frozen weights: codes, and scales beside them (kernels/nf4.h,
+// kernels/int8_rows.h). What is stored so is dequantised into a slot before every use.
+enum class Storage : uint8_t { kFloat32, kBfloat16, kNf4, kNf4Double, kInt8 };
+bool IsQuantized(Storage storage);
 
-// Memory of so many elements that lie side by side.
+// Memory of so many elements that lie side by side; of quantised ones their codes.
 int64_t StorageBytes(Storage storage, int64_t elements);
-const char* StorageName(Storage storage);  // as the plan's dtypes are spelled
+const char* StorageName(
+    Storage storage);  // as the plan's dtypes and Plan::quantization are spelled
+// Of quantised elements, what lies beside their codes and is cut among ranks as they are: NF4's
+// absmax of each block, in float32 or as codes. 0 of others.
+int64_t ScaleBytes(Storage storage, int64_t elements);
+// Of a quantised matrix, the floats that every rank holds: NF4's offset and absmax of groups,
+// INT8's absmax of rows. 0 of others.
+int64_t ScaleConstants(Storage storage, int64_t rows, int64_t cols);
 
 struct ParameterStorage {
-  Storage weights = Storage::kFloat32;  // what forward and backward read
+  Storage weights = Storage::kFloat32;  // as kept; forward and backward read the compute dtype
   std::optional<Storage> master;        // none: the weights are their own
   std::optional<Storage> gradient;      // none: frozen
 

@@ -15,7 +15,9 @@ std::vector<UnitFetch> UnitFetches(const Plan& plan, const ShardMap& map) {
     const Flat& flat = map.flats[f];
     UnitFetch& fetch = fetches[static_cast<size_t>(flat.unit)];
     fetch.slotted = fetch.slotted || flat.weights_slotted();
-    const bool elsewhere = flat.trained() || flat.weights_slotted();
+    if (flat.quantized()) fetch.dequantized = flat.parameters;
+    const bool split = plan.zero == 3 && flat.weights_slotted();
+    const bool elsewhere = flat.trained() || split;
     if (plan.shard > 1 && elsewhere) fetch.gathers.push_back({f, flat.trained()});
   }
   return fetches;

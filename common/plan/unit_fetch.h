@@ -20,16 +20,19 @@ struct GatherPart {
 };
 
 // A list for each kind of part, run one kind after the other. One of another kind (from host
-// memory, out of a quantised storage) is a list more here, in UnitFetches, UnitExchange::Fetch and
-// the planner's Timeline::Fetch: who fetches, when and into which slot stays as it is.
+// memory) is a list more here, in UnitFetches, UnitExchange::Fetch and the planner's
+// Timeline::Fetch: who fetches, when and into which slot stays as it is.
 struct UnitFetch {
   std::vector<GatherPart> gathers;
+  // Quantised parameters, by index into the plan's table: out of their codes into the slot.
+  std::vector<size_t> dequantized;
 
   // Slotted: what is fetched stays until another unit takes the slot.
   bool slotted = false;
 
-  bool empty() const { return gathers.empty(); }  // the weights lie where sweeps read them
-  bool trained() const;                           // some part is run again after an update
+  // The weights lie where sweeps read them.
+  bool empty() const { return gathers.empty() && dequantized.empty(); }
+  bool trained() const;  // some part is run again after an update
 };
 
 // By unit.

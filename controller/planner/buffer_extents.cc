@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
+#include "common/plan/quantize_pieces.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/ceil_div.h"
@@ -72,7 +73,9 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
 }
 
 int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
-  return plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
+  const int64_t steps =
+      plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
+  return std::max(steps, plan::QuantizeScratchBytes(plan));
 }
 
 }  // namespace coxswain::planner

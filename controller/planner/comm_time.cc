@@ -15,6 +15,9 @@ double Bytes(plan::Storage storage, int64_t elements) {
   return static_cast<double>(plan::StorageBytes(storage, elements));
 }
 
+// Of dequantising, read and written.
+constexpr double kGpuBytesPerSecond = 3.2e12, kCpuBytesPerSecond = 2e9;
+
 double Seconds(const plan::LinkSpeed& point) {
   return static_cast<double>(point.bytes) / point.bytes_per_second;
 }
@@ -140,9 +143,26 @@ class Timeline {
     for (const plan::GatherPart& part : FetchOf(unit).gathers) {
       if (held && !part.trained) continue;
       const plan::Flat& flat = map_.flats[part.flat];
-      Send(Bytes(flat.storage.weights, flat.elements), plan_.shard, 1);
+      Send(flat.quantized() ? PackedBytes(flat) : Bytes(flat.storage.weights, flat.elements),
+           plan_.shard, 1);
       fetched_[static_cast<size_t>(unit)] = busy_;
     }
+    if (!held) now_ += DequantizeSeconds(unit);
+  }
+
+  static double PackedBytes(const plan::Flat& flat) {
+    return Bytes(flat.storage.weights, flat.packed) +
+           static_cast<double>(plan::ScaleBytes(flat.storage.weights, flat.packed));
+  }
+
+  // Codes read and values written. Beside compute, but of its memory and multiprocessors.
+  double DequantizeSeconds(int32_t unit) const {
+    double bytes = 0;
+    for (const plan::Flat& flat : map_.flats) {
+      if (flat.unit != unit || !flat.quantized()) continue;
+      bytes += PackedBytes(flat) + Bytes(plan::ComputeStorage(plan_), flat.elements);
+    }
+    return bytes / (plan_.device == "cuda" ? kGpuBytesPerSecond : kCpuBytesPerSecond);
   }
 
   const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }

@@ -189,8 +189,7 @@ double UpdateSeconds(const plan::Plan& plan) {
   }
   for (const Parameter& p : plan.parameters) {
     if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;
-    bytes +=
-        static_cast<double>(plan::StorageBytes(plan::StorageOf(plan, p).weights, p.elements()));
+    bytes += static_cast<double>(plan::ComputeBytes(plan) * p.elements());
   }
   return bytes / kBytesPerSecond;
 }

@@ -87,6 +87,7 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   AddRope("model.rope.", m.rope, lines);
   if (m.window_rope) AddRope("model.window_rope.", *m.window_rope, lines);
   lines.Hash("model.layer_windows", m.layer_windows);
+  if (!m.quantization.empty()) lines.Text("model.quantization", m.quantization);
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }
 

@@ -8,8 +8,21 @@
 namespace coxswain::engine {
 namespace {
 
+void PlaceQuantized(const plan::Plan& plan, const plan::Flat& flat, const ParameterLayout& layout,
+                    const Buffers& rows, FlatMemory* out) {
+  const int64_t slot = plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot;
+  out->dtype = ComputeDType(plan);
+  out->values = rows.weight_slots + slot + flat.weight_slot;
+  char* const in_row = rows.weights + flat.weights;
+  char* const whole = flat.packed_slot < 0 ? in_row : rows.packed_slot + flat.packed_slot;
+  out->packed = {whole, whole + flat.ScaleOffset(flat.packed)};
+  const int64_t owned = flat.packed_slot < 0 ? flat.packed : flat.packed / plan.shard;
+  out->owned_packed = {in_row, in_row + flat.ScaleOffset(owned)};
+}
+
 void PlaceWeights(const plan::Plan& plan, const plan::Flat& flat, const ParameterLayout& layout,
                   const Buffers& rows, FlatMemory* out) {
+  if (flat.quantized()) return PlaceQuantized(plan, flat, layout, rows, out);
   out->dtype = DTypeOf(flat.storage.weights);
   char* const in_row = rows.weights + flat.weights;
   if (flat.weights_slotted()) {
@@ -70,6 +83,8 @@ class Views {
 void ViewParameters(const Views& view, Buffers* out) {
   view.Set("weights", out->weights);
   view.Set("weight_slots", out->weight_slots);
+  view.Set("packed_slot", out->packed_slot);
+  view.Set("weight_scales", out->weight_scales);
   view.Set("gradients", out->gradients);
   view.Set("gradient_slots", out->gradient_slots);
   view.Set("master", out->master);

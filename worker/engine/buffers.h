@@ -64,6 +64,8 @@ struct Buffers {
 
   // Rows of parameters, and every flat inside them by index into the shard map.
   char *weights = nullptr, *weight_slots = nullptr;
+  char* packed_slot = nullptr;     // null unless quantised weights are gathered
+  float* weight_scales = nullptr;  // of quantised matrices: plan::ScaleConstants
   char *gradients = nullptr, *gradient_slots = nullptr;
   char* master = nullptr;     // null: every weight is its own master
   std::vector<char*> states;  // rows of the optimizer, as its table lists them

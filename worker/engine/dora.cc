@@ -60,7 +60,11 @@ absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers&
                       const ParameterStore& store, kernels::Stream* stream) {
   if (!model.dora) return absl::OkStatus();
   for (int32_t layer = 0; layer < model.config.num_layers; ++layer) {
-    if (plan.zero == 3) RETURN_IF_ERROR(LoadWholeBlock(plan, layer, store));
+    if (plan.zero == 3) {
+      RETURN_IF_ERROR(LoadWholeBlock(plan, layer, store));
+    } else {
+      store.DequantizeBlock(layer);
+    }
     RowSquares(model, buffers, layer, stream);
     if (plan.lora.init_from.empty()) InitMagnitudes(plan, model, buffers, store, layer);
   }

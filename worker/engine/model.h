@@ -114,10 +114,19 @@ struct ParameterLayout {
   }
 };
 
+// Codes of quantised elements and the scales that lie beside them (plan::ScaleBytes).
+struct PackedMemory {
+  char* codes = nullptr;
+  char* scales = nullptr;
+};
+
 // A flat in this rank's memory; null where it has none.
 struct FlatMemory {
-  void* values = nullptr;     // [elements]: what sweeps read; a slot holds it only during a sweep
-  void* owned = nullptr;      // [owned] of them: what updates write
+  void* values = nullptr;  // [elements]: what sweeps read; a slot holds it only during a sweep
+  void* owned = nullptr;   // [owned] of them: what updates write
+  // Quantised: values are dequantised from `packed`; of its elements `owned_packed` has this
+  // rank's.
+  PackedMemory packed, owned_packed;
   void* gradient = nullptr;   // [elements]: where backward accumulates
   void* reduced = nullptr;    // [owned]: the owned range summed over micro-steps and ranks
   void* master = nullptr;     // [owned]: what updates write where weights are copies of it

@@ -33,7 +33,7 @@ void RunFill(kernels::RandomFillArgs fill, const Values& out) {
 
 plan::Range ParameterStore::Loaded(size_t i) const {
   const plan::Flat& flat = layout_.FlatOf(i);
-  if (flat.trained() || flat.weights_slotted()) return layout_.owned[i];
+  if ((flat.trained() || flat.weights_slotted()) && !flat.quantized()) return layout_.owned[i];
   return {0, plan_.parameters[i].elements()};
 }
 
@@ -93,7 +93,29 @@ void ParameterStore::Write(const float* values, const Values& to) const {
   }
 }
 
+void ParameterStore::QuantizeValues(size_t i, bool whole, const float* values) const {
+  Quantize(plan_, layout_, buffers_, i, whole, [&](int64_t first, int64_t count, float* out) {
+    kernels::CopyMemory(out, values + first, count * 4, nullptr);
+  });
+}
+
+void ParameterStore::QuantizeFill(size_t i, bool whole, const kernels::RandomFillArgs& fill) const {
+  Quantize(plan_, layout_, buffers_, i, whole, [&](int64_t first, int64_t count, float* out) {
+    RunFill(fill, {out, kernels::DType::kFloat32, first, count});
+  });
+}
+
+void ParameterStore::UploadPacked(size_t i, const PackedTensor& tensor) const {
+  engine::UploadPacked(plan_, layout_, buffers_, i, /*whole=*/false, tensor);
+}
+
+void ParameterStore::UploadPackedWhole(size_t i, const PackedTensor& tensor) const {
+  engine::UploadPacked(plan_, layout_, buffers_, i, /*whole=*/true, tensor);
+  Dequantize(plan_, layout_, buffers_, i, nullptr);
+}
+
 void ParameterStore::Upload(size_t i, const float* values) const {
+  if (layout_.FlatOf(i).quantized()) return QuantizeValues(i, /*whole=*/false, values);
   const Values weights = Weights(i), trained = Trained(i);
   if (weights.elements == 0) return;
   Write(values, trained);
@@ -101,17 +123,34 @@ void ParameterStore::Upload(size_t i, const float* values) const {
 }
 
 void ParameterStore::Fill(size_t i, kernels::RandomFillArgs fill) const {
+  if (layout_.FlatOf(i).quantized()) return QuantizeFill(i, /*whole=*/false, fill);
   const Values weights = Weights(i), trained = Trained(i);
   if (weights.elements == 0) return;
   RunFill(fill, trained);
   if (trained.data != weights.data) Convert(trained, weights);
 }
 
-void ParameterStore::UploadWhole(size_t i, const float* values) const { Write(values, Compute(i)); }
+void ParameterStore::UploadWhole(size_t i, const float* values) const {
+  if (!layout_.FlatOf(i).quantized()) return Write(values, Compute(i));
+  QuantizeValues(i, /*whole=*/true, values);
+  Dequantize(plan_, layout_, buffers_, i, nullptr);
+}
 
 void ParameterStore::FillWhole(size_t i, kernels::RandomFillArgs fill) const {
-  RunFill(fill, Compute(i));
+  if (!layout_.FlatOf(i).quantized()) return RunFill(fill, Compute(i));
+  QuantizeFill(i, /*whole=*/true, fill);
+  Dequantize(plan_, layout_, buffers_, i, nullptr);
 }
+
+void ParameterStore::DequantizeBlock(int32_t layer) const {
+  for (size_t i = 0; i < plan_.parameters.size(); ++i) {
+    if (plan_.parameters[i].layer != layer || !IsQuantized(i)) continue;
+    Dequantize(plan_, layout_, buffers_, i, nullptr);
+  }
+  kernels::Synchronize(nullptr);
+}
+
+bool ParameterStore::IsQuantized(size_t i) const { return layout_.FlatOf(i).quantized(); }
 
 void ParameterStore::FillAbsent(size_t i, kernels::RandomFillArgs fill) const {
   const Values all = Compute(i);

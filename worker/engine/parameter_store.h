@@ -11,6 +11,7 @@
 #include "kernels/random_fill.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
+#include "worker/engine/quantized_weights.h"
 
 namespace coxswain::engine {
 
@@ -31,10 +32,17 @@ class ParameterStore {
   // The elements of parameter i that this rank loads: all of one that is frozen and stays whole on
   // every rank, else the owned ones. Ranks get the rest of trained and slotted ones by gathering.
   plan::Range Loaded(size_t i) const;
+  // Quantised: all of it, of which this rank keeps what it owns.
+  bool IsQuantized(size_t i) const;
   // Writes elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
   // Fills elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;
+
+  // Takes a quantised parameter from host memory as it is.
+  void UploadPacked(size_t i, const PackedTensor& tensor) const;
+  // The same, and dequantises it where sweeps read it.
+  void UploadPackedWhole(size_t i, const PackedTensor& tensor) const;
 
   // The whole parameter, where forward and backward read it.
   Values Compute(size_t i) const;
@@ -54,6 +62,8 @@ class ParameterStore {
   // parameter whose slot is free.
   void UploadWhole(size_t i, const float* values) const;
   void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
+  // Writes the quantised parameters of a block where sweeps read them, unless ranks share them.
+  void DequantizeBlock(int32_t layer) const;
   // Fills the elements that this rank does not load, where sweeps read them, until they are
   // gathered.
   void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
@@ -62,6 +72,8 @@ class ParameterStore {
   // The owned elements of parameter i inside the owned range of its flat.
   Values Owned(size_t i, void* range, kernels::DType dtype) const;
   void Write(const float* values, const Values& to) const;
+  void QuantizeValues(size_t i, bool whole, const float* values) const;
+  void QuantizeFill(size_t i, bool whole, const kernels::RandomFillArgs& fill) const;
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/plan_checks.h"
+#include "common/plan/quantize_pieces.h"
 #include "common/status_macros.h"
 #include "kernels/adamw.h"
 #include "kernels/bias.h"
@@ -235,6 +236,7 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
     need(kernels::EmbeddingBackwardWorkspaceBytes(AdapterEmbeddingSpec(model), n.tokens));
   }
   need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
+  need(plan::QuantizeScratchBytes(plan));
   if (model.embedding.gradient != nullptr) {
     need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model),
                                                   std::max(n.tokens, n.embedding_rows)));

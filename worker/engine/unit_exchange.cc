@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/engine/quantized_weights.h"
 
 namespace coxswain::engine {
 
@@ -44,7 +45,9 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       layout_(layout),
       buffers_(buffers),
       compute_(compute),
-      owned_(plan.world_size() > 1 && plan.overlap ? kernels::CreateStream() : nullptr),
+      owned_(plan.overlap && (plan.world_size() > 1 || layout.map.weight_slot > 0)
+                 ? kernels::CreateStream()
+                 : nullptr),
       comm_(owned_ != nullptr ? owned_.get() : compute),
       fetches_(plan::UnitFetches(plan, layout.map)),
       flats_of_unit_(fetches_.size()),
@@ -95,16 +98,35 @@ void UnitExchange::SumDoubles(double* data, int64_t n) {
 }
 
 void UnitExchange::Fetch(int32_t unit, bool held) {
-  for (const plan::GatherPart& part : FetchOf(unit).gathers) {
+  const plan::UnitFetch& fetch = FetchOf(unit);
+  for (const plan::GatherPart& part : fetch.gathers) {
     if (part.trained || !held) Gather(part.flat);
   }
+  // Before ranks have met there is nothing to dequantise of what lies with others.
+  if (held || (plan_.zero == 3 && group_ == nullptr)) return;
+  for (const size_t i : fetch.dequantized) Dequantize(plan_, layout_, buffers_, i, comm_);
 }
 
 void UnitExchange::Gather(size_t f) {
   if (group_ == nullptr || !status_.ok()) return;
+  if (layout_.map.flats[f].quantized()) return GatherPacked(f);
   const FlatMemory& memory = buffers_.flats[f];
   Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values,
                          layout_.map.flats[f].owned, memory.dtype, comm_));
+}
+
+void UnitExchange::GatherPacked(size_t f) {
+  const plan::Flat& flat = layout_.map.flats[f];
+  const FlatMemory& memory = buffers_.flats[f];
+  const int64_t owned = flat.packed / plan_.shard;
+  const auto gather = [&](const char* own, char* all, int64_t bytes) {
+    if (bytes == 0 || !status_.ok()) return;
+    Keep(group_->AllGatherBytes(Communicator::kShard, own, all, bytes, comm_));
+  };
+  gather(memory.owned_packed.codes, memory.packed.codes,
+         plan::StorageBytes(flat.storage.weights, owned));
+  gather(memory.owned_packed.scales, memory.packed.scales,
+         plan::ScaleBytes(flat.storage.weights, owned));
 }
 
 void UnitExchange::Reduce(size_t f, bool last_micro_step) {

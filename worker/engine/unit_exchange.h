@@ -106,6 +106,7 @@ class UnitExchange {
   // read them, as they were before the last update.
   void Fetch(int32_t unit, bool held);
   void Gather(size_t flat);
+  void GatherPacked(size_t flat);
   size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
   void Reduce(size_t flat, bool last_micro_step);
   void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes: of a rank

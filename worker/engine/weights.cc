@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,12 +13,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
+#include "kernels/dynamic_map.h"
+#include "kernels/nf4.h"
 #include "worker/engine/random_init.h"
 
 namespace coxswain::engine {
@@ -76,6 +81,46 @@ std::vector<int64_t> SourceShape(const plan::Plan& plan, const model::Parameter&
   }
   if (model::IsTransposedInFiles(parameter.role)) std::swap(shape[0], shape[1]);
   return shape;
+}
+
+PackedTensor ViewOf(const PackedMatrix& matrix) {
+  return {.codes = matrix.codes,
+          .scales = matrix.scales,
+          .constants = matrix.constants.empty() ? nullptr : matrix.constants.data()};
+}
+
+template <size_t N>
+bool SameMap(const std::vector<float>& map, const float (&values)[N]) {
+  return std::equal(map.begin(), map.end(), std::begin(values), std::end(values));
+}
+
+// A matrix of the base that its files hold quantised, as the plan keeps it.
+absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& matrix,
+                        const ParameterStore& store) {
+  const model::Parameter& parameter = plan.parameters[i];
+  const std::vector<int64_t> wanted = FileShape(parameter);
+  const auto refuse = [&](const auto&... what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(plan.model_path, ": tensor \"", parameter.name, "\" ", what...));
+  };
+  if (!store.IsQuantized(i) || matrix.format != plan.quantization) {
+    return refuse("is quantised as ", matrix.format, ", the job keeps it as ",
+                  store.IsQuantized(i) ? plan.quantization : plan.compute_dtype);
+  }
+  if (matrix.shape != wanted) {
+    return refuse("has shape ", ShapeText(matrix.shape), ", the model needs ", ShapeText(wanted));
+  }
+  if (!model::FileRows(plan.model, parameter).empty()) {
+    return refuse("is quantised, and its rows are not in the order of the model");
+  }
+  const bool nf4 = matrix.format != "int8";
+  if (nf4 && !(SameMap(matrix.map, kernels::kNf4Map.values) &&
+               (matrix.scale_map.empty() ||
+                SameMap(matrix.scale_map, kernels::kSignedDynamicMap.values)))) {
+    return refuse("has codes of other values than those of nf4");
+  }
+  store.UploadPacked(i, ViewOf(matrix));
+  return absl::OkStatus();
 }
 
 // Checks `tensor` (null: absent) of `source` and uploads what this rank loads of parameter i.
@@ -173,6 +218,13 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (model::IsAdapter(parameter.role)) continue;
+    ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
+                     FindPackedMatrix(*files, parameter.name));
+    if (packed.has_value()) {
+      known.insert(packed->tensors.begin(), packed->tensors.end());
+      RETURN_IF_ERROR(LoadPacked(plan, i, *packed, store));
+      continue;
+    }
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store,
                          /*of_base=*/true));
@@ -229,6 +281,12 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     if (parameter.layer != layer || model::IsAdapter(parameter.role)) continue;
     if (files == nullptr) {
       store.FillWhole(i, RandomInit(plan.init_seed, parameter, plan.model));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
+                     FindPackedMatrix(*files, parameter.name));
+    if (packed.has_value()) {
+      store.UploadPackedWhole(i, ViewOf(*packed));
       continue;
     }
     // LoadBaseWeights has found and checked it.

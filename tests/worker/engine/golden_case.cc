@@ -139,8 +139,10 @@ GoldenCase LoadGoldenCase(const std::string& name) {
   golden.gradients =
       WithTableNames(ReadTensors(directory + "/grads.safetensors"), options.lora_rank);
   // Cases that are not stored whole lack them.
-  if (std::filesystem::exists(directory + "/final.safetensors")) {
+  if (std::filesystem::exists(directory + "/logits.safetensors")) {
     golden.logits = ReadTensors(directory + "/logits.safetensors").at("logits");
+  }
+  if (std::filesystem::exists(directory + "/final.safetensors")) {
     golden.final = WithTableNames(ReadTensors(directory + "/final.safetensors"), options.lora_rank);
   }
   golden.initial = WithTableNames(

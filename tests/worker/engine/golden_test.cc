@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "mistral_swa_full", "qwen3_full", "qwen2_lora", "qwen2_lora_plus",
                     "llama_rslora", "llama_dora", "phi3_lora", "glm4_lora", "gemma3_text_lora",
                     "cohere_lora", "starcoder2_lora", "llama_saved_lora", "qwen2_saved_lora",
-                    "llama_outer_lora", "qwen2_outer_lora"),
+                    "llama_outer_lora", "qwen2_outer_lora", "llama_qlora"),
     [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kSteps = 20;
 
 // kSaved: embedding, head and norms in full beside LoRA. kOuter: adapters of embedding and head.
-enum class Method { kFull, kLora, kDora, kSaved, kOuter };
+// kNf4, kNf4Double, kInt8Dora: on a quantised base.
+enum class Method { kFull, kLora, kDora, kSaved, kOuter, kNf4, kNf4Double, kInt8Dora };
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -35,7 +36,10 @@ plan::Plan MakeCase(Method method, bool tied, const Mesh& mesh,
   PlanOptions options;
   options.init = "random";
   options.lora_rank = method == Method::kFull ? 0 : 3;
-  options.dora = method == Method::kDora;
+  options.dora = method == Method::kDora || method == Method::kInt8Dora;
+  if (method == Method::kNf4) options.quantization = "nf4";
+  if (method == Method::kNf4Double) options.quantization = "nf4_double";
+  if (method == Method::kInt8Dora) options.quantization = "int8";
   if (method == Method::kSaved) options.modules_to_save = {"embed_tokens", "lm_head", "norm"};
   if (method == Method::kOuter) {
     options.lora_targets = {"embed_tokens", "lm_head", "q_proj"};
@@ -114,7 +118,8 @@ TEST_P(ShardedTest, RanksEqualOne) {
 
 std::string CaseName(const testing::TestParamInfo<ShardedTest::ParamType>& info) {
   const auto& [method, tied, mesh] = info.param;
-  const char* const names[] = {"Full", "Lora", "Dora", "Saved", "Outer"};
+  const char* const names[] = {"Full",  "Lora", "Dora",      "Saved",
+                               "Outer", "Nf4",  "Nf4Double", "Int8Dora"};
   return std::string(names[static_cast<int>(method)]) + (tied ? "Tied" : "Untied") +
          std::to_string(mesh.replicate) + "x" + std::to_string(mesh.shard) + "Zero" +
          std::to_string(mesh.zero) + (mesh.vocab == kWide ? "Wide" : "");
@@ -144,6 +149,12 @@ INSTANTIATE_TEST_SUITE_P(OuterAdapters, ShardedTest,
                                           testing::Values(Mesh{2, 1, 0}, Mesh{1, 2, 1},
                                                           Mesh{1, 2, 2}, Mesh{1, 2, 3})),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(
+    Quantized, ShardedTest,
+    testing::Combine(testing::Values(Method::kNf4, Method::kNf4Double, Method::kInt8Dora),
+                     testing::Bool(),
+                     testing::Values(Mesh{2, 1, 0}, Mesh{1, 2, 2}, Mesh{1, 2, 3}, Mesh{1, 3, 3})),
+    CaseName);
 INSTANTIATE_TEST_SUITE_P(Replicas, ShardedTest,
                          testing::Combine(testing::Values(Method::kFull), testing::Values(true),
                                           testing::Values(Mesh{3, 1, 0}, Mesh{2, 2, 1},

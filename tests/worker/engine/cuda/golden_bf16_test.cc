@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "phi3_longrope_long_full", "phi4_mini_full", "ministral3_full", "mistral_full",
                     "mistral_swa_full", "phi3_lora", "glm4_lora", "gemma3_text_lora", "cohere_lora",
                     "starcoder2_lora", "llama_saved_lora", "qwen2_saved_lora", "llama_outer_lora",
-                    "qwen2_outer_lora"),
+                    "qwen2_outer_lora", "llama_qlora"),
     [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
