@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
-#                   [--step-peers ROW...] [--job] [--large] [--dispatch [WORKERS]]
+#                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
@@ -12,6 +12,8 @@
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
 # where it is importable or its wheel is in .carry/wheels.
+# --qlora: 7b_lora_1024 beside 7b_qlora_1024 and its peer with bitsandbytes, whose wheel may lie in
+# .carry/wheels; then the rows that have to fit into a memory.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
@@ -48,7 +50,7 @@ while [[ $# -gt 0 ]]; do
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
-    --job | --large | --comm | --fault | --hosts-played) ;;
+    --qlora | --job | --large | --comm | --fault | --hosts-played) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -128,6 +130,21 @@ run_step-peers() {
   for row in "${peer_rows[@]}"; do
     run_step_peer "$row" --liger || bad=1
   done
+  return $bad
+}
+
+run_qlora() {
+  local rows=(7b_lora_1024 7b_qlora_1024) bad=0
+  local -x PYTHONPATH=${PYTHONPATH:-}
+  unpack_wheels || return 1
+  run_steps || bad=1
+  if python3 -c 'import bitsandbytes' 2>/dev/null; then
+    run_step_peer 7b_qlora_1024 --plain || bad=1
+  else
+    echo "no bitsandbytes here: no peer"
+  fi
+  rows=(llama_65b_qlora_2048 llama_70b_qlora_2048 llama_13b_qlora_2048 llama_7b_qlora_2048)
+  run_steps || bad=1
   return $bad
 }
 

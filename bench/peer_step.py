@@ -6,11 +6,11 @@
 
 ROW as in bench/worker/engine/step_rows.cc, of which it has those below. Same config.json (bench/models), random weights,
 random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; torch.compile of model and loss
-unless --plain or --liger; attention by torch's SDPA.
+unless --plain or --liger; attention by torch's SDPA. Rows of qlora: linears of the blocks in NF4 by bitsandbytes.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
 float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
 steps; prints tokens/s, peak GiB (JSON: optimizer states in it), loss, and one JSON line. Needs one GPU, torch
-and transformers; peft for LoRA; liger_kernel for --liger.
+and transformers; peft for LoRA; bitsandbytes for qlora; liger_kernel for --liger.
 """
 import argparse, json, math, os, statistics, subprocess, time
 
@@ -31,26 +31,64 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     'qwen3_8b_full_1024': (4, 1024, 16, 0),
     'gemma3_12b_lora_1024': (4, 1024, 1, 16),
     'qwen3_14b_lora_1024': (4, 1024, 1, 16),
+    '7b_qlora_1024': (8, 1024, 1, 16),
 }
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
 
 
-def make_model(size, lora_rank, dtype, liger):
+def quantized_model(config, lora_rank):
+    """Linears of the blocks in NF4 by bitsandbytes, doubly quantised; as peft prepares such a base, but for its float32
+    copies of embedding and head, which only cost here, and without checkpointing."""
+    import bitsandbytes
+    import peft
+    with torch.device('meta'):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=torch.bfloat16)
+    for name, module in list(model.named_modules()):
+        if not isinstance(module, torch.nn.Linear) or name == 'lm_head':
+            continue
+        linear = bitsandbytes.nn.Linear4bit(module.in_features, module.out_features, bias=module.bias is not None,
+                                            compute_dtype=torch.bfloat16, compress_statistics=True, quant_type='nf4',
+                                            device='meta')
+        parent, _, child = name.rpartition('.')
+        setattr(model.get_submodule(parent), child, linear)
+        weight = torch.randn(module.out_features, module.in_features, dtype=torch.bfloat16) * 0.02
+        linear.weight = bitsandbytes.nn.Params4bit(weight, requires_grad=False, compress_statistics=True,
+                                                   quant_type='nf4').to('cuda')
+        if module.bias is not None:
+            linear.bias = torch.nn.Parameter(torch.zeros(module.out_features, dtype=torch.bfloat16, device='cuda'))
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if parameter.is_meta:
+                value = torch.ones if parameter.dim() == 1 else lambda shape, **options: torch.randn(shape, **options) * 0.02
+                filled = value(parameter.shape, dtype=torch.bfloat16, device='cuda')
+                setattr(module, name, torch.nn.Parameter(filled, requires_grad=False))
+    rotary = type(model.model.rotary_emb)(config=config, device='cuda')
+    model.model.rotary_emb = rotary
+    model.is_loaded_in_4bit = True
+    return adapted(model, lora_rank)
+
+
+def adapted(model, lora_rank):
+    import peft
+    model = peft.get_peft_model(model, peft.LoraConfig(
+        r=lora_rank, lora_alpha=2 * lora_rank, target_modules='all-linear', task_type='CAUSAL_LM'))
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return model.train()
+
+
+def make_model(size, lora_rank, dtype, liger, quantized):
     config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, size))
     config.use_cache = False
     if liger:
         from liger_kernel.transformers import _apply_liger_kernel
         _apply_liger_kernel(config.model_type)
+    if quantized:
+        return quantized_model(config, lora_rank)
     with torch.device('cuda'):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
-    if lora_rank:
-        import peft
-        model = peft.get_peft_model(model, peft.LoraConfig(
-            r=lora_rank, lora_alpha=2 * lora_rank, target_modules='all-linear', task_type='CAUSAL_LM'))
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.data = parameter.data.float()
-    return model.train()
+    return adapted(model, lora_rank) if lora_rank else model.train()
 
 
 def gpu_state():
@@ -72,7 +110,7 @@ class Trainer:
         self.mixed = args.precision == 'mixed'
         frozen = lora_rank > 0
         dtype = torch.float32 if self.mixed and not frozen else torch.bfloat16
-        model = make_model(row.rsplit('_', 2)[0], lora_rank, dtype, args.liger)
+        model = make_model(row.rsplit('_', 2)[0], lora_rank, dtype, args.liger, '_qlora_' in row)
         self.vocab = model.config.vocab_size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4 if frozen else 2e-5, weight_decay=0.01, fused=True)

@@ -243,6 +243,13 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->logging_steps = spec["logging"]["logging_steps"];
 }
 
+std::string Quantization(const Json& quantization) {
+  const bool twice = quantization["double"];
+  const std::string format = quantization["format"];
+  if (format == "auto") return twice ? "auto" : "auto_single";
+  return format == "nf4" && twice ? "nf4_double" : format;
+}
+
 }  // namespace
 
 JobSpec BuildSpec(const Json& effective) {
@@ -256,8 +263,10 @@ JobSpec BuildSpec(const Json& effective) {
   job.init = spec["base_model"]["init"];
   job.init_seed = spec["base_model"]["seed"];
   job.method = spec["method"];
-  job.adapter =
-      Word<Adapter, 2>(spec["adapter"], {{{"none", Adapter::kNone}, {"lora", Adapter::kLora}}});
+  job.adapter = Word<Adapter, 3>(
+      spec["adapter"],
+      {{{"none", Adapter::kNone}, {"lora", Adapter::kLora}, {"qlora", Adapter::kLora}}});
+  if (spec["adapter"] == "qlora") job.quantization = Quantization(spec["quantization"]);
   job.lora = Lora(spec["lora"]);
   ReadData(spec, &job);
   job.train = Train(spec["train"]);

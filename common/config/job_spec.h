@@ -125,6 +125,9 @@ struct JobSpec {
   uint64_t init_seed{};
   std::string method;  // "sft" | "pretrain"
   Adapter adapter{};
+  // Of the base's linears: "" (not) | "nf4" | "nf4_double" | "int8" | "auto" (that of the files,
+  // else nf4_double) | "auto_single" (likewise, else nf4).
+  std::string quantization;
   LoraSpec lora;
   std::vector<DatasetSpec> datasets;
   std::vector<DatasetSpec> test_datasets;  // exclusive with val_set_size

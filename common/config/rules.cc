@@ -109,7 +109,7 @@ void CheckRoles(Validated* job) {
 void CheckDora(Validated* job) {
   const std::string path = "spec.lora.use_dora";
   const Json& dropout = At(job->effective, "spec.lora.dropout");
-  if (At(job->effective, "spec.adapter") != "lora" || At(job->effective, path) != true) return;
+  if (At(job->effective, "spec.adapter") == "none" || At(job->effective, path) != true) return;
   if (!dropout.is_number() || dropout.get<double>() == 0) return;
   job->errors.push_back(
       {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
@@ -123,6 +123,25 @@ void CheckMergeOfRandomWeights(Validated* job) {
   job->errors.push_back({path, LineOf(*job, path),
                          "base_model.init: random keeps no base weights to merge an adapter into; "
                          "give adapter: none or leave merge out"});
+}
+
+void CheckQuantization(Validated* job) {
+  const auto error = [job](const std::string& path, std::string message) {
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+  };
+  const Json& adapter = At(job->effective, "spec.adapter");
+  if (!adapter.is_string()) return;
+  for (const auto& [path, usual] :
+       {std::pair<const char*, Json>("spec.quantization.format", "auto"),
+        std::pair<const char*, Json>("spec.quantization.double", true)}) {
+    if (adapter == "qlora" || At(job->effective, path) == usual) continue;
+    error(path, absl::StrCat("goes with adapter: qlora, which is ", adapter.get<std::string>()));
+  }
+  const std::string resident = "spec.parallelism.resident_blocks";
+  if (adapter == "qlora" && At(job->effective, resident).is_number()) {
+    error(resident,
+          "with adapter: qlora two blocks are dequantised at a time and none stays; leave it out");
+  }
 }
 
 // replicate x shard = workers, and a ZeRO stage above 0 needs ranks to share with.
@@ -275,6 +294,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckRoles(job);
   CheckDora(job);
   CheckMergeOfRandomWeights(job);
+  CheckQuantization(job);
   CheckMesh(job);
   CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);

@@ -59,8 +59,18 @@ void AppendTop(std::vector<Key>* t) {
       {.path = "spec.method", .type = Type::kWord, .def = "sft", .words = {"sft", "pretrain"},
        .later = {"dpo", "orpo", "kto"},
        .doc = "Training objective; `pretrain` reads `format: completion` only."},
-      {.path = "spec.adapter", .type = Type::kWord, .def = "none", .words = {"none", "lora"},
-       .later = {"qlora"}, .doc = "`none` trains every weight."},
+      {.path = "spec.adapter", .type = Type::kWord, .def = "none",
+       .words = {"none", "lora", "qlora"},
+       .doc = "`none` trains every weight, `lora` an adapter; `qlora` keeps the linears of the base "
+              "quantised under it."},
+      {.path = "spec.quantization", .doc = "Of the base's linears, read when `adapter: qlora`."},
+      {.path = "spec.quantization.format", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "nf4", "int8"},
+       .doc = "`nf4`: 4 bits and a scale for 64; `int8`: 8 bits and a scale for a row; `auto`: "
+              "that of the model's files where bitsandbytes has quantised them, else nf4."},
+      {.path = "spec.quantization.double", .type = Type::kBool, .def = "true",
+       .doc = "Scales of nf4 in 8 bits too; with `format: auto` read where the files are not "
+              "quantised."},
       // clang-format on
   };
 }
@@ -68,7 +78,7 @@ void AppendTop(std::vector<Key>* t) {
 void AppendLora(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
-      {.path = "spec.lora", .doc = "Read when `adapter: lora`."},
+      {.path = "spec.lora", .doc = "Read when `adapter: lora` or `qlora`."},
       {.path = "spec.lora.r", .type = Type::kInt, .def = "32", .range = {.min = 1, .max = 65536},
        .doc = "Rank."},
       {.path = "spec.lora.alpha", .type = Type::kNumber, .def = "64", .range = kPositive,

@@ -104,7 +104,36 @@ absl::Status ReadNf4(const std::string& name, const TensorInfo& tensor, Parts& p
   return absl::OkStatus();
 }
 
+float Absmax(const PackedMatrix& matrix, int64_t block) {
+  if (matrix.format == "nf4") {
+    float absmax = 0;
+    std::memcpy(&absmax, matrix.scales + block * 4, 4);
+    return absmax;
+  }
+  const float group = matrix.constants[static_cast<size_t>(1 + block / kGroup)];
+  const float scaled = matrix.scale_map[matrix.scales[block]] * group;
+  return scaled + matrix.constants[0];
+}
+
 }  // namespace
+
+void CopyAsFloat(const PackedMatrix& matrix, float* out) {
+  const int64_t rows = matrix.shape[0], cols = matrix.shape[1];
+  if (matrix.format == "int8") {
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      const auto code = static_cast<float>(static_cast<int8_t>(matrix.codes[i]));
+      const float scaled = code * matrix.constants[static_cast<size_t>(i / cols)];
+      out[i] = scaled * (1.0f / 127.0f);
+    }
+    return;
+  }
+  float absmax = 0;
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    if (i % kBlock == 0) absmax = Absmax(matrix, i / kBlock);
+    const int code = matrix.codes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15;
+    out[i] = matrix.map[static_cast<size_t>(code)] * absmax;
+  }
+}
 
 absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& files,
                                                              const std::string& name) {

@@ -33,6 +33,9 @@ struct PackedMatrix {
 absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& files,
                                                              const std::string& name);
 
+// What its codes stand for, by its own maps: [elements], each product rounded to float32.
+void CopyAsFloat(const PackedMatrix& matrix, float* out);
+
 }  // namespace coxswain
 
 #endif  // COXSWAIN_COMMON_FILES_PACKED_MATRIX_H_

@@ -108,6 +108,14 @@ absl::Status SafetensorsFile::Impl::ReadHeader() {
   return absl::OkStatus();
 }
 
+void ReleasePages(const TensorInfo& tensor) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + static_cast<uintptr_t>(tensor.bytes)) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 SafetensorsFile::SafetensorsFile() : impl_(std::make_unique<Impl>()) {}
 SafetensorsFile::~SafetensorsFile() = default;
 

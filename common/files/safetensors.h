@@ -44,6 +44,10 @@ class SafetensorsFile {
   std::unique_ptr<Impl> impl_;
 };
 
+// Lets go of the memory that a tensor of a mapped file has been read into; it is read again when it
+// is used again.
+void ReleasePages(const TensorInfo& tensor);
+
 // Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and
 // dtype.
 absl::Status CopyAsFloat(const TensorInfo& tensor, float* out);

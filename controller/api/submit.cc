@@ -16,8 +16,9 @@
 namespace coxswain::api {
 namespace {
 
-std::string AdapterName(config::Adapter adapter) {
-  return adapter == config::Adapter::kLora ? "lora" : "full";
+std::string AdapterName(const config::JobSpec& job) {
+  if (job.adapter != config::Adapter::kLora) return "full";
+  return job.quantization.empty() ? "lora" : "qlora";
 }
 
 std::string BodyHash(const v1::SubmitRequest& request) {
@@ -38,7 +39,7 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
   job.set_yaml(request.yaml());
   job.set_effective_json(parsed.effective_json);
   job.set_base_model(parsed.spec.model_path);
-  job.set_method(AdapterName(parsed.spec.adapter));
+  job.set_method(AdapterName(parsed.spec));
   job.set_device(config::DeviceName(parsed.spec.device));
   job.set_workers(static_cast<int32_t>(parsed.spec.workers));
   job.set_priority(static_cast<int32_t>(parsed.spec.priority));

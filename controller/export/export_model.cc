@@ -7,11 +7,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/files/packed_matrix.h"
 #include "common/files/read_file.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
@@ -36,6 +38,7 @@ struct ModelTensor {
   std::vector<int64_t> shape;
   std::vector<model::RowRange> file_rows = {};
   bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory
+  std::optional<PackedMatrix> packed = {};  // the base's, quantised, in place of `weights`
 
   int64_t elements() const {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
@@ -156,14 +159,18 @@ absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out
 
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
   const bool ordered = tensor.from_base || tensor.file_rows.empty();
-  const bool unchanged =
-      tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype && ordered;
+  const bool unchanged = !tensor.packed.has_value() && tensor.lora_a == nullptr &&
+                         tensor.weights.dtype == tensor.dtype && ordered;
   if (unchanged) {
     CopyBytes(tensor.weights, out);
     return absl::OkStatus();
   }
   std::vector<float> values(tensor.elements());
-  RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  if (tensor.packed.has_value()) {
+    CopyAsFloat(*tensor.packed, values.data());
+  } else {
+    RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  }
   if (tensor.parameter == nullptr) return StoreAs(tensor.dtype, values, out);
   const int64_t cols = tensor.parameter->cols;
   if (tensor.from_base) model::ToMemoryOrder(tensor.file_rows, cols, &values);
@@ -217,14 +224,20 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
           absl::StrCat("no values for ", parameter.name, " in ",
                        parameter.trainable() ? checkpoint.directory() : plan.model_path));
     }
-    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
+    std::optional<PackedMatrix> packed;
+    if (trained == nullptr) {
+      ASSIGN_OR_RETURN(packed, FindPackedMatrix(*from.base, parameter.name));
+    }
+    ASSIGN_OR_RETURN(const DType dtype,
+                     ExportDType(job.export_dtype, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
     tensors.push_back({source != nullptr ? source->name : parameter.name, &parameter, weights,
                        adapter(model::LoraA(parameter.role), parameter.layer),
                        adapter(model::LoraB(parameter.role), parameter.layer),
                        adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
-                       ShapeOf(parameter, source, weights), model::FileRows(plan.model, parameter),
-                       trained == nullptr});
+                       packed.has_value() ? packed->shape : ShapeOf(parameter, source, weights),
+                       model::FileRows(plan.model, parameter), trained == nullptr,
+                       std::move(packed)});
   }
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;
@@ -276,12 +289,15 @@ bool NamesAPath(const nlohmann::ordered_json& config) {
   return text.find_first_of("/\\~") != std::string::npos && !IsHubId(text);
 }
 
-// The source's config.json; only a changed dtype, added tokens or a path in it change it.
+// The source's config.json; only a changed dtype, added tokens, a path in it or quantised linears,
+// which are exported dequantised, change it.
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
   const bool path = NamesAPath(source.config);
   const bool grown = plan.model.added_tokens.count > 0;
-  if (job.export_dtype == "source" && !path && !grown) return source.config_text;
+  const bool quantized = !plan.model.quantization.empty();
+  if (job.export_dtype == "source" && !path && !grown && !quantized) return source.config_text;
   nlohmann::ordered_json config = source.config;
+  config.erase("quantization_config");
   if (job.export_dtype != "source") config[source.DTypeKey()] = job.export_dtype;
   if (path) config["_name_or_path"] = BaseModelName(job, plan);
   const std::string part(model::TextPartOf(plan.model).config);

@@ -17,6 +17,8 @@ namespace coxswain::exports {
 // existing `directory`. A trained tensor comes from the checkpoint (float32 or bfloat16), a frozen
 // one from the base;
 // with an adapter each adapted weight becomes W + scale * B A, computed in float32 and cast once.
+// W is the base's own, also under adapter: qlora, which trained beside a quantised copy of it;
+// where the files themselves are quantised it is what they stand for.
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory);
 

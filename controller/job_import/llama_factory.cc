@@ -35,9 +35,24 @@ void TranslateKind(Translation* t) {
     t->Refuse("finetuning_type", "training some layers, or by rotations, has no counterpart");
   }
   t->Preset("spec.adapter", "lora", "the default of finetuning_type");
-  if (const Node* bits = t->Take("quantization_bit")) {
-    SetQuantisedBase(t, "quantization_bit", bits->text == "8");
+  const Node* bits = t->Take("quantization_bit");
+  const Node* method = t->Take("quantization_method");
+  const Node* type = t->Take("quantization_type");
+  const Node* twice = t->Take("double_quantization");
+  if (bits == nullptr || IsOff(*bits)) {
+    for (const char* key : {"quantization_method", "quantization_type", "double_quantization"}) {
+      if (t->Has(key)) t->LeaveOut(key, "nothing is quantised");
+    }
+    return;
   }
+  SetQuantisedBase(t, "quantization_bit", bits->text == "8");
+  if (method != nullptr && method->text != "bnb" && method->text != "bitsandbytes") {
+    t->Refuse("quantization_method", "another way to quantise has no counterpart");
+  } else if (method != nullptr) {
+    t->Set("quantization_method", "spec.adapter", "qlora");
+  }
+  if (type != nullptr) SetFormatOf4Bits(t, "quantization_type", type->text);
+  if (twice != nullptr) t->Set("double_quantization", "spec.quantization.double", IsOn(twice));
 }
 
 std::vector<std::string> SplitNames(const Node* node) {

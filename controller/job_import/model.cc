@@ -71,6 +71,14 @@ void SetQuantisedBase(Translation* t, std::string_view key, bool eight_bits) {
   if (eight_bits) t->Set(key, "spec.quantization.format", "int8");
 }
 
+void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view type) {
+  if (type == "nf4") {
+    t->Set(key, "spec.quantization.format", "nf4");
+  } else {
+    t->Refuse(key, "4 bits are nf4 here");
+  }
+}
+
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names) {
   Json list = Json::array();
   for (const std::string& name : names) {

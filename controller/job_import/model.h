@@ -27,6 +27,8 @@ void TranslateAdapter(Translation* t, const AdapterKeys& keys);
 
 // Writes an adapter on a base of four bits, or of eight.
 void SetQuantisedBase(Translation* t, std::string_view key, bool eight_bits);
+// Four bits of another type than nf4 are refused.
+void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view type);
 
 // Writes lora.target_modules from names that may have a path before them ("self_attn.q_proj"), or
 // from a pattern over such names.

@@ -12,7 +12,7 @@ constexpr std::string_view kExpertModel =
 constexpr std::string_view kRecurrent =
     "a model with recurrent layers is not supported yet: base_model of a dense transformer";
 constexpr std::string_view kQuantised =
-    "a quantised checkpoint is not supported yet: adapter: qlora";
+    "a checkpoint quantised so is not supported: the unquantised model, or one of bitsandbytes";
 constexpr std::string_view kFamily =
     "its family is not supported yet: base_model of one that `cox models` lists";
 constexpr std::string_view kSupported = {};
@@ -40,7 +40,7 @@ constexpr Pattern kPatterns[] = {
     {"nemotron-3", kRecurrent}, {"qwen3.5", kRecurrent}, {"qwen3_5", kRecurrent},
     {"lfm2", kRecurrent}, {"plamo", kRecurrent},
     {"gptq", kQuantised}, {"-awq", kQuantised}, {"-nf4", kQuantised}, {"nvfp4", kQuantised},
-    {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised}, {"bnb-", kQuantised},
+    {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised},
     {"gemma-3-4b", kVisionModel}, {"gemma-3-12b", kVisionModel}, {"gemma-3-27b", kVisionModel},
     {"gemma-4", kVisionModel}, {"ministral-3-", kVisionModel},
     {"mistral-small-3.1", kVisionModel}, {"mistral-small-3.2", kVisionModel},

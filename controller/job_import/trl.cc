@@ -26,6 +26,18 @@ void TranslateKind(Translation* t) {
       t->LeaveOut(key, "off");
     }
   }
+  const bool quantised = *t->Find("spec.adapter") == "qlora";
+  const Node* type = t->Take("bnb_4bit_quant_type");
+  const Node* nested = t->Take("use_bnb_nested_quant");
+  if (!quantised) {
+    for (const char* key : {"bnb_4bit_quant_type", "use_bnb_nested_quant"}) {
+      if (t->Has(key)) t->LeaveOut(key, "nothing is quantised");
+    }
+    return;
+  }
+  if (type != nullptr) SetFormatOf4Bits(t, "bnb_4bit_quant_type", type->text);
+  if (nested != nullptr) t->Set("use_bnb_nested_quant", "spec.quantization.double", IsOn(nested));
+  t->Preset("spec.quantization.double", false, "the default of use_bnb_nested_quant");
 }
 
 void TranslateLora(Translation* t) {

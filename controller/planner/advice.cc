@@ -97,6 +97,19 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
   }
 }
 
+void AdviseQuantized(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
+  if (plan.quantization.empty() || !job.export_merge) return;
+  advice.Say(
+      plan.model.quantization.empty()
+          ? absl::StrCat("export.merge adds the adapter to the base's own weights; it trains "
+                         "beside their copy in ",
+                         plan.quantization,
+                         ", so that a merged model answers a little differently from the "
+                         "one that was evaluated")
+          : absl::StrCat("export.merge writes what the base's ", plan.quantization,
+                         " weights stand for, rounded once more to export.dtype"));
+}
+
 void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
   if (plan.lora.rank == 0 || job.export_merge) return;
   const char* key = plan.lora.dora                      ? "use_dora"
@@ -169,6 +182,7 @@ std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& pl
   Advice advice;
   AdviseBySize(job, plan, advice);
   AdvisePrecision(job, plan, advice);
+  AdviseQuantized(job, plan, advice);
   AdviseServing(job, plan, advice);
   AdviseAttention(job, plan, recipe, advice);
   AdviseStepSize(plan, recipe, advice);

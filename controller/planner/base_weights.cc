@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
@@ -48,10 +50,19 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
                                                      "\" is missing; config.json asks for ",
                                                      ShapeText(wanted)));
     }
-    if (tensor->shape != wanted) {
+    ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
+                     FindPackedMatrix(*files, parameter.name));
+    const std::vector<int64_t>& shape = packed.has_value() ? packed->shape : tensor->shape;
+    if (shape != wanted) {
       return absl::InvalidArgumentError(absl::StrCat(
           FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" has shape ",
-          ShapeText(tensor->shape), ", config.json asks for ", ShapeText(wanted)));
+          ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
+    }
+    if (packed.has_value() && packed->format != model.quantization) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name,
+          "\" is quantised as ", packed->format, ", quantization_config of config.json says ",
+          model.quantization.empty() ? "none" : model.quantization));
     }
   }
   return absl::OkStatus();

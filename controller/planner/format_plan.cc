@@ -155,6 +155,10 @@ void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
                     ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
+  if (!plan.quantization.empty()) {
+    page.Row("  base", absl::StrCat("linears of blocks in ", plan.quantization,
+                                    ", dequantised into slots of two blocks"));
+  }
   page.Row("  optimizer", OptimizerText(plan));
   page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));
   if (plan.device != "cuda") return;

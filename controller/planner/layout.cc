@@ -66,6 +66,9 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
   config::JobSpec lora = job;
   lora.adapter = config::Adapter::kLora;
   if (full) changes.Consider("adapter: lora", lora);
+  config::JobSpec quantized = lora;
+  quantized.quantization = "nf4_double";
+  if (plan.quantization.empty()) changes.Consider("adapter: qlora", quantized);
   config::JobSpec shorter = job;
   while (shorter.sequence_len > 128) {
     shorter.sequence_len /= 2;
@@ -144,7 +147,8 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
     if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
       AddAttentionWorkspace(limits, plan);
     }
-    if (plan->zero == 3 && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
+    const bool stay = plan->zero == 3 && plan->quantization.empty();
+    if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
     return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);

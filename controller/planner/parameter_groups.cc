@@ -11,6 +11,7 @@
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
+#include "controller/planner/quantization.h"
 
 namespace coxswain::planner {
 namespace {
@@ -142,6 +143,7 @@ plan::Lora MakeLora(const config::LoraSpec& lora) {
 }  // namespace
 
 absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
+  ASSIGN_OR_RETURN(plan->quantization, QuantizationOf(job, plan->model));
   plan->parameters = model::BaseParameterTable(plan->model);
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {

@@ -99,6 +99,7 @@ Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
           {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
           {"device", plan.device},
           {"compute_dtype", plan.compute_dtype},
+          {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
           {"optimizer", OptimizerJson(plan)},

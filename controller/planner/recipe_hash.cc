@@ -94,6 +94,7 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
 void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {
   lines.Int("adapter", static_cast<int64_t>(job.adapter));
   if (job.adapter == config::Adapter::kNone) return;
+  if (!job.quantization.empty()) lines.Text("quantization", job.quantization);
   lines.Int("lora.r", job.lora.r);
   lines.Real("lora.alpha", job.lora.alpha);
   lines.Real("lora.dropout", job.lora.dropout);

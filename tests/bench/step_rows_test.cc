@@ -17,9 +17,13 @@ constexpr double kGib = int64_t{1} << 30;
 
 class StepRowsTest : public testing::Test {
  protected:
+  // A row that has to fit into less is planned for less.
+  static uint64_t Memory(const Row& row) {
+    return row.memory_limit > 0 ? static_cast<uint64_t>(row.memory_limit * kGib) : kH200Bytes;
+  }
   static PlannedRow PlanOf(const Row& row) {
     auto planned = PlanRow(row, testing::TempDir() + "/step_rows_" + row.name, 3,
-                           {.memory_bytes = kH200Bytes, .compute_capability = 90});
+                           {.memory_bytes = Memory(row), .compute_capability = 90});
     EXPECT_TRUE(planned.ok()) << row.name << ": " << planned.status();
     return planned.ok() ? *std::move(planned) : PlannedRow{};
   }
@@ -44,8 +48,9 @@ TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
     EXPECT_EQ(plan.compute_dtype, "bfloat16") << row.name;
     EXPECT_EQ(plan.master_dtype, rounded ? "bfloat16" : "float32") << row.name;
     EXPECT_EQ(plan.attention_deterministic, !row.name.ends_with("_fast_attention")) << row.name;
-    EXPECT_EQ(plan.recompute, row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none")
-        << row.name;
+    const char* again = row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none";
+    EXPECT_EQ(plan.recompute, row.memory_limit > 0 ? "block" : again) << row.name;
+    EXPECT_EQ(plan.quantization, row.quantized ? "nf4_double" : "") << row.name;
   }
 }
 

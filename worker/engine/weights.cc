@@ -223,11 +223,13 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
     if (packed.has_value()) {
       known.insert(packed->tensors.begin(), packed->tensors.end());
       RETURN_IF_ERROR(LoadPacked(plan, i, *packed, store));
+      ReleasePages(*files->Find(parameter.name));
       continue;
     }
     known.insert(parameter.name);
-    RETURN_IF_ERROR(Load(plan, i, files->Find(parameter.name), plan.model_path, store,
-                         /*of_base=*/true));
+    const TensorInfo* tensor = files->Find(parameter.name);
+    RETURN_IF_ERROR(Load(plan, i, tensor, plan.model_path, store, /*of_base=*/true));
+    ReleasePages(*tensor);
   }
   return CheckNothingLeft(files->tensors(), known, text, plan.model_path);
 }

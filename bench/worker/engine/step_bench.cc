@@ -49,6 +49,7 @@ using Clock = std::chrono::steady_clock;
 
 // Fixed, as its path is part of the plan and so of the hash. Removed at the end.
 constexpr const char* kScratch = "/tmp/coxswain-step-bench";
+constexpr double kGib = 1 << 30;
 constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // as the worker leaves it
 constexpr int64_t kFewestSteps = 3;
 
@@ -333,7 +334,12 @@ int Run(Flags flags) {
     if (!wanted) continue;
     Json result = {{"row", row.name}, {"commit", BuildCommit()}};
     if (!row.remark.empty()) result["remark"] = row.remark;
-    const absl::Status status = Measure(row, flags, worker, &result);
+    planner::WorkerResources resources = worker;
+    if (row.memory_limit > 0) {
+      resources.memory_bytes =
+          std::min(resources.memory_bytes, static_cast<uint64_t>(row.memory_limit * kGib));
+    }
+    const absl::Status status = Measure(row, flags, resources, &result);
     if (!status.ok()) {
       failed = true;
       result["error"] = status.ToString();

@@ -64,6 +64,30 @@ std::vector<Row> FamilyRows() {
           lora("qwen3_14b", 64225280)};
 }
 
+// A quantised base: the row of LoRA beside it, and models that have to fit into a memory.
+std::vector<Row> QuantizedRows() {
+  Row seven{.name = "7b_qlora_1024",
+            .model = "7b",
+            .parameters = kSevenLora,
+            .sequence_len = 1024,
+            .micro_bins = 8,
+            .lora_rank = 16,
+            .quantized = true};
+  const auto fits = [&seven](std::string model, int64_t parameters, double gib) {
+    Row row = seven;
+    row.name = absl::StrCat(model, "_qlora_2048");
+    row.model = std::move(model);
+    row.parameters = parameters;
+    row.sequence_len = 2048;
+    row.micro_bins = 1;
+    row.settings = {"recompute: block"};
+    row.memory_limit = gib;
+    return row;
+  };
+  return {seven, fits("llama_7b", 39976960, 10), fits("llama_13b", 62586880, 16),
+          fits("llama_65b", 199884800, 48), fits("llama_70b", 207093760, 54)};
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
                  .model = "0.5b",
@@ -130,6 +154,7 @@ std::vector<Row> CudaRows() {
                          "LLM.Q's weights and gradients; its moments are bfloat16, ours float32"));
   for (Row& row : LongRows()) rows.push_back(std::move(row));
   for (Row& row : FamilyRows()) rows.push_back(std::move(row));
+  for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -189,8 +214,8 @@ std::string JobYaml(const Row& row, const std::string& directory, int64_t steps)
       "  resources: {device: ",
       row.device, "}\n");
   if (row.lora_rank > 0) {
-    absl::StrAppend(&yaml, "  adapter: lora\n  lora: {r: ", row.lora_rank,
-                    ", alpha: ", 2 * row.lora_rank, "}\n");
+    absl::StrAppend(&yaml, "  adapter: ", row.quantized ? "qlora" : "lora",
+                    "\n  lora: {r: ", row.lora_rank, ", alpha: ", 2 * row.lora_rank, "}\n");
   }
   for (const std::string& line : row.settings) absl::StrAppend(&yaml, "  ", line, "\n");
   return yaml;

@@ -98,7 +98,7 @@ TEST(JobErrorsTest, IllTypedValues) {
       {"  train_on_inputs: \"true\"\n", "spec.train_on_inputs", 7, "expected true or false"},
       {"  train_on_inputs: 1\n", "spec.train_on_inputs", 7,
        "expected true or false, got the number 1"},
-      {"  adapter: 5\n", "spec.adapter", 7, "expected one of none, lora, got the number 5"},
+      {"  adapter: 5\n", "spec.adapter", 7, "expected one of none, lora, qlora, got the number 5"},
       {"  adapter: {a: b}\n", "spec.adapter", 7, "got a map"},
       {"  adapter: null\n", "spec.adapter", 7, "leave the key out for the default none"},
       {"  adapter:\n  train_on_inputs: true\n", "spec.adapter", 7, "null is not a value here"},
@@ -161,7 +161,6 @@ TEST(JobErrorsTest, UnknownWordsGetASuggestion) {
 TEST(JobErrorsTest, KnownButLater) {
   ExpectErrors({
       {"  method: dpo\n", "spec.method", 7, "dpo is not supported yet"},
-      {"  adapter: qlora\n", "spec.adapter", 7, "qlora is not supported yet"},
       {"  precision: {compute: fp16}\n", "spec.precision.compute", 7,
        "float16 is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
@@ -181,6 +180,19 @@ TEST(JobErrorsTest, ExclusiveKeys) {
        "excludes spec.train.warmup_ratio"},
       {"  test_datasets: [{path: ./a.jsonl}]\n  val_set_size: 0.1\n", "spec.val_set_size", 8,
        "excludes spec.test_datasets"},
+  });
+}
+
+TEST(JobErrorsTest, QuantisingIsOfQlora) {
+  ExpectErrors({
+      {"  adapter: lora\n  quantization: {format: int8}\n", "spec.quantization.format", 8,
+       "goes with adapter: qlora, which is lora"},
+      {"  quantization: {double: false}\n", "spec.quantization.double", 7,
+       "goes with adapter: qlora, which is none"},
+      {"  adapter: qlora\n  quantization: {format: fp4}\n", "spec.quantization.format", 8,
+       "expected one of auto, nf4, int8"},
+      {"  adapter: qlora\n  parallelism: {resident_blocks: 4}\n",
+       "spec.parallelism.resident_blocks", 8, "two blocks are dequantised at a time"},
   });
 }
 

@@ -44,6 +44,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   const JobSpec job = Parse(kFullJob);
   EXPECT_EQ(job.labels.at("team"), "math");
   EXPECT_EQ(job.adapter, Adapter::kLora);
+  EXPECT_EQ(job.quantization, "nf4");
   EXPECT_EQ(job.lora.r, 8);
   EXPECT_EQ(job.lora.alpha, 16);
   EXPECT_EQ(job.lora.loraplus_lr_ratio, 4);

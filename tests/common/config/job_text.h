@@ -25,7 +25,8 @@ metadata: {name: gsm8k-lora, labels: {team: math}}
 spec:
   base_model: {path: ./model, init: pretrained, seed: 0, added_tokens: []}
   method: sft
-  adapter: lora
+  adapter: qlora
+  quantization: {format: nf4, double: false}
   lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
          use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
   datasets:

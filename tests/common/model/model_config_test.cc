@@ -284,13 +284,33 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
 // Invariant model-1.
 TEST(ModelConfigTest, RefusesWhatIsNotImplemented) {
   ExpectRefused(With(Qwen2(), "hidden_act", "relu2"), "hidden_act \"relu2\"");
-  ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "fp8"}}), "quantis");
+  ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "fp8"}}),
+                "quant_method \"fp8\"");
+  ExpectRefused(With(Qwen2(), "quantization_config",
+                     {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}),
+                "bnb_4bit_quant_type \"fp4\"");  // its default
+  ExpectRefused(With(Qwen2(), "quantization_config", {{"quant_method", "bitsandbytes"}}),
+                "neither load_in_4bit nor load_in_8bit");
   ExpectRefused(With(Qwen2(), "attention_dropout", 0.1), "attention_dropout is 0.1");
   ExpectRefused(With(Qwen2(), "partial_rotary_factor", 0.5), "partial_rotary_factor");
   ExpectRefused(With(Qwen2(), "rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}),
                 "rope type \"ntk\" is not supported; supported: default");
   ExpectRefused(With(Qwen2(), "rope_parameters", {{"full_attention", {{"rope_theta", 1.0}}}}),
                 "per layer type");
+}
+
+TEST(ModelConfigTest, ReadsHowBitsandbytesHasQuantised) {
+  Json settings = {{"quant_method", "bitsandbytes"},
+                   {"load_in_4bit", true},
+                   {"bnb_4bit_quant_type", "nf4"},
+                   {"bnb_4bit_use_double_quant", true}};
+  const auto format = [&] { return MustRead(With(Qwen2(), "quantization_config", settings)); };
+  EXPECT_EQ(format().quantization, "nf4_double");
+  settings["bnb_4bit_use_double_quant"] = false;
+  EXPECT_EQ(format().quantization, "nf4");
+  settings = {{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}, {"load_in_4bit", false}};
+  EXPECT_EQ(format().quantization, "int8");
+  EXPECT_EQ(MustRead(Qwen2()).quantization, "");
 }
 
 TEST(ModelConfigTest, NamesTheKeyThatIsMissingOrWrong) {

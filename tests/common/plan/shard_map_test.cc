@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "common/model/parameter_table.h"
 #include "common/plan/unit_fetch.h"
@@ -161,6 +162,62 @@ TEST(ShardMapTest, StagesMoveBlocksIntoSlots) {
   const ShardMap frozen(MakePlan(2, 3, 4));
   EXPECT_TRUE(frozen.flats[2].weights_slotted());  // a frozen block
   EXPECT_FALSE(frozen.flats[0].weights_slotted());
+}
+
+// Flats of block 1: adapters, then what is frozen and kept as it computes, then what is quantised.
+TEST(ShardMapTest, QuantisedLinearsAreAFlatOfTheirOwn) {
+  for (const int32_t zero : {0, 3}) {
+    Plan plan = MakePlan(zero == 3 ? 2 : 1, zero, 4);
+    plan.quantization = "nf4_double";
+    const ShardMap map(plan);
+    int quantized = 0;
+    for (const Flat& flat : map.flats) {
+      if (!flat.quantized()) continue;
+      ++quantized;
+      EXPECT_FALSE(flat.trained());
+      EXPECT_TRUE(flat.weights_slotted());
+      EXPECT_EQ(flat.packed_slot >= 0, zero == 3);
+      EXPECT_EQ(flat.packed % (plan.shard * kShardAlignment), 0);
+      int64_t packed = 0, constants = map.places[flat.parameters[0]].constants;
+      for (const size_t i : flat.parameters) {
+        EXPECT_TRUE(model::IsLinear(plan.parameters[i].role)) << plan.parameters[i].name;
+        EXPECT_EQ(map.places[i].packed, packed);
+        EXPECT_EQ(map.places[i].constants, constants);
+        packed += (plan.parameters[i].elements() + 63) / 64 * 64;
+        constants += 2;  // offset and one group
+      }
+      EXPECT_LE(packed, flat.packed);
+    }
+    EXPECT_EQ(quantized, plan.model.num_layers);
+    EXPECT_EQ(map.weight_scales, 2 * 7 * plan.model.num_layers);
+  }
+}
+
+TEST(ShardMapTest, QuantisedStorageIsCountedWithItsScales) {
+  const std::tuple<Storage, int64_t, int64_t, int64_t> kCases[] = {
+      {Storage::kNf4, 500, 4 * 16, 0},
+      {Storage::kNf4Double, 500, 16, 2},
+      {Storage::kInt8, 1000, 0, 8},
+      {Storage::kBfloat16, 2000, 0, 0}};
+  for (const auto& [storage, codes, scales, constants] : kCases) {
+    EXPECT_EQ(StorageBytes(storage, 1000), codes) << StorageName(storage);
+    EXPECT_EQ(ScaleBytes(storage, 1000), scales) << StorageName(storage);
+    EXPECT_EQ(ScaleConstants(storage, 8, 125), constants) << StorageName(storage);
+  }
+}
+
+TEST(UnitFetchTest, DequantisesWhatIsQuantisedAndGathersIfItIsShared) {
+  for (const int32_t zero : {0, 2, 3}) {
+    Plan plan = MakePlan(zero == 0 ? 1 : 2, zero, 4);
+    plan.quantization = "int8";
+    const ShardMap map(plan);
+    const UnitFetch block = UnitFetches(plan, map)[1];
+    EXPECT_EQ(block.dequantized.size(), 7u);
+    EXPECT_TRUE(block.slotted);
+    bool gathered = false;
+    for (const GatherPart& part : block.gathers) gathered |= map.flats[part.flat].quantized();
+    EXPECT_EQ(gathered, zero == 3);
+  }
 }
 
 TEST(UnitFetchTest, GathersWhatIsTrainedOrSlotted) {

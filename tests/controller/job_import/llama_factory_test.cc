@@ -129,7 +129,10 @@ TEST_F(LlamaFactoryTest, TemplatesOfItsOwnBecomeTheModels) {
 
 TEST_F(LlamaFactoryTest, MethodsAndRulesWithoutCounterpart) {
   for (const auto& [more, expected] :
-       {std::pair("quantization_bit: 4\n", "quantization_bit (adapter: qlora is not supported"),
+       {std::pair("quantization_bit: 4\nquantization_type: fp4\n",
+                  "quantization_type (4 bits are nf4 here)"),
+        std::pair("quantization_bit: 4\nquantization_method: hqq\n",
+                  "quantization_method (another way to quantise"),
         std::pair("finetuning_type: oft\n", "finetuning_type (training some layers"),
         std::pair("use_galore: true\n", "use_galore (this update rule has no counterpart)"),
         std::pair("use_muon: true\n", "use_muon (train.optimizer: muon is not supported yet)"),
@@ -139,6 +142,10 @@ TEST_F(LlamaFactoryTest, MethodsAndRulesWithoutCounterpart) {
     const Tried t = Import("plain", more);
     EXPECT_NE(t.InTheWay().find(expected), std::string::npos) << t.InTheWay();
   }
+  const Tried four = Import("plain", "quantization_bit: 4\ndouble_quantization: false\n");
+  EXPECT_EQ(four.InTheWay(), "");
+  EXPECT_EQ(four.At("adapter"), "\"qlora\"");
+  EXPECT_EQ(four.At("quantization.double"), "false");
   EXPECT_EQ(Import("plain", "use_muon: false\nmix_strategy: concat\n").InTheWay(), "");
   EXPECT_EQ(Import("plain", "add_special_tokens: <a>, <b>\nadd_tokens: <c>\nresize_vocab: true\n")
                 .At("base_model.added_tokens"),

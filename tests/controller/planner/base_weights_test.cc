@@ -6,8 +6,10 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
+#include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::planner {
@@ -57,6 +59,20 @@ TEST_F(BaseWeightsTest, NamesAMissingTensor) {
   EXPECT_EQ(Refusal(), job_.model_path +
                            ": tensor \"model.layers.2.self_attn.k_proj.bias\" is missing; "
                            "config.json asks for [8]");
+}
+
+TEST_F(BaseWeightsTest, QuantisedFilesAreAsConfigJsonSays) {
+  job_.model_path = support::GoldenFolder("llama_qlora");
+  model_ = *model::ReadModelConfig(job_.model_path);
+  EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
+  model_.quantization = "int8";
+  const std::string message(CheckBaseWeights(job_, model_).message());
+  EXPECT_NE(message.find("model.safetensors: tensor \"model.layers.0.self_attn.q_proj.weight\" is "
+                         "quantised as nf4_double, quantization_config of config.json says int8"),
+            std::string::npos)
+      << message;
+  model_.intermediate_size = 96;
+  EXPECT_FALSE(CheckBaseWeights(job_, model_).ok());
 }
 
 TEST_F(BaseWeightsTest, RefusesAFileCutShort) {

@@ -40,103 +40,129 @@ TEST_P(EngineAgreementTest, PreparesThePlanAndAllocatesItsBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
-                         testing::Values(
-                             Case{"Lora", [](config::JobSpec&, model::ModelConfig&) {}},
-                             Case{"LoraOfTwoModules",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.lora.target_modules = {"v_proj", "down_proj"};
-                                    job.lora.dropout = 0.1;
-                                  }},
-                             Case{"SavedModules",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.lora.modules_to_save = {"embed_tokens", "lm_head", "norm"};
-                                  }},
-                             Case{"AdaptersOutsideTheBlocks",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.lora.target_modules = {"lm_head", "embed_tokens"};
-                                    job.lora.dropout = 0.1;
-                                  }},
-                             Case{"AddedTokens",
-                                  [](config::JobSpec& job, model::ModelConfig& model) {
-                                    job.lora.modules_to_save = {"embed_tokens"};
-                                    model.added_tokens = {
-                                        .count = 3, .known = 127, .base_rows = 128};
-                                    model.vocab_size = 130;
-                                  }},
-                             Case{"Dora",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.lora.use_dora = true;
-                                    job.recompute = config::Recompute::kFfn;
-                                  }},
-                             Case{"DoraOfTwoModules",
-                                  [](config::JobSpec& job, model::ModelConfig& model) {
-                                    job.lora.use_dora = true;
-                                    job.lora.r = 1;
-                                    job.lora.target_modules = {"v_proj", "down_proj"};
-                                    job.recompute = config::Recompute::kBlock;
-                                    model.qk_norm = model.output_bias = model.mlp_bias = true;
-                                  }},
-                             Case{"Full",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.adapter = config::Adapter::kNone;
-                                  }},
-                             Case{"FullWithBlockRecompute",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.adapter = config::Adapter::kNone;
-                                    job.recompute = config::Recompute::kBlock;
-                                    job.train.decay_norm_and_bias = false;
-                                    job.packing.strategy = config::PackingStrategy::kNone;
-                                  }},
-                             Case{"NormAndSwigluRecompute",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.adapter = config::Adapter::kNone;
-                                    job.recompute = config::Recompute::kNormSwiglu;
-                                  }},
-                             Case{"FfnRecompute",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.recompute = config::Recompute::kFfn;
-                                  }},
-                             Case{"SegmentsOfTwoBlocks",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.adapter = config::Adapter::kNone;
-                                    job.recompute = config::Recompute::kBlock;
-                                    job.recompute_every = 2;
-                                  }},
-                             Case{"EveryBiasAndNorm",
-                                  [](config::JobSpec& job, model::ModelConfig& model) {
-                                    job.adapter = config::Adapter::kNone;
-                                    model.qk_norm = model.output_bias = model.mlp_bias = true;
-                                    model.tie_embeddings = false;
-                                    model.layer_windows = {0, 16, 0};
-                                  }},
-                             Case{"ThreeRanksZero2",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.adapter = config::Adapter::kNone;
-                                    job.workers = 3;
-                                    job.zero = 2;
-                                  }},
-                             Case{"MeshZero3",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.lora.use_dora = true;
-                                    job.workers = 4;
-                                    job.replicate = 2;
-                                    job.zero = 3;
-                                  }},
-                             Case{"Replicas",
-                                  [](config::JobSpec& job, model::ModelConfig&) {
-                                    job.workers = 2;
-                                    job.zero = 0;
-                                  }},
-                             Case{"OddVocabulary",
-                                  [](config::JobSpec& job, model::ModelConfig& model) {
-                                    job.adapter = config::Adapter::kNone;
-                                    model.vocab_size = 131;
-                                  }},
-                             Case{"LongSequence",
-                                  [](config::JobSpec& job, model::ModelConfig& model) {
-                                    job.sequence_len = 1000;
-                                    model.num_kv_heads = 1;
-                                  }}),
+                         testing::Values(Case{"Lora", [](config::JobSpec&, model::ModelConfig&) {}},
+                                         Case{"LoraOfTwoModules",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.target_modules = {"v_proj", "down_proj"};
+                                                job.lora.dropout = 0.1;
+                                              }},
+                                         Case{"SavedModules",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.modules_to_save = {"embed_tokens",
+                                                                            "lm_head", "norm"};
+                                              }},
+                                         Case{"AdaptersOutsideTheBlocks",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.target_modules = {"lm_head",
+                                                                           "embed_tokens"};
+                                                job.lora.dropout = 0.1;
+                                              }},
+                                         Case{"AddedTokens",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.lora.modules_to_save = {"embed_tokens"};
+                                                model.added_tokens = {
+                                                    .count = 3, .known = 127, .base_rows = 128};
+                                                model.vocab_size = 130;
+                                              }},
+                                         Case{"Dora",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.use_dora = true;
+                                                job.recompute = config::Recompute::kFfn;
+                                              }},
+                                         Case{"DoraOfTwoModules",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.lora.use_dora = true;
+                                                job.lora.r = 1;
+                                                job.lora.target_modules = {"v_proj", "down_proj"};
+                                                job.recompute = config::Recompute::kBlock;
+                                                model.qk_norm = model.output_bias = model.mlp_bias =
+                                                    true;
+                                              }},
+                                         Case{"Nf4",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.quantization = "nf4";
+                                              }},
+                                         Case{"Nf4DoubleMeshZero3",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.quantization = "nf4_double";
+                                                job.lora.target_modules = {"v_proj", "down_proj"};
+                                                job.workers = 4;
+                                                job.replicate = 2;
+                                                job.zero = 3;
+                                              }},
+                                         Case{"Int8DoraZero3",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.quantization = "int8";
+                                                job.lora.use_dora = true;
+                                                job.recompute = config::Recompute::kBlock;
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model.intermediate_size = 43;
+                                              }},
+                                         Case{"Full",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                              }},
+                                         Case{"FullWithBlockRecompute",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.recompute = config::Recompute::kBlock;
+                                                job.train.decay_norm_and_bias = false;
+                                                job.packing.strategy =
+                                                    config::PackingStrategy::kNone;
+                                              }},
+                                         Case{"NormAndSwigluRecompute",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.recompute = config::Recompute::kNormSwiglu;
+                                              }},
+                                         Case{"FfnRecompute",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.recompute = config::Recompute::kFfn;
+                                              }},
+                                         Case{"SegmentsOfTwoBlocks",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute_every = 2;
+                                              }},
+                                         Case{"EveryBiasAndNorm",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                model.qk_norm = model.output_bias = model.mlp_bias =
+                                                    true;
+                                                model.tie_embeddings = false;
+                                                model.layer_windows = {0, 16, 0};
+                                              }},
+                                         Case{"ThreeRanksZero2",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.workers = 3;
+                                                job.zero = 2;
+                                              }},
+                                         Case{
+                                             "MeshZero3",
+                                             [](config::JobSpec& job, model::ModelConfig&) {
+                                               job.lora.use_dora = true;
+                                               job.workers = 4;
+                                               job.replicate = 2;
+                                               job.zero = 3;
+                                             }},
+                                         Case{"Replicas",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.workers = 2;
+                                                job.zero = 0;
+                                              }},
+                                         Case{"OddVocabulary",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                model.vocab_size = 131;
+                                              }},
+                                         Case{"LongSequence",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.sequence_len = 1000;
+                                                model.num_kv_heads = 1;
+                                              }}),
                          [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
 
 }  // namespace

@@ -184,6 +184,7 @@ std::vector<Field> SettingFields() {
       {"label_smoothing", [](plan::Plan* p) { p->label_smoothing = 0.2; }},
       {"z_loss", [](plan::Plan* p) { p->z_loss = 2e-3; }},
       {"compute_dtype", [](plan::Plan* p) { p->compute_dtype = "bfloat16"; }},
+      {"quantization", [](plan::Plan* p) { p->quantization = "nf4"; }},
   };
 }
 
