@@ -61,7 +61,7 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Training objective; `pretrain` reads `format: completion` only."},
       {.path = "spec.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "lora", "qlora"},
-       .doc = "`none` trains every weight, `lora` an adapter; `qlora` keeps the linears of the base "
+       .doc = "`none` trains every weight, `lora` an adapter; `qlora` keeps the base's linears "
               "quantised under it."},
       {.path = "spec.quantization", .doc = "Of the base's linears, read when `adapter: qlora`."},
       {.path = "spec.quantization.format", .type = Type::kWord, .def = "auto",

@@ -61,7 +61,8 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
   cox->out() << "supported: " << config->architecture << ", " << parameters << " parameters, "
              << config->num_layers << " layers, hidden " << config->hidden_size << ", "
              << config->num_heads << "/" << config->num_kv_heads << " heads of " << config->head_dim
-             << ", vocabulary " << config->vocab_size << ", rotation " << config->rope.type << "\n";
+             << ", vocabulary " << config->vocab_size << ", rotation " << config->rope.type
+             << (config->quantization.empty() ? "" : ", linears in " + config->quantization) << "\n";
   return kOk;
 }
 
