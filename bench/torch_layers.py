@@ -33,8 +33,8 @@ AdamWTensor = _struct('AdamWTensor', ['ptr:p master g m v', 'i64:n begin first_c
                                       'u8:p_dtype g_dtype', 'i32:index'])
 OptimizerScalars = _struct('OptimizerScalars', ['f64:lr beta1 beta2 eps', 'i64:applied_updates', 'f64:clip_factor',
                                                 'i32:skip'])
-AdamWArgs = _struct('AdamWArgs', ['ptr:tensors', 'i64:count chunks', 'ptr:scalars', 'i32:key_0 key_1', 'ptr:step',
-                                  'i32:more_follow'])
+AdamWArgs = _struct('AdamWArgs', ['ptr:tensors', 'i64:count chunks', 'ptr:scalars',
+                                  'i32:state_dtype key_0 key_1 state_key_0 state_key_1', 'ptr:step', 'i32:more_follow'])
 NormTensor = _struct('NormTensor', ['ptr:data', 'i64:elements first_chunk', 'u8:dtype'])
 GlobalNormArgs = _struct('GlobalNormArgs', ['ptr:tensors', 'i64:count chunks', 'ptr:sums', *WORKSPACE])
 DecideUpdateArgs = _struct('DecideUpdateArgs', ['ptr:sums', 'f64:max_norm', 'ptr:scalars norm'])

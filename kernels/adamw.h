@@ -21,6 +21,10 @@ namespace coxswain::kernels {
 //   bits(bf16) = (bits(x) + r) >> 16, r = half word `element mod 8`, the low half of word 0 first,
 //   of Philox(key, (element / 8 low, element / 8 high, index, step)), so that a result depends on
 //   (seed, parameter, step, element) alone. NaN stays NaN.
+// m and v are float32, or bfloat16: then the update is computed from them before they are rounded,
+// stochastically likewise: r of m is the low half and r of v the high half of word `element mod 4`
+//   of Philox(state_key, (element / 4 low, element / 4 high, index, step)).
+// A moving average rounded to nearest would stand still where 1 - b of it is below half an ulp.
 bool AdamWSupports(DType p_dtype, DType g_dtype, bool master);
 
 // Device memory: the launch reads it, the host need not know its values.
@@ -34,14 +38,21 @@ struct OptimizerScalars {
   int32_t skip = 0;  // not 0: p, m, v and applied_updates stay as they are
 };
 
+// Keys of (seed, purpose), and the step, which with them numbers the draws of stochastic rounding.
+struct UpdateDraws {
+  uint32_t key[2] = {0, 0};        // of weights
+  uint32_t state_key[2] = {0, 0};  // of states
+  const uint32_t* step = nullptr;  // one word in device memory
+};
+
 struct AdamWArgs {
   const AdamWTensor* tensors = nullptr;  // [count], device memory
   int64_t count = 0;
   int64_t chunks = 0;  // of the whole list
   OptimizerScalars* scalars = nullptr;
-  uint32_t key[2] = {0, 0};        // of (seed, purpose), for stochastic rounding
-  const uint32_t* step = nullptr;  // one word in device memory, likewise
-  bool last = true;                // of the lists of this update: applied_updates counts it
+  DType state_dtype = DType::kFloat32;  // of m and v of every tensor
+  UpdateDraws draws = {};
+  bool last = true;  // of the lists of this update: applied_updates counts it
 };
 void AdamW(const AdamWArgs& args, Stream* stream);
 

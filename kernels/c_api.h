@@ -231,7 +231,7 @@ typedef struct {
   void* p;       /* [n] of p_dtype */
   float* master; /* [n]; null: p is updated itself */
   const void* g; /* [n] of g_dtype */
-  float *m, *v;  /* [n] */
+  void *m, *v;   /* [n] of the call's state_dtype */
   int64_t n;
   int64_t begin; /* element of the parameter that p[0] is, for stochastic rounding */
   int64_t first_chunk;
@@ -252,9 +252,11 @@ typedef struct {
   const coxswain_adamw_tensor* tensors;
   int64_t count, chunks;
   coxswain_optimizer_scalars* scalars;
-  uint32_t key[2];      /* for stochastic rounding */
-  const uint32_t* step; /* likewise, one word in device memory */
-  int32_t more_follow;  /* further lists belong to this update: it is not counted yet */
+  int32_t state_dtype;   /* of m and v of every tensor */
+  uint32_t key[2];       /* for stochastic rounding of weights */
+  uint32_t state_key[2]; /* for that of states */
+  const uint32_t* step;  /* likewise, one word in device memory */
+  int32_t more_follow;   /* further lists belong to this update: it is not counted yet */
 } coxswain_adamw_args;
 int coxswain_adamw(const coxswain_adamw_args* args, void* stream);
 

@@ -20,16 +20,25 @@ struct AdamWTensor {
   void* p = nullptr;        // [n] of p_dtype
   float* master = nullptr;  // [n]; null: p is the master
   const void* g = nullptr;  // [n] of g_dtype
-  float* m = nullptr;       // [n]
-  float* v = nullptr;       // [n]
+  void* m = nullptr;        // [n] of the launch's state_dtype
+  void* v = nullptr;        // [n], likewise
   int64_t n = 0;
-  int64_t begin = 0;          // element of the parameter that p[0] is, for stochastic rounding
+  int64_t begin = 0;          // element of the parameter that p[0] is
   int64_t first_chunk = 0;    // TensorChunks of all tensors before it in the list
   double lr_scale = 1.0;      // lr_j = lr lr_scale
   double weight_decay = 0.0;  // wd
   DType p_dtype = DType::kFloat32;
   DType g_dtype = DType::kFloat32;
   uint32_t index = 0;  // of the parameter, for stochastic rounding
+};
+
+// Of adamw_8bit.h. Without codes m and v are the states; with codes they are not used.
+struct AdamW8bitTensor {
+  AdamWTensor tensor;          // float32 states
+  uint8_t* m_codes = nullptr;  // [n] of the signed map; null: not in blocks
+  uint8_t* v_codes = nullptr;  // [n] of the unsigned map
+  float* m_absmax = nullptr;   // [ceil(n / 256)]
+  float* v_absmax = nullptr;   // [ceil(n / 256)]
 };
 
 // Of global_norm.h.

@@ -1,51 +1,59 @@
-// One pass over p, g, m, v: 28 bytes per element. Every element is independent of every other.
+// One pass over p, g, m, v: 28 bytes per element, 20 with states in bfloat16. Every element is
+// independent of every other.
 #include "kernels/adamw.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "kernels/cpu/adamw_element.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
+#include "kernels/philox.h"
 
 namespace coxswain::kernels {
 namespace {
 
-struct Coefficients {
-  float decay;  // lr_j wd
-  float clip;
-  float beta1, one_minus_beta1;
-  float beta2, one_minus_beta2;
-  float step_size;   // lr_j / (1 - b1^t)
-  float root_scale;  // 1 / sqrt(1 - b2^t)
-  float eps;
-};
+using cpu::AdamWCoefficients;
 
-COXSWAIN_VECTORIZE void UpdateElements(const Coefficients& c, float* p, const float* g, float* m,
-                                       float* v, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient = g[i] * c.clip;
-    const float first = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
-    const float second = c.beta2 * v[i] + c.one_minus_beta2 * (gradient * gradient);
-    m[i] = first;
-    v[i] = second;
-    const float denominator = std::sqrt(second) * c.root_scale + c.eps;
-    // Decay and step are subtracted together: 1 - decay would lose most bits of a small decay.
-    p[i] = p[i] - (c.decay * p[i] + c.step_size * (first / denominator));
-  }
+constexpr int64_t kDrawn = 4;  // elements that one Philox block rounds the states of
+
+COXSWAIN_VECTORIZE void UpdateFloats(const AdamWCoefficients& c, float* p, const float* g, float* m,
+                                     float* v, int64_t n) {
+  cpu::UpdateElements(c, p, g, m, v, n);
 }
 
-Coefficients MakeCoefficients(const OptimizerScalars& s, const AdamWTensor& tensor) {
-  const double t = static_cast<double>(s.applied_updates + 1);
-  const double lr = s.lr * tensor.lr_scale;
-  return {.decay = static_cast<float>(lr * tensor.weight_decay),
-          .clip = static_cast<float>(s.clip_factor),
-          .beta1 = static_cast<float>(s.beta1),
-          .one_minus_beta1 = static_cast<float>(1.0 - s.beta1),
-          .beta2 = static_cast<float>(s.beta2),
-          .one_minus_beta2 = static_cast<float>(1.0 - s.beta2),
-          .step_size = static_cast<float>(lr / (1.0 - std::pow(s.beta1, t))),
-          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(s.beta2, t))),
-          .eps = static_cast<float>(s.eps)};
+COXSWAIN_INLINE float FromBfloat16(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
+
+COXSWAIN_INLINE uint16_t RoundStochastically(float x, uint32_t random) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return static_cast<uint16_t>((std::isnan(x) ? bits | 0x400000u : bits + random) >> 16);
+}
+
+// Elements [begin, end) of the tensor, a group of one Philox block at a time.
+COXSWAIN_VECTORIZE void UpdateBfloat16(const AdamWCoefficients& c, const UpdateDraws& draws,
+                                       const AdamWTensor& t, int64_t begin, int64_t end) {
+  float* p = static_cast<float*>(t.p);
+  const float* g = static_cast<const float*>(t.g);
+  uint16_t* m = static_cast<uint16_t*>(t.m);
+  uint16_t* v = static_cast<uint16_t*>(t.v);
+  for (int64_t i = begin; i < end;) {
+    const int64_t element = t.begin + i, group = element / kDrawn;
+    const PhiloxWords words = Philox(
+        {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), t.index, *draws.step}},
+        draws.state_key[0], draws.state_key[1]);
+    const int64_t stop = std::min(end, (group + 1) * kDrawn - t.begin);
+    for (; i < stop; ++i) {
+      const uint32_t random = words.word[(t.begin + i) % kDrawn];
+      float first = FromBfloat16(m[i]), second = FromBfloat16(v[i]);
+      cpu::UpdateElement(c, g[i], p + i, &first, &second);
+      m[i] = RoundStochastically(first, random & 0xffffu);
+      v[i] = RoundStochastically(second, random >> 16);
+    }
+  }
 }
 
 }  // namespace
@@ -60,12 +68,19 @@ void AdamW(const AdamWArgs& args, Stream* stream) {
     const AdamWTensor& tensor = args.tensors[i];
     cpu::RequireSupported(AdamWSupports(tensor.p_dtype, tensor.g_dtype, tensor.master != nullptr),
                           "AdamW");
-    const Coefficients coefficients = MakeCoefficients(*args.scalars, tensor);
+    const AdamWCoefficients coefficients = cpu::MakeCoefficients(*args.scalars, tensor);
+    if (args.state_dtype == DType::kBFloat16) {
+      cpu::ParallelFor(tensor.n, 16, [&](int64_t begin, int64_t end) {
+        UpdateBfloat16(coefficients, args.draws, tensor, begin, end);
+      });
+      continue;
+    }
     float* p = static_cast<float*>(tensor.p);
     const float* g = static_cast<const float*>(tensor.g);
+    float* m = static_cast<float*>(tensor.m);
+    float* v = static_cast<float*>(tensor.v);
     cpu::ParallelFor(tensor.n, 4, [&](int64_t begin, int64_t end) {
-      UpdateElements(coefficients, p + begin, g + begin, tensor.m + begin, tensor.v + begin,
-                     end - begin);
+      UpdateFloats(coefficients, p + begin, g + begin, m + begin, v + begin, end - begin);
     });
   }
   if (args.last) ++args.scalars->applied_updates;

@@ -48,8 +48,10 @@ int coxswain_adamw(const coxswain_adamw_args* args, void* stream) {
                     .count = args->count,
                     .chunks = args->chunks,
                     .scalars = c_api::As<kernels::OptimizerScalars>(args->scalars),
-                    .key = {args->key[0], args->key[1]},
-                    .step = args->step,
+                    .state_dtype = static_cast<kernels::DType>(args->state_dtype),
+                    .draws = {.key = {args->key[0], args->key[1]},
+                              .state_key = {args->state_key[0], args->state_key[1]},
+                              .step = args->step},
                     .last = args->more_follow == 0},
                    c_api::Wrap(stream));
   });

@@ -13,8 +13,8 @@ namespace {
 
 // In the order of the optimizer's row in common/plan/optimizer_states.cc.
 void BindStates(const std::vector<Values>& states, kernels::AdamWTensor* tensor) {
-  float** const fields[] = {&tensor->m, &tensor->v};
-  for (size_t s = 0; s < states.size(); ++s) *fields[s] = static_cast<float*>(states[s].data);
+  void** const fields[] = {&tensor->m, &tensor->v};
+  for (size_t s = 0; s < states.size(); ++s) *fields[s] = states[s].data;
 }
 
 }  // namespace
@@ -105,9 +105,9 @@ void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::S
   adamw.count = args.range.count;
   adamw.chunks = args.range.chunks;
   adamw.scalars = &scalars->optimizer;
-  adamw.key[0] = key[0];
-  adamw.key[1] = key[1];
-  adamw.step = &scalars->step;
+  adamw.draws.key[0] = key[0];
+  adamw.draws.key[1] = key[1];
+  adamw.draws.step = &scalars->step;
   adamw.last = args.last;
   kernels::AdamW(adamw, stream);
 }

@@ -69,12 +69,12 @@ void BenchAdamW(Bench* bench, const State& state, const std::vector<int64_t>& si
                    at += n;
                    chunks += TensorChunks(n);
                  }
-                 const AdamWArgs args{.tensors = memory->Upload(tensors),
-                                      .count = static_cast<int64_t>(tensors.size()),
-                                      .chunks = chunks,
-                                      .scalars = memory->Upload<OptimizerScalars>({{.lr = 1e-5}}),
-                                      .key = {1, 2},
-                                      .step = memory->Upload<uint32_t>({3})};
+                 const AdamWArgs args{
+                     .tensors = memory->Upload(tensors),
+                     .count = static_cast<int64_t>(tensors.size()),
+                     .chunks = chunks,
+                     .scalars = memory->Upload<OptimizerScalars>({{.lr = 1e-5}}),
+                     .draws = {.key = {1, 2}, .step = memory->Upload<uint32_t>({3})}};
                  return [=](Stream* s) { AdamW(args, s); };
                }});
 }

@@ -196,8 +196,7 @@ void RunAdamW(std::vector<AdamWTensor> list, const DeviceValues<OptimizerScalars
          .count = static_cast<int64_t>(list.size()),
          .chunks = chunks,
          .scalars = scalars.data(),
-         .key = {11, 22},
-         .step = device_step.data()},
+         .draws = {.key = {11, 22}, .state_key = {33, 44}, .step = device_step.data()}},
         TestStream());
   Synchronize(TestStream());
 }

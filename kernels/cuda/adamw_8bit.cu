@@ -1,0 +1,230 @@
+// AdamW with 8-bit states over a list of tensors in one launch (kernels/adamw_8bit.h has the
+// formulas).
+//
+// A block per chunk of kTensorChunk elements, a warp per block of 256 of them: a lane has twice 4
+// neighbours, so that every access of the warp is of whole lines (16 bytes of float32, 8 of
+// bfloat16, 4 of codes a lane). Bytes moved per element, with bfloat16 gradients: 16 1/16 with a
+// master, 14 1/16 in float32 without, 10 1/16 with stochastic rounding; 2 more with float32
+// gradients. At that rate an element has some 100 instructions: codes are decoded by a table in
+// shared memory, about 3.4 rounds a warp where its codes are spread evenly, and found by arithmetic
+// (DynamicStep), where a search would wait 8 times for the table. Blocks of 256 are independent and
+// a maximum has no order: bitwise deterministic.
+#include "kernels/adamw_8bit.h"
+
+#include "kernels/cuda/adamw.cuh"
+#include "kernels/cuda/adamw_count.h"
+#include "kernels/cuda/stream.h"
+#include "kernels/cuda/tensor_list.cuh"
+#include "kernels/dynamic_map.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int kWarps = cuda::kAdamWThreads / cuda::kWarp;
+static_assert(cuda::kAdamWThreads == kDynamicCodes);  // a thread fills an entry of each table
+
+__device__ const DynamicMap kSigned = kSignedDynamicMap;
+__device__ const DynamicMap kUnsigned = kUnsignedDynamicMap;
+
+struct SharedMaps {
+  float of_m[kDynamicCodes], of_v[kDynamicCodes];
+};
+
+struct BlockwiseChunk {
+  cuda::AdamWChunk of;
+  uint8_t *m_codes, *v_codes;
+  float *m_absmax, *v_absmax;
+};
+
+// Of a block: absmax of both states, or what divides by them.
+struct AbsMax {
+  float m, v;
+};
+
+// Bits of sizes are ordered as sizes are, those of NaN above all.
+__device__ __forceinline__ uint32_t SizeBits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+__device__ __forceinline__ float MaxOverWarp(uint32_t bits) {
+  return __uint_as_float(__reduce_max_sync(~0u, bits));
+}
+
+// Both states of an element, from its codes in the lowest byte.
+__device__ __forceinline__ void Decode(const SharedMaps& maps, uint32_t m_code, uint32_t v_code,
+                                       const AbsMax& absmax, float& m, float& v) {
+  m = maps.of_m[m_code & 0xff] * absmax.m;
+  v = maps.of_v[v_code & 0xff] * absmax.v;
+}
+
+// The block's new absmax, of all its lanes' bits, is stored; what divides by it is returned.
+__device__ __forceinline__ AbsMax StoreAbsMax(const BlockwiseChunk& chunk, int64_t block,
+                                              uint32_t m_bits, uint32_t v_bits) {
+  const AbsMax largest{MaxOverWarp(m_bits), MaxOverWarp(v_bits)};
+  if (threadIdx.x % cuda::kWarp == 0) {
+    chunk.m_absmax[block] = largest.m;
+    chunk.v_absmax[block] = largest.v;
+  }
+  return {1.0f / fmaxf(largest.m, 1e-38f), 1.0f / fmaxf(largest.v, 1e-38f)};
+}
+
+// Updates a whole, aligned block of the tensor by a warp.
+template <typename P, typename G, bool kMaster>
+__device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const SharedMaps& maps,
+                                            int64_t block) {
+  constexpr int kSize = cuda::kAdamWGroup;
+  constexpr int kGroups = static_cast<int>(kStateBlock) / cuda::kWarp / kSize;
+  using X = cuda::AdamWValue<P, kMaster>;
+  const AdamWTensor& t = chunk.of.tensor;
+  const int64_t first = block * kStateBlock + threadIdx.x % cuda::kWarp * kSize;
+  const auto at = [&](int group) { return first + group * kSize * cuda::kWarp; };
+
+  typename cuda::Vector<X, kSize>::Raw x_raw[kGroups];
+  typename cuda::Vector<G, kSize>::Raw g_raw[kGroups];
+  uint32_t m_codes[kGroups], v_codes[kGroups];
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) {
+    m_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.m_codes + at(k)));
+    v_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.v_codes + at(k)));
+    g_raw[k] = cuda::Vector<G, kSize>::FetchStreaming(static_cast<const G*>(t.g) + at(k));
+    x_raw[k] = cuda::Vector<X, kSize>::FetchStreaming(cuda::ValuesOf<P, kMaster>(t) + at(k));
+  }
+  const AbsMax absmax{chunk.m_absmax[block], chunk.v_absmax[block]};
+  float m[kGroups][kSize], v[kGroups][kSize];
+  uint32_t m_bits = 0, v_bits = 0;
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) {
+    cuda::Vector<X, kSize> x;
+    cuda::Vector<G, kSize> g;
+    x.Unpack(x_raw[k]);
+    g.Unpack(g_raw[k]);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      Decode(maps, m_codes[k] >> (8 * j), v_codes[k] >> (8 * j), absmax, m[k][j], v[k][j]);
+      cuda::UpdateElement(chunk.of.coefficients, g.value[j], x.value[j], m[k][j], v[k][j]);
+      m_bits = max(m_bits, SizeBits(m[k][j]));
+      v_bits = max(v_bits, SizeBits(v[k][j]));
+    }
+    cuda::StoreValues<P, kMaster, kSize>(chunk.of, at(k), x);
+  }
+  const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) {
+    uint32_t m_word = 0, v_word = 0;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      m_word |= uint32_t{SignedDynamicCode(m[k][j] * scale.m)} << (8 * j);
+      v_word |= uint32_t{UnsignedDynamicCode(v[k][j] * scale.v)} << (8 * j);
+    }
+    __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + at(k)), m_word);
+    __stcs(reinterpret_cast<uint32_t*>(chunk.v_codes + at(k)), v_word);
+  }
+}
+
+// The same of a block that is short or not aligned, an element of a lane at a time: twice, for
+// absmax and for the update, so that no lane keeps more than one.
+template <typename P, typename G, bool kMaster>
+__device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, const SharedMaps& maps,
+                                               int64_t block) {
+  const AdamWTensor& t = chunk.of.tensor;
+  const int64_t first = block * kStateBlock + threadIdx.x % cuda::kWarp;
+  const int64_t end = min((block + 1) * kStateBlock, t.n);
+  const AbsMax absmax{chunk.m_absmax[block], chunk.v_absmax[block]};
+  const auto updated = [&](int64_t i, float& x, float& m, float& v) {
+    Decode(maps, chunk.m_codes[i], chunk.v_codes[i], absmax, m, v);
+    const float g = cuda::ToFloat(static_cast<const G*>(t.g)[i]);
+    cuda::UpdateElement(chunk.of.coefficients, g, x, m, v);
+  };
+  uint32_t m_bits = 0, v_bits = 0;
+#pragma unroll 1
+  for (int64_t i = first; i < end; i += cuda::kWarp) {
+    float x = 0, m, v;
+    updated(i, x, m, v);
+    m_bits = max(m_bits, SizeBits(m));
+    v_bits = max(v_bits, SizeBits(v));
+  }
+  const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
+#pragma unroll 1
+  for (int64_t i = first; i < end; i += cuda::kWarp) {
+    cuda::Vector<cuda::AdamWValue<P, kMaster>, 1> x;
+    x.LoadStreaming(cuda::ValuesOf<P, kMaster>(t) + i);
+    float m, v;
+    updated(i, x.value[0], m, v);
+    cuda::StoreValues<P, kMaster, 1>(chunk.of, i, x);
+    chunk.m_codes[i] = SignedDynamicCode(m * scale.m);
+    chunk.v_codes[i] = UnsignedDynamicCode(v * scale.v);
+  }
+}
+
+__device__ __forceinline__ bool CodesAligned(const BlockwiseChunk& chunk) {
+  const uintptr_t all =
+      reinterpret_cast<uintptr_t>(chunk.m_codes) | reinterpret_cast<uintptr_t>(chunk.v_codes);
+  return all % 4 == 0;
+}
+
+template <typename P, typename G, bool kMaster>
+__device__ __forceinline__ void UpdateBlocks(const BlockwiseChunk& chunk, const SharedMaps& maps) {
+  const bool aligned = cuda::IsAligned(chunk.of.tensor) && CodesAligned(chunk);
+  const int64_t end = StateBlocks(chunk.of.end);
+  for (int64_t block = chunk.of.begin / kStateBlock + threadIdx.x / cuda::kWarp; block < end;
+       block += kWarps) {
+    if (aligned && (block + 1) * kStateBlock <= chunk.of.end) {
+      UpdateBlock<P, G, kMaster>(chunk, maps, block);
+    } else {
+      UpdateAnyBlock<P, G, kMaster>(chunk, maps, block);
+    }
+  }
+}
+
+template <typename G>
+__device__ __forceinline__ void UpdateBlocksOf(const BlockwiseChunk& chunk,
+                                               const SharedMaps& maps) {
+  if (chunk.of.tensor.p_dtype == DType::kFloat32) {
+    UpdateBlocks<float, G, false>(chunk, maps);
+  } else if (chunk.of.tensor.master != nullptr) {
+    UpdateBlocks<cuda::bf16, G, true>(chunk, maps);
+  } else {
+    UpdateBlocks<cuda::bf16, G, false>(chunk, maps);
+  }
+}
+
+__global__ void __launch_bounds__(cuda::kAdamWThreads, 3)
+    AdamW8bitKernel(const AdamW8bitTensor* tensors, int64_t count, const OptimizerScalars* scalars,
+                    UpdateDraws draws) {
+  __shared__ BlockwiseChunk chunk;
+  __shared__ SharedMaps maps;
+  if (scalars->skip != 0) return;
+  if (threadIdx.x < cuda::kWarp) {
+    const int64_t found = cuda::FindTensor(tensors, count, blockIdx.x);
+    if (threadIdx.x == 0) {
+      const AdamW8bitTensor& t = tensors[found];
+      const int64_t first = cuda::FirstChunk(t) - cuda::FirstChunk(tensors[0]);
+      cuda::MakeChunk(*scalars, draws, t.tensor, int64_t{blockIdx.x} - first, &chunk.of);
+      chunk.m_codes = t.m_codes;
+      chunk.v_codes = t.v_codes;
+      chunk.m_absmax = t.m_absmax;
+      chunk.v_absmax = t.v_absmax;
+    }
+  }
+  maps.of_m[threadIdx.x] = kSigned.values[threadIdx.x];
+  maps.of_v[threadIdx.x] = kUnsigned.values[threadIdx.x];
+  __syncthreads();
+  if (chunk.m_codes == nullptr) return cuda::UpdateChunkOf<float>(chunk.of);
+  if (chunk.of.tensor.g_dtype == DType::kFloat32) {
+    UpdateBlocksOf<float>(chunk, maps);
+  } else {
+    UpdateBlocksOf<cuda::bf16>(chunk, maps);
+  }
+}
+
+}  // namespace
+
+void AdamW8bit(const AdamW8bitArgs& args, Stream* stream) {
+  cuda::RequireExtent(args.chunks, "AdamW8bit", "chunks");
+  const cudaStream_t handle = cuda::Handle(stream);
+  if (args.chunks > 0) {
+    AdamW8bitKernel<<<static_cast<unsigned>(args.chunks), cuda::kAdamWThreads, 0, handle>>>(
+        args.tensors, args.count, args.scalars, args.draws);
+    cuda::CheckLaunch("AdamW8bit");
+  }
+  if (args.last) cuda::CountUpdate(args.scalars, handle);
+}
+
+}  // namespace coxswain::kernels
