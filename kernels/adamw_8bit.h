@@ -17,12 +17,6 @@
 
 namespace coxswain::kernels {
 
-inline constexpr int64_t kStateBlock = 256;
-static_assert(kTensorChunk % kStateBlock == 0);
-constexpr int64_t StateBlocks(int64_t elements) {
-  return (elements + kStateBlock - 1) / kStateBlock;
-}
-
 // Values and gradients as AdamW takes them. A tensor with codes begins at a block of its parameter:
 // `begin` is a multiple of kStateBlock, and so is n unless the parameter ends there.
 struct AdamW8bitArgs {

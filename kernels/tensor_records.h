@@ -32,13 +32,20 @@ struct AdamWTensor {
   uint32_t index = 0;  // of the parameter, for stochastic rounding
 };
 
+// Elements that share a scale of 8-bit states.
+inline constexpr int64_t kStateBlock = 256;
+static_assert(kTensorChunk % kStateBlock == 0);
+constexpr int64_t StateBlocks(int64_t elements) {
+  return (elements + kStateBlock - 1) / kStateBlock;
+}
+
 // Of adamw_8bit.h. Without codes m and v are the states; with codes they are not used.
 struct AdamW8bitTensor {
   AdamWTensor tensor;          // float32 states
   uint8_t* m_codes = nullptr;  // [n] of the signed map; null: not in blocks
   uint8_t* v_codes = nullptr;  // [n] of the unsigned map
-  float* m_absmax = nullptr;   // [ceil(n / 256)]
-  float* v_absmax = nullptr;   // [ceil(n / 256)]
+  float* m_absmax = nullptr;   // [StateBlocks(n)]
+  float* v_absmax = nullptr;   // [StateBlocks(n)]
 };
 
 // Of global_norm.h.

@@ -8,8 +8,8 @@
 
 #include "common/files/safetensors.h"
 #include "kernels/dynamic_map.h"
+#include "tests/kernels/adamw_8bit_check.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/adamw_8bit.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -139,55 +139,6 @@ TEST_F(BitsandbytesTest, EveryUpdateIsTheirs) {
   }
 }
 
-// The code is that of the value nearest to x, up to the arithmetic of DynamicStep (2^-14 of a step)
-// and an error of x.
-void ExpectNearest(const std::vector<double>& map, double x, uint8_t code, double error) {
-  const uint8_t nearest = reference::NearestIndex(map, x);
-  if (code == nearest) return;
-  ASSERT_EQ(std::abs(code - nearest), 1) << x;
-  const double gap = std::abs(map[code] - map[nearest]);
-  ASSERT_LE(std::abs(x - map[code]), std::abs(x - map[nearest]) + 0x1p-13 * gap + 2 * error) << x;
-}
-
-// One update of `blocks`, whose gradient is set, beside the same in double.
-void CheckUpdate(const reference::AdamWOptions<double>& o, OptimizerScalars* scalars,
-                 const AdamW8bitTensor& tensor, Blocks* blocks) {
-  const auto signed_map = reference::DynamicMapValues<double>(true);
-  const auto unsigned_map = reference::DynamicMapValues<double>(false);
-  const Reference before = blocks->Copy();
-  Reference want = before;
-  Doubles gradient = Double(blocks->g);
-  for (double& g : gradient) g *= scalars->clip_factor;
-  const int64_t update = scalars->applied_updates + 1;
-  std::vector<reference::AdamWElement<double>> exact;
-  // What m is added from: it is rounded four times, by map, decoding, product and sum.
-  Doubles parts(gradient.size()), largest(before.m.absmax.size());
-  for (size_t i = 0; i < gradient.size(); ++i) {
-    const size_t b = i / kStateBlock;
-    exact.push_back({before.p[i], signed_map[before.m.codes[i]] * before.m.absmax[b],
-                     unsigned_map[before.v.codes[i]] * before.v.absmax[b]});
-    parts[i] = o.beta1 * std::abs(exact[i].m) + (1 - o.beta1) * std::abs(gradient[i]);
-    largest[b] = std::max(largest[b], parts[i]);
-    reference::AdamWUpdate(o, gradient[i], update, &exact[i]);
-  }
-  reference::AdamW8bitUpdate(o, gradient, update, reference::NearestIndex<double>, &want);
-  Update({tensor}, scalars);
-  const double count = static_cast<double>(update);
-  for (size_t i = 0; i < gradient.size(); ++i) {
-    const size_t b = i / kStateBlock;
-    // Of the step m's four, half of v's, and eight of root, quotient and products.
-    const double root = std::sqrt(exact[i].v / (1 - std::pow(o.beta2, count))) + o.eps;
-    const double step = o.lr / (1 - std::pow(o.beta1, count)) * parts[i] / root;
-    ASSERT_NEAR(blocks->p[i], want.p[i], (2 * std::abs(want.p[i]) + 16 * step) * kUnit) << i;
-    ASSERT_NEAR(blocks->m_absmax[b], want.m.absmax[b], 6 * largest[b] * kUnit);
-    ASSERT_NEAR(blocks->v_absmax[b], want.v.absmax[b], 6 * want.v.absmax[b] * kUnit);
-    const double m_error = 6 * kUnit * (parts[i] + largest[b]) / want.m.absmax[b];
-    ExpectNearest(signed_map, exact[i].m / want.m.absmax[b], blocks->m[i], m_error);
-    ExpectNearest(unsigned_map, exact[i].v / want.v.absmax[b], blocks->v[i], 12 * kUnit);
-    if (::testing::Test::HasFatalFailure()) return;
-  }
-}
-
 TEST(AdamW8bitTest, EachOf20UpdatesIsThatOfTheReference) {
   for (const int64_t n : {1, 255, 256, 257, 4099}) {
     Blocks blocks(Normal(n, static_cast<unsigned>(n)));
@@ -199,7 +150,11 @@ TEST(AdamW8bitTest, EachOf20UpdatesIsThatOfTheReference) {
       AdamW8bitTensor tensor = blocks.Whole();
       tensor.tensor.lr_scale = 16;
       tensor.tensor.weight_decay = 0.1;
-      CheckUpdate(o, &scalars, tensor, &blocks);
+      const Reference before = blocks.Copy();
+      Doubles gradient = Double(blocks.g);
+      for (double& g : gradient) g *= scalars.clip_factor;
+      Update({tensor}, &scalars);
+      ExpectUpdate(o, gradient, update, /*rounding=*/0, before, blocks.Copy());
       ASSERT_FALSE(HasFatalFailure()) << n << " elements, update " << update;
       ASSERT_EQ(scalars.applied_updates, update);
     }

@@ -139,12 +139,13 @@ TEST(DecideUpdateGpuTest, ClipsSkipsOrPasses) {
 
 // One tensor of a list on the device.
 struct Parameter {
-  Parameter(DType p_dtype, DType g_dtype, bool has_master, const Floats& initial, int64_t shift)
+  Parameter(DType p_dtype, DType g_dtype, bool has_master, const Floats& initial, int64_t shift,
+            DType state_dtype = DType::kFloat32)
       : offset(shift),
         count(static_cast<int64_t>(initial.size())),
         p(p_dtype, Shifted(initial)),
-        m(DType::kFloat32, Shifted(Floats(initial.size(), 0.0f))),
-        v(DType::kFloat32, Shifted(Floats(initial.size(), 0.0f))),
+        m(state_dtype, Shifted(Floats(initial.size(), 0.0f))),
+        v(state_dtype, Shifted(Floats(initial.size(), 0.0f))),
         g(g_dtype, Shifted(Floats(initial.size(), 0.0f))) {
     if (has_master) {
       master = std::make_unique<DeviceTensor>(DType::kFloat32, Shifted(initial));
@@ -169,8 +170,8 @@ struct Parameter {
     t.p = At(p);
     t.master = master == nullptr ? nullptr : static_cast<float*>(At(*master));
     t.g = At(g);
-    t.m = static_cast<float*>(At(m));
-    t.v = static_cast<float*>(At(v));
+    t.m = At(m);
+    t.v = At(v);
     t.n = count;
     t.first_chunk = first_chunk;
     t.p_dtype = p.dtype();
@@ -184,7 +185,7 @@ struct Parameter {
 };
 
 void RunAdamW(std::vector<AdamWTensor> list, const DeviceValues<OptimizerScalars>& scalars,
-              uint32_t step) {
+              uint32_t step, DType state_dtype = DType::kFloat32) {
   int64_t chunks = 0;
   for (AdamWTensor& t : list) {
     t.first_chunk = chunks;
@@ -196,6 +197,7 @@ void RunAdamW(std::vector<AdamWTensor> list, const DeviceValues<OptimizerScalars
          .count = static_cast<int64_t>(list.size()),
          .chunks = chunks,
          .scalars = scalars.data(),
+         .state_dtype = state_dtype,
          .draws = {.key = {11, 22}, .state_key = {33, 44}, .step = device_step.data()}},
         TestStream());
   Synchronize(TestStream());
@@ -338,6 +340,61 @@ TEST(AdamWGpuTest, StochasticRoundingIsUnbiased) {
     const double moved = std::abs(want / (5.0 * static_cast<double>(n)) - 0.75) / spacing;
     const double sigma = spacing * std::sqrt(moved * (1 - moved) * 5.0 * static_cast<double>(n));
     EXPECT_NEAR(sum, want, 4 * sigma);
+  }
+}
+
+// Of elements [begin, begin + n) after one update of parameter 9 at step 5, from states of ones.
+struct Updated {
+  Floats p, m, v;
+};
+Updated OneUpdateOfStates(const Floats& initial, const Floats& g, bool master, DType state_dtype,
+                          int64_t offset = 0, int64_t begin = 0) {
+  const DType p_dtype = master ? DType::kBFloat16 : DType::kFloat32;
+  Parameter p(p_dtype, DType::kFloat32, master, initial, offset, state_dtype);
+  p.g.Write(p.Shifted(g));
+  const Floats ones(initial.size(), 1.0f);
+  p.m.Write(p.Shifted(ones));
+  p.v.Write(p.Shifted(ones));
+  AdamWTensor t = p.Entry(0);
+  t.index = 9;
+  t.begin = begin;
+  const DeviceValues<OptimizerScalars> scalars({OptimizerScalars{.lr = 1e-3}});
+  RunAdamW({t}, scalars, 5, state_dtype);
+  return {p.Read(master ? *p.master : p.p), p.Read(p.m), p.Read(p.v)};
+}
+
+TEST(AdamWGpuTest, StatesInBfloat16AreRoundedAsStatedAfterTheUpdate) {
+  const Floats initial = Normal(33001, 1, DType::kBFloat16), g = Normal(33001, 2, DType::kFloat32);
+  for (const bool master : {false, true}) {
+    const Updated exact = OneUpdateOfStates(initial, g, master, DType::kFloat32);
+    const Updated rounded = OneUpdateOfStates(initial, g, master, DType::kBFloat16);
+    EXPECT_TRUE(SameBits(rounded.p, exact.p)) << "computed before rounding";
+    for (size_t e = 0; e < g.size(); ++e) {
+      const PhiloxWords words = Philox({{static_cast<uint32_t>(e / 4), 0, 9, 5}}, 33, 44);
+      const uint32_t r = words.word[e % 4];
+      const auto want = [](float x, uint32_t random) {
+        return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + random) & 0xffff0000u);
+      };
+      ASSERT_EQ(rounded.m[e], want(exact.m[e], r & 0xffffu)) << e;
+      ASSERT_EQ(rounded.v[e], want(exact.v[e], r >> 16)) << e;
+    }
+    const Updated shifted = OneUpdateOfStates(initial, g, master, DType::kBFloat16, 3);
+    EXPECT_TRUE(SameBits(shifted.m, rounded.m) && SameBits(shifted.v, rounded.v));
+  }
+}
+
+TEST(AdamWGpuTest, PiecesRoundTheirStatesAsTheWhole) {
+  const Floats initial = Normal(33001, 1, DType::kBFloat16), g = Normal(33001, 2, DType::kFloat32);
+  const Updated whole = OneUpdateOfStates(initial, g, true, DType::kBFloat16);
+  int64_t begin = 0;
+  for (const int64_t end : {64, 67, 16390, 33001}) {
+    const auto part = [&](const Floats& all) {
+      return Floats(all.begin() + begin, all.begin() + end);
+    };
+    const Updated piece =
+        OneUpdateOfStates(part(initial), part(g), true, DType::kBFloat16, 0, begin);
+    EXPECT_TRUE(SameBits(piece.m, part(whole.m)) && SameBits(piece.v, part(whole.v))) << begin;
+    begin = end;
   }
 }
 
