@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
-#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
+#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -14,11 +14,12 @@
 # where it is importable or its wheel is in .carry/wheels.
 # --qlora: 7b_lora_1024 beside 7b_qlora_1024 and its peer with bitsandbytes, whose wheel may lie in
 # .carry/wheels; then the rows that have to fit into a memory.
+# --optimizers: the update of each optimizer and storage against the device's copy.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, steps.json, checks.txt, job.json, nccl.xml,
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
@@ -50,7 +51,7 @@ while [[ $# -gt 0 ]]; do
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
-    --qlora | --job | --large | --comm | --fault | --hosts-played) ;;
+    --qlora | --job | --large | --optimizers | --comm | --fault | --hosts-played) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -97,6 +98,11 @@ run_tests() {
 run_kernels() {
   have gpu_bench || return 1
   timeout 150 gpu_bench "${kernels[@]}" --json "$out/kernels.json"
+}
+
+run_optimizers() {
+  have gpu_bench || return 1
+  timeout 150 gpu_bench --only adamw --json "$out/optimizers.json"
 }
 
 # One process a row: what breaks one leaves the others.

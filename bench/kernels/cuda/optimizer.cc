@@ -1,7 +1,8 @@
-// AdamW and the global norm over the parameters of Qwen2.5-0.5B: 494,032,768 elements in 290
-// tensors, from whole embeddings to biases of 128.
+// AdamW with states of every storage and the global norm over the parameters of Qwen2.5-0.5B:
+// 494,032,768 elements in 290 tensors, from whole embeddings to biases of 128.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/adamw.h"
+#include "kernels/adamw_8bit.h"
 #include "kernels/global_norm.h"
 
 namespace coxswain::kernels::bench {
@@ -21,14 +22,20 @@ std::vector<int64_t> TensorSizes(const Shape& m) {
   return sizes;
 }
 
+enum class Moments { kFloat32, kBfloat16, kBlocks };
+
 struct State {
   const char* name;
   DType p, g;
   bool master;
+  Moments moments = Moments::kFloat32;
   // Weights, gradient, master, both moments: read and, but for the gradient, written.
   double BytesPerElement() const {
     const auto p_bytes = static_cast<double>(DTypeBytes(p));
-    return (master ? p_bytes + 8 : 2 * p_bytes) + static_cast<double>(DTypeBytes(g)) + 16;
+    const double of_moments = moments == Moments::kFloat32    ? 16
+                              : moments == Moments::kBfloat16 ? 8
+                                                              : 4 * (1 + 4.0 / kStateBlock);
+    return (master ? p_bytes + 8 : 2 * p_bytes) + static_cast<double>(DTypeBytes(g)) + of_moments;
   }
 };
 
@@ -38,7 +45,89 @@ constexpr State kStates[] = {
     {"adamw fp32 master, bf16 gradient", kBF16, kBF16, true},
     {"adamw stochastic bf16, bf16 gradient", kBF16, kBF16, false},
     {"adamw fp32 weights", kF32, kF32, false},
+    {"adamw_bf16 fp32 master, fp32 gradient", kBF16, kF32, true, Moments::kBfloat16},
+    {"adamw_bf16 fp32 master, bf16 gradient", kBF16, kBF16, true, Moments::kBfloat16},
+    {"adamw_bf16 stochastic bf16, bf16 gradient", kBF16, kBF16, false, Moments::kBfloat16},
+    {"adamw_8bit fp32 master, fp32 gradient", kBF16, kF32, true, Moments::kBlocks},
+    {"adamw_8bit fp32 master, bf16 gradient", kBF16, kBF16, true, Moments::kBlocks},
+    {"adamw_8bit stochastic bf16, bf16 gradient", kBF16, kBF16, false, Moments::kBlocks},
+    {"adamw_8bit fp32 weights", kF32, kF32, false, Moments::kBlocks},
 };
+
+// Tensors begin at multiples of a block, as a plan lays them out.
+int64_t Padded(int64_t n) { return StateBlocks(n) * kStateBlock; }
+
+// The records of the tensors, without states.
+std::vector<AdamWTensor> Records(const State& state, const std::vector<int64_t>& sizes,
+                                 Memory* memory) {
+  int64_t elements = 0;
+  for (const int64_t n : sizes) elements += Padded(n);
+  auto* p = static_cast<char*>(memory->Values(state.p, elements));
+  auto* g = static_cast<char*>(memory->Values(state.g, elements));
+  float* master = state.master ? memory->Floats(elements) : nullptr;
+  std::vector<AdamWTensor> tensors;
+  int64_t at = 0, chunks = 0;
+  for (const int64_t n : sizes) {
+    tensors.push_back({.p = p + at * DTypeBytes(state.p),
+                       .master = state.master ? master + at : nullptr,
+                       .g = g + at * DTypeBytes(state.g),
+                       .n = n,
+                       .first_chunk = chunks,
+                       .weight_decay = 0.01,
+                       .p_dtype = state.p,
+                       .g_dtype = state.g,
+                       .index = static_cast<uint32_t>(tensors.size())});
+    at += Padded(n);
+    chunks += TensorChunks(n);
+  }
+  return tensors;
+}
+
+int64_t Chunks(const std::vector<int64_t>& sizes) {
+  int64_t chunks = 0;
+  for (const int64_t n : sizes) chunks += TensorChunks(n);
+  return chunks;
+}
+
+UpdateDraws Draws(Memory* memory) {
+  return {.key = {1, 2}, .state_key = {4, 5}, .step = memory->Upload<uint32_t>({3})};
+}
+
+Launch MakeAdamW(const State& state, const std::vector<int64_t>& sizes, Memory* memory) {
+  const DType dtype = state.moments == Moments::kBfloat16 ? kBF16 : kF32;
+  std::vector<AdamWTensor> tensors = Records(state, sizes, memory);
+  for (AdamWTensor& t : tensors) {
+    t.m = memory->Zeros(DTypeBytes(dtype) * Padded(t.n));
+    t.v = memory->Zeros(DTypeBytes(dtype) * Padded(t.n));
+  }
+  const AdamWArgs args{.tensors = memory->Upload(tensors),
+                       .count = static_cast<int64_t>(tensors.size()),
+                       .chunks = Chunks(sizes),
+                       .scalars = memory->Upload<OptimizerScalars>({{.lr = 1e-5}}),
+                       .state_dtype = dtype,
+                       .draws = Draws(memory)};
+  return [=](Stream* s) { AdamW(args, s); };
+}
+
+// Small tensors in blocks too: they are few.
+Launch MakeAdamW8bit(const State& state, const std::vector<int64_t>& sizes, Memory* memory) {
+  std::vector<AdamW8bitTensor> tensors;
+  for (const AdamWTensor& t : Records(state, sizes, memory)) {
+    const auto codes = [&] { return static_cast<uint8_t*>(memory->Zeros(Padded(t.n))); };
+    const auto absmax = [&] { return static_cast<float*>(memory->Zeros(4 * StateBlocks(t.n))); };
+    tensors.push_back({.tensor = t,
+                       .m_codes = codes(),
+                       .v_codes = codes(),
+                       .m_absmax = absmax(),
+                       .v_absmax = absmax()});
+  }
+  const AdamW8bitArgs args{.tensors = memory->Upload(tensors),
+                           .count = static_cast<int64_t>(tensors.size()),
+                           .chunks = Chunks(sizes),
+                           .scalars = memory->Upload<OptimizerScalars>({{.lr = 1e-5}}),
+                           .draws = Draws(memory)};
+  return [=](Stream* s) { AdamW8bit(args, s); };
+}
 
 void BenchAdamW(Bench* bench, const State& state, const std::vector<int64_t>& sizes) {
   int64_t elements = 0;
@@ -47,35 +136,8 @@ void BenchAdamW(Bench* bench, const State& state, const std::vector<int64_t>& si
                .extents = std::to_string(elements),
                .bytes = state.BytesPerElement() * static_cast<double>(elements),
                .make = [&](Memory* memory) -> Launch {
-                 auto* p = static_cast<char*>(memory->Values(state.p, elements));
-                 auto* g = static_cast<char*>(memory->Values(state.g, elements));
-                 float* master = state.master ? memory->Floats(elements) : nullptr;
-                 auto* m = static_cast<float*>(memory->Zeros(4 * elements));
-                 auto* v = static_cast<float*>(memory->Zeros(4 * elements));
-                 std::vector<AdamWTensor> tensors;
-                 int64_t at = 0, chunks = 0;
-                 for (const int64_t n : sizes) {
-                   tensors.push_back({.p = p + at * DTypeBytes(state.p),
-                                      .master = state.master ? master + at : nullptr,
-                                      .g = g + at * DTypeBytes(state.g),
-                                      .m = m + at,
-                                      .v = v + at,
-                                      .n = n,
-                                      .first_chunk = chunks,
-                                      .weight_decay = 0.01,
-                                      .p_dtype = state.p,
-                                      .g_dtype = state.g,
-                                      .index = static_cast<uint32_t>(tensors.size())});
-                   at += n;
-                   chunks += TensorChunks(n);
-                 }
-                 const AdamWArgs args{
-                     .tensors = memory->Upload(tensors),
-                     .count = static_cast<int64_t>(tensors.size()),
-                     .chunks = chunks,
-                     .scalars = memory->Upload<OptimizerScalars>({{.lr = 1e-5}}),
-                     .draws = {.key = {1, 2}, .step = memory->Upload<uint32_t>({3})}};
-                 return [=](Stream* s) { AdamW(args, s); };
+                 return state.moments == Moments::kBlocks ? MakeAdamW8bit(state, sizes, memory)
+                                                          : MakeAdamW(state, sizes, memory);
                }});
 }
 
