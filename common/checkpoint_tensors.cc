@@ -69,11 +69,19 @@ absl::Status CopyAsFloat(const PiecedTensor& tensor, float* out) {
   return CopyRangeAsFloat(tensor, 0, tensor.elements(), out);
 }
 
-void CopyBytes(const PiecedTensor& tensor, uint8_t* out) {
+void CopyRangeBytes(const PiecedTensor& tensor, int64_t begin, int64_t count, uint8_t* out) {
+  const int64_t bytes = DTypeBits(tensor.dtype) / 8;
   for (const PiecedTensor::Piece& piece : tensor.pieces) {
-    std::memcpy(out + piece.begin * (DTypeBits(tensor.dtype) / 8), piece.values->data,
-                static_cast<size_t>(piece.values->bytes));
+    const int64_t first = std::max(begin, piece.begin);
+    const int64_t end = std::min(begin + count, piece.begin + piece.values->elements());
+    if (first >= end) continue;
+    std::memcpy(out + (first - begin) * bytes, piece.values->data + (first - piece.begin) * bytes,
+                static_cast<size_t>((end - first) * bytes));
   }
+}
+
+void CopyBytes(const PiecedTensor& tensor, uint8_t* out) {
+  CopyRangeBytes(tensor, 0, tensor.elements(), out);
 }
 
 absl::Status CheckpointTensors::Add(const SafetensorsFile& shard) {

@@ -43,7 +43,9 @@ struct PiecedTensor {
 // They do what the functions of TensorInfo do.
 absl::Status CopyRangeAsFloat(const PiecedTensor& tensor, int64_t begin, int64_t count, float* out);
 absl::Status CopyAsFloat(const PiecedTensor& tensor, float* out);
-// Copies all bytes in the tensor's own dtype.
+// Copies elements [begin, begin + count), which it has, in the tensor's own dtype.
+void CopyRangeBytes(const PiecedTensor& tensor, int64_t begin, int64_t count, uint8_t* out);
+// Copies all of them likewise.
 void CopyBytes(const PiecedTensor& tensor, uint8_t* out);
 
 class CheckpointTensors {

@@ -17,6 +17,7 @@ enum class RandomPurpose : uint32_t {
   kDropout = 5,
   kValSplit = 6,
   kStochasticRounding = 7,
+  kStateRounding = 8,
 };
 
 inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,

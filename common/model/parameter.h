@@ -91,6 +91,34 @@ constexpr bool BeginsAtZero(Role role) {
 // PEFT's files hold A of an embedding as [rank, vocab].
 constexpr bool IsTransposedInFiles(Role role) { return role == LoraA(Role::kEmbedding); }
 
+// The whole of which a tensor is a part: the parts of a layer are one matrix or vector to a
+// product, adjacent in the table and in memory. kNone: a tensor of its own.
+constexpr Role PackOf(Role role) {
+  if (IsLoraA(role)) {
+    const auto base = static_cast<uint32_t>(role) & ~static_cast<uint32_t>(Role::kLoraA);
+    const Role pack = PackOf(static_cast<Role>(base));
+    return pack == Role::kNone ? pack : LoraA(pack);
+  }
+  switch (role) {
+    case Role::kQ:
+    case Role::kK:
+    case Role::kV:
+      return Role::kQkv;
+    case Role::kQBias:
+    case Role::kKBias:
+    case Role::kVBias:
+      return Role::kQkvBias;
+    case Role::kGate:
+    case Role::kUp:
+      return Role::kGateUp;
+    case Role::kGateBias:
+    case Role::kUpBias:
+      return Role::kGateUpBias;
+    default:
+      return Role::kNone;
+  }
+}
+
 inline constexpr int32_t kFrozen = -1;
 
 struct Parameter {

@@ -49,7 +49,7 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
   table->Class(MemoryClass::kOptimizer);
   const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
-  for (size_t s = 0; s < states.size(); ++s) table->Row(states[s].row, map.states[s]);
+  for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
   table->Row("snapshot", SnapshotMap(map).bytes);
 }

@@ -5,12 +5,38 @@
 #include "kernels/tensor_records.h"
 
 namespace coxswain::plan {
+namespace {
 
+// bitsandbytes 0.50: AdamW8bit keeps float32 states of tensors below min_8bit_size.
+constexpr int64_t kLeastInBlocks = 4096;
+
+}  // namespace
+
+// engine/optimizer.cc binds states in this order.
 const std::vector<Optimizer>& Optimizers() {
+  using enum Storage;
+  using enum StateOf;
+  constexpr int64_t kBlock = kernels::kStateBlock;
   static const auto& table = *new std::vector<Optimizer>{
       {.name = "adamw",
-       .states = {{".m", "adam.m", Storage::kFloat32}, {".v", "adam.v", Storage::kFloat32}},
+       .states = {{".m", "adam.m", kFloat32}, {".v", "adam.v", kFloat32}},
+       .launch = UpdateLaunch::kAdamW,
        .record_bytes = sizeof(kernels::AdamWTensor)},
+      {.name = "adamw_bf16",
+       .states = {{".m", "adam.m", kBfloat16}, {".v", "adam.v", kBfloat16}},
+       .launch = UpdateLaunch::kAdamW,
+       .record_bytes = sizeof(kernels::AdamWTensor)},
+      {.name = "adamw_8bit",
+       .states = {{".m", "adam.m", kDynamic8, kInBlocks},
+                  {".m_absmax", "adam.m_absmax", kFloat32, kInBlocks, kBlock},
+                  {".v", "adam.v", kDynamic8, kInBlocks},
+                  {".v_absmax", "adam.v_absmax", kFloat32, kInBlocks, kBlock},
+                  {".m", "adam.m_small", kFloat32, kNotInBlocks},
+                  {".v", "adam.v_small", kFloat32, kNotInBlocks}},
+       .launch = UpdateLaunch::kAdamW8bit,
+       .record_bytes = sizeof(kernels::AdamW8bitTensor),
+       .block = kBlock,
+       .least_in_blocks = kLeastInBlocks},
   };
   return table;
 }
@@ -29,9 +55,33 @@ const Optimizer& OptimizerOf(const Plan& plan) {
   return found == table.end() ? table.front() : *found;
 }
 
-int64_t StateBytesOfElement(const Optimizer& optimizer) {
+bool ContinuesPack(const Plan& plan, size_t i) {
+  if (i == 0) return false;
+  const model::Parameter &before = plan.parameters[i - 1], &parameter = plan.parameters[i];
+  const model::Role pack = model::PackOf(parameter.role);
+  return pack != model::Role::kNone && pack == model::PackOf(before.role) &&
+         parameter.layer == before.layer;
+}
+
+std::vector<bool> InBlocks(const Plan& plan) {
+  const Optimizer& optimizer = OptimizerOf(plan);
+  std::vector<bool> in_blocks(plan.parameters.size(), false);
+  if (optimizer.block == 1) return in_blocks;
+  int64_t first = 0;  // of the tensor in its whole
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = plan.parameters[i];
+    first = ContinuesPack(plan, i) ? first + plan.parameters[i - 1].elements() : 0;
+    in_blocks[i] = parameter.trainable() && parameter.elements() >= optimizer.least_in_blocks &&
+                   first % optimizer.block == 0;
+  }
+  return in_blocks;
+}
+
+int64_t StateBytes(const Optimizer& optimizer, int64_t elements, bool in_blocks) {
   int64_t bytes = 0;
-  for (const OptimizerState& state : optimizer.states) bytes += StorageBytes(state.storage, 1);
+  for (const OptimizerState& state : optimizer.states) {
+    if (state.IsOf(in_blocks)) bytes += StorageBytes(state.storage, state.Elements(elements));
+  }
   return bytes;
 }
 

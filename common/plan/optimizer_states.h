@@ -3,8 +3,8 @@
 // follow the table; nothing else names a state.
 //
 // Ownership: the rank that owns an element of a tensor (shard_map.h) keeps its states and updates
-// it. A state has as many elements as the tensor has and is cut as it is: into ranges, wherever
-// ranks meet.
+// it. A state has an element for each of the tensor, or for each block of them, and is cut as the
+// tensor is: into ranges, wherever ranks meet, but never inside a block.
 #ifndef COXSWAIN_COMMON_PLAN_OPTIMIZER_STATES_H_
 #define COXSWAIN_COMMON_PLAN_OPTIMIZER_STATES_H_
 
@@ -18,16 +18,33 @@
 
 namespace coxswain::plan {
 
+// Which trained tensors have a state: InBlocks says which are in blocks.
+enum class StateOf : uint8_t { kAll, kInBlocks, kNotInBlocks };
+
 struct OptimizerState {
   const char* suffix;  // ".m": a checkpoint holds that of tensor `x` as `x.m`
   const char* row;     // "adam.m": of the buffer table
   Storage storage;
+  StateOf of = StateOf::kAll;
+  int64_t block = 1;  // neighbours of a tensor that share one element of the state
+
+  // Of a tensor of so many elements.
+  int64_t Elements(int64_t elements) const { return (elements + block - 1) / block; }
+  bool IsOf(bool in_blocks) const {
+    return of == StateOf::kAll || in_blocks == (of == StateOf::kInBlocks);
+  }
 };
+
+enum class UpdateLaunch : uint8_t { kAdamW, kAdamW8bit };  // of kernels/
 
 struct Optimizer {
   const char* name;  // Plan::optimizer
   std::vector<OptimizerState> states;
+  UpdateLaunch launch;
   int64_t record_bytes;  // of "optimizer.tensors", for each trained tensor
+  // Blocks begin at the tensor's first element and hold so many; 1: there are none.
+  int64_t block = 1;
+  int64_t least_in_blocks = 0;  // a tensor of fewer elements is not in blocks
 };
 
 const std::vector<Optimizer>& Optimizers();
@@ -35,8 +52,17 @@ std::set<std::string> OptimizerNames();
 // `plan` has passed CheckPlan.
 const Optimizer& OptimizerOf(const Plan& plan);
 
-// Memory of the states of one element: all of them.
-int64_t StateBytesOfElement(const Optimizer& optimizer);
+// Whether tensor `i` of the plan's table begins where the one before it ends: it continues a whole
+// of several (model::PackOf).
+bool ContinuesPack(const Plan& plan, size_t i);
+
+// By index into the plan's table: whether the states of that tensor are in blocks. False of frozen
+// ones, of small ones, and of a part of a whole that begins inside a block of it, so that a gap in
+// front of it would tear the whole apart.
+std::vector<bool> InBlocks(const Plan& plan);
+
+// Memory of all states of a tensor.
+int64_t StateBytes(const Optimizer& optimizer, int64_t elements, bool in_blocks);
 
 }  // namespace coxswain::plan
 

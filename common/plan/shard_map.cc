@@ -1,6 +1,7 @@
 #include "common/plan/shard_map.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/plan/optimizer_states.h"
@@ -16,6 +17,8 @@ int64_t Take(int64_t* row, int64_t size) {
   *row += size;
   return first;
 }
+
+int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // The place of a flat among those of its unit.
 int Turn(const Flat& flat) {
@@ -96,6 +99,36 @@ void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) 
   }
 }
 
+// Places the tensors of a flat, in order.
+void PlaceTensors(const Plan& plan, const std::vector<bool>& in_blocks, size_t index, Flat* flat,
+                  std::vector<ParameterPlace>* places) {
+  const int64_t block = flat->trained() ? OptimizerOf(plan).block : 1;
+  for (const size_t i : flat->parameters) {
+    const int64_t elements = plan.parameters[i].elements();
+    if (!ContinuesPack(plan, i)) flat->elements = RoundUp(flat->elements, block);
+    ParameterPlace& place = (*places)[i];
+    place = {.flat = index, .offset = Take(&flat->elements, elements), .in_blocks = in_blocks[i]};
+    flat->has_blocks = flat->has_blocks || in_blocks[i];
+    if (!in_blocks[i]) place.state_offset = Take(&flat->not_in_blocks, RoundUp(elements, 4));
+  }
+  const int64_t cut = std::lcm(block, kShardAlignment);
+  flat->elements = RoundUp(flat->elements, plan.shard * cut);
+  flat->owned = flat->elements / plan.shard;
+}
+
+// Elements that a rank has room for.
+int64_t StateElements(const OptimizerState& state, const Flat& flat) {
+  switch (state.of) {
+    case StateOf::kAll:
+      return state.Elements(flat.owned);
+    case StateOf::kInBlocks:
+      return flat.has_blocks ? state.Elements(flat.owned) : 0;
+    case StateOf::kNotInBlocks:
+      return state.Elements(flat.not_in_blocks);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int64_t Flat::ScaleOffset(int64_t elements) const {
@@ -105,20 +138,17 @@ int64_t Flat::ScaleOffset(int64_t elements) const {
 ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters.size()) {
   const Optimizer& optimizer = OptimizerOf(plan);
   states.resize(optimizer.states.size());
-  const int64_t alignment = int64_t{shard} * kShardAlignment;
+  const std::vector<bool> in_blocks = InBlocks(plan);
   for (std::vector<Flat>& unit : FlatsOfUnits(plan)) {
     SlotFill slot;
     for (Flat& flat : unit) {
-      for (const size_t i : flat.parameters) {
-        places[i] = {flats.size(), Take(&flat.elements, plan.parameters[i].elements())};
-      }
-      flat.elements = (flat.elements + alignment - 1) / alignment * alignment;
-      flat.owned = flat.elements / shard;
+      PlaceTensors(plan, in_blocks, flats.size(), &flat, &places);
       PlaceWeights(plan, &flat, &slot, this);
       if (flat.trained()) {
         PlaceGradient(plan, &flat, &slot, this);
         for (size_t s = 0; s < optimizer.states.size(); ++s) {
-          const int64_t bytes = StorageBytes(optimizer.states[s].storage, flat.owned);
+          const OptimizerState& state = optimizer.states[s];
+          const int64_t bytes = StorageBytes(state.storage, StateElements(state, flat));
           flat.states.push_back(Take(&states[s], bytes));
         }
       }
@@ -141,9 +171,24 @@ Range ShardMap::Owned(const Plan& plan, size_t i, int32_t shard_rank) const {
   return {begin, std::clamp(first + flat.owned, begin, elements)};
 }
 
-Range SavedBy(const Plan& plan, Range owned, int32_t replica) {
+std::optional<StatePlace> ShardMap::State(const Plan& plan, size_t i, size_t s, Range range,
+                                          int32_t shard_rank) const {
+  const OptimizerState& state = OptimizerOf(plan).states[s];
+  const ParameterPlace& place = places[i];
+  const Flat& flat = flats[place.flat];
+  if (!state.IsOf(place.in_blocks)) return std::nullopt;
+  const int64_t first = state.of == StateOf::kNotInBlocks
+                            ? place.state_offset + range.begin
+                            : place.offset + range.begin - shard_rank * flat.owned;
+  const int64_t begin = range.begin / state.block;
+  return StatePlace{{begin, range.count() == 0 ? begin : state.Elements(range.end)},
+                    flat.states[s] + StorageBytes(state.storage, first / state.block)};
+}
+
+Range SavedBy(const Plan& plan, Range owned, int64_t block, int32_t replica) {
   const auto cut = [&](int64_t part) {
-    return owned.begin + owned.count() * part / plan.replicate;
+    if (part == plan.replicate) return owned.end;
+    return owned.begin + owned.count() * part / plan.replicate / block * block;
   };
   return {cut(replica), cut(replica + 1)};
 }

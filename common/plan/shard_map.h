@@ -10,6 +10,10 @@
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
 // masters and optimizer states of them and updates them.
+// Where the optimizer has blocks (optimizer_states.h), trained flats are padded to a multiple of
+// shard x block elements, and a tensor that is no part of a whole begins at a multiple of the
+// block, behind a gap where it must: so no cut lies inside a block of a tensor. States of tensors
+// that are not in blocks are few: every rank has room for all of a flat's and uses its own part.
 // Rows of the buffer table hold flats in order; the order of the flats is that of the units.
 //
 // Goals: one contiguous buffer per collective, equal ranges, no divisibility rule for any extent.
@@ -21,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/plan/plan.h"
@@ -52,8 +57,10 @@ struct Flat {
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
   int64_t master = -1;         // "master": owned range
-  // By state of the optimizer (optimizer_states.h), in its row: owned range. Empty: frozen.
+  // By state of the optimizer (optimizer_states.h), in its row. Empty: frozen.
   std::vector<int64_t> states;
+  bool has_blocks = false;    // of tensors whose states are in blocks
+  int64_t not_in_blocks = 0;  // elements of the other tensors, each rounded up to 16 bytes
 
   bool trained() const { return storage.trained(); }
   bool weights_slotted() const { return weight_slot >= 0; }
@@ -79,6 +86,14 @@ struct ParameterPlace {
   int64_t offset = 0;     // of its first element in the flat
   int64_t packed = 0;     // the same among the packed elements of a quantised one
   int64_t constants = 0;  // floats into "weight_scales": those that every rank holds of it
+  bool in_blocks = false;
+  int64_t state_offset = 0;  // not in blocks: of its first element among such tensors of the flat
+};
+
+// What a rank holds of a state of a tensor.
+struct StatePlace {
+  Range elements;      // of the state of the whole tensor
+  int64_t offset = 0;  // bytes into the state's row
 };
 
 struct ShardMap {
@@ -98,6 +113,11 @@ struct ShardMap {
 
   // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;
+
+  // State `s` of elements `range` of trained parameter `i`, which rank `shard_rank` owns, from a
+  // block's first on; none where the parameter has no such state.
+  std::optional<StatePlace> State(const Plan& plan, size_t i, size_t s, Range range,
+                                  int32_t shard_rank) const;
 };
 
 // Blocks are bound to slots in turn: two neighbours are never in the same.
@@ -112,8 +132,8 @@ struct MeshPlace {
 };
 
 // The elements of `owned` that rank `replica` writes into a checkpoint: replicas hold the same and
-// share the work.
-Range SavedBy(const Plan& plan, Range owned, int32_t replica);
+// share the work, by whole blocks of so many elements.
+Range SavedBy(const Plan& plan, Range owned, int64_t block, int32_t replica);
 
 }  // namespace coxswain::plan
 

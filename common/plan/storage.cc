@@ -27,15 +27,16 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
 }  // namespace
 
 bool IsQuantized(Storage storage) {
-  return storage != Storage::kFloat32 && storage != Storage::kBfloat16;
+  return storage == Storage::kNf4 || storage == Storage::kNf4Double || storage == Storage::kInt8;
 }
 
 int64_t StorageBytes(Storage storage, int64_t elements) {
   switch (storage) {
     case Storage::kFloat32:
-      return elements * 4;
+      return 4 * elements;
     case Storage::kBfloat16:
-      return elements * 2;
+      return 2 * elements;
+    case Storage::kDynamic8:
     case Storage::kInt8:
       return elements;
     default:
@@ -44,7 +45,8 @@ int64_t StorageBytes(Storage storage, int64_t elements) {
 }
 
 const char* StorageName(Storage storage) {
-  constexpr const char* kNames[] = {"float32", "bfloat16", "nf4", "nf4_double", "int8"};
+  constexpr const char* kNames[] = {"float32", "bfloat16", "dynamic8",
+                                    "nf4", "nf4_double", "int8"};
   return kNames[static_cast<size_t>(storage)];
 }
 

@@ -11,10 +11,12 @@
 
 namespace coxswain::plan {
 
-// The quantised ones are of frozen weights: codes, and scales beside them (kernels/nf4.h,
-// kernels/int8_rows.h). What is stored so is dequantised into a slot before every use.
-enum class Storage : uint8_t { kFloat32, kBfloat16, kNf4, kNf4Double, kInt8 };
+// kDynamic8: codes of kernels/dynamic_map.h, whose scales are a state of their own. The quantised
+// ones are of frozen weights: codes, and scales beside them (kernels/nf4.h, kernels/int8_rows.h).
+// What is stored so is dequantised into a slot before every use.
+enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8 };
 bool IsQuantized(Storage storage);
+
 
 // Memory of so many elements that lie side by side; of quantised ones their codes.
 int64_t StorageBytes(Storage storage, int64_t elements);

@@ -136,12 +136,13 @@ std::string KernelsText(const plan::Plan& plan) {
   return absl::StrCat(single, " for bins of one document, ", packed, " for packed ones");
 }
 
-// "adamw, adam.m float32, adam.v float32".
+// "adamw, adam.m float32, adam.v float32". What several elements share says how many.
 std::string OptimizerText(const plan::Plan& plan) {
   const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
   std::string text = optimizer.name;
   for (const plan::OptimizerState& state : optimizer.states) {
     absl::StrAppend(&text, ", ", state.row, " ", plan::StorageName(state.storage));
+    if (state.block > 1) absl::StrAppend(&text, " of ", state.block);
   }
   return text;
 }

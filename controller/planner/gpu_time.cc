@@ -176,16 +176,19 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
 // read and written and the weights written, or the weights themselves read and written. DoRA reads
 // every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
-  const int64_t states = 2 * plan::StateBytesOfElement(plan::OptimizerOf(plan));
+  const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
+  const std::vector<bool> in_blocks = plan::InBlocks(plan);
   double bytes = 0;
-  for (const Parameter& p : plan.parameters) {
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const Parameter& p = plan.parameters[i];
     if (!p.trainable()) continue;
     const plan::ParameterStorage storage = plan::StorageOf(plan, p);
     const int64_t weights = plan::StorageBytes(storage.weights, 1);
     const int64_t values =
         storage.master.has_value() ? 2 * plan::StorageBytes(*storage.master, 1) : weights;
     const int64_t gradient = plan::StorageBytes(*storage.gradient, 1);
-    bytes += static_cast<double>(p.elements() * (states + 3 * gradient + values + weights));
+    bytes += static_cast<double>(2 * plan::StateBytes(optimizer, p.elements(), in_blocks[i]) +
+                                 p.elements() * (3 * gradient + values + weights));
   }
   for (const Parameter& p : plan.parameters) {
     if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;

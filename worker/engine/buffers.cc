@@ -60,9 +60,6 @@ void PlaceFlats(const plan::Plan& plan, const ParameterLayout& layout, Buffers* 
     FlatMemory& memory = buffers->flats.emplace_back();
     PlaceWeights(plan, flat, layout, *buffers, &memory);
     if (flat.trained()) PlaceGradient(flat, layout, *buffers, &memory);
-    for (size_t s = 0; s < flat.states.size(); ++s) {
-      memory.states.push_back(buffers->states[s] + flat.states[s]);
-    }
   }
 }
 
@@ -126,6 +123,7 @@ void ViewRecords(const Views& view, Buffers* out) {
   view.Set("scalars", out->scalars);
   view.Set("verification", out->verification);
   view.Set("optimizer.tensors", out->adamw_tensors);
+  view.Set("optimizer.tensors", out->adamw_8bit_tensors);
   view.Set("norm.tensors", out->norm_tensors);
 }
 

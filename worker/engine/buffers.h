@@ -12,6 +12,7 @@
 #include "common/plan/buffer_rows.h"
 #include "common/plan/plan.h"
 #include "kernels/adamw.h"
+#include "kernels/adamw_8bit.h"
 #include "kernels/dtype.h"
 #include "kernels/global_norm.h"
 #include "worker/engine/arena.h"
@@ -89,9 +90,11 @@ struct Buffers {
   int32_t* cu_seqlens = nullptr;  // [D + 1]
   DoraBuffers dora;
   Scalars* scalars = nullptr;
-  GroupStatistics* verification = nullptr;        // [kMaxVerifiedGroups]
-  kernels::AdamWTensor* adamw_tensors = nullptr;  // [N trainable tensors]
-  kernels::NormTensor* norm_tensors = nullptr;    // [N], by verified group
+  GroupStatistics* verification = nullptr;  // [kMaxVerifiedGroups]
+  // [N trainable tensors] each, in one row: the launch of the optimizer says which it holds.
+  kernels::AdamWTensor* adamw_tensors = nullptr;
+  kernels::AdamW8bitTensor* adamw_8bit_tensors = nullptr;
+  kernels::NormTensor* norm_tensors = nullptr;  // [N], by verified group
   kernels::Workspace scratch;
 };
 

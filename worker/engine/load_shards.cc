@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/checkpoint_tensors.h"
 #include "common/files/safetensors.h"
 #include "common/hash.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
+#include "kernels/device.h"
 #include "nlohmann/json.hpp"
 #include "worker/engine/parameter_store.h"
+#include "worker/engine/state_tensor.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
@@ -85,15 +88,10 @@ class Reader {
  public:
   explicit Reader(const CheckpointTensors& tensors) : tensors_(tensors) {}
 
-  // Elements `range` of the tensor `name`, which has the shape of `parameter`.
-  absl::Status Read(const std::string& name, const model::Parameter& parameter, plan::Range range,
-                    float* out) {
-    const PiecedTensor* tensor = tensors_.Find(name);
-    if (tensor == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
-                                                     ": no shard holds tensor \"", name, "\""));
-    }
-    known_.insert(name);
+  // Elements `range` of the values of `parameter`.
+  absl::Status Read(const model::Parameter& parameter, plan::Range range, float* out) {
+    const std::string& name = parameter.name;
+    ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(name));
     const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
     if (!readable || tensor->shape != FileShape(parameter)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -102,6 +100,23 @@ class Reader {
           " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
     }
     return CopyRangeAsFloat(*tensor, range.begin, range.count(), out);
+  }
+
+  // Elements `range` of a state of it, as they are stored.
+  absl::Status ReadState(const plan::OptimizerState& state, const model::Parameter& parameter,
+                         plan::Range range, uint8_t* out) {
+    const std::string name = absl::StrCat(parameter.name, state.suffix);
+    ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(name));
+    const std::vector<int64_t> shape = StateShape(state, parameter);
+    if (tensor->dtype != FileDType(state.storage) || tensor->shape != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
+          std::string(DTypeName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
+          "], wanted ", std::string(DTypeName(FileDType(state.storage))), " [",
+          absl::StrJoin(shape, ", "), "]"));
+    }
+    CopyRangeBytes(*tensor, range.begin, range.count(), out);
+    return absl::OkStatus();
   }
 
   absl::Status CheckNothingLeft() const {
@@ -115,6 +130,16 @@ class Reader {
   }
 
  private:
+  absl::StatusOr<const PiecedTensor*> Find(const std::string& name) {
+    const PiecedTensor* tensor = tensors_.Find(name);
+    if (tensor == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("checkpoint ", tensors_.directory(),
+                                                     ": no shard holds tensor \"", name, "\""));
+    }
+    known_.insert(name);
+    return tensor;
+  }
+
   const CheckpointTensors& tensors_;
   std::set<std::string> known_;
 };
@@ -129,17 +154,20 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   const ParameterStore store(plan, layout, buffers);
   const std::vector<plan::OptimizerState>& states = plan::OptimizerOf(plan).states;
   std::vector<float> staging;
+  std::vector<uint8_t> stored;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
     const plan::Range owned = layout.owned[i];
     staging.resize(static_cast<size_t>(owned.count()));
-    RETURN_IF_ERROR(reader.Read(parameter.name, parameter, owned, staging.data()));
+    RETURN_IF_ERROR(reader.Read(parameter, owned, staging.data()));
     store.Upload(i, staging.data());
+    const std::vector<StateValues> held = store.States(i);
     for (size_t s = 0; s < states.size(); ++s) {
-      RETURN_IF_ERROR(reader.Read(absl::StrCat(parameter.name, states[s].suffix), parameter, owned,
-                                  staging.data()));
-      store.UploadState(i, s, staging.data());
+      if (held[s].data == nullptr) continue;
+      stored.resize(static_cast<size_t>(held[s].bytes()));
+      RETURN_IF_ERROR(reader.ReadState(states[s], parameter, held[s].elements, stored.data()));
+      kernels::CopyMemory(held[s].data, stored.data(), held[s].bytes(), nullptr);
     }
   }
   RETURN_IF_ERROR(reader.CheckNothingLeft());

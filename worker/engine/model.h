@@ -122,15 +122,14 @@ struct PackedMemory {
 
 // A flat in this rank's memory; null where it has none.
 struct FlatMemory {
-  void* values = nullptr;  // [elements]: what sweeps read; a slot holds it only during a sweep
-  void* owned = nullptr;   // [owned] of them: what updates write
+  void* values = nullptr;    // [elements]: what sweeps read; a slot holds it only during a sweep
+  void* owned = nullptr;     // [owned] of them: what updates write
   // Quantised: values are dequantised from `packed`; of its elements `owned_packed` has this
   // rank's.
   PackedMemory packed, owned_packed;
-  void* gradient = nullptr;   // [elements]: where backward accumulates
-  void* reduced = nullptr;    // [owned]: the owned range summed over micro-steps and ranks
-  void* master = nullptr;     // [owned]: what updates write where weights are copies of it
-  std::vector<void*> states;  // [owned] each, by state of the optimizer; none of a frozen one
+  void* gradient = nullptr;  // [elements]: where backward accumulates
+  void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks
+  void* master = nullptr;    // [owned]: what updates write where weights are copies of it
   kernels::DType dtype = kernels::DType::kFloat32;  // of values
   kernels::DType master_dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;

@@ -1,4 +1,4 @@
-// The end of a step: norm of the reduced gradients, decision, AdamW.
+// The end of a step: norm of the reduced gradients, decision, update.
 #ifndef COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_
 #define COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_
 
@@ -18,7 +18,7 @@ struct TensorRange {
   int64_t first = 0, count = 0, chunks = 0;
 };
 
-// Writes this rank's pieces: Buffers::adamw_tensors (those of the embedding's unit, then the
+// Writes this rank's pieces: the records of the optimizer (those of the embedding's unit, then the
 // others, both in table order) and norm_tensors (order of `groups`).
 void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
                      const std::vector<VerifiedGroup>& groups, const Buffers& buffers);
@@ -39,12 +39,12 @@ void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums*
 void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream);
 
 struct UpdateArgs {
-  TensorRange range;  // of adamw_tensors
+  TensorRange range;  // of the optimizer's records
   bool last = true;   // of the ranges of this update
-  uint64_t seed = 0;  // of stochastic rounding
 };
-// Clips, skips or applies as decided.
-void UpdateParameters(const Buffers& buffers, const UpdateArgs& args, kernels::Stream* stream);
+// Clips, skips or applies as decided, by the launch of the plan's optimizer.
+void UpdateParameters(const plan::Plan& plan, const Buffers& buffers, const UpdateArgs& args,
+                      kernels::Stream* stream);
 
 }  // namespace coxswain::engine
 

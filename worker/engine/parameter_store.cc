@@ -56,17 +56,16 @@ Values ParameterStore::Trained(size_t i) const {
   return memory.master == nullptr ? Weights(i) : Owned(i, memory.master, memory.master_dtype);
 }
 
-std::vector<Values> ParameterStore::States(size_t i) const {
-  const FlatMemory& memory = buffers_.flats[layout_.map.places[i].flat];
-  std::vector<Values> states;
+std::vector<StateValues> ParameterStore::States(size_t i) const {
+  std::vector<StateValues> states;
   for (const plan::OptimizerState& state : plan::OptimizerOf(plan_).states) {
-    states.push_back(Owned(i, memory.states[states.size()], DTypeOf(state.storage)));
+    const size_t s = states.size();
+    const auto place = layout_.map.State(plan_, i, s, layout_.owned[i], layout_.place.shard);
+    states.push_back(place.has_value() ? StateValues{buffers_.states[s] + place->offset,
+                                                     state.storage, place->elements}
+                                       : StateValues{});
   }
   return states;
-}
-
-void ParameterStore::UploadState(size_t i, size_t s, const float* values) const {
-  Write(values, States(i)[s]);
 }
 
 Values ParameterStore::ReducedGradient(size_t i) const {

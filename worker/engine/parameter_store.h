@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "common/plan/shard_map.h"
+#include "common/plan/storage.h"
 #include "kernels/dtype.h"
 #include "kernels/random_fill.h"
 #include "worker/engine/buffers.h"
@@ -20,6 +22,15 @@ struct Values {
   void* data = nullptr;
   kernels::DType dtype = kernels::DType::kFloat32;
   int64_t first = 0, elements = 0;
+};
+
+// What this rank holds of a state of the optimizer: elements of the state of the whole parameter.
+struct StateValues {
+  void* data = nullptr;  // null: the parameter has no such state
+  plan::Storage storage{};
+  plan::Range elements;
+
+  int64_t bytes() const { return plan::StorageBytes(storage, elements.count()); }
 };
 
 // Views only. Calls block until done.
@@ -52,9 +63,7 @@ class ParameterStore {
   // weight itself.
   Values Trained(size_t i) const;
   // Of the owned elements, each state of the optimizer (common/plan/optimizer_states.h).
-  std::vector<Values> States(size_t i) const;
-  // Writes state `s` of the owned elements from host memory.
-  void UploadState(size_t i, size_t s, const float* values) const;
+  std::vector<StateValues> States(size_t i) const;
   // The gradient of the owned elements after reduction.
   Values ReducedGradient(size_t i) const;
 

@@ -153,19 +153,18 @@ void SumOverRanks(State& state, Stopwatch* exposed) {
 // The embedding first where it can travel while the others are updated.
 void UpdateAll(State& state, Stopwatch* exposed) {
   const ParameterLayout& n = state.layout;
-  const uint64_t seed = state.plan.seed;
   if (!state.exchange.FetchesEmbeddingEarly()) {
     const TensorRange all{0, n.pieces, n.piece_chunks};
-    return UpdateParameters(state.buffers, {all, true, seed}, state.stream);
+    return UpdateParameters(state.plan, state.buffers, {all, true}, state.stream);
   }
   const TensorRange embedding{0, n.embedding_pieces, n.embedding_chunks};
   const TensorRange others{embedding.count, n.pieces - embedding.count,
                            n.piece_chunks - embedding.chunks};
   const ExchangeScript script;
   UnitSweep units(state.exchange, script, exposed);
-  UpdateParameters(state.buffers, {embedding, false, seed}, state.stream);
+  UpdateParameters(state.plan, state.buffers, {embedding, false}, state.stream);
   units.FetchEmbedding();
-  UpdateParameters(state.buffers, {others, true, seed}, state.stream);
+  UpdateParameters(state.plan, state.buffers, {others, true}, state.stream);
   units.Finish();
 }
 

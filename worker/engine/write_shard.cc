@@ -16,21 +16,22 @@
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "worker/engine/state_tensor.h"
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
 namespace {
 
-// What this rank writes of one tensor.
+// What this rank writes of one tensor of a checkpoint.
 struct Piece {
-  const model::Parameter* parameter = nullptr;
-  plan::Range range;  // elements of it
-  bool whole() const { return range.count() == parameter->elements(); }
+  std::vector<int64_t> shape;  // of the whole tensor
+  plan::Range range;           // elements of it
+  bool whole() const {
+    int64_t elements = 1;
+    for (const int64_t extent : shape) elements *= extent;
+    return range.count() == elements;
+  }
 };
-
-DType FileDType(plan::Storage storage) {
-  return storage == plan::Storage::kBfloat16 ? DType::kBF16 : DType::kF32;
-}
 
 TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values) {
   const int64_t bytes = piece.range.count() * DTypeBits(dtype) / 8;
@@ -39,7 +40,7 @@ TensorSource Source(std::string name, const Piece& piece, DType dtype, const cha
     return absl::OkStatus();
   };
   const std::vector<int64_t> shape =
-      piece.whole() ? FileShape(*piece.parameter) : std::vector<int64_t>{piece.range.count()};
+      piece.whole() ? piece.shape : std::vector<int64_t>{piece.range.count()};
   return TensorSource{std::move(name), dtype, shape, fill};
 }
 
@@ -67,14 +68,17 @@ class ShardContents {
 
   void Add(size_t i, plan::Range range) {
     const model::Parameter& parameter = plan_.parameters[i];
-    const Piece piece{&parameter, range};
     const size_t f = layout_.map.places[i].flat;
-    const plan::Flat& flat = layout_.map.flats[f];
+    const plan::Storage storage = layout_.map.flats[f].storage.trained_values();
     const int64_t first = layout_.OffsetInOwned(i) + range.begin - layout_.owned[i].begin;
-    Put(parameter.name, piece, flat.storage.trained_values(), snapshot_ + at_.values[f], first);
+    Put(parameter.name, {FileShape(parameter), range}, storage,
+        snapshot_ + at_.values[f] + plan::StorageBytes(storage, first));
     for (size_t s = 0; s < states_.size(); ++s) {
-      Put(absl::StrCat(parameter.name, states_[s].suffix), piece, states_[s].storage,
-          snapshot_ + at_.states[s] + flat.states[s], first);
+      const auto place = layout_.map.State(plan_, i, s, range, layout_.place.shard);
+      if (!place.has_value()) continue;
+      Put(absl::StrCat(parameter.name, states_[s].suffix),
+          {StateShape(states_[s], parameter), place->elements}, states_[s].storage,
+          snapshot_ + at_.states[s] + place->offset);
     }
   }
 
@@ -82,14 +86,11 @@ class ShardContents {
   const nlohmann::json& pieces() const { return pieces_; }
 
  private:
-  // Of the owned range of a flat, at `range`, the elements from the first on.
-  void Put(std::string name, const Piece& piece, plan::Storage storage, const char* range,
-           int64_t first) {
+  void Put(std::string name, const Piece& piece, plan::Storage storage, const char* values) {
     if (!piece.whole()) {
-      pieces_[name] = {{"begin", piece.range.begin}, {"shape", FileShape(*piece.parameter)}};
+      pieces_[name] = {{"begin", piece.range.begin}, {"shape", piece.shape}};
     }
-    tensors_.push_back(Source(std::move(name), piece, FileDType(storage),
-                              range + plan::StorageBytes(storage, first)));
+    tensors_.push_back(Source(std::move(name), piece, FileDType(storage), values));
   }
 
   const plan::Plan& plan_;
@@ -109,7 +110,8 @@ absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayo
   ShardContents contents(plan, layout, buffers);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (!plan.parameters[i].trainable()) continue;
-    const plan::Range range = plan::SavedBy(plan, layout.owned[i], layout.place.replica);
+    const int64_t block = layout.map.places[i].in_blocks ? plan::OptimizerOf(plan).block : 1;
+    const plan::Range range = plan::SavedBy(plan, layout.owned[i], block, layout.place.replica);
     if (range.count() > 0) contents.Add(i, range);
   }
   const std::string name = absl::StrCat("rank-", place.rank, ".safetensors");

@@ -19,10 +19,10 @@ struct ShardPlace {
 };
 
 // Writes rank-R.safetensors with `<name>` (float32, or bfloat16 where the weights are their own
-// masters) and the states of the optimizer (`<name>.m`, `<name>.v`) of the elements that the rank
-// saves of each trained tensor, each in its storage. Metadata: "format" = "pt", "coxswain" = JSON
-// of recipe_hash (hex), finished_steps, applied_updates, rank, world_size and the pieces
-// (common/checkpoint_tensors.h). Errors as WriteSafetensors.
+// masters) and the states of the optimizer (`<name>.m`, `<name>.v`, ...) of the elements that the
+// rank saves of each trained tensor, each in its storage (state_tensor.h). Metadata: "format" =
+// "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps, applied_updates, rank, world_size
+// and the pieces (common/checkpoint_tensors.h). Errors as WriteSafetensors.
 absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
                                      const SnapshotCounters& counters, const Buffers& buffers,
                                      const ShardPlace& place);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <vector>
 
 #include "common/model/parameter_table.h"
+#include "common/plan/optimizer_states.h"
 #include "common/plan/unit_fetch.h"
 
 namespace coxswain::plan {
@@ -237,13 +240,116 @@ TEST(UnitFetchTest, GathersWhatIsTrainedOrSlotted) {
   EXPECT_FALSE(fetches[1].gathers[1].trained);
 }
 
+// Hidden size 72: q, o, gate and down have 4,096 elements and more, up begins inside a block.
+Plan MakeBlockyPlan(int32_t shard, int64_t lora_rank = 0) {
+  Plan plan = MakePlan(shard, shard > 1 ? 1 : 0);
+  model::ModelConfig& c = plan.model;
+  c.hidden_size = 72;
+  c.intermediate_size = 90;
+  c.num_heads = 6;
+  c.num_kv_heads = 2;
+  plan.parameters = model::BaseParameterTable(c);
+  if (lora_rank > 0) {
+    plan.lora.rank = lora_rank;
+    plan.parameters =
+        model::WithLora(plan.parameters, c, {lora_rank, {"all-linear"}, false}).value();
+  }
+  for (model::Parameter& p : plan.parameters) {
+    if (lora_rank == 0 || model::IsAdapter(p.role)) p.group = 0;
+  }
+  plan.optimizer = "adamw_8bit";
+  return plan;
+}
+
+TEST(OptimizerStatesTest, BlocksAreOfLargeTensorsThatBeginAtOne) {
+  using model::Role;
+  const Plan plan = MakeBlockyPlan(1);
+  const std::vector<bool> in_blocks = InBlocks(plan);
+  const std::set<Role> expected = {Role::kEmbedding, Role::kQ, Role::kO, Role::kGate, Role::kDown};
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    EXPECT_EQ(in_blocks[i], expected.count(plan.parameters[i].role) == 1)
+        << plan.parameters[i].name;
+  }
+  // A of rank 64 is 18 blocks: that of up begins at one too. Frozen tensors have no states.
+  const Plan lora = MakeBlockyPlan(1, 64);
+  const std::vector<bool> adapters = InBlocks(lora);
+  for (size_t i = 0; i < lora.parameters.size(); ++i) {
+    const model::Parameter& p = lora.parameters[i];
+    EXPECT_EQ(adapters[i], p.trainable() && p.elements() >= 4096) << p.name;
+  }
+  Plan plain = MakeBlockyPlan(1);
+  plain.optimizer = "adamw";
+  EXPECT_EQ(InBlocks(plain), std::vector<bool>(plain.parameters.size(), false));
+}
+
+// Invariant plan-5.
+TEST(ShardMapTest, CutsLieBetweenBlocksAndWholesStayWhole) {
+  for (const int64_t lora_rank : {0, 64, 65}) {
+    for (const int32_t shard : {1, 2, 3, 7}) {
+      const Plan plan = MakeBlockyPlan(shard, lora_rank);
+      const ShardMap map(plan);
+      for (size_t i = 0; i < plan.parameters.size(); ++i) {
+        const model::Parameter& p = plan.parameters[i];
+        if (!p.trainable()) continue;
+        if (ContinuesPack(plan, i)) {
+          EXPECT_EQ(map.places[i].offset,
+                    map.places[i - 1].offset + plan.parameters[i - 1].elements());
+        }
+        int64_t end = 0;
+        for (int32_t rank = 0; rank < shard; ++rank) {
+          const Range owned = map.Owned(plan, i, rank);
+          if (owned.count() == 0) continue;
+          EXPECT_EQ(owned.begin, end) << p.name;
+          EXPECT_TRUE(!map.places[i].in_blocks || owned.begin % 256 == 0) << p.name;
+          end = owned.end;
+        }
+        EXPECT_EQ(end, p.elements()) << p.name;
+      }
+    }
+  }
+}
+
+// No byte of a row is of two states of a rank's, and none lies outside.
+TEST(ShardMapTest, StatesLieSideBySide) {
+  for (const int32_t shard : {1, 3}) {
+    const Plan plan = MakeBlockyPlan(shard);
+    const ShardMap map(plan);
+    const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
+    for (int32_t rank = 0; rank < shard; ++rank) {
+      for (size_t s = 0; s < states.size(); ++s) {
+        std::vector<bool> taken(static_cast<size_t>(map.states[s]));
+        for (size_t i = 0; i < plan.parameters.size(); ++i) {
+          const Range owned = map.Owned(plan, i, rank);
+          const auto place = map.State(plan, i, s, owned, rank);
+          EXPECT_EQ(place.has_value(), states[s].IsOf(map.places[i].in_blocks));
+          if (!place.has_value()) continue;
+          EXPECT_TRUE(owned.count() > 0 || place->elements.count() == 0);
+          if (owned.count() == 0) continue;
+          EXPECT_EQ(place->elements,
+                    (Range{owned.begin / states[s].block, (owned.end - 1) / states[s].block + 1}));
+          const int64_t bytes = StorageBytes(states[s].storage, place->elements.count());
+          for (int64_t b = place->offset; b < place->offset + bytes; ++b) {
+            ASSERT_LT(b, map.states[s]);
+            ASSERT_FALSE(taken[static_cast<size_t>(b)]) << states[s].row;
+            taken[static_cast<size_t>(b)] = true;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ShardMapTest, ReplicasShareTheSaving) {
   Plan plan = MakePlan(2, 1);
   plan.replicate = 3;
   const Range owned{100, 207};
-  EXPECT_EQ(SavedBy(plan, owned, 0), (Range{100, 135}));
-  EXPECT_EQ(SavedBy(plan, owned, 1), (Range{135, 171}));
-  EXPECT_EQ(SavedBy(plan, owned, 2), (Range{171, 207}));
+  EXPECT_EQ(SavedBy(plan, owned, 1, 0), (Range{100, 135}));
+  EXPECT_EQ(SavedBy(plan, owned, 1, 1), (Range{135, 171}));
+  EXPECT_EQ(SavedBy(plan, owned, 1, 2), (Range{171, 207}));
+  const Range blocks{512, 512 + 3 * 256 + 100};  // the last block is short
+  EXPECT_EQ(SavedBy(plan, blocks, 256, 0), (Range{512, 768}));
+  EXPECT_EQ(SavedBy(plan, blocks, 256, 1), (Range{768, 1024}));
+  EXPECT_EQ(SavedBy(plan, blocks, 256, 2), (Range{1024, 1380}));
   EXPECT_EQ(MeshPlace(plan, 5).replica, 2);
   EXPECT_EQ(MeshPlace(plan, 5).shard, 1);
 }

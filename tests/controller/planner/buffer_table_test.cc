@@ -91,6 +91,38 @@ TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
   EXPECT_EQ(Bytes("snapshot"), 10 * g);
 }
 
+// gate and down of three blocks have 4,800 elements, all others less; up begins inside a block.
+TEST_F(CudaTableTest, StatesInBlocks) {
+  plan_.model.intermediate_size = 300;
+  plan_.optimizer = "adamw_8bit";
+  for (const int32_t shard : {1, 3}) {
+    plan_.shard = shard;
+    plan_.zero = shard > 1 ? 1 : 0;
+    Make();
+    int64_t in_blocks = 0, others = 0;
+    for (const model::Parameter& p : plan_.parameters) {
+      const bool blocks = p.role == model::Role::kGate || p.role == model::Role::kDown;
+      (blocks ? in_blocks : others) += p.elements();
+    }
+    const int64_t codes = Bytes("adam.m"), values = Bytes("master") / 4;
+    EXPECT_EQ(codes % 256, 0);
+    EXPECT_GE(codes, in_blocks / shard);
+    EXPECT_LT(codes, values);  // embedding and final norm have none
+    EXPECT_EQ(Bytes("adam.v"), codes);
+    EXPECT_EQ(Bytes("adam.m_absmax"), codes / 64);
+    EXPECT_EQ(Bytes("adam.v_absmax"), codes / 64);
+    EXPECT_EQ(Bytes("adam.m_small"), 4 * others);  // of every rank
+    EXPECT_EQ(Bytes("adam.v_small"), 4 * others);
+    EXPECT_EQ(Bytes("snapshot"), 2 * (codes + codes / 64 + 4 * others) + 4 * values);
+    // Gaps: a tensor that is no part of a whole begins at a multiple of 256.
+    EXPECT_LT(values * shard - in_blocks - others, 256 * (64 + 5 * shard));
+  }
+  plan_.optimizer = "adamw_bf16";
+  Make();
+  EXPECT_EQ(Bytes("adam.m"), Bytes("master") / 2);
+  EXPECT_EQ(rows_.count("adam.m_small"), 0u);
+}
+
 TEST_F(CudaTableTest, RanksShareMoreByStage) {
   plan_.gradient_dtype = "bfloat16";
   plan_.shard = 4;

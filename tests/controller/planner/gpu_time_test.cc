@@ -76,6 +76,15 @@ TEST_F(GpuTimeTest, AdaptersSaveAThirdOfTheProductsAndTheUpdate) {
   EXPECT_LT(Time().step, full.step);
 }
 
+// m and v read and written in 4, 2 and 1 1/64 bytes; vectors, a thousandth, keep float32.
+TEST_F(GpuTimeTest, AnUpdateTakesTheTimeOfItsStates) {
+  const double full = Time().step;
+  plan_.optimizer = "adamw_bf16";
+  EXPECT_NEAR(full - Time().step, 494e6 * 8 / kBytesPerSecond, 2e-5);
+  plan_.optimizer = "adamw_8bit";
+  EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kBytesPerSecond, 2e-5);
+}
+
 TEST_F(GpuTimeTest, ForwardIsAPart) {
   const GpuTime time = Time();
   EXPECT_GT(time.forward_token, 0.2 * time.token);

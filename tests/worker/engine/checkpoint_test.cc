@@ -18,15 +18,17 @@ namespace {
 
 class CheckpointTest : public testing::Test {
  protected:
-  static plan::Plan Plan(int64_t lora_rank, int32_t replicate = 1, bool dora = false) {
+  static plan::Plan Plan(int64_t lora_rank, int32_t replicate = 1, bool dora = false,
+                         const std::string& optimizer = "adamw") {
     PlanOptions options;
+    options.optimizer = optimizer;
     options.init = "random";
     options.sequence_len = 40;
     options.lora_rank = lora_rank;
     options.dropout = lora_rank > 0 && !dora ? 0.1 : 0.0;
     options.dora = dora;
     options.replicate = replicate;
-    return MakePlan(SmallConfig(), options);
+    return MakePlan(optimizer == "adamw" ? SmallConfig() : BlockyConfig(), options);
   }
 
   static TrainStep Step(int64_t step) {
@@ -63,7 +65,10 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, ResumeReproducesTheUninterruptedRunBitForBit) {
-  for (const plan::Plan& plan : {Plan(0), Plan(3), Plan(3, 1, /*dora=*/true)}) {
+  for (const plan::Plan& plan :
+       {Plan(0), Plan(3), Plan(3, 1, /*dora=*/true), Plan(0, 1, false, "adamw_bf16"),
+        Plan(64, 1, false, "adamw_bf16"), Plan(0, 1, false, "adamw_8bit"),
+        Plan(64, 1, false, "adamw_8bit")}) {
     std::vector<StepStats> whole, resumed;
     std::unique_ptr<Engine> engine = Prepare(plan, "");
     Train(*engine, 0, 4, &whole);
@@ -108,6 +113,38 @@ TEST_F(CheckpointTest, ShardHoldsMastersMomentsAndCounters) {
                                     {"applied_updates", 2},
                                     {"rank", 0},
                                     {"world_size", 1}}));
+}
+
+// Codes beside their scales where a tensor has blocks, float32 where it has none.
+TEST_F(CheckpointTest, StatesAreSavedAsTheyAreStored) {
+  Save(Plan(0, 1, false, "adamw_8bit"), 1);
+  const auto file = std::move(SafetensorsFile::Open(directory_ + "/rank-0.safetensors")).value();
+  const std::string layer = "model.layers.1.";
+  const auto expect = [&](const std::string& name, DType dtype, std::vector<int64_t> shape) {
+    const TensorInfo* tensor = file->Find(layer + name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->dtype, dtype) << name;
+    EXPECT_EQ(tensor->shape, shape) << name;
+  };
+  for (const char* state : {".m", ".v"}) {
+    const auto of = [&](const std::string& name) { return name + ".weight" + state; };
+    expect(of("mlp.gate_proj"), DType::kU8, {90, 72});
+    expect(of("mlp.gate_proj") + "_absmax", DType::kF32, {26});  // 6,480 / 256
+    expect(of("mlp.up_proj"), DType::kF32, {90, 72});
+    expect(of("self_attn.k_proj"), DType::kF32, {24, 72});
+    EXPECT_EQ(file->Find(layer + of("mlp.up_proj") + "_absmax"), nullptr);
+  }
+}
+
+TEST_F(CheckpointTest, StatesOfAnotherStorageAreRefused) {
+  Save(Plan(0, 1, false, "adamw_bf16"), 1);
+  // Of the same recipe, as no planner makes it.
+  const absl::Status status =
+      Engine::Prepare(Plan(0, 1, false, "adamw_8bit"), 0, directory_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_NE(status.message().find(".m\" is BF16 [131, 72], wanted U8 [131, 72]"),
+            absl::string_view::npos)
+      << status;
 }
 
 TEST_F(CheckpointTest, SaveShardWantsTheNewestSnapshot) {

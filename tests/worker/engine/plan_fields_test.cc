@@ -163,6 +163,12 @@ std::vector<Field> SettingFields() {
       {"init", [](plan::Plan* p) { p->init = "pretrained"; }},
       {"init_seed", [](plan::Plan* p) { p->init_seed = 43; }},
       {"seed", [](plan::Plan* p) { p->seed = 43; }},
+      {"optimizer", [](plan::Plan* p) { p->optimizer = "adamw_8bit"; }},
+      {"optimizer of equal rows",
+       [](plan::Plan* p) {
+         p->optimizer = "adamw_bf16";
+         Finish(p);
+       }},
       {"lora.rank", [](plan::Plan* p) { p->lora.rank = 2; }},
       {"lora.scale", [](plan::Plan* p) { p->lora.scale = 1.0; }},
       {"lora.dropout", [](plan::Plan* p) { p->lora.dropout = 0.2; }},

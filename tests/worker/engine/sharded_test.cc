@@ -169,6 +169,29 @@ INSTANTIATE_TEST_SUITE_P(
                                      Mesh{3, 1, 0, kWide})),
     CaseName);
 
+// 8 steps: values that differ in their last bits can lie on two sides of a bound between codes, one
+// in 10^5 and update, and then differ by a step of their state.
+TEST(ShardedRunTest, StatesOfFewerBitsAreThoseOfOneRank) {
+  for (const char* optimizer : {"adamw_bf16", "adamw_8bit"}) {
+    const auto train = [&](const Mesh& mesh) {
+      PlanOptions options;
+      options.init = "random";
+      options.optimizer = optimizer;
+      options.sequence_len = 40;
+      options.replicate = mesh.replicate;
+      options.shard = mesh.shard;
+      options.zero = mesh.zero;
+      return Train(MakePlan(BlockyConfig(), options), 8);
+    };
+    const Outcome one = train({});
+    for (const Mesh& mesh : {Mesh{1, 2, 1}, Mesh{1, 3, 2}, Mesh{1, 4, 3}, Mesh{2, 2, 2}}) {
+      ExpectEqual(train(mesh), one);
+      ASSERT_FALSE(HasFailure()) << optimizer << " " << mesh.replicate << "x" << mesh.shard
+                                 << " ZeRO " << mesh.zero;
+    }
+  }
+}
+
 TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
   for (const int64_t every : {1, 2}) {
     const plan::Plan plan = MakeCase(Method::kFull, true, {1, 2, 3}, "block", every);

@@ -69,6 +69,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
                  options.dora};
   }
   AssignGroups(options, &plan);
+  plan.optimizer = options.optimizer;
   plan.replicate = options.replicate;
   plan.shard = options.shard;
   plan.zero = options.zero;
@@ -104,6 +105,14 @@ model::ModelConfig SmallConfig() {
   config.tie_embeddings = true;
   config.qkv_bias = true;
   config.layer_windows = {0, 0, 0};
+  return config;
+}
+
+model::ModelConfig BlockyConfig() {
+  model::ModelConfig config = SmallConfig();
+  config.hidden_size = 72;
+  config.intermediate_size = 90;
+  config.num_heads = 6;
   return config;
 }
 

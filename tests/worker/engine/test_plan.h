@@ -23,6 +23,7 @@ struct PlanOptions {
   std::string init_from;
   std::vector<std::string> modules_to_save;
   double weight_decay = 0.01;
+  std::string optimizer = "adamw";
   int32_t replicate = 1, shard = 1, zero = 0;
   int32_t weight_slots = 2;
   int64_t sequence_len = 128;
@@ -44,6 +45,10 @@ void Finish(plan::Plan* plan);
 
 // A model of a few hundred thousand parameters with odd extents, for init "random".
 model::ModelConfig SmallConfig();
+
+// One whose matrices are mostly long enough for states in blocks (common/plan/optimizer_states.h):
+// q and o, gate and down are, k and v are too small, up begins inside a block of gate and up.
+model::ModelConfig BlockyConfig();
 
 }  // namespace coxswain::engine
 

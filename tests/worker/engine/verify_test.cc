@@ -50,8 +50,12 @@ void ExpectFailure(const absl::Status& status, const std::string& words) {
 }
 
 TEST(SelfVerificationTest, AHealthyJobPasses) {
-  for (int64_t rank : {0, 4}) {
-    EXPECT_TRUE(Train(MakePlan(SmallConfig(), Options(rank)), 4).ok());
+  for (const char* optimizer : {"adamw", "adamw_bf16", "adamw_8bit"}) {
+    for (int64_t rank : {0, 4}) {
+      PlanOptions options = Options(rank);
+      options.optimizer = optimizer;
+      EXPECT_TRUE(Train(MakePlan(BlockyConfig(), options), 4).ok()) << optimizer << " " << rank;
+    }
   }
 }
 
