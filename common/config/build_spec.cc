@@ -137,6 +137,7 @@ TrainSpec Train(const Json& json) {
   train.warmup_ratio = Optional<double>(json["warmup_ratio"]);
   train.warmup_steps = Optional<int64_t>(json["warmup_steps"]);
   train.min_lr_ratio = json["min_lr_ratio"];
+  train.optimizer = json["optimizer"];
   train.beta1 = json["betas"][0];
   train.beta2 = json["betas"][1];
   train.eps = json["eps"];

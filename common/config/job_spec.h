@@ -106,6 +106,7 @@ struct TrainSpec {
   std::optional<double> warmup_ratio;  // at most one of warmup_ratio, warmup_steps is set
   std::optional<int64_t> warmup_steps;
   double min_lr_ratio{};
+  std::string optimizer = "adamw";  // a row of plan::Optimizers()
   double beta1{}, beta2{}, eps{};
   double weight_decay{};
   bool decay_norm_and_bias{};

@@ -265,8 +265,12 @@ void AppendTrain(std::vector<Key>* t) {
        .doc = "Warm-up in steps.", .nullable = true},
       {.path = "spec.train.min_lr_ratio", .type = Type::kNumber, .def = "0.0", .range = kFraction,
        .doc = "The decay ends at this part of the peak."},
-      {.path = "spec.train.optimizer", .type = Type::kWord, .def = "adamw", .words = {"adamw"},
-       .later = {"adamw_8bit", "muon", "schedule_free", "adam_atan2"}, .doc = "Update rule."},
+      {.path = "spec.train.optimizer", .type = Type::kWord, .def = "adamw",
+       .words = {"adamw", "adamw_8bit", "adamw_bf16"},
+       .later = {"muon", "schedule_free", "adam_atan2"},
+       .doc = "Update rule. `adamw_8bit` keeps states of tensors of 4,096 elements or more in "
+              "blocks of 256 eight-bit codes, as bitsandbytes does; `adamw_bf16` in bfloat16, "
+              "rounded stochastically."},
       {.path = "spec.train.betas", .type = Type::kNumberPair, .def = "[0.9, 0.999]",
        .range = kBelowOne, .doc = "Adam's decay rates."},
       {.path = "spec.train.eps", .type = Type::kNumber, .def = "1.0e-8", .range = kPositive,

@@ -9,6 +9,9 @@ constexpr std::string_view kFormat = "spec.datasets[].format";
 constexpr std::string_view kPacking = "spec.packing.strategy";
 constexpr std::string_view kPaged = "where its states lie is planned";
 constexpr std::string_view kEightBits = "states of eight bits are the nearest";
+constexpr std::string_view kBits = "theirs keeps the states of an embedding in 32 bits";
+constexpr std::string_view kPagedBits =
+    "where its states lie is planned; theirs keeps those of an embedding in 32 bits";
 
 constexpr ForeignValue kValues[] = {
     // clang-format off
@@ -18,9 +21,10 @@ constexpr ForeignValue kValues[] = {
     {kOptimizer, "flash_adamw", "adamw"}, {kOptimizer, "adamw_anyprecision", "adamw"},
     {kOptimizer, "paged_adamw", "adamw", kPaged},
     {kOptimizer, "paged_adamw_32bit", "adamw", kPaged},
-    {kOptimizer, "adamw_bnb_8bit", "adamw_8bit"}, {kOptimizer, "adamw_torch_8bit", "adamw_8bit"},
-    {kOptimizer, "ao_adamw_8bit", "adamw_8bit"},
-    {kOptimizer, "paged_adamw_8bit", "adamw_8bit", kPaged},
+    {kOptimizer, "adamw_bnb_8bit", "adamw_8bit", kBits},
+    {kOptimizer, "adamw_8bit", "adamw_8bit", kBits},
+    {kOptimizer, "paged_adamw_8bit", "adamw_8bit", kPagedBits},
+    {kOptimizer, "adamw_torch_8bit", "adamw_8bit"}, {kOptimizer, "ao_adamw_8bit", "adamw_8bit"},
     {kOptimizer, "adamw_torch_4bit", "adamw_8bit", kEightBits},
     {kOptimizer, "ao_adamw_4bit", "adamw_8bit", kEightBits},
     {kOptimizer, "ao_adamw_fp8", "adamw_8bit", kEightBits},

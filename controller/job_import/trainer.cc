@@ -17,7 +17,7 @@ using config::Node;
 using Json = nlohmann::ordered_json;
 
 // The rules that have a name of ours already; transformers' names are words of foreign_value.cc.
-constexpr std::string_view kOwnRules[] = {"adamw", "adamw_8bit", "muon"};
+constexpr std::string_view kOwnRules[] = {"adamw", "muon"};
 
 constexpr std::string_view kUnknownSteps =
     "how many steps there are is known once the data is, from cox plan";

@@ -33,6 +33,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job, const Rec
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
                                     ? 1
                                     : job.packing.max_documents_per_bin;
+  plan->optimizer = job.train.optimizer;
   plan->beta1 = job.train.beta1;
   plan->beta2 = job.train.beta2;
   plan->eps = job.train.eps;

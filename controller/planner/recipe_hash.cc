@@ -137,6 +137,7 @@ void AddTrain(const RecipeFacts& facts, Lines& lines) {
   lines.Int("total_steps", facts.total_steps);
   lines.Real("learning_rate", train.learning_rate);
   AddScheduler(train, facts.total_steps, lines);
+  if (train.optimizer != "adamw") lines.Text("optimizer", train.optimizer);
   lines.Real("beta1", train.beta1);
   lines.Real("beta2", train.beta2);
   lines.Real("eps", train.eps);

@@ -87,11 +87,7 @@ TEST(AxolotlTest, KeysOfAnAdapterAreLeftOutWithoutOne) {
 // Invariant import-4.
 TEST(AxolotlTest, WhatIsToComeIsNamedByItsNewName) {
   for (const auto& [more, expected] :
-       {std::pair("optimizer: adamw_bnb_8bit\n",
-                  "optimizer (train.optimizer: adamw_8bit is not supported yet)"),
-        std::pair("optimizer: paged_adamw_8bit\n",
-                  "optimizer (train.optimizer: adamw_8bit is not supported yet)"),
-        std::pair("optimizer: muon\n", "optimizer (train.optimizer: muon is not supported yet)"),
+       {std::pair("optimizer: muon\n", "optimizer (train.optimizer: muon is not supported yet)"),
         std::pair("fp8: true\n", "fp8 (precision.compute: fp8 is not supported yet)"),
         std::pair("rl: dpo\n", "rl (method: dpo is not supported yet: preference training"),
         std::pair("processor_type: AutoProcessor\n", "processor_type (images, videos and sound"),
@@ -121,6 +117,16 @@ TEST(AxolotlTest, QuantisedBasesAreThoseOfQlora) {
   EXPECT_EQ(eight.InTheWay(), "");
   EXPECT_EQ(eight.At("adapter"), "\"qlora\"");
   EXPECT_EQ(eight.At("quantization.format"), "\"int8\"");
+}
+
+TEST(AxolotlTest, StatesOfEightBits) {
+  for (const char* theirs : {"adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit"}) {
+    const Tried t = Try(WithData(absl::StrCat("optimizer: ", theirs, "\n")));
+    EXPECT_EQ(t.InTheWay(), "");
+    EXPECT_EQ(t.At("train.optimizer"), "\"adamw_8bit\"");
+    EXPECT_TRUE(t.Says("an embedding in 32 bits")) << t.report;
+    EXPECT_EQ(t.Says("where its states lie is planned"), theirs[0] == 'p') << t.report;
+  }
 }
 
 TEST(AxolotlTest, OffIsNotInTheWay) {

@@ -103,6 +103,18 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;
                                               }},
+                                         Case{"StatesInBlocksZero3",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.train.optimizer = "adamw_8bit";
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model.intermediate_size = 300;
+                                              }},
+                                         Case{"StatesInBfloat16",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.train.optimizer = "adamw_bf16";
+                                              }},
                                          Case{"FullWithBlockRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

@@ -103,6 +103,18 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
 }
 
+TEST_F(PlanPageTest, NamesTheStatesOfTheOptimizer) {
+  job_.train.optimizer = "adamw_8bit";
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("adamw_8bit, adam.m dynamic8, adam.m_absmax float32 of 256"),
+            std::string::npos)
+      << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["optimizer"]["name"], "adamw_8bit");
+  EXPECT_EQ(json["layout"]["optimizer"]["states"]["adam.v"], "dynamic8");
+}
+
 TEST_F(PlanPageTest, SaysWhenNothingOverlaps) {
   Make();
   EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("no overlap"), std::string::npos);

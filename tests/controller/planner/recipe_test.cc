@@ -213,6 +213,8 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       },
       [](auto& j) { j.train.warmup_steps = 5; },
       [](auto& j) { j.train.min_lr_ratio = 0.1; },
+      [](auto& j) { j.train.optimizer = "adamw_8bit"; },
+      [](auto& j) { j.train.optimizer = "adamw_bf16"; },
       [](auto& j) { j.train.beta1 = 0.8; },
       [](auto& j) { j.train.beta2 = 0.95; },
       [](auto& j) { j.train.eps = 1e-6; },
