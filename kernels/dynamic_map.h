@@ -68,7 +68,7 @@ COXSWAIN_HOST_DEVICE constexpr uint8_t NearestCode(const DynamicMap& map, float 
 // Source: derived from the map's formula above. The first line of each goes through the middles
 // around its decade's first value instead.
 template <bool kSigned>
-COXSWAIN_HOST_DEVICE inline uint32_t DynamicStep(float a) {
+COXSWAIN_HOST_DEVICE inline int32_t DynamicStep(float a) {
   constexpr float kScale = kSigned ? 1.0f : 2.0f;
   constexpr float kSlope = kScale / 0.9f, kFirst = kScale * 0.8f / 0.9f;
   // Signed: (0.275e-6, 1.2) and (1e-6, 2). Unsigned: (0.1625e-6, 2.2) and (0.55e-6, 3).
@@ -84,16 +84,15 @@ COXSWAIN_HOST_DEVICE inline uint32_t DynamicStep(float a) {
   line(1.6e3f, 16.0f);
   line(3.2e2f, 32.0f);
   line(6.4e1f, 64.0f);
-  constexpr float kTop = kScale * 128.0f;
-  if (u >= kTop - 0.25f) return static_cast<uint32_t>(kTop);
   // Below 2^k + 0.2 the exponents differ.
   const float below = u - 0.2f;
   const bool same = (std::bit_cast<uint32_t>(u) ^ std::bit_cast<uint32_t>(below)) < 0x800000u;
-  return static_cast<uint32_t>(same ? u : below);
+  constexpr float kTop = kScale * 128.0f;
+  return static_cast<int32_t>(u >= kTop - 0.25f ? kTop : same ? u : below);
 }
 COXSWAIN_HOST_DEVICE inline uint8_t SignedDynamicCode(float x) {
   const float size = x < 0.0f ? -x : x;
-  const uint32_t step = DynamicStep<true>(size < 1.0f ? size : 1.0f);
+  const int32_t step = DynamicStep<true>(size < 1.0f ? size : 1.0f);
   return static_cast<uint8_t>(x < 0.0f ? 127 - (step < 127 ? step : 127) : 127 + step);
 }
 // x >= 0.

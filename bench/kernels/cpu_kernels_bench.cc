@@ -17,6 +17,7 @@
 
 #include "bench/report.h"
 #include "kernels/adamw.h"
+#include "kernels/adamw_8bit.h"
 #include "kernels/attention.h"
 #include "kernels/bias.h"
 #include "kernels/cross_entropy.h"
@@ -403,6 +404,37 @@ void BenchRows(const Model& m, Table* table) {
   });
 }
 
+// States of fewer bits; p and g are float32.
+void BenchStates(const Model& m, Table* table) {
+  const int64_t n = 4 << 20, blocks = StateBlocks(n);
+  auto p = Values(n), g = p;
+  OptimizerScalars scalars{.lr = 1e-6};
+  const uint32_t step = 1;
+  std::vector<uint16_t> m_bits(static_cast<size_t>(n)), v_bits(m_bits);
+  const AdamWTensor halves{
+      .p = p.data(), .g = g.data(), .m = m_bits.data(), .v = v_bits.data(), .n = n};
+  table->Add(m, "adamw_bf16 4M", 20.0 * static_cast<double>(n), 0, [&] {
+    AdamW({.tensors = &halves,
+           .count = 1,
+           .chunks = TensorChunks(n),
+           .scalars = &scalars,
+           .state_dtype = DType::kBFloat16,
+           .draws = {.step = &step}},
+          nullptr);
+  });
+  std::vector<uint8_t> m_codes(static_cast<size_t>(n)), v_codes(m_codes);
+  std::vector<float> m_absmax(static_cast<size_t>(blocks)), v_absmax(m_absmax);
+  const AdamW8bitTensor blockwise{.tensor = {.p = p.data(), .g = g.data(), .n = n},
+                                  .m_codes = m_codes.data(),
+                                  .v_codes = v_codes.data(),
+                                  .m_absmax = m_absmax.data(),
+                                  .v_absmax = v_absmax.data()};
+  table->Add(m, "adamw_8bit 4M", 16.0625 * static_cast<double>(n), 0, [&] {
+    AdamW8bit({.tensors = &blockwise, .count = 1, .chunks = TensorChunks(n), .scalars = &scalars},
+              nullptr);
+  });
+}
+
 void BenchOptimizer(const Model& m, Table* table) {
   const int64_t n = 4 << 20;
   auto p = Values(n), g = p, moment = p;
@@ -445,6 +477,7 @@ int Main(int argc, char** argv) {
     }
   }
   BenchOptimizer(kModels[0], &table);
+  BenchStates(kModels[0], &table);
   coxswain::bench::WriteResults(json_path, table.json());
   return 0;
 }

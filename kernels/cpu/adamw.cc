@@ -17,7 +17,8 @@ namespace {
 
 using cpu::AdamWCoefficients;
 
-constexpr int64_t kDrawn = 4;  // elements that one Philox block rounds the states of
+constexpr int64_t kDrawn = 4;    // elements that one Philox block rounds the states of
+constexpr int64_t kGroups = 64;  // of so many elements, drawn for together
 
 COXSWAIN_VECTORIZE void UpdateFloats(const AdamWCoefficients& c, float* p, const float* g, float* m,
                                      float* v, int64_t n) {
@@ -33,25 +34,37 @@ COXSWAIN_INLINE uint16_t RoundStochastically(float x, uint32_t random) {
   return static_cast<uint16_t>((std::isnan(x) ? bits | 0x400000u : bits + random) >> 16);
 }
 
-// Elements [begin, end) of the tensor, a group of one Philox block at a time.
+// Words of the draws of elements [4 group, 4 (group + kGroups)).
+COXSWAIN_INLINE void DrawStates(const UpdateDraws& draws, uint32_t index, int64_t group,
+                                uint32_t* out) {
+  for (int64_t k = 0; k < kGroups; ++k) {
+    const int64_t number = group + k;
+    const PhiloxWords words = Philox(
+        {{static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), index, *draws.step}},
+        draws.state_key[0], draws.state_key[1]);
+    for (int64_t j = 0; j < kDrawn; ++j) out[kDrawn * k + j] = words.word[j];
+  }
+}
+
+// Elements [begin, end) of the tensor.
 COXSWAIN_VECTORIZE void UpdateBfloat16(const AdamWCoefficients& c, const UpdateDraws& draws,
                                        const AdamWTensor& t, int64_t begin, int64_t end) {
   float* p = static_cast<float*>(t.p);
   const float* g = static_cast<const float*>(t.g);
   uint16_t* m = static_cast<uint16_t*>(t.m);
   uint16_t* v = static_cast<uint16_t*>(t.v);
+  uint32_t words[kDrawn * kGroups];
   for (int64_t i = begin; i < end;) {
-    const int64_t element = t.begin + i, group = element / kDrawn;
-    const PhiloxWords words = Philox(
-        {{static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), t.index, *draws.step}},
-        draws.state_key[0], draws.state_key[1]);
-    const int64_t stop = std::min(end, (group + 1) * kDrawn - t.begin);
+    const int64_t group = (t.begin + i) / kDrawn;
+    DrawStates(draws, t.index, group, words);
+    const int64_t first = kDrawn * group - t.begin;  // element of the tensor that words begin at
+    const int64_t stop = std::min(end, first + kDrawn * kGroups);
     for (; i < stop; ++i) {
-      const uint32_t random = words.word[(t.begin + i) % kDrawn];
-      float first = FromBfloat16(m[i]), second = FromBfloat16(v[i]);
-      cpu::UpdateElement(c, g[i], p + i, &first, &second);
-      m[i] = RoundStochastically(first, random & 0xffffu);
-      v[i] = RoundStochastically(second, random >> 16);
+      const uint32_t random = words[i - first];
+      float first_moment = FromBfloat16(m[i]), second_moment = FromBfloat16(v[i]);
+      cpu::UpdateElement(c, g[i], p + i, &first_moment, &second_moment);
+      m[i] = RoundStochastically(first_moment, random & 0xffffu);
+      v[i] = RoundStochastically(second_moment, random >> 16);
     }
   }
 }

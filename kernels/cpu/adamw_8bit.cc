@@ -4,7 +4,7 @@
 #include "kernels/adamw_8bit.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 
 #include "kernels/cpu/adamw_element.h"
 #include "kernels/cpu/check.h"
@@ -24,18 +24,14 @@ COXSWAIN_INLINE void Decode(const DynamicMap& map, const uint8_t* codes, float a
   for (int64_t i = 0; i < n; ++i) out[i] = map.values[codes[i]] * absmax;
 }
 
-// A NaN among them is the result: what the block then decodes to is NaN too.
+// Bits of sizes are ordered as sizes are, those of NaN above all: what a block with one then
+// decodes to is NaN too.
 COXSWAIN_INLINE float MaxSize(const float* x, int64_t n) {
-  float lanes[cpu::kLanes] = {};
-  const auto larger = [](float a, float b) { return a > b || a != a ? a : b; };
-  int64_t i = 0;
-  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
-    for (int64_t j = 0; j < cpu::kLanes; ++j) lanes[j] = larger(lanes[j], std::abs(x[i + j]));
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
   }
-  for (int64_t j = 0; i + j < n; ++j) lanes[j] = larger(lanes[j], std::abs(x[i + j]));
-  float largest = 0.0f;
-  for (const float lane : lanes) largest = larger(largest, lane);
-  return largest;
+  return std::bit_cast<float>(largest);
 }
 
 // A NaN divides to NaN, as the compare is written.

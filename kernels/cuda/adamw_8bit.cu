@@ -185,7 +185,7 @@ __device__ __forceinline__ void UpdateBlocksOf(const BlockwiseChunk& chunk,
   }
 }
 
-__global__ void __launch_bounds__(cuda::kAdamWThreads, 3)
+__global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     AdamW8bitKernel(const AdamW8bitTensor* tensors, int64_t count, const OptimizerScalars* scalars,
                     UpdateDraws draws) {
   __shared__ BlockwiseChunk chunk;
