@@ -18,6 +18,7 @@ enum class RandomPurpose : uint32_t {
   kValSplit = 6,
   kStochasticRounding = 7,
   kStateRounding = 8,
+  kSampling = 9,
 };
 
 inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,

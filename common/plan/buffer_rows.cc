@@ -45,13 +45,13 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Some("weight_scales", kFloat * map.weight_scales);
   table->Some("master", map.masters);
   table->Class(MemoryClass::kGradients);
-  table->Row("gradients", map.gradients);
+  table->Some("gradients", map.gradients);
   table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
   table->Class(MemoryClass::kOptimizer);
   const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
   for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
-  table->Row("snapshot", SnapshotMap(map).bytes);
+  table->Some("snapshot", SnapshotMap(map).bytes);
 }
 
 void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
@@ -80,10 +80,11 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   const model::ModelConfig& m = plan.model;
   const int64_t token_bytes = ComputeBytes(plan) * n.tokens;
   table->Class(MemoryClass::kWorkspace);
-  table->Row("dres", token_bytes * m.hidden_size);
+  if (plan.trains()) table->Row("dres", token_bytes * m.hidden_size);
   table->Row("dnorm", token_bytes * m.hidden_size);
   table->Alias("branch", "dnorm");
   if (HasSharedNorm(m)) table->Row("dshared", token_bytes * m.hidden_size);
+  if (!plan.trains()) return;
   table->Row("dqkv", token_bytes * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
   table->Row("datt", token_bytes * m.num_heads * m.head_dim);
   table->Row("dswiglu", token_bytes * m.intermediate_size);
@@ -93,14 +94,15 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
   table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
   table->Row("head.x", element * chunk * plan.model.hidden_size);
-  table->Row("head.dx", element * chunk * plan.model.hidden_size);
+  if (plan.trains()) table->Row("head.dx", element * chunk * plan.model.hidden_size);
   if (HasAdapterOf(plan, model::Role::kLmHead)) {
     table->Row("head.lora_h", element * chunk * plan.lora.rank);
   }
   if (HasAdapterOf(plan, model::Role::kEmbedding)) {
     table->Row("embedding.lora_h", element * n.tokens * plan.lora.rank);
-    table->Row("embedding.lora_dh", element * n.tokens * plan.lora.rank);
+    if (plan.trains()) table->Row("embedding.lora_dh", element * n.tokens * plan.lora.rank);
   }
+  if (!plan.trains()) return;
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * chunk);
   if (n.embedding_rows > 0) {
@@ -145,9 +147,20 @@ void AddRecords(const Plan& plan, Table* table) {
       std::count_if(plan.parameters.begin(), plan.parameters.end(),
                     [](const model::Parameter& parameter) { return parameter.trainable(); });
   table->Row("scalars", kScalarsBytes);
+  if (!plan.trains()) return;
   table->Row("optimizer.tensors", OptimizerOf(plan).record_bytes * trained);
   table->Row("norm.tensors", static_cast<int64_t>(sizeof(kernels::NormTensor)) * trained);
   table->Row("verification", kVerificationBytes);
+}
+
+void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (!plan.generates()) return;
+  table->Class(MemoryClass::kActivations);
+  const int64_t cache = plan.model.num_layers * CachedLayerBytes(plan);
+  table->Row("cache.keys", cache);
+  table->Row("cache.values", cache);
+  table->Row("cache.sequences", 4 * n.tokens);
+  table->Row("generated.ids", 8 * plan.generation.sequences);
 }
 
 }  // namespace
@@ -159,6 +172,11 @@ BatchExtents::BatchExtents(const Plan& plan)
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;
+}
+
+int64_t CachedLayerBytes(const Plan& plan) {
+  return ComputeBytes(plan) * plan.generation.sequences * plan.generation.length *
+         plan.model.num_kv_heads * plan.model.head_dim;
 }
 
 bool HasAdapterOf(const Plan& plan, model::Role role) {
@@ -186,6 +204,7 @@ std::vector<Buffer> BufferRows(const Plan& plan) {
   AddBatch(plan, n, &table);
   AddRopes(plan, &table);
   AddRecords(plan, &table);
+  AddGeneration(plan, n, &table);
   return table.Take();
 }
 

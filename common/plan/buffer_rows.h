@@ -31,6 +31,9 @@ std::vector<Buffer> BufferRows(const Plan& plan);
 // "rope.cos", "rope.window.sin": a table of the rope-th of ModelConfig::ropes().
 std::string RopeRow(int64_t rope, const char* name);
 
+// Of the keys, or values, of one layer in "cache.keys": [sequences, length, kv heads, head_dim].
+int64_t CachedLayerBytes(const Plan& plan);
+
 // Whether head or embedding, `role`, has an adapter.
 bool HasAdapterOf(const Plan& plan, model::Role role);
 

@@ -68,6 +68,14 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
+// What is set aside for answers: keys and values of `sequences` texts of at most `length` tokens,
+// prompt included, of every layer. 0: nothing is generated.
+struct Generation {
+  int64_t sequences = 0;  // at most the tokens of a micro-step, and lm_head_chunk_tokens
+  int64_t length = 0;     // 1 .. sequence_len
+  bool operator==(const Generation&) const = default;
+};
+
 struct Plan {
   std::string job;
   std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
@@ -77,7 +85,7 @@ struct Plan {
   uint64_t seed = 42;               // adapter init, dropout
   model::ModelConfig model;
   std::vector<model::Parameter> parameters;  // order in memory: shard_map.h
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups;        // empty: nothing is trained, only generated
   Lora lora;
   int32_t replicate = 1;  // replicas; world size = replicate * shard
   int32_t shard = 1;      // ranks of a replica, each of which updates its part of all
@@ -118,12 +126,15 @@ struct Plan {
   bool attention_deterministic = true;
   // An algorithm that needs more is not taken.
   int64_t attention_workspace_bytes = int64_t{4} << 30;
+  Generation generation;
   std::vector<Buffer> buffers;
   std::vector<LinkSpeed> links;  // ascending by bytes, that `predicted` rests on; empty: one rank
   bool links_measured = false;   // where a gang of such ranks was formed; else assumed
   Prediction predicted;
 
   int32_t world_size() const { return replicate * shard; }
+  bool trains() const { return !groups.empty(); }
+  bool generates() const { return generation.sequences > 0; }
   bool operator==(const Plan&) const = default;
 };
 

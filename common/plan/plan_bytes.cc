@@ -235,6 +235,9 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_gradient_dtype(plan.gradient_dtype);
   out->set_attention_deterministic(plan.attention_deterministic);
   out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
+  if (plan.generation == Generation{}) return;
+  out->mutable_generation()->set_sequences(plan.generation.sequences);
+  out->mutable_generation()->set_length(plan.generation.length);
 }
 
 Plan FromProto(const v1::Plan& in) {
@@ -277,6 +280,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.gradient_dtype = in.gradient_dtype();
   plan.attention_deterministic = in.attention_deterministic();
   plan.attention_workspace_bytes = in.attention_workspace_bytes();
+  plan.generation = {.sequences = in.generation().sequences(), .length = in.generation().length()};
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);
   return plan;

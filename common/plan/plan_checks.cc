@@ -188,7 +188,9 @@ absl::Status CheckParameters(const Plan& plan) {
 }
 
 absl::Status CheckGroups(const Plan& plan) {
-  if (plan.groups.empty()) return OutOfRange("groups", "empty", "at least one");
+  if (plan.groups.empty() && !plan.generates()) {
+    return OutOfRange("groups", "empty", "at least one, or a generation");
+  }
   std::unordered_set<std::string> names;
   for (const ParameterGroup& group : plan.groups) {
     const std::string field = absl::StrCat("group \"", group.name, "\" ");
@@ -250,6 +252,14 @@ absl::Status CheckPrediction(const Plan& plan) {
   return Real("predicted.exposed_seconds", plan.predicted.exposed_seconds, 0, kInfinity);
 }
 
+absl::Status CheckGeneration(const Plan& plan) {
+  if (plan.generation == Generation{}) return absl::OkStatus();
+  const int64_t rows =
+      std::min(plan.micro_batch_bins * plan.sequence_len, plan.lm_head_chunk_tokens);
+  RETURN_IF_ERROR(Within("generation.sequences", plan.generation.sequences, 1, rows));
+  return Within("generation.length", plan.generation.length, 1, plan.sequence_len);
+}
+
 absl::Status CheckScalars(const Plan& plan) {
   if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
   RETURN_IF_ERROR(
@@ -294,6 +304,7 @@ absl::Status CheckScalars(const Plan& plan) {
 absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckModel(plan.model));
   RETURN_IF_ERROR(CheckScalars(plan));
+  RETURN_IF_ERROR(CheckGeneration(plan));
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));
   RETURN_IF_ERROR(CheckParameters(plan));

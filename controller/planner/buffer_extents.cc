@@ -37,6 +37,12 @@ int64_t CudaAttentionBytes(const plan::Plan& plan) {
   return std::min(FastestAttentionBytes(plan), plan.attention_workspace_bytes);
 }
 
+// Parts of 64 keys, of each a row of float sums and two numbers (kernels/cuda/cached_attention.cu).
+int64_t CachedAttentionBytes(const plan::Plan& plan) {
+  return 4 * plan.generation.sequences * plan.model.num_heads * (plan.model.head_dim + 2) *
+         CeilDiv(plan.generation.length, 64);
+}
+
 int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const bool dropout = plan.lora.rank > 0 && plan.lora.dropout > 0;
   const int64_t widest = std::max({n.hidden, n.query, n.intermediate});
@@ -48,8 +54,8 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
       128 * lookups + 4 * std::max(n.hidden, plan.lora.rank) * (lookups / 64 + 1);
   const int64_t norm = 16 * n.trainable_chunks;
   const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
-  return (int64_t{1} << 20) +
-         std::max({gemm, CudaAttentionBytes(plan), columns, embedding, norm, dora});
+  return (int64_t{1} << 20) + std::max({gemm, CudaAttentionBytes(plan), columns, embedding, norm,
+                                        dora, CachedAttentionBytes(plan)});
 }
 
 }  // namespace

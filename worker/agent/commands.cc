@@ -22,6 +22,8 @@ const char* PhaseOf(const v1::Command& command) {
       return "eval";
     case v1::Command::kSnapshot:
       return "snapshot";
+    case v1::Command::kGenerate:
+      return "generate";
     case v1::Command::kStop:
       return "stop";
     case v1::Command::KIND_NOT_SET:
@@ -40,6 +42,10 @@ std::string Summary(const v1::Command& command) {
     return absl::StrCat(phase, " step ", command.eval().step(), ", ",
                         command.eval().bins().bin_ids_size(), " bins");
   }
+  if (command.has_generate()) {
+    return absl::StrCat(phase, " step ", command.generate().step(), ", ",
+                        command.generate().tokens(), " tokens");
+  }
   if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
   return phase;
 }
@@ -51,7 +57,7 @@ struct Agent::Work {
     int64_t finished_steps;
   };
   struct Stop {};
-  std::variant<engine::TrainStep, engine::BinBatch, Snapshot, Stop> what;
+  std::variant<engine::TrainStep, engine::BinBatch, engine::GenerateChunk, Snapshot, Stop> what;
 };
 
 // A command that does not decode is the controller's mistake, not the user's.
@@ -68,6 +74,8 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
         DecodeBins(command.eval().bins(), limits, tokens != nullptr ? tokens->eval.get() : nullptr);
     if (bins.ok()) return Work{std::move(*bins)};
     status = bins.status();
+  } else if (command.has_generate()) {
+    return Work{FromWire(command.generate())};
   } else if (command.has_snapshot()) {
     return Work{Work::Snapshot{command.snapshot().step()}};
   } else if (command.has_stop()) {
@@ -210,6 +218,10 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
     done.set_tokens(stats.tokens);
     *done.mutable_seconds() = ToWire(stats.seconds);
     done.mutable_bin_ids()->Add(bins->bin_ids.begin(), bins->bin_ids.end());
+  } else if (const auto* chunk = std::get_if<engine::GenerateChunk>(&work.what)) {
+    ASSIGN_OR_RETURN(const engine::GenerateStats stats, engine.Generate(*chunk));
+    for (const engine::GeneratedText& text : stats.texts) *done.add_texts() = ToWire(text);
+    *done.mutable_seconds() = ToWire(stats.seconds);
   } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
     ASSIGN_OR_RETURN(const std::string digest, engine.Snapshot(snapshot->finished_steps));
     done.set_state_digest(digest);

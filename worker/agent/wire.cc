@@ -36,6 +36,29 @@ v1::CollectiveProgress ToWire(const comm::Progress& progress) {
   return wire;
 }
 
+v1::GeneratedText ToWire(const engine::GeneratedText& text) {
+  v1::GeneratedText message;
+  message.mutable_ids()->Add(text.ids.begin(), text.ids.end());
+  message.set_ended(text.ended);
+  message.set_cut(text.cut);
+  return message;
+}
+
+engine::GenerateChunk FromWire(const v1::Generate& generate) {
+  engine::GenerateChunk chunk;
+  for (const v1::TokenIds& prompt : generate.prompts()) {
+    chunk.prompts.emplace_back(prompt.ids().begin(), prompt.ids().end());
+  }
+  chunk.tokens = generate.tokens();
+  chunk.ends.assign(generate.ends().begin(), generate.ends().end());
+  const v1::Sampling& sampling = generate.sampling();
+  chunk.sampling = {.temperature = sampling.temperature(),
+                    .top_k = sampling.top_k(),
+                    .top_p = chunk.prompts.empty() ? 1 : sampling.top_p(),
+                    .seed = sampling.seed()};
+  return chunk;
+}
+
 v1::Error ToError(const absl::Status& status, const std::string& phase) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));

@@ -1,4 +1,4 @@
-// Plain structs -> messages.
+// Plain structs -> messages, and one message back.
 #ifndef COXSWAIN_WORKER_AGENT_WIRE_H_
 #define COXSWAIN_WORKER_AGENT_WIRE_H_
 
@@ -20,6 +20,9 @@ v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
 v1::CollectiveProgress ToWire(const comm::Progress& progress);
 v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
                               const std::string& fingerprint);
+
+v1::GeneratedText ToWire(const engine::GeneratedText& text);
+engine::GenerateChunk FromWire(const v1::Generate& generate);  // the engine checks it
 
 // The error has code, message, phase and kind (common/failure_kind.h), and no rank.
 v1::Error ToError(const absl::Status& status, const std::string& phase);

@@ -80,7 +80,8 @@ class BlockBinder {
                           .out = At(op.out),
                           .lse = FloatAt(op.lse),
                           .dout = GradientAt(op.out),
-                          .dqkv = GradientAt(op.qkv)};
+                          .dqkv = GradientAt(op.qkv),
+                          .cache = {CacheAt("cache.keys"), CacheAt("cache.values")}};
   }
   BoundOp operator()(const model::GateOp& op) { return BindGate(op); }
   BoundOp operator()(const model::ActivationOp& op) {
@@ -144,6 +145,10 @@ class BlockBinder {
   }
 
   void* At(const Row& row) const { return buffers_.At(plan::BufferName(row)); }
+  void* CacheAt(const char* name) const {
+    if (!plan_.generates()) return nullptr;
+    return static_cast<char*>(buffers_.At(name)) + layer_ * plan::CachedLayerBytes(plan_);
+  }
   float* FloatAt(const Row& row) const { return static_cast<float*>(At(row)); }
   void* GradientAt(const Row& row) const {
     const auto gradient = gradients_.find(row);

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/cached_attention.h"
 #include "worker/engine/model.h"
 
 namespace coxswain::engine {
@@ -55,6 +56,7 @@ struct BoundAttention {
   float* lse = nullptr;
   const void* dout = nullptr;
   void* dqkv = nullptr;
+  kernels::KeyValueCache cache = {};  // of the layer; null unless the plan generates
 };
 
 // y = f(gate) up. Backward turns gate_up into its gradient.

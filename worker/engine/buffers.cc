@@ -114,6 +114,8 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.row_bins", out->row_bins);
   view.Set("batch.row_positions", out->row_positions);
   view.Set("batch.cu_seqlens", out->cu_seqlens);
+  view.Set("cache.sequences", out->cached_sequences);
+  view.Set("generated.ids", out->generated_ids);
 }
 
 void ViewRecords(const Views& view, Buffers* out) {

@@ -88,6 +88,10 @@ struct Buffers {
   // [R]: those of the rows with a target; null unless the head is adapted too
   uint32_t *row_bins = nullptr, *row_positions = nullptr;
   int32_t* cu_seqlens = nullptr;  // [D + 1]
+  // [T]: the text of the plan's generation that a row is of, -1: none; null unless it generates
+  int32_t* cached_sequences = nullptr;
+  // [texts] int32: chosen tokens; room for as many doubles, in which rank 0 tells the others
+  void* generated_ids = nullptr;
   DoraBuffers dora;
   Scalars* scalars = nullptr;
   GroupStatistics* verification = nullptr;  // [kMaxVerifiedGroups]

@@ -57,6 +57,37 @@ struct EvalStats {
   PhaseSeconds seconds;
 };
 
+// How the next token is chosen. Temperature 0: the first maximum of the logits, else a draw from
+// what is left of their softmax at that temperature: the top_k likeliest (0: all), of these the
+// likeliest that reach top_p together. Source: transformers generation/logits_process.py.
+struct Sampling {
+  double temperature = 0;  // >= 0
+  int64_t top_k = 0;       // >= 0
+  double top_p = 1;        // in (0, 1]
+  uint64_t seed = 0;       // with (text, position) it fixes every draw
+};
+
+// A piece of an answer. Every rank of a gang is told the same.
+struct GenerateChunk {
+  // Token ids of the texts to be answered, at least one token each; empty: those of the chunk
+  // before are written on.
+  std::vector<std::vector<int32_t>> prompts = {};
+  int64_t tokens = 0;              // at most so many more of each text, >= 1
+  std::vector<int32_t> ends = {};  // token ids behind which a text ends; no part of it
+  Sampling sampling = {};
+};
+
+struct GeneratedText {
+  std::vector<int32_t> ids;  // of this chunk
+  bool ended = false;        // nothing more will come: by one of `ends`, or
+  bool cut = false;          // at the plan's generation.length
+};
+
+struct GenerateStats {
+  std::vector<GeneratedText> texts;  // the same on every rank
+  PhaseSeconds seconds;
+};
+
 struct ShardFile {
   std::string name;
   int64_t bytes = 0;

@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "worker/engine/chosen_algorithms.h"
 #include "worker/engine/executor.h"
+#include "worker/engine/generate.h"
 #include "worker/engine/link_speed.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/snapshot.h"
@@ -83,6 +84,16 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
   const std::string doing = "evaluate";
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(stats, RunEvaluation(*impl_->state, bins));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<GenerateStats> Engine::Generate(const GenerateChunk& chunk) {
+  GenerateStats stats;
+  const std::string doing = "generate";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunGenerate(*impl_->state, chunk));
     return absl::OkStatus();
   }));
   return stats;

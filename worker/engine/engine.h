@@ -40,6 +40,10 @@ class Engine {
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 
+  // Writes prompts on, token by token, as far as the chunk says. The plan sets aside memory for it.
+  // FailedPrecondition: logits that are not finite, or nothing to be written on.
+  absl::StatusOr<GenerateStats> Generate(const GenerateChunk& chunk);
+
   // Copies masters, moments and counters; returns their digest (hex). `finished_steps` names it.
   absl::StatusOr<std::string> Snapshot(int64_t finished_steps);
   // Writes this rank's tensors of the newest snapshot into `directory`, fsynced. FailedPrecondition

@@ -43,6 +43,26 @@ void Product(const Sweep& sweep, const BoundGate& op) {
   kernels::SwigluForward(swiglu, sweep.stream);
 }
 
+void KeepKeys(const Sweep& sweep, const BoundAttention& op) {
+  kernels::CacheAppendArgs append;
+  append.spec = CachedSpec(sweep.model, op.window, sweep.model.generation_length);
+  append.rows = CacheRowsOf(sweep);
+  append.qkv = op.qkv;
+  append.cache = op.cache;
+  kernels::CacheAppend(append, sweep.stream);
+}
+
+void AttendToCache(const Sweep& sweep, const BoundAttention& op) {
+  kernels::CachedAttentionArgs attention;
+  attention.spec = CachedSpec(sweep.model, op.window, sweep.model.generation_length);
+  attention.rows = CacheRowsOf(sweep);
+  attention.qkv = op.qkv;
+  attention.cache = op.cache;
+  attention.out = op.out;
+  attention.workspace = sweep.buffers.scratch;
+  kernels::CachedAttention(attention, sweep.stream);
+}
+
 struct Forward {
   const Sweep& sweep;
 
@@ -77,6 +97,8 @@ struct Forward {
   }
 
   void operator()(const BoundAttention& op) const {
+    if (sweep.cache != CacheUse::kNone) KeepKeys(sweep, op);
+    if (sweep.cache == CacheUse::kRead) return AttendToCache(sweep, op);
     kernels::AttentionForwardArgs attention;
     attention.spec = BlockAttentionSpec(sweep.model, op.window);
     attention.tokens = sweep.batch.tokens;

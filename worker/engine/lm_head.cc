@@ -137,6 +137,15 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
   kernels::ScatterAddRows(scatter, sweep.stream);
 }
 
+void Logits(const Sweep& sweep, Chunk chunk) {
+  kernels::RowGatherArgs gather = Gather(sweep, chunk);
+  gather.in = sweep.buffers.final_norm;
+  gather.out = sweep.buffers.head_x;
+  kernels::GatherRows(gather, sweep.stream);
+  DenseForward(sweep, Head(sweep, chunk), {sweep.buffers.head_x, nullptr, sweep.buffers.logits});
+  AdapterForward(sweep, chunk);
+}
+
 }  // namespace
 
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
@@ -145,6 +154,8 @@ kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
   spec.scale = static_cast<float>(model.lora_scale * model.config.logit_scale);
   return spec;
 }
+
+void HeadLogits(const Sweep& sweep) { Logits(sweep, {0, sweep.batch.target_rows}); }
 
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
   const Buffers& buffers = sweep.buffers;
@@ -155,12 +166,7 @@ void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec sp
   }
   for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {
     const Chunk chunk{begin, std::min(chunk_rows, sweep.batch.target_rows - begin)};
-    kernels::RowGatherArgs gather = Gather(sweep, chunk);
-    gather.in = buffers.final_norm;
-    gather.out = buffers.head_x;
-    kernels::GatherRows(gather, sweep.stream);
-    DenseForward(sweep, Head(sweep, chunk), {buffers.head_x, nullptr, buffers.logits});
-    AdapterForward(sweep, chunk);
+    Logits(sweep, chunk);
     Losses(sweep, chunk, spec);
     if (sweep.batch.train) {
       Gradients(sweep, chunk);

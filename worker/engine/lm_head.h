@@ -14,6 +14,9 @@ namespace coxswain::engine {
 // when training, plain nll otherwise, with the hits to scalars->hits. Training: head gradient
 // accumulates (when trained) and dnorm [T, H] becomes the gradient of final_norm, scaled by
 // scalars->gradient_scale.
+// The logits of Buffers::rows[0 .. batch.target_rows), at most a chunk, into Buffers::logits.
+void HeadLogits(const Sweep& sweep);
+
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
 
 // The adapter of the head as the kernel sees it; members 0: none.

@@ -56,7 +56,7 @@ absl::StatusOr<ShardHeader> CheckHeaders(
   std::set<int64_t> ranks;
   for (size_t i = 0; i < shards.size(); ++i) {
     ASSIGN_OR_RETURN(const ShardHeader header, ReadHeader(*shards[i]));
-    if (header.recipe_hash != ToHex(plan.recipe_hash)) {
+    if (plan.trains() && header.recipe_hash != ToHex(plan.recipe_hash)) {
       return absl::FailedPreconditionError(
           absl::StrCat(shards[i]->path(), ": checkpoint of recipe ", header.recipe_hash,
                        ", this job's recipe is ", ToHex(plan.recipe_hash)));
@@ -144,6 +144,21 @@ class Reader {
   std::set<std::string> known_;
 };
 
+// Of a plan that trains nothing: whatever the checkpoint has of its parameters, all of an adapter.
+absl::Status LoadValues(const plan::Plan& plan, const CheckpointTensors& tensors, Reader* reader,
+                        const ParameterStore& store) {
+  std::vector<float> staging;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!model::IsAdapter(parameter.role) && tensors.Find(parameter.name) == nullptr) continue;
+    const plan::Range loaded = store.Loaded(i);
+    staging.resize(static_cast<size_t>(loaded.count()));
+    RETURN_IF_ERROR(reader->Read(parameter.name, parameter, loaded, staging.data()));
+    store.Upload(i, staging.data());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
@@ -152,6 +167,10 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, tensors.shards()));
   Reader reader(tensors);
   const ParameterStore store(plan, layout, buffers);
+  if (!plan.trains()) {
+    RETURN_IF_ERROR(LoadValues(plan, tensors, &reader, store));
+    return SnapshotCounters{.finished_steps = 0};  // nothing goes on from there
+  }
   const std::vector<plan::OptimizerState>& states = plan::OptimizerOf(plan).states;
   std::vector<float> staging;
   std::vector<uint8_t> stored;

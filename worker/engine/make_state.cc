@@ -23,6 +23,7 @@ namespace coxswain::engine {
 namespace {
 
 absl::Status BeginVerification(State& state) {
+  if (!state.plan.trains()) return absl::OkStatus();
   if (static_cast<int64_t>(state.verified_groups.size()) > kMaxVerifiedGroups) {
     return absl::InvalidArgumentError(absl::StrCat(
         "plan: ", state.verified_groups.size(), " verified groups, at most ", kMaxVerifiedGroups));
@@ -99,7 +100,8 @@ State::State(const plan::Plan& plan_in, int rank_in)
       owned_stream(kernels::CreateStream()),
       stream(owned_stream.get()),
       stager(plan),
-      exchange(plan, layout, buffers, stream) {}
+      exchange(plan, layout, buffers, stream),
+      generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr) {}
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
@@ -120,7 +122,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
-  FillTensorLists(plan, state->layout, state->verified_groups, buffers);
+  if (plan.trains()) FillTensorLists(plan, state->layout, state->verified_groups, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, doing));
   *doing = "verify";
   RETURN_IF_ERROR(BeginVerification(*state));

@@ -42,6 +42,7 @@ class Table {
   }
 
   bool Has(Role role, int32_t layer) const { return index_.count({role, layer}) != 0; }
+  bool trains() const { return plan_.trains(); }
 
   absl::StatusOr<Tensor> Take(Role role, int32_t layer, Shape shape) {
     auto found = index_.find({role, layer});
@@ -149,7 +150,7 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const model::LinearOp& op
   }
   if (as.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
-  for (size_t j = 0; j < adapters->members.size(); ++j) {
+  for (size_t j = 0; table.trains() && j < adapters->members.size(); ++j) {
     const kernels::LoraMember& adapted = adapters->members[j];
     const bool magnitude = !lora.dora || adapted.dmagnitude != nullptr;
     if (adapters->a.gradient != nullptr && adapted.db != nullptr && magnitude) continue;
@@ -189,7 +190,8 @@ absl::StatusOr<EmbeddingAdapter> TakeEmbeddingAdapter(Table& table, const plan::
   if (!table.Has(kA, -1)) return adapter;
   ASSIGN_OR_RETURN(adapter.a, table.Take(kA, -1, {plan.model.vocab_size, plan.lora.rank}));
   ASSIGN_OR_RETURN(adapter.b, table.Take(kB, -1, {plan.model.hidden_size, plan.lora.rank}));
-  if (adapter.a.gradient != nullptr && adapter.b.gradient != nullptr) return adapter;
+  const bool trained = adapter.a.gradient != nullptr && adapter.b.gradient != nullptr;
+  if (trained || !plan.trains()) return adapter;
   return absl::InvalidArgumentError(
       absl::StrCat(Where(kA, -1), " or its B has no group; adapters are trained"));
 }
@@ -304,6 +306,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
   model.seed = plan.seed;
+  model.generation_length = plan.generation.length;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,

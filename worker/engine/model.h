@@ -88,7 +88,8 @@ struct Model {
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;
-  uint64_t seed = 0;  // of dropout
+  uint64_t seed = 0;              // of dropout
+  int64_t generation_length = 0;  // of plan::Generation
 };
 
 // The parameters as this rank holds them. A piece is the owned range of a trained parameter, where

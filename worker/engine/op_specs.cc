@@ -92,6 +92,14 @@ kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
   return spec;
 }
 
+kernels::CachedAttentionSpec CachedSpec(const Model& model, int64_t window, int64_t length) {
+  return {.attention = BlockAttentionSpec(model, window), .length = length};
+}
+
+kernels::CacheRows CacheRowsOf(const Sweep& sweep) {
+  return {sweep.batch.tokens, sweep.buffers.cached_sequences, sweep.buffers.positions};
+}
+
 kernels::Documents DocumentsOf(const Sweep& sweep) {
   return {sweep.batch.documents, sweep.buffers.cu_seqlens, sweep.batch.max_length,
           sweep.batch.dense};

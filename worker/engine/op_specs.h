@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "kernels/cached_attention.h"
 #include "kernels/gated_linear.h"
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
@@ -28,6 +29,10 @@ kernels::GatedLinearSpec GatedSpec(const Model& model);
 bool UsesSwiglu(const Model& model);
 kernels::GegluSpec GateSpec(const Model& model);
 kernels::GeluSpec ActivationSpec(const Model& model);
+
+// `length`: of the plan's generation.
+kernels::CachedAttentionSpec CachedSpec(const Model& model, int64_t window, int64_t length);
+kernels::CacheRows CacheRowsOf(const Sweep& sweep);
 
 kernels::Documents DocumentsOf(const Sweep& sweep);
 

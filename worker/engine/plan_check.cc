@@ -9,6 +9,7 @@
 #include "common/plan/quantize_pieces.h"
 #include "common/status_macros.h"
 #include "kernels/adamw.h"
+#include "kernels/argmax.h"
 #include "kernels/bias.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/dora.h"
@@ -122,10 +123,24 @@ bool SupportsQkNorm(const Model& model) {
          kernels::QkNormSupports(QkSpec(model, block.whole_qk_norm));
 }
 
+absl::Status CheckGeneration(const plan::Plan& plan, const Model& model) {
+  if (!plan.generates()) return absl::OkStatus();
+  const kernels::CachedAttentionSpec spec = CachedSpec(model, 0, plan.generation.length);
+  return CheckRules({
+      {kernels::CachedAttentionSupports(spec),
+       absl::StrCat("attention over ", spec.length, " cached positions with head_dim ",
+                    plan.model.head_dim),
+       "head_dim of at most 256; without eval.sample_prompts the model can be trained"},
+      {kernels::ArgmaxSupports({.dtype = model.compute_dtype, .columns = plan.model.vocab_size}),
+       absl::StrCat("the first maximum of ", plan.model.vocab_size, " logits"), "fewer"},
+  });
+}
+
 }  // namespace
 
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
+  RETURN_IF_ERROR(CheckGeneration(plan, model));
   const bool adapted_head = !model.adapted_head.adapters.members.empty();
   if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
     return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
@@ -197,6 +212,10 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   const plan::BatchExtents n(plan);
   int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
+  if (plan.generates()) {
+    need(kernels::CachedAttentionWorkspaceBytes(CachedSpec(model, 0, plan.generation.length),
+                                                plan.generation.sequences));
+  }
   for (const Block& block : model.blocks) {
     const kernels::AttentionSpec spec = BlockAttentionSpec(model, block.window);
     for (const kernels::AttentionExtents& extents : AttentionShapes(plan)) {

@@ -12,18 +12,10 @@
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/run_sweep.h"
 
 namespace coxswain::engine {
 namespace {
-
-// A range of a profiler's timeline.
-class Range {
- public:
-  explicit Range(const char* name) { kernels::PushRange(name); }
-  ~Range() { kernels::PopRange(); }
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
-};
 
 void SendScalars(State& state, const Scalars& scalars) {
   state.sent[0] = scalars;
@@ -46,16 +38,6 @@ Scalars ScalarsOf(const State& state, const TrainStep& step) {
   return host;
 }
 
-// A warm-up computes alone, whatever comes of it.
-absl::Status CheckGroup(const State& state, const std::string& doing) {
-  if (state.plan.world_size() == 1 || state.group != nullptr || state.warming_up) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(absl::StrCat(doing, ": rank ", state.rank, " of ",
-                                                    state.plan.world_size(),
-                                                    " ranks has no group; Connect comes first"));
-}
-
 absl::Status CheckStep(const State& state, const TrainStep& step) {
   if (step.loss_denominator < 1 || step.step < 0 || !(step.learning_rate >= 0) ||
       !std::isfinite(step.learning_rate)) {
@@ -71,45 +53,6 @@ int64_t CountTargets(const BinBatch& bins) {
   int64_t targets = 0;
   for (uint8_t target : bins.targets) targets += target != 0;
   return targets;
-}
-
-// A sweep and what the graphs know it by.
-struct SweepKind {
-  const char* name;
-  bool last_micro_step = false;  // what ranks reduce then
-  PhaseSeconds* seconds = nullptr;
-  double* phase = nullptr;  // of `seconds`
-};
-
-// The time of a wait belongs to comm and not to the phase it lies in.
-void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
-  const double waited = exposed.Seconds();
-  *phase -= waited;
-  seconds->comm += waited;
-}
-
-void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
-              void (*body)(const State&, const Sweep&)) {
-  const Range range(kind.name);
-  const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
-  const bool factors = sweep.first && state.model.dora;
-  const Stopwatch& exposed = state.graphs.Run(
-      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), sweep.batch,
-      [&state, sweep, script, body](Stopwatch* watch) {
-        watch->Reset();
-        UnitSweep units(state.exchange, script, watch);
-        Sweep exchanging = sweep;
-        exchanging.units = &units;
-        body(state, exchanging);
-        units.Finish();
-      },
-      state.stream);
-  state.exchange.Launched(script);
-  if (state.plan.device == "cpu") {
-    CountWait(exposed, kind.phase, kind.seconds);
-  } else {
-    state.waits.push_back({&exposed, kind.phase});
-  }
 }
 
 void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
@@ -197,15 +140,6 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
                       plan::kVerificationBytes, state.stream);
 }
 
-// Waits for the step and accounts for its waits.
-absl::Status FinishStep(State& state, PhaseSeconds* seconds) {
-  seconds->step = state.timeline.Finish();
-  for (const auto& [exposed, phase] : state.waits) CountWait(*exposed, phase, seconds);
-  state.waits.clear();
-  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());
-  return state.exchange.status();
-}
-
 absl::Status Verify(State& state, const TrainStep& step) {
   static_assert(sizeof(GroupSums) <= sizeof(GroupStatistics));
   std::vector<GroupSums> sums(state.verified_groups.size());
@@ -281,7 +215,7 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   RETURN_IF_ERROR(state.exchange.status());
   LaunchUpdate(state, verify, &stats.seconds);
   state.timeline.Mark(&stats.seconds.optimizer, state.stream);
-  RETURN_IF_ERROR(FinishStep(state, &stats.seconds));
+  RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
   return stats;
 }
@@ -306,7 +240,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   }
   ReceiveScalars(state);
   state.timeline.Mark(&stats.seconds.forward, state.stream);
-  RETURN_IF_ERROR(FinishStep(state, &stats.seconds));
+  RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   stats.loss_sum = state.received[0].loss_sum;
   stats.correct_targets = std::llround(state.received[0].hits);
   stats.targets = CountTargets(bins);

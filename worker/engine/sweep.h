@@ -11,6 +11,10 @@
 
 namespace coxswain::engine {
 
+// What attention does with the cache of keys and values: nothing; fills it beside its own work; or
+// reads it, each row of the batch being the next token of a text.
+enum class CacheUse { kNone, kFill, kRead };
+
 // What every function of a sweep reads.
 struct Sweep {
   const Model& model;
@@ -20,6 +24,7 @@ struct Sweep {
   kernels::Stream* stream = nullptr;
   bool first = false;          // of the step or evaluation: it computes the factors of DoRA
   UnitSweep* units = nullptr;  // the sweep's exchange
+  CacheUse cache = CacheUse::kNone;
 
   // A rank with fewer bins than others joins their collectives and computes nothing.
   bool idle() const { return batch.tokens == 0; }

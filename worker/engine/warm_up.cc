@@ -4,6 +4,7 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 #include "worker/engine/block.h"
+#include "worker/engine/generate.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/random_init.h"
 
@@ -42,6 +43,14 @@ void RunStep(State& state, int64_t documents) {
   (void)RunEvaluation(state, step.bins);
 }
 
+// As many texts as there can be, a token of each from its prompt and one from the cache.
+void Answer(State& state) {
+  GenerateChunk chunk;
+  chunk.prompts.assign(static_cast<size_t>(state.plan.generation.sequences), {0});
+  chunk.tokens = 2;
+  (void)RunGenerate(state, chunk);
+}
+
 // Other ranks' weights come when the ranks have met. The time of a product depends on its values,
 // by the power that they draw: zeros in their place would choose other algorithms.
 void FillAbsentWeights(const State& state) {
@@ -58,12 +67,13 @@ void WarmUp(State& state) {
   const bool packs = state.plan.max_documents_per_bin > 1 && state.plan.sequence_len > 1;
   state.warming_up = true;
   kernels::SetGemmTuning(true);
-  RunStep(state, 1);
-  if (packs) RunStep(state, 2);
+  if (state.plan.trains()) RunStep(state, 1);
+  if (state.plan.trains() && packs) RunStep(state, 2);
+  if (state.plan.generates()) Answer(state);
   kernels::SetGemmTuning(false);
   state.gemm_table = kernels::TunedGemmTable();
   state.warming_up = false;
-  for (size_t s = 0; s < state.buffers.states.size(); ++s) {
+  for (size_t s = 0; state.plan.trains() && s < state.buffers.states.size(); ++s) {
     kernels::SetMemory(state.buffers.states[s], 0, state.layout.map.states[s], nullptr);
   }
   state.applied_updates = 0;

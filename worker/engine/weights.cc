@@ -237,12 +237,12 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
 absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store) {
   const std::string path = absl::StrCat(plan.lora.init_from, "/adapter_model.safetensors");
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
-  RETURN_IF_ERROR(CheckSavedModules(plan, *file));
+  if (plan.trains()) RETURN_IF_ERROR(CheckSavedModules(plan, *file));
   std::set<std::string> known;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!model::IsAdapter(parameter.role)) {
-      if (!parameter.trainable()) continue;
+      if (plan.trains() && !parameter.trainable()) continue;
       RETURN_IF_ERROR(LoadSavedModule(plan, i, *file, store, &known));
       continue;
     }

@@ -86,6 +86,7 @@ Plan Full() {
   plan.gradient_dtype = "bfloat16";
   plan.attention_deterministic = false;
   plan.attention_workspace_bytes = 1 << 20;
+  plan.generation = {.sequences = 3, .length = 100};
   plan.buffers = {
       {.name = "w", .memory_class = MemoryClass::kWeights, .bytes = 128, .alias_of = {}},
       {.name = "x", .memory_class = MemoryClass::kActivations, .alias_of = "w"}};
@@ -112,6 +113,25 @@ TEST(PlanTest, AdamWGoesWithoutItsName) {
   EXPECT_EQ(SerializePlan(plan).find("adamw"), std::string::npos);
   plan.optimizer = "other";
   EXPECT_NE(SerializePlan(plan).find("other"), std::string::npos);
+}
+
+// Jobs that generate nothing keep their bytes.
+TEST(PlanTest, NoGenerationIsAbsent) {
+  Plan plan = Full();
+  plan.generation = {};
+  v1::Plan message;
+  ASSERT_TRUE(message.ParseFromString(SerializePlan(plan)));
+  EXPECT_FALSE(message.has_generation());
+}
+
+TEST(PlanTest, APlanThatOnlyGeneratesTrainsNothing) {
+  Plan plan = Full();
+  EXPECT_TRUE(plan.trains());
+  plan.groups.clear();
+  plan.parameters[1].group = model::kFrozen;
+  const auto parsed = ParsePlan(SerializePlan(plan));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_FALSE(parsed->trains());
 }
 
 // Invariant plan-2. Each change of a field changes the bytes: nothing is forgotten on the way to
@@ -214,6 +234,8 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.gradient_dtype = "float32"; },
       [](Plan& p) { p.attention_deterministic = true; },
       [](Plan& p) { ++p.attention_workspace_bytes; },
+      [](Plan& p) { ++p.generation.sequences; },
+      [](Plan& p) { ++p.generation.length; },
       [](Plan& p) { p.buffers[0].name = "v"; },
       [](Plan& p) { p.buffers[0].memory_class = MemoryClass::kWorkspace; },
       [](Plan& p) { ++p.buffers[0].bytes; },
@@ -261,6 +283,9 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.beta1 = 1.0; }, "beta1");
   ExpectRefused([&](Plan& p) { p.beta2 = nan; }, "beta2");
   ExpectRefused([](Plan& p) { p.eps = 0; }, "eps");
+  ExpectRefused([](Plan& p) { p.generation.sequences = 257; }, "generation.sequences is 257");
+  ExpectRefused([](Plan& p) { p.generation.length = 2049; }, "generation.length is 2049");
+  ExpectRefused([](Plan& p) { p.generation.length = 0; }, "generation.length is 0");
   ExpectRefused([](Plan& p) { p.max_grad_norm = -1; }, "max_grad_norm");
   ExpectRefused([](Plan& p) { p.label_smoothing = 1; }, "label_smoothing");
   ExpectRefused([](Plan& p) { p.z_loss = -1; }, "z_loss");
@@ -337,7 +362,13 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters[1].cols = 0; }, "cols");
   ExpectRefused([](Plan& p) { p.parameters[1].unit = 4; }, "unit");
   ExpectRefused([](Plan& p) { p.parameters[1].group = 1; }, "group");
-  ExpectRefused([](Plan& p) { p.groups.clear(); }, "groups");
+  ExpectRefused(
+      [](Plan& p) {
+        p.groups.clear();
+        p.parameters[1].group = model::kFrozen;
+        p.generation = {};
+      },
+      "groups");
   ExpectRefused([](Plan& p) { p.groups[0].lr_scale = 0; }, "lr_scale");
   ExpectRefused([](Plan& p) { p.groups[0].weight_decay = -1; }, "weight_decay");
   ExpectRefused([](Plan& p) { p.groups[0].expected_elements = 0; }, "expected_elements");

@@ -1,0 +1,47 @@
+#include "worker/engine/generation_state.h"
+
+#include "common/plan/buffer_rows.h"
+
+namespace coxswain::engine {
+
+GenerationState::GenerationState(const plan::Plan& plan)
+    : tokens(plan.generation.sequences),
+      positions(plan.generation.sequences),
+      sequences(plan::BatchExtents(plan).tokens),
+      rows(plan.generation.sequences),
+      ids(plan.generation.sequences) {}
+
+void GenerationState::StagePrompts(const GenerateChunk& chunk, size_t first, size_t count,
+                                   int64_t stride, const MicroBatch& batch, const Buffers& buffers,
+                                   kernels::Stream* stream) {
+  sequences.clear();
+  rows.clear();
+  for (size_t i = first; i < first + count; ++i) {
+    const auto length = static_cast<int64_t>(chunk.prompts[i].size());
+    for (int64_t t = 0; t < length; ++t) sequences.push_back(static_cast<int32_t>(i));
+    rows.push_back(static_cast<int32_t>(sequences.size()) - 1);
+    for (int64_t t = length; t < stride; ++t) sequences.push_back(-1);
+  }
+  while (sequences.size() < batch.tokens) sequences.push_back(-1);
+  sequences.CopyTo(buffers.cached_sequences, stream);
+  rows.CopyTo(buffers.rows, stream);
+}
+
+MicroBatch GenerationState::StageNext(const Buffers& buffers, kernels::Stream* stream) {
+  for (PinnedArray<int32_t>* array : {&tokens, &positions, &sequences, &rows}) array->clear();
+  for (const OpenText& text : texts) {
+    rows.push_back(static_cast<int32_t>(rows.size()));
+    sequences.push_back(text.ended ? -1 : rows[rows.size() - 1]);
+    tokens.push_back(text.last);
+    positions.push_back(static_cast<int32_t>(text.length - 1));
+  }
+  tokens.CopyTo(buffers.tokens, stream);
+  positions.CopyTo(buffers.positions, stream);
+  sequences.CopyTo(buffers.cached_sequences, stream);
+  rows.CopyTo(buffers.rows, stream);
+  MicroBatch batch;
+  batch.tokens = batch.target_rows = rows.size();
+  return batch;
+}
+
+}  // namespace coxswain::engine

@@ -1,0 +1,58 @@
+#include "worker/engine/run_sweep.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::engine {
+
+// A warm-up computes alone, whatever comes of it.
+absl::Status CheckGroup(const State& state, const std::string& doing) {
+  if (state.plan.world_size() == 1 || state.group != nullptr || state.warming_up) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(doing, ": rank ", state.rank, " of ",
+                                                    state.plan.world_size(),
+                                                    " ranks has no group; Connect comes first"));
+}
+
+void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
+  const double waited = exposed.Seconds();
+  *phase -= waited;
+  seconds->comm += waited;
+}
+
+void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
+              void (*body)(const State&, const Sweep&)) {
+  const Range range(kind.name);
+  const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
+  const bool factors = sweep.first && state.model.dora;
+  const Stopwatch& exposed = state.graphs.Run(
+      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), sweep.batch,
+      [&state, sweep, script, body](Stopwatch* watch) {
+        watch->Reset();
+        UnitSweep units(state.exchange, script, watch);
+        Sweep exchanging = sweep;
+        exchanging.units = &units;
+        body(state, exchanging);
+        units.Finish();
+      },
+      state.stream);
+  state.exchange.Launched(script);
+  if (state.plan.device == "cpu") {
+    CountWait(exposed, kind.phase, kind.seconds);
+  } else {
+    state.waits.push_back({&exposed, kind.phase});
+  }
+}
+
+absl::Status FinishPhases(State& state, PhaseSeconds* seconds) {
+  seconds->step = state.timeline.Finish();
+  for (const auto& [exposed, phase] : state.waits) CountWait(*exposed, phase, seconds);
+  state.waits.clear();
+  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());
+  return state.exchange.status();
+}
+
+}  // namespace coxswain::engine

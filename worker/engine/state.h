@@ -1,0 +1,71 @@
+// The state of a prepared engine: what every command works on.
+#ifndef COXSWAIN_WORKER_ENGINE_STATE_H_
+#define COXSWAIN_WORKER_ENGINE_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "worker/comm/collectives.h"
+#include "worker/engine/arena.h"
+#include "worker/engine/batch.h"
+#include "worker/engine/bound_ops.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/device_handles.h"
+#include "worker/engine/generation_state.h"
+#include "worker/engine/graphs.h"
+#include "worker/engine/model.h"
+#include "worker/engine/timeline.h"
+#include "worker/engine/unit_exchange.h"
+#include "worker/engine/verified_groups.h"
+#include "worker/engine/verify.h"
+
+namespace coxswain::engine {
+
+struct StreamDeleter {
+  void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
+};
+
+struct State {
+  State(const plan::Plan& plan, int rank);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const plan::Plan plan;
+  const int rank;
+  const ParameterLayout layout;
+  const std::vector<VerifiedGroup> verified_groups;
+  const std::unique_ptr<kernels::Stream, StreamDeleter> owned_stream;
+  kernels::Stream* const stream;
+  BatchStager stager;
+  Arena arena;
+  Buffers buffers;
+  Model model;
+  BoundModel ops;                            // views of buffers and model
+  std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
+  UnitExchange exchange;
+  Graphs graphs;  // may hold calls of the group: gone before it
+  Timeline timeline;
+  // Waits for other ranks in the step being run, and the phase that each lies in.
+  std::vector<std::pair<const Stopwatch*, double*>> waits;
+  std::unique_ptr<SelfVerification> verification;
+  std::vector<GroupStatistics> loaded_statistics;  // of this rank, before the first step
+  bool warming_up = false;                         // no group is there yet, nor needed
+  int64_t start_step = 0;
+  int64_t applied_updates = 0;
+  std::string attention_algorithms;  // as Prepare chose them, for people
+  std::string gemm_table;            // of the products launched while warming up
+
+  std::unique_ptr<GenerationState> generation;  // null unless the plan generates
+
+  // What a step sends and gets, pinned. One step is in flight at a time.
+  PinnedArray<Scalars> sent{1}, received{1};
+  PinnedArray<GroupStatistics> received_statistics{kMaxVerifiedGroups};
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_STATE_H_
