@@ -215,10 +215,29 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
   job->attention_workspace_gib = Number<double>(spec["attention"]["workspace_gib"]);
 }
 
+GenerateSpec Generate(const Json& spec) {
+  GenerateSpec generate;
+  if (spec["method"] != "generate") {
+    generate.prompts = spec["eval"]["sample_prompts"].get<std::vector<std::string>>();
+    generate.max_new_tokens = spec["eval"]["sample_tokens"];
+    return generate;
+  }
+  const Json& json = spec["generate"];
+  generate.prompts = json["prompts"].get<std::vector<std::string>>();
+  generate.messages = Optional<std::string>(json["messages"]).value_or("");
+  generate.max_new_tokens = json["max_new_tokens"];
+  generate.temperature = json["temperature"];
+  generate.top_k = json["top_k"];
+  generate.top_p = json["top_p"];
+  generate.seed = json["seed"];
+  return generate;
+}
+
 void ReadExecution(const Json& spec, JobSpec* job) {
   ReadPrecision(spec, job);
   job->eval_steps = spec["eval"]["eval_steps"];
   job->early_stopping_patience = Optional<int64_t>(spec["eval"]["early_stopping_patience"]);
+  job->generate = Generate(spec);
   const Json& checkpoint = spec["checkpoint"];
   job->output_dir = checkpoint["output_dir"];
   job->save_steps = checkpoint["save_steps"];

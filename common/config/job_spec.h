@@ -115,6 +115,19 @@ struct TrainSpec {
   uint64_t seed{};
 };
 
+// What is answered, and how: of eval.sample_prompts greedily, of method generate as it says.
+struct GenerateSpec {
+  std::vector<std::string> prompts;
+  std::string messages;  // JSON list; empty: prompts
+  int64_t max_new_tokens{};
+  double temperature{};  // 0: greedy
+  int64_t top_k{};       // 0: all
+  double top_p{1};
+  uint64_t seed{};
+
+  bool asks() const { return !prompts.empty() || !messages.empty(); }
+};
+
 struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
@@ -124,7 +137,7 @@ struct JobSpec {
   std::vector<std::string> added_tokens;
   std::string init;  // "pretrained" | "random"
   uint64_t init_seed{};
-  std::string method;  // "sft" | "pretrain"
+  std::string method;  // "sft" | "pretrain" | "generate"
   Adapter adapter{};
   // Of the base's linears: "" (not) | "nf4" | "nf4_double" | "int8" | "auto" (that of the files,
   // else nf4_double) | "auto_single" (likewise, else nf4).
@@ -155,6 +168,7 @@ struct JobSpec {
 
   int64_t eval_steps{};  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;
+  GenerateSpec generate;
   std::string output_dir;  // absolute
   int64_t save_steps{};
   int64_t save_total_limit{};
@@ -173,6 +187,8 @@ struct JobSpec {
   int64_t max_restarts_total{};
   int64_t logging_steps{};
 };
+
+inline bool OnlyGenerates(const JobSpec& job) { return job.method == "generate"; }
 
 // Neither device nor workers is left to be chosen.
 inline bool HasChosenResources(const JobSpec& job) {

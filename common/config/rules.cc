@@ -82,6 +82,49 @@ void CheckPretrain(Validated* job) {
   }
 }
 
+constexpr size_t kMostPrompts = 64;
+
+// What is asked, of whom and how much at once.
+void CheckGeneration(Validated* job) {
+  const auto error = [job](const std::string& path, std::string message) {
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+  };
+  const std::string prompts = "spec.generate.prompts", messages = "spec.generate.messages";
+  const bool generates = At(job->effective, "spec.method") == "generate";
+  const bool asks = IsSet(At(job->effective, prompts)), talks = IsSet(At(job->effective, messages));
+  if (!generates) {
+    if (asks) error(prompts, "goes with method: generate; while training: eval.sample_prompts");
+    if (talks) error(messages, "goes with method: generate; while training: eval.sample_prompts");
+  } else if (asks == talks) {
+    error(prompts, "method: generate answers either prompts or messages; give one of the two");
+  }
+  for (const std::string& path : {prompts, std::string("spec.eval.sample_prompts")}) {
+    const Json& list = At(job->effective, path);
+    if (!list.is_array()) continue;
+    if (list.size() > kMostPrompts) {
+      error(path, absl::StrCat("holds ", list.size(), " texts; at most ", kMostPrompts));
+    }
+    if (std::count(list.begin(), list.end(), Json("")) > 0) error(path, "holds an empty text");
+  }
+}
+
+// Every job but one that generates is trained on something.
+void CheckDatasets(Validated* job) {
+  const std::string path = "spec.datasets";
+  const int line = LineOf(*job, path);
+  const bool generates = At(job->effective, "spec.method") == "generate";
+  const Json& datasets = At(job->effective, path);
+  if (!datasets.is_array()) return;
+  const bool told = std::any_of(job->errors.begin(), job->errors.end(),
+                                [&](const ConfigError& error) { return error.path == path; });
+  if (datasets.empty() != generates && !told) {
+    job->errors.push_back({path, line,
+                           generates   ? "method: generate reads no datasets; leave them out"
+                           : line == 0 ? "missing; Training sources, at least one"
+                                       : "expected at least one entry, got an empty list"});
+  }
+}
+
 bool IsNames(const Json& value) {
   if (value.is_string()) return true;
   if (!value.is_array()) return false;
@@ -226,7 +269,10 @@ void ChooseResources(const ChosenResources& chosen, Validated* job) {
     }
   }
   Json* workers = AutoResource("workers", job);
-  if (workers != nullptr && chosen.workers.has_value()) *workers = *chosen.workers;
+  if (workers != nullptr && At(job->effective, "spec.method") == "generate") *workers = 1;
+  if (workers != nullptr && *workers == "auto" && chosen.workers.has_value()) {
+    *workers = *chosen.workers;
+  }
 }
 
 void CheckDevice(Validated* job) {
@@ -290,6 +336,8 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckExclusive(job);
   CheckScheduler(job);
   CheckEvaluation(job);
+  CheckDatasets(job);
+  CheckGeneration(job);
   CheckPretrain(job);
   CheckRoles(job);
   CheckDora(job);

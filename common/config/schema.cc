@@ -56,9 +56,10 @@ void AppendTop(std::vector<Key>* t) {
               "are taken first, then both grow by what is missing, to no multiple. A token that is "
               "there already stays what it is, with a warning. `adapter: lora` needs the two in "
               "`lora.modules_to_save`."},
-      {.path = "spec.method", .type = Type::kWord, .def = "sft", .words = {"sft", "pretrain"},
-       .later = {"dpo", "orpo", "kto"},
-       .doc = "Training objective; `pretrain` reads `format: completion` only."},
+      {.path = "spec.method", .type = Type::kWord, .def = "sft",
+       .words = {"sft", "pretrain", "generate"}, .later = {"dpo", "orpo", "kto"},
+       .doc = "Training objective; `pretrain` reads `format: completion` only. `generate` trains "
+              "nothing: it answers what `generate` asks."},
       {.path = "spec.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "lora", "qlora"},
        .doc = "`none` trains every weight, `lora` an adapter; `qlora` keeps the base's linears "
@@ -115,8 +116,8 @@ void AppendLora(std::vector<Key>* t) {
 void AppendData(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
-      {.path = "spec.datasets", .type = Type::kMapList, .range = kAtLeastOne,
-       .doc = "Training sources, at least one."},
+      {.path = "spec.datasets", .type = Type::kMapList, .def = "[]", .range = kAtLeastOne,
+       .doc = "Training sources, at least one; none with `method: generate`."},
       {.path = "spec.datasets[].path", .type = Type::kPath,
        .doc = "A file, a folder or a glob (`data/*.jsonl`, `**` any folders). JSON lines, a JSON "
               "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content."},
@@ -335,6 +336,30 @@ void AppendExecution(std::vector<Key>* t) {
        .nullable = true},
       {.path = "spec.eval.metric", .type = Type::kWord, .def = "eval_loss", .words = {"eval_loss"},
        .doc = "What early stopping compares."},
+      {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
+       .doc = "Texts that the model answers greedily before training and at each evaluation, to be "
+              "seen side by side: each one user message of the chat template, or as it stands "
+              "where the job and the model have none. At most 64."},
+      {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
+       .range = {.min = 1, .max = 65536}, .doc = "Most tokens of an answer to `sample_prompts`."},
+      {.path = "spec.generate", .doc = "Read when `method: generate`."},
+      {.path = "spec.generate.prompts", .type = Type::kStringList, .def = "[]",
+       .doc = "Texts to be answered, as `eval.sample_prompts`; at most 64."},
+      {.path = "spec.generate.messages", .type = Type::kString, .def = "null",
+       .doc = "A conversation to be answered in place of prompts: a JSON list of {role, content}.",
+       .nullable = true},
+      {.path = "spec.generate.max_new_tokens", .type = Type::kInt, .def = "256",
+       .range = kAtLeastOne,
+       .doc = "Most tokens of an answer; with its prompt it has at most `sequence_len`."},
+      {.path = "spec.generate.temperature", .type = Type::kNumber, .def = "0",
+       .range = kNonNegative, .doc = "0: the likeliest token, always; above: drawn."},
+      {.path = "spec.generate.top_k", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
+       .doc = "Draw from so many of the likeliest tokens; 0: from all."},
+      {.path = "spec.generate.top_p", .type = Type::kNumber, .def = "1.0",
+       .range = {.min = 0, .max = 1, .min_open = true},
+       .doc = "Draw from the likeliest tokens that together have this probability."},
+      {.path = "spec.generate.seed", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
+       .doc = "Of the draws."},
       {.path = "spec.checkpoint", .doc = "Where and how often state is saved."},
       {.path = "spec.checkpoint.output_dir", .type = Type::kPath, .def = "./out",
        .doc = "Checkpoints and the exported artifact; one per job.", .written = true},

@@ -142,9 +142,6 @@ class Walker {
       Error(path, node.line, absl::StrCat("expected a list of maps, got ", Describe(node)));
       return list;
     }
-    if (key.def == nullptr && node.items.empty()) {
-      Error(path, node.line, "expected at least one entry, got an empty list");
-    }
     const std::string rows = key.children_of.empty() ? absl::StrCat(std::string(key.path), "[]")
                                                      : std::string(key.children_of);
     for (size_t i = 0; i < node.items.size(); ++i) {

@@ -277,6 +277,37 @@ TEST(JobErrorsTest, RulesBetweenKeys) {
   });
 }
 
+// What a job that generates needs and a job that trains must not have.
+TEST(JobErrorsTest, Generation) {
+  ExpectErrors({
+      {"  generate: {prompts: [Hi]}\n", "spec.generate.prompts", 7, "goes with method: generate"},
+      {"  generate: {messages: '[]'}\n", "spec.generate.messages", 7, "eval.sample_prompts"},
+      {"  generate: {top_p: 0}\n", "spec.generate.top_p", 7, "0 < x <= 1"},
+      {"  eval: {sample_prompts: [a, '']}\n", "spec.eval.sample_prompts", 7, "an empty text"},
+      {"  method: generate\n  generate: {prompts: [Hi]}\n", "spec.datasets", 6,
+       "reads no datasets"},
+  });
+  std::string many = "  eval:\n    sample_prompts:\n";
+  for (int i = 0; i < 65; ++i) many += "      - text\n";
+  ExpectOneError(WithSpec(many), {"", "spec.eval.sample_prompts", 8, "holds 65 texts; at most 64"});
+}
+
+constexpr const char* kAnswering =
+    "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: a}\nspec:\n"
+    "  base_model: ./model\n  method: generate\n";
+
+TEST(JobErrorsTest, AJobThatGeneratesAsksOneThing) {
+  const std::string yaml = kAnswering;
+  ExpectOneError(yaml, {"", "spec.generate.prompts", 0, "give one of the two"});
+  ExpectOneError(yaml + "  generate: {prompts: [a], messages: '[]'}\n",
+                 {"", "spec.generate.prompts", 7, "give one of the two"});
+  const ParsedJob job = ParseJob(yaml + "  generate: {prompts: [a], top_p: 0.5}\n", "/jobs");
+  ASSERT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
+  EXPECT_TRUE(OnlyGenerates(job.spec));
+  EXPECT_EQ(job.spec.generate.top_p, 0.5);
+  EXPECT_EQ(job.spec.workers, 1);  // auto
+}
+
 TEST(JobErrorsTest, PretrainReadsCompletionOnly) {
   ExpectOneError(WithSpec("  method: pretrain\n  test_datasets: [{path: ./a, format: alpaca}]\n"),
                  {"", "spec.test_datasets[0].format", 8, "reads format: completion, got alpaca"});

@@ -72,6 +72,10 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.recompute, Recompute::kBlock);
   EXPECT_EQ(job.eval_steps, 10);
   EXPECT_EQ(job.early_stopping_patience, 3);
+  EXPECT_EQ(job.generate.prompts, (std::vector<std::string>{"What", "Why"}));
+  EXPECT_EQ(job.generate.max_new_tokens, 9);
+  EXPECT_EQ(job.generate.temperature, 0);  // of method generate alone
+  EXPECT_FALSE(OnlyGenerates(job));
   EXPECT_EQ(job.output_dir, "/jobs/here/results");
   EXPECT_EQ(job.save_steps, 20);
   EXPECT_EQ(job.save_total_limit, 4);
