@@ -16,34 +16,10 @@
 #include "controller/planner/memory.h"
 #include "controller/planner/mesh.h"
 #include "controller/planner/parameter_groups.h"
+#include "controller/planner/plan_scalars.h"
 
 namespace coxswain::planner {
 namespace {
-
-void SetScalars(const std::string& job_id, const config::JobSpec& job, const Recipe& recipe,
-                plan::Plan* plan) {
-  plan->job = job_id;
-  plan->recipe_hash = recipe.hash();
-  plan->model_path = job.model_path;
-  plan->init = job.init;
-  plan->init_seed = job.init_seed;
-  plan->seed = job.train.seed;
-  plan->overlap = job.overlap;
-  plan->sequence_len = job.sequence_len;
-  plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
-                                    ? 1
-                                    : job.packing.max_documents_per_bin;
-  plan->optimizer = job.train.optimizer;
-  plan->beta1 = job.train.beta1;
-  plan->beta2 = job.train.beta2;
-  plan->eps = job.train.eps;
-  plan->max_grad_norm = job.train.max_grad_norm;
-  plan->label_smoothing = job.train.label_smoothing;
-  plan->z_loss = job.train.z_loss;
-  plan->device = config::DeviceName(job.device);
-  plan->compute_dtype = job.compute_dtype;
-  plan->attention_deterministic = job.attention_deterministic;
-}
 
 // At step 0, every eval_steps and at the end.
 int64_t Evaluations(const config::JobSpec& job, const Recipe& recipe) {
@@ -148,12 +124,14 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
 
 absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::JobSpec& job,
                                     const model::ModelConfig& model, const Recipe& recipe,
-                                    const WorkerResources& resources) {
+                                    const WorkerResources& resources,
+                                    const plan::Generation& generation) {
   RETURN_IF_ERROR(CheckDevice(job, model, resources.compute_capability));
   PlannedJob planned;
   plan::Plan& plan = planned.plan;
   plan.model = model;
-  SetScalars(job_id, job, recipe, &plan);
+  SetScalars(job_id, job, recipe.hash(), &plan);
+  plan.generation = generation;
   RETURN_IF_ERROR(MakeParameters(job, &plan));
   plan.fusions = plan::ApplicableFusions(plan);
   const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),

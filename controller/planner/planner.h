@@ -54,11 +54,13 @@ struct PlannedJob {
   std::vector<std::string> advice;  // settings far from the recommended ones; nothing is changed
 };
 
-// Advice also says which number formats `auto` came to and what hosts made of the mesh.
-// ResourceExhausted names need and limit per class and what would make it fit.
+// `generation`: what is set aside for answers to sample prompts. Advice also says which number
+// formats `auto` came to and what hosts made of the mesh. ResourceExhausted names need and limit
+// per class and what would make it fit.
 absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::JobSpec& job,
                                     const model::ModelConfig& model, const Recipe& recipe,
-                                    const WorkerResources& resources);
+                                    const WorkerResources& resources,
+                                    const plan::Generation& generation = {});
 
 // What `cox plan` prints, and its JSON form.
 std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,

@@ -1,0 +1,30 @@
+#include "controller/planner/plan_scalars.h"
+
+namespace coxswain::planner {
+
+void SetScalars(const std::string& job_id, const config::JobSpec& job,
+                const std::string& recipe_hash, plan::Plan* plan) {
+  plan->job = job_id;
+  plan->recipe_hash = recipe_hash;
+  plan->model_path = job.model_path;
+  plan->init = job.init;
+  plan->init_seed = job.init_seed;
+  plan->seed = job.train.seed;
+  plan->overlap = job.overlap;
+  plan->sequence_len = job.sequence_len;
+  plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
+                                    ? 1
+                                    : job.packing.max_documents_per_bin;
+  plan->optimizer = job.train.optimizer;
+  plan->beta1 = job.train.beta1;
+  plan->beta2 = job.train.beta2;
+  plan->eps = job.train.eps;
+  plan->max_grad_norm = job.train.max_grad_norm;
+  plan->label_smoothing = job.train.label_smoothing;
+  plan->z_loss = job.train.z_loss;
+  plan->device = config::DeviceName(job.device);
+  plan->compute_dtype = job.compute_dtype;
+  plan->attention_deterministic = job.attention_deterministic;
+}
+
+}  // namespace coxswain::planner
