@@ -16,7 +16,8 @@
 namespace coxswain::api {
 namespace {
 
-std::string AdapterName(const config::JobSpec& job) {
+std::string MethodName(const config::JobSpec& job) {
+  if (config::OnlyGenerates(job)) return job.method;
   if (job.adapter != config::Adapter::kLora) return "full";
   return job.quantization.empty() ? "lora" : "qlora";
 }
@@ -39,7 +40,7 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
   job.set_yaml(request.yaml());
   job.set_effective_json(parsed.effective_json);
   job.set_base_model(parsed.spec.model_path);
-  job.set_method(AdapterName(parsed.spec));
+  job.set_method(MethodName(parsed.spec));
   job.set_device(config::DeviceName(parsed.spec.device));
   job.set_workers(static_cast<int32_t>(parsed.spec.workers));
   job.set_priority(static_cast<int32_t>(parsed.spec.priority));

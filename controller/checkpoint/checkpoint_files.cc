@@ -69,7 +69,7 @@ absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQu
       warnings->push_back(PassedOver(manifest.status()));
       continue;
     }
-    if (manifest->recipe_hash != query.recipe_hash) {
+    if (manifest->recipe_hash != query.recipe_hash && !query.any_recipe) {
       return OtherRecipe(directory, manifest->recipe_hash, query.recipe_hash);
     }
     return std::optional<ResumePoint>(ResumePoint{directory, *std::move(manifest)});

@@ -42,6 +42,7 @@ struct ResumeQuery {
   std::string output_dir;
   std::string recipe_hash;  // lower-case hex
   bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
+  bool any_recipe = false;  // an explicit one is read, not gone on with: its recipe may be any
   // Start from the first of these that verifies when the job has no checkpoint of its own.
   std::vector<std::string> explicit_dirs = {};
 };

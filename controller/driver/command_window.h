@@ -15,8 +15,9 @@ namespace coxswain::driver {
 struct InFlight {
   uint64_t seq = 0;
   Action action = Action::kTrain;
-  int64_t step = 0;              // as StepScript::step()
-  bool last_part = true;         // an evaluation may take several commands
+  int64_t step = 0;        // as StepScript::step()
+  bool first_part = true;  // an evaluation, or answers, may take several commands
+  bool last_part = true;
   int64_t loss_denominator = 0;  // kTrain
   int64_t tokens = 0;            // of all ranks
   int64_t sent_ns = 0;

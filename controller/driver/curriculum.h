@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,18 @@ struct BinSize {
   int64_t tokens = 0;  // >= 1
   int64_t targets = 0;
   double attention_flops = 0;  // forward and backward: quadratic in the lengths of its documents
+};
+
+// What a job asks its model.
+struct Questions {
+  std::vector<std::string> texts;         // as the job gives them
+  std::vector<std::vector<int32_t>> ids;  // one to each text; empty: nothing is asked
+  std::vector<int32_t> ends;              // tokens behind which an answer ends
+  int64_t most_tokens = 0;                // of an answer, >= 1
+  v1::Sampling sampling;
+  // The text of an answer, or of its beginning: valid UTF-8, U+FFFD at its end where a character is
+  // cut.
+  std::function<std::string(std::span<const int32_t> ids)> decode;
 };
 
 // How bins travel: with their tokens, or as indices of documents in the token stores.
@@ -41,6 +54,11 @@ class Curriculum {
   virtual void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const = 0;
   // The files that kDocumentIds refers to; `train` empty: kTokens is the only form.
   virtual v1::TokenStores token_stores() const = 0;
+  // By default nothing is asked.
+  virtual const Questions& questions() const {
+    static const Questions kNone;
+    return kNone;
+  }
   virtual v1::DatasetSummary summary() const = 0;
   virtual std::vector<std::string> warnings() const = 0;
 };

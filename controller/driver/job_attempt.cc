@@ -61,7 +61,8 @@ absl::StatusOr<checkpoint::ResumeQuery> JobDriver::WhereToResume() const {
   checkpoint::ResumeQuery query{.job = job().id(),
                                 .output_dir = spec_.output_dir,
                                 .recipe_hash = ToHex(curriculum_->recipe_hash()),
-                                .own_only = spec_.resume != "auto"};
+                                .own_only = spec_.resume != "auto",
+                                .any_recipe = config::OnlyGenerates(spec_)};
   if (spec_.resume.starts_with('/')) {
     query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
@@ -113,7 +114,8 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     return;
   }
   output_identity_ = draft.output_identity;
-  start_state_ = draft.resume ? draft.resume->manifest.run : checkpoint::RunState();
+  const bool goes_on = draft.resume && !config::OnlyGenerates(spec_);
+  start_state_ = goes_on ? draft.resume->manifest.run : checkpoint::RunState();
   gang_->plan_bytes = draft.plan.bytes;
   gang_->plan_hash = draft.plan.hash;
   gang_->flops_per_token = draft.plan.flops_per_token;
@@ -138,12 +140,13 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     return;
   }
   if (draft.resume) {
-    record_.AddEvent(ResumingEvent(start_state_.step, directory), absl::StrCat("from ", directory));
+    record_.AddEvent(ResumingEvent(draft.resume->manifest.run.step, directory),
+                     absl::StrCat("from ", directory));
     const auto& known = job().checkpoints();
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
       return checkpoint.directory() == directory;
     });
-    if (!is_known) {  // renamed without a row, or another job's
+    if (!is_known && goes_on) {  // renamed without a row, or another job's
       const v1::CheckpointInfo info = InfoOf(draft.resume->manifest, directory);
       deps_.journal->Add(CheckpointRowOf(job().id(), draft.resume->manifest.epoch, info));
       *record_.edit().add_checkpoints() = info;
@@ -265,7 +268,8 @@ void JobDriver::StartRun() {
   args.rules = {.total_steps = curriculum_->total_steps(),
                 .eval_steps = spec_.eval_steps,
                 .save_steps = spec_.save_steps,
-                .has_eval = !curriculum_->eval_bins().empty()};
+                .has_eval = !curriculum_->eval_bins().empty(),
+                .has_prompts = !curriculum_->questions().ids.empty()};
   args.start = start_state_;
   args.start.applied_updates = gang_->applied_updates;
   args.patience = spec_.early_stopping_patience;
@@ -276,6 +280,10 @@ void JobDriver::StartRun() {
       [this](const StepResult& result, const InFlight& command) { OnStep(result, command); });
   events.on_eval = lifetime_.Wrap(
       [this](const checkpoint::EvalPoint& point, bool is_best) { OnEval(point, is_best); });
+  events.on_answers =
+      lifetime_.Wrap([this](int64_t step, const Answers& answers, double seconds, bool whole) {
+        OnAnswers(step, answers, seconds, whole);
+      });
   events.on_snapshot =
       lifetime_.Wrap([this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); });
   events.on_end = lifetime_.Wrap([this] { OnEnd(); });

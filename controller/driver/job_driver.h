@@ -30,8 +30,8 @@ struct JobHooks {
 struct ResourceChoice;
 
 // Loop thread only. job_driver.cc: what users ask; job_resources.cc, job_prepare.cc,
-// job_attempt.cc, job_results.cc, job_finish.cc: the phases; job_output.cc: the output directory;
-// job_recovery.cc: what failures mean.
+// job_attempt.cc, job_results.cc, job_answers.cc, job_finish.cc: the phases; job_output.cc: the
+// output directory; job_recovery.cc: what failures mean.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -122,6 +122,10 @@ class JobDriver {
   void CheckReplay(const StepResult& result);
   void CheckPace();
   void OnEval(const checkpoint::EvalPoint& point, bool is_best);
+  // job_answers.cc
+  void OnAnswers(int64_t step, const Answers& answers, double seconds, bool whole);
+  void TellPieces(const Answers& answers, bool whole);
+  void TellAnswers(int64_t step, const Answers& answers, double seconds);
   void OnSnapshot(int64_t step, int64_t sent_ns);
   void OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns);
   void ObserveOutput();  // how much room its file system has left
@@ -136,6 +140,7 @@ class JobDriver {
   void Drained();
   void DrainDeadline();
   void Export();
+  void EndWithAnswers();  // of a job that only generates
 
   std::vector<const v1::CheckpointInfo*> ToExport() const;
   void OnExported(const ExportAttempt& attempt);
@@ -167,6 +172,7 @@ class JobDriver {
   std::unique_ptr<GangFormation> formation_;
   std::shared_ptr<StepRun> run_;
   std::unique_ptr<CheckpointSaver> saver_;
+  std::vector<size_t> told_bytes_;  // of each answer of a job that only generates
   checkpoint::RunState start_state_;
   std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
   std::string replay_divergence_;               // set when it did not

@@ -35,13 +35,20 @@ void JobDriver::OnEnd() {
                stepped ? "all steps are done" : "no step was left")
         .IgnoreError();  // RUNNING
     CommitJournal();
-    Export();
+    config::OnlyGenerates(spec_) ? EndWithAnswers() : Export();
   } else {
     record_.Apply(state::JobEvent::kPauseRequested, "the requested steps are done")
         .IgnoreError();  // RUNNING
     Drained();
   }
   hooks_.reschedule();
+}
+
+// There is nothing to export.
+void JobDriver::EndWithAnswers() {
+  record_.Apply(state::JobEvent::kExported, "every prompt is answered").IgnoreError();  // EXPORTING
+  CommitJournal();
+  curriculum_.reset();
 }
 
 void JobDriver::Drained() {

@@ -1,24 +1,56 @@
 #include "controller/driver/lane_work.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/model/flops.h"
 #include "common/model/read_model_config.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
 #include "common/status_macros.h"
+#include "controller/data/prompts.h"
+#include "controller/driver/prompt_curriculum.h"
 #include "controller/driver/recipe_curriculum.h"
 #include "controller/export/export_artifacts.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
+#include "controller/planner/generation_plan.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::driver {
 namespace {
 
+planner::PromptExtents ExtentsOf(const Questions& questions) {
+  planner::PromptExtents extents;
+  for (const std::vector<int32_t>& ids : questions.ids) {
+    ++extents.texts;
+    extents.longest = std::max(extents.longest, static_cast<int64_t>(ids.size()));
+  }
+  return extents;
+}
+
+// Of a job that trains nothing.
+absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config::JobSpec& spec) {
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
+  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
+  ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
+  data::PreparedData tokens;
+  tokens.vocab_size = prompts.tokenizer->vocab_size();
+  tokens.added_tokens = static_cast<int64_t>(prompts.tokenizer->added().size());
+  RETURN_IF_ERROR(planner::GrowVocabulary(tokens, &model));
+  Questions questions = QuestionsOf(spec, std::move(prompts));
+  RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
+  return std::make_shared<PromptCurriculum>(std::move(model), std::move(questions),
+                                            Sha256(absl::StrCat("generate ", spec.model_path)));
+}
+
 absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
                                                              const config::JobSpec& spec,
                                                              const PrepareHooks& hooks) {
+  if (config::OnlyGenerates(spec)) return PreparePromptsOf(spec);
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
   RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
@@ -31,7 +63,11 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(planner::Recipe recipe,
                    planner::Recipe::Make(spec, model, data, hooks.cancelled));
-  return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe));
+  ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
+  Questions questions = QuestionsOf(spec, std::move(prompts));
+  RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
+  return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe),
+                                            std::move(questions));
 }
 
 planner::WorkerResources Resources(const WorkerFacts& workers) {
@@ -53,11 +89,24 @@ BinWork WorkOf(const plan::Plan& plan) {
           .micro_step_bins = plan.micro_batch_bins};
 }
 
+absl::StatusOr<planner::PlannedJob> PlanJob(const std::string& job, const config::JobSpec& spec,
+                                            const Curriculum& curriculum,
+                                            const WorkerFacts& workers) {
+  const planner::PromptExtents prompts = ExtentsOf(curriculum.questions());
+  if (config::OnlyGenerates(spec)) {
+    return planner::MakeGenerationPlan(job, spec,
+                                       static_cast<const PromptCurriculum&>(curriculum).model(),
+                                       prompts, Resources(workers));
+  }
+  const auto& recipe = static_cast<const RecipeCurriculum&>(curriculum);
+  ASSIGN_OR_RETURN(const plan::Generation generation, planner::GenerationOf(spec, prompts));
+  return planner::MakePlan(job, spec, recipe.model(), recipe.recipe(), Resources(workers),
+                           generation);
+}
+
 absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
-  const auto& curriculum = static_cast<const RecipeCurriculum&>(*input.curriculum);
   ASSIGN_OR_RETURN(planner::PlannedJob planned,
-                   planner::MakePlan(input.job, *input.spec, curriculum.model(),
-                                     curriculum.recipe(), Resources(input.workers)));
+                   PlanJob(input.job, *input.spec, *input.curriculum, input.workers));
   GangPlan plan;
   plan.bytes = std::move(planned.bytes);
   plan.hash = std::move(planned.hash);
@@ -104,13 +153,14 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files) {
 absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
                                       const WorkerFacts& workers,
                                       const std::function<bool()>& cancelled) {
+  if (config::OnlyGenerates(spec)) {
+    return absl::InvalidArgumentError("method: generate has no steps to plan; run it");
+  }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<const Curriculum> prepared,
       PrepareJob(cache_dir, spec, PrepareHooks{.progress = {}, .cancelled = cancelled}));
   const auto& curriculum = static_cast<const RecipeCurriculum&>(*prepared);
-  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
-                   planner::MakePlan(spec.name, spec, curriculum.model(), curriculum.recipe(),
-                                     Resources(workers)));
+  ASSIGN_OR_RETURN(const planner::PlannedJob planned, PlanJob(spec.name, spec, *prepared, workers));
   return PlanPage{planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
                   planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
 }

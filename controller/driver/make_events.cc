@@ -177,6 +177,19 @@ v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best) {
   return event;
 }
 
+v1::JobEvent AnswerWrittenEvent(int32_t prompt, const std::string& piece) {
+  v1::JobEvent event = EventOfType("AnswerWritten");
+  event.mutable_answer_written()->set_prompt(prompt);
+  event.mutable_answer_written()->set_piece(piece);
+  return event;
+}
+
+v1::JobEvent PromptAnsweredEvent(v1::PromptAnswered answer) {
+  v1::JobEvent event = EventOfType("PromptAnswered");
+  *event.mutable_prompt_answered() = std::move(answer);
+  return event;
+}
+
 v1::JobEvent EarlyStoppedEvent(int64_t step, const checkpoint::EvalPoint& best) {
   v1::JobEvent event = EventOfType("EarlyStopped");
   v1::EarlyStopped& stopped = *event.mutable_early_stopped();

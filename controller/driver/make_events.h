@@ -45,6 +45,8 @@ v1::JobEvent StepSkippedEvent(const StepResult& result, const InFlight& command)
 v1::JobEvent StragglerEvent(int rank, const Gang& gang, const GangPace::Summary& pace);
 v1::JobEvent ReplayDivergenceEvent(int64_t step, uint64_t epoch, uint64_t before);
 v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best);
+v1::JobEvent AnswerWrittenEvent(int32_t prompt, const std::string& piece);
+v1::JobEvent PromptAnsweredEvent(v1::PromptAnswered answer);
 v1::JobEvent EarlyStoppedEvent(int64_t step, const checkpoint::EvalPoint& best);
 
 v1::JobEvent CheckpointCommittedEvent(const v1::CheckpointInfo& info, double seconds);

@@ -71,8 +71,11 @@ void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_
 }
 
 RecipeCurriculum::RecipeCurriculum(model::ModelConfig model, data::PreparedData data,
-                                   planner::Recipe recipe)
-    : model_(std::move(model)), data_(std::move(data)), recipe_(std::move(recipe)) {
+                                   planner::Recipe recipe, Questions questions)
+    : model_(std::move(model)),
+      data_(std::move(data)),
+      recipe_(std::move(recipe)),
+      questions_(std::move(questions)) {
   for (int64_t pass = 0; pass < recipe_.passes(); ++pass) {
     train_sizes_.push_back(SizesOf(recipe_.bins(pass), *data_.train, model_));
   }

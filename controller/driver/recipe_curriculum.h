@@ -17,7 +17,8 @@ namespace coxswain::driver {
 class RecipeCurriculum : public Curriculum {
  public:
   // Looks at every document once: in a lane.
-  RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe);
+  RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe,
+                   Questions questions = {});
 
   const model::ModelConfig& model() const { return model_; }
   const planner::Recipe& recipe() const { return recipe_; }
@@ -34,6 +35,7 @@ class RecipeCurriculum : public Curriculum {
                  v1::Bins* out) const override;
   void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const override;
   v1::TokenStores token_stores() const override;
+  const Questions& questions() const override { return questions_; }
   v1::DatasetSummary summary() const override;
   std::vector<std::string> warnings() const override { return data_.warnings; }
 
@@ -41,6 +43,7 @@ class RecipeCurriculum : public Curriculum {
   const model::ModelConfig model_;
   const data::PreparedData data_;
   const planner::Recipe recipe_;
+  const Questions questions_;
   std::vector<std::vector<BinSize>> train_sizes_;  // by pass and index
   std::vector<BinSize> eval_sizes_;
 };

@@ -37,6 +37,8 @@ const char* PhaseOf(const InFlight* command) {
       return "train";
     case Action::kEval:
       return "eval";
+    case Action::kGenerate:
+      return "generate";
     case Action::kSnapshot:
       return "snapshot";
     case Action::kEnd:
@@ -159,6 +161,9 @@ void StepRun::Complete(const InFlight& command) {
     case Action::kEval:
       CompleteEval(command);
       break;
+    case Action::kGenerate:
+      CompleteAnswers(command);
+      break;
     case Action::kSnapshot:
       CompleteSnapshot(command);
       break;
@@ -230,6 +235,24 @@ void StepRun::CompleteEval(const InFlight& command) {
   if (!args_.patience.has_value()) return;
   if (is_best && point.step > 0) script_.RequestSnapshot();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(point.step);
+}
+
+// Pieces behind the last token say nothing.
+void StepRun::CompleteAnswers(const InFlight& command) {
+  if (command.first_part) {
+    written_answers_.Begin(args_.curriculum->questions().ids.size());
+    answers_began_ns_ = std::max(last_commit_ns_, command.sent_ns);
+  }
+  last_commit_ns_ = deps_.loop->clock().NowNs();
+  if (answered_step_ == command.step) return;
+  if (const absl::Status added = written_answers_.Add(command); !added.ok()) {
+    GiveUp(added);
+    return;
+  }
+  const bool whole = command.last_part || written_answers_.AllEnded();
+  if (whole) answered_step_ = command.step;
+  const double seconds = static_cast<double>(last_commit_ns_ - answers_began_ns_) * 1e-9;
+  events_.on_answers(command.step, written_answers_, seconds, whole);
 }
 
 void StepRun::CompleteSnapshot(const InFlight& command) {

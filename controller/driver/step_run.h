@@ -13,6 +13,7 @@
 
 #include "controller/checkpoint/run_state.h"
 #include "controller/driver/answer_queue.h"
+#include "controller/driver/answers.h"
 #include "controller/driver/collective_watch.h"
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
@@ -39,6 +40,9 @@ struct StepRunArgs {
 struct StepRunEvents {
   std::function<void(const StepResult&, const InFlight&)> on_step;
   std::function<void(const checkpoint::EvalPoint&, bool is_best)> on_eval;
+  // Another piece of the answers at `step` finished steps has come; `seconds` since the first
+  // command, `whole` with the last.
+  std::function<void(int64_t step, const Answers&, double seconds, bool whole)> on_answers;
   // Every rank holds the snapshot of `step` finished steps; answer with SaveFinished. `sent_ns`:
   // when the command went out.
   std::function<void(int64_t step, int64_t sent_ns)> on_snapshot;
@@ -75,6 +79,8 @@ class StepRun {
   int64_t MicroSteps(const InFlight& command) const;
   void SendTrain(InFlight& command);
   void SendEvalPart(InFlight& command);
+  void SendQuestions(InFlight& command);
+  bool LeaveOutQuestions();  // where every answer has ended before its last piece
   void SendSnapshot(InFlight& command);
   std::vector<BinForm> Deal(std::span<const BinSize> bins, InFlight* command) const;
   void Broadcast(InFlight& command, v1::Command shared,
@@ -85,6 +91,7 @@ class StepRun {
   void Complete(const InFlight& command);
   void CompleteTrain(const InFlight& command);
   void CompleteEval(const InFlight& command);
+  void CompleteAnswers(const InFlight& command);
   void CompleteSnapshot(const InFlight& command);
   void End();
   void AddError(v1::Error error, bool first_hand = false);
@@ -112,6 +119,10 @@ class StepRun {
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
   int64_t eval_began_ns_ = -1;  // of the evaluation in progress, -1: none
+  int64_t asked_tokens_ = 0;    // of every answer at this boundary; 0: nothing was sent yet
+  Answers written_answers_;
+  int64_t answers_began_ns_ = 0;
+  int64_t answered_step_ = -1;  // of the newest answers that were told whole
   bool saving_ = false;
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
 

@@ -9,13 +9,17 @@ StepScript::StepScript(const ScriptRules& rules, int64_t start_step)
       step_(start_step),
       end_(rules.total_steps),
       evaluated_(start_step > 0),
+      generated_(start_step > 0),
       snapshotted_(true) {}
 
-bool StepScript::EvalDue() const {
-  if (!rules_.has_eval || evaluated_) return false;
+bool StepScript::IsBoundary() const {
   return step_ == 0 || step_ == rules_.total_steps ||
          (rules_.eval_steps > 0 && step_ % rules_.eval_steps == 0);
 }
+
+bool StepScript::EvalDue() const { return rules_.has_eval && !evaluated_ && IsBoundary(); }
+
+bool StepScript::GenerateDue() const { return rules_.has_prompts && !generated_ && IsBoundary(); }
 
 bool StepScript::SnapshotDue() const {
   if (snapshotted_) return false;
@@ -26,6 +30,7 @@ bool StepScript::SnapshotDue() const {
 Action StepScript::next() const {
   if (cut_) return Action::kEnd;
   if (EvalDue()) return Action::kEval;
+  if (GenerateDue()) return Action::kGenerate;
   if (SnapshotDue()) return Action::kSnapshot;
   return step_ >= end_ ? Action::kEnd : Action::kTrain;
 }
@@ -34,10 +39,13 @@ void StepScript::Advance() {
   switch (next()) {
     case Action::kTrain:
       ++step_;
-      evaluated_ = snapshotted_ = snapshot_requested_ = false;
+      evaluated_ = generated_ = snapshotted_ = snapshot_requested_ = false;
       break;
     case Action::kEval:
       evaluated_ = true;
+      break;
+    case Action::kGenerate:
+      generated_ = true;
       break;
     case Action::kSnapshot:
       snapshotted_ = true;

@@ -1,4 +1,4 @@
-// The order of a job's commands: train, evaluate, snapshot, end. No clock, no I/O.
+// The order of a job's commands: train, evaluate, generate, snapshot, end. No clock, no I/O.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_STEP_SCRIPT_H_
 #define COXSWAIN_CONTROLLER_DRIVER_STEP_SCRIPT_H_
 
@@ -6,17 +6,18 @@
 
 namespace coxswain::driver {
 
-enum class Action { kTrain, kEval, kSnapshot, kEnd };
+enum class Action { kTrain, kEval, kGenerate, kSnapshot, kEnd };
 
 struct ScriptRules {
   int64_t total_steps = 0;
   int64_t eval_steps = 0;  // 0: only at step 0 and the end
   int64_t save_steps = 0;  // 0: only at the end
   bool has_eval = false;
+  bool has_prompts = false;  // answered where an evaluation is due
 };
 
-// At a boundary (n steps issued) the order is: evaluation if due, snapshot if due, then the step or
-// the end. A checkpoint of step n therefore always includes the evaluation at n.
+// At a boundary (n steps issued) the order is: evaluation if due, answers if due, snapshot if due,
+// then the step or the end. A checkpoint of step n therefore always includes the evaluation at n.
 class StepScript {
  public:
   // `start_step` > 0: a checkpoint of that step is loaded, its evaluation and snapshot are done.
@@ -36,13 +37,16 @@ class StepScript {
   int64_t end_step() const { return end_; }
 
  private:
+  bool IsBoundary() const;  // an evaluation is due here
   bool EvalDue() const;
+  bool GenerateDue() const;
   bool SnapshotDue() const;
 
   ScriptRules rules_;
   int64_t step_;
   int64_t end_;
   bool evaluated_;    // at this boundary
+  bool generated_;    // at this boundary
   bool snapshotted_;  // at this boundary
   bool snapshot_requested_ = false;
   bool cut_ = false;

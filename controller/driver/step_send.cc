@@ -10,6 +10,10 @@ namespace {
 // Above this many bytes of tokens and mask a rank that maps the token stores gets document ids.
 constexpr int64_t kMostInlineBytes = 64 << 10;
 
+// Tokens of a piece of an answer: few enough that one command stays short, and that a reader sees
+// an answer grow.
+constexpr int64_t kPieceTokens = 8;
+
 }  // namespace
 
 bool StepRun::MaySend(Action action) const {
@@ -21,6 +25,7 @@ bool StepRun::MaySend(Action action) const {
 
 void StepRun::Pump() {
   while (MaySend(script_.next())) {
+    if (LeaveOutQuestions()) continue;
     const Action action = script_.next();
     if (action == Action::kEnd) {
       if (window_.empty() && !saving_) End();
@@ -41,6 +46,10 @@ void StepRun::Send(Action action) {
       break;
     case Action::kEval:
       SendEvalPart(command);
+      if (!command.last_part) return;
+      break;
+    case Action::kGenerate:
+      SendQuestions(command);
       if (!command.last_part) return;
       break;
     case Action::kSnapshot:
@@ -79,12 +88,41 @@ void StepRun::SendEvalPart(InFlight& command) {
   const std::vector<BinForm> forms = Deal(bins, &command);
   shared.mutable_eval()->mutable_bins()->set_micro_steps(MicroSteps(command));
   eval_outstanding_ = true;
+  command.first_part = next_eval_part_ == 0;
   command.last_part = ++next_eval_part_ == eval_parts_.size();
   if (command.last_part) next_eval_part_ = 0;
   Broadcast(command, std::move(shared), [&](int rank, v1::Command* own) {
     args_.curriculum->FillEval(command.bins[rank], forms[rank],
                                own->mutable_eval()->mutable_bins());
   });
+}
+
+void StepRun::SendQuestions(InFlight& command) {
+  const Questions& questions = args_.curriculum->questions();
+  v1::Command shared;
+  v1::Generate& generate = *shared.mutable_generate();
+  generate.set_step(command.step);
+  command.first_part = asked_tokens_ == 0;
+  if (command.first_part) {
+    for (const std::vector<int32_t>& ids : questions.ids) {
+      generate.add_prompts()->mutable_ids()->Add(ids.begin(), ids.end());
+    }
+    generate.mutable_ends()->Add(questions.ends.begin(), questions.ends.end());
+    *generate.mutable_sampling() = questions.sampling;
+  }
+  const int64_t tokens = std::min(kPieceTokens, questions.most_tokens - asked_tokens_);
+  generate.set_tokens(static_cast<int32_t>(tokens));
+  asked_tokens_ += tokens;
+  command.last_part = asked_tokens_ == questions.most_tokens;
+  if (command.last_part) asked_tokens_ = 0;
+  Broadcast(command, std::move(shared), [](int, v1::Command*) {});
+}
+
+bool StepRun::LeaveOutQuestions() {
+  if (asked_tokens_ == 0 || answered_step_ != script_.step()) return false;
+  asked_tokens_ = 0;
+  script_.Advance();
+  return true;
 }
 
 // Fills in the bins of each rank and returns how they travel to it.

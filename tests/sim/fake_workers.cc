@@ -460,6 +460,23 @@ void FakeWorkers::Finish(const std::string& key) {
   }
 }
 
+// Text i has its number of steps at every place, and ends by itself after 10 i + 10 tokens.
+void FakeWorkers::WriteOn(Process& process, const v1::Generate& generate, v1::Done* done) {
+  if (generate.step() != process.model.steps) Violation("answers of another step");
+  if (generate.prompts_size() > 0) {
+    process.written.assign(static_cast<size_t>(generate.prompts_size()), 0);
+  }
+  for (size_t i = 0; i < process.written.size(); ++i) {
+    const auto most = static_cast<int64_t>(10 * i + 10);
+    v1::GeneratedText* text = done->add_texts();
+    for (int64_t n = 0; n < generate.tokens() && process.written[i] < most; ++n) {
+      text->add_ids(static_cast<int32_t>(process.model.steps));
+      ++process.written[i];
+    }
+    text->set_ended(process.written[i] == most);
+  }
+}
+
 v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   const v1::Command& mine = meeting.commands.at(process.rank);
   process.done_seq = mine.seq();
@@ -470,6 +487,10 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   if (mine.has_snapshot()) {
     if (mine.snapshot().step() != process.model.steps) Violation("a snapshot of another step");
     process.snapshot = process.model;
+    return event;
+  }
+  if (mine.has_generate()) {
+    WriteOn(process, mine.generate(), &done);
     return event;
   }
   const v1::Bins& bins = mine.has_train() ? mine.train().bins() : mine.eval().bins();

@@ -137,6 +137,7 @@ class FakeWorkers : public WorkerTransport {
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
     FakeModel model;
     std::optional<FakeModel> snapshot;
+    std::vector<int64_t> written;    // tokens of each answer
     std::vector<v1::Command> queue;  // accepted, not executed
     std::shared_ptr<Stream<v1::Event>> run;
     std::shared_ptr<Stream<v1::ConnectResponse>> connect;
@@ -161,6 +162,7 @@ class FakeWorkers : public WorkerTransport {
   void Meet(Process& process, const v1::Command& command);
   void Finish(const std::string& key);
   v1::Event Execute(Process& process, const Meeting& meeting);
+  void WriteOn(Process& process, const v1::Generate& generate, v1::Done* done);
   void DropEpoch(Process& process);
   void Violation(const std::string& text) { violations_.push_back(text); }
 

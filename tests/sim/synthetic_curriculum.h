@@ -15,12 +15,24 @@ struct SyntheticShape {
   int64_t steps = 12;
   int64_t bins_per_step = 4;
   int64_t eval_bins = 3;
+  int64_t answer_tokens = 0;  // of two prompts at most; 0: nothing is asked
 };
 
 class SyntheticCurriculum : public driver::Curriculum {
  public:
   explicit SyntheticCurriculum(SyntheticShape shape)
-      : shape_(shape), recipe_hash_(Sha256("recipe" + std::to_string(shape.steps))) {}
+      : shape_(shape), recipe_hash_(Sha256("recipe" + std::to_string(shape.steps))) {
+    if (shape.answer_tokens == 0) return;
+    questions_.texts = {"first", "second"};
+    questions_.ids = {{1}, {2, 3}};
+    questions_.ends = {0};
+    questions_.most_tokens = shape.answer_tokens;
+    questions_.decode = [](std::span<const int32_t> ids) {
+      std::string text;
+      for (const int32_t id : ids) text += std::to_string(id) + " ";
+      return text;
+    };
+  }
 
   const std::string& recipe_hash() const override { return recipe_hash_; }
   int64_t total_steps() const override { return shape_.steps; }
@@ -52,6 +64,7 @@ class SyntheticCurriculum : public driver::Curriculum {
     for (const int64_t id : ids) Fill(id, 40, out);
   }
   v1::TokenStores token_stores() const override { return {}; }
+  const driver::Questions& questions() const override { return questions_; }
   v1::DatasetSummary summary() const override {
     v1::DatasetSummary summary;
     summary.set_documents(shape_.steps * shape_.bins_per_step);
@@ -69,6 +82,7 @@ class SyntheticCurriculum : public driver::Curriculum {
 
   const SyntheticShape shape_;
   const std::string recipe_hash_;
+  driver::Questions questions_;
 };
 
 }  // namespace coxswain::sim

@@ -13,6 +13,11 @@ class JobLifeTest : public support::JobTest {
   static std::vector<int64_t> BinsOf(const v1::RankStep& rank) {
     return {rank.bin_ids().begin(), rank.bin_ids().end()};
   }
+  static Simulation::Options Asking(int64_t tokens) {
+    Simulation::Options options;
+    options.shape.answer_tokens = tokens;
+    return options;
+  }
 };
 
 TEST_F(JobLifeTest, RunsFromSubmitToArtifacts) {
@@ -28,6 +33,51 @@ TEST_F(JobLifeTest, RunsFromSubmitToArtifacts) {
   EXPECT_EQ(CountOf(sim, id, "EvalDone"), 4);  // 0, 4, 8, 12
   EXPECT_EQ(CountOf(sim, id, "CheckpointCommitted"), 4);
   EXPECT_EQ(job.checkpoints_size(), 2);  // save_total_limit
+  ExpectClean(sim);
+}
+
+// The first text ends by itself at 10 tokens, the second is cut at 15.
+TEST_F(JobLifeTest, PromptsAreAnsweredBeforeTrainingAndAtEachEvaluation) {
+  Simulation sim(Asking(15));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  const std::vector<v1::JobEvent> events = sim.Events(id, "PromptAnswered");
+  ASSERT_EQ(events.size(), 8u);  // two at 0, 4, 8, 12
+  const v1::PromptAnswered& first = events[0].prompt_answered();
+  EXPECT_EQ(first.step(), 0);
+  EXPECT_EQ(first.text(), "first");
+  EXPECT_EQ(first.answer(), "0 0 0 0 0 0 0 0 0 0 ");
+  EXPECT_TRUE(first.ended());
+  EXPECT_EQ(events[7].prompt_answered().step(), 12);
+  EXPECT_EQ(events[7].prompt_answered().tokens(), 15);
+  EXPECT_FALSE(events[7].prompt_answered().ended());
+  const v1::Job& job = sim.Job(id);
+  ASSERT_EQ(job.samples_size(), 2);
+  EXPECT_EQ(job.samples(0).first_answer(), first.answer());
+  EXPECT_EQ(job.samples(0).step(), 12);
+  EXPECT_EQ(job.samples(0).answer().substr(0, 6), "12 12 ");
+  ExpectClean(sim);
+}
+
+// Where every answer has ended no further piece is asked for, and training goes on.
+TEST_F(JobLifeTest, AnswersThatEndEarlyAreNotAskedOn) {
+  Simulation sim(Asking(10000));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  EXPECT_EQ(CountOf(sim, id, "PromptAnswered"), 8);
+  EXPECT_EQ(sim.Events(id, "PromptAnswered")[7].prompt_answered().tokens(), 20);
+  EXPECT_EQ(CountOf(sim, id, "AnswerWritten"), 0);  // pieces are of jobs that only generate
+  ExpectClean(sim);
+}
+
+TEST_F(JobLifeTest, AnswersSurviveTheDeathOfAWorker) {
+  Simulation sim(Asking(15));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "PromptAnswered") >= 4; }, 600'000));
+  sim.RestartWorker(0, 2000);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  EXPECT_EQ(sim.Job(id).samples(1).step(), 12);
+  EXPECT_EQ(sim.Job(id).samples(1).first_step(), 0);
   ExpectClean(sim);
 }
 

@@ -18,9 +18,10 @@ namespace {
 std::string Play(StepScript script, int limit = 100) {
   std::string out;
   for (int i = 0; i < limit && script.next() != Action::kEnd; ++i) {
-    const char letter = script.next() == Action::kTrain  ? 't'
-                        : script.next() == Action::kEval ? 'e'
-                                                         : 's';
+    const char letter = script.next() == Action::kTrain      ? 't'
+                        : script.next() == Action::kEval     ? 'e'
+                        : script.next() == Action::kGenerate ? 'g'
+                                                             : 's';
     out += letter + std::to_string(script.step()) + " ";
     script.Advance();
   }
@@ -36,6 +37,15 @@ TEST(StepScriptTest, AResumedRunRepeatsNothingOfItsCheckpoint) {
   const ScriptRules rules{.total_steps = 5, .eval_steps = 2, .save_steps = 2, .has_eval = true};
   EXPECT_EQ(Play(StepScript(rules, 2)), "t2 t3 e4 s4 t4 e5 s5 ");
   EXPECT_EQ(Play(StepScript(rules, 5)), "");
+}
+
+TEST(StepScriptTest, AnswersWhereAnEvaluationIsDue) {
+  ScriptRules rules{.total_steps = 3, .eval_steps = 2, .save_steps = 2, .has_prompts = true};
+  EXPECT_EQ(Play(StepScript(rules, 0)), "g0 t0 t1 g2 s2 t2 g3 s3 ");
+  EXPECT_EQ(Play(StepScript(rules, 2)), "t2 g3 s3 ");
+  rules.has_eval = true;
+  EXPECT_EQ(Play(StepScript(rules, 0)), "e0 g0 t0 t1 e2 g2 s2 t2 e3 g3 s3 ");
+  EXPECT_EQ(Play(StepScript({.has_prompts = true}, 0)), "g0 ");  // a job that only generates
 }
 
 TEST(StepScriptTest, EndsWhereAskedWithASnapshotAndNeverInThePast) {
