@@ -19,6 +19,7 @@ using nlohmann::json;
 constexpr size_t kMaxRanks = 40;
 constexpr size_t kMaxCheckpoints = 10;
 constexpr size_t kTextBytes = 4000;
+constexpr size_t kMaxSamples = 8, kSampleBytes = 700;
 constexpr size_t kHashBytes = 6;  // of a hash, as cox describe shows it
 
 void AddFact(const std::string& name, const std::string& text, json* fields) {
@@ -185,6 +186,25 @@ void AddCheckpoints(const v1::Job& job, int64_t now, json* fields) {
   if (first > 0) table["CHECKPOINTS_LEFT_OUT"] = Count(first);
 }
 
+// Side by side: before training and now.
+void AddSamples(const v1::Job& job, json* fields) {
+  const int shown = std::min(job.samples_size(), static_cast<int>(kMaxSamples));
+  if (shown == 0) return;
+  json& table = (*fields)["SAMPLES_TABLE"];
+  table["FIRST_STEP"] = FormatCount(job.samples(0).first_step());
+  table["NEWEST_STEP"] = FormatCount(job.samples(0).step());
+  for (int i = 0; i < shown; ++i) {
+    const v1::SampleAnswers& sample = job.samples(i);
+    table["SAMPLES"].push_back({{"PROMPT_NUMBER", std::to_string(i + 1)},
+                                {"PROMPT", Shortened(sample.prompt(), kSampleBytes)},
+                                {"BEFORE", Shortened(sample.first_answer(), kSampleBytes)},
+                                {"AFTER", Shortened(sample.answer(), kSampleBytes)}});
+  }
+  if (job.samples_size() > shown) {
+    table["SAMPLES_LEFT_OUT"] = Count(job.samples_size() - shown);
+  }
+}
+
 void AddSteps(const History& history, json* fields) {
   const auto& steps = history.newest_steps();
   for (auto point = steps.rbegin(); point != steps.rend(); ++point) {
@@ -244,6 +264,7 @@ json JobFields(const JobPage& page) {
   AddMemory(job, &fields);
   AddRanks(page.detail, &fields);
   AddCheckpoints(job, now, &fields);
+  AddSamples(job, &fields);
   AddSteps(page.history, &fields);
   const auto& events = page.history.newest_events();
   for (auto event = events.rbegin(); event != events.rend(); ++event) {

@@ -30,6 +30,13 @@ std::vector<v1::WorkerInfo> Workers(api::Context& context) {
   return workers;
 }
 
+// For a list: without the texts of its answers.
+JobRow ListedRow(const driver::JobDriver& driver) {
+  JobRow row = RowOf(driver);
+  row.job.clear_samples();
+  return row;
+}
+
 template <typename Row>
 int64_t CutTo(size_t limit, std::vector<Row>* rows) {
   const int64_t left_out = std::max<int64_t>(0, static_cast<int64_t>(rows->size() - limit));
@@ -49,8 +56,8 @@ void AddJobs(api::Context& context, Overview* page) {
       std::min(ended.size(), kMaxJobs - std::min(live.size(), kMaxJobs - kMaxEndedJobs));
   const size_t shown_live = std::min(live.size(), kMaxJobs - shown_ended);
   page->jobs_left_out = static_cast<int64_t>(newest.size() - shown_live - shown_ended);
-  for (size_t i = 0; i < shown_live; ++i) page->jobs.push_back(RowOf(*live[i]));
-  for (size_t i = 0; i < shown_ended; ++i) page->jobs.push_back(RowOf(*ended[i]));
+  for (size_t i = 0; i < shown_live; ++i) page->jobs.push_back(ListedRow(*live[i]));
+  for (size_t i = 0; i < shown_ended; ++i) page->jobs.push_back(ListedRow(*ended[i]));
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ v1::Job EvilJob() {
   job.mutable_error()->set_host(kEvil);
   job.mutable_error()->set_phase(kEvil);
   job.add_checkpoints()->set_directory(kEvil);
+  v1::SampleAnswers* sample = job.add_samples();
+  sample->set_prompt(kEvil);
+  sample->set_first_answer(kEvil);
+  sample->set_answer(kEvil);
   return job;
 }
 
@@ -152,6 +156,27 @@ TEST(RenderTest, ACheckpointWithoutEvaluationShowsNone) {
   EXPECT_EQ(CountOf(told, "progress.eval_token_accuracy\" value=\"0.125\""), 1u);
 }
 
+TEST(RenderTest, AnswersStandSideBySide) {
+  History history;
+  JobDetail detail;
+  detail.row.job = JobOf("a-1");
+  const auto render = [&] {
+    return Renderer().Render("job", JobFields({.detail = detail, .history = history}));
+  };
+  EXPECT_EQ(CountOf(render(), ">Answers<"), 0u);
+  for (int i = 0; i < 9; ++i) {
+    v1::SampleAnswers* sample = detail.row.job.add_samples();
+    sample->set_prompt(absl::StrCat("What ", i));
+    sample->set_first_answer("before");
+    sample->set_answer("after");
+    sample->set_step(1200);
+  }
+  const std::string html = render();
+  EXPECT_EQ(CountOf(html, ">At step 0<") + CountOf(html, ">At step 1,200<"), 2u);
+  EXPECT_EQ(CountOf(html, "<td class=\"answer\">before</td><td class=\"answer\">after</td>"), 8u);
+  EXPECT_EQ(CountOf(html, "; 1 more: <code>cox describe a-1</code>"), 1u);
+}
+
 TEST(RenderTest, TextsAreShortenedByTheirSizeOnThePage) {
   EXPECT_EQ(Shortened("abc", 3), "abc");
   EXPECT_EQ(Shortened("abcd", 3), "abc…");
@@ -207,6 +232,12 @@ TEST(RenderTest, TheLargestJobPageStaysBelowTheLimit) {
   job.set_base_model(std::string(4000, 'm'));
   job.mutable_planned_memory()->set_weights(1);
   for (int i = 0; i < 50; ++i) job.add_checkpoints()->set_directory(std::string(300, 'd'));
+  for (int i = 0; i < 64; ++i) {
+    v1::SampleAnswers* sample = job.add_samples();
+    sample->set_prompt(std::string(5000, '<'));
+    sample->set_first_answer(std::string(5000, '<'));
+    sample->set_answer(std::string(5000, '<'));
+  }
   detail.ranks.resize(500);
   detail.workers.resize(500);
   for (v1::WorkerInfo& worker : detail.workers) {
