@@ -142,6 +142,28 @@ std::string CheckpointsText(const v1::Job& job, int64_t now) {
   return "\nCheckpoints\n" + table.Text(2);
 }
 
+// `text` indented below a heading, line by line.
+std::string Indented(const std::string& heading, const std::string& text) {
+  std::string out = fmt::format("    {}\n", heading);
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += fmt::format("      {}\n", text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string SamplesText(const v1::Job& job) {
+  std::string text = "\nAnswers\n";
+  for (const v1::SampleAnswers& sample : job.samples()) {
+    text += Indented("prompt", sample.prompt());
+    text += Indented(fmt::format("at step {}", sample.first_step()), sample.first_answer());
+    if (sample.step() == sample.first_step()) continue;
+    text += Indented(fmt::format("at step {}", sample.step()), sample.answer());
+  }
+  return text;
+}
+
 std::string NextText(const v1::Job& job) {
   const std::string& id = job.id();
   if (job.state() == v1::JOB_STATE_SUCCEEDED)
@@ -164,6 +186,7 @@ std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& ev
   if (job.has_data()) text += DataText(job.data());
   if (job.has_planned_memory() || job.has_measured_memory()) text += MemoryText(job);
   if (!job.checkpoints().empty()) text += CheckpointsText(job, now_unix_ms);
+  if (!job.samples().empty()) text += SamplesText(job);
   if (!events.empty()) {
     const size_t first = events.size() > 20 ? events.size() - 20 : 0;
     const std::vector<v1::JobEvent> newest(events.begin() + static_cast<std::ptrdiff_t>(first),

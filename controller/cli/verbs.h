@@ -35,6 +35,7 @@ void AddModels(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
 void AddHealth(CLI::App* app, Cox* cox);
+void AddGenerate(CLI::App* app, Cox* cox);
 void AddUp(CLI::App* app, Cox* cox);
 void AddDown(CLI::App* app, Cox* cox);
 void AddTrain(CLI::App* app, Cox* cox);

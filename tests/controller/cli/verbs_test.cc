@@ -291,6 +291,17 @@ Next
 )");
   EXPECT_EQ(RunAt(fake, {"describe", "tiny", "-o", "wide"}).out,
             RunAt(fake, {"describe", "tiny"}).out);
+  fake.Edit(id, [](v1::Job* job) {
+    v1::SampleAnswers* sample = job->add_samples();
+    sample->set_prompt("Why?");
+    sample->set_first_answer("No\nreason");
+    sample->set_answer("Because");
+    sample->set_step(4);
+  });
+  EXPECT_NE(RunAt(fake, {"describe", "tiny"})
+                .out.find("\nAnswers\n    prompt\n      Why?\n    at step 0\n      No\n"
+                          "      reason\n    at step 4\n      Because\n"),
+            std::string::npos);
   EXPECT_EQ(RunAt(fake, {"describe", "tiny", "-o", "name"}).code, 2);
   EXPECT_EQ(Json::parse(RunAt(fake, {"describe", "tiny", "-o", "json"}).out)["events"].size(), 4u);
 }
@@ -517,10 +528,10 @@ TEST(CompletionTest, NamesEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = RunInProcess({"completion", shell}).out;
     for (const char* verb :
-         {"submit",  "validate", "plan",   "get",      "describe",   "logs",     "watch",
-          "events",  "cancel",   "pause",  "resume",   "workers",    "inspect",  "step",
-          "explain", "download", "data",   "tokenize", "completion", "version",  "up",
-          "down",    "train",    "delete", "dump",     "health",     "template", "models"}) {
+         {"submit", "validate", "plan",       "get",     "describe", "logs", "watch",   "events",
+          "cancel", "pause",    "resume",     "workers", "inspect",  "step", "explain", "download",
+          "data",   "tokenize", "completion", "version", "up",       "down", "train",   "delete",
+          "dump",   "health",   "template",   "models",  "generate"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

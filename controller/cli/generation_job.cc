@@ -1,0 +1,135 @@
+#include "controller/cli/generation_job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
+#include "common/status_macros.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::StatusOr<Json> ReadObject(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  return absl::InvalidArgumentError(absl::StrCat(path, " holds no JSON object"));
+}
+
+std::string Absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+Json WithMethod(Json spec, Json generate) {
+  spec["method"] = "generate";
+  spec["generate"] = std::move(generate);
+  return Json{{"apiVersion", "coxswain/v1"},
+              {"kind", "FineTuneJob"},
+              {"metadata", {{"name", "generate"}}},
+              {"spec", std::move(spec)}};
+}
+
+// Tokens of the longest text, where config.json tells.
+constexpr int64_t kLongest = 1 << 20;
+
+int64_t LongestText(const Json& config) {
+  for (const Json* part :
+       {&config, config.contains("text_config") ? &config["text_config"]
+                                                : static_cast<const Json*>(nullptr)}) {
+    if (part == nullptr || !part->is_object()) continue;
+    const auto found = part->find("max_position_embeddings");
+    if (found != part->end() && found->is_number_integer()) {
+      return std::clamp<int64_t>(found->get<int64_t>(), 1, kLongest);
+    }
+  }
+  return kLongest;
+}
+
+// The section spec.lora of an adapter that PEFT, or we, wrote.
+absl::StatusOr<Json> LoraOf(const std::string& adapter) {
+  const std::string path = absl::StrCat(adapter, "/adapter_config.json");
+  ASSIGN_OR_RETURN(const Json config, ReadObject(path));
+  const auto has = [&config](const char* key) {
+    return config.contains(key) && !config[key].is_null();
+  };
+  if (!has("r") || !has("lora_alpha") || !has("target_modules")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " lacks r, lora_alpha or target_modules: it is no LoRA adapter"));
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern", "layers_to_transform"}) {
+    if (!has(key) || config[key].empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", key, " is not supported"));
+  }
+  Json lora = {{"init_from", Absolute(adapter)},
+               {"r", config["r"]},
+               {"alpha", config["lora_alpha"]},
+               {"target_modules", config["target_modules"]},
+               {"use_rslora", config.value("use_rslora", false)},
+               {"use_dora", config.value("use_dora", false)}};
+  if (has("modules_to_save")) lora["modules_to_save"] = config["modules_to_save"];
+  return lora;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
+  if (args.prompts.empty() == args.messages_file.empty()) {
+    return absl::InvalidArgumentError("give --prompt TEXT or --messages FILE, one of the two");
+  }
+  Json section = {{"max_new_tokens", args.max_new_tokens},
+                  {"temperature", args.temperature},
+                  {"top_k", args.top_k},
+                  {"top_p", args.top_p},
+                  {"seed", args.seed}};
+  if (args.messages_file.empty()) {
+    section["prompts"] = args.prompts;
+    return section;
+  }
+  ASSIGN_OR_RETURN(const std::string messages,
+                   ReadFile(args.messages_file == "-" ? "/dev/stdin" : args.messages_file));
+  section["messages"] = messages;
+  return section;
+}
+
+absl::StatusOr<Json> ModelGeneration(const std::string& directory, const GenerationArgs& args) {
+  ASSIGN_OR_RETURN(Json section, GenerateSection(args));
+  ASSIGN_OR_RETURN(const Json config, ReadObject(directory + "/config.json"));
+  Json spec = {{"base_model", Absolute(directory)}, {"sequence_len", LongestText(config)}};
+  if (!args.adapter.empty()) {
+    ASSIGN_OR_RETURN(spec["lora"], LoraOf(args.adapter));
+    spec["adapter"] = "lora";
+  }
+  return WithMethod(std::move(spec), std::move(section));
+}
+
+absl::StatusOr<Json> JobGeneration(const v1::Job& job, int64_t step, const GenerationArgs& args) {
+  if (!args.adapter.empty()) {
+    return absl::InvalidArgumentError("--adapter goes with a model's directory, not with a job");
+  }
+  if (job.checkpoints().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(),
+                     " has no checkpoint yet; wait for one, or name the folder "
+                     "of its model"));
+  }
+  ASSIGN_OR_RETURN(Json section, GenerateSection(args));
+  const Json effective = Json::parse(job.effective_json(), nullptr, /*allow_exceptions=*/false);
+  if (!effective.is_object() || !effective.contains("spec")) {
+    return absl::InternalError(absl::StrCat("job ", job.id(), " has no readable specification"));
+  }
+  const Json& from = effective["spec"];
+  Json spec;
+  for (const char* key :
+       {"base_model", "adapter", "lora", "chat_template", "chat_template_kwargs", "sequence_len"}) {
+    if (from.contains(key)) spec[key] = from[key];
+  }
+  if (spec.contains("lora")) spec["lora"]["init_from"] = nullptr;  // the checkpoint holds it all
+  spec["checkpoint"]["resume"] = step < 0 ? job.id() : absl::StrCat(job.id(), ":", step);
+  return WithMethod(std::move(spec), std::move(section));
+}
+
+}  // namespace coxswain::cli

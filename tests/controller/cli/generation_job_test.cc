@@ -1,0 +1,99 @@
+#include "controller/cli/generation_job.h"
+
+#include <gtest/gtest.h>
+
+#include "common/config/job_parser.h"
+#include "tests/support/scratch_folder.h"
+
+namespace coxswain::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class GenerationJobTest : public testing::Test {
+ protected:
+  GenerationJobTest() {
+    asked_.prompts = {"Why?"};
+    folder_.Write("config.json", R"({"max_position_embeddings": 777})");
+  }
+  // What the job file's own reader makes of it.
+  static config::JobSpec Parsed(const absl::StatusOr<Json>& job) {
+    EXPECT_TRUE(job.ok()) << job.status();
+    if (!job.ok()) return {};
+    const config::ParsedJob parsed = config::ParseJob(job->dump(), "/");
+    EXPECT_TRUE(parsed.errors.empty()) << config::FormatErrors(parsed.errors, "generate");
+    return parsed.spec;
+  }
+  static void Refused(const absl::Status& status, const std::string& what) {
+    EXPECT_NE(status.ToString().find(what), std::string::npos) << status;
+  }
+
+  support::ScratchFolder folder_;
+  GenerationArgs asked_;
+};
+
+TEST_F(GenerationJobTest, AModelIsAskedWithinItsLength) {
+  asked_.temperature = 0.5;
+  asked_.seed = 9;
+  const config::JobSpec job = Parsed(ModelGeneration(folder_.path(), asked_));
+  EXPECT_TRUE(config::OnlyGenerates(job));
+  EXPECT_EQ(job.model_path, folder_.path());
+  EXPECT_EQ(job.sequence_len, 777);
+  EXPECT_EQ(job.adapter, config::Adapter::kNone);
+  EXPECT_EQ(job.generate.prompts, asked_.prompts);
+  EXPECT_EQ(job.generate.temperature, 0.5);
+  EXPECT_EQ(job.generate.seed, 9u);
+}
+
+TEST_F(GenerationJobTest, AnAdapterIsReadAsPeftWritesIt) {
+  const std::string adapter = folder_.path() + "/adapter_config.json";
+  asked_.adapter = folder_.path();
+  Refused(ModelGeneration(folder_.path(), asked_).status(), adapter);
+  folder_.Write("adapter_config.json", R"({"peft_type": "LORA"})");
+  Refused(ModelGeneration(folder_.path(), asked_).status(), "it is no LoRA adapter");
+  folder_.Write("adapter_config.json",
+                R"({"r": 4, "lora_alpha": 12, "use_rslora": true, "use_dora": false,)"
+                R"( "target_modules": ["q_proj", "lm_head"], "modules_to_save": null})");
+  const config::JobSpec job = Parsed(ModelGeneration(folder_.path(), asked_));
+  EXPECT_EQ(job.adapter, config::Adapter::kLora);
+  EXPECT_EQ(job.lora.init_from, folder_.path());
+  EXPECT_EQ(job.lora.r, 4);
+  EXPECT_EQ(job.lora.alpha, 12);
+  EXPECT_TRUE(job.lora.use_rslora);
+  EXPECT_EQ(job.lora.target_modules, (std::vector<std::string>{"q_proj", "lm_head"}));
+  folder_.Write("adapter_config.json", R"({"r": 4, "lora_alpha": 12, "target_modules": ["q_proj"],)"
+                                       R"( "rank_pattern": {"q_proj": 8}})");
+  Refused(ModelGeneration(folder_.path(), asked_).status(), "rank_pattern is not supported");
+}
+
+TEST_F(GenerationJobTest, AJobIsAskedByItsCheckpoint) {
+  v1::Job job;
+  job.set_id("tiny-1");
+  job.set_effective_json(
+      R"({"spec": {"base_model": {"path": "/m"}, "adapter": "lora", "lora": {"r": 2,)"
+      R"( "init_from": "/gone"}, "sequence_len": 99, "datasets": [{"path": "/d"}]}})");
+  Refused(JobGeneration(job, -1, asked_).status(), "has no checkpoint yet");
+  job.add_checkpoints()->set_step(4);
+  const config::JobSpec newest = Parsed(JobGeneration(job, -1, asked_));
+  EXPECT_EQ(newest.resume, "tiny-1");
+  EXPECT_EQ(newest.lora.r, 2);
+  EXPECT_FALSE(newest.lora.init_from.has_value());
+  EXPECT_EQ(newest.sequence_len, 99);
+  EXPECT_TRUE(newest.datasets.empty());
+  EXPECT_EQ(Parsed(JobGeneration(job, 4, asked_)).resume, "tiny-1:4");
+  asked_.adapter = "/a";
+  Refused(JobGeneration(job, -1, asked_).status(), "--adapter goes with a model's directory");
+}
+
+TEST_F(GenerationJobTest, EitherPromptsOrMessages) {
+  EXPECT_TRUE(GenerateSection(asked_).ok());
+  asked_.messages_file = folder_.Write("m.json", "[]");
+  Refused(GenerateSection(asked_).status(), "one of the two");
+  asked_.prompts.clear();
+  EXPECT_EQ((*GenerateSection(asked_))["messages"], "[]");
+  asked_.messages_file.clear();
+  Refused(GenerateSection(asked_).status(), "one of the two");
+}
+
+}  // namespace
+}  // namespace coxswain::cli

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Answers of real processes: of a model, an adapter, a job's checkpoints, and of a job's sample prompts."""
+import json, os, sys, unittest
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import QUICKSTART, ROOT, Cluster
+
+MODEL = os.path.join(QUICKSTART, 'model')
+TRANSFORMERS = json.load(open(os.path.join(ROOT, 'tests/fixtures/quickstart_answers.json')))
+QUESTION = TRANSFORMERS[0]['prompt']
+
+
+JOB = """
+apiVersion: coxswain/v1
+kind: FineTuneJob
+metadata: {name: answers}
+spec:
+  base_model: %(model)s
+  adapter: %(adapter)s
+  datasets: [{path: %(data)s, format: alpaca, max_samples: 60}]
+  val_set_size: 4
+  sequence_len: 128
+  excess_length: truncate
+  train: {global_batch_size: 2, max_steps: 4, learning_rate: 2.0e-3}
+  eval: {eval_steps: 2, sample_tokens: 24, sample_prompts: [%(prompt)s, Why]}
+  checkpoint: {output_dir: %(out)s, save_steps: 2, resume: never}
+  resources: {device: cpu, workers: 2}
+"""
+
+
+class GenerateTest(Cluster):
+    def run_job(self, adapter):
+        path = os.path.join(self.dir, 'job.yaml')
+        with open(path, 'w') as file:
+            file.write(JOB % {'model': MODEL, 'adapter': adapter, 'prompt': json.dumps(QUESTION),
+                              'data': os.path.join(QUICKSTART, 'train.jsonl'), 'out': os.path.join(self.dir, 'out')})
+        self.start_controller()
+        self.start_workers()
+        job = self.submit(path)
+        self.wait_state(job, 'SUCCEEDED')
+        return job
+
+    def answers(self, *args):
+        return self.cox_json('generate', *args)
+
+    def answer(self, source, *args):
+        return self.answers(source, '-p', QUESTION, '-n', '24', *args)[0]['answer']
+
+    def test_a_model_answers_as_transformers_does(self):
+        """Without a controller: cox starts its own, and streams the same text that it tells whole."""
+        asked = [word for case in TRANSFORMERS for word in ('-p', case['prompt'])]
+        for case, told in zip(TRANSFORMERS, self.answers(MODEL, *asked, '-n', '40')):
+            self.assertEqual(told['answer'][:len(case['answer'])], case['answer'])
+            self.assertGreaterEqual(told['tokens'], case['tokens'])
+        streamed = self.cox('generate', MODEL, '-p', QUESTION, '-n', '24')
+        self.assertEqual(streamed.stdout, self.answer(MODEL) + '\n')
+        self.assertIn('24 tokens, cut at the most tokens', streamed.stderr)
+
+    def test_draws_repeat_with_their_seed(self):
+        drawn = ['--temperature', '1', '--top-p', '0.9', '--seed']
+        first = self.answer(MODEL, *drawn, '1')
+        self.assertEqual(self.answer(MODEL, *drawn, '1'), first)
+        self.assertNotEqual(self.answer(MODEL, *drawn, '2'), first)
+
+    def test_a_job_its_checkpoints_and_its_adapter(self):
+        """What a job answers while it trains is what its checkpoints and its export answer afterwards."""
+        job = self.run_job('lora')
+        told = self.events(job, 'PromptAnswered')
+        self.assertEqual([(e['step'], e['prompt']) for e in told],
+                         [(step, prompt) for step in (0, 2, 4) for prompt in (0, 1)])
+        samples = self.cox_json('get', job)['samples']
+        self.assertEqual((samples[0]['first_answer'], samples[0]['answer']), (told[0]['answer'], told[4]['answer']))
+        self.assertNotEqual(told[0]['answer'], told[4]['answer'])
+        described = self.cox('describe', job).stdout
+        self.assertIn('at step 0', described)
+        self.assertIn('at step 4', described)
+
+        self.assertEqual(self.answer(MODEL), told[0]['answer'])
+        self.assertEqual(self.answer(f'{job}:2'), told[2]['answer'])
+        self.assertEqual(self.answer(job), told[4]['answer'])
+        adapter = self.cox_json('get', job)['artifact_dir']
+        self.assertEqual(self.answer(MODEL, '--adapter', adapter), told[4]['answer'])
+
+        refused = self.cox('generate', f'{job}:3', '-p', 'x', check=1)
+        self.assertIn('has no committed checkpoint of step 3', refused.stderr)
+        self.cox('generate', job, check=2)
+
+    def test_full_fine_tuning_is_answered_from_its_checkpoint(self):
+        job = self.run_job('none')
+        told = self.events(job, 'PromptAnswered')
+        self.assertEqual(self.answer(job), told[-2]['answer'])
+        self.assertEqual(self.answer(self.cox_json('get', job)['artifact_dir']), told[-2]['answer'])
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
