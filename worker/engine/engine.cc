@@ -15,6 +15,7 @@
 #include "worker/engine/generate.h"
 #include "worker/engine/link_speed.h"
 #include "worker/engine/make_state.h"
+#include "worker/engine/run_sweep.h"
 #include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
 #include "worker/engine/write_shard.h"
@@ -105,6 +106,7 @@ absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
     return absl::InvalidArgumentError(
         absl::StrCat("snapshot: finished_steps ", finished_steps, "; wanted >= 0"));
   }
+  RETURN_IF_ERROR(CheckTrains(state, "snapshot"));
   std::string digest;
   const std::string doing = absl::StrCat("snapshot of step ", finished_steps);
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {

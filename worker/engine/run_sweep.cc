@@ -17,6 +17,12 @@ absl::Status CheckGroup(const State& state, const std::string& doing) {
                                                     " ranks has no group; Connect comes first"));
 }
 
+absl::Status CheckTrains(const State& state, const std::string& doing) {
+  if (state.plan.trains()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(doing, ": the plan trains nothing, it only answers prompts"));
+}
+
 void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
   const double waited = exposed.Seconds();
   *phase -= waited;

@@ -43,6 +43,9 @@ void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds);
 // the group's.
 absl::Status FinishPhases(State& state, PhaseSeconds* seconds);
 
+// FailedPrecondition where the plan trains nothing: it has no memory for losses and what follows.
+absl::Status CheckTrains(const State& state, const std::string& doing);
+
 // FailedPrecondition where the plan has several ranks and they have not met.
 absl::Status CheckGroup(const State& state, const std::string& doing);
 

@@ -45,6 +45,7 @@ absl::Status CheckStep(const State& state, const TrainStep& step) {
         "step ", step.step, ": loss denominator ", step.loss_denominator, ", learning rate ",
         step.learning_rate, "; wanted step >= 0, denominator >= 1, rate >= 0"));
   }
+  RETURN_IF_ERROR(CheckTrains(state, absl::StrCat("step ", step.step)));
   RETURN_IF_ERROR(CheckGroup(state, absl::StrCat("step ", step.step)));
   return CheckBins(state.plan, step.bins);
 }
@@ -221,6 +222,7 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
 }
 
 absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
+  RETURN_IF_ERROR(CheckTrains(state, "evaluate"));
   RETURN_IF_ERROR(CheckGroup(state, "evaluate"));
   RETURN_IF_ERROR(CheckBins(state.plan, bins));
   EvalStats stats;

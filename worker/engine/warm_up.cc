@@ -49,6 +49,7 @@ void Answer(State& state) {
   chunk.prompts.assign(static_cast<size_t>(state.plan.generation.sequences), {0});
   chunk.tokens = 2;
   (void)RunGenerate(state, chunk);
+  state.generation->texts.clear();
 }
 
 // Other ranks' weights come when the ranks have met. The time of a product depends on its values,

@@ -192,6 +192,17 @@ TEST_F(GenerateTest, ACheckpointAnswersAsTheEngineThatWroteIt) {
   EXPECT_EQ(Answers(**reader, Chunk(), 4, 9), after);
 }
 
+TEST_F(GenerateTest, APlanThatTrainsNothingTakesNoStep) {
+  auto reader = Engine::Prepare(OnlyGenerating(plan_, 3, 20), 0, "");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const BinBatch bins = RandomBins({{20}}, plan_.model.vocab_size, 3);
+  for (const absl::Status& status : {(*reader)->Train(MakeStep(0, bins)).status(),
+                                     (*reader)->Evaluate(bins).status(),
+                                     (*reader)->Snapshot(0).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  }
+}
+
 TEST_F(GenerateTest, RefusesWhatThePlanHasNoRoomFor) {
   const auto refused = [&](const GenerateChunk& chunk, const char* what) {
     const absl::Status status = engine_->Generate(chunk).status();
