@@ -23,7 +23,8 @@ absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
     if (!any) return job.quantization;
     return job.quantization == "auto" ? "nf4_double" : "nf4";
   }
-  if (any || job.quantization == model.quantization) return model.quantization;
+  const bool as_it_is = job.quantization.empty() && config::OnlyGenerates(job);
+  if (any || as_it_is || job.quantization == model.quantization) return model.quantization;
   if (job.quantization.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("base_model.path ", job.model_path,

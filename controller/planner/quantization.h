@@ -10,7 +10,7 @@
 
 namespace coxswain::planner {
 
-// plan::Plan::quantization. InvalidArgument where the files are quantised and the job trains them,
+// plan::Plan::quantization; of a job that only answers, that of the files. InvalidArgument where the files are quantised and the job trains them,
 // or asks for another format.
 absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
                                            const model::ModelConfig& model);

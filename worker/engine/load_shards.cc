@@ -153,7 +153,7 @@ absl::Status LoadValues(const plan::Plan& plan, const CheckpointTensors& tensors
     if (!model::IsAdapter(parameter.role) && tensors.Find(parameter.name) == nullptr) continue;
     const plan::Range loaded = store.Loaded(i);
     staging.resize(static_cast<size_t>(loaded.count()));
-    RETURN_IF_ERROR(reader->Read(parameter.name, parameter, loaded, staging.data()));
+    RETURN_IF_ERROR(reader->Read(parameter, loaded, staging.data()));
     store.Upload(i, staging.data());
   }
   return absl::OkStatus();

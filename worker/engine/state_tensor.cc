@@ -10,10 +10,9 @@ DType FileDType(plan::Storage storage) {
       return DType::kF32;
     case plan::Storage::kBfloat16:
       return DType::kBF16;
-    case plan::Storage::kDynamic8:
+    default:
       return DType::kU8;
   }
-  return DType::kF32;
 }
 
 std::vector<int64_t> StateShape(const plan::OptimizerState& state,

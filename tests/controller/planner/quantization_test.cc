@@ -28,6 +28,15 @@ TEST(QuantizationTest, IsThatOfTheFilesOrWhatTheJobAsksFor) {
   }
 }
 
+TEST(QuantizationTest, AnswersComeFromFilesAsTheyAre) {
+  config::JobSpec job = SmallJob();
+  model::ModelConfig model = SmallModel();
+  job.init = "pretrained";
+  job.method = "generate";
+  model.quantization = "int8";
+  EXPECT_EQ(*QuantizationOf(job, model), "int8");
+}
+
 TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
   for (const Case& c :
        {Case{"", "nf4", "give adapter: qlora"},
