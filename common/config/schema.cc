@@ -341,7 +341,7 @@ void AppendExecution(std::vector<Key>* t) {
               "seen side by side: each one user message of the chat template, or as it stands "
               "where the job and the model have none. At most 64."},
       {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
-       .range = {.min = 1, .max = 65536}, .doc = "Most tokens of an answer to `sample_prompts`."},
+       .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to `sample_prompts`."},
       {.path = "spec.generate", .doc = "Read when `method: generate`."},
       {.path = "spec.generate.prompts", .type = Type::kStringList, .def = "[]",
        .doc = "Texts to be answered, as `eval.sample_prompts`; at most 64."},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "controller/checkpoint/run_state.h"
+#include "controller/driver/answers.h"
 #include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
 #include "controller/driver/errors.h"
@@ -46,6 +47,43 @@ TEST(StepScriptTest, AnswersWhereAnEvaluationIsDue) {
   rules.has_eval = true;
   EXPECT_EQ(Play(StepScript(rules, 0)), "e0 g0 t0 t1 e2 g2 s2 t2 e3 g3 s3 ");
   EXPECT_EQ(Play(StepScript({.has_prompts = true}, 0)), "g0 ");  // a job that only generates
+}
+
+// Each id is a byte here, as in a tokenizer of bytes; what is cut at the end is U+FFFD.
+TEST(AnswersTest, ACharacterThatIsCutWaitsForItsRest) {
+  Questions questions;
+  questions.decode = [](std::span<const int32_t> ids) {
+    std::string text(ids.begin(), ids.end());
+    if (text.ends_with("\xC3")) text.replace(text.size() - 1, 1, "\xEF\xBF\xBD");
+    return text;
+  };
+  WrittenAnswer answer{.ids = {'a', 0xC3}};
+  EXPECT_EQ(TextSoFar(questions, answer, /*whole=*/false), "a");
+  EXPECT_EQ(TextSoFar(questions, answer, /*whole=*/true), "a\xEF\xBF\xBD");
+  answer.ids.push_back(0xA9);
+  EXPECT_EQ(TextSoFar(questions, answer, /*whole=*/false), "a\xC3\xA9");
+}
+
+TEST(AnswersTest, PiecesAddUpAndOthersAreRefused) {
+  Answers answers;
+  answers.Begin(2);
+  InFlight command;
+  command.results = {v1::Done()};
+  EXPECT_FALSE(answers.Add(command).ok());
+  v1::Done& done = *command.results[0];
+  for (int i = 0; i < 2; ++i) done.add_texts()->add_ids(i);
+  done.mutable_texts(1)->set_ended(true);
+  ASSERT_TRUE(answers.Add(command).ok());
+  EXPECT_FALSE(answers.AllEnded());
+  done.mutable_texts(0)->set_ended(true);
+  done.mutable_texts(0)->set_cut(true);
+  done.mutable_texts(1)->clear_ids();
+  ASSERT_TRUE(answers.Add(command).ok());
+  EXPECT_TRUE(answers.AllEnded());
+  EXPECT_EQ(answers.all()[0].ids, (std::vector<int32_t>{0, 0}));
+  EXPECT_EQ(answers.all()[1].ids, (std::vector<int32_t>{1}));
+  EXPECT_TRUE(answers.all()[0].cut);
+  EXPECT_FALSE(answers.all()[1].cut);
 }
 
 TEST(StepScriptTest, EndsWhereAskedWithASnapshotAndNeverInThePast) {

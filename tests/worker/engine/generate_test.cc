@@ -196,9 +196,9 @@ TEST_F(GenerateTest, APlanThatTrainsNothingTakesNoStep) {
   auto reader = Engine::Prepare(OnlyGenerating(plan_, 3, 20), 0, "");
   ASSERT_TRUE(reader.ok()) << reader.status();
   const BinBatch bins = RandomBins({{20}}, plan_.model.vocab_size, 3);
-  for (const absl::Status& status : {(*reader)->Train(MakeStep(0, bins)).status(),
-                                     (*reader)->Evaluate(bins).status(),
-                                     (*reader)->Snapshot(0).status()}) {
+  for (const absl::Status& status :
+       {(*reader)->Train(MakeStep(0, bins)).status(), (*reader)->Evaluate(bins).status(),
+        (*reader)->Snapshot(0).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   }
 }
