@@ -59,6 +59,35 @@ class AgentTest : public testing::Test {
   const v1::Bins bins_ = OneBin(7, {4, 9, 2, 5});
 };
 
+TEST_F(AgentTest, PromptsReachTheEngineAndAnswersComeBack) {
+  ASSERT_TRUE(rank_->Prepare().ok());
+  ASSERT_TRUE(ConnectAll({rank_.get()}).ok());
+  auto run = rank_->Run();
+  v1::Command command = rank_->Command(1);
+  v1::Generate& generate = *command.mutable_generate();
+  for (const int32_t last : {5, 9}) {
+    v1::TokenIds* prompt = generate.add_prompts();
+    prompt->add_ids(1);
+    prompt->add_ids(last);
+  }
+  generate.set_tokens(3);
+  generate.add_ends(7);
+  generate.add_ends(8);
+  generate.mutable_sampling()->set_temperature(0.5);
+  generate.mutable_sampling()->set_top_p(1);
+  ASSERT_TRUE(run->Send(command));
+  const auto event = run->Receive();
+  ASSERT_TRUE(event.has_value());
+  ASSERT_TRUE(event->has_done()) << event->failed().message();
+  ASSERT_EQ(event->done().texts_size(), 2);
+  const v1::GeneratedText& first = event->done().texts(0);
+  EXPECT_EQ(std::vector<int32_t>(first.ids().begin(), first.ids().end()),
+            (std::vector<int32_t>{5, 5, 5}));
+  EXPECT_TRUE(first.ended() && first.cut());
+  EXPECT_EQ(event->done().texts(1).ids(0), 9);
+  EXPECT_FALSE(event->done().texts(1).ended());
+}
+
 TEST_F(AgentTest, PrepareTrainStopRelease) {
   ASSERT_EQ(rank_->Inspect().state(), "IDLE");
   const auto prepared = rank_->Prepare();

@@ -138,6 +138,18 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
   return stats;
 }
 
+// Writes the last token of each prompt again and again, and ends the first text.
+absl::StatusOr<GenerateStats> Engine::Generate(const GenerateChunk& chunk) {
+  GenerateStats stats;
+  for (const std::vector<int32_t>& prompt : chunk.prompts) {
+    stats.texts.push_back(
+        {.ids = std::vector<int32_t>(static_cast<size_t>(chunk.tokens), prompt.back())});
+  }
+  if (!stats.texts.empty()) stats.texts[0].ended = chunk.sampling.temperature > 0;
+  if (!stats.texts.empty()) stats.texts[0].cut = chunk.ends.size() == 2;
+  return stats;
+}
+
 absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
   if (const auto hook = fake_engine::Current().snapshot) {
     RETURN_IF_ERROR(hook(impl_->rank, finished_steps));
