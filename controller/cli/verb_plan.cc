@@ -15,9 +15,11 @@
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 #include "controller/data/prepare.h"
+#include "controller/data/prompts.h"
 #include "controller/output_place.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
+#include "controller/planner/generation_plan.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
 
@@ -44,6 +46,9 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
+  if (config::OnlyGenerates(job.spec)) {
+    return absl::InvalidArgumentError("method: generate has no steps to plan; run it");
+  }
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   std::vector<std::string> warnings;
@@ -62,8 +67,14 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   planner::WorkerResources resources;
   resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
   resources.threads = args.threads;
-  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
-                   planner::MakePlan(job.spec.name, job.spec, model, recipe, resources));
+  ASSIGN_OR_RETURN(const data::PreparedPrompts prompts, data::PreparePrompts(job.spec));
+  ASSIGN_OR_RETURN(
+      const plan::Generation generation,
+      planner::GenerationOf(job.spec, {.texts = static_cast<int64_t>(prompts.ids.size()),
+                                       .longest = prompts.longest()}));
+  ASSIGN_OR_RETURN(
+      const planner::PlannedJob planned,
+      planner::MakePlan(job.spec.name, job.spec, model, recipe, resources, generation));
   return IsStructured(args.output) ? planner::PlanJson(job.spec, recipe, planned, data)
                                    : planner::FormatPlan(job.spec, recipe, planned, data);
 }
