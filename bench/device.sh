@@ -143,6 +143,7 @@ run_qlora() {
   local rows=(7b_lora_1024 7b_qlora_1024) bad=0
   local -x PYTHONPATH=${PYTHONPATH:-}
   unpack_wheels || return 1
+  have gpu_bench && timeout 60 gpu_bench --only dequantize --json "$out/kernels.json" || bad=1
   run_steps || bad=1
   if python3 -c 'import bitsandbytes' 2>/dev/null; then
     run_step_peer 7b_qlora_1024 --plain || bad=1

@@ -116,6 +116,7 @@ std::string Extents(int64_t rows, int64_t columns);
 void BenchGemmPeak(Bench* bench);
 void BenchGemm(Bench* bench);
 void BenchNorms(Bench* bench);
+void BenchQuantized(Bench* bench);
 void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);

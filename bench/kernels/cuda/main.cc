@@ -35,7 +35,7 @@ void BenchAll(Bench* bench, const std::function<void()>& save) {
   bench->MeasureCopy();
   for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
                        BenchActivations, BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise,
-                       BenchAttention, BenchLora, BenchGemm}) {
+                       BenchAttention, BenchLora, BenchGemm, BenchQuantized}) {
     family(bench);
     save();
   }
