@@ -45,8 +45,7 @@ int64_t StorageBytes(Storage storage, int64_t elements) {
 }
 
 const char* StorageName(Storage storage) {
-  constexpr const char* kNames[] = {"float32", "bfloat16", "dynamic8",
-                                    "nf4", "nf4_double", "int8"};
+  constexpr const char* kNames[] = {"float32", "bfloat16", "dynamic8", "nf4", "nf4_double", "int8"};
   return kNames[static_cast<size_t>(storage)];
 }
 

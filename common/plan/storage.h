@@ -17,7 +17,6 @@ namespace coxswain::plan {
 enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8 };
 bool IsQuantized(Storage storage);
 
-
 // Memory of so many elements that lie side by side; of quantised ones their codes.
 int64_t StorageBytes(Storage storage, int64_t elements);
 const char* StorageName(

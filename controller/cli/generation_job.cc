@@ -123,9 +123,8 @@ absl::StatusOr<Json> JobGeneration(const v1::Job& job, int64_t step, const Gener
   }
   const Json& from = effective["spec"];
   Json spec;
-  for (const char* key :
-       {"base_model", "adapter", "quantization", "lora", "chat_template", "chat_template_kwargs",
-        "sequence_len"}) {
+  for (const char* key : {"base_model", "adapter", "quantization", "lora", "chat_template",
+                          "chat_template_kwargs", "sequence_len"}) {
     if (from.contains(key)) spec[key] = from[key];
   }
   if (spec.contains("lora")) spec["lora"]["init_from"] = nullptr;  // the checkpoint holds it all

@@ -62,7 +62,8 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
              << config->num_layers << " layers, hidden " << config->hidden_size << ", "
              << config->num_heads << "/" << config->num_kv_heads << " heads of " << config->head_dim
              << ", vocabulary " << config->vocab_size << ", rotation " << config->rope.type
-             << (config->quantization.empty() ? "" : ", linears in " + config->quantization) << "\n";
+             << (config->quantization.empty() ? "" : ", linears in " + config->quantization)
+             << "\n";
   return kOk;
 }
 

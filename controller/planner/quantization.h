@@ -10,8 +10,8 @@
 
 namespace coxswain::planner {
 
-// plan::Plan::quantization; of a job that only answers, that of the files. InvalidArgument where the files are quantised and the job trains them,
-// or asks for another format.
+// plan::Plan::quantization; of a job that only answers, that of the files. InvalidArgument where
+// the files are quantised and the job trains them, or asks for another format.
 absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
                                            const model::ModelConfig& model);
 

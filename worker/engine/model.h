@@ -123,8 +123,8 @@ struct PackedMemory {
 
 // A flat in this rank's memory; null where it has none.
 struct FlatMemory {
-  void* values = nullptr;    // [elements]: what sweeps read; a slot holds it only during a sweep
-  void* owned = nullptr;     // [owned] of them: what updates write
+  void* values = nullptr;  // [elements]: what sweeps read; a slot holds it only during a sweep
+  void* owned = nullptr;   // [owned] of them: what updates write
   // Quantised: values are dequantised from `packed`; of its elements `owned_packed` has this
   // rank's.
   PackedMemory packed, owned_packed;

@@ -1,5 +1,5 @@
-// Weights of four and eight bits into bfloat16, as a block's slot is filled: the widest linears of a
-// model of 7 and of 65 billion.
+// Weights of four and eight bits into bfloat16, as a block's slot is filled: the widest linears of
+// a model of 7 and of 65 billion.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/int8_rows.h"
 #include "kernels/nf4.h"
@@ -11,23 +11,24 @@ constexpr DType kBF16 = DType::kBFloat16;
 
 void BenchNf4(Bench* bench, int64_t rows, int64_t cols, bool twice) {
   const int64_t elements = rows * cols, blocks = Nf4Blocks(elements);
-  bench->Time(
-      {.name = twice ? "nf4 dequantize, doubly quantised" : "nf4 dequantize",
-       .extents = Extents(rows, cols),
-       .bytes = 2.5 * static_cast<double>(elements) + (twice ? 1.0 : 4.0) * static_cast<double>(blocks),
-       .make = [=](Memory* memory) -> Launch {
-         Nf4DequantizeArgs args{.dtype = kBF16, .elements = elements};
-         auto* const codes = static_cast<uint8_t*>(memory->BFloat16(elements / 4));
-         args.codes = codes;
-         args.out = memory->BFloat16(elements);
-         if (twice) {
-           args.absmax_codes = static_cast<const uint8_t*>(memory->BFloat16(blocks / 2 + 1));
-           args.constants = memory->Floats(Nf4Constants(elements));
-         } else {
-           args.absmax = memory->Floats(blocks);
-         }
-         return [=](Stream* s) { Nf4Dequantize(args, s); };
-       }});
+  bench->Time({.name = twice ? "nf4 dequantize, doubly quantised" : "nf4 dequantize",
+               .extents = Extents(rows, cols),
+               .bytes = 2.5 * static_cast<double>(elements) +
+                        (twice ? 1.0 : 4.0) * static_cast<double>(blocks),
+               .make = [=](Memory* memory) -> Launch {
+                 Nf4DequantizeArgs args{.dtype = kBF16, .elements = elements};
+                 auto* const codes = static_cast<uint8_t*>(memory->BFloat16(elements / 4));
+                 args.codes = codes;
+                 args.out = memory->BFloat16(elements);
+                 if (twice) {
+                   args.absmax_codes =
+                       static_cast<const uint8_t*>(memory->BFloat16(blocks / 2 + 1));
+                   args.constants = memory->Floats(Nf4Constants(elements));
+                 } else {
+                   args.absmax = memory->Floats(blocks);
+                 }
+                 return [=](Stream* s) { Nf4Dequantize(args, s); };
+               }});
 }
 
 void BenchInt8(Bench* bench, int64_t rows, int64_t cols) {

@@ -154,7 +154,8 @@ TEST(SubmitTest, InvalidJobIsCodeTwoWithEveryError) {
   EXPECT_EQ(ran.code, 2);
   EXPECT_NE(
       ran.err.find(
-          path + ":7: spec.adapter: expected one of none, lora, got \"lorra\"; did you mean lora?"),
+          path +
+          ":7: spec.adapter: expected one of none, lora, qlora, got \"lorra\"; did you mean lora?"),
       std::string::npos)
       << ran.err;
   EXPECT_NE(ran.err.find(path + ":8: spec.bogus: unknown key"), std::string::npos);

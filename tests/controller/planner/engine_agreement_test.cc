@@ -152,14 +152,13 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.workers = 3;
                                                 job.zero = 2;
                                               }},
-                                         Case{
-                                             "MeshZero3",
-                                             [](config::JobSpec& job, model::ModelConfig&) {
-                                               job.lora.use_dora = true;
-                                               job.workers = 4;
-                                               job.replicate = 2;
-                                               job.zero = 3;
-                                             }},
+                                         Case{"MeshZero3",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.use_dora = true;
+                                                job.workers = 4;
+                                                job.replicate = 2;
+                                                job.zero = 3;
+                                              }},
                                          Case{"Replicas",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.workers = 2;

@@ -83,7 +83,9 @@ TEST(EventRowTest, EveryDetailIsNamedAsItsType) {
   for (int i = 0; i < detail->field_count(); ++i) {
     const std::string& name = detail->field(i)->message_type()->name();
     const auto is_it = [&](const Old& old) { return old.type == name; };
-    EXPECT_TRUE(std::any_of(std::begin(kOld), std::end(kOld), is_it)) << name;
+    // That release did not know these.
+    const bool younger = name == "AnswerWritten" || name == "PromptAnswered";
+    EXPECT_NE(std::any_of(std::begin(kOld), std::end(kOld), is_it), younger) << name;
   }
 }
 
