@@ -23,8 +23,8 @@ BinBatch PartOf(const plan::Plan& plan, const BinBatch& bins, int rank);
 using Ranks = std::vector<std::vector<StepStats>>;  // [rank][step]
 
 // W ranks have computed what one has: loss and norm within 1e-6 at the first step, then 2e-6 and
-// 5e-5 relative, as a float32 run against float64 (golden_test): an update of Adam turns with the sign
-// of a gradient that is rounding alone; all ranks have the same bits.
+// 5e-5 relative, as a float32 run against float64 (golden_test): an update of Adam turns with the
+// sign of a gradient that is rounding alone; all ranks have the same bits.
 void ExpectEqualRuns(const Ranks& many, const std::vector<StepStats>& one);
 
 }  // namespace coxswain::engine
