@@ -40,7 +40,6 @@ def quantized_model(config, lora_rank):
     """Linears of the blocks in NF4 by bitsandbytes, doubly quantised; as peft prepares such a base, but for its float32
     copies of embedding and head, which only cost here, and without checkpointing."""
     import bitsandbytes
-    import peft
     with torch.device('meta'):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=torch.bfloat16)
     for name, module in list(model.named_modules()):

@@ -1,10 +1,7 @@
 #include "common/files/packed_matrix.h"
 
 #include <cstring>
-#include <string_view>
-#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
@@ -14,6 +11,7 @@ namespace coxswain {
 namespace {
 
 constexpr int64_t kBlock = 64, kGroup = 256;
+constexpr int64_t kLargestExtent = (int64_t{1} << 31) - 1;  // keeps products inside int64
 
 // Finds tensors of one matrix and checks each.
 class Parts {
@@ -25,11 +23,11 @@ class Parts {
     if (tensor == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" is missing"));
     }
-    if (tensor->dtype != dtype || (elements >= 0 && tensor->elements() != elements)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor \"", name, "\" has ", tensor->elements(), " elements of ",
-          std::string(DTypeName(tensor->dtype)), ", the format has ",
-          elements >= 0 ? absl::StrCat(elements, " ") : "", "of ", std::string(DTypeName(dtype))));
+    if (tensor->dtype != dtype || tensor->elements() != elements) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor \"", name, "\" has ", tensor->elements(), " elements of ",
+                       std::string(DTypeName(tensor->dtype)), ", the format has ", elements, " of ",
+                       std::string(DTypeName(dtype))));
     }
     out_->tensors.push_back(name);
     return tensor;
@@ -74,8 +72,9 @@ absl::StatusOr<Nf4State> ReadNf4State(const TensorInfo& tensor) {
   const auto shape = json.find("shape");
   if (shape == json.end() || !shape->is_array()) return bad("no shape");
   for (const auto& extent : *shape) {
-    if (!extent.is_number_integer() || extent.get<int64_t>() < 1) return bad("shape is not one");
-    state.shape.push_back(extent.get<int64_t>());
+    const int64_t size = extent.is_number_integer() ? extent.get<int64_t>() : 0;
+    if (size < 1 || size > kLargestExtent) return bad("shape is not one");
+    state.shape.push_back(size);
   }
   if (state.shape.size() != 2) return bad("shape has not two extents");
   return state;

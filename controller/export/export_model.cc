@@ -227,6 +227,13 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     std::optional<PackedMatrix> packed;
     if (trained == nullptr) {
       ASSIGN_OR_RETURN(packed, FindPackedMatrix(*from.base, parameter.name));
+      if (packed.has_value() &&
+          packed->shape != std::vector<int64_t>{parameter.rows, parameter.cols}) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(plan.model_path, ": tensor \"", parameter.name,
+                         "\" has another shape than when the job was planned; put the model's "
+                         "files back, the checkpoint stays"));
+      }
     }
     ASSIGN_OR_RETURN(const DType dtype,
                      ExportDType(job.export_dtype, from, packed.has_value() ? nullptr : source));

@@ -50,19 +50,28 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
                                                      "\" is missing; config.json asks for ",
                                                      ShapeText(wanted)));
     }
-    ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
-                     FindPackedMatrix(*files, parameter.name));
+    const auto found = FindPackedMatrix(*files, parameter.name);
+    if (!found.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(FileOf(job.model_path, parameter.name), ": ",
+                                                     std::string(found.status().message())));
+    }
+    const std::optional<PackedMatrix>& packed = *found;
     const std::vector<int64_t>& shape = packed.has_value() ? packed->shape : tensor->shape;
     if (shape != wanted) {
       return absl::InvalidArgumentError(absl::StrCat(
           FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" has shape ",
           ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
     }
-    if (packed.has_value() && packed->format != model.quantization) {
+    // The linears of blocks are quantised alike, and nothing else is.
+    const std::string wanted_format = model::IsLinear(parameter.role) ? model.quantization : "";
+    const std::string format = packed.has_value() ? packed->format : "";
+    if (format != wanted_format) {
+      const auto said = [](const std::string& one) { return one.empty() ? "not quantised" : one; };
       return absl::InvalidArgumentError(absl::StrCat(
-          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name,
-          "\" is quantised as ", packed->format, ", quantization_config of config.json says ",
-          model.quantization.empty() ? "none" : model.quantization));
+          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" is ",
+          said(format), ", by quantization_config of config.json it should be ",
+          said(wanted_format), "; use a checkpoint whose linears of blocks are all quantised, or ",
+          "the unquantised model"));
     }
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/hash.h"
 #include "controller/planner/learning_rate.h"
+#include "controller/planner/quantization.h"
 
 namespace coxswain::planner {
 namespace {
@@ -87,14 +88,12 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   AddRope("model.rope.", m.rope, lines);
   if (m.window_rope) AddRope("model.window_rope.", *m.window_rope, lines);
   lines.Hash("model.layer_windows", m.layer_windows);
-  if (!m.quantization.empty()) lines.Text("model.quantization", m.quantization);
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }
 
 void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {
   lines.Int("adapter", static_cast<int64_t>(job.adapter));
   if (job.adapter == config::Adapter::kNone) return;
-  if (!job.quantization.empty()) lines.Text("quantization", job.quantization);
   lines.Int("lora.r", job.lora.r);
   lines.Real("lora.alpha", job.lora.alpha);
   lines.Real("lora.dropout", job.lora.dropout);
@@ -159,6 +158,10 @@ std::string CanonicalRecipe(const RecipeFacts& facts) {
   lines.Text("init", facts.job.init);
   if (facts.job.init == "random") lines.Unsigned("init_seed", facts.job.init_seed);
   lines.Text("method", facts.job.method);
+  // As resolved: what the job leaves to the files, or says, is one recipe. What cannot be is
+  // refused with the plan.
+  const std::string quantization = QuantizationOf(facts.job, facts.model).value_or("");
+  if (!quantization.empty()) lines.Text("quantization", quantization);
   AddAdapter(facts.job, facts.adapter_identity, lines);
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);

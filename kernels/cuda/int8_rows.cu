@@ -3,6 +3,7 @@
 // (bfloat16) written per element. Every product is rounded by itself.
 #include "kernels/int8_rows.h"
 
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -13,18 +14,11 @@ constexpr int kThreads = 256;
 constexpr int kVectors = 4;
 
 __global__ void __launch_bounds__(kThreads) QuantizeKernel(Int8QuantizeRowsArgs args) {
-  __shared__ float largest[kThreads / 32];
+  __shared__ float shared[cuda::kWarp];
   const float* const in = args.in + blockIdx.x * args.cols;
   float absmax = 0;
   for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) absmax = fmaxf(absmax, fabsf(in[i]));
-#pragma unroll
-  for (int lane = 1; lane < 32; lane *= 2) {
-    absmax = fmaxf(absmax, __shfl_xor_sync(0xffffffffu, absmax, lane));
-  }
-  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = absmax;
-  __syncthreads();
-#pragma unroll
-  for (int warp = 0; warp < kThreads / 32; ++warp) absmax = fmaxf(absmax, largest[warp]);
+  absmax = cuda::BlockMax(absmax, shared);
   if (threadIdx.x == 0) args.absmax[blockIdx.x] = absmax;
   const float scale = absmax > 0 ? __fdiv_rn(127.0f, absmax) : 0.0f;
   for (int64_t i = threadIdx.x; i < args.cols; i += kThreads) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/dynamic_map.h"
@@ -76,18 +77,10 @@ __global__ void __launch_bounds__(kNf4SumLanes) OffsetKernel(Nf4QuantizeScalesAr
 }
 
 __global__ void __launch_bounds__(kNf4ScaleGroup) ScaleCodesKernel(Nf4QuantizeScalesArgs args) {
-  __shared__ float largest[kNf4ScaleGroup / 32];
+  __shared__ float shared[cuda::kWarp];
   const int64_t i = int64_t{blockIdx.x} * kNf4ScaleGroup + threadIdx.x;
   const float x = i < args.blocks ? __fsub_rn(args.absmax[i], args.constants[0]) : 0.0f;
-  float absmax = fabsf(x);
-#pragma unroll
-  for (int lane = 1; lane < 32; lane *= 2) {
-    absmax = fmaxf(absmax, __shfl_xor_sync(0xffffffffu, absmax, lane));
-  }
-  if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = absmax;
-  __syncthreads();
-#pragma unroll
-  for (int warp = 0; warp < kNf4ScaleGroup / 32; ++warp) absmax = fmaxf(absmax, largest[warp]);
+  const float absmax = cuda::BlockMax(fabsf(x), shared);
   if (threadIdx.x == 0) args.constants[1 + blockIdx.x] = absmax;
   if (i < args.blocks) {
     args.codes[i] = NearestCode(scale_map, absmax > 0 ? __fdiv_rn(x, absmax) : 0.0f);

@@ -37,6 +37,18 @@ __device__ __forceinline__ T BlockSum(T x, T* shared) {
   return total;
 }
 
+// The largest of the block and 0 in every thread; `shared` likewise.
+__device__ __forceinline__ float BlockMax(float x, float* shared) {
+  x = WarpMax(x);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  if (lane == 0) shared[warp] = x;
+  __syncthreads();
+  const int warps = blockDim.x / kWarp;
+  const float largest = WarpMax(lane < warps ? shared[lane] : 0.0f);
+  __syncthreads();
+  return largest;
+}
+
 // The sums of the threads with this lane over the block's warps, in warp order, in the threads of
 // warp 0. `shared` may not be used again without a barrier.
 template <int kWarps, int N>

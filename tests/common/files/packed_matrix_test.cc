@@ -116,7 +116,8 @@ TEST_F(PackedMatrixTest, NamesWhatIsMissingOrOfAnotherFormat) {
          "nested_blocksize is not 256"},
         {"{\"blocksize\": 64}", "no shape"},
         {"{\"blocksize\": 64, \"shape\": [64]}", "shape has not two"},
-        {"{\"blocksize\": 64, \"shape\": [64, -1]}", "shape is not one"}}) {
+        {"{\"blocksize\": 64, \"shape\": [64, -1]}", "shape is not one"},
+        {"{\"blocksize\": 64, \"shape\": [4294967296, 4294967297]}", "shape is not one"}}) {
     EXPECT_NE(WithState(state).find(expected), std::string::npos) << WithState(state);
   }
 }

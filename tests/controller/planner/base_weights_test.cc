@@ -68,11 +68,20 @@ TEST_F(BaseWeightsTest, QuantisedFilesAreAsConfigJsonSays) {
   model_.quantization = "int8";
   const std::string message(CheckBaseWeights(job_, model_).message());
   EXPECT_NE(message.find("model.safetensors: tensor \"model.layers.0.self_attn.q_proj.weight\" is "
-                         "quantised as nf4_double, quantization_config of config.json says int8"),
+                         "nf4_double, by quantization_config of config.json it should be int8"),
             std::string::npos)
       << message;
   model_.intermediate_size = 96;
   EXPECT_FALSE(CheckBaseWeights(job_, model_).ok());
+}
+
+// bitsandbytes can leave modules out; they would be quantised here, and give other numbers.
+TEST_F(BaseWeightsTest, LinearsThatFilesLeaveUnquantisedAreNamed) {
+  model_.quantization = "nf4";
+  EXPECT_EQ(Refusal().find(File() + ": tensor \"model.layers.0.self_attn.q_proj.weight\" is not "
+                                    "quantised, by quantization_config of config.json it should "
+                                    "be nf4"),
+            0u);
 }
 
 TEST_F(BaseWeightsTest, RefusesAFileCutShort) {

@@ -158,6 +158,18 @@ TEST(RecipeTest, PackingEfficiencyIsOfTheFirstPass) {
 
 using Change = std::function<void(config::JobSpec&)>;
 
+// Invariant planner-3.
+TEST(RecipeTest, QuantisingIsHashedAsItIsResolved) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.quantization = "auto";
+  const std::string chosen = MustMake(job, data).hash();
+  job.quantization = "nf4_double";
+  EXPECT_EQ(MustMake(job, data).hash(), chosen);
+  job.quantization = "nf4";
+  EXPECT_NE(MustMake(job, data).hash(), chosen);
+}
+
 // Invariant planner-3: whatever fixes a number changes the hash.
 TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
   const data::PreparedData data = SmallData(101);
@@ -167,6 +179,7 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.init_seed = 1; },
       [](auto& j) { j.method = "pretrain"; },
       [](auto& j) { j.adapter = config::Adapter::kNone; },
+      [](auto& j) { j.quantization = "int8"; },
       [](auto& j) { j.lora.r = 16; },
       [](auto& j) { j.lora.alpha = 16; },
       [](auto& j) { j.lora.dropout = 0.1; },

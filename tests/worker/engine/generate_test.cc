@@ -91,18 +91,8 @@ TEST_P(GoldenGenerateTest, TheCacheGivesTheLogitsOfTheWholeText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, GoldenGenerateTest,
-    testing::Values("qwen2_full", "llama_full", "llama31_rope_full", "llama_linear_full",
-                    "llama_yarn_full", "smollm3_full", "granite_full", "gemma_full", "gemma2_full",
-                    "gemma3_text_full", "olmo2_full", "glm4_full", "cohere_full", "cohere2_full",
-                    "starcoder2_full", "phi3_full", "phi3_longrope_short_full",
-                    "phi3_longrope_long_full", "phi4_mini_full", "ministral3_full", "mistral_full",
-                    "mistral_swa_full", "qwen3_full", "qwen2_lora", "qwen2_lora_plus",
-                    "llama_rslora", "llama_dora", "phi3_lora", "glm4_lora", "gemma3_text_lora",
-                    "cohere_lora", "starcoder2_lora", "llama_saved_lora", "qwen2_saved_lora",
-                    "llama_outer_lora", "qwen2_outer_lora"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenGenerateTest, testing::ValuesIn(kGoldenCases),
+                         [](const auto& info) { return std::string(info.param); });
 
 class GenerateTest : public testing::Test {
  protected:

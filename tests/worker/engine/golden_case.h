@@ -14,6 +14,44 @@ namespace coxswain::engine {
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
+// The cases whose base is not quantised.
+inline constexpr const char* kGoldenCases[] = {"qwen2_full",
+                                               "llama_full",
+                                               "llama31_rope_full",
+                                               "llama_linear_full",
+                                               "llama_yarn_full",
+                                               "smollm3_full",
+                                               "granite_full",
+                                               "gemma_full",
+                                               "gemma2_full",
+                                               "gemma3_text_full",
+                                               "olmo2_full",
+                                               "glm4_full",
+                                               "cohere_full",
+                                               "cohere2_full",
+                                               "starcoder2_full",
+                                               "phi3_full",
+                                               "phi3_longrope_short_full",
+                                               "phi3_longrope_long_full",
+                                               "phi4_mini_full",
+                                               "ministral3_full",
+                                               "mistral_full",
+                                               "mistral_swa_full",
+                                               "qwen3_full",
+                                               "qwen2_lora",
+                                               "qwen2_lora_plus",
+                                               "llama_rslora",
+                                               "llama_dora",
+                                               "phi3_lora",
+                                               "glm4_lora",
+                                               "gemma3_text_lora",
+                                               "cohere_lora",
+                                               "starcoder2_lora",
+                                               "llama_saved_lora",
+                                               "qwen2_saved_lora",
+                                               "llama_outer_lora",
+                                               "qwen2_outer_lora"};
+
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;
 };
