@@ -67,27 +67,45 @@ COXSWAIN_HOST_DEVICE constexpr uint8_t NearestCode(const DynamicMap& map, float 
 // ends. The middle of two decades' values lies at u = n + 0.2, that below 1 a quarter before it.
 // Source: derived from the map's formula above. The first line of each goes through the middles
 // around its decade's first value instead.
+inline constexpr int kDynamicDecades = 7;
+template <bool kSigned>
+inline constexpr float kDynamicTop = kSigned ? 128.0f : 256.0f;  // u of 1
+
+struct DynamicLine {
+  float slope, offset;  // u = slope a + offset
+};
+
+template <bool kSigned>
+COXSWAIN_HOST_DEVICE constexpr DynamicLine DynamicLineOf(int decade) {
+  constexpr float kScale = kSigned ? 1.0f : 2.0f;
+  // Signed: (0.275e-6, 1.2) and (1e-6, 2). Unsigned: (0.1625e-6, 2.2) and (0.55e-6, 3).
+  if (decade == 0) {
+    return kSigned ? DynamicLine{0.8e6f / 0.725f, 1.2f - 0.22f / 0.725f}
+                   : DynamicLine{0.8e6f / 0.3875f, 2.2f - 0.13f / 0.3875f};
+  }
+  constexpr float kSlopes[] = {0.0f, 2e5f, 4e4f, 8e3f, 1.6e3f, 3.2e2f, 6.4e1f};
+  const float power = static_cast<float>(1 << decade);
+  return {kSlopes[decade] * (kScale / 0.9f), power * (kScale * 0.8f / 0.9f)};
+}
+
 template <bool kSigned>
 COXSWAIN_HOST_DEVICE inline int32_t DynamicStep(float a) {
-  constexpr float kScale = kSigned ? 1.0f : 2.0f;
-  constexpr float kSlope = kScale / 0.9f, kFirst = kScale * 0.8f / 0.9f;
-  // Signed: (0.275e-6, 1.2) and (1e-6, 2). Unsigned: (0.1625e-6, 2.2) and (0.55e-6, 3).
-  float u = kSigned ? a * (0.8e6f / 0.725f) + (1.2f - 0.22f / 0.725f)
-                    : a * (0.8e6f / 0.3875f) + (2.2f - 0.13f / 0.3875f);
-  const auto line = [&](float slope, float power) {
-    const float other = a * (slope * kSlope) + power * kFirst;
+  constexpr DynamicLine kFirst = DynamicLineOf<kSigned>(0);
+  float u = a * kFirst.slope + kFirst.offset;
+  const auto line = [&](DynamicLine of) {
+    const float other = a * of.slope + of.offset;
     u = other < u ? other : u;
   };
-  line(2e5f, 2.0f);
-  line(4e4f, 4.0f);
-  line(8e3f, 8.0f);
-  line(1.6e3f, 16.0f);
-  line(3.2e2f, 32.0f);
-  line(6.4e1f, 64.0f);
+  line(DynamicLineOf<kSigned>(1));
+  line(DynamicLineOf<kSigned>(2));
+  line(DynamicLineOf<kSigned>(3));
+  line(DynamicLineOf<kSigned>(4));
+  line(DynamicLineOf<kSigned>(5));
+  line(DynamicLineOf<kSigned>(6));
   // Below 2^k + 0.2 the exponents differ.
   const float below = u - 0.2f;
   const bool same = (std::bit_cast<uint32_t>(u) ^ std::bit_cast<uint32_t>(below)) < 0x800000u;
-  constexpr float kTop = kScale * 128.0f;
+  constexpr float kTop = kDynamicTop<kSigned>;
   return static_cast<int32_t>(u >= kTop - 0.25f ? kTop : same ? u : below);
 }
 COXSWAIN_HOST_DEVICE inline uint8_t SignedDynamicCode(float x) {

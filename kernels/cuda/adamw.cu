@@ -3,8 +3,8 @@
 // A block per chunk of kTensorChunk elements, 4 neighbouring elements per thread: 16-byte accesses
 // of float32, 8-byte ones of bfloat16. Bytes moved per element, with bfloat16 gradients: 28 with a
 // master (read 14, written 14), 26 in float32 without, 22 with stochastic rounding; 2 more with
-// float32 gradients, 8 less with states in bfloat16. Elements are independent: bitwise
-// deterministic.
+// float32 gradients, 8 less with states in bfloat16, whose root and quotient are approximate, for
+// draws and rounding take the instructions. Elements are independent: bitwise deterministic.
 #include "kernels/adamw.h"
 
 #include "kernels/cuda/adamw.cuh"
@@ -19,7 +19,7 @@ namespace {
 template <typename S>
 __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     AdamWKernel(const AdamWTensor* tensors, int64_t count, const OptimizerScalars* scalars,
-                UpdateDraws draws) {
+                const __grid_constant__ cuda::AdamWDraws draws) {
   __shared__ cuda::AdamWChunk chunk;
   if (scalars->skip != 0) return;
   if (threadIdx.x < cuda::kWarp) {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     }
   }
   __syncthreads();
-  cuda::UpdateChunkOf<S>(chunk);
+  cuda::UpdateChunkOf<S>(chunk, draws);
 }
 
 __global__ void AdamWCountUpdateKernel(OptimizerScalars* scalars) {
@@ -59,7 +59,7 @@ void AdamW(const AdamWArgs& args, Stream* stream) {
     const auto kernel =
         args.state_dtype == DType::kFloat32 ? AdamWKernel<float> : AdamWKernel<cuda::bf16>;
     kernel<<<static_cast<unsigned>(args.chunks), cuda::kAdamWThreads, 0, handle>>>(
-        args.tensors, args.count, args.scalars, args.draws);
+        args.tensors, args.count, args.scalars, cuda::MakeDraws(args.draws));
     cuda::CheckLaunch("AdamW");
   }
   if (args.last) cuda::CountUpdate(args.scalars, handle);

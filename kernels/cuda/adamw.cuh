@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/adamw.h"
+#include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/tensor_list.cuh"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/philox.h"
@@ -51,25 +52,29 @@ __device__ inline AdamWCoefficients MakeCoefficients(const OptimizerScalars& s,
   return c;
 }
 
-// What a block works on.
+// A kernel's parameter.
+struct AdamWDraws {
+  PhiloxKeys weights, states;
+  const uint32_t* step;  // null: 0
+};
+inline AdamWDraws MakeDraws(const UpdateDraws& draws) {
+  return {.weights = MakePhiloxKeys(draws.key[0], draws.key[1]),
+          .states = MakePhiloxKeys(draws.state_key[0], draws.state_key[1]),
+          .step = draws.step};
+}
+
+// What a block works on, in shared memory.
 struct AdamWChunk {
   AdamWTensor tensor;
   AdamWCoefficients coefficients;
   int64_t begin, end;  // elements of the tensor
-  // In shared memory with the rest: read where it is used, so that the keys of Philox's rounds are
-  // not kept in registers from group to group.
-  uint32_t key[2], state_key[2];
   uint32_t step;
 };
 
 // Chunk `index` of the tensor. By one thread.
-__device__ __forceinline__ void MakeChunk(const OptimizerScalars& scalars, const UpdateDraws& draws,
+__device__ __forceinline__ void MakeChunk(const OptimizerScalars& scalars, const AdamWDraws& draws,
                                           const AdamWTensor& tensor, int64_t index,
                                           AdamWChunk* chunk) {
-  for (int i = 0; i < 2; ++i) {
-    chunk->key[i] = draws.key[i];
-    chunk->state_key[i] = draws.state_key[i];
-  }
   chunk->step = draws.step == nullptr ? 0 : *draws.step;
   chunk->tensor = tensor;
   chunk->coefficients = MakeCoefficients(scalars, chunk->tensor);
@@ -78,22 +83,27 @@ __device__ __forceinline__ void MakeChunk(const OptimizerScalars& scalars, const
   chunk->end = range.end;
 }
 
+// kApproximate: root and quotient to 2 and 3 units in the last place, in a third of the
+// instructions and without a branch.
+template <bool kApproximate = false>
 __device__ __forceinline__ void UpdateElement(const AdamWCoefficients& c, float g, float& x,
                                               float& m, float& v) {
   const float gradient = g * c.clip;
   m = c.beta1 * m + c.one_minus_beta1 * gradient;
   v = c.beta2 * v + c.one_minus_beta2 * (gradient * gradient);
-  const float denominator = sqrtf(v) * c.root_scale + c.eps;
+  const float root = kApproximate ? SquareRoot(v) : sqrtf(v);
+  const float denominator = root * c.root_scale + c.eps;
+  const float direction = kApproximate ? m * Reciprocal(denominator) : m / denominator;
   // Decay and step are subtracted together: 1 - decay would lose most bits of a small decay.
-  x -= c.decay * x + c.step_size * (m / denominator);
+  x -= c.decay * x + c.step_size * direction;
 }
 
 // Block `number` of the draws for a parameter.
-__device__ __forceinline__ PhiloxWords Draw(const AdamWChunk& chunk, const uint32_t (&key)[2],
+__device__ __forceinline__ PhiloxWords Draw(const AdamWChunk& chunk, const PhiloxKeys& keys,
                                             int64_t number) {
   return Philox({{static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),
                   chunk.tensor.index, chunk.step}},
-                key[0], key[1]);
+                keys);
 }
 
 // A bfloat16 neighbour of x by a draw of 16 bits. NaN stays NaN: a carry must not walk through its
@@ -105,9 +115,9 @@ __device__ __forceinline__ float RoundStochastically(float x, uint32_t random) {
 
 // Weights: element e takes half word e mod 8 of its Philox block, the low half of word 0 first.
 template <int kSize>
-__device__ __forceinline__ void RoundWeights(const AdamWChunk& chunk, int64_t element,
-                                             float (&value)[kSize]) {
-  const PhiloxWords words = Draw(chunk, chunk.key, element / 8);
+__device__ __forceinline__ void RoundWeights(const AdamWChunk& chunk, const PhiloxKeys& keys,
+                                             int64_t element, float (&value)[kSize]) {
+  const PhiloxWords words = Draw(chunk, keys, element / 8);
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
     const int half = static_cast<int>(element % 8) + i;
@@ -118,11 +128,34 @@ __device__ __forceinline__ void RoundWeights(const AdamWChunk& chunk, int64_t el
   }
 }
 
+// The same of two groups of a lane, where lanes 2 i and 2 i + 1 hold the halves of a Philox block
+// of either: each draws one of them and gives the other lane its half. By all lanes of a warp.
+__device__ __forceinline__ void RoundWeightPairs(const AdamWChunk& chunk, const PhiloxKeys& keys,
+                                                 int64_t element, int64_t stride, float (&first)[4],
+                                                 float (&second)[4]) {
+  const bool odd = threadIdx.x % 2 != 0;
+  const PhiloxWords words = Draw(chunk, keys, (element + (odd ? stride : 0)) / 8);
+  uint32_t kept[2], given[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    kept[i] = odd ? words.word[2 + i] : words.word[i];
+    given[i] = __shfl_xor_sync(~0u, odd ? words.word[i] : words.word[2 + i], 1);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t of_first = odd ? given[i / 2] : kept[i / 2];
+    const uint32_t of_second = odd ? kept[i / 2] : given[i / 2];
+    const int shift = i % 2 * 16;
+    first[i] = RoundStochastically(first[i], (of_first >> shift) & 0xffffu);
+    second[i] = RoundStochastically(second[i], (of_second >> shift) & 0xffffu);
+  }
+}
+
 // States: element e takes word e mod 4 of its Philox block, the low half for m.
 template <int kSize>
-__device__ __forceinline__ void RoundStates(const AdamWChunk& chunk, int64_t element,
-                                            float (&m)[kSize], float (&v)[kSize]) {
-  const PhiloxWords words = Draw(chunk, chunk.state_key, element / 4);
+__device__ __forceinline__ void RoundStates(const AdamWChunk& chunk, const PhiloxKeys& keys,
+                                            int64_t element, float (&m)[kSize], float (&v)[kSize]) {
+  const PhiloxWords words = Draw(chunk, keys, element / 4);
 #pragma unroll
   for (int i = 0; i < kSize; ++i) {
     const int place = static_cast<int>(element % 4) + i;
@@ -134,20 +167,31 @@ __device__ __forceinline__ void RoundStates(const AdamWChunk& chunk, int64_t ele
   }
 }
 
-// Stores updated values as p's type. P: type of p; kMaster: x is the float32 master of elements
-// [i, i + kSize).
-template <typename P, bool kMaster, int kSize, typename X>
-__device__ __forceinline__ void StoreValues(const AdamWChunk& chunk, int64_t i, X& x) {
+// Whether updated values are rounded stochastically. P: type of p; kMaster: a float32 master is
+// updated, of which p is a copy.
+template <typename P, bool kMaster>
+inline constexpr bool kDrawn = sizeof(P) == 2 && !kMaster;
+
+// Stores updated values of kGroups groups, `stride` elements apart, as p's type, and the master.
+template <typename P, bool kMaster, int kSize, int kGroups, typename X>
+__device__ __forceinline__ void StoreValues(const AdamWChunk& chunk, const PhiloxKeys& keys,
+                                            int64_t i, int64_t stride, X (&x)[kGroups]) {
   const AdamWTensor& t = chunk.tensor;
-  if constexpr (kMaster) {
-    x.StoreStreaming(t.master + i);
-  } else if constexpr (sizeof(P) == 2) {
-    RoundWeights(chunk, t.begin + i, x.value);
+  if constexpr (kDrawn<P, kMaster>) {
+    if constexpr (kGroups == 2) {
+      RoundWeightPairs(chunk, keys, t.begin + i, stride, x[0].value, x[1].value);
+    } else {
+      RoundWeights(chunk, keys, t.begin + i, x[0].value);
+    }
   }
-  Vector<P, kSize> rounded;
 #pragma unroll
-  for (int j = 0; j < kSize; ++j) rounded.value[j] = x.value[j];
-  rounded.StoreStreaming(static_cast<P*>(t.p) + i);
+  for (int k = 0; k < kGroups; ++k) {
+    if constexpr (kMaster) x[k].StoreStreaming(t.master + i + k * stride);
+    Vector<P, kSize> rounded;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) rounded.value[j] = x[k].value[j];
+    rounded.StoreStreaming(static_cast<P*>(t.p) + i + k * stride);
+  }
 }
 
 // The type of what is updated, and where it lies.
@@ -162,30 +206,38 @@ __device__ __forceinline__ const AdamWValue<P, kMaster>* ValuesOf(const AdamWTen
   }
 }
 
-// Updates elements [i, i + kSize). S: type of the states.
-template <typename P, typename G, typename S, bool kMaster, int kSize>
-__device__ __forceinline__ void UpdateGroup(const AdamWChunk& chunk, int64_t i) {
+// Updates kGroups groups of kSize elements, the first at i. S: type of the states.
+template <typename P, typename G, typename S, bool kMaster, int kSize, int kGroups>
+__device__ __forceinline__ void UpdateGroups(const AdamWChunk& chunk, const AdamWDraws& draws,
+                                             int64_t i) {
+  constexpr int64_t kStride = kAdamWThreads * kSize;
   const AdamWTensor& t = chunk.tensor;
-  const AdamWCoefficients& c = chunk.coefficients;
   S* m = static_cast<S*>(t.m) + i;
   S* v = static_cast<S*>(t.v) + i;
-  Vector<S, kSize> first, second;
-  Vector<AdamWValue<P, kMaster>, kSize> x;
-  Vector<G, kSize> g;
-  g.LoadStreaming(static_cast<const G*>(t.g) + i);
-  first.LoadStreaming(m);
-  second.LoadStreaming(v);
-  x.LoadStreaming(ValuesOf<P, kMaster>(t) + i);
+  Vector<S, kSize> first[kGroups], second[kGroups];
+  Vector<AdamWValue<P, kMaster>, kSize> x[kGroups];
+  Vector<G, kSize> g[kGroups];
 #pragma unroll
-  for (int j = 0; j < kSize; ++j) {
-    UpdateElement(c, g.value[j], x.value[j], first.value[j], second.value[j]);
+  for (int k = 0; k < kGroups; ++k) {
+    g[k].LoadStreaming(static_cast<const G*>(t.g) + i + k * kStride);
+    first[k].LoadStreaming(m + k * kStride);
+    second[k].LoadStreaming(v + k * kStride);
+    x[k].LoadStreaming(ValuesOf<P, kMaster>(t) + i + k * kStride);
   }
-  if constexpr (sizeof(S) == 2) {
-    RoundStates(chunk, t.begin + i, first.value, second.value);
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      UpdateElement<sizeof(S) == 2>(chunk.coefficients, g[k].value[j], x[k].value[j],
+                                    first[k].value[j], second[k].value[j]);
+    }
+    if constexpr (sizeof(S) == 2) {
+      RoundStates(chunk, draws.states, t.begin + i + k * kStride, first[k].value, second[k].value);
+    }
+    first[k].StoreStreaming(m + k * kStride);
+    second[k].StoreStreaming(v + k * kStride);
   }
-  first.StoreStreaming(m);
-  second.StoreStreaming(v);
-  StoreValues<P, kMaster, kSize>(chunk, i, x);
+  StoreValues<P, kMaster, kSize>(chunk, draws.weights, i, kStride, x);
 }
 
 // Chunks begin at multiples of kTensorChunk: the base pointers decide, and a group of elements must
@@ -198,38 +250,47 @@ __device__ __forceinline__ bool IsAligned(const AdamWTensor& t) {
 }
 
 template <typename P, typename G, typename S, bool kMaster>
-__device__ __forceinline__ void UpdateChunk(const AdamWChunk& chunk) {
+__device__ __forceinline__ void UpdateChunk(const AdamWChunk& chunk, const AdamWDraws& draws) {
+  constexpr int64_t kRow = kAdamWThreads * kAdamWGroup;
   int64_t done = chunk.begin;
   if (IsAligned(chunk.tensor)) {
-    done += (chunk.end - chunk.begin) / kAdamWGroup * kAdamWGroup;
-    for (int64_t i = chunk.begin + int64_t{threadIdx.x} * kAdamWGroup; i < done;
-         i += kAdamWThreads * kAdamWGroup) {
-      UpdateGroup<P, G, S, kMaster, kAdamWGroup>(chunk, i);
+    const int64_t end = done + (chunk.end - chunk.begin) / kAdamWGroup * kAdamWGroup;
+    const int64_t own = int64_t{threadIdx.x} * kAdamWGroup;
+    if constexpr (kDrawn<P, kMaster>) {
+      if (chunk.tensor.begin % (2 * kAdamWGroup) == 0) {
+        for (; done + 2 * kRow <= end; done += 2 * kRow) {
+          UpdateGroups<P, G, S, kMaster, kAdamWGroup, 2>(chunk, draws, done + own);
+        }
+      }
     }
+    for (int64_t i = done + own; i < end; i += kRow) {
+      UpdateGroups<P, G, S, kMaster, kAdamWGroup, 1>(chunk, draws, i);
+    }
+    done = end;
   }
   for (int64_t i = done + threadIdx.x; i < chunk.end; i += kAdamWThreads) {
-    UpdateGroup<P, G, S, kMaster, 1>(chunk, i);
+    UpdateGroups<P, G, S, kMaster, 1, 1>(chunk, draws, i);
   }
 }
 
 template <typename G, typename S>
-__device__ __forceinline__ void UpdateChunkOf(const AdamWChunk& chunk) {
+__device__ __forceinline__ void UpdateChunkOf(const AdamWChunk& chunk, const AdamWDraws& draws) {
   if (chunk.tensor.p_dtype == DType::kFloat32) {
-    UpdateChunk<float, G, S, false>(chunk);
+    UpdateChunk<float, G, S, false>(chunk, draws);
   } else if (chunk.tensor.master != nullptr) {
-    UpdateChunk<bf16, G, S, true>(chunk);
+    UpdateChunk<bf16, G, S, true>(chunk, draws);
   } else {
-    UpdateChunk<bf16, G, S, false>(chunk);
+    UpdateChunk<bf16, G, S, false>(chunk, draws);
   }
 }
 
 // A chunk of a tensor whose states are of type S.
 template <typename S>
-__device__ __forceinline__ void UpdateChunkOf(const AdamWChunk& chunk) {
+__device__ __forceinline__ void UpdateChunkOf(const AdamWChunk& chunk, const AdamWDraws& draws) {
   if (chunk.tensor.g_dtype == DType::kFloat32) {
-    UpdateChunkOf<float, S>(chunk);
+    UpdateChunkOf<float, S>(chunk, draws);
   } else {
-    UpdateChunkOf<bf16, S>(chunk);
+    UpdateChunkOf<bf16, S>(chunk, draws);
   }
 }
 

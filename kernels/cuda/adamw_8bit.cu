@@ -5,16 +5,20 @@
 // neighbours, so that every access of the warp is of whole lines (16 bytes of float32, 8 of
 // bfloat16, 4 of codes a lane). Bytes moved per element, with bfloat16 gradients: 16 1/16 with a
 // master, 14 1/16 in float32 without, 10 1/16 with stochastic rounding; 2 more with float32
-// gradients. At that rate an element has some 100 instructions: codes are decoded by a table in
-// shared memory, about 3.4 rounds a warp where its codes are spread evenly, and found by arithmetic
-// (DynamicStep), where a search would wait 8 times for the table. Blocks of 256 are independent and
+// gradients.
+// At the memory's rate an element has some 110 instructions and takes 90: codes are decoded by a
+// table in shared memory, about 3.4 rounds a warp where its codes are spread evenly, and found by
+// two lines of another (dynamic_code.cuh), where a search would wait 8 times; root and quotient are
+// approximate. Blocks of 256 are independent and
 // a maximum has no order: bitwise deterministic.
 #include "kernels/adamw_8bit.h"
 
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/adamw_count.h"
+#include "kernels/cuda/dynamic_code.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tensor_list.cuh"
+#include "kernels/dynamic_lines.h"
 #include "kernels/dynamic_map.h"
 
 namespace coxswain::kernels {
@@ -26,8 +30,13 @@ static_assert(cuda::kAdamWThreads == kDynamicCodes);  // a thread fills an entry
 __device__ const DynamicMap kSigned = kSignedDynamicMap;
 __device__ const DynamicMap kUnsigned = kUnsignedDynamicMap;
 
+__device__ const DynamicLineTable kSignedLines = MakeDynamicLineTable<true>();
+__device__ const DynamicLineTable kUnsignedLines = MakeDynamicLineTable<false>();
+static_assert(cuda::kAdamWThreads == 2 * kExponents);
+
 struct SharedMaps {
   float of_m[kDynamicCodes], of_v[kDynamicCodes];
+  DynamicLineTable m_lines, v_lines;
 };
 
 struct BlockwiseChunk {
@@ -68,7 +77,7 @@ __device__ __forceinline__ AbsMax StoreAbsMax(const BlockwiseChunk& chunk, int64
 // Updates a whole, aligned block of the tensor by a warp.
 template <typename P, typename G, bool kMaster>
 __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const SharedMaps& maps,
-                                            int64_t block) {
+                                            const PhiloxKeys& keys, int64_t block) {
   constexpr int kSize = cuda::kAdamWGroup;
   constexpr int kGroups = static_cast<int>(kStateBlock) / cuda::kWarp / kSize;
   using X = cuda::AdamWValue<P, kMaster>;
@@ -87,34 +96,34 @@ __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const S
     x_raw[k] = cuda::Vector<X, kSize>::FetchStreaming(cuda::ValuesOf<P, kMaster>(t) + at(k));
   }
   const AbsMax absmax{chunk.m_absmax[block], chunk.v_absmax[block]};
+  cuda::Vector<X, kSize> x[kGroups];
   float m[kGroups][kSize], v[kGroups][kSize];
   uint32_t m_bits = 0, v_bits = 0;
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
-    cuda::Vector<X, kSize> x;
     cuda::Vector<G, kSize> g;
-    x.Unpack(x_raw[k]);
+    x[k].Unpack(x_raw[k]);
     g.Unpack(g_raw[k]);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       Decode(maps, m_codes[k] >> (8 * j), v_codes[k] >> (8 * j), absmax, m[k][j], v[k][j]);
-      cuda::UpdateElement(chunk.of.coefficients, g.value[j], x.value[j], m[k][j], v[k][j]);
+      cuda::UpdateElement<true>(chunk.of.coefficients, g.value[j], x[k].value[j], m[k][j], v[k][j]);
       m_bits = max(m_bits, SizeBits(m[k][j]));
       v_bits = max(v_bits, SizeBits(v[k][j]));
     }
-    cuda::StoreValues<P, kMaster, kSize>(chunk.of, at(k), x);
   }
+  cuda::StoreValues<P, kMaster, kSize>(chunk.of, keys, first, kSize * cuda::kWarp, x);
   const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
-    uint32_t m_word = 0, v_word = 0;
+    uint32_t m_code[kSize], v_code[kSize];
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      m_word |= uint32_t{SignedDynamicCode(m[k][j] * scale.m)} << (8 * j);
-      v_word |= uint32_t{UnsignedDynamicCode(v[k][j] * scale.v)} << (8 * j);
+      m_code[j] = cuda::SignedCodeByte(maps.m_lines, m[k][j] * scale.m);
+      v_code[j] = cuda::UnsignedCodeByte(maps.v_lines, v[k][j] * scale.v);
     }
-    __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + at(k)), m_word);
-    __stcs(reinterpret_cast<uint32_t*>(chunk.v_codes + at(k)), v_word);
+    __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + at(k)), cuda::PackBytes(m_code));
+    __stcs(reinterpret_cast<uint32_t*>(chunk.v_codes + at(k)), cuda::PackBytes(v_code));
   }
 }
 
@@ -122,7 +131,7 @@ __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const S
 // absmax and for the update, so that no lane keeps more than one.
 template <typename P, typename G, bool kMaster>
 __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, const SharedMaps& maps,
-                                               int64_t block) {
+                                               const PhiloxKeys& keys, int64_t block) {
   const AdamWTensor& t = chunk.of.tensor;
   const int64_t first = block * kStateBlock + threadIdx.x % cuda::kWarp;
   const int64_t end = min((block + 1) * kStateBlock, t.n);
@@ -130,7 +139,7 @@ __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, cons
   const auto updated = [&](int64_t i, float& x, float& m, float& v) {
     Decode(maps, chunk.m_codes[i], chunk.v_codes[i], absmax, m, v);
     const float g = cuda::ToFloat(static_cast<const G*>(t.g)[i]);
-    cuda::UpdateElement(chunk.of.coefficients, g, x, m, v);
+    cuda::UpdateElement<true>(chunk.of.coefficients, g, x, m, v);
   };
   uint32_t m_bits = 0, v_bits = 0;
 #pragma unroll 1
@@ -143,13 +152,13 @@ __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, cons
   const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
 #pragma unroll 1
   for (int64_t i = first; i < end; i += cuda::kWarp) {
-    cuda::Vector<cuda::AdamWValue<P, kMaster>, 1> x;
-    x.LoadStreaming(cuda::ValuesOf<P, kMaster>(t) + i);
+    cuda::Vector<cuda::AdamWValue<P, kMaster>, 1> x[1];
+    x[0].LoadStreaming(cuda::ValuesOf<P, kMaster>(t) + i);
     float m, v;
-    updated(i, x.value[0], m, v);
-    cuda::StoreValues<P, kMaster, 1>(chunk.of, i, x);
-    chunk.m_codes[i] = SignedDynamicCode(m * scale.m);
-    chunk.v_codes[i] = UnsignedDynamicCode(v * scale.v);
+    updated(i, x[0].value[0], m, v);
+    cuda::StoreValues<P, kMaster, 1>(chunk.of, keys, i, 0, x);
+    chunk.m_codes[i] = static_cast<uint8_t>(cuda::SignedCodeByte(maps.m_lines, m * scale.m));
+    chunk.v_codes[i] = static_cast<uint8_t>(cuda::UnsignedCodeByte(maps.v_lines, v * scale.v));
   }
 }
 
@@ -160,34 +169,35 @@ __device__ __forceinline__ bool CodesAligned(const BlockwiseChunk& chunk) {
 }
 
 template <typename P, typename G, bool kMaster>
-__device__ __forceinline__ void UpdateBlocks(const BlockwiseChunk& chunk, const SharedMaps& maps) {
+__device__ __forceinline__ void UpdateBlocks(const BlockwiseChunk& chunk, const SharedMaps& maps,
+                                             const PhiloxKeys& keys) {
   const bool aligned = cuda::IsAligned(chunk.of.tensor) && CodesAligned(chunk);
   const int64_t end = StateBlocks(chunk.of.end);
   for (int64_t block = chunk.of.begin / kStateBlock + threadIdx.x / cuda::kWarp; block < end;
        block += kWarps) {
     if (aligned && (block + 1) * kStateBlock <= chunk.of.end) {
-      UpdateBlock<P, G, kMaster>(chunk, maps, block);
+      UpdateBlock<P, G, kMaster>(chunk, maps, keys, block);
     } else {
-      UpdateAnyBlock<P, G, kMaster>(chunk, maps, block);
+      UpdateAnyBlock<P, G, kMaster>(chunk, maps, keys, block);
     }
   }
 }
 
 template <typename G>
-__device__ __forceinline__ void UpdateBlocksOf(const BlockwiseChunk& chunk,
-                                               const SharedMaps& maps) {
+__device__ __forceinline__ void UpdateBlocksOf(const BlockwiseChunk& chunk, const SharedMaps& maps,
+                                               const PhiloxKeys& keys) {
   if (chunk.of.tensor.p_dtype == DType::kFloat32) {
-    UpdateBlocks<float, G, false>(chunk, maps);
+    UpdateBlocks<float, G, false>(chunk, maps, keys);
   } else if (chunk.of.tensor.master != nullptr) {
-    UpdateBlocks<cuda::bf16, G, true>(chunk, maps);
+    UpdateBlocks<cuda::bf16, G, true>(chunk, maps, keys);
   } else {
-    UpdateBlocks<cuda::bf16, G, false>(chunk, maps);
+    UpdateBlocks<cuda::bf16, G, false>(chunk, maps, keys);
   }
 }
 
 __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     AdamW8bitKernel(const AdamW8bitTensor* tensors, int64_t count, const OptimizerScalars* scalars,
-                    UpdateDraws draws) {
+                    const __grid_constant__ cuda::AdamWDraws draws) {
   __shared__ BlockwiseChunk chunk;
   __shared__ SharedMaps maps;
   if (scalars->skip != 0) return;
@@ -205,12 +215,18 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
   }
   maps.of_m[threadIdx.x] = kSigned.values[threadIdx.x];
   maps.of_v[threadIdx.x] = kUnsigned.values[threadIdx.x];
-  __syncthreads();
-  if (chunk.m_codes == nullptr) return cuda::UpdateChunkOf<float>(chunk.of);
-  if (chunk.of.tensor.g_dtype == DType::kFloat32) {
-    UpdateBlocksOf<float>(chunk, maps);
+  const int exponent = threadIdx.x % kExponents;
+  if (threadIdx.x < kExponents) {
+    maps.m_lines.of[exponent] = kSignedLines.of[exponent];
   } else {
-    UpdateBlocksOf<cuda::bf16>(chunk, maps);
+    maps.v_lines.of[exponent] = kUnsignedLines.of[exponent];
+  }
+  __syncthreads();
+  if (chunk.m_codes == nullptr) return cuda::UpdateChunkOf<float>(chunk.of, draws);
+  if (chunk.of.tensor.g_dtype == DType::kFloat32) {
+    UpdateBlocksOf<float>(chunk, maps, draws.weights);
+  } else {
+    UpdateBlocksOf<cuda::bf16>(chunk, maps, draws.weights);
   }
 }
 
@@ -221,7 +237,7 @@ void AdamW8bit(const AdamW8bitArgs& args, Stream* stream) {
   const cudaStream_t handle = cuda::Handle(stream);
   if (args.chunks > 0) {
     AdamW8bitKernel<<<static_cast<unsigned>(args.chunks), cuda::kAdamWThreads, 0, handle>>>(
-        args.tensors, args.count, args.scalars, args.draws);
+        args.tensors, args.count, args.scalars, cuda::MakeDraws(args.draws));
     cuda::CheckLaunch("AdamW8bit");
   }
   if (args.last) cuda::CountUpdate(args.scalars, handle);

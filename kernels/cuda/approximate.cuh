@@ -20,6 +20,13 @@ __device__ __forceinline__ float Reciprocal(float x) {
   return y;
 }
 
+// sqrt(x) to one unit in the last place; 0 below 2^-126.
+__device__ __forceinline__ float SquareRoot(float x) {
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 }  // namespace coxswain::kernels::cuda
 
 #endif  // COXSWAIN_KERNELS_CUDA_APPROXIMATE_CUH_

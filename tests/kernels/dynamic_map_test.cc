@@ -1,9 +1,10 @@
-#include "kernels/dynamic_map.h"
+#include "kernels/dynamic_lines.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 
+#include "kernels/dynamic_map.h"
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
@@ -54,6 +55,27 @@ TEST(DynamicMapTest, ArithmeticFindsTheNearest) {
     CheckCode(kUnsignedDynamicMap, x, UnsignedDynamicCode(x));
     if (HasFatalFailure()) return;
   }
+}
+
+// What the table has for x's exponent is the least of all lines, exactly.
+template <bool kSigned>
+void CheckLines(const DynamicLineTable& table, float x) {
+  const DynamicLine line = LeastDynamicLine<kSigned>(x);
+  const double a = x, least = line.slope * a + line.offset;
+  const DynamicLines& of = table.of[std::bit_cast<uint32_t>(x) >> 23];
+  EXPECT_EQ(std::min(of.slope * a + of.offset, of.next_slope * a + of.next_offset), least) << x;
+}
+
+TEST(DynamicMapTest, TwoLinesOfAnExponentAreEnough) {
+  const DynamicLineTable of_signed = MakeDynamicLineTable<true>();
+  const DynamicLineTable of_unsigned = MakeDynamicLineTable<false>();
+  for (uint32_t bits = 0; bits < 0x3f800000u; bits += 1021) {
+    CheckLines<true>(of_signed, std::bit_cast<float>(bits));
+    CheckLines<false>(of_unsigned, std::bit_cast<float>(bits));
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(of_signed.of[127].offset, 128.0f);
+  EXPECT_EQ(of_unsigned.of[127].offset, 256.0f);
 }
 
 TEST(DynamicMapTest, WhatIsOutsideTakesTheLastValue) {
