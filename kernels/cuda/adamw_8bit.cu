@@ -9,8 +9,7 @@
 // At the memory's rate an element has some 110 instructions and takes 90: codes are decoded by a
 // table in shared memory, about 3.4 rounds a warp where its codes are spread evenly, and found by
 // two lines of another (dynamic_code.cuh), where a search would wait 8 times; root and quotient are
-// approximate. Blocks of 256 are independent and
-// a maximum has no order: bitwise deterministic.
+// approximate. Blocks of 256 are independent and a maximum has no order: bitwise deterministic.
 #include "kernels/adamw_8bit.h"
 
 #include "kernels/cuda/adamw.cuh"
