@@ -50,7 +50,7 @@ def quantized_model(config, lora_rank):
                                             device='meta')
         parent, _, child = name.rpartition('.')
         setattr(model.get_submodule(parent), child, linear)
-        weight = torch.randn(module.out_features, module.in_features, dtype=torch.bfloat16) * 0.02
+        weight = torch.randn(module.out_features, module.in_features, dtype=torch.bfloat16, device='cuda') * 0.02
         linear.weight = bitsandbytes.nn.Params4bit(weight, requires_grad=False, compress_statistics=True,
                                                    quant_type='nf4').to('cuda')
         if module.bias is not None:
@@ -61,8 +61,8 @@ def quantized_model(config, lora_rank):
                 value = torch.ones if parameter.dim() == 1 else lambda shape, **options: torch.randn(shape, **options) * 0.02
                 filled = value(parameter.shape, dtype=torch.bfloat16, device='cuda')
                 setattr(module, name, torch.nn.Parameter(filled, requires_grad=False))
-    rotary = type(model.model.rotary_emb)(config=config, device='cuda')
-    model.model.rotary_emb = rotary
+    with torch.device('cuda'):
+        model.model.rotary_emb = type(model.model.rotary_emb)(config=config)
     model.is_loaded_in_4bit = True
     return adapted(model, lora_rank)
 
