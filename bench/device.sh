@@ -13,7 +13,7 @@
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
 # where it is importable or its wheel is in .carry/wheels.
 # --qlora: 7b_lora_1024 beside 7b_qlora_1024 and its peer with bitsandbytes, whose wheel may lie in
-# .carry/wheels; then the rows that have to fit into a memory.
+# .carry/wheels, once as fast as it goes and once as its documents prepare it; then the rows that have to fit into a memory.
 # --optimizers: the update of each optimizer and storage against the device's copy.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
@@ -147,6 +147,7 @@ run_qlora() {
   run_steps || bad=1
   if python3 -c 'import bitsandbytes' 2>/dev/null; then
     run_step_peer 7b_qlora_1024 --plain || bad=1
+    run_step_peer 7b_qlora_1024 --documented || bad=1
   else
     echo "no bitsandbytes here: no peer"
   fi

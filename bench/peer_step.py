@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A row of step_bench by transformers and torch on the same GPU: the peer to alternate with.
 
-  bench/peer_step.py ROW [--plain | --liger] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
+  bench/peer_step.py ROW [--plain | --documented | --liger] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
                      [--seconds S] [--json FILE]
 
 ROW as in bench/worker/engine/step_rows.cc, of which it has those below. Same config.json (bench/models), random weights,
 random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; torch.compile of model and loss
-unless --plain or --liger; attention by torch's SDPA. Rows of qlora: linears of the blocks in NF4 by bitsandbytes.
+unless --plain, --documented or --liger; attention by torch's SDPA. Rows of qlora: linears of the blocks in NF4 by bitsandbytes;
+--documented prepares them by peft.prepare_model_for_kbit_training, with checkpointing of activations, as its documents tell.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
 float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
 steps; prints tokens/s, peak GiB (JSON: optimizer states in it), loss, and one JSON line. Needs one GPU, torch
@@ -36,9 +37,9 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
 
 
-def quantized_model(config, lora_rank):
-    """Linears of the blocks in NF4 by bitsandbytes, doubly quantised; as peft prepares such a base, but for its float32
-    copies of embedding and head, which only cost here, and without checkpointing."""
+def quantized_model(config, lora_rank, documented):
+    """Linears of the blocks in NF4 by bitsandbytes, doubly quantised. Not documented: without what peft's preparation of
+    such a base costs here, float32 copies of embedding, head and norms, and checkpointing of activations."""
     import bitsandbytes
     with torch.device('meta'):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=torch.bfloat16)
@@ -64,6 +65,9 @@ def quantized_model(config, lora_rank):
     with torch.device('cuda'):
         model.model.rotary_emb = type(model.model.rotary_emb)(config=config)
     model.is_loaded_in_4bit = True
+    if documented:
+        import peft
+        model = peft.prepare_model_for_kbit_training(model)
     return adapted(model, lora_rank)
 
 
@@ -77,14 +81,14 @@ def adapted(model, lora_rank):
     return model.train()
 
 
-def make_model(size, lora_rank, dtype, liger, quantized):
+def make_model(size, lora_rank, dtype, args, quantized):
     config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, size))
     config.use_cache = False
-    if liger:
+    if args.liger:
         from liger_kernel.transformers import _apply_liger_kernel
         _apply_liger_kernel(config.model_type)
     if quantized:
-        return quantized_model(config, lora_rank)
+        return quantized_model(config, lora_rank, args.documented)
     with torch.device('cuda'):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
     return adapted(model, lora_rank) if lora_rank else model.train()
@@ -109,7 +113,7 @@ class Trainer:
         self.mixed = args.precision == 'mixed'
         frozen = lora_rank > 0
         dtype = torch.float32 if self.mixed and not frozen else torch.bfloat16
-        model = make_model(row.rsplit('_', 2)[0], lora_rank, dtype, args.liger, '_qlora_' in row)
+        model = make_model(row.rsplit('_', 2)[0], lora_rank, dtype, args, '_qlora_' in row)
         self.vocab = model.config.vocab_size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4 if frozen else 2e-5, weight_decay=0.01, fused=True)
@@ -119,7 +123,7 @@ class Trainer:
             with torch.autocast('cuda', dtype=torch.bfloat16, enabled=autocast):
                 return model(input_ids=ids, labels=ids).loss
 
-        self.loss_of = loss_of if args.plain or args.liger else torch.compile(loss_of)
+        self.loss_of = loss_of if args.plain or args.documented or args.liger else torch.compile(loss_of)
         self.random = torch.Generator(device='cuda').manual_seed(1)
 
     def optimizer_gib(self):
@@ -170,6 +174,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('row', choices=ROWS)
     parser.add_argument('--plain', action='store_true', help='no torch.compile')
+    parser.add_argument('--documented', action='store_true', help="no torch.compile; a quantised base as peft's documents prepare it")
     parser.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
     parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
     parser.add_argument('--split', type=int, default=1)
@@ -188,7 +193,8 @@ def main():
     if not (math.isfinite(last) and math.isfinite(norm) and norm > 0):
         raise SystemExit(f'peer_step.py: loss {last}, gradient norm {norm}: no speed')
     rates = [trainer.tokens() / s for s in seconds]
-    name = f"{args.row}_peer_{'liger' if args.liger else 'plain' if args.plain else 'compiled'}_{args.precision}"
+    kind = 'liger' if args.liger else 'plain' if args.plain else 'documented' if args.documented else 'compiled'
+    name = f'{args.row}_peer_{kind}_{args.precision}'
     row = {'row': name, 'tokens_per_second': statistics.median(rates),
            'tokens_per_second_range': [min(rates), max(rates)], 'ms_per_step': 1e3 * statistics.median(seconds),
            'steps_timed': len(seconds), 'split': args.split,

@@ -7,7 +7,7 @@
 
 namespace coxswain::kernels {
 
-inline constexpr int kExponents = 128;  // of floats in [0, 2)
+inline constexpr int kExponents = 256;  // of floats without a sign
 
 // u = slope a + offset of both; the least counts.
 struct alignas(16) DynamicLines {
@@ -32,9 +32,12 @@ template <bool kSigned>
 constexpr DynamicLineTable MakeDynamicLineTable() {
   DynamicLineTable table{};
   const DynamicLine one{0.0f, kDynamicTop<kSigned>};
-  table.of[kExponents - 1] = {one.slope, one.offset, one.slope, one.offset};
+  constexpr int kOne = 127;  // the exponent of 1
+  for (int exponent = kOne; exponent < kExponents; ++exponent) {
+    table.of[exponent] = {one.slope, one.offset, one.slope, one.offset};
+  }
   double end = 1.0;  // of the arguments with this exponent; they begin at its half
-  for (int exponent = kExponents - 2; exponent >= 0; --exponent, end /= 2) {
+  for (int exponent = kOne - 1; exponent >= 0; --exponent, end /= 2) {
     const DynamicLine first = LeastDynamicLine<kSigned>(exponent > 0 ? end / 2 : 0.0);
     const DynamicLine last = LeastDynamicLine<kSigned>(end);
     table.of[exponent] = {first.slope, first.offset, last.slope, last.offset};

@@ -31,7 +31,7 @@ __device__ const DynamicMap kUnsigned = kUnsignedDynamicMap;
 
 __device__ const DynamicLineTable kSignedLines = MakeDynamicLineTable<true>();
 __device__ const DynamicLineTable kUnsignedLines = MakeDynamicLineTable<false>();
-static_assert(cuda::kAdamWThreads == 2 * kExponents);
+static_assert(cuda::kAdamWThreads == kExponents);
 
 struct SharedMaps {
   float of_m[kDynamicCodes], of_v[kDynamicCodes];
@@ -49,23 +49,32 @@ struct AbsMax {
   float m, v;
 };
 
-// Bits of sizes are ordered as sizes are, those of NaN above all.
-__device__ __forceinline__ uint32_t SizeBits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-__device__ __forceinline__ float MaxOverWarp(uint32_t bits) {
-  return __uint_as_float(__reduce_max_sync(~0u, bits));
+// The larger of largest and |x|; NaN stays.
+__device__ __forceinline__ float MaxSize(float largest, float x) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(largest), "f"(fabsf(x)));
+  return y;
+}
+// Bits of numbers without a sign are ordered as they are, those of NaN above all.
+__device__ __forceinline__ float MaxOverWarp(float x) {
+  return __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(x)));
 }
 
-// Both states of an element, from its codes in the lowest byte.
+__device__ __forceinline__ uint32_t Byte(uint32_t word, int index) {
+  return __byte_perm(word, 0, 0x4440 + index);
+}
+
+// Both states of an element.
 __device__ __forceinline__ void Decode(const SharedMaps& maps, uint32_t m_code, uint32_t v_code,
                                        const AbsMax& absmax, float& m, float& v) {
-  m = maps.of_m[m_code & 0xff] * absmax.m;
-  v = maps.of_v[v_code & 0xff] * absmax.v;
+  m = maps.of_m[m_code] * absmax.m;
+  v = maps.of_v[v_code] * absmax.v;
 }
 
-// The block's new absmax, of all its lanes' bits, is stored; what divides by it is returned.
+// The block's new absmax, of all its lanes', is stored; what divides by it is returned.
 __device__ __forceinline__ AbsMax StoreAbsMax(const BlockwiseChunk& chunk, int64_t block,
-                                              uint32_t m_bits, uint32_t v_bits) {
-  const AbsMax largest{MaxOverWarp(m_bits), MaxOverWarp(v_bits)};
+                                              const AbsMax& of_lane) {
+  const AbsMax largest{MaxOverWarp(of_lane.m), MaxOverWarp(of_lane.v)};
   if (threadIdx.x % cuda::kWarp == 0) {
     chunk.m_absmax[block] = largest.m;
     chunk.v_absmax[block] = largest.v;
@@ -97,7 +106,7 @@ __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const S
   const AbsMax absmax{chunk.m_absmax[block], chunk.v_absmax[block]};
   cuda::Vector<X, kSize> x[kGroups];
   float m[kGroups][kSize], v[kGroups][kSize];
-  uint32_t m_bits = 0, v_bits = 0;
+  AbsMax largest{0.0f, 0.0f};
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
     cuda::Vector<G, kSize> g;
@@ -105,20 +114,19 @@ __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const S
     g.Unpack(g_raw[k]);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      Decode(maps, m_codes[k] >> (8 * j), v_codes[k] >> (8 * j), absmax, m[k][j], v[k][j]);
+      Decode(maps, Byte(m_codes[k], j), Byte(v_codes[k], j), absmax, m[k][j], v[k][j]);
       cuda::UpdateElement<true>(chunk.of.coefficients, g.value[j], x[k].value[j], m[k][j], v[k][j]);
-      m_bits = max(m_bits, SizeBits(m[k][j]));
-      v_bits = max(v_bits, SizeBits(v[k][j]));
+      largest = {MaxSize(largest.m, m[k][j]), MaxSize(largest.v, v[k][j])};
     }
   }
   cuda::StoreValues<P, kMaster, kSize>(chunk.of, keys, first, kSize * cuda::kWarp, x);
-  const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
+  const AbsMax scale = StoreAbsMax(chunk, block, largest);
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
     uint32_t m_code[kSize], v_code[kSize];
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      m_code[j] = cuda::SignedCodeByte(maps.m_lines, m[k][j] * scale.m);
+      m_code[j] = cuda::SignedCodeByte(maps.m_lines, fabsf(m[k][j]) * scale.m, m[k][j]);
       v_code[j] = cuda::UnsignedCodeByte(maps.v_lines, v[k][j] * scale.v);
     }
     __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + at(k)), cuda::PackBytes(m_code));
@@ -140,15 +148,14 @@ __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, cons
     const float g = cuda::ToFloat(static_cast<const G*>(t.g)[i]);
     cuda::UpdateElement<true>(chunk.of.coefficients, g, x, m, v);
   };
-  uint32_t m_bits = 0, v_bits = 0;
+  AbsMax largest{0.0f, 0.0f};
 #pragma unroll 1
   for (int64_t i = first; i < end; i += cuda::kWarp) {
     float x = 0, m, v;
     updated(i, x, m, v);
-    m_bits = max(m_bits, SizeBits(m));
-    v_bits = max(v_bits, SizeBits(v));
+    largest = {MaxSize(largest.m, m), MaxSize(largest.v, v)};
   }
-  const AbsMax scale = StoreAbsMax(chunk, block, m_bits, v_bits);
+  const AbsMax scale = StoreAbsMax(chunk, block, largest);
 #pragma unroll 1
   for (int64_t i = first; i < end; i += cuda::kWarp) {
     cuda::Vector<cuda::AdamWValue<P, kMaster>, 1> x[1];
@@ -156,7 +163,7 @@ __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, cons
     float m, v;
     updated(i, x[0].value[0], m, v);
     cuda::StoreValues<P, kMaster, 1>(chunk.of, keys, i, 0, x);
-    chunk.m_codes[i] = static_cast<uint8_t>(cuda::SignedCodeByte(maps.m_lines, m * scale.m));
+    chunk.m_codes[i] = static_cast<uint8_t>(cuda::SignedCodeByte(maps.m_lines, fabsf(m) * scale.m, m));
     chunk.v_codes[i] = static_cast<uint8_t>(cuda::UnsignedCodeByte(maps.v_lines, v * scale.v));
   }
 }
@@ -214,12 +221,8 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
   }
   maps.of_m[threadIdx.x] = kSigned.values[threadIdx.x];
   maps.of_v[threadIdx.x] = kUnsigned.values[threadIdx.x];
-  const int exponent = threadIdx.x % kExponents;
-  if (threadIdx.x < kExponents) {
-    maps.m_lines.of[exponent] = kSignedLines.of[exponent];
-  } else {
-    maps.v_lines.of[exponent] = kUnsignedLines.of[exponent];
-  }
+  maps.m_lines.of[threadIdx.x] = kSignedLines.of[threadIdx.x];
+  maps.v_lines.of[threadIdx.x] = kUnsignedLines.of[threadIdx.x];
   __syncthreads();
   if (chunk.m_codes == nullptr) return cuda::UpdateChunkOf<float>(chunk.of, draws);
   if (chunk.of.tensor.g_dtype == DType::kFloat32) {

@@ -74,8 +74,10 @@ TEST(DynamicMapTest, TwoLinesOfAnExponentAreEnough) {
     CheckLines<false>(of_unsigned, std::bit_cast<float>(bits));
     if (HasFailure()) return;
   }
-  EXPECT_EQ(of_signed.of[127].offset, 128.0f);
-  EXPECT_EQ(of_unsigned.of[127].offset, 256.0f);
+  for (int exponent = 127; exponent < kExponents; ++exponent) {
+    EXPECT_EQ(of_signed.of[exponent].offset, 128.0f);
+    EXPECT_EQ(of_unsigned.of[exponent].next_offset, 256.0f);
+  }
 }
 
 TEST(DynamicMapTest, WhatIsOutsideTakesTheLastValue) {

@@ -368,8 +368,10 @@ TEST(AdamWGpuTest, StatesInBfloat16AreRoundedAsStatedAfterTheUpdate) {
   for (const bool master : {false, true}) {
     const Updated exact = OneUpdateOfStates(initial, g, master, DType::kFloat32);
     const Updated rounded = OneUpdateOfStates(initial, g, master, DType::kBFloat16);
-    EXPECT_TRUE(SameBits(rounded.p, exact.p)) << "computed before rounding";
     for (size_t e = 0; e < g.size(); ++e) {
+      // Computed before rounding: root, quotient and three products are all that differ.
+      const double step = std::abs(exact.p[e] - initial[e]);
+      ASSERT_NEAR(rounded.p[e], exact.p[e], 0x1p-24 * (16 * step + 2 * std::abs(exact.p[e]))) << e;
       const PhiloxWords words = Philox({{static_cast<uint32_t>(e / 4), 0, 9, 5}}, 33, 44);
       const uint32_t r = words.word[e % 4];
       const auto want = [](float x, uint32_t random) {
