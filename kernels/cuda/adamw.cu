@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     const int64_t found = cuda::FindTensor(tensors, count, blockIdx.x);
     if (threadIdx.x == 0) {
       const int64_t first = tensors[found].first_chunk - tensors[0].first_chunk;
-      cuda::MakeChunk(*scalars, draws, tensors[found], int64_t{blockIdx.x} - first, &chunk);
+      cuda::PlaceChunk(draws, tensors[found], int64_t{blockIdx.x} - first, &chunk);
+      chunk.coefficients = cuda::MakeCoefficients(*scalars, chunk.tensor);
     }
   }
   __syncthreads();

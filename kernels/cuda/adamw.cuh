@@ -71,13 +71,11 @@ struct AdamWChunk {
   uint32_t step;
 };
 
-// Chunk `index` of the tensor. By one thread.
-__device__ __forceinline__ void MakeChunk(const OptimizerScalars& scalars, const AdamWDraws& draws,
-                                          const AdamWTensor& tensor, int64_t index,
-                                          AdamWChunk* chunk) {
+// Chunk `index` of the tensor, but for the coefficients. By one thread.
+__device__ __forceinline__ void PlaceChunk(const AdamWDraws& draws, const AdamWTensor& tensor,
+                                           int64_t index, AdamWChunk* chunk) {
   chunk->step = draws.step == nullptr ? 0 : *draws.step;
   chunk->tensor = tensor;
-  chunk->coefficients = MakeCoefficients(scalars, chunk->tensor);
   const ChunkRange range(index, chunk->tensor.n);
   chunk->begin = range.begin;
   chunk->end = range.end;

@@ -82,44 +82,61 @@ __device__ __forceinline__ AbsMax StoreAbsMax(const BlockwiseChunk& chunk, int64
   return {1.0f / fmaxf(largest.m, 1e-38f), 1.0f / fmaxf(largest.v, 1e-38f)};
 }
 
-// Updates a whole, aligned block of the tensor by a warp.
+// A lane's part of a whole, aligned block: kGroups times kSize neighbours.
+template <typename P, typename G, bool kMaster>
+struct BlockPart {
+  using X = cuda::AdamWValue<P, kMaster>;
+  static constexpr int kSize = cuda::kAdamWGroup;
+  static constexpr int kStride = kSize * cuda::kWarp;
+  static constexpr int kGroups = static_cast<int>(kStateBlock) / kStride;
+
+  typename cuda::Vector<X, kSize>::Raw x[kGroups];
+  typename cuda::Vector<G, kSize>::Raw g[kGroups];
+  uint32_t m_codes[kGroups], v_codes[kGroups];
+  AbsMax absmax;
+
+  static __device__ __forceinline__ int64_t First(int64_t block) {
+    return block * kStateBlock + threadIdx.x % cuda::kWarp * kSize;
+  }
+
+  __device__ __forceinline__ void Fetch(const BlockwiseChunk& chunk, int64_t block) {
+    const AdamWTensor& t = chunk.of.tensor;
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k) {
+      const int64_t i = First(block) + k * kStride;
+      m_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.m_codes + i));
+      v_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.v_codes + i));
+      g[k] = cuda::Vector<G, kSize>::FetchStreaming(static_cast<const G*>(t.g) + i);
+      x[k] = cuda::Vector<X, kSize>::FetchStreaming(cuda::ValuesOf<P, kMaster>(t) + i);
+    }
+    absmax = {chunk.m_absmax[block], chunk.v_absmax[block]};
+  }
+};
+
+// Updates such a block, fetched before, by a warp.
 template <typename P, typename G, bool kMaster>
 __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const SharedMaps& maps,
-                                            const PhiloxKeys& keys, int64_t block) {
-  constexpr int kSize = cuda::kAdamWGroup;
-  constexpr int kGroups = static_cast<int>(kStateBlock) / cuda::kWarp / kSize;
-  using X = cuda::AdamWValue<P, kMaster>;
-  const AdamWTensor& t = chunk.of.tensor;
-  const int64_t first = block * kStateBlock + threadIdx.x % cuda::kWarp * kSize;
-  const auto at = [&](int group) { return first + group * kSize * cuda::kWarp; };
-
-  typename cuda::Vector<X, kSize>::Raw x_raw[kGroups];
-  typename cuda::Vector<G, kSize>::Raw g_raw[kGroups];
-  uint32_t m_codes[kGroups], v_codes[kGroups];
-#pragma unroll
-  for (int k = 0; k < kGroups; ++k) {
-    m_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.m_codes + at(k)));
-    v_codes[k] = __ldcs(reinterpret_cast<const uint32_t*>(chunk.v_codes + at(k)));
-    g_raw[k] = cuda::Vector<G, kSize>::FetchStreaming(static_cast<const G*>(t.g) + at(k));
-    x_raw[k] = cuda::Vector<X, kSize>::FetchStreaming(cuda::ValuesOf<P, kMaster>(t) + at(k));
-  }
-  const AbsMax absmax{chunk.m_absmax[block], chunk.v_absmax[block]};
-  cuda::Vector<X, kSize> x[kGroups];
+                                            const PhiloxKeys& keys,
+                                            const BlockPart<P, G, kMaster>& part, int64_t block) {
+  using Part = BlockPart<P, G, kMaster>;
+  constexpr int kSize = Part::kSize, kGroups = Part::kGroups;
+  cuda::Vector<typename Part::X, kSize> x[kGroups];
   float m[kGroups][kSize], v[kGroups][kSize];
   AbsMax largest{0.0f, 0.0f};
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
     cuda::Vector<G, kSize> g;
-    x[k].Unpack(x_raw[k]);
-    g.Unpack(g_raw[k]);
+    x[k].Unpack(part.x[k]);
+    g.Unpack(part.g[k]);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      Decode(maps, Byte(m_codes[k], j), Byte(v_codes[k], j), absmax, m[k][j], v[k][j]);
+      Decode(maps, Byte(part.m_codes[k], j), Byte(part.v_codes[k], j), part.absmax, m[k][j],
+             v[k][j]);
       cuda::UpdateElement<true>(chunk.of.coefficients, g.value[j], x[k].value[j], m[k][j], v[k][j]);
       largest = {MaxSize(largest.m, m[k][j]), MaxSize(largest.v, v[k][j])};
     }
   }
-  cuda::StoreValues<P, kMaster, kSize>(chunk.of, keys, first, kSize * cuda::kWarp, x);
+  cuda::StoreValues<P, kMaster, kSize>(chunk.of, keys, Part::First(block), Part::kStride, x);
   const AbsMax scale = StoreAbsMax(chunk, block, largest);
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
@@ -129,8 +146,9 @@ __device__ __forceinline__ void UpdateBlock(const BlockwiseChunk& chunk, const S
       m_code[j] = cuda::SignedCodeByte(maps.m_lines, fabsf(m[k][j]) * scale.m, m[k][j]);
       v_code[j] = cuda::UnsignedCodeByte(maps.v_lines, v[k][j] * scale.v);
     }
-    __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + at(k)), cuda::PackBytes(m_code));
-    __stcs(reinterpret_cast<uint32_t*>(chunk.v_codes + at(k)), cuda::PackBytes(v_code));
+    const int64_t i = Part::First(block) + k * Part::kStride;
+    __stcs(reinterpret_cast<uint32_t*>(chunk.m_codes + i), cuda::PackBytes(m_code));
+    __stcs(reinterpret_cast<uint32_t*>(chunk.v_codes + i), cuda::PackBytes(v_code));
   }
 }
 
@@ -163,7 +181,8 @@ __device__ __forceinline__ void UpdateAnyBlock(const BlockwiseChunk& chunk, cons
     float m, v;
     updated(i, x[0].value[0], m, v);
     cuda::StoreValues<P, kMaster, 1>(chunk.of, keys, i, 0, x);
-    chunk.m_codes[i] = static_cast<uint8_t>(cuda::SignedCodeByte(maps.m_lines, fabsf(m) * scale.m, m));
+    chunk.m_codes[i] =
+        static_cast<uint8_t>(cuda::SignedCodeByte(maps.m_lines, fabsf(m) * scale.m, m));
     chunk.v_codes[i] = static_cast<uint8_t>(cuda::UnsignedCodeByte(maps.v_lines, v * scale.v));
   }
 }
@@ -174,34 +193,44 @@ __device__ __forceinline__ bool CodesAligned(const BlockwiseChunk& chunk) {
   return all % 4 == 0;
 }
 
+// A block is fetched while the one before is updated, the first while one thread computes the
+// coefficients.
 template <typename P, typename G, bool kMaster>
-__device__ __forceinline__ void UpdateBlocks(const BlockwiseChunk& chunk, const SharedMaps& maps,
-                                             const PhiloxKeys& keys) {
+__device__ __forceinline__ void UpdateBlocks(BlockwiseChunk& chunk, const SharedMaps& maps,
+                                             const PhiloxKeys& keys,
+                                             const OptimizerScalars& scalars) {
   const bool aligned = cuda::IsAligned(chunk.of.tensor) && CodesAligned(chunk);
   const int64_t end = StateBlocks(chunk.of.end);
-  for (int64_t block = chunk.of.begin / kStateBlock + threadIdx.x / cuda::kWarp; block < end;
-       block += kWarps) {
-    if (aligned && (block + 1) * kStateBlock <= chunk.of.end) {
-      UpdateBlock<P, G, kMaster>(chunk, maps, keys, block);
-    } else {
-      UpdateAnyBlock<P, G, kMaster>(chunk, maps, keys, block);
-    }
+  const int64_t whole = aligned ? chunk.of.end / kStateBlock : 0;  // blocks before it are
+  int64_t block = chunk.of.begin / kStateBlock + threadIdx.x / cuda::kWarp;
+  BlockPart<P, G, kMaster> part;
+  if (block < whole) part.Fetch(chunk, block);
+  if (threadIdx.x == 0) {
+    chunk.of.coefficients = cuda::MakeCoefficients(scalars, chunk.of.tensor);
   }
+  __syncthreads();
+  for (; block < whole; block += kWarps) {
+    const BlockPart<P, G, kMaster> fetched = part;
+    if (block + kWarps < whole) part.Fetch(chunk, block + kWarps);
+    UpdateBlock<P, G, kMaster>(chunk, maps, keys, fetched, block);
+  }
+  for (; block < end; block += kWarps) UpdateAnyBlock<P, G, kMaster>(chunk, maps, keys, block);
 }
 
 template <typename G>
-__device__ __forceinline__ void UpdateBlocksOf(const BlockwiseChunk& chunk, const SharedMaps& maps,
-                                               const PhiloxKeys& keys) {
+__device__ __forceinline__ void UpdateBlocksOf(BlockwiseChunk& chunk, const SharedMaps& maps,
+                                               const PhiloxKeys& keys,
+                                               const OptimizerScalars& scalars) {
   if (chunk.of.tensor.p_dtype == DType::kFloat32) {
-    UpdateBlocks<float, G, false>(chunk, maps, keys);
+    UpdateBlocks<float, G, false>(chunk, maps, keys, scalars);
   } else if (chunk.of.tensor.master != nullptr) {
-    UpdateBlocks<cuda::bf16, G, true>(chunk, maps, keys);
+    UpdateBlocks<cuda::bf16, G, true>(chunk, maps, keys, scalars);
   } else {
-    UpdateBlocks<cuda::bf16, G, false>(chunk, maps, keys);
+    UpdateBlocks<cuda::bf16, G, false>(chunk, maps, keys, scalars);
   }
 }
 
-__global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
+__global__ void __launch_bounds__(cuda::kAdamWThreads, 3)
     AdamW8bitKernel(const AdamW8bitTensor* tensors, int64_t count, const OptimizerScalars* scalars,
                     const __grid_constant__ cuda::AdamWDraws draws) {
   __shared__ BlockwiseChunk chunk;
@@ -212,7 +241,7 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
     if (threadIdx.x == 0) {
       const AdamW8bitTensor& t = tensors[found];
       const int64_t first = cuda::FirstChunk(t) - cuda::FirstChunk(tensors[0]);
-      cuda::MakeChunk(*scalars, draws, t.tensor, int64_t{blockIdx.x} - first, &chunk.of);
+      cuda::PlaceChunk(draws, t.tensor, int64_t{blockIdx.x} - first, &chunk.of);
       chunk.m_codes = t.m_codes;
       chunk.v_codes = t.v_codes;
       chunk.m_absmax = t.m_absmax;
@@ -224,11 +253,17 @@ __global__ void __launch_bounds__(cuda::kAdamWThreads, 4)
   maps.m_lines.of[threadIdx.x] = kSignedLines.of[threadIdx.x];
   maps.v_lines.of[threadIdx.x] = kUnsignedLines.of[threadIdx.x];
   __syncthreads();
-  if (chunk.m_codes == nullptr) return cuda::UpdateChunkOf<float>(chunk.of, draws);
+  if (chunk.m_codes == nullptr) {
+    if (threadIdx.x == 0) {
+      chunk.of.coefficients = cuda::MakeCoefficients(*scalars, chunk.of.tensor);
+    }
+    __syncthreads();
+    return cuda::UpdateChunkOf<float>(chunk.of, draws);
+  }
   if (chunk.of.tensor.g_dtype == DType::kFloat32) {
-    UpdateBlocksOf<float>(chunk, maps, draws.weights);
+    UpdateBlocksOf<float>(chunk, maps, draws.weights, *scalars);
   } else {
-    UpdateBlocksOf<cuda::bf16>(chunk, maps, draws.weights);
+    UpdateBlocksOf<cuda::bf16>(chunk, maps, draws.weights, *scalars);
   }
 }
 

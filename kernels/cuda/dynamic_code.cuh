@@ -2,8 +2,8 @@
 // UnsignedDynamicCode of kernels/dynamic_map.h compute, in a third of the instructions.
 //
 // A warp reads an entry of 16 bytes in about as many rounds as its lanes have exponents. A float's
-// integer part comes from adding 1.5 2^23 rounded down: what that costs lies in the pipe of products,
-// where comparing and choosing, of half its rate, have not filled it.
+// integer part comes from adding 1.5 2^23 rounded down: what that costs lies in the pipe of
+// products, where comparing and choosing, of half its rate, have not filled it.
 #ifndef COXSWAIN_KERNELS_CUDA_DYNAMIC_CODE_CUH_
 #define COXSWAIN_KERNELS_CUDA_DYNAMIC_CODE_CUH_
 
@@ -20,8 +20,8 @@ template <bool kSigned>
 __device__ __forceinline__ float DynamicPlace(const DynamicLineTable& table, float size) {
   constexpr float kTop = kDynamicTop<kSigned>;
   const DynamicLines lines = table.of[__float_as_uint(size) >> 23];
-  const float u = fminf(fmaf(size, lines.slope, lines.offset),
-                        fmaf(size, lines.next_slope, lines.next_offset));
+  const float u =
+      fminf(fmaf(size, lines.slope, lines.offset), fmaf(size, lines.next_slope, lines.next_offset));
   // Below 2^k + 0.2 the exponents differ.
   const float below = u - 0.2f;
   const bool same = (__float_as_uint(u) ^ __float_as_uint(below)) < 0x800000u;
