@@ -1,0 +1,45 @@
+/* Of kernels/c_api.h: lora_linear.h. */
+#ifndef COXSWAIN_KERNELS_C_API_ADAPTERS_H_
+#define COXSWAIN_KERNELS_C_API_ADAPTERS_H_
+
+#include "kernels/c_api/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Up to 3 adapters that share their input; a member's y is a column slice of the packed output. */
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int32_t members;
+  int64_t in_features, rank;
+  int64_t out_features[3], column_offset[3];
+  int64_t ldy; /* columns of the packed output */
+  float scale, dropout_rate;
+  uint32_t key[2],
+      site;             /* of the dropout mask, read where dropout_rate is not 0, as what follows */
+  const uint32_t* step; /* one word */
+  const uint32_t *bins, *positions; /* [rows] */
+  int64_t rows;
+  const void* x;                       /* [rows, in_features] */
+  const void* a;                       /* [members rank, in_features] */
+  const void* b[3];                    /* [out_features, rank] */
+  void* h;                             /* [rows, members rank]; forward writes it */
+  void* y;                             /* [rows, ldy]; forward only */
+  const void* dy;                      /* [rows, ldy]; backward only */
+  void* da;                            /* as a, of grad_dtype, accumulated; backward only */
+  void* db[3];                         /* as b, likewise */
+  void* dx;                            /* [rows, in_features]; null: not wanted; backward only */
+  int32_t accumulate_y, accumulate_dx; /* 0: overwritten */
+  coxswain_workspace workspace;
+} coxswain_lora_linear_args;
+int64_t coxswain_lora_linear_forward_workspace_bytes(const coxswain_lora_linear_args* args);
+int64_t coxswain_lora_linear_backward_workspace_bytes(const coxswain_lora_linear_args* args);
+int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* stream);
+int coxswain_lora_linear_backward(const coxswain_lora_linear_args* args, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COXSWAIN_KERNELS_C_API_ADAPTERS_H_ */

@@ -1,0 +1,55 @@
+/* Of kernels/c_api.h: rope.h and attention.h. */
+#ifndef COXSWAIN_KERNELS_C_API_ATTENTION_H_
+#define COXSWAIN_KERNELS_C_API_ATTENTION_H_
+
+#include "kernels/c_api/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  int32_t dtype;
+  int32_t interleaved;
+  int64_t num_heads, num_kv_heads, head_dim;
+  int64_t rotated; /* r, leading elements of a head that turn; 0: all */
+  int64_t tokens;
+  void* qkv;                /* [tokens, (num_heads + 2 num_kv_heads) head_dim], in place */
+  const float* cos;         /* [positions, r / 2] */
+  const float* sin;         /* [positions, r / 2] */
+  const int32_t* positions; /* [tokens] */
+  const float* query_scale; /* [positions]; null: none */
+} coxswain_rope_args;
+int coxswain_rope_forward(const coxswain_rope_args* args, void* stream);
+int coxswain_rope_backward(const coxswain_rope_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int32_t deterministic;
+  int64_t num_heads, num_kv_heads, head_dim, window;
+  float scale, softcap;
+  int64_t tokens, documents, max_length;
+  int32_t dense;             /* every document has max_length tokens */
+  const int32_t* cu_seqlens; /* [documents + 1] */
+  /* Elements from row to row of q, and of k and v; 0: views of one [tokens, (num_heads + 2
+   * num_kv_heads) head_dim]. */
+  int64_t q_row, kv_row;
+  const void *q, *k, *v;
+  void* out;          /* [tokens, num_heads head_dim] */
+  float* lse;         /* [num_heads tokens] */
+  const void* dout;   /* [tokens, num_heads head_dim]; backward only */
+  void *dq, *dk, *dv; /* rows as those of q, k and v; backward only */
+  coxswain_workspace workspace;
+} coxswain_attention_args;
+/* Chooses the algorithms of this shape; pointers are not looked at. Takes a second at times. */
+int coxswain_prepare_attention(const coxswain_attention_args* args, void* stream);
+int64_t coxswain_attention_forward_workspace_bytes(const coxswain_attention_args* args);
+int64_t coxswain_attention_backward_workspace_bytes(const coxswain_attention_args* args);
+int coxswain_attention_forward(const coxswain_attention_args* args, void* stream);
+int coxswain_attention_backward(const coxswain_attention_args* args, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COXSWAIN_KERNELS_C_API_ATTENTION_H_ */

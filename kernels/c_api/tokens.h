@@ -1,0 +1,53 @@
+/* Of kernels/c_api.h: embedding.h, row_gather.h and cross_entropy.h. */
+#ifndef COXSWAIN_KERNELS_C_API_TOKENS_H_
+#define COXSWAIN_KERNELS_C_API_TOKENS_H_
+
+#include "kernels/c_api/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, vocab;
+  int64_t ld; /* elements between rows of logits; 0: vocab */
+  float label_smoothing, z_loss, softcap;
+  void* logits;                /* [rows, vocab]; overwritten by the gradient */
+  const int32_t* targets;      /* [rows]; -100: ignored */
+  const float* gradient_scale; /* one float; null: losses only */
+  float* loss;                 /* [rows] */
+  float* nll;                  /* [rows]; null: not wanted */
+} coxswain_cross_entropy_args;
+int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t vocab, hidden, tokens;
+  float scale;                  /* 0: 1 */
+  const int32_t* ids;           /* [tokens], in [0, vocab); backward: -1 is no token */
+  const void* weight;           /* [vocab, hidden]; forward only */
+  void* out;                    /* [tokens, hidden]; forward only */
+  const void* dout;             /* [tokens, hidden]; backward only */
+  void* dweight;                /* [vocab, hidden] of grad_dtype, accumulated; backward only */
+  coxswain_workspace workspace; /* backward only */
+} coxswain_embedding_args;
+int coxswain_embedding_forward(const coxswain_embedding_args* args, void* stream);
+int64_t coxswain_embedding_backward_workspace_bytes(const coxswain_embedding_args* args);
+int coxswain_embedding_backward(const coxswain_embedding_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, columns;
+  const int32_t* index; /* [rows], rows of the tall matrix, all different; -1: no row */
+  const void* in;       /* gather: the tall matrix; scatter: [rows, columns] */
+  void* out;            /* gather: [rows, columns]; scatter: the tall matrix, accumulated */
+} coxswain_row_gather_args;
+int coxswain_gather_rows(const coxswain_row_gather_args* args, void* stream);
+int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COXSWAIN_KERNELS_C_API_TOKENS_H_ */

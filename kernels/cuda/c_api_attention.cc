@@ -1,0 +1,114 @@
+// Translates the structs of kernels/c_api.h into those of the ops: rotation and attention.
+#include "kernels/attention.h"
+#include "kernels/cuda/c_api_calls.h"
+#include "kernels/rope.h"
+
+namespace coxswain::kernels::c_api {
+namespace {
+
+RopeArgs Rotation(const coxswain_rope_args& args) {
+  return {.spec = {.dtype = Type(args.dtype),
+                   .num_heads = args.num_heads,
+                   .num_kv_heads = args.num_kv_heads,
+                   .head_dim = args.head_dim,
+                   .rotated = args.rotated,
+                   .interleaved = args.interleaved != 0},
+          .tokens = args.tokens,
+          .qkv = args.qkv,
+          .cos = args.cos,
+          .sin = args.sin,
+          .positions = args.positions,
+          .query_scale = args.query_scale};
+}
+
+AttentionSpec HeadsSpec(const coxswain_attention_args& args) {
+  return {.dtype = Type(args.dtype),
+          .num_heads = args.num_heads,
+          .num_kv_heads = args.num_kv_heads,
+          .head_dim = args.head_dim,
+          .q_row = args.q_row,
+          .kv_row = args.kv_row,
+          .window = args.window,
+          .scale = args.scale,
+          .softcap = args.softcap,
+          .deterministic = args.deterministic != 0};
+}
+
+AttentionExtents Extents(const coxswain_attention_args& args) {
+  return {.tokens = args.tokens,
+          .documents = args.documents,
+          .max_length = args.max_length,
+          .dense = args.dense != 0};
+}
+
+Documents PackedDocuments(const coxswain_attention_args& args) {
+  return {.count = args.documents,
+          .cu_seqlens = args.cu_seqlens,
+          .max_length = args.max_length,
+          .dense = args.dense != 0};
+}
+
+}  // namespace
+}  // namespace coxswain::kernels::c_api
+
+namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
+
+extern "C" {
+
+int coxswain_rope_forward(const coxswain_rope_args* args, void* stream) {
+  return c_api::Guarded([&] { kernels::RopeForward(c_api::Rotation(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_rope_backward(const coxswain_rope_args* args, void* stream) {
+  return c_api::Guarded(
+      [&] { kernels::RopeBackward(c_api::Rotation(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_prepare_attention(const coxswain_attention_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::PrepareAttention(c_api::HeadsSpec(*args), c_api::Extents(*args), c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_attention_forward_workspace_bytes(const coxswain_attention_args* args) {
+  return c_api::GuardedBytes([&] {
+    return kernels::AttentionForwardWorkspaceBytes(c_api::HeadsSpec(*args), c_api::Extents(*args));
+  });
+}
+
+int64_t coxswain_attention_backward_workspace_bytes(const coxswain_attention_args* args) {
+  return c_api::GuardedBytes([&] {
+    return kernels::AttentionBackwardWorkspaceBytes(c_api::HeadsSpec(*args), c_api::Extents(*args));
+  });
+}
+
+int coxswain_attention_forward(const coxswain_attention_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::AttentionForward({.spec = c_api::HeadsSpec(*args),
+                               .tokens = args->tokens,
+                               .documents = c_api::PackedDocuments(*args),
+                               .in = {args->q, args->k, args->v},
+                               .out = args->out,
+                               .lse = args->lse,
+                               .workspace = c_api::Lent(args->workspace)},
+                              c_api::Wrap(stream));
+  });
+}
+
+int coxswain_attention_backward(const coxswain_attention_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::AttentionBackward({.spec = c_api::HeadsSpec(*args),
+                                .tokens = args->tokens,
+                                .documents = c_api::PackedDocuments(*args),
+                                .in = {args->q, args->k, args->v},
+                                .out = args->out,
+                                .lse = args->lse,
+                                .dout = args->dout,
+                                .gradients = {args->dq, args->dk, args->dv},
+                                .workspace = c_api::Lent(args->workspace)},
+                               c_api::Wrap(stream));
+  });
+}
+
+}  // extern "C"

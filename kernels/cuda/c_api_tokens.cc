@@ -1,0 +1,89 @@
+// Translates the structs of kernels/c_api.h into those of the ops: embedding, rows and loss.
+#include "kernels/cross_entropy.h"
+#include "kernels/cuda/c_api_calls.h"
+#include "kernels/embedding.h"
+#include "kernels/row_gather.h"
+
+namespace coxswain::kernels::c_api {
+namespace {
+
+EmbeddingSpec SpecOf(const coxswain_embedding_args& args) {
+  return {.dtype = Type(args.dtype),
+          .grad_dtype = Type(args.grad_dtype),
+          .vocab = args.vocab,
+          .hidden = args.hidden,
+          .scale = args.scale == 0.0f ? 1.0f : args.scale};
+}
+
+RowGatherArgs Gather(const coxswain_row_gather_args& args) {
+  return {.spec = {.dtype = Type(args.dtype), .columns = args.columns},
+          .rows = args.rows,
+          .index = args.index,
+          .in = args.in,
+          .out = args.out};
+}
+
+}  // namespace
+}  // namespace coxswain::kernels::c_api
+
+namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
+
+extern "C" {
+
+int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CrossEntropy({.spec = {.dtype = c_api::Type(args->dtype),
+                                    .vocab = args->vocab,
+                                    .label_smoothing = args->label_smoothing,
+                                    .z_loss = args->z_loss,
+                                    .softcap = args->softcap},
+                           .rows = args->rows,
+                           .logits = args->logits,
+                           .ld = args->ld,
+                           .targets = args->targets,
+                           .gradient_scale = args->gradient_scale,
+                           .loss = args->loss,
+                           .nll = args->nll},
+                          c_api::Wrap(stream));
+  });
+}
+
+int coxswain_embedding_forward(const coxswain_embedding_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::EmbeddingForward({.spec = c_api::SpecOf(*args),
+                               .tokens = args->tokens,
+                               .ids = args->ids,
+                               .weight = args->weight,
+                               .out = args->out},
+                              c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_embedding_backward_workspace_bytes(const coxswain_embedding_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::EmbeddingBackwardWorkspaceBytes(c_api::SpecOf(*args), args->tokens); });
+}
+
+int coxswain_embedding_backward(const coxswain_embedding_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::EmbeddingBackward({.spec = c_api::SpecOf(*args),
+                                .tokens = args->tokens,
+                                .ids = args->ids,
+                                .dout = args->dout,
+                                .dweight = args->dweight,
+                                .workspace = c_api::Lent(args->workspace)},
+                               c_api::Wrap(stream));
+  });
+}
+
+int coxswain_gather_rows(const coxswain_row_gather_args* args, void* stream) {
+  return c_api::Guarded([&] { kernels::GatherRows(c_api::Gather(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream) {
+  return c_api::Guarded(
+      [&] { kernels::ScatterAddRows(c_api::Gather(*args), c_api::Wrap(stream)); });
+}
+
+}  // extern "C"
