@@ -15,6 +15,8 @@
 #include "kernels/c_api/norms.h"
 #include "kernels/c_api/optimizer.h"
 #include "kernels/c_api/products.h"
+#include "kernels/c_api/quantized.h"
+#include "kernels/c_api/tensors.h"
 #include "kernels/c_api/tokens.h"
 #include "kernels/c_api/types.h"
 

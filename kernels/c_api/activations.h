@@ -13,7 +13,7 @@ typedef struct {
   int64_t rows, intermediate;
   const void* dy; /* [rows, intermediate]; backward only */
   void* gate_up;  /* [rows, 2 intermediate]; backward overwrites it by its gradient */
-  void* y;        /* [rows, intermediate]; forward only */
+  void* y;        /* [rows, intermediate]; null: the backward does not give it */
 } coxswain_swiglu_args;
 int coxswain_swiglu_forward(const coxswain_swiglu_args* args, void* stream);
 int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream);

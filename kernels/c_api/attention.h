@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: rope.h and attention.h. */
+/* Of kernels/c_api.h: rope.h, attention.h and cached_attention.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ATTENTION_H_
 #define COXSWAIN_KERNELS_C_API_ATTENTION_H_
 
@@ -47,6 +47,26 @@ int64_t coxswain_attention_forward_workspace_bytes(const coxswain_attention_args
 int64_t coxswain_attention_backward_workspace_bytes(const coxswain_attention_args* args);
 int coxswain_attention_forward(const coxswain_attention_args* args, void* stream);
 int coxswain_attention_backward(const coxswain_attention_args* args, void* stream);
+
+/* Single rows over the cached keys and values of one layer. Row r is of sequence sequences[r] and
+ * lies at positions[r] of it, in [0, length). */
+typedef struct {
+  int32_t dtype;
+  int64_t num_heads, num_kv_heads, head_dim, window;
+  float scale, softcap;
+  int64_t length; /* positions that the cache has of each sequence */
+  int64_t rows;
+  const int32_t* sequences;     /* [rows]; -1: none, the row is padding */
+  const int32_t* positions;     /* [rows] */
+  const void* qkv;              /* [rows, (num_heads + 2 num_kv_heads) head_dim], rotated */
+  void *keys, *values;          /* [sequences, length, num_kv_heads head_dim]; append writes them */
+  void* out;                    /* [rows, num_heads head_dim]; attention only */
+  coxswain_workspace workspace; /* attention only */
+} coxswain_cached_attention_args;
+/* The places of the rows take their keys and values; no two rows are of one place. */
+int coxswain_cache_append(const coxswain_cached_attention_args* args, void* stream);
+int64_t coxswain_cached_attention_workspace_bytes(const coxswain_cached_attention_args* args);
+int coxswain_cached_attention(const coxswain_cached_attention_args* args, void* stream);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: rms_norm.h and qk_norm.h. */
+/* Of kernels/c_api.h: rms_norm.h, layer_norm.h and qk_norm.h. */
 #ifndef COXSWAIN_KERNELS_C_API_NORMS_H_
 #define COXSWAIN_KERNELS_C_API_NORMS_H_
 
@@ -12,7 +12,7 @@ typedef struct {
   int32_t dtype; /* of everything but rstd and dweight */
   int32_t grad_dtype;
   int64_t rows, hidden;
-  float eps;
+  float eps, weight_offset;
   const void* x;        /* [rows, hidden] */
   const void* residual; /* [rows, hidden]; null: no add */
   const void* weight;   /* [hidden] */
@@ -25,6 +25,7 @@ int coxswain_rms_norm_forward(const coxswain_rms_norm_args* args, void* stream);
 typedef struct {
   int32_t dtype, grad_dtype;
   int64_t rows, hidden;
+  float weight_offset;
   const void* dy;     /* [rows, hidden] */
   const void* x;      /* [rows, hidden], what was normalised */
   const void* weight; /* [hidden] */
@@ -53,6 +54,25 @@ typedef struct {
 int coxswain_qk_norm_forward(const coxswain_qk_norm_args* args, void* stream);
 int64_t coxswain_qk_norm_backward_workspace_bytes(const coxswain_qk_norm_args* args);
 int coxswain_qk_norm_backward(const coxswain_qk_norm_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t rows, hidden;
+  float eps;
+  const void* x;      /* [rows, hidden] */
+  const void* weight; /* [hidden] */
+  const void* bias;   /* [hidden]; null: none; forward only */
+  void* y;            /* [rows, hidden]; forward only */
+  float *mean, *rstd; /* [rows]; forward writes them */
+  const void* dy;     /* [rows, hidden]; backward only, as what follows */
+  int32_t accumulate_dx;
+  void* dx;              /* [rows, hidden] */
+  void *dweight, *dbias; /* [hidden] of grad_dtype, accumulated; null: frozen, or no bias */
+  coxswain_workspace workspace;
+} coxswain_layer_norm_args;
+int coxswain_layer_norm_forward(const coxswain_layer_norm_args* args, void* stream);
+int64_t coxswain_layer_norm_backward_workspace_bytes(const coxswain_layer_norm_args* args);
+int coxswain_layer_norm_backward(const coxswain_layer_norm_args* args, void* stream);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: global_norm.h and adamw.h. */
+/* Of kernels/c_api.h: global_norm.h, adamw.h and adamw_8bit.h. */
 #ifndef COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 #define COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 
@@ -44,6 +44,25 @@ typedef struct {
   int32_t more_follow;   /* further lists belong to this update: it is not counted yet */
 } coxswain_adamw_args;
 int coxswain_adamw(const coxswain_adamw_args* args, void* stream);
+
+/* Elements that share the scale of a state of 8 bits. */
+enum { COXSWAIN_STATE_BLOCK = 256 };
+
+typedef struct {
+  coxswain_adamw_tensor tensor; /* m and v in float32; not used where there are codes */
+  uint8_t *m_codes, *v_codes;   /* [n]; null: m and v are the states */
+  float *m_absmax, *v_absmax;   /* [ceil(n / COXSWAIN_STATE_BLOCK)] */
+} coxswain_adamw_8bit_tensor;
+
+typedef struct {
+  const coxswain_adamw_8bit_tensor* tensors;
+  int64_t count, chunks;
+  coxswain_optimizer_scalars* scalars;
+  uint32_t key[2];      /* for stochastic rounding of weights */
+  const uint32_t* step; /* likewise, one word in device memory */
+  int32_t more_follow;
+} coxswain_adamw_8bit_args;
+int coxswain_adamw_8bit(const coxswain_adamw_8bit_args* args, void* stream);
 
 typedef struct {
   const void* data;

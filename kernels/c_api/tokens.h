@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: embedding.h, row_gather.h and cross_entropy.h. */
+/* Of kernels/c_api.h: embedding.h, row_gather.h, cross_entropy.h, target_hits.h and argmax.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TOKENS_H_
 #define COXSWAIN_KERNELS_C_API_TOKENS_H_
 
@@ -24,12 +24,13 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
 typedef struct {
   int32_t dtype, grad_dtype;
   int64_t vocab, hidden, tokens;
-  float scale;                  /* 0: 1 */
-  const int32_t* ids;           /* [tokens], in [0, vocab); backward: -1 is no token */
-  const void* weight;           /* [vocab, hidden]; forward only */
-  void* out;                    /* [tokens, hidden]; forward only */
-  const void* dout;             /* [tokens, hidden]; backward only */
-  void* dweight;                /* [vocab, hidden] of grad_dtype, accumulated; backward only */
+  float scale;        /* 0: 1 */
+  const int32_t* ids; /* [tokens], in [0, vocab); backward: -1 is no token */
+  const void* weight; /* [vocab, hidden]; forward only */
+  void* out;          /* [tokens, hidden]; forward only */
+  const void* dout;   /* [tokens, hidden]; backward only */
+  void* dweight;      /* [vocab, hidden] of grad_dtype, accumulated; backward only */
+  int64_t begin, end; /* elements of dweight that are added to; end 0: all; backward only */
   coxswain_workspace workspace; /* backward only */
 } coxswain_embedding_args;
 int coxswain_embedding_forward(const coxswain_embedding_args* args, void* stream);
@@ -45,6 +46,25 @@ typedef struct {
 } coxswain_row_gather_args;
 int coxswain_gather_rows(const coxswain_row_gather_args* args, void* stream);
 int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, vocab;
+  int64_t ld;             /* elements between rows of logits; 0: vocab */
+  const void* logits;     /* [rows, vocab] */
+  const int32_t* targets; /* [rows]; outside [0, vocab): no hit */
+  float* hits;            /* [rows], 1 where the target is the row's first maximum, else 0 */
+} coxswain_target_hits_args;
+int coxswain_target_hits(const coxswain_target_hits_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, width;
+  int64_t ld;         /* elements between rows of values; 0: width */
+  const void* values; /* [rows, width] */
+  int32_t* columns;   /* [rows], of the first maximum; -1 where the row holds a NaN */
+} coxswain_argmax_args;
+int coxswain_argmax(const coxswain_argmax_args* args, void* stream);
 
 #ifdef __cplusplus
 }

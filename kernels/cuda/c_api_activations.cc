@@ -40,7 +40,8 @@ int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream) {
     kernels::SwigluBackward({.spec = c_api::GluSpec(*args),
                              .rows = args->rows,
                              .dy = args->dy,
-                             .gate_up = args->gate_up},
+                             .gate_up = args->gate_up,
+                             .y = args->y},
                             c_api::Wrap(stream));
   });
 }

@@ -1,5 +1,6 @@
 // Translates the structs of kernels/c_api.h into those of the ops: rotation and attention.
 #include "kernels/attention.h"
+#include "kernels/cached_attention.h"
 #include "kernels/cuda/c_api_calls.h"
 #include "kernels/rope.h"
 
@@ -46,6 +47,21 @@ Documents PackedDocuments(const coxswain_attention_args& args) {
           .cu_seqlens = args.cu_seqlens,
           .max_length = args.max_length,
           .dense = args.dense != 0};
+}
+
+CachedAttentionSpec SpecOf(const coxswain_cached_attention_args& args) {
+  return {.attention = {.dtype = Type(args.dtype),
+                        .num_heads = args.num_heads,
+                        .num_kv_heads = args.num_kv_heads,
+                        .head_dim = args.head_dim,
+                        .window = args.window,
+                        .scale = args.scale,
+                        .softcap = args.softcap},
+          .length = args.length};
+}
+
+CacheRows RowsOf(const coxswain_cached_attention_args& args) {
+  return {.count = args.rows, .sequences = args.sequences, .positions = args.positions};
 }
 
 }  // namespace
@@ -108,6 +124,33 @@ int coxswain_attention_backward(const coxswain_attention_args* args, void* strea
                                 .gradients = {args->dq, args->dk, args->dv},
                                 .workspace = c_api::Lent(args->workspace)},
                                c_api::Wrap(stream));
+  });
+}
+
+int coxswain_cache_append(const coxswain_cached_attention_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CacheAppend({.spec = c_api::SpecOf(*args),
+                          .rows = c_api::RowsOf(*args),
+                          .qkv = args->qkv,
+                          .cache = {args->keys, args->values}},
+                         c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_cached_attention_workspace_bytes(const coxswain_cached_attention_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::CachedAttentionWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+}
+
+int coxswain_cached_attention(const coxswain_cached_attention_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CachedAttention({.spec = c_api::SpecOf(*args),
+                              .rows = c_api::RowsOf(*args),
+                              .qkv = args->qkv,
+                              .cache = {args->keys, args->values},
+                              .out = args->out,
+                              .workspace = c_api::Lent(args->workspace)},
+                             c_api::Wrap(stream));
   });
 }
 

@@ -1,5 +1,6 @@
 // Translates the structs of kernels/c_api.h into those of the ops: norms.
 #include "kernels/cuda/c_api_calls.h"
+#include "kernels/layer_norm.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 
@@ -12,6 +13,7 @@ RmsNormSpec NormSpec(const Args& args) {
   spec.dtype = Type(args.dtype);
   spec.grad_dtype = Type(args.grad_dtype);
   spec.hidden = args.hidden;
+  spec.weight_offset = args.weight_offset;
   return spec;
 }
 
@@ -48,6 +50,13 @@ QkNormSpec SpecOf(const coxswain_qk_norm_args& args) {
           .eps = args.eps,
           .weight_offset = args.weight_offset,
           .whole = args.whole != 0};
+}
+
+LayerNormSpec SpecOf(const coxswain_layer_norm_args& args) {
+  return {.dtype = Type(args.dtype),
+          .grad_dtype = Type(args.grad_dtype),
+          .hidden = args.hidden,
+          .eps = args.eps};
 }
 
 }  // namespace
@@ -114,6 +123,43 @@ int coxswain_qk_norm_backward(const coxswain_qk_norm_args* args, void* stream) {
                              .dk_weight = args->dk_weight,
                              .workspace = c_api::Lent(args->workspace)},
                             c_api::Wrap(stream));
+  });
+}
+
+int coxswain_layer_norm_forward(const coxswain_layer_norm_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::LayerNormForward({.spec = c_api::SpecOf(*args),
+                               .rows = args->rows,
+                               .x = args->x,
+                               .weight = args->weight,
+                               .bias = args->bias,
+                               .y = args->y,
+                               .mean = args->mean,
+                               .rstd = args->rstd},
+                              c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_layer_norm_backward_workspace_bytes(const coxswain_layer_norm_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::LayerNormBackwardWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+}
+
+int coxswain_layer_norm_backward(const coxswain_layer_norm_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::LayerNormBackward({.spec = c_api::SpecOf(*args),
+                                .rows = args->rows,
+                                .dy = args->dy,
+                                .x = args->x,
+                                .weight = args->weight,
+                                .mean = args->mean,
+                                .rstd = args->rstd,
+                                .accumulate_dx = args->accumulate_dx != 0,
+                                .dx = args->dx,
+                                .dweight = args->dweight,
+                                .dbias = args->dbias,
+                                .workspace = c_api::Lent(args->workspace)},
+                               c_api::Wrap(stream));
   });
 }
 

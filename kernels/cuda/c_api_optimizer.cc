@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "kernels/adamw.h"
+#include "kernels/adamw_8bit.h"
 #include "kernels/cuda/c_api_calls.h"
 #include "kernels/global_norm.h"
 
@@ -33,6 +34,14 @@ static_assert(offsetof(coxswain_optimizer_scalars, applied_updates) ==
               offsetof(coxswain_optimizer_scalars, skip) == offsetof(OptimizerScalars, skip));
 static_assert(offsetof(coxswain_norm_tensor, first_chunk) == offsetof(NormTensor, first_chunk) &&
               offsetof(coxswain_norm_tensor, dtype) == offsetof(NormTensor, dtype));
+
+static_assert(COXSWAIN_STATE_BLOCK == kStateBlock);
+static_assert(offsetof(coxswain_adamw_8bit_tensor, m_codes) == offsetof(AdamW8bitTensor, m_codes) &&
+              offsetof(coxswain_adamw_8bit_tensor, v_codes) == offsetof(AdamW8bitTensor, v_codes) &&
+              offsetof(coxswain_adamw_8bit_tensor, m_absmax) ==
+                  offsetof(AdamW8bitTensor, m_absmax) &&
+              offsetof(coxswain_adamw_8bit_tensor, v_absmax) ==
+                  offsetof(AdamW8bitTensor, v_absmax));
 
 }  // namespace
 }  // namespace coxswain::kernels::c_api
@@ -79,6 +88,18 @@ int coxswain_decide_update(const coxswain_decide_update_args* args, void* stream
                            .scalars = c_api::As<kernels::OptimizerScalars>(args->scalars),
                            .norm = args->norm},
                           c_api::Wrap(stream));
+  });
+}
+
+int coxswain_adamw_8bit(const coxswain_adamw_8bit_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::AdamW8bit({.tensors = c_api::As<kernels::AdamW8bitTensor>(args->tensors),
+                        .count = args->count,
+                        .chunks = args->chunks,
+                        .scalars = c_api::As<kernels::OptimizerScalars>(args->scalars),
+                        .draws = {.key = {args->key[0], args->key[1]}, .step = args->step},
+                        .last = args->more_follow == 0},
+                       c_api::Wrap(stream));
   });
 }
 

@@ -1,8 +1,11 @@
-// Translates the structs of kernels/c_api.h into those of the ops: embedding, rows and loss.
+// Translates the structs of kernels/c_api.h into those of the ops: embedding, rows, loss and
+// maxima.
+#include "kernels/argmax.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/c_api_calls.h"
 #include "kernels/embedding.h"
 #include "kernels/row_gather.h"
+#include "kernels/target_hits.h"
 
 namespace coxswain::kernels::c_api {
 namespace {
@@ -72,6 +75,8 @@ int coxswain_embedding_backward(const coxswain_embedding_args* args, void* strea
                                 .ids = args->ids,
                                 .dout = args->dout,
                                 .dweight = args->dweight,
+                                .begin = args->begin,
+                                .end = args->end == 0 ? -1 : args->end,
                                 .workspace = c_api::Lent(args->workspace)},
                                c_api::Wrap(stream));
   });
@@ -84,6 +89,29 @@ int coxswain_gather_rows(const coxswain_row_gather_args* args, void* stream) {
 int coxswain_scatter_add_rows(const coxswain_row_gather_args* args, void* stream) {
   return c_api::Guarded(
       [&] { kernels::ScatterAddRows(c_api::Gather(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_target_hits(const coxswain_target_hits_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::TargetHits({.spec = {.dtype = c_api::Type(args->dtype), .vocab = args->vocab},
+                         .rows = args->rows,
+                         .logits = args->logits,
+                         .ld = args->ld,
+                         .targets = args->targets,
+                         .hits = args->hits},
+                        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_argmax(const coxswain_argmax_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Argmax({.spec = {.dtype = c_api::Type(args->dtype), .columns = args->width},
+                     .rows = args->rows,
+                     .values = args->values,
+                     .ld = args->ld,
+                     .columns = args->columns},
+                    c_api::Wrap(stream));
+  });
 }
 
 }  // extern "C"

@@ -4,7 +4,6 @@
 
 #include "kernels/adamw.h"
 #include "kernels/bias.h"
-#include "kernels/c_api.h"
 #include "kernels/embedding.h"
 #include "kernels/gated_linear.h"
 #include "kernels/geglu.h"
@@ -14,26 +13,13 @@
 #include "kernels/lora_linear.h"
 #include "kernels/qk_norm.h"
 #include "kernels/row_gather.h"
-#include "tests/kernels/cuda/gpu_testing.h"
+#include "kernels/swiglu.h"
+#include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
 namespace {
 
 constexpr DType kType = DType::kBFloat16;
-
-coxswain_workspace Lent(const Scratch& scratch) { return {scratch.data(), scratch.bytes()}; }
-
-// A tensor for the op and its twin for the C function.
-struct Twins {
-  DeviceTensor op, c;
-  explicit Twins(const Floats& values, DType dtype = kType) : op(dtype, values), c(dtype, values) {}
-  void ExpectSame(const char* what) const {
-    Synchronize(nullptr);
-    EXPECT_TRUE(SameBits(op.Read(), c.Read())) << what;
-  }
-};
-
-#define EXPECT_OK(call) EXPECT_EQ(call, COXSWAIN_OK) << coxswain_last_error()
 
 TEST(CApiLayersGpuTest, GatedUnits) {
   const int64_t rows = 5, n = 24;
@@ -59,6 +45,36 @@ TEST(CApiLayersGpuTest, GatedUnits) {
                   TestStream());
     gate_up.ExpectSame("gradient of GeGLU");
   }
+}
+
+TEST(CApiLayersGpuTest, SwigluWhoseBackwardGivesTheOutputAgain) {
+  const int64_t rows = 5, n = 24;
+  const Twins gate_up(Normal(rows * 2 * n, 1, kType)), y(Floats(Size(rows * n)));
+  const DeviceTensor dy(kType, Normal(rows * n, 2, kType));
+  const SwigluSpec spec{.dtype = kType, .intermediate = n};
+  coxswain_swiglu_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = rows;
+  args.intermediate = n;
+  args.dy = dy.data();
+  args.gate_up = gate_up.c.data();
+  args.y = y.c.data();
+  EXPECT_OK(coxswain_swiglu_forward(&args, nullptr));
+  SwigluForward({.spec = spec, .rows = rows, .gate_up = gate_up.op.data(), .y = y.op.data()},
+                TestStream());
+  y.ExpectSame("SwiGLU");
+  const Twins again(Floats(Size(rows * n)));
+  args.y = again.c.data();
+  EXPECT_OK(coxswain_swiglu_backward(&args, nullptr));
+  SwigluBackward({.spec = spec,
+                  .rows = rows,
+                  .dy = dy.data(),
+                  .gate_up = gate_up.op.data(),
+                  .y = again.op.data()},
+                 TestStream());
+  gate_up.ExpectSame("gradient of SwiGLU");
+  again.ExpectSame("y again");
+  EXPECT_TRUE(SameBits(again.c.Read(), y.c.Read()));
 }
 
 TEST(CApiLayersGpuTest, Gelu) {
@@ -230,6 +246,20 @@ TEST(CApiLayersGpuTest, EmbeddingOfAScaleThatIsLeftOut) {
                      .workspace = scratch.workspace()},
                     TestStream());
   dweight.ExpectSame("their gradient");
+  args.begin = 5;
+  args.end = 100;
+  EXPECT_OK(coxswain_embedding_backward(&args, nullptr));
+  Synchronize(nullptr);
+  EmbeddingBackward({.spec = spec,
+                     .tokens = tokens,
+                     .ids = ids.data(),
+                     .dout = out.op.data(),
+                     .dweight = dweight.op.data(),
+                     .begin = 5,
+                     .end = 100,
+                     .workspace = scratch.workspace()},
+                    TestStream());
+  dweight.ExpectSame("a part of their gradient");
 }
 
 TEST(CApiLayersGpuTest, BiasAndRows) {

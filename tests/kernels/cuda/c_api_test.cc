@@ -1,6 +1,7 @@
 #include "kernels/c_api.h"
 
 #include "kernels/cross_entropy.h"
+#include "kernels/gemm.h"
 #include "kernels/rope.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 
@@ -65,6 +66,57 @@ TEST(CApiGpuTest, RotatesPartOfAHeadAndScalesQueries) {
   args.query_scale = scale.floats();
   ASSERT_EQ(coxswain_rope_forward(&args, nullptr), COXSWAIN_OK) << coxswain_last_error();
   Synchronize(nullptr);
+  EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
+  ASSERT_EQ(coxswain_rope_backward(&args, nullptr), COXSWAIN_OK) << coxswain_last_error();
+  RopeBackward({.spec = spec,
+                .tokens = 3,
+                .qkv = ours.data(),
+                .cos = cos.floats(),
+                .sin = sin.floats(),
+                .positions = positions.data(),
+                .query_scale = scale.floats()},
+               TestStream());
+  Synchronize(nullptr);
+  EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
+}
+
+TEST(CApiGpuTest, Product) {
+  const int64_t m = 24, n = 16, k = 40;
+  const DType type = DType::kBFloat16;
+  const DeviceTensor a(type, Normal(m * k, 1, type)), b(type, Normal(n * k, 2, type));
+  const DeviceTensor bias(type, Normal(n, 3, type)), ours(type, m * n), theirs(type, m * n);
+  const Scratch scratch(coxswain_gemm_workspace_bytes());
+  Synchronize(TestStream());
+  coxswain_gemm_args args{};
+  args.dtype = args.output_dtype = COXSWAIN_BFLOAT16;
+  args.transpose_b = 1;
+  args.m = m;
+  args.n = n;
+  args.k = k;
+  args.alpha = 1.0f;
+  args.a = a.data();
+  args.b = b.data();
+  args.bias = bias.data();
+  args.c = theirs.data();
+  args.lda = args.ldb = k;
+  args.ldc = n;
+  args.workspace = {scratch.data(), scratch.bytes()};
+  ASSERT_EQ(coxswain_set_gemm_tuning(0), COXSWAIN_OK);
+  ASSERT_EQ(coxswain_gemm(&args, nullptr), COXSWAIN_OK) << coxswain_last_error();
+  Synchronize(nullptr);  // one scratch
+  Gemm({.spec = {.dtype = type, .output_dtype = type, .transpose_b = true},
+        .m = m,
+        .n = n,
+        .k = k,
+        .a = a.data(),
+        .lda = k,
+        .b = b.data(),
+        .ldb = k,
+        .c = ours.data(),
+        .ldc = n,
+        .bias = bias.data(),
+        .workspace = scratch.workspace()},
+       TestStream());
   EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
 }
 

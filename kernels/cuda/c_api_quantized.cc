@@ -1,0 +1,69 @@
+// Translates the structs of kernels/c_api.h into those of the ops: quantised weights.
+#include "kernels/cuda/c_api_calls.h"
+#include "kernels/int8_rows.h"
+#include "kernels/nf4.h"
+#include "kernels/quantized_formats.h"
+
+namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
+
+extern "C" {
+
+static_assert(COXSWAIN_NF4_BLOCK == kernels::kNf4Block &&
+              COXSWAIN_NF4_SCALE_GROUP == kernels::kNf4ScaleGroup);
+
+int coxswain_nf4_quantize(const coxswain_nf4_quantize_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Nf4Quantize(
+        {.elements = args->elements, .in = args->in, .codes = args->codes, .absmax = args->absmax},
+        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_nf4_quantize_scales(const coxswain_nf4_quantize_scales_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Nf4QuantizeScales({.blocks = args->blocks,
+                                .absmax = args->absmax,
+                                .codes = args->codes,
+                                .constants = args->constants},
+                               c_api::Wrap(stream));
+  });
+}
+
+int coxswain_nf4_dequantize(const coxswain_nf4_dequantize_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Nf4Dequantize({.dtype = c_api::Type(args->dtype),
+                            .elements = args->elements,
+                            .codes = args->codes,
+                            .absmax = args->absmax,
+                            .absmax_codes = args->absmax_codes,
+                            .constants = args->constants,
+                            .out = args->out},
+                           c_api::Wrap(stream));
+  });
+}
+
+int coxswain_int8_quantize_rows(const coxswain_int8_quantize_rows_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Int8QuantizeRows({.rows = args->rows,
+                               .cols = args->cols,
+                               .in = args->in,
+                               .codes = args->codes,
+                               .absmax = args->absmax},
+                              c_api::Wrap(stream));
+  });
+}
+
+int coxswain_int8_dequantize_rows(const coxswain_int8_dequantize_rows_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Int8DequantizeRows({.dtype = c_api::Type(args->dtype),
+                                 .rows = args->rows,
+                                 .cols = args->cols,
+                                 .codes = args->codes,
+                                 .absmax = args->absmax,
+                                 .out = args->out},
+                                c_api::Wrap(stream));
+  });
+}
+
+}  // extern "C"

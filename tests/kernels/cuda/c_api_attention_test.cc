@@ -1,0 +1,137 @@
+// The functions of kernels/c_api/attention.h: the bits of the ops that they call. Rotation:
+// c_api_test.cc.
+#include "kernels/attention.h"
+#include "kernels/cached_attention.h"
+#include "tests/kernels/cuda/c_api_twins.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr DType kType = DType::kBFloat16;
+constexpr int64_t kHeads = 4, kKvHeads = 2, kDim = 64;
+constexpr int64_t kRow = (kHeads + 2 * kKvHeads) * kDim, kOut = kHeads * kDim;
+
+AttentionSpec Spec() {
+  return {.dtype = kType,
+          .num_heads = kHeads,
+          .num_kv_heads = kKvHeads,
+          .head_dim = kDim,
+          .window = 20,
+          .scale = 0.125f};
+}
+
+TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
+  const int64_t tokens = 96, longest = 66;
+  const AttentionSpec spec = Spec();
+  const AttentionExtents extents{.tokens = tokens, .documents = 2, .max_length = longest};
+  const DeviceValues<int32_t> boundaries({0, 30, 96});
+  const DeviceTensor qkv(kType, Normal(tokens * kRow, 1, kType));
+  const DeviceTensor dout(kType, Normal(tokens * kOut, 2, kType));
+  const Twins out(Floats(Size(tokens * kOut))), gradients(Floats(Size(tokens * kRow)));
+  const Twins lse(Floats(Size(kHeads * tokens)), DType::kFloat32);
+  const HeadInputs in = PackedInputs(spec, qkv.data());
+  const HeadOutputs into = PackedOutputs(spec, gradients.c.data());
+  coxswain_attention_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.deterministic = 1;
+  args.num_heads = kHeads;
+  args.num_kv_heads = kKvHeads;
+  args.head_dim = kDim;
+  args.window = 20;
+  args.scale = 0.125f;
+  args.tokens = tokens;
+  args.documents = 2;
+  args.max_length = longest;
+  args.cu_seqlens = boundaries.data();
+  args.q = in.q;
+  args.k = in.k;
+  args.v = in.v;
+  args.out = out.c.data();
+  args.lse = lse.c.floats();
+  args.dout = dout.data();
+  args.dq = into.q;
+  args.dk = into.k;
+  args.dv = into.v;
+  EXPECT_OK(coxswain_prepare_attention(&args, nullptr));
+  const Scratch forward(coxswain_attention_forward_workspace_bytes(&args));
+  EXPECT_EQ(forward.bytes(), AttentionForwardWorkspaceBytes(spec, extents));
+  args.workspace = Lent(forward);
+  EXPECT_OK(coxswain_attention_forward(&args, nullptr));
+  Synchronize(nullptr);  // one scratch
+  const Documents documents{.count = 2, .cu_seqlens = boundaries.data(), .max_length = longest};
+  AttentionForward({.spec = spec,
+                    .tokens = tokens,
+                    .documents = documents,
+                    .in = in,
+                    .out = out.op.data(),
+                    .lse = lse.op.floats(),
+                    .workspace = forward.workspace()},
+                   TestStream());
+  for (const Twins* t : {&out, &lse}) t->ExpectSame("attention");
+  const Scratch backward(coxswain_attention_backward_workspace_bytes(&args));
+  EXPECT_EQ(backward.bytes(), AttentionBackwardWorkspaceBytes(spec, extents));
+  args.workspace = Lent(backward);
+  EXPECT_OK(coxswain_attention_backward(&args, nullptr));
+  Synchronize(nullptr);
+  AttentionBackward({.spec = spec,
+                     .tokens = tokens,
+                     .documents = documents,
+                     .in = in,
+                     .out = out.op.data(),
+                     .lse = lse.op.floats(),
+                     .dout = dout.data(),
+                     .gradients = PackedOutputs(spec, gradients.op.data()),
+                     .workspace = backward.workspace()},
+                    TestStream());
+  gradients.ExpectSame("gradients of q, k and v");
+}
+
+TEST(CApiAttentionGpuTest, RowsOverACache) {
+  const int64_t rows = 6, sequences = 2, length = 32;
+  const CachedAttentionSpec spec{.attention = Spec(), .length = length};
+  const DeviceValues<int32_t> owners({0, 0, 0, 1, 1, -1}), places({0, 1, 2, 0, 1, 0});
+  const DeviceTensor qkv(kType, Normal(rows * kRow, 1, kType));
+  const int64_t cached = sequences * length * kKvHeads * kDim;
+  const Twins keys(Floats(Size(cached))), values(Floats(Size(cached)));
+  const Twins out(Normal(rows * kOut, 2, kType));
+  coxswain_cached_attention_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.num_heads = kHeads;
+  args.num_kv_heads = kKvHeads;
+  args.head_dim = kDim;
+  args.window = 20;
+  args.scale = 0.125f;
+  args.length = length;
+  args.rows = rows;
+  args.sequences = owners.data();
+  args.positions = places.data();
+  args.qkv = qkv.data();
+  args.keys = keys.c.data();
+  args.values = values.c.data();
+  args.out = out.c.data();
+  const CacheRows cache_rows{rows, owners.data(), places.data()};
+  const KeyValueCache cache{keys.op.data(), values.op.data()};
+  EXPECT_OK(coxswain_cache_append(&args, nullptr));
+  CacheAppend({.spec = spec, .rows = cache_rows, .qkv = qkv.data(), .cache = cache}, TestStream());
+  for (const Twins* t : {&keys, &values}) t->ExpectSame("cache");
+  const Scratch scratch(coxswain_cached_attention_workspace_bytes(&args));
+  EXPECT_EQ(scratch.bytes(), CachedAttentionWorkspaceBytes(spec, rows));
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_cached_attention(&args, nullptr));
+  Synchronize(nullptr);
+  CachedAttention({.spec = spec,
+                   .rows = cache_rows,
+                   .qkv = qkv.data(),
+                   .cache = cache,
+                   .out = out.op.data(),
+                   .workspace = scratch.workspace()},
+                  TestStream());
+  out.ExpectSame("attention over the cache");
+  args.workspace.bytes -= 1;
+  EXPECT_REFUSED(coxswain_cached_attention(&args, nullptr), "CachedAttention: workspace of");
+  args.length = 0;
+  EXPECT_REFUSED(coxswain_cache_append(&args, nullptr), "CacheAppend");
+}
+
+}  // namespace
+}  // namespace coxswain::kernels
