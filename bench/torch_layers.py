@@ -1,53 +1,15 @@
 """Layers and the optimizer of the CUDA kernels as torch functions, through the C ABI of kernels/c_api.h.
 
-torch_ops.load(path) once, then geglu, gelu, gated_mlp, qk_norm, embedding, add_bias, gather_rows, lora_linear, AdamW.
+torch_ops.load(path) once, then geglu, gelu, gated_mlp, layer_norm, qk_norm, embedding, add_bias, gather_rows, AdamW.
 Tensors are contiguous, on one device, float32 or bfloat16. cases() are the checks that torch_ops runs.
 """
-import ctypes
-
 import torch
 
 import torch_ops as ops
-from torch_ops import DTYPES, WORKSPACE, _args, _call, _lend, _struct
+from torch_ops import DTYPES, _args, _call, _fill, _float32, _lent
 
 ACTIVATIONS = {'silu': 0, 'gelu_tanh': 1, 'gelu': 2}
 TENSOR_CHUNK = 16384
-
-GegluArgs = _struct('GegluArgs', ['i32:dtype erf', 'i64:rows intermediate', 'ptr:dy gate_up y'])
-GeluArgs = _struct('GeluArgs', ['i32:dtype erf', 'i64:rows columns', 'ptr:dy x y'])
-GatedLinearArgs = _struct('GatedLinearArgs', ['i32:dtype activation', 'i64:rows hidden intermediate',
-                                              'ptr:x weight gate_up y', 'i32:wants_y', *WORKSPACE])
-QkNormArgs = _struct('QkNormArgs', ['i32:dtype grad_dtype', 'i64:num_heads num_kv_heads head_dim',
-                                    'f32:eps weight_offset', 'i32:whole', 'i64:tokens',
-                                    'ptr:qkv saved_qk rstd q_weight k_weight dq_weight dk_weight', *WORKSPACE])
-EmbeddingArgs = _struct('EmbeddingArgs', ['i32:dtype grad_dtype', 'i64:vocab hidden tokens', 'f32:scale',
-                                          'ptr:ids weight out dout dweight', *WORKSPACE])
-BiasArgs = _struct('BiasArgs', ['i32:dtype grad_dtype', 'i64:rows columns ldy', 'ptr:dy dbias', *WORKSPACE])
-RowGatherArgs = _struct('RowGatherArgs', ['i32:dtype', 'i64:rows columns', 'ptr:index in out'])
-# Of one member: the second and third of each array stay 0.
-LoraLinearArgs = _struct('LoraLinearArgs', [
-    'i32:dtype grad_dtype members', 'i64:in_features rank out_features out_1 out_2 offset offset_1 offset_2 ldy',
-    'f32:scale dropout_rate', 'i32:key_0 key_1 site', 'ptr:step bins positions', 'i64:rows',
-    'ptr:x a b b_1 b_2 h y dy da db db_1 db_2 dx', 'i32:accumulate_y accumulate_dx', *WORKSPACE])
-AdamWTensor = _struct('AdamWTensor', ['ptr:p master g m v', 'i64:n begin first_chunk', 'f64:lr_scale weight_decay',
-                                      'u8:p_dtype g_dtype', 'i32:index'])
-OptimizerScalars = _struct('OptimizerScalars', ['f64:lr beta1 beta2 eps', 'i64:applied_updates', 'f64:clip_factor',
-                                                'i32:skip'])
-AdamWArgs = _struct('AdamWArgs', ['ptr:tensors', 'i64:count chunks', 'ptr:scalars',
-                                  'i32:state_dtype key_0 key_1 state_key_0 state_key_1', 'ptr:step', 'i32:more_follow'])
-NormTensor = _struct('NormTensor', ['ptr:data', 'i64:elements first_chunk', 'u8:dtype'])
-GlobalNormArgs = _struct('GlobalNormArgs', ['ptr:tensors', 'i64:count chunks', 'ptr:sums', *WORKSPACE])
-DecideUpdateArgs = _struct('DecideUpdateArgs', ['ptr:sums', 'f64:max_norm', 'ptr:scalars norm'])
-
-
-def _float32(*shape):
-    return torch.zeros(*shape, dtype=torch.float32, device='cuda')
-
-
-def _lent(name, args):
-    workspace = _lend(name, args)
-    _call(name, args)
-    del workspace
 
 
 class _Geglu(torch.autograd.Function):
@@ -57,14 +19,14 @@ class _Geglu(torch.autograd.Function):
         y = gate_up.new_empty(*gate_up.shape[:-1], half)
         ctx.save_for_backward(gate_up)
         ctx.erf = int(erf)
-        _call('geglu_forward', _args(GegluArgs, dtype=DTYPES[y.dtype], erf=ctx.erf, rows=y.numel() // half,
+        _call('geglu_forward', _args('geglu', dtype=DTYPES[y.dtype], erf=ctx.erf, rows=y.numel() // half,
                                      intermediate=half, gate_up=gate_up, y=y))
         return y
 
     @staticmethod
     def backward(ctx, dy):
         gradient, dy = ctx.saved_tensors[0].clone(), dy.contiguous()
-        _call('geglu_backward', _args(GegluArgs, dtype=DTYPES[dy.dtype], erf=ctx.erf,
+        _call('geglu_backward', _args('geglu', dtype=DTYPES[dy.dtype], erf=ctx.erf,
                                       rows=dy.numel() // dy.shape[-1], intermediate=dy.shape[-1], dy=dy,
                                       gate_up=gradient))
         return gradient, None
@@ -81,13 +43,13 @@ class _Gelu(torch.autograd.Function):
         y = torch.empty_like(x)
         ctx.save_for_backward(x)
         ctx.fields = dict(dtype=DTYPES[x.dtype], erf=int(erf), rows=x.numel() // x.shape[-1], columns=x.shape[-1])
-        _call('gelu_forward', _args(GeluArgs, **ctx.fields, x=x, y=y))
+        _call('gelu_forward', _args('gelu', **ctx.fields, x=x, y=y))
         return y
 
     @staticmethod
     def backward(ctx, dy):
         gradient, dy = ctx.saved_tensors[0].clone(), dy.contiguous()
-        _call('gelu_backward', _args(GeluArgs, **ctx.fields, dy=dy, x=gradient))
+        _call('gelu_backward', _args('gelu', **ctx.fields, dy=dy, x=gradient))
         return gradient, None
 
 
@@ -97,7 +59,7 @@ def gelu(x, erf=False):
 
 def _gated(name, fields, x, weight, gate_up, y, wants_y=0):
     workspace = torch.empty(ops._library.coxswain_gemm_workspace_bytes(), dtype=torch.uint8, device='cuda')
-    _call(name, _args(GatedLinearArgs, **fields, x=x, weight=weight, gate_up=gate_up, y=y, wants_y=wants_y,
+    _call(name, _args('gated_linear', **fields, x=x, weight=weight, gate_up=gate_up, y=y, wants_y=wants_y,
                       workspace=workspace, workspace_bytes=workspace.numel()))
 
 
@@ -130,6 +92,31 @@ def gated_mlp(x, gate_up_weight, down_weight, activation='silu'):
     return _GatedMlp.apply(x, gate_up_weight, down_weight, activation)
 
 
+class _LayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        y, rows = torch.empty_like(x), x.numel() // x.shape[-1]
+        mean, rstd = _float32(rows), _float32(rows)
+        ctx.fields = dict(dtype=DTYPES[x.dtype], rows=rows, hidden=x.shape[-1], eps=eps)
+        _call('layer_norm_forward', _args('layer_norm', **ctx.fields, x=x, weight=weight, bias=bias, y=y, mean=mean,
+                                          rstd=rstd))
+        ctx.save_for_backward(x, weight, mean, rstd)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight, mean, rstd = ctx.saved_tensors
+        dx, dy = torch.empty_like(x), dy.contiguous()
+        dweight, dbias = _float32(weight.numel()), _float32(weight.numel())
+        _lent('layer_norm_backward', _args('layer_norm', **ctx.fields, x=x, weight=weight, mean=mean, rstd=rstd, dy=dy,
+                                           dx=dx, dweight=dweight, dbias=dbias))
+        return dx, dweight.to(weight.dtype), dbias.to(weight.dtype), None
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    return _LayerNorm.apply(x, weight, bias, eps)
+
+
 class _QkNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, qkv, q_weight, k_weight, heads, eps, whole):
@@ -139,7 +126,7 @@ class _QkNorm(torch.autograd.Function):
         saved = qkv.new_empty(qkv.shape[0], (num_heads + num_kv_heads) * head_dim)
         rstd = _float32(qkv.shape[0], 2 if whole else num_heads + num_kv_heads)
         ctx.mark_dirty(qkv)
-        _call('qk_norm_forward', _args(QkNormArgs, **ctx.fields, qkv=qkv, saved_qk=saved, rstd=rstd,
+        _call('qk_norm_forward', _args('qk_norm', **ctx.fields, qkv=qkv, saved_qk=saved, rstd=rstd,
                                        q_weight=q_weight, k_weight=k_weight))
         ctx.save_for_backward(saved, rstd, q_weight, k_weight)
         return qkv
@@ -149,7 +136,7 @@ class _QkNorm(torch.autograd.Function):
         saved, rstd, q_weight, k_weight = ctx.saved_tensors
         gradient = dqkv.clone(memory_format=torch.contiguous_format)
         dq, dk = _float32(q_weight.numel()), _float32(k_weight.numel())
-        _lent('qk_norm_backward', _args(QkNormArgs, **ctx.fields, qkv=gradient, saved_qk=saved, rstd=rstd,
+        _lent('qk_norm_backward', _args('qk_norm', **ctx.fields, qkv=gradient, saved_qk=saved, rstd=rstd,
                                         q_weight=q_weight, k_weight=k_weight, dq_weight=dq, dk_weight=dk))
         return gradient, dq.to(q_weight.dtype), dk.to(k_weight.dtype), None, None, None
 
@@ -166,13 +153,13 @@ class _Embedding(torch.autograd.Function):
         ctx.fields = dict(dtype=DTYPES[weight.dtype], vocab=weight.shape[0], hidden=weight.shape[1],
                           tokens=ids.numel(), scale=scale)
         ctx.save_for_backward(ids)
-        _call('embedding_forward', _args(EmbeddingArgs, **ctx.fields, ids=ids, weight=weight, out=out))
+        _call('embedding_forward', _args('embedding', **ctx.fields, ids=ids, weight=weight, out=out))
         return out
 
     @staticmethod
     def backward(ctx, dout):
         dweight, dout = _float32(ctx.fields['vocab'], ctx.fields['hidden']), dout.contiguous()
-        _lent('embedding_backward', _args(EmbeddingArgs, **ctx.fields, ids=ctx.saved_tensors[0], dout=dout,
+        _lent('embedding_backward', _args('embedding', **ctx.fields, ids=ctx.saved_tensors[0], dout=dout,
                                           dweight=dweight))
         return None, dweight.to(dout.dtype), None
 
@@ -190,7 +177,7 @@ class _AddBias(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         dbias, dy = _float32(dy.shape[1]), dy.contiguous()
-        _lent('bias_backward', _args(BiasArgs, dtype=DTYPES[dy.dtype], rows=dy.shape[0], columns=dy.shape[1], dy=dy,
+        _lent('bias_backward', _args('bias', dtype=DTYPES[dy.dtype], rows=dy.shape[0], columns=dy.shape[1], dy=dy,
                                      dbias=dbias))
         return dy, dbias.to(dy.dtype)
 
@@ -206,7 +193,7 @@ class _GatherRows(torch.autograd.Function):
         out = x.new_empty(index.numel(), x.shape[1])
         ctx.save_for_backward(index)
         ctx.tall = x.shape[0]
-        _call('gather_rows', _args(RowGatherArgs, dtype=DTYPES[x.dtype], rows=index.numel(), columns=x.shape[1],
+        _call('gather_rows', _args('row_gather', dtype=DTYPES[x.dtype], rows=index.numel(), columns=x.shape[1],
                                    index=index, **{'in': x}, out=out))
         return out
 
@@ -214,7 +201,7 @@ class _GatherRows(torch.autograd.Function):
     def backward(ctx, dout):
         index, = ctx.saved_tensors
         dx, dout = dout.new_zeros(ctx.tall, dout.shape[1]), dout.contiguous()
-        _call('scatter_add_rows', _args(RowGatherArgs, dtype=DTYPES[dx.dtype], rows=index.numel(),
+        _call('scatter_add_rows', _args('row_gather', dtype=DTYPES[dx.dtype], rows=index.numel(),
                                         columns=dx.shape[1], index=index, **{'in': dout}, out=dx))
         return dx, None
 
@@ -222,32 +209,6 @@ class _GatherRows(torch.autograd.Function):
 def gather_rows(x, index):
     """x[index] for int32 indices that are all different."""
     return _GatherRows.apply(x, index)
-
-
-class _LoraLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, a, b, scale):
-        rows, n = x.shape[0], b.shape[0]
-        ctx.fields = dict(dtype=DTYPES[x.dtype], members=1, in_features=x.shape[1], rank=a.shape[0], out_features=n,
-                          ldy=n, scale=scale, rows=rows)
-        h, y = x.new_empty(rows, a.shape[0]), x.new_empty(rows, n)
-        _lent('lora_linear_forward', _args(LoraLinearArgs, **ctx.fields, x=x, a=a, b=b, h=h, y=y))
-        ctx.save_for_backward(x, a, b, h)
-        return y
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, a, b, h = ctx.saved_tensors
-        dy, dx = dy.contiguous(), torch.empty_like(x)
-        da, db = _float32(*a.shape), _float32(*b.shape)
-        _lent('lora_linear_backward', _args(LoraLinearArgs, **ctx.fields, x=x, a=a, b=b, h=h, dy=dy, da=da, db=db,
-                                            dx=dx))
-        return dx, da.to(a.dtype), db.to(b.dtype), None
-
-
-def lora_linear(x, a, b, scale):
-    """scale (x A^T) B^T: x [T, K], a [r, K], b [N, r]."""
-    return _LoraLinear.apply(x, a, b, scale)
 
 
 def _upload(structs):
@@ -263,31 +224,25 @@ class AdamW:
         self._kept = [(p, g, torch.zeros_like(p), torch.zeros_like(p)) for p, g in zip(parameters, gradients)]
         tensors, norms, chunks = [], [], 0
         for p, g, m, v in self._kept:
-            tensors.append(_args(AdamWTensor, p=p, g=g, m=m, v=v, n=p.numel(), first_chunk=chunks, lr_scale=1.0,
+            tensors.append(_fill('adamw_tensor', p=p, g=g, m=m, v=v, n=p.numel(), first_chunk=chunks, lr_scale=1.0,
                                  weight_decay=weight_decay))
-            norms.append(_args(NormTensor, data=g, elements=g.numel(), first_chunk=chunks))
+            norms.append(_fill('norm_tensor', data=g, elements=g.numel(), first_chunk=chunks))
             chunks += -(-p.numel() // TENSOR_CHUNK)
         self._chunks, self._max_norm = chunks, max_norm
         self._tensors, self._norms = _upload(tensors), _upload(norms)
-        self._scalars = _upload([OptimizerScalars(lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, clip_factor=1.0)])
+        self._scalars = _upload([_fill('optimizer_scalars', lr=lr, beta1=betas[0], beta2=betas[1], eps=eps,
+                                       clip_factor=1.0)])
         self._sums = torch.zeros(2, dtype=torch.float64, device='cuda')
         self.norm = torch.zeros(1, dtype=torch.float64, device='cuda')  # of the gradients, before clipping
 
     def step(self):
         count = len(self._kept)
-        _lent('global_norm', _args(GlobalNormArgs, tensors=self._norms, count=count, chunks=self._chunks,
+        _lent('global_norm', _args('global_norm', tensors=self._norms, count=count, chunks=self._chunks,
                                    sums=self._sums))
-        _call('decide_update', _args(DecideUpdateArgs, sums=self._sums, max_norm=self._max_norm,
+        _call('decide_update', _args('decide_update', sums=self._sums, max_norm=self._max_norm,
                                      scalars=self._scalars, norm=self.norm))
-        _call('adamw', _args(AdamWArgs, tensors=self._tensors, count=count, chunks=self._chunks,
+        _call('adamw', _args('adamw', tensors=self._tensors, count=count, chunks=self._chunks,
                              scalars=self._scalars))
-
-
-def set_results(library):
-    """Functions that return bytes."""
-    for name in ('qk_norm_backward', 'embedding_backward', 'bias_backward', 'lora_linear_forward',
-                 'lora_linear_backward', 'global_norm'):
-        getattr(library, f'coxswain_{name}_workspace_bytes').restype = ctypes.c_int64
 
 
 # The checks.
@@ -309,7 +264,7 @@ def _torch_qk_norm(qkv, q_weight, k_weight, heads):
 
 def cases(randn, heads):
     """name: (inputs, ours, torch's)."""
-    tokens, hidden, intermediate, vocab, rank = 8192, 896, 4864, 151936, 16
+    tokens, hidden, intermediate, vocab = 8192, 896, 4864, 151936
     linear, gelu_of = torch.nn.functional.linear, torch.nn.functional.gelu
     for erf, form in ((False, 'tanh'), (True, 'none')):
         yield (f'geglu {form}', [randn(tokens, 2 * intermediate)], lambda x, e=erf: geglu(x, e),
@@ -322,18 +277,17 @@ def cases(randn, heads):
     width = (heads[0] + 2 * heads[1]) * heads[2]
     yield ('qk_norm', [randn(tokens, width), 1 + randn(heads[2], scale=0.1), 1 + randn(heads[2], scale=0.1)],
            lambda x, q, k: qk_norm(x * 1, q, k, heads), lambda x, q, k: _torch_qk_norm(x, q, k, heads))
+    yield ('layer_norm', [randn(tokens, hidden), 1 + randn(hidden, scale=0.1), randn(hidden)], layer_norm,
+           lambda x, w, b: torch.nn.functional.layer_norm(x, (hidden,), w, b))
     ids = torch.randint(vocab, (tokens,), device='cuda', dtype=torch.int32)
     yield 'embedding', [randn(vocab, hidden)], lambda w: embedding(ids, w), lambda w: torch.nn.functional.embedding(ids, w)
     yield 'add_bias', [randn(tokens, hidden), randn(hidden)], add_bias, lambda x, b: x + b
     index = torch.randperm(tokens, device='cuda')[:2048].to(torch.int32)
     yield 'gather_rows', [randn(tokens, hidden)], lambda x: gather_rows(x, index), lambda x: x[index.long()]
-    adapters = [randn(rank, hidden, scale=hidden ** -0.5), randn(hidden, rank)]
-    yield ('lora_linear', [randn(tokens, hidden), *adapters], lambda x, a, b: lora_linear(x, a, b, 2.0),
-           lambda x, a, b: 2 * linear(linear(x, a), b))
 
 
-def check_adamw(updates=5):
-    """Largest errors of ours and of torch's AdamW in float32 against float64, relative to the largest parameter."""
+def checks(updates=5):
+    """name, error, torch's error, what is allowed beyond twice that: AdamW in float32 against torch in float64."""
     parameters = [torch.randn(n, device='cuda') for n in (1, 1000, 3 * TENSOR_CHUNK + 7)]
     gradients = [torch.randn_like(p) for p in parameters]
 
@@ -352,4 +306,4 @@ def check_adamw(updates=5):
     optimizer = AdamW(ours, gradients, lr=0.01, weight_decay=0.1, max_norm=1.0)
     for _ in range(updates):
         optimizer.step()
-    return ops._error(ours, exact), ops._error(theirs, exact)
+    yield 'adamw, clipped', ops._error(ours, exact), ops._error(theirs, exact), 2 ** -22

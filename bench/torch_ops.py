@@ -8,43 +8,23 @@ float64 on the same inputs. Prints the largest error over outputs and gradients,
 tensor's largest magnitude, and the median time of forward + backward. Exit 1 where our error is above
 twice torch's. Needs one GPU and torch; libcublasLt and libcudnn are those that torch has loaded.
 
+Ops without a gradient and the optimizers follow, against torch's or, where the results are integers, exactly.
+
 As a module: load(path) once, then rms_norm, add_rms_norm, swiglu, rope, cross_entropy, linear, attention, and
-those of torch_layers.
+those of torch_layers, torch_adapters and torch_tensors.
 Tensors are contiguous, on one device, float32 or bfloat16.
 """
 import ctypes, glob, os, statistics, sys
-from ctypes import byref, c_double, c_float, c_int32, c_int64, c_uint8, c_void_p
+from ctypes import byref, c_void_p
 
 import torch
 
+import c_structs
+
 DTYPES = {torch.float32: 0, torch.bfloat16: 1}
 IGNORED = -100
+STRUCTS = c_structs.structs()
 _library = None
-
-
-def _struct(name, fields):
-    """A ctypes structure from 'type: names' lines in the order of the C one."""
-    types = {'u8': c_uint8, 'i32': c_int32, 'i64': c_int64, 'f32': c_float, 'f64': c_double, 'ptr': c_void_p}
-    members = [(field, types[kind]) for kind, names in (f.split(':') for f in fields) for field in names.split()]
-    return type(name, (ctypes.Structure,), {'_fields_': members})
-
-
-WORKSPACE = ['ptr:workspace', 'i64:workspace_bytes']
-RmsNormArgs = _struct('RmsNormArgs', ['i32:dtype grad_dtype', 'i64:rows hidden', 'f32:eps',
-                                      'ptr:x residual weight sum y rstd'])
-RmsNormBackwardArgs = _struct('RmsNormBackwardArgs', ['i32:dtype grad_dtype', 'i64:rows hidden', 'ptr:dy x weight rstd',
-                                                      'i32:accumulate_dx', 'ptr:dx dweight', *WORKSPACE])
-SwigluArgs = _struct('SwigluArgs', ['i32:dtype', 'i64:rows intermediate', 'ptr:dy gate_up y'])
-RopeArgs = _struct('RopeArgs', ['i32:dtype interleaved', 'i64:num_heads num_kv_heads head_dim rotated tokens',
-                                'ptr:qkv cos sin positions query_scale'])
-CrossEntropyArgs = _struct('CrossEntropyArgs', ['i32:dtype', 'i64:rows vocab ld', 'f32:label_smoothing z_loss softcap',
-                                                'ptr:logits targets gradient_scale loss nll'])
-GemmArgs = _struct('GemmArgs', ['i32:dtype output_dtype transpose_a transpose_b', 'i64:m n k', 'f32:alpha beta',
-                                'ptr:a b bias c', 'i64:lda ldb ldc', *WORKSPACE])
-AttentionArgs = _struct('AttentionArgs', ['i32:dtype deterministic', 'i64:num_heads num_kv_heads head_dim window',
-                                          'f32:scale softcap', 'i64:tokens documents max_length', 'i32:dense',
-                                          'ptr:cu_seqlens', 'i64:q_row kv_row', 'ptr:q k v out lse dout dq dk dv',
-                                          *WORKSPACE])
 
 
 def load(path):
@@ -52,12 +32,8 @@ def load(path):
     global _library
     _preload()
     _library = ctypes.CDLL(path)
-    _library.coxswain_last_error.restype = ctypes.c_char_p
-    for name in ('rms_norm_backward', 'attention_forward', 'attention_backward'):
-        getattr(_library, f'coxswain_{name}_workspace_bytes').restype = c_int64
-    _library.coxswain_gemm_workspace_bytes.restype = c_int64
-    import torch_layers  # needs this module
-    torch_layers.set_results(_library)
+    for name, returned in c_structs.functions().items():
+        getattr(_library, f'coxswain_{name}').restype = returned
     torch.cuda.init()
     _check(_library.coxswain_select_device(torch.cuda.current_device()))
 
@@ -79,15 +55,22 @@ def _call(name, args):
     _check(getattr(_library, f'coxswain_{name}')(byref(args), c_void_p(torch.cuda.current_stream().cuda_stream)))
 
 
-def _args(struct, **fields):
+def _value(key, value):
+    if isinstance(value, (list, tuple)):
+        return tuple(_value(key, element) for element in value)
+    if isinstance(value, torch.Tensor):
+        assert value.is_cuda and value.is_contiguous(), f'{key} is not a contiguous tensor on the GPU'
+        return value.data_ptr()
+    return value
+
+
+def _fill(name, **fields):
     """Tensors become their addresses. The caller keeps them alive past the launch: torch's allocator orders reuse."""
-    values = {}
-    for key, value in fields.items():
-        if isinstance(value, torch.Tensor):
-            assert value.is_cuda and value.is_contiguous(), f'{key} is not a contiguous tensor on the GPU'
-            value = value.data_ptr()
-        values[key] = value
-    return struct(**values)
+    return STRUCTS[name](**{key: _value(key, value) for key, value in fields.items()})
+
+
+def _args(name, **fields):
+    return _fill(f'{name}_args', **fields)
 
 
 def _lend(name, args):
@@ -100,6 +83,16 @@ def _lend(name, args):
     return workspace
 
 
+def _float32(*shape):
+    return torch.zeros(*shape, dtype=torch.float32, device='cuda')
+
+
+def _lent(name, args):
+    workspace = _lend(name, args)
+    _call(name, args)
+    del workspace
+
+
 class _RmsNorm(torch.autograd.Function):
     """y = RmsNorm(x) or, with a residual, (y, x + residual)."""
 
@@ -109,7 +102,7 @@ class _RmsNorm(torch.autograd.Function):
         rows = x.numel() // hidden
         y, total = torch.empty_like(x), None if residual is None else torch.empty_like(x)
         rstd = torch.empty(rows, dtype=torch.float32, device=x.device)
-        _call('rms_norm_forward', _args(RmsNormArgs, dtype=DTYPES[x.dtype], rows=rows, hidden=hidden, eps=eps, x=x,
+        _call('rms_norm_forward', _args('rms_norm', dtype=DTYPES[x.dtype], rows=rows, hidden=hidden, eps=eps, x=x,
                                         residual=residual, weight=weight, sum=total, y=y, rstd=rstd))
         ctx.save_for_backward(x if residual is None else total, weight, rstd)
         return y if residual is None else (y, total)
@@ -120,7 +113,7 @@ class _RmsNorm(torch.autograd.Function):
         hidden, dy = x.shape[-1], dy.contiguous()
         dx = torch.empty_like(x) if dsum is None else dsum.clone(memory_format=torch.contiguous_format)
         dweight = torch.zeros(hidden, dtype=torch.float32, device=x.device)
-        args = _args(RmsNormBackwardArgs, dtype=DTYPES[x.dtype], rows=x.numel() // hidden, hidden=hidden,
+        args = _args('rms_norm_backward', dtype=DTYPES[x.dtype], rows=x.numel() // hidden, hidden=hidden,
                      dy=dy, x=x, weight=weight, rstd=rstd, accumulate_dx=int(dsum is not None), dx=dx,
                      dweight=dweight)
         workspace = _lend('rms_norm_backward', args)
@@ -144,7 +137,7 @@ class _Swiglu(torch.autograd.Function):
         half = gate_up.shape[-1] // 2
         y = torch.empty(*gate_up.shape[:-1], half, dtype=gate_up.dtype, device=gate_up.device)
         ctx.save_for_backward(gate_up)
-        _call('swiglu_forward', _args(SwigluArgs, dtype=DTYPES[y.dtype], rows=y.numel() // half, intermediate=half,
+        _call('swiglu_forward', _args('swiglu', dtype=DTYPES[y.dtype], rows=y.numel() // half, intermediate=half,
                                       gate_up=gate_up, y=y))
         return y
 
@@ -152,7 +145,7 @@ class _Swiglu(torch.autograd.Function):
     def backward(ctx, dy):
         gate_up, = ctx.saved_tensors
         gradient, dy = gate_up.clone(), dy.contiguous()
-        _call('swiglu_backward', _args(SwigluArgs, dtype=DTYPES[dy.dtype], rows=dy.numel() // dy.shape[-1],
+        _call('swiglu_backward', _args('swiglu', dtype=DTYPES[dy.dtype], rows=dy.numel() // dy.shape[-1],
                                        intermediate=dy.shape[-1], dy=dy, gate_up=gradient))
         return gradient
 
@@ -180,7 +173,7 @@ class _Rope(torch.autograd.Function):
 
 def _rotate(name, qkv, cos, sin, positions, heads, interleaved):
     num_heads, num_kv_heads, head_dim = heads
-    _call(name, _args(RopeArgs, dtype=DTYPES[qkv.dtype], interleaved=int(interleaved), num_heads=num_heads,
+    _call(name, _args('rope', dtype=DTYPES[qkv.dtype], interleaved=int(interleaved), num_heads=num_heads,
                       num_kv_heads=num_kv_heads, head_dim=head_dim, rotated=2 * cos.shape[1], tokens=qkv.shape[0],
                       qkv=qkv, cos=cos, sin=sin, positions=positions))
 
@@ -198,7 +191,7 @@ class _CrossEntropy(torch.autograd.Function):
         targets = targets.to(torch.int32)
         scale = (targets != IGNORED).sum().clamp(min=1).to(torch.float32).reciprocal()
         loss = torch.empty(rows, dtype=torch.float32, device=logits.device)
-        _call('cross_entropy', _args(CrossEntropyArgs, dtype=DTYPES[logits.dtype], rows=rows, vocab=vocab,
+        _call('cross_entropy', _args('cross_entropy', dtype=DTYPES[logits.dtype], rows=rows, vocab=vocab,
                                      label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap, logits=logits,
                                      targets=targets, gradient_scale=scale if ctx.needs_input_grad[0] else None,
                                      loss=loss))
@@ -218,7 +211,7 @@ def cross_entropy(logits, targets, label_smoothing=0.0, z_loss=0.0, softcap=0.0)
 def _gemm(out, a, b, transpose_a=False, transpose_b=False):
     m, n = out.shape
     workspace = torch.empty(_library.coxswain_gemm_workspace_bytes(), dtype=torch.uint8, device='cuda')
-    _call('gemm', _args(GemmArgs, dtype=DTYPES[a.dtype], output_dtype=DTYPES[out.dtype], transpose_a=int(transpose_a),
+    _call('gemm', _args('gemm', dtype=DTYPES[a.dtype], output_dtype=DTYPES[out.dtype], transpose_a=int(transpose_a),
                         transpose_b=int(transpose_b), m=m, n=n, k=a.shape[0 if transpose_a else 1], alpha=1.0, beta=0.0,
                         a=a, b=b, c=out, lda=a.shape[1], ldb=b.shape[1], ldc=n, workspace=workspace,
                         workspace_bytes=workspace.numel()))
@@ -262,7 +255,7 @@ class _Attention(torch.autograd.Function):
         ctx.fields = dict(dtype=DTYPES[qkv.dtype], deterministic=int(deterministic), num_heads=num_heads,
                           num_kv_heads=num_kv_heads, head_dim=head_dim, scale=head_dim ** -0.5, tokens=qkv.shape[0],
                           documents=cu_seqlens.numel() - 1, max_length=max_length, dense=int(dense))
-        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse)
+        args = _args('attention', **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse)
         _call('prepare_attention', args)
         workspace = _lend('attention_forward', args)
         _call('attention_forward', args)
@@ -275,7 +268,7 @@ class _Attention(torch.autograd.Function):
         qkv, cu_seqlens, out, lse = ctx.saved_tensors
         dqkv, dout = torch.empty_like(qkv), dout.contiguous()
         heads = [ctx.fields[name] for name in ('num_heads', 'num_kv_heads', 'head_dim')]
-        args = _args(AttentionArgs, **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse,
+        args = _args('attention', **ctx.fields, cu_seqlens=cu_seqlens, **_heads(qkv, heads, 'q k v'), out=out, lse=lse,
                      dout=dout, **_heads(dqkv, heads, 'dq dk dv'))
         workspace = _lend('attention_backward', args)
         _call('attention_backward', args)
@@ -351,8 +344,9 @@ def _cases():
         yield ('attention, dense' if dense else 'attention, packed', [_randn(tokens, width)],
                lambda x, dense=dense: attention(x, boundaries, tokens // batch, HEADS, dense),
                lambda x: _torch_attention(x, batch))
-    import torch_layers  # needs this module
+    import torch_adapters, torch_layers  # need this module
     yield from torch_layers.cases(_randn, HEADS)
+    yield from torch_adapters.cases(_randn)
 
 
 def _run(function, inputs, weights):
@@ -412,10 +406,13 @@ def main():
         failed |= not passed
         print(f'{name:<18} {error:>10.2e} {peer_error:>12.2e} {time:>9.3f} {peer_time:>9.3f} {peer_time / time:>6.2f}'
               + ('' if passed else '  ERROR ABOVE TWICE TORCH\'S'))
-    import torch_layers  # needs this module
-    error, peer_error = torch_layers.check_adamw()
-    failed |= error > 2 * peer_error + 2 ** -22
-    print(f'{"adamw, clipped":<18} {error:>10.2e} {peer_error:>12.2e}')
+    import torch_layers, torch_tensors  # need this module
+    print(f'{"without gradients":<28} {"our error":>10} {"torch error":>12} {"limit":>9}')
+    for name, error, peer_error, beyond in (*torch_layers.checks(), *torch_tensors.checks(HEADS)):
+        limit = 2 * peer_error + beyond
+        failed |= not error <= limit
+        print(f'{name:<28} {error:>10.2e} {peer_error:>12.2e} {limit:>9.2e}'
+              + ('' if error <= limit else '  ABOVE THE LIMIT'))
     return 1 if failed else 0
 
 
