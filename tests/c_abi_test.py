@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Every op of kernels/*.h has its function in the C ABI (kernels/c_api.h), and every function its definition, a test
+against the op, and a call from the torch wrappers of bench.
+
+An op is a function of a header that takes the stream, or that says how many bytes of workspace such a function needs.
+Prints what is missing; exit 1 when something is.
+"""
+import glob, os, re, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Headers without an op for others, and why.
+NOT_OPS = {
+    'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
+    'plain_gated_linear.h': 'a part of gated_linear.h, which launches it where no fused kernel is faster',
+}
+# Functions whose name in C is not their own in snake_case.
+NAMES = {
+    'AddRmsNormForward': 'rms_norm_forward',  # with a residual
+    'AdamW': 'adamw',
+    'AdamW8bit': 'adamw_8bit',
+}
+LAUNCHER = re.compile(r'^[\w:]+ (\w+)\([^()]*\bStream\* stream\);', re.M)
+WORKSPACE = re.compile(r'^int64_t (\w+WorkspaceBytes)\([^()]*\);', re.M)
+FUNCTION = re.compile(r'^(?:int|int64_t|const char\*) coxswain_(\w+)\(', re.M)
+# What bench calls by other means than its name in quotes.
+LOADING = {'last_error', 'select_device', 'set_gemm_tuning', 'gemm_workspace_bytes'}
+
+
+def read(*patterns):
+    text = []
+    for path in sorted(p for pattern in patterns for p in glob.glob(os.path.join(ROOT, pattern))):
+        with open(path, encoding='utf-8') as f:
+            text.append(f.read())
+    return '\n'.join(text)
+
+
+def c_name(op):
+    words = re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', op).lower()
+    return NAMES.get(op, words)
+
+
+def missing_functions(headers, declared):
+    """headers: {name: text}; declared: the functions of the C ABI."""
+    for name, text in sorted(headers.items()):
+        ops = LAUNCHER.findall(text) + WORKSPACE.findall(text)
+        if name in NOT_OPS:
+            if not ops:
+                yield f'kernels/{name}: no op is in it, so it needs no reason in NOT_OPS of tests/c_abi_test.py'
+            continue
+        for op in ops:
+            if c_name(op) not in declared:
+                yield (f'kernels/{name}: {op} has no coxswain_{c_name(op)} in kernels/c_api (kernels/ADD_AN_OP.md, '
+                       '"C ABI")')
+    for name in sorted(NOT_OPS.keys() - headers.keys()):
+        yield f'kernels/{name} is in NOT_OPS of tests/c_abi_test.py and not in kernels'
+
+
+def missing_companions(declared, defined, sources, tests, wrappers):
+    for name in sorted(declared):
+        if name not in defined:
+            yield f'coxswain_{name} is declared in kernels/c_api and defined in no kernels/cuda/c_api*.cc'
+        if f'coxswain_{name}(' not in tests:
+            yield f'coxswain_{name} is called in no tests/kernels/cuda/c_api*_test.cc'
+        called = re.sub('_workspace_bytes$', '', name)
+        if name not in LOADING and not re.search(rf"""['"]{called}['"]""", wrappers):
+            yield f'coxswain_{name} is called in no bench/torch_*.py'
+    for name in sorted(defined - declared):
+        yield f'coxswain_{name} is defined and not declared in kernels/c_api'
+    for struct in sorted(set(re.findall(r'\bcoxswain_\w+_args\b', read('kernels/c_api/*.h')))):
+        if struct not in sources:
+            yield f'{struct} is read in no kernels/cuda/c_api*.cc'
+
+
+def main():
+    headers = {os.path.basename(p): read(p) for p in glob.glob(os.path.join(ROOT, 'kernels/*.h'))}
+    headers.pop('c_api.h')
+    declared = set(FUNCTION.findall(read('kernels/c_api/*.h')))
+    sources = read('kernels/cuda/c_api*.cc')
+    tests, wrappers = read('tests/kernels/cuda/c_api*_test.cc'), read('bench/torch_*.py')
+    bad = list(missing_functions(headers, declared))
+    bad += missing_companions(declared, set(FUNCTION.findall(sources)), sources, tests, wrappers)
+    print('\n'.join(bad) or f'{len(declared)} functions of the C ABI cover the ops of {len(headers)} headers')
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
