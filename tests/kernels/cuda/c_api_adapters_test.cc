@@ -76,7 +76,7 @@ class CApiDoraGpuTest : public testing::Test {
 
   CApiDoraGpuTest() {
     spec_.members = members_;
-    args_.dtype = COXSWAIN_BFLOAT16;
+    args_.dtype = args_.grad_dtype = COXSWAIN_BFLOAT16;
     args_.members = 2;
     args_.in_features = kIn;
     args_.rank = kRank;
@@ -125,8 +125,7 @@ class CApiDoraGpuTest : public testing::Test {
   const DeviceTensor m0_{kType, Normal(kFirst, 5, kType)}, m1_{kType, Normal(kSecond, 6, kType)};
   const DeviceTensor squares_{DType::kFloat32, Floats(Size(kLdy), 50.0f)};
   const DeviceTensor u_{kType, Normal(kRows*kLdy, 7, kType)}, bias_{kType, Normal(kLdy, 8, kType)};
-  const Twins dm0_{Floats(Size(kFirst)), DType::kFloat32};
-  const Twins dm1_{Floats(Size(kSecond)), DType::kFloat32};
+  const Twins dm0_{Floats(Size(kFirst))}, dm1_{Floats(Size(kSecond))};
   const Twins norm_{Floats(Size(kLdy)), DType::kFloat32};
   const Twins factor_{Floats(Size(kLdy)), DType::kFloat32};
   const Twins y_{Floats(Size(kRows * kLdy))}, dy_{Normal(kRows * kLdy, 9, kType)};
@@ -140,8 +139,12 @@ class CApiDoraGpuTest : public testing::Test {
                                    .b = b1_.data(),
                                    .magnitude = m1_.data(),
                                    .dmagnitude = dm1_.op.data()}};
-  LoraLinearSpec spec_{
-      .dtype = kType, .in_features = kIn, .rank = kRank, .ldy = kLdy, .scale = 2.0f};
+  LoraLinearSpec spec_{.dtype = kType,
+                       .grad_dtype = kType,
+                       .in_features = kIn,
+                       .rank = kRank,
+                       .ldy = kLdy,
+                       .scale = 2.0f};
   coxswain_dora_args args_{};
 };
 

@@ -88,7 +88,9 @@ TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
 
 TEST(CApiAttentionGpuTest, RowsOverACache) {
   const int64_t rows = 6, sequences = 2, length = 32;
-  const CachedAttentionSpec spec{.attention = Spec(), .length = length};
+  CachedAttentionSpec spec{.attention = Spec(), .length = length};
+  spec.attention.window = 2;
+  spec.attention.softcap = 0.5f;
   const DeviceValues<int32_t> owners({0, 0, 0, 1, 1, -1}), places({0, 1, 2, 0, 1, 0});
   const DeviceTensor qkv(kType, Normal(rows * kRow, 1, kType));
   const int64_t cached = sequences * length * kKvHeads * kDim;
@@ -99,8 +101,9 @@ TEST(CApiAttentionGpuTest, RowsOverACache) {
   args.num_heads = kHeads;
   args.num_kv_heads = kKvHeads;
   args.head_dim = kDim;
-  args.window = 20;
+  args.window = 2;
   args.scale = 0.125f;
+  args.softcap = 0.5f;
   args.length = length;
   args.rows = rows;
   args.sequences = owners.data();

@@ -69,7 +69,6 @@ TEST_F(CApiNormsGpuTest, RmsNormOfASumWithAnOffset) {
   back.x = x_.data();
   back.weight = weight_.data();
   back.rstd = rstd.c.floats();
-  back.accumulate_dx = 1;
   back.dx = dx.c.data();
   back.dweight = dweight.c.data();
   const Scratch scratch(coxswain_rms_norm_backward_workspace_bytes(&back));
@@ -83,6 +82,7 @@ TEST_F(CApiNormsGpuTest, RmsNormOfASumWithAnOffset) {
                    .x = x_.data(),
                    .weight = weight_.data(),
                    .rstd = rstd.op.floats(),
+                   .accumulate_dx = false,
                    .dx = dx.op.data(),
                    .dweight = dweight.op.data(),
                    .workspace = scratch.workspace()},
@@ -91,12 +91,12 @@ TEST_F(CApiNormsGpuTest, RmsNormOfASumWithAnOffset) {
 }
 
 TEST_F(CApiNormsGpuTest, LayerNormWithABias) {
-  const LayerNormSpec spec{.dtype = kType, .hidden = kHidden, .eps = 1e-4f};
+  const LayerNormSpec spec{.dtype = kType, .grad_dtype = kType, .hidden = kHidden, .eps = 1e-4f};
   const DeviceTensor bias(kType, Normal(kHidden, 6, kType));
   const Twins y = Empty(kCount), mean = Empty(kRows, DType::kFloat32);
   const Twins rstd = Empty(kRows, DType::kFloat32);
   coxswain_layer_norm_args args{};
-  args.dtype = COXSWAIN_BFLOAT16;
+  args.dtype = args.grad_dtype = COXSWAIN_BFLOAT16;
   args.rows = kRows;
   args.hidden = kHidden;
   args.eps = 1e-4f;
@@ -118,10 +118,8 @@ TEST_F(CApiNormsGpuTest, LayerNormWithABias) {
                    TestStream());
   for (const Twins* t : {&y, &mean, &rstd}) t->ExpectSame("LayerNorm");
 
-  const Twins dx(Normal(kCount, 5, kType)), dweight = Empty(kHidden, DType::kFloat32);
-  const Twins dbias = Empty(kHidden, DType::kFloat32);
+  const Twins dx(Normal(kCount, 5, kType)), dweight = Empty(kHidden), dbias = Empty(kHidden);
   args.dy = dy_.data();
-  args.accumulate_dx = 1;
   args.dx = dx.c.data();
   args.dweight = dweight.c.data();
   args.dbias = dbias.c.data();
@@ -137,6 +135,7 @@ TEST_F(CApiNormsGpuTest, LayerNormWithABias) {
                      .weight = weight_.data(),
                      .mean = mean.op.floats(),
                      .rstd = rstd.op.floats(),
+                     .accumulate_dx = false,
                      .dx = dx.op.data(),
                      .dweight = dweight.op.data(),
                      .dbias = dbias.op.data(),
