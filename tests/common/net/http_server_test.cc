@@ -1,36 +1,12 @@
 #include "common/net/http_server.h"
 
-#include <cstdlib>
-
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "tests/support/http_request.h"
 
 namespace coxswain {
 namespace {
-
-int Dial(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  sockaddr_in peer{};
-  peer.sin_family = AF_INET;
-  peer.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + colon + 1)));
-  inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
-  return fd;
-}
-
-std::string Ask(const std::string& address, const std::string& request) {
-  const int fd = Dial(address);
-  EXPECT_GT(send(fd, request.data(), request.size(), MSG_NOSIGNAL), 0);
-  std::string reply;
-  char buffer[4096];
-  for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) reply.append(buffer, n);
-  close(fd);
-  return reply;
-}
 
 class HttpServerTest : public testing::Test {
  protected:
@@ -42,7 +18,7 @@ class HttpServerTest : public testing::Test {
     server_ = *std::move(started);
   }
   std::string Ask(const std::string& line) {
-    return coxswain::Ask(server_->address(), line + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    return support::Ask(server_->address(), line + " HTTP/1.1\r\nHost: h\r\n\r\n");
   }
   std::unique_ptr<HttpServer> server_;
 };
@@ -74,7 +50,7 @@ TEST_F(HttpServerTest, OtherMethodsAndGarbageAreRefusedAndItGoesOn) {
 
 // As a browser does, which connects ahead of need.
 TEST_F(HttpServerTest, AConnectionThatSaysNothingHoldsNobodyUp) {
-  const int silent = Dial(server_->address());
+  const int silent = support::Dial(server_->address());
   EXPECT_EQ(Ask("GET /").rfind("HTTP/1.1 200 ", 0), 0u);
   close(silent);
 }

@@ -2,9 +2,7 @@
 // metrics.
 #include "worker/agent/worker_node.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +20,7 @@
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
 #include "tests/support/eventually.h"
+#include "tests/support/http_request.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 #include "worker/agent/life_sign.h"
@@ -31,23 +30,7 @@ namespace {
 
 using support::Eventually;
 using support::kTestDeadline;
-
-std::string Scrape(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  sockaddr_in peer{};
-  peer.sin_family = AF_INET;
-  peer.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + colon + 1)));
-  inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&peer), sizeof(peer)), 0);
-  const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
-  EXPECT_GT(send(fd, request.data(), request.size(), MSG_NOSIGNAL), 0);
-  std::string reply;
-  char buffer[4096];
-  for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;) reply.append(buffer, n);
-  close(fd);
-  return reply;
-}
+using support::Scrape;
 
 class NodeTest : public testing::Test {
  protected:
