@@ -2,9 +2,10 @@
 """A file or section of this repository that a comment or a document names is there. Papers and other projects may
 be cited as they like. Looks at paths that begin with one of our top folders, at names of .md files, and at
 `names` and links in documents; a path may be given from the root or from the folder of who cites it."""
-import os, re, subprocess, sys
+import os, re, sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tracked_files import ROOT, tracked
+
 TEXT = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.md', '.cmake', '.txt', '.yaml', '.yml')
 EXTENSION = r'(?:cc|cuh|cu|h|py|sh|md|proto|json|yaml|cmake|\*)'
 OURS = re.compile(r'(?<![\w/.$}>-])((?:bench|cmake|common|controller|deploy|kernels|proto|tests|worker)/[\w./-]*\w\.' +
@@ -16,11 +17,6 @@ SECTION = re.compile(r'(?<![\w/.])([\w./-]*\w\.md), (?:section )?"([^"\n]+)"')
 # Documents of other projects, and files that programs write.
 FOREIGN = {'README.md', 'MODEL_CARD.md', 'docs/operations/Attention.md'}
 WRITTEN = re.compile(r'/|bench/results/.*\.json$')
-
-
-def tracked():
-    out = subprocess.run(['git', 'ls-files'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [f for f in out.splitlines() if os.path.isfile(os.path.join(ROOT, f))]
 
 
 def read(path):

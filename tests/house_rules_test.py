@@ -3,9 +3,10 @@
 
   tests/house_rules_test.py        run from anywhere
 """
-import os, re, subprocess, sys
+import os, re, sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tracked_files import ROOT, tracked
+
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
 FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/model', 'common/net', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
            'controller/store', 'controller/transport', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
@@ -27,11 +28,6 @@ MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 RECORDS = re.compile('#include "kernels/(tensor_records|quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
-
-
-def tracked():
-    out = subprocess.run(['git', 'ls-files'], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [f for f in out.splitlines() if os.path.isfile(os.path.join(ROOT, f))]
 
 
 def read(path):

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """No include cycle of any length, where the .h and the .cc of one stem count as one file. Prints each cycle."""
-import os, re, subprocess, sys
+import os, re, sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tracked_files import CODE, ROOT, tracked
+
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
 def includes():
     """stem -> stems that one of its files includes."""
-    files = subprocess.run(['git', 'ls-files', '*.h', '*.cc', '*.cu', '*.cuh'], cwd=ROOT, capture_output=True,
-                           text=True, check=True).stdout.split()
-    known = {f for f in files if os.path.isfile(os.path.join(ROOT, f))}
+    known = set(tracked(*CODE))
     graph = {}
     for path in sorted(known):
         with open(os.path.join(ROOT, path), encoding='utf-8') as f:

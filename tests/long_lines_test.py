@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lines of C++, CUDA and protocol buffers have at most 100 columns, but for text inside raw strings."""
-import os, re, subprocess, sys
+import os, re, sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from tracked_files import CODE, ROOT, tracked
+
 LIMIT = 100
 RAW = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
 
@@ -18,12 +19,9 @@ def long_lines(text):
 
 
 def main():
-    files = subprocess.run(['git', 'ls-files', '*.h', '*.cc', '*.cu', '*.cuh', '*.proto'], cwd=ROOT,
-                           capture_output=True, text=True, check=True).stdout.split()
+    files = tracked(*CODE, '*.proto')
     bad = 0
     for path in files:
-        if not os.path.isfile(os.path.join(ROOT, path)):
-            continue
         with open(os.path.join(ROOT, path), encoding='utf-8') as f:
             for number, columns in long_lines(f.read()):
                 print(f'{path}:{number}: {columns} columns, limit {LIMIT}')
