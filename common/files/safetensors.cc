@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/files/safetensors_header.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
@@ -41,6 +42,10 @@ int64_t TensorInfo::elements() const {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
   return count;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
 struct SafetensorsFile::Impl {

@@ -25,6 +25,9 @@ struct TensorInfo {
   int64_t elements() const;
 };
 
+// "[90, 72]".
+std::string ShapeText(const std::vector<int64_t>& shape);
+
 // A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path
 // and tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape
 // that disagrees with its offsets, holes, overlaps, trailing bytes.

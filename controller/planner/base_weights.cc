@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
@@ -19,10 +18,6 @@
 
 namespace coxswain::planner {
 namespace {
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 // The file of `directory` that holds `tensor`; the directory itself when none can be named.
 std::string FileOf(const std::string& directory, const std::string& tensor) {

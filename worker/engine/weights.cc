@@ -12,7 +12,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
@@ -28,10 +27,6 @@ namespace coxswain::engine {
 namespace {
 
 using model::Role;
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 // The mean of rows [0, rows) of `tensor`, [rows, cols].
 absl::StatusOr<std::vector<float>> MeanRow(const TensorInfo& tensor, int64_t rows, int64_t cols) {
