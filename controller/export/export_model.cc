@@ -202,6 +202,21 @@ std::vector<int64_t> ShapeOf(const model::Parameter& parameter, const TensorInfo
   return source == nullptr || grown ? weights.shape : source->shape;
 }
 
+// Holds `shape`, of the base's files now, against what the job was planned with: days may lie
+// between.
+absl::Status CheckShape(const plan::Plan& plan, const model::Parameter& parameter,
+                        const std::vector<int64_t>& shape) {
+  std::vector<int64_t> planned = {parameter.rows};
+  if (parameter.cols != 1) planned.push_back(parameter.cols);
+  const model::AddedTokens& added = plan.model.added_tokens;
+  if (added.count > 0 && parameter.rows == plan.model.vocab_size) planned[0] = added.base_rows;
+  if (shape == planned) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(plan.model_path, ": tensor \"", parameter.name, "\" has shape ",
+                   ShapeText(shape), ", the job was planned with ", ShapeText(planned),
+                   "; put the model's files back, the checkpoint stays"));
+}
+
 absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                                                      const plan::Plan& plan, const Source& from,
                                                      const CheckpointTensors& checkpoint) {
@@ -227,13 +242,8 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     std::optional<PackedMatrix> packed;
     if (trained == nullptr) {
       ASSIGN_OR_RETURN(packed, FindPackedMatrix(*from.base, parameter.name));
-      if (packed.has_value() &&
-          packed->shape != std::vector<int64_t>{parameter.rows, parameter.cols}) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(plan.model_path, ": tensor \"", parameter.name,
-                         "\" has another shape than when the job was planned; put the model's "
-                         "files back, the checkpoint stays"));
-      }
+      RETURN_IF_ERROR(
+          CheckShape(plan, parameter, packed.has_value() ? packed->shape : source->shape));
     }
     ASSIGN_OR_RETURN(const DType dtype,
                      ExportDType(job.export_dtype, from, packed.has_value() ? nullptr : source));

@@ -18,43 +18,61 @@ namespace {
 constexpr float kA = 0.5f, kB = 0.25f;
 constexpr double kScale = 2.0;
 
-TEST(QuantizedBaseTest, MergesIntoWhatTheFilesStandFor) {
-  const support::ScratchFolder folder;
-  plan::Plan plan;
-  plan.model_path = support::GoldenFolder("llama_qlora");
-  plan.model = *model::ReadModelConfig(plan.model_path);
-  EXPECT_EQ(plan.model.quantization, "nf4_double");
-  plan.quantization = plan.model.quantization;
-  plan.parameters = *model::WithLora(model::BaseParameterTable(plan.model), plan.model,
-                                     {2, {"down_proj"}, false});
-  plan.lora = {.rank = 2, .scale = kScale, .dropout = 0, .init_from = "", .dora = false};
-  std::vector<TensorSource> adapter;
-  for (model::Parameter& parameter : plan.parameters) {
-    if (!model::IsAdapter(parameter.role)) continue;
-    parameter.group = 0;
-    const float value = model::IsLoraA(parameter.role) ? kA : kB;
-    adapter.push_back({parameter.name,
-                       DType::kF32,
-                       {parameter.rows, parameter.cols},
-                       [value, n = parameter.elements()](uint8_t* out) {
-                         std::fill_n(reinterpret_cast<float*>(out), n, value);
-                         return absl::OkStatus();
-                       }});
+// A job with an adapter of down_proj on the base in `model_path`, as it is planned.
+class QuantizedBaseTest : public testing::Test {
+ protected:
+  plan::Plan PlanOn(const std::string& model_path) {
+    plan::Plan plan;
+    plan.model_path = model_path;
+    plan.model = *model::ReadModelConfig(plan.model_path);
+    plan.quantization = plan.model.quantization;
+    plan.parameters = *model::WithLora(model::BaseParameterTable(plan.model), plan.model,
+                                       {2, {"down_proj"}, false});
+    plan.lora = {.rank = 2, .scale = kScale, .dropout = 0, .init_from = "", .dora = false};
+    for (model::Parameter& parameter : plan.parameters) {
+      if (model::IsAdapter(parameter.role)) parameter.group = 0;
+    }
+    return plan;
   }
-  ASSERT_TRUE(WriteSafetensors(folder.path() + "/rank-0.safetensors", adapter).ok());
-  const auto checkpoint = CheckpointTensors::Open(folder.path());
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  config::JobSpec job;
-  job.export_dtype = "source";  // float32, as config.json names it
-  job.export_max_shard_bytes = int64_t{1} << 30;
-  const std::string out = folder.path() + "/model";
-  std::filesystem::create_directories(out);
-  ASSERT_TRUE(WriteModel(job, plan, *checkpoint, out).ok());
 
-  const auto config = nlohmann::json::parse(std::ifstream(out + "/config.json"));
+  // Writes the adapter that `plan` trains, and the model merged with it into out_.
+  absl::Status Merge(const plan::Plan& plan) {
+    std::vector<TensorSource> adapter;
+    for (const model::Parameter& parameter : plan.parameters) {
+      if (!model::IsAdapter(parameter.role)) continue;
+      const float value = model::IsLoraA(parameter.role) ? kA : kB;
+      adapter.push_back({parameter.name,
+                         DType::kF32,
+                         {parameter.rows, parameter.cols},
+                         [value, n = parameter.elements()](uint8_t* out) {
+                           std::fill_n(reinterpret_cast<float*>(out), n, value);
+                           return absl::OkStatus();
+                         }});
+    }
+    EXPECT_TRUE(WriteSafetensors(folder_.path() + "/rank-0.safetensors", adapter).ok());
+    const auto checkpoint = CheckpointTensors::Open(folder_.path());
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    config::JobSpec job;
+    job.export_dtype = "source";  // float32, as config.json names it
+    job.export_max_shard_bytes = int64_t{1} << 30;
+    std::filesystem::create_directories(out_);
+    return WriteModel(job, plan, *checkpoint, out_);
+  }
+
+  const support::ScratchFolder folder_;
+  const std::string out_ = folder_.path() + "/model";
+};
+
+TEST_F(QuantizedBaseTest, MergesIntoWhatTheFilesStandFor) {
+  const plan::Plan plan = PlanOn(support::GoldenFolder("llama_qlora"));
+  EXPECT_EQ(plan.model.quantization, "nf4_double");
+  const absl::Status status = Merge(plan);
+  ASSERT_TRUE(status.ok()) << status;
+
+  const auto config = nlohmann::json::parse(std::ifstream(out_ + "/config.json"));
   EXPECT_FALSE(config.contains("quantization_config"));
   const auto base = WeightFiles::Open(plan.model_path);
-  const auto merged = WeightFiles::Open(out);
+  const auto merged = WeightFiles::Open(out_);
   ASSERT_TRUE(merged.ok()) << merged.status();
   size_t tensors = 0;
   for (const model::Parameter& parameter : plan.parameters) {
@@ -74,6 +92,33 @@ TEST(QuantizedBaseTest, MergesIntoWhatTheFilesStandFor) {
     EXPECT_EQ(values, expected) << parameter.name;
   }
   EXPECT_EQ((*merged)->tensors().size(), tensors);
+}
+
+// The files of another model came to lie in the base's place while the job ran: quantised ones, or
+// plain ones. Merged with them, an adapter would reach beyond its tensors.
+TEST_F(QuantizedBaseTest, FilesReplacedSinceTheJobWasPlannedAreNamed) {
+  namespace fs = std::filesystem;
+  for (const char* other : {"llama_qlora", "llama_full"}) {
+    const std::string base = folder_.path() + "/base-" + other;
+    fs::copy(support::GoldenFolder("llama_qlora"), base, fs::copy_options::recursive);
+    auto config = nlohmann::json::parse(std::ifstream(base + "/config.json"));
+    config["intermediate_size"] = config["intermediate_size"].get<int64_t>() + 64;
+    std::ofstream(base + "/config.json") << config;
+    const plan::Plan plan = PlanOn(base);  // of the model that lay there
+    fs::remove_all(base);
+    fs::copy(support::GoldenFolder(other), base, fs::copy_options::recursive);
+    const absl::Status status = Merge(plan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    const int64_t planned = plan.model.intermediate_size, cols = plan.model.hidden_size;
+    EXPECT_NE(status.message().find(base +
+                                    ": tensor \"model.layers.0.mlp.gate_proj.weight\" has "
+                                    "shape " +
+                                    ShapeText({planned - 64, cols}) +
+                                    ", the job was planned with " + ShapeText({planned, cols}) +
+                                    "; put the model's files back, the checkpoint stays"),
+              std::string::npos)
+        << status;
+  }
 }
 
 }  // namespace
