@@ -26,11 +26,11 @@ absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
   const bool as_it_is = job.quantization.empty() && config::OnlyGenerates(job);
   if (any || as_it_is || job.quantization == model.quantization) return model.quantization;
   if (job.quantization.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("base_model.path ", job.model_path,
-                     ": quantization_config says that its linears are ", model.quantization,
-                     ", which adapter: ", job.adapter == config::Adapter::kNone ? "none" : "lora",
-                     " cannot train on; give adapter: qlora, or the unquantised model"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        job.model_path, "/config.json: by quantization_config the linears are ",
+        Spelled(model.quantization),
+        ", on which adapter: ", job.adapter == config::Adapter::kNone ? "none" : "lora",
+        " cannot train; write adapter: qlora, or give the unquantised model"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "quantization is ", Spelled(job.quantization), ", the files of ", job.model_path, " hold ",

@@ -39,8 +39,7 @@ TEST(QuantizationTest, AnswersComeFromFilesAsTheyAre) {
 
 TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
   for (const Case& c :
-       {Case{"", "nf4", "give adapter: qlora"},
-        Case{"int8", "nf4_double", "hold {format: nf4, double: true}"},
+       {Case{"int8", "nf4_double", "hold {format: nf4, double: true}"},
         Case{"nf4", "nf4_double", "quantization is {format: nf4, double: false}"}}) {
     config::JobSpec job = SmallJob();
     model::ModelConfig model = SmallModel();
@@ -51,6 +50,26 @@ TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_NE(status.message().find(c.expected), std::string::npos) << status;
     job.init = "random";  // of config.json's extents alone
+    EXPECT_TRUE(QuantizationOf(job, model).ok());
+  }
+}
+
+TEST(QuantizationTest, LoraOnQuantisedFilesIsToldWhatToWriteInstead) {
+  for (const auto& [adapter, name] :
+       {std::pair{config::Adapter::kLora, "lora"}, {config::Adapter::kNone, "none"}}) {
+    config::JobSpec job = SmallJob();
+    job.init = "pretrained";
+    job.adapter = adapter;
+    model::ModelConfig model = SmallModel();
+    model.quantization = "nf4_double";
+    const absl::Status status = QuantizationOf(job, model).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(std::string(status.message()),
+              job.model_path +
+                  "/config.json: by quantization_config the linears are {format: nf4, double: "
+                  "true}, on which adapter: " +
+                  name + " cannot train; write adapter: qlora, or give the unquantised model");
+    job.init = "random";
     EXPECT_TRUE(QuantizationOf(job, model).ok());
   }
 }
