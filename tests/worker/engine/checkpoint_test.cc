@@ -68,7 +68,7 @@ TEST_F(CheckpointTest, ResumeReproducesTheUninterruptedRunBitForBit) {
   for (const plan::Plan& plan :
        {Plan(0), Plan(3), Plan(3, 1, /*dora=*/true), Plan(0, 1, false, "adamw_bf16"),
         Plan(64, 1, false, "adamw_bf16"), Plan(0, 1, false, "adamw_8bit"),
-        Plan(64, 1, false, "adamw_8bit")}) {
+        Plan(64, 1, false, "adamw_8bit"), Plan(64, 1, /*dora=*/true, "adamw_8bit")}) {
     std::vector<StepStats> whole, resumed;
     std::unique_ptr<Engine> engine = Prepare(plan, "");
     Train(*engine, 0, 4, &whole);

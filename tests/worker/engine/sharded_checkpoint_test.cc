@@ -21,11 +21,13 @@ struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
 };
 
-plan::Plan MakeCase(int64_t lora_rank, const Mesh& mesh, const std::string& optimizer = "adamw") {
+plan::Plan MakeCase(int64_t lora_rank, const Mesh& mesh, const std::string& optimizer = "adamw",
+                    bool dora = false) {
   PlanOptions options;
   options.init = "random";
   options.optimizer = optimizer;
   options.lora_rank = lora_rank;
+  options.dora = dora;
   options.sequence_len = 40;
   options.replicate = mesh.replicate;
   options.shard = mesh.shard;
@@ -135,6 +137,32 @@ TEST_F(ShardedCheckpointTest, TheSameMeshRepeatsTheRunBitForBit) {
       EXPECT_EQ(resumed[0][step].grad_norm, whole[0][3 + step].grad_norm);
     }
   }
+}
+
+// Pairs, blocks of 8 bits and magnitudes in float32, in one shard.
+TEST_F(ShardedCheckpointTest, DoraWithEightBitStatesGoesOnBitForBitAndFromOneRankToTwo) {
+  const Mesh two = {1, 2, 2};
+  const plan::Plan alone = MakeCase(64, {}, "adamw_8bit", /*dora=*/true),
+                   shared = MakeCase(64, two, "adamw_8bit", /*dora=*/true);
+  for (const plan::Plan* plan : {&alone, &shared}) {
+    const std::string world = std::to_string(plan->world_size());
+    const Ranks whole = Train(*plan, "", 0, 5, Folder("whole" + world));
+    Train(*plan, "", 0, 3, Folder("three" + world));
+    const Ranks resumed = Train(*plan, Folder("three" + world), 3, 5, Folder("resumed" + world));
+    for (size_t step = 0; step < 2; ++step) {
+      EXPECT_EQ(resumed[0][step].global_loss_sum, whole[0][3 + step].global_loss_sum);
+      EXPECT_EQ(resumed[0][step].grad_norm, whole[0][3 + step].grad_norm);
+    }
+    EXPECT_EQ(ReadAll(Folder("resumed" + world)), ReadAll(Folder("whole" + world)));
+  }
+  const auto saved = ReadAll(Folder("three1"));
+  const std::string gate = "base_model.model.model.layers.0.mlp.gate_proj.lora_";
+  EXPECT_TRUE(saved.at(gate + "A.weight.m").starts_with("U8 "));
+  EXPECT_TRUE(saved.at(gate + "magnitude_vector.m").starts_with("F32 "));
+  const Ranks one = Train(alone, Folder("three1"), 3, 5, "");
+  ExpectEqualRuns(Train(shared, Folder("three1"), 3, 5, ""), one[0]);
+  Train(shared, Folder("three1"), 3, 3, Folder("cut"));
+  EXPECT_EQ(ReadAll(Folder("cut")), ReadAll(Folder("three1")));
 }
 
 TEST_F(ShardedCheckpointTest, EachRankWritesAboutEqualBytes) {
