@@ -37,7 +37,6 @@ constexpr bool kCuda = false;
 #endif
 // A part of a GPU's memory that is free when nobody uses it: the driver has the rest.
 constexpr double kAllFree = 0.97;
-constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // of a GPU's free memory, left unplanned
 
 struct Flags {
   agent::WorkerOptions worker;
@@ -98,9 +97,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "host:port of /metrics (default 127.0.0.1:7180+slot, \"\": off)");
   app.add_option("--threads", worker.threads, "CPU threads of compute (default: all)")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--memory-bytes", worker.memory_bytes,
-                 kCuda ? "device memory a plan may use (default: what is free, less 1 GiB)"
-                       : "memory a plan may use (default: 80 % of what this process may have)")
+  app.add_option(
+         "--memory-bytes", worker.memory_bytes,
+         kCuda ? "device memory a plan may use, CUDA's runtime included (default: all but 1 GiB)"
+               : "memory a plan may use (default: 80 % of what this process may have)")
       ->check(CLI::PositiveNumber);
   app.add_option("--tls-cert", worker.tls.cert, "PEM certificate of this worker");
   app.add_option("--tls-key", worker.tls.key, "PEM key of this worker");
@@ -169,7 +169,7 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   const auto all = static_cast<int64_t>(kAllFree * static_cast<double>(device.total_bytes));
   const auto free_bytes =
       static_cast<uint64_t>(engine::SettledFreeBytes(all, kernels::FreeMemoryBytes));
-  worker.memory_bytes = free_bytes - std::min(free_bytes, kDeviceReserve);
+  worker.memory_bytes = engine::PlannableDeviceBytes(free_bytes);
   return absl::OkStatus();
 }
 

@@ -121,7 +121,8 @@ std::string MemoryText(const v1::Job& job) {
   std::string peaks;
   const v1::MemoryBytes& planned = job.planned_memory();
   if (planned.peak() > Allocated(planned)) {
-    peaks = fmt::format("  planned with NCCL's memory: {}\n", FormatBytes(planned.peak()));
+    peaks =
+        fmt::format("  planned with CUDA's runtime and NCCL: {}\n", FormatBytes(planned.peak()));
   }
   if (job.has_measured_memory()) {
     add("allocated", job.measured_memory());

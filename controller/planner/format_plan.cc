@@ -203,6 +203,7 @@ void AddEstimate(const Estimate& e, bool cuda, Page& page) {
                                                       {"  activations", e.activations},
                                                       {"  workspace", e.workspace}};
   for (const auto& [label, bytes] : classes) page.Row(label, FormatBytes(bytes));
+  if (e.runtime > 0) page.Row("  runtime", FormatBytes(e.runtime) + ", CUDA's");
   if (e.communication > 0) page.Row("  NCCL", FormatBytes(e.communication));
   if (e.host > 0) page.Row("Host memory", FormatBytes(e.host) + " per rank, snapshots");
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");

@@ -45,6 +45,7 @@ Estimate EstimateOf(const plan::Plan& plan, const MemoryByClass& memory) {
   estimate.weights = memory.weights;
   estimate.activations = memory.activations;
   estimate.workspace = memory.workspace;
+  estimate.runtime = memory.runtime;
   estimate.total_bytes = memory.total();
   estimate.flops_per_token =
       model::ForwardFlopsPerToken(plan.model, plan.parameters, plan.generation.length);
@@ -57,6 +58,7 @@ absl::Status CheckMemory(const plan::Plan& plan, const MemoryByClass& need, uint
       "a worker needs ", FormatBytes(need.total()), " (weights ", FormatBytes(need.weights),
       ", activations with the cache of ", plan.generation.sequences, " x ", plan.generation.length,
       " tokens ", FormatBytes(need.activations), ", workspace ", FormatBytes(need.workspace),
+      need.runtime > 0 ? absl::StrCat(", CUDA's runtime ", FormatBytes(need.runtime)) : "",
       "), its limit is ", FormatBytes(limit),
       ": ask for fewer prompts or tokens, or use a worker with more memory"));
 }

@@ -84,6 +84,7 @@ absl::Status DoesNotFit(const config::JobSpec& job, const LayoutLimits& limits,
       "a worker needs ", FormatBytes(need.total()), " (weights ", FormatBytes(need.weights),
       ", gradients ", FormatBytes(need.gradients), ", optimizer ", FormatBytes(need.optimizer),
       ", activations ", FormatBytes(need.activations), ", workspace ", FormatBytes(need.workspace),
+      need.runtime > 0 ? absl::StrCat(", CUDA's runtime ", FormatBytes(need.runtime)) : "",
       need.communication > 0 ? absl::StrCat(", communication ", FormatBytes(need.communication))
                              : "",
       "), its limit is ", FormatBytes(limits.memory_bytes), ". ");

@@ -1,5 +1,7 @@
 #include "controller/planner/memory.h"
 
+#include "common/plan/runtime_bytes.h"
+
 namespace coxswain::planner {
 
 namespace {
@@ -15,6 +17,7 @@ uint64_t NcclCommunicators(const plan::Plan& plan) {
 
 MemoryByClass PlannedMemory(const plan::Plan& plan) {
   MemoryByClass sum;
+  if (plan.device == "cuda") sum.runtime = plan::kCudaRuntimeBytes;
   const uint64_t communicators = NcclCommunicators(plan);
   if (communicators > 0) {
     sum.communication = kNcclBytesPerCommunicator * communicators + kCopyStagingBytes;

@@ -20,11 +20,12 @@ inline constexpr uint64_t kCopyStagingBytes = uint64_t{64} << 20;
 // Bytes of a rank: what buffers own, by class, and what is no buffer.
 struct MemoryByClass {
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
+  uint64_t runtime = 0;        // plan::kCudaRuntimeBytes; 0 on the CPU
   uint64_t communication = 0;  // of NCCL and copies; 0 on the CPU and for one rank
   uint64_t host = 0;           // beside the device's
   // The bytes of the device; on the CPU everything.
   uint64_t total() const {
-    return weights + gradients + optimizer + activations + workspace + communication;
+    return weights + gradients + optimizer + activations + workspace + runtime + communication;
   }
 };
 

@@ -156,6 +156,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"optimizer", e.optimizer},
                        {"activations", e.activations},
                        {"workspace", e.workspace},
+                       {"runtime", e.runtime},
                        {"communication", e.communication},
                        {"total", e.total_bytes},
                        {"host", e.host}}},

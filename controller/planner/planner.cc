@@ -104,6 +104,7 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   estimate.optimizer = memory.optimizer;
   estimate.activations = memory.activations;
   estimate.workspace = memory.workspace;
+  estimate.runtime = memory.runtime;
   estimate.communication = memory.communication;
   estimate.total_bytes = memory.total();
   estimate.host = memory.host;

@@ -36,6 +36,7 @@ struct Estimate {
   int64_t trainable_parameters = 0;
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
            workspace = 0;        // bytes per rank
+  uint64_t runtime = 0;          // bytes per rank that CUDA takes beside them
   uint64_t communication = 0;    // bytes per rank that NCCL takes beside them; cuda
   uint64_t total_bytes = 0;      // of the device; on the CPU all memory
   uint64_t host = 0;             // bytes per rank beside the device's

@@ -9,12 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
 #include "common/files/read_file.h"
+#include "common/plan/runtime_bytes.h"
 #include "common/status_macros.h"
 #include "kernels/gemm.h"
 #include "worker/engine/executor.h"
 
 namespace coxswain::engine {
 namespace {
+
+constexpr uint64_t kLeftUnplanned = uint64_t{1} << 30;
 
 // Of what keeps a device from being chosen the sentence alone is told.
 absl::Status Choosing(const std::function<void()>& choose) {
@@ -69,6 +72,11 @@ int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_by
     if (now - grown >= times.quiet || now - start >= times.limit) break;
   }
   return most;
+}
+
+uint64_t PlannableDeviceBytes(uint64_t free_bytes) {
+  const uint64_t all = free_bytes + plan::kCudaRuntimeBytes;
+  return all - std::min(all, kLeftUnplanned);
 }
 
 absl::StatusOr<bool> UseGemmTable(const std::string& table) {

@@ -50,7 +50,6 @@ using Clock = std::chrono::steady_clock;
 // Fixed, as its path is part of the plan and so of the hash. Removed at the end.
 constexpr const char* kScratch = "/tmp/coxswain-step-bench";
 constexpr double kGib = 1 << 30;
-constexpr uint64_t kDeviceReserve = uint64_t{1} << 30;  // as the worker leaves it
 constexpr int64_t kFewestSteps = 3;
 
 struct Flags {
@@ -320,7 +319,7 @@ int Run(Flags flags) {
   const bool cuda = device->kind == "cuda";
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
-      .memory_bytes = cuda ? free_bytes - std::min(free_bytes, kDeviceReserve) : 0,
+      .memory_bytes = cuda ? engine::PlannableDeviceBytes(free_bytes) : 0,
       .compute_capability = device->capability};
   if (flags.rows.empty() && flags.json_path.empty()) {
     flags.json_path = cuda ? "bench/results/h200_step.json" : "bench/results/cpu_step.json";

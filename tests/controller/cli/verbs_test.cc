@@ -272,7 +272,7 @@ Memory per rank
               WEIGHTS    GRADIENTS   OPTIMIZER   ACTIVATIONS   WORKSPACE   TOTAL
   planned     40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
   allocated   40.0 MiB   0 B         0 B         0 B           24.0 MiB    64.0 MiB
-  planned with NCCL's memory: 80.0 MiB
+  planned with CUDA's runtime and NCCL: 80.0 MiB
   process resident (with libraries): 700.0 MiB
 
 Checkpoints

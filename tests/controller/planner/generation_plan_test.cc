@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/runtime_bytes.h"
 #include "controller/planner/memory.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -75,6 +76,18 @@ TEST_F(GenerationPlanTest, RefusesWhatDoesNotFitAndSeveralWorkers) {
   EXPECT_NE(status.ToString().find("the cache of 3 x 31 tokens"), std::string::npos) << status;
   job_.workers = 2;
   EXPECT_TRUE(absl::IsInvalidArgument(Plan().status()));
+}
+
+TEST_F(GenerationPlanTest, CountsWhatCudaTakes) {
+  job_.device = config::Device::kCuda;
+  model_.head_dim = 8;
+  const auto planned = Plan();
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->estimate.runtime, plan::kCudaRuntimeBytes);
+  const uint64_t need = planned->estimate.total_bytes;
+  EXPECT_TRUE(Plan({.memory_bytes = need}).ok());
+  const absl::Status status = Plan({.memory_bytes = need - 1}).status();
+  EXPECT_NE(status.ToString().find("CUDA's runtime 553.0 MiB"), std::string::npos) << status;
 }
 
 // Sample prompts of a training job: what is trained stays, the cache is counted beside it.

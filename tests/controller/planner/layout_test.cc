@@ -1,6 +1,7 @@
 #include "controller/planner/layout.h"
 
 #include "common/format.h"
+#include "common/plan/runtime_bytes.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
@@ -273,7 +274,21 @@ TEST_F(CudaLayoutTest, HostMemoryIsNotTheDevices) {
   const MemoryByClass memory = PlannedMemory(plan_);
   EXPECT_GT(memory.host, 0u);
   EXPECT_EQ(memory.total(), memory.weights + memory.gradients + memory.optimizer +
-                                memory.activations + memory.workspace);
+                                memory.activations + memory.workspace + memory.runtime);
+}
+
+// The buffers alone would fit many times.
+TEST_F(CudaLayoutTest, CountsWhatCudaTakes) {
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(PlannedMemory(plan_).runtime, plan::kCudaRuntimeBytes);
+  EXPECT_TRUE(Choose(4, Bytes()).ok());
+  const absl::Status status = Choose(4, plan::kCudaRuntimeBytes);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find(", CUDA's runtime 553.0 MiB), its limit is 553.0 MiB"),
+            std::string::npos)
+      << status;
+  plan_.device = "cpu";
+  EXPECT_EQ(PlannedMemory(plan_).runtime, 0u);
 }
 
 // The world's communicator, and those of replicas and parts where they are others.
@@ -282,9 +297,9 @@ TEST_F(CudaLayoutTest, CountsWhatNcclTakesOfAGang) {
     plan_.replicate = replicate;
     plan_.shard = shard;
     const MemoryByClass memory = PlannedMemory(plan_);
-    EXPECT_EQ(memory.total() - memory.communication, memory.weights + memory.gradients +
-                                                         memory.optimizer + memory.activations +
-                                                         memory.workspace);
+    EXPECT_EQ(memory.total() - memory.communication - memory.runtime,
+              memory.weights + memory.gradients + memory.optimizer + memory.activations +
+                  memory.workspace);
     if (memory.communication == 0) return uint64_t{0};
     const uint64_t nccl = memory.communication - kCopyStagingBytes;
     EXPECT_EQ(nccl % kNcclBytesPerCommunicator, 0u);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
+#include "common/plan/runtime_bytes.h"
 #include "controller/planner/planner.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -66,6 +67,7 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   EXPECT_EQ(json["schedule"]["total_steps"], recipe_.total_steps());
   EXPECT_EQ(json["schedule"]["train_tokens"], recipe_.train_tokens());
   EXPECT_EQ(json["memory_bytes_per_rank"]["total"], planned_.estimate.total_bytes);
+  EXPECT_EQ(json["memory_bytes_per_rank"]["runtime"], 0);
   EXPECT_EQ(json["model"]["trainable_parameters"], planned_.estimate.trainable_parameters);
   EXPECT_EQ(json["groups"][1]["name"], "lora_b");
   EXPECT_EQ(json["layout"]["micro_batch_bins"], planned_.plan.micro_batch_bins);
@@ -99,6 +101,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["layout"]["master_dtype"], "bfloat16");
   EXPECT_EQ(json["layout"]["recompute_every"], 3);
   EXPECT_EQ(json["layout"]["optimizer"]["states"]["adam.m"], "float32");
+  EXPECT_EQ(json["memory_bytes_per_rank"]["runtime"], plan::kCudaRuntimeBytes);
   EXPECT_EQ(json["memory_bytes_per_rank"]["host"], planned_.estimate.host);
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
 }

@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/model/flops.h"
 #include "common/plan/plan_bytes.h"
+#include "common/plan/runtime_bytes.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/memory.h"
 #include "gtest/gtest.h"
@@ -426,17 +427,20 @@ TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
 }
 
 // planned_memory.peak of a job is total_bytes.
-TEST_F(CudaPlannerTest, TotalOfAGangHoldsWhatNcclTakes) {
+TEST_F(CudaPlannerTest, TotalHoldsWhatCudaAndNcclTake) {
   EXPECT_EQ(MustPlan().estimate.communication, 0u);
   job_.workers = 2;
   const PlannedJob planned = MustPlan();
   const Estimate& e = planned.estimate;
   EXPECT_EQ(e.communication, kNcclBytesPerCommunicator + kCopyStagingBytes);
   EXPECT_EQ(e.total_bytes, e.weights + e.gradients + e.optimizer + e.activations + e.workspace +
-                               kNcclBytesPerCommunicator + kCopyStagingBytes);
+                               plan::kCudaRuntimeBytes + kNcclBytesPerCommunicator +
+                               kCopyStagingBytes);
   const auto recipe = Recipe::Make(job_, model_, data_);
   const std::string page = FormatPlan(job_, *recipe, planned, data_);
-  EXPECT_NE(page.find("  NCCL         934.4 MiB"), std::string::npos) << page;
+  EXPECT_NE(page.find("  runtime      553.0 MiB, CUDA's\n  NCCL         934.4 MiB"),
+            std::string::npos)
+      << page;
 }
 
 TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {

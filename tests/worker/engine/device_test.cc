@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/plan/runtime_bytes.h"
 #include "tests/support/scratch_folder.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/executor.h"
@@ -48,6 +49,13 @@ TEST(DeviceTest, AnUnusableDeviceIsToldFromOneThatDoesNotAnswer) {
       &doing, [&]() -> absl::Status { throw kernels::UnusableDevice("GPU 9 does not exist"); });
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "device: GPU 9 does not exist");
+}
+
+// The context of this process is open when free memory is read, and counted by plans.
+TEST(DeviceTest, PlansMayTakeWhatIsFreeAndTheRuntimeLessOneGib) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  EXPECT_EQ(PlannableDeviceBytes(80 * kGib), 79 * kGib + plan::kCudaRuntimeBytes);
+  EXPECT_EQ(PlannableDeviceBytes(kGib / 4), 0u);
 }
 
 // Reads `values` one after the other, the last again and again.
