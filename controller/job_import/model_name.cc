@@ -39,7 +39,7 @@ constexpr Pattern kPatterns[] = {
     {"jamba", kRecurrent}, {"mamba", kRecurrent}, {"falcon-h1", kRecurrent},
     {"nemotron-3", kRecurrent}, {"qwen3.5", kRecurrent}, {"qwen3_5", kRecurrent},
     {"lfm2", kRecurrent}, {"plamo", kRecurrent},
-    {"gptq", kQuantised}, {"-awq", kQuantised}, {"-nf4", kQuantised}, {"nvfp4", kQuantised},
+    {"gptq", kQuantised}, {"-awq", kQuantised}, {"nvfp4", kQuantised},
     {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised},
     {"gemma-3-4b", kVisionModel}, {"gemma-3-12b", kVisionModel}, {"gemma-3-27b", kVisionModel},
     {"gemma-4", kVisionModel}, {"ministral-3-", kVisionModel},

@@ -320,5 +320,14 @@ TEST(AxolotlTest, FamiliesToComeAreNamed) {
   }
 }
 
+// NF4 is bitsandbytes' format, which loads as it is.
+TEST(AxolotlTest, ACheckpointInNf4IsOneOfBitsandbytes) {
+  EXPECT_EQ(Try("base_model: hugging-quants/Meta-Llama-3.1-405B-BNB-NF4-BF16\nadapter: qlora\n"
+                "load_in_4bit: true\nlora_r: 8\nlora_alpha: 16\nlearning_rate: 1e-4\n"
+                "datasets: [{path: ./a.json, type: alpaca}]\n")
+                .InTheWay(),
+            "");
+}
+
 }  // namespace
 }  // namespace coxswain::job_import
