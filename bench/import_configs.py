@@ -7,7 +7,8 @@ Counted are configurations that train a dense text model on supervised data; the
 those counted, `own_method` are the ones that show a method of their tool (METHODS): another loss, update rule, start of
 an adapter, a choice of layers, quantised or sparse training. `plain` is the rest: full fine-tuning, LoRA and QLoRA.
 translated: a valid job. to_come: all that stands in the way is named as not supported yet. refused: something has no
-counterpart. Writes bench/results/import_configs.json; --list prints every file with its outcome.
+counterpart. `few_bits` counts again, of those counted, what needs a base or an optimizer's states in 4 or 8 bits.
+Writes bench/results/import_configs.json; --list prints every file with its outcome.
 """
 import argparse, collections, json, os, re, subprocess, sys
 import yaml
@@ -16,6 +17,7 @@ VISION = re.compile(r'-vl|vision|llava|pixtral|voxtral|smolvlm|internvl|4\.6v|ge
 EXPERTS = re.compile(r'a\d+b\b|mixtral|moe|llama-4|deepseek-v[234]|gpt-oss|glm-4\.[5-7]|kimi|trinity|qwen3-next|mistral-small-4|'
                      r'granite-4\.0-tiny|jamba|dbrx', re.I)
 RECURRENT = re.compile(r'mamba|falcon-h1|nemotron-3|qwen3\.5', re.I)
+QUANTISED = re.compile(r'gptq|awq|aqlm|hqq|bnb|prequantized', re.I)
 METHODS = ('qat', 'llmcompressor', 'use_onebitllms', 'use_eaft', 'relora', 'lisa_n_layers', 'peft', 'unfrozen_parameters',
            'use_adam_mini', 'use_apollo', 'use_badam', 'use_galore', 'use_asft_loss', 'use_dft_loss', 'use_eaft_loss',
            'use_llama_pro', 'mixture_of_depths', 'pissa_init')
@@ -24,6 +26,20 @@ METHODS = ('qat', 'llmcompressor', 'use_onebitllms', 'use_eaft', 'relora', 'lisa
 def has_own_method(c):
     adapter = c.get('finetuning_type') or (c.get('peft_config') or {}).get('name')
     return any(c.get(key) for key in METHODS) or adapter in ('oft', 'freeze')
+
+
+def needs_few_bits(c):
+    name = str(c.get('base_model') or c.get('model_name_or_path') or c.get('model'))
+    quantised = c.get('quant_config') or {}
+    bits = quantised.get('quantization_bit') or c.get('quantization_bit')
+    if c.get('load_in_4bit') or c.get('adapter') == 'qlora' or bits == 4:
+        yield 'base_in_4_bits'
+    if c.get('load_in_8bit') or bits == 8:
+        yield 'base_in_8_bits'
+    if QUANTISED.search(name):
+        yield 'quantised_checkpoint'
+    if '8bit' in str(c.get('optimizer') or c.get('optim')):
+        yield 'optimizer_in_8_bits'
 
 
 def load(path):
@@ -91,6 +107,7 @@ def commit(checkout):
 
 def count(cox, checkout, kind_of, extra, show):
     kinds, reasons = collections.Counter(), collections.Counter()
+    few_bits = collections.defaultdict(collections.Counter)
     outcomes = {'plain': collections.Counter(), 'own_method': collections.Counter()}
     for folder, _, names in sorted(os.walk(os.path.join(checkout, 'examples'))):
         for name in sorted(names):
@@ -104,12 +121,16 @@ def count(cox, checkout, kind_of, extra, show):
                 continue
             result, why = outcome(cox, path, extra)
             outcomes['own_method' if has_own_method(config) else 'plain'][result] += 1
+            needs = list(needs_few_bits(config))
+            for need in needs + ['any'] * bool(needs):
+                few_bits[need][result] += 1
             reasons.update(f'{result}: {re.sub(r"adapter_name: ", "", w)}' for w in set(why))
             if show:
                 print(f'{result:10} {os.path.relpath(path, checkout)}  {"; ".join(why)}')
     return {'configurations': dict(sorted(kinds.items())),
             'counted': {**summary(sum(outcomes.values(), collections.Counter())),
                         **{name: summary(part) for name, part in outcomes.items()}},
+            'few_bits': {need: dict(sorted(part.items())) for need, part in sorted(few_bits.items())},
             'reasons': dict(reasons.most_common())}
 
 
@@ -144,6 +165,8 @@ def main():
             part = result[tool]['counted'][name]
             print(f"{tool}, {name}: {part['configurations']}, {part['outcomes']}, {part['percent_translated_or_to_come']} %")
         print(f"{tool}: {result[tool]['counted']['percent_translated_or_to_come']} % of all")
+        for need, part in result[tool]['few_bits'].items():
+            print(f'{tool}, {need}: {part}')
     return 0
 
 
