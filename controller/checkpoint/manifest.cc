@@ -44,7 +44,8 @@ double NumberOrNan(const json& in) {
 }
 
 EvalPoint EvalFromJson(const json& in) {
-  EvalPoint point{.step = in.at("step"), .loss = in.at("loss"), .seconds = in.at("seconds")};
+  EvalPoint point{
+      .step = in.at("step"), .loss = NumberOrNan(in.at("loss")), .seconds = in.at("seconds")};
   if (in.contains("token_accuracy")) point.token_accuracy = in.at("token_accuracy").get<double>();
   return point;
 }
@@ -126,10 +127,15 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::strin
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
   }
+  int64_t total_bytes = 0;
   for (const ManifestFile& file : manifest.files) {
     if (!IsPlainName(file.name)) {
       return absl::DataLossError(
           absl::StrCat(path, ": file name ", file.name, " leaves the directory"));
+    }
+    if (file.bytes < 0 || __builtin_add_overflow(total_bytes, file.bytes, &total_bytes)) {
+      return absl::DataLossError(absl::StrCat(path, ": file ", file.name, " has ", file.bytes,
+                                              " bytes, which no checkpoint has"));
     }
   }
   return manifest;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "common/hash.h"
 #include "tests/sim/memory_files.h"
 
@@ -222,6 +225,24 @@ TEST(ManifestTest, AFileNameThatLeavesTheDirectoryIsRefused) {
   Manifest manifest;
   manifest.files = {{"../../etc/passwd", 1, ""}};
   EXPECT_FALSE(ParseManifest(ToJson(manifest), "m").ok());
+}
+
+TEST(ManifestTest, SizesThatDoNotAddUpAreRefused) {
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{-1}, {std::numeric_limits<int64_t>::max(), 1}}) {
+    Manifest manifest;
+    for (const int64_t bytes : sizes) manifest.files.push_back({"f", bytes, ""});
+    EXPECT_TRUE(absl::IsDataLoss(ParseManifest(ToJson(manifest), "m").status()));
+  }
+}
+
+// A model that has diverged says NaN, and its checkpoint is one all the same.
+TEST(ManifestTest, AnEvaluationThatIsNotFiniteIsReadBack) {
+  Manifest manifest;
+  manifest.run.evals = {{.step = 1, .loss = std::nan(""), .seconds = 0.5}};
+  const auto read = ParseManifest(ToJson(manifest), "m");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(std::isnan(read->run.evals.front().loss));
 }
 
 }  // namespace
