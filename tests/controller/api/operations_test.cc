@@ -8,30 +8,12 @@
 #include "controller/api/arguments.h"
 #include "controller/api/registry_service.h"
 #include "controller/driver/output_claim.h"
+#include "tests/controller/api/recording_sink.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::api {
 namespace {
-
-template <typename Response>
-class RecordingSink : public Sink<Response> {
- public:
-  void Send(const Response& response) override {
-    if (open()) received.push_back(response);
-  }
-  void Finish(const absl::Status& end) override {
-    if (!status) status = end;
-  }
-  bool open() const override { return !status.has_value() && !cancelled; }
-  size_t pending() const override { return 0; }
-  void OnRoom(std::function<void()> callback) override { room = std::move(callback); }
-
-  std::vector<Response> received;
-  std::optional<absl::Status> status;
-  bool cancelled = false;
-  std::function<void()> room;
-};
 
 class OperationsTest : public support::JobTest {
  protected:

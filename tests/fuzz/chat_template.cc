@@ -1,0 +1,12 @@
+// A chat template: none may crash, hang, or pass a limit. Invariant jinja-3.
+#include <string>
+
+#include "tests/controller/data/jinja/render_anything.h"
+#include "tests/fuzz/fuzz_target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace coxswain;
+  const std::string broken = data::jinja::RenderAnything(std::string(fuzz::TextOf(data, size)));
+  fuzz::Expect(broken.empty(), broken);
+  return 0;
+}

@@ -1,0 +1,76 @@
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <grpcpp/create_channel.h>
+
+#include "coxswain/v1/relay_service.grpc.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/rpc/calls.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/worker/supervisor/echo_worker.h"
+#include "worker/supervisor/relay.h"
+
+namespace coxswain::fuzz {
+namespace {
+
+constexpr std::chrono::seconds kAnswersWithin{20};
+
+// One for all inputs: a relay keeps nothing but its channels.
+struct Served {
+  Served() {
+    worker.WriteEndpoint(state.path(), 0);
+    auto started = supervisor::Relay::Start({"127.0.0.1", 0}, {.state_dir = state.path()},
+                                            [](int, pid_t, const std::string&) {});
+    Expect(started.ok(), "a relay starts: " + started.status().ToString());
+    relay = *std::move(started);
+    stub = v1::Relay::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(relay->port()),
+                                                  grpc::InsecureChannelCredentials()));
+  }
+
+  support::ScratchFolder state;
+  supervisor::EchoWorker worker;
+  std::unique_ptr<supervisor::Relay> relay;
+  std::unique_ptr<v1::Relay::Stub> stub;
+};
+
+class RelayService : public Calls {
+ public:
+  size_t count() const override { return 2; }
+  void Play(size_t method, std::string_view message) override {
+    static Served served;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kAnswersWithin);
+    const grpc::Status ended = method == 0
+                                   ? Run(served.stub.get(), &context, std::string(message))
+                                   : EndWorker(served.stub.get(), &context, std::string(message));
+    Expect(ended.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED, "a relay answers");
+    Expect(ended.error_code() != grpc::StatusCode::UNAVAILABLE || method == 1, "a relay lives");
+  }
+
+ private:
+  static grpc::Status Run(v1::Relay::Stub* stub, grpc::ClientContext* context,
+                          const std::string& message) {
+    v1::HostCommands commands;
+    if (!commands.ParseFromString(message)) return grpc::Status::OK;
+    const auto stream = stub->Run(context);
+    stream->Write(commands);
+    stream->WritesDone();
+    v1::HostEvents events;
+    while (stream->Read(&events)) continue;
+    return stream->Finish();
+  }
+  static grpc::Status EndWorker(v1::Relay::Stub* stub, grpc::ClientContext* context,
+                                const std::string& message) {
+    v1::EndWorkerRequest request;
+    v1::EndWorkerResponse response;
+    if (!request.ParseFromString(message)) return grpc::Status::OK;
+    return stub->EndWorker(context, request, &response);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Calls> RelayCalls() { return std::make_unique<RelayService>(); }
+
+}  // namespace coxswain::fuzz
