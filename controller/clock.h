@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "common/fault_point.h"
+
 namespace coxswain {
 
 class Clock {
@@ -24,7 +26,8 @@ class SystemClock : public Clock {
   int64_t UnixMs() const override {
     return std::chrono::duration_cast<std::chrono::milliseconds>(
                std::chrono::system_clock::now().time_since_epoch())
-        .count();
+               .count() +
+           fault::WallClockJumpMs();
   }
 };
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/build_info.h"
+#include "common/fault_flag.h"
 #include "common/xdg.h"
 
 namespace coxswain {
@@ -35,6 +36,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "PEM authority that clients and workers must be signed by");
   app.add_flag("--insecure", flags.insecure,
                "plaintext on loopback although certificates are given");
+  fault::AddListFlag(app, fault::Process::kController);
   app.set_version_flag("--version", std::string(BuildVersion()) + " " + std::string(BuildCommit()));
   try {
     app.parse(argc, argv);

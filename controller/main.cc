@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "common/fault_point.h"
 #include "common/logging.h"
 #include "controller/flags.h"
 #include "controller/server.h"
@@ -44,7 +45,9 @@ int main(int argc, char** argv) {
   if (!flags) return exit_code;
   coxswain::log::Init("controller", coxswain::log::Level::kInfo, flags->log_file);
 
-  auto server = coxswain::Server::Start(*flags);
+  const absl::Status armed =
+      coxswain::fault::ArmFromEnvironment(coxswain::fault::Process::kController);
+  auto server = armed.ok() ? coxswain::Server::Start(*flags) : armed;
   if (!server.ok()) {
     const std::string message(server.status().message());
     coxswain::log::Error("cannot start", {{"error", message}});

@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/build_info.h"
+#include "common/fault_flag.h"
+#include "common/fault_point.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
@@ -110,6 +112,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--log-file", flags.log_file, "write the log to this file too");
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "write the addresses served as JSON to this file");
+  fault::AddListFlag(app, fault::Process::kWorker);
   if (kCuda) AddCudaFlags(app, flags);
 }
 
@@ -254,7 +257,9 @@ int Run(int argc, char** argv) {
   TellNcclTheHost(flags.worker.host_id);
   agent::LifeSign life_sign(flags.life_sign);
   log::Init("worker", log::Level::kInfo, flags.log_file);
-  if (const absl::Status status = OpenDevice(app, flags); !status.ok()) {
+  absl::Status status = fault::ArmFromEnvironment(fault::Process::kWorker);
+  if (status.ok()) status = OpenDevice(app, flags);
+  if (!status.ok()) {
     log::Error(std::string(status.message()));
     return absl::IsUnavailable(status) ? agent::kExitDeviceLost : agent::kExitBadConfig;
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/fault_point.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 
@@ -52,6 +53,7 @@ DurableFile::~DurableFile() {
 }
 
 absl::Status DurableFile::Append(std::string_view bytes) {
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kFileWrite));
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0) {
@@ -64,12 +66,15 @@ absl::Status DurableFile::Append(std::string_view bytes) {
 }
 
 absl::Status DurableFile::Commit() {
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kFileSync));
   if (::fsync(fd_) != 0) return ErrnoStatus(errno, "sync", path_);
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kFileRename));
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return ErrnoStatus(errno, "rename a temporary file to", path_);
   }
   ::close(fd_);
   fd_ = -1;
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kFileRenamed));
   return SyncDirectory(DirectoryOf(path_));
 }
 

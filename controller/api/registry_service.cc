@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
 #include "controller/api/arguments.h"
@@ -106,6 +107,7 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
   loop_->Post([this, reactor, request, response] {
     absl::Status status = CheckArguments(*request);
     if (status.ok()) status = CheckBuild(request->build(), build_);
+    if (status.ok()) status = fault::Reach(fault::Point::kRegistryRegister);
     if (status.ok() && registry_->term() == 0) {
       status = absl::UnavailableError("the controller is recovering");
     }

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/job_parser.h"
+#include "common/fault_point.h"
 #include "common/hash.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
@@ -132,6 +133,7 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   if (!taken.ok()) {
     return absl::Status(taken.code(), absl::StrCat("the job was not accepted: ", taken.message()));
   }
+  fault::Pass(fault::Point::kSubmitStored);
   const std::string id = row.job.id();
   context.jobs->Add(std::move(row), parsed.spec);
   ASSIGN_OR_RETURN(driver::JobDriver * job, context.jobs->Find(id));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
 #include "controller/replace_directory.h"
@@ -102,14 +103,19 @@ absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request, c
   const std::string staging = StagingDirectory(
       request.output_dir, {manifest.job, manifest.term, manifest.epoch}, manifest.run.step);
   const std::string target = CheckpointDirectory(request.output_dir, manifest.run.step);
+  const fault::Where where{.step = manifest.run.step};
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWrite, where));
   RETURN_IF_ERROR(files->WriteDurably(staging + "/trainer_state.json", request.trainer_state));
   manifest.files.push_back({"trainer_state.json",
                             static_cast<int64_t>(request.trainer_state.size()),
                             ToHex(Sha256(request.trainer_state))});
   RETURN_IF_ERROR(files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWritten, where));
   ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointRename, where));
   RETURN_IF_ERROR(CheckSuperseded(files, target, manifest));
   RETURN_IF_ERROR(guard([&] { return ReplaceDirectory(files, staging, target); }));
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointRenamed, where));
   return verified;
 }
 

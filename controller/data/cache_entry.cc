@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/files/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
@@ -135,9 +136,11 @@ absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* 
   nlohmann::json stats = {{"train", StatsJson(train)}};
   if (eval != nullptr) stats["eval"] = StatsJson(*eval);
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kTokensPublish));
   RETURN_IF_ERROR(RemoveAll(directory_));
   std::error_code error;
   fs::rename(building_, directory_, error);
+  if (!error) fault::Pass(fault::Point::kTokensKept);
   return error ? ErrnoStatus(error.value(), "rename", building_) : absl::OkStatus();
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/fault_point.h"
+
 namespace coxswain::driver {
 
 CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang,
@@ -25,9 +27,11 @@ void CheckpointSaver::Start() {
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
-      [files, status, output = output_, output_dir = request_.output_dir, staging = staging_] {
+      [files, status, output = output_, output_dir = request_.output_dir, staging = staging_,
+       step = request_.manifest.run.step] {
         *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
         if (status->ok()) *status = files->MakeDirs(staging);
+        if (status->ok()) *status = fault::Reach(fault::Point::kStagingMade, {.step = step});
       },
       lifetime_.Wrap([this, status] {
         if (status->ok()) {
@@ -49,6 +53,7 @@ void CheckpointSaver::SendSaveShard() {
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::SaveShardResponse>& response) {
           OnShard(rank, response);
         }));
+    fault::Pass(fault::Point::kSaveSent, {.step = request.step(), .rank = rank});
   }
 }
 

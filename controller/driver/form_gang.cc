@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/failure_kind.h"
+#include "common/fault_point.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
@@ -84,6 +85,7 @@ void GangFormation::WriteNonces() {
       [files, status, directory, path = nonce_path_, nonce = nonce_, tokens = args_.tokens] {
         *status = files->MakeDirs(directory);
         if (status->ok()) *status = files->WriteDurably(path, nonce);
+        if (status->ok()) *status = fault::Reach(fault::Point::kNonceWritten);
         if (!status->ok() || tokens.nonce_path().empty()) return;
         const absl::Status beside = files->WriteDurably(tokens.nonce_path(), tokens.nonce());
         if (beside.ok()) return;  // without it commands carry tokens
@@ -119,6 +121,7 @@ void GangFormation::SendPrepare() {
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::PrepareResponse>& response) {
           OnPrepared(rank, response);
         }));
+    fault::Pass(fault::Point::kPrepareSent, {.rank = rank});
   }
 }
 
@@ -165,6 +168,7 @@ void GangFormation::OpenConnect() {
     *hello.mutable_fence() = gang_->FenceOf(rank);
     hello.set_gemm_table(gang_->gemm_table);
     streams_[rank]->Write(hello);
+    fault::Pass(fault::Point::kConnectSent, {.rank = rank});
   }
   deps_.loop->Deadline(deps_.settings.connect_timeout,
                        lifetime_.Wrap([this] { OnConnectTimeout(); }));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/hash.h"
 #include "common/model/flops.h"
 #include "common/outside_text.h"
@@ -139,6 +140,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     AttemptFailed(error);
     return;
   }
+  fault::Pass(fault::Point::kEpochStored);
   if (draft.resume) {
     record_.AddEvent(ResumingEvent(draft.resume->manifest.run.step, directory),
                      absl::StrCat("from ", directory));
@@ -190,6 +192,7 @@ void JobDriver::OnFormed(std::optional<v1::Error> error) {
     AttemptFailed(*error);
     return;
   }
+  fault::Pass(fault::Point::kFormed);
   keep_until_ns_ = 0;
   deps_.journal->Add(EpochRowOf(*gang_));
   KeepComparableSteps();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/staging.h"
@@ -87,6 +88,7 @@ void JobDriver::ReleaseGang() {
                                                         "release failed");
                                }
                              });
+    fault::Pass(fault::Point::kReleaseSent, {.rank = rank});
   }
   deps_.loop->Post([gang, run] {});
 }
@@ -196,6 +198,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
                                 to.merged_directory.empty() ? "" : " and ", to.merged_directory));
   record_.Apply(state::JobEvent::kExported, "succeeded").IgnoreError();  // EXPORTING
   CommitJournal();
+  fault::Pass(fault::Point::kJobEnded);
   curriculum_.reset();
   hooks_.reschedule();
 }

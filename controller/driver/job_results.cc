@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/fault_point.h"
 #include "common/hash.h"
 #include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
@@ -252,6 +253,7 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   record_.AddEvent(CheckpointCommittedEvent(info, seconds),
                    absl::StrCat("checkpoint of step ", info.step()));
   CommitJournal();
+  fault::Pass(fault::Point::kCheckpointStored, {.step = info.step()});
   Retain();
   if (run_ != nullptr) run_->SaveFinished();
 }
@@ -296,7 +298,12 @@ void JobDriver::Retain() {
     deps_.loop->Offload(
         Lane::kFiles,
         [files = deps_.files, output = output_, directory] {
-          output->WhileHeld([&] { return files->RemoveAll(directory); }).IgnoreError();
+          output
+              ->WhileHeld([&] {
+                RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointDrop));
+                return files->RemoveAll(directory);
+              })
+              .IgnoreError();
         },
         [] {});
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/failure_kind.h"
+#include "common/fault_point.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
 
@@ -173,6 +174,7 @@ void StepRun::Complete(const InFlight& command) {
 }
 
 void StepRun::CompleteTrain(const InFlight& command) {
+  fault::Pass(fault::Point::kStepDone, {.step = command.step});
   absl::StatusOr<StepResult> result = CommitStep(command);
   if (!result.ok()) {
     GiveUp(result.status());

@@ -4,6 +4,8 @@
 
 #include "controller/driver/step_run.h"
 
+#include "common/fault_point.h"
+
 namespace coxswain::driver {
 namespace {
 
@@ -78,6 +80,7 @@ void StepRun::SendTrain(InFlight& command) {
     curriculum.FillTrain(command.step, command.bins[rank], forms[rank],
                          own->mutable_train()->mutable_bins());
   });
+  fault::Pass(fault::Point::kTrainSent, {.step = command.step});
 }
 
 void StepRun::SendEvalPart(InFlight& command) {
@@ -154,6 +157,7 @@ void StepRun::SendSnapshot(InFlight& command) {
   shared.mutable_snapshot()->set_step(command.step);
   saving_ = true;
   Broadcast(command, std::move(shared), [](int, v1::Command*) {});
+  fault::Pass(fault::Point::kSnapshotSent, {.step = command.step});
 }
 
 // `fill` adds what only that rank gets; it is called on several threads at once.

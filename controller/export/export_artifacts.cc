@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint_tensors.h"
+#include "common/fault_point.h"
 #include "common/files/durable_file.h"
 #include "common/status_macros.h"
 #include "controller/export/artifact_files.h"
@@ -28,6 +29,7 @@ std::string StagingOf(const ExportRequest& request, const std::string& name) {
 }
 
 absl::Status MakeEmpty(Files* files, const std::string& directory) {
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kExportBegin));
   RETURN_IF_ERROR(files->RemoveAll(directory));
   return files->MakeDirs(directory);
 }
@@ -36,7 +38,9 @@ absl::Status Replace(Files* files, const ExportRequest& request, const std::stri
   const std::string target = absl::StrCat(request.job.output_dir, "/", name);
   return request.guard([&] {
     RETURN_IF_ERROR(CheckReplaceable(files, request.job, target));
-    return ReplaceDirectory(files, StagingOf(request, name), target);
+    RETURN_IF_ERROR(fault::Reach(fault::Point::kExportRename));
+    RETURN_IF_ERROR(ReplaceDirectory(files, StagingOf(request, name), target));
+    return fault::Reach(fault::Point::kExportRenamed);
   });
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/store/event_row.h"
@@ -122,6 +123,7 @@ absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
   if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no term"));
   const uint64_t term = static_cast<uint64_t>(query->ColumnInt(0));
   query->Reset();
+  fault::Pass(fault::Point::kTermStored);
   return term;
 }
 
@@ -135,10 +137,13 @@ absl::Status SqliteStore::CheckWritable() {
 
 absl::Status SqliteStore::Commit(const Batch& batch) {
   if (batch.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kStoreBegin));
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
   absl::Status status = Apply(batch);
+  if (status.ok()) status = fault::Reach(fault::Point::kStoreCommit);
   if (status.ok()) status = db_->Execute("COMMIT");
   if (!status.ok()) db_->Execute("ROLLBACK").IgnoreError();
+  if (status.ok()) fault::Pass(fault::Point::kStoreCommitted);
   return status;
 }
 

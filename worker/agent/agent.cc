@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/files/read_file.h"
 #include "common/hash.h"
 #include "common/logging.h"
@@ -101,6 +102,9 @@ void Agent::Prepare(const v1::PrepareRequest& request, Done<v1::PrepareResponse>
 }
 
 void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareResponse> done) {
+  const absl::Status failed =
+      fault::Reach(fault::Point::kPrepareReceived, {.rank = request.rank()});
+  if (!failed.ok()) return done(failed);
   bool superseding = false;
   {
     MutexLock lock(mu_);
@@ -147,6 +151,10 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
       tokens.ok() ? engine::UseGemmTable(request.gemm_table()).status() : tokens.status();
   auto built =
       ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir()) : ready;
+  if (built.ok()) {
+    const absl::Status failed = fault::Reach(fault::Point::kPrepared, {.rank = epoch->rank});
+    if (!failed.ok()) built = failed;
+  }
   EndIfDeviceLost(built.status());
   MutexLock lock(mu_);
   if (epoch->ended) return absl::AbortedError("the gang epoch ended while it was being prepared");
@@ -209,9 +217,11 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
     if (epoch->ended) return absl::AbortedError("the gang epoch ended before it was connected");
     engine = epoch->engine;
   }
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kConnectReceived, {.rank = epoch->rank}));
   auto group = comm::Collectives::Form(config, epoch->relay.get());
   absl::Status status = group.ok() ? engine->Connect(std::move(*group)) : group.status();
   if (status.ok() && epoch->rank != 0) status = engine::UseGemmTable(gemm_table).status();
+  if (status.ok()) status = fault::Reach(fault::Point::kConnected, {.rank = epoch->rank});
   auto links = status.ok() ? engine->MeasureLinks() : status;
   if (links.ok() && options_.on_connected) options_.on_connected();
   MutexLock lock(mu_);
@@ -301,6 +311,7 @@ void Agent::DropEpoch(const std::string& reason) {
 
 void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
   executor_.Post([this, request, finished = std::move(finished)] {
+    fault::Pass(fault::Point::kReleased);
     absl::Status status;
     {
       MutexLock lock(mu_);

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
@@ -87,12 +88,18 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
 
 absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command) {
   BinLimits limits;
+  int rank = 0;
   std::shared_ptr<const MappedTokens> tokens;
   {
     MutexLock lock(mu_);
     if (absl::Status status = gate_.Check(command.fence()); !status.ok()) return Refused(status);
     limits = epoch_->limits;
+    rank = epoch_->rank;
     tokens = epoch_->tokens;
+  }
+  if (command.has_train()) {
+    RETURN_IF_ERROR(
+        fault::Reach(fault::Point::kTrainReceived, {.step = command.train().step(), .rank = rank}));
   }
   auto work = Decode(command, limits, tokens.get());  // while the step before runs
 
@@ -189,7 +196,14 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
   epoch->records.push_back({seq, summary, took.count(), event});
   if (epoch->records.size() > kRecords) epoch->records.pop_front();
   Report(*epoch, event);
-  if (done.ok()) return;
+  if (done.ok()) {
+    const auto* step = std::get_if<engine::TrainStep>(&work->what);
+    lock.Unlock();
+    if (step != nullptr) {
+      fault::Pass(fault::Point::kTrainAnswered, {.step = step->step, .rank = epoch->rank});
+    }
+    return;
+  }
   log::Error("command failed", {{"job", event.fence().job()},
                                 {"rank", epoch->rank},
                                 {"command", summary},
@@ -225,13 +239,16 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
   } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
     ASSIGN_OR_RETURN(const std::string digest, engine.Snapshot(snapshot->finished_steps));
     done.set_state_digest(digest);
+    RETURN_IF_ERROR(fault::Reach(fault::Point::kSnapshotTaken, {.step = snapshot->finished_steps}));
   }
   *done.mutable_memory() = ToWire(engine.memory());
   return done;
 }
 
 absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::TrainStep& step) {
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kTrainBegun, {.step = step.step}));
   ASSIGN_OR_RETURN(const engine::StepStats stats, engine.Train(step));
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kTrained, {.step = step.step}));
   const engine::MemoryBytes memory = engine.memory();
   v1::Done done;
   done.set_loss_sum(stats.loss_sum);
@@ -273,10 +290,15 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
       engine = epoch->engine;
     }
     if (engine == nullptr) return done(absl::FailedPreconditionError("SaveShard: not prepared"));
+    const fault::Where where{.step = request.step(), .rank = epoch->rank};
+    absl::Status failed = fault::Reach(fault::Point::kShardBegin, where);
+    if (!failed.ok()) return done(failed);
     const auto files = engine->SaveShard(request.directory(), request.step());
     epoch->worked_until = std::chrono::steady_clock::now();
     EndIfDeviceLost(files.status());
     if (!files.ok()) return done(files.status());
+    failed = fault::Reach(fault::Point::kShardWritten, where);
+    if (!failed.ok()) return done(failed);
     v1::SaveShardResponse response;
     for (const engine::ShardFile& file : *files) {
       v1::ShardFile* out = response.add_files();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/grpc_status.h"
 #include "common/logging.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
@@ -123,6 +124,7 @@ void RegistryClient::Loop() {
 }
 
 absl::Status RegistryClient::Register() {
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kWorkerRegister));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
   {
@@ -144,7 +146,7 @@ absl::Status RegistryClient::Register() {
   log::Info("registered", {{"worker", response.worker_id()},
                            {"term", response.term()},
                            {"address", request.address()}});
-  return absl::OkStatus();
+  return fault::Reach(fault::Point::kWorkerRegistered);
 }
 
 void RegistryClient::Beat() {
@@ -158,6 +160,10 @@ void RegistryClient::Beat() {
   auto stream = stub->Heartbeat(&context);
   std::chrono::milliseconds interval;
   do {
+    if (!fault::Reach(fault::Point::kWorkerBeat).ok()) {
+      context.TryCancel();
+      break;
+    }
     v1::HeartbeatRequest beat;
     beat.set_incarnation(options_.hello.incarnation());
     const Agent::Progress progress = agent_->progress();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/dtype.h"
+#include "common/fault_point.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/hash.h"
@@ -33,11 +34,12 @@ struct Piece {
   }
 };
 
-TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values) {
+TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values,
+                    int rank) {
   const int64_t bytes = piece.range.count() * DTypeBits(dtype) / 8;
-  const auto fill = [values, bytes](uint8_t* out) {
+  const auto fill = [values, bytes, rank](uint8_t* out) {
     std::memcpy(out, values, static_cast<size_t>(bytes));
-    return absl::OkStatus();
+    return fault::Reach(fault::Point::kShardTensor, {.rank = rank});
   };
   const std::vector<int64_t> shape =
       piece.whole() ? piece.shape : std::vector<int64_t>{piece.range.count()};
@@ -59,9 +61,11 @@ std::string Metadata(const plan::Plan& plan, const SnapshotCounters& counters, i
 // Adds value and states of a piece, which lie in the snapshot.
 class ShardContents {
  public:
-  ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
+  ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
+                int rank)
       : plan_(plan),
         layout_(layout),
+        rank_(rank),
         states_(plan::OptimizerOf(plan).states),
         snapshot_(buffers.snapshot),
         at_(layout.map) {}
@@ -90,11 +94,12 @@ class ShardContents {
     if (!piece.whole()) {
       pieces_[name] = {{"begin", piece.range.begin}, {"shape", piece.shape}};
     }
-    tensors_.push_back(Source(std::move(name), piece, FileDType(storage), values));
+    tensors_.push_back(Source(std::move(name), piece, FileDType(storage), values, rank_));
   }
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
+  const int rank_;
   const std::vector<plan::OptimizerState>& states_;
   const char* const snapshot_;
   const plan::SnapshotMap at_;
@@ -107,7 +112,7 @@ class ShardContents {
 absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
                                      const SnapshotCounters& counters, const Buffers& buffers,
                                      const ShardPlace& place) {
-  ShardContents contents(plan, layout, buffers);
+  ShardContents contents(plan, layout, buffers, place.rank);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (!plan.parameters[i].trainable()) continue;
     const int64_t block = layout.map.places[i].in_blocks ? plan::OptimizerOf(plan).block : 1;

@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
+#include "common/fault_flag.h"
+#include "common/fault_point.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/net/socket_address.h"
@@ -44,6 +46,7 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string(BuildVersion()));
+  fault::AddListFlag(app, fault::Process::kSupervisor);
   app.add_option("--controller", flags.controller, "host:port of the controller")->required();
   app.add_option("--workers", flags.workers, "CPU workers to run (default: 1, with --gpus none)")
       ->check(CLI::Range(0, 1024));
@@ -245,6 +248,8 @@ int Run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : kBadConfig;
   }
   log::Init("supervisor", log::Level::kInfo);
+  const absl::Status armed = fault::ArmFromEnvironment(fault::Process::kSupervisor);
+  if (!armed.ok()) return Refuse(armed);
   const auto listen = ParseSocketAddress(flags.listen);
   if (!listen.ok()) return Refuse(listen.status());
   const auto metrics = ParseSocketAddress(flags.metrics.empty() ? "off:0" : flags.metrics);

@@ -6,6 +6,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include "common/fault_point.h"
 #include "common/grpc_status.h"
 
 namespace coxswain::supervisor {
@@ -28,6 +29,7 @@ void RelayStream::Begin() {
 
 void RelayStream::OnReadDone(bool ok) {
   if (!ok) return EndStreams();
+  fault::Pass(fault::Point::kRelayCommands);
   const grpc::Slice shared(commands_.shared());
   const auto round = std::make_shared<int>(0);
   for (const v1::StreamCommand& entry : commands_.entries()) {
@@ -52,7 +54,8 @@ void RelayStream::OnReadDone(bool ok) {
 }
 
 void RelayStream::Open(uint64_t stream, int slot) {
-  const auto channel = workers_->Dial(slot);
+  const absl::Status failed = fault::Reach(fault::Point::kRelayOpen);
+  const auto channel = failed.ok() ? workers_->Dial(slot) : failed;
   if (!channel.ok()) return Closed(stream, channel.status());
   WorkerCall::Reactions reactions;
   reactions.on_message = [self = shared_from_this(), stream](const grpc::ByteBuffer& event) {
@@ -143,6 +146,7 @@ void RelayStream::Send() {
   if (due_ && !gathered_.entries().empty()) {
     writing_.Clear();
     writing_.Swap(&gathered_);
+    fault::Pass(fault::Point::kRelayEvents);
     in_flight_ = true;
     due_ = false;
     StartWrite(&writing_);

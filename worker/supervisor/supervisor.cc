@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/fault_point.h"
 #include "common/logging.h"
 #include "worker/supervisor/stacks.h"
 
@@ -61,6 +62,7 @@ int Supervisor::Run() {
 void Supervisor::Start(Worker& worker) {
   worker.next_start.reset();
   worker.started = Clock::now();
+  if (!fault::Reach(fault::Point::kSpawn).ok()) return CannotStart(worker, "fault point");
   int signs[2];
   if (pipe2(signs, O_CLOEXEC | O_NONBLOCK) != 0) return CannotStart(worker, "pipe2");
   std::vector<std::string> command = options_.command(worker.slot);
@@ -89,6 +91,7 @@ void Supervisor::Start(Worker& worker) {
   worker.life_signs = signs[0];
   worker.last_sign.reset();
   worker.killed = false;
+  fault::Pass(fault::Point::kSpawned);
   log::Info("worker started", {{"slot", worker.slot}, {"pid", static_cast<int64_t>(pid)}});
 }
 
