@@ -20,12 +20,12 @@ bool Silence::JustStalled() const { return stall_end_ && *turn_ - *stall_end_ < 
 
 bool Silence::TooLong(bool gave_sign, LastSign* last) const {
   if (gave_sign) {
-    *last = turn_;
+    *last = {.at = *turn_, .given = true};
     return false;
   }
-  if (!*last || limit_.count() == 0) return false;
-  **last += stalled_;
-  return *turn_ - **last >= limit_;
+  if (limit_.count() == 0) return false;
+  last->at += stalled_;
+  return *turn_ - last->at >= (last->given ? limit_ : kLoading * limit_);
 }
 
 }  // namespace coxswain::supervisor

@@ -13,7 +13,13 @@ namespace coxswain::supervisor {
 class Silence {
  public:
   using Clock = std::chrono::steady_clock;
-  using LastSign = std::optional<Clock::time_point>;  // of one process; none before its first
+  // Of one process: when it gave its last sign, or was started.
+  struct LastSign {
+    Clock::time_point at;
+    bool given = false;
+  };
+  // Loading a program and its libraries from a cold disk gives no sign.
+  static constexpr int kLoading = 10;  // times the limit
 
   // With `limit` 0 nobody is ever silent for too long.
   Silence(std::chrono::milliseconds limit, std::chrono::milliseconds longest_turn)
@@ -21,7 +27,7 @@ class Silence {
 
   void BeginTurn(Clock::time_point now);
   // Called once a turn and process; `gave_sign` says whether the process gave a sign since the turn
-  // before. A process that never gave one is not judged: it is still being loaded.
+  // before. A process that never gave one is being loaded, and has kLoading times as long.
   bool TooLong(bool gave_sign, LastSign* last) const;
   // True when the supervisor stood still for a second or more in this turn or in one of the last 5
   // seconds.

@@ -89,7 +89,7 @@ void Supervisor::Start(Worker& worker) {
   }
   worker.pid = pid;
   worker.life_signs = signs[0];
-  worker.last_sign.reset();
+  worker.last_sign = {.at = worker.started};
   worker.killed = false;
   fault::Pass(fault::Point::kSpawned);
   log::Info("worker started", {{"slot", worker.slot}, {"pid", static_cast<int64_t>(pid)}});
@@ -174,8 +174,10 @@ void Supervisor::KillSilent() {
   if (stop_deadline_) return;  // then the grace is the limit
   for (Worker& worker : workers_) {
     if (worker.pid == 0 || !silence_.TooLong(GaveSign(worker), &worker.last_sign)) continue;
-    worker.last_sign = Clock::now();  // one that cannot die yet is not killed at every turn
-    Kill(worker, absl::StrCat("no sign of life for ", options_.silence.count(), " ms"));
+    const int64_t limit_ms =
+        options_.silence.count() * (worker.last_sign.given ? 1 : Silence::kLoading);
+    worker.last_sign.at = Clock::now();  // one that cannot die yet is not killed at every turn
+    Kill(worker, absl::StrCat("no sign of life for ", limit_ms, " ms"));
   }
 }
 
