@@ -46,12 +46,14 @@ class Cluster(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix='coxswain-e2e-')
         self.processes = []
+        self.process_env = {}  # of the processes that are started, beside this one's
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.addCleanup(self.stop_all)
 
     def start(self, name, *args):
         log = open(os.path.join(self.dir, f'{name}-{len(self.processes)}.log'), 'w')
-        process = subprocess.Popen([os.path.join(BIN, name), *args], stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen([os.path.join(BIN, name), *args], stdout=log, stderr=log, start_new_session=True,
+                                   env=dict(os.environ, **self.process_env))
         process.log_path = log.name
         self.processes.append(process)
         return process
