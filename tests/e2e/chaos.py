@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""What tests/chaos.sh runs: faults by seed over a cluster that trains one job after the other."""
+import argparse, datetime, json, os, random, signal, statistics, subprocess, sys, time
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from fault_cluster import FaultCluster, state_of
+
+STEPS, SAVE_STEPS = 300, 20
+DISK_MIB = 48
+# How often of 100: processes are what fails most.
+KINDS = {('kill', 'worker'): 22, ('stop', 'worker'): 14, ('kill', 'controller'): 14, ('stop', 'controller'): 10,
+         ('kill', 'supervisor and relay'): 10, ('stop', 'supervisor and relay'): 8, ('full', 'disk'): 6,
+         ('read-only', 'folder'): 6, ('slow', 'disk'): 5, ('jump', 'clock'): 5}
+NEED_MOUNTS = ('full', 'read-only')
+SLOW = 'file.write:delay=20,file.sync:delay=300,store.commit:delay=30'
+PHASES = ['detect', 'form', 'replay', 'in all']
+
+
+class Disk:
+    """A small tmpfs that the cluster lives on. Without mounts of our own it is a plain folder."""
+
+    def __init__(self, path, own_mounts):
+        self.path, self.mounted, self.covered = path, own_mounts, []
+        os.makedirs(path)
+        if own_mounts:
+            self.mount('-t', 'tmpfs', '-o', f'size={DISK_MIB}m', 'chaos', path)
+
+    @staticmethod
+    def mount(*args):
+        subprocess.run(['mount', *args], check=True)
+
+    def fill(self):
+        with open(f'{self.path}/filler', 'wb', buffering=0) as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 16))
+            except OSError:
+                pass  # it is full
+
+    def make_read_only(self, folder):
+        """What is open stays open: a mount of its own covers the folder."""
+        self.mount('--bind', folder, folder)
+        self.covered.append(folder)
+        self.mount('-o', 'remount,bind,ro', folder)
+
+    def mend(self):
+        while self.covered:
+            subprocess.run(['umount', '--lazy', self.covered.pop()], check=True)
+        if os.path.exists(f'{self.path}/filler'):
+            os.remove(f'{self.path}/filler')
+
+    def close(self):
+        self.mend()
+        if self.mounted:
+            subprocess.run(['umount', '--lazy', self.path], check=True)
+
+
+class Chaos:
+    def __init__(self, args):
+        self.args, self.random = args, random.Random(args.seed)
+        self.cluster = FaultCluster(steps=STEPS, save_steps=SAVE_STEPS)
+        self.disk = Disk(f'{self.cluster.dir}/disk', args.own_mounts)
+        for name in ('state', 'workers'):
+            os.makedirs(f'{self.disk.path}/{name}')
+            os.symlink(f'{self.disk.path}/{name}', f'{self.cluster.dir}/{name}')
+        self.faults = []  # (unix seconds, action, target)
+        self.output = None
+        self.mend_at = None
+
+    def schedule(self):
+        """(second, action, target) of every fault, in order."""
+        kinds = [kind for kind in KINDS if self.args.own_mounts or kind[0] not in NEED_MOUNTS]
+        drawn = self.random.choices(kinds, [KINDS[kind] for kind in kinds], k=self.args.faults)
+        times = sorted(self.random.uniform(0, self.args.minutes * 60) for _ in drawn)
+        return [(at, *kind) for at, kind in zip(times, drawn)]
+
+    def victim(self, target):
+        """A process id, or None while there is none."""
+        if target != 'worker':
+            name = 'controller' if target == 'controller' else 'supervisor'
+            process = self.cluster.programs[name][1]
+            return process.pid if process.poll() is None else None
+        supervisor = self.cluster.programs['supervisor'][1].pid
+        try:
+            children = open(f'/proc/{supervisor}/task/{supervisor}/children').read().split()
+        except OSError:
+            return None
+        running = [int(pid) for pid in children if state_of(int(pid)) not in ('Z', 'T', '')]
+        return self.random.choice(running) if running else None
+
+    def inflict(self, action, target):
+        if action in ('kill', 'stop'):
+            pid = self.victim(target)
+            if pid is None:
+                return False
+            try:
+                os.kill(pid, signal.SIGKILL if action == 'kill' else signal.SIGSTOP)
+            except ProcessLookupError:
+                return False
+        elif action in NEED_MOUNTS:
+            if self.mend_at is not None or self.output is None or not os.path.isdir(self.output):
+                return False
+            self.disk.fill() if action == 'full' else self.disk.make_read_only(self.output)
+            self.mend_at = time.monotonic() + self.random.uniform(1, 6)
+        else:  # of the next controller, which starts at once
+            process = self.cluster.programs['controller'][1]
+            hours = self.random.choice((-30, -1, 1, 30))
+            fault = SLOW if action == 'slow' else f'clock.wall:count=50:jump={hours * 3600_000}'
+            self.cluster.process_env = {'COXSWAIN_FAULT': fault}
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            self.cluster.revive()
+            self.cluster.process_env = {}
+        self.faults.append((time.time(), action, target))
+        return True
+
+    def run(self):
+        """Jobs one after the other until every fault was given; the names of those whose bits differ."""
+        self.cluster.open()
+        expected = self.cluster.run_tiny('undisturbed', 600)
+        print(f'undisturbed: {len(expected[0])} steps in {self.seconds_of_job():.1f} s', flush=True)
+        waiting, began, jobs, differ, self.recoveries = self.schedule(), time.monotonic(), 0, [], []
+        while waiting or jobs == 0:
+            jobs += 1
+            result = self.run_job(f'job-{jobs}', waiting, began)
+            if result != expected:
+                differ.append(f'job-{jobs}')
+            self.note_phases()
+            print(f'job {jobs}: {"bit-equal" if result == expected else "NOT EQUAL"}, {self.seconds_of_job():.1f} s, '
+                  f'{len(self.faults)} faults so far', flush=True)
+        self.minutes = (time.monotonic() - began) / 60
+        self.jobs = jobs
+        return differ
+
+    def run_job(self, name, waiting, began):
+        # A name of its own and a folder of its own, on the small disk; the bits do not hang on them.
+        self.output = f'{self.disk.path}/out'
+        os.makedirs(self.output, exist_ok=True)
+        link = f'{self.cluster.dir}/out-{name}'
+        os.symlink(self.output, link)
+        job = self.cluster.submit_tiny(name)
+        limit = time.monotonic() + 900
+        while True:
+            self.give_due(waiting, began)
+            state = self.state(job)
+            if state == 'SUCCEEDED':
+                break
+            assert state not in ('FAILED', 'CANCELLED') and time.monotonic() < limit, (
+                f'{name} is {state}:\n' + self.cluster.stubborn('events', job)[-4000:])
+            time.sleep(0.05)
+        self.mend()
+        result = self.cluster.result(job, name)
+        self.cluster.stubborn('delete', job)
+        subprocess.run(['rm', '-rf', self.output], check=True)
+        os.remove(link)
+        return result
+
+    def give_due(self, waiting, began):
+        if self.mend_at is not None and time.monotonic() > self.mend_at:
+            self.mend()
+        if waiting and time.monotonic() - began > waiting[0][0] and self.inflict(*waiting[0][1:]):
+            print(f'{time.monotonic() - began:7.1f} s  {" ".join(waiting.pop(0)[1:])}', flush=True)
+
+    def mend(self):
+        self.disk.mend()
+        self.mend_at = None
+
+    def state(self, job):
+        result = self.cluster.cox('get', job, '-o', 'json', check=None, timeout=60)
+        return json.loads(result.stdout)['state'] if result.returncode == 0 else ''
+
+    def seconds_of_job(self):
+        times = [at_of(e) for e in self.cluster.last_events]
+        return max(times) - min(times)
+
+    def note_phases(self):
+        """Of every gang but the first: from the last fault to the first word of it in the job's history, to the gang, to
+        the first step that is new. Where the clock jumped meanwhile there is nothing to be had."""
+        highest, formed, told = -1, None, {}
+        for event in self.cluster.last_events:
+            at = at_of(event)
+            fault = max((t for t, *_ in self.faults if t <= at), default=None)
+            if event['type'] in ('AttemptFailed', 'StateChanged') and fault:
+                told.setdefault(fault, at)
+            if event['type'] == 'GangFormed':
+                formed = (fault, at, highest) if highest >= 0 and fault in told else None
+            if event['type'] != 'StepDone':
+                continue
+            step = event['data']['step']
+            if formed and step > formed[2]:
+                fault, gang, _ = formed
+                row = (told[fault] - fault, gang - told[fault], at - gang, at - fault)
+                if all(0 <= seconds < 600 for seconds in row):
+                    self.recoveries.append(row)
+                formed = None
+            highest = max(highest, step)
+
+    def table(self, differ):
+        print(f'\nseed {self.args.seed}, {self.minutes:.1f} minutes, {self.jobs} jobs of {STEPS} steps, '
+              f'a checkpoint every {SAVE_STEPS}\n\n| fault | of | times |\n|---|---|---|')
+        for action, target in KINDS:
+            times = sum(1 for _, a, t in self.faults if (a, t) == (action, target))
+            print(f'| {action} | {target} | {times} |')
+        print(f'| all | | {len(self.faults)} |\n\n| phase | median s | largest s | of |\n|---|---|---|---|')
+        for i, phase in enumerate(PHASES):
+            values = [r[i] for r in self.recoveries]
+            if values:
+                print(f'| {phase} | {statistics.median(values):.2f} | {max(values):.2f} | {len(values)} |')
+        print('\nverdict: ' + (f'NOT bit-equal: {", ".join(differ)}' if differ else 'bit-equal'), flush=True)
+
+
+def at_of(event):
+    return datetime.datetime.fromisoformat(event['time'].replace('Z', '+00:00')).timestamp()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='tests/chaos.sh')
+    parser.add_argument('--minutes', type=float, default=5)
+    parser.add_argument('--faults', type=int, default=100)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--own-mounts', action='store_true', help=argparse.SUPPRESS)
+    chaos = Chaos(parser.parse_args())
+    try:
+        differ = chaos.run()
+        chaos.table(differ)
+        return 1 if differ else 0
+    finally:
+        chaos.cluster.closing = True
+        chaos.disk.mend()
+        chaos.cluster.stop_all()
+        chaos.disk.close()
+        chaos.cluster.close()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
