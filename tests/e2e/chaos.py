@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What tests/chaos.sh runs: faults by seed over a cluster that trains one job after the other."""
-import argparse, datetime, json, os, random, signal, statistics, subprocess, sys, time
+import argparse, json, os, random, signal, statistics, subprocess, sys, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fault_cluster import FaultCluster, state_of
 
@@ -62,8 +62,8 @@ class Chaos:
         for name in ('state', 'workers'):
             os.makedirs(f'{self.disk.path}/{name}')
             os.symlink(f'{self.disk.path}/{name}', f'{self.cluster.dir}/{name}')
-        self.faults = []  # (unix seconds, action, target)
-        self.output = None
+        self.faults = []  # (seconds of time.monotonic, action, target)
+        self.seen = []  # looks at the job: (seconds, state, gang, finished steps)
         self.mend_at = None
 
     def schedule(self):
@@ -97,7 +97,8 @@ class Chaos:
             except ProcessLookupError:
                 return False
         elif action in NEED_MOUNTS:
-            if self.mend_at is not None or self.output is None or not os.path.isdir(self.output):
+            # Before a gang has trained, a disk or folder that takes nothing is the user's to mend, who is told at once.
+            if self.mend_at is not None or not self.seen or self.seen[-1][3] == 0:
                 return False
             self.disk.fill() if action == 'full' else self.disk.make_read_only(self.output)
             self.mend_at = time.monotonic() + self.random.uniform(1, 6)
@@ -110,22 +111,23 @@ class Chaos:
             process.wait()
             self.cluster.revive()
             self.cluster.process_env = {}
-        self.faults.append((time.time(), action, target))
+        self.faults.append((time.monotonic(), action, target))
         return True
 
     def run(self):
         """Jobs one after the other until every fault was given; the names of those whose bits differ."""
         self.cluster.open()
+        began = time.monotonic()
         expected = self.cluster.run_tiny('undisturbed', 600)
-        print(f'undisturbed: {len(expected[0])} steps in {self.seconds_of_job():.1f} s', flush=True)
+        print(f'undisturbed: {len(expected[0])} steps in {time.monotonic() - began:.1f} s', flush=True)
         waiting, began, jobs, differ, self.recoveries = self.schedule(), time.monotonic(), 0, [], []
         while waiting or jobs == 0:
-            jobs += 1
+            jobs, self.seen, since = jobs + 1, [], time.monotonic()
             result = self.run_job(f'job-{jobs}', waiting, began)
             if result != expected:
                 differ.append(f'job-{jobs}')
             self.note_phases()
-            print(f'job {jobs}: {"bit-equal" if result == expected else "NOT EQUAL"}, {self.seconds_of_job():.1f} s, '
+            print(f'job {jobs}: {"bit-equal" if result == expected else "NOT EQUAL"}, {time.monotonic() - since:.1f} s, '
                   f'{len(self.faults)} faults so far', flush=True)
         self.minutes = (time.monotonic() - began) / 60
         self.jobs = jobs
@@ -141,7 +143,7 @@ class Chaos:
         limit = time.monotonic() + 900
         while True:
             self.give_due(waiting, began)
-            state = self.state(job)
+            state = self.look(job)
             if state == 'SUCCEEDED':
                 break
             assert state not in ('FAILED', 'CANCELLED') and time.monotonic() < limit, (
@@ -164,34 +166,30 @@ class Chaos:
         self.disk.mend()
         self.mend_at = None
 
-    def state(self, job):
+    def look(self, job):
+        """The job's state, noted with its gang and steps; '' while no controller answers."""
         result = self.cluster.cox('get', job, '-o', 'json', check=None, timeout=60)
-        return json.loads(result.stdout)['state'] if result.returncode == 0 else ''
-
-    def seconds_of_job(self):
-        times = [at_of(e) for e in self.cluster.last_events]
-        return max(times) - min(times)
+        found = json.loads(result.stdout) if result.returncode == 0 else {'state': ''}
+        step = (found.get('progress') or {}).get('step', 0)
+        self.seen.append((time.monotonic(), found['state'], found.get('epoch', 0), step))
+        return found['state']
 
     def note_phases(self):
-        """Of every gang but the first: from the last fault to the first word of it in the job's history, to the gang, to
-        the first step that is new. Where the clock jumped meanwhile there is nothing to be had."""
-        highest, formed, told = -1, None, {}
-        for event in self.cluster.last_events:
-            at = at_of(event)
-            fault = max((t for t, *_ in self.faults if t <= at), default=None)
-            if event['type'] in ('AttemptFailed', 'StateChanged') and fault:
-                told.setdefault(fault, at)
-            if event['type'] == 'GangFormed':
-                formed = (fault, at, highest) if highest >= 0 and fault in told else None
-            if event['type'] != 'StepDone':
+        """Of every gang but the first, by this process's clock as `cox get` told it: from the last fault to the first look
+        that finds the job not training, to the gang, to the first step that is new."""
+        gang, highest, stopped, waits = 0, 0, None, None
+        for at, state, epoch, step in self.seen:
+            if state != 'RUNNING':
+                stopped = stopped or at
                 continue
-            step = event['data']['step']
-            if formed and step > formed[2]:
-                fault, gang, _ = formed
-                row = (told[fault] - fault, gang - told[fault], at - gang, at - fault)
-                if all(0 <= seconds < 600 for seconds in row):
-                    self.recoveries.append(row)
-                formed = None
+            if epoch > gang:
+                fault = max((t for t, *_ in self.faults if stopped and t <= stopped), default=None)
+                waits = (fault, stopped, at, highest) if gang > 0 and fault else None
+            gang, stopped = epoch, None
+            if waits and step > waits[3]:
+                fault, told, formed, _ = waits
+                self.recoveries.append((told - fault, formed - told, at - formed, at - fault))
+                waits = None
             highest = max(highest, step)
 
     def table(self, differ):
@@ -208,16 +206,13 @@ class Chaos:
         print('\nverdict: ' + (f'NOT bit-equal: {", ".join(differ)}' if differ else 'bit-equal'), flush=True)
 
 
-def at_of(event):
-    return datetime.datetime.fromisoformat(event['time'].replace('Z', '+00:00')).timestamp()
-
-
 def main():
     parser = argparse.ArgumentParser(prog='tests/chaos.sh')
     parser.add_argument('--minutes', type=float, default=5)
     parser.add_argument('--faults', type=int, default=100)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--own-mounts', action='store_true', help=argparse.SUPPRESS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the processes end too
     chaos = Chaos(parser.parse_args())
     try:
         differ = chaos.run()

@@ -3,7 +3,7 @@
 The job is tiny: 12 steps on two CPU workers, a checkpoint after each, so that every boundary is crossed many times in
 seconds. Two runs of it give the same bits.
 """
-import hashlib, json, os, re, shutil, signal, subprocess, threading, time
+import hashlib, json, os, random, re, signal, socket, subprocess, threading, time
 from processes import BIN, QUICKSTART, Cluster, wait_for
 
 STEPS = 12
@@ -64,6 +64,8 @@ class FaultCluster(Cluster):
     def open(self):
         """Starts everything, and a thread that keeps it alive."""
         self.programs = {}
+        self.endpoint = {'grpc': f'127.0.0.1:{free_port()}'}
+        self.endpoint_file = os.path.join(self.dir, 'endpoint.json')
         self.start_watched('controller', lambda: self.begin_controller())
         self.await_controller()
         self.start_watched('supervisor', lambda: self.start_workers(2, '--silence-seconds', '3'))
@@ -73,9 +75,7 @@ class FaultCluster(Cluster):
 
     def begin_controller(self):
         """As start_controller, without waiting: it may die before it serves."""
-        self.endpoint_file = os.path.join(self.dir, 'endpoint.json')
-        listen = getattr(self, 'endpoint', {}).get('grpc', '127.0.0.1:0')
-        return self.start('coxswain-controller', '--listen', listen, '--metrics', '127.0.0.1:0', '--state-dir',
+        return self.start('coxswain-controller', '--listen', self.endpoint['grpc'], '--metrics', '127.0.0.1:0', '--state-dir',
                           os.path.join(self.dir, 'state'), '--endpoint-file', self.endpoint_file)
 
     def await_controller(self):
@@ -83,7 +83,6 @@ class FaultCluster(Cluster):
             self.revive()
             return os.path.exists(self.endpoint_file)
         wait_for('controller endpoint', serves, 60)
-        self.endpoint = json.load(open(self.endpoint_file))
 
     def start_watched(self, name, begin):
         self.programs[name] = [begin, begin(), None]
@@ -149,7 +148,6 @@ class FaultCluster(Cluster):
 
     def result(self, job, name='tiny'):
         events = json.loads(self.stubborn('events', job, '-o', 'json'))['events']
-        self.last_events = events
         data = [e['data'] for e in events if e['type'] == 'StepDone']
         steps = {d['step']: (float(d['loss']).hex(), float(d['grad_norm']).hex()) for d in data}
         digest = hashlib.sha256(open(f'{self.dir}/out-{name}/adapter/adapter_model.safetensors', 'rb').read()).hexdigest()
@@ -158,6 +156,16 @@ class FaultCluster(Cluster):
     def hits(self):
         """{point: what its process wrote} of the faults with once=@<point> that went off."""
         return {name[4:]: open(os.path.join(self.dir, name)).read() for name in os.listdir(self.dir) if name.startswith('hit-')}
+
+
+def free_port():
+    """One that a controller finds again after it died: no client is given it meanwhile, as those above are."""
+    for _ in range(100):
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            if probe.connect_ex(('127.0.0.1', port)) != 0:
+                return port
+    raise AssertionError('no free port of 100')
 
 
 def state_of(pid):

@@ -19,7 +19,7 @@ ENDS_THE_JOB = {('tokens.publish', 'error'), ('tokens.publish', 'enospc')}
 
 
 def groups_of(action):
-    """Lists of points that share a cluster. What many jobs and processes reach goes off at its 3rd time."""
+    """Lists of points that share a cluster."""
     seen, groups = set(), []
     wanted = re.compile(os.environ.get('COXSWAIN_FAULTS', '.'))
     for programs, size in PROGRAMS:
@@ -34,7 +34,7 @@ def groups_of(action):
 def fault(point, index, action):
     """A step of its own for points that know one, so that a group's faults are spread over the job."""
     steps = re.compile(r'^(train|step|snapshot|ckpt\.(?!drop)|save|shard\.(?!tensor)|trained)')
-    condition = f':step={1 + index * 2 % (STEPS - 2)}' if steps.match(point) else ''
+    condition = f':step={3 + index * 2 % (STEPS - 4)}' if steps.match(point) else ''
     return f'{point}{condition}:once=@{point}:{action}'
 
 
