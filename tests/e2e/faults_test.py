@@ -58,6 +58,20 @@ def try_group(points, action, expected):
         cluster.close()
 
 
+def try_refused(point, action, expected):
+    """What is wrong with a job that ends for the fault, and with the same one submitted again."""
+    cluster = FaultCluster(fault(point, 0, action))
+    try:
+        try:
+            cluster.open().run_tiny('first')
+            return [f'{action} at {point} did not end the job']
+        except AssertionError as error:
+            wrong = [] if f'fault point {point}' in str(error) else [f'{action} at {point}: its user is told {error}']
+        return wrong + ([] if cluster.run_tiny('again') == expected else [f'{action} at {point}: the next job differs'])
+    finally:
+        cluster.close()
+
+
 class FaultsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -76,6 +90,8 @@ class FaultsTest(unittest.TestCase):
         for points, (wrong, seconds) in zip(groups, results):
             print(f'{action} {seconds:5.1f} s  {" ".join(points)}' + (f'\n  {wrong}' if wrong else ''), flush=True)
             bad += [f'{action} at one of {points}: {text}' for text in wrong]
+        for point in sorted(name for name, refused in ENDS_THE_JOB if refused == action):
+            bad += try_refused(point, action, self.expected)
         print(f'{sum(map(len, groups))} points x {action}', flush=True)
         self.assertFalse(bad, '\n'.join(bad))
 
