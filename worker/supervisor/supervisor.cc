@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStackTimeout{10000};
 constexpr std::chrono::milliseconds kLongestTurn{1000};
+constexpr int kExitedOne = 1 << 8;  // as waitpid tells exit code 1
 
 }  // namespace
 
@@ -98,7 +99,8 @@ void Supervisor::Start(Worker& worker) {
 void Supervisor::CannotStart(Worker& worker, const char* call) {
   log::Error("cannot start a worker",
              {{"slot", worker.slot}, {"call", call}, {"error", std::strerror(errno)}});
-  worker.next_start = worker.started + options_.restart.last_delay;
+  worker.next_start =
+      worker.started + *NextStart(options_.restart, kExitedOne, {}, &worker.failures);
 }
 
 void Supervisor::Reap() {

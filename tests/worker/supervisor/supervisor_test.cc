@@ -238,6 +238,18 @@ TEST_F(SupervisorTest, GpuWorkersComeAfterCpuWorkersWithTheDefaultsOfTheirDevice
   EXPECT_EQ(Wait(), 0);
 }
 
+// As a process that died young: the machine may be short of processes for a moment.
+TEST_F(SupervisorTest, AWorkerThatCannotBeStartedIsTriedAgainSoon) {
+  const std::string fault = "supervisor.spawn:once=" + dir_ + "/hit:error";
+  setenv("COXSWAIN_FAULT", fault.c_str(), 1);
+  Start("runs", 1);
+  unsetenv("COXSWAIN_FAULT");
+  EXPECT_GT(ReadyPid(0), 0);
+  EXPECT_TRUE(support::ReadFile(dir_ + "/hit").starts_with("supervisor.spawn error "));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
 // Two supervisors on one host must not give two workers one number.
 TEST_F(SupervisorTest, SlotsCountFromTheFirst) {
   first_slot_ = "4";
