@@ -134,7 +134,7 @@ class FaultCluster(Cluster):
                            'save_steps': self.save_steps})
         return self.stubborn('submit', path, '--idempotency-key', name, '-o', 'name').strip()
 
-    def run_tiny(self, name='tiny', seconds=120):
+    def run_tiny(self, name='tiny', seconds=240):
         """Runs the job to its end and gives what must be equal: bits of losses and norms by step, and the artifact."""
         job = self.submit_tiny(name)
         state = ''
