@@ -1,6 +1,6 @@
 // Places where a test makes a process fail: fault points.
 //
-//   COXSWAIN_FAULT="ckpt.after_rename:step=7:kill,shard.tensor:count=2:once=/tmp/hit:enospc"
+//   COXSWAIN_FAULT="ckpt.after_rename:step=7:kill,shard.block:count=2:once=/tmp/hit:enospc"
 //
 // A fault is a point, conditions, and an action, with colons between; several have commas between.
 // FAULTS.md lists the points; so does --list-faults of controller, worker and supervisor.

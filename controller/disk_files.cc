@@ -11,6 +11,7 @@
 #include "common/files/durable_file.h"
 #include "common/files/read_file.h"
 #include "common/hash.h"
+#include "common/parallel_for.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/files.h"
@@ -80,6 +81,10 @@ absl::StatusOr<int64_t> DiskFiles::Size(const std::string& path) {
 
 absl::StatusOr<std::string> DiskFiles::Sha256Hex(const std::string& path) {
   return Sha256HexOfFile(path);
+}
+
+absl::Status DiskFiles::CheckBlocks(const std::string& path, const BlockDigests& expected) {
+  return CheckBlocksOfFile(path, expected, {.threads = FileThreads()});
 }
 
 bool DiskFiles::Exists(const std::string& path) {

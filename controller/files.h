@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/files/block_digests.h"
 
 namespace coxswain {
 
@@ -47,6 +48,8 @@ class Files {
   virtual absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) = 0;  // by name
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Sha256Hex(const std::string& path) = 0;
+  // DataLoss, naming both, where size or a block of the file is another (common/files).
+  virtual absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) = 0;
   virtual bool Exists(const std::string& path) = 0;
   // Bytes left on the file system of `path`, which need not exist yet.
   virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) = 0;
@@ -74,6 +77,8 @@ class DiskFiles : public Files {
   absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
+  // On FileThreads() threads.
+  absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) override;
   bool Exists(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;

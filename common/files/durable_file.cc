@@ -65,6 +65,23 @@ absl::Status DurableFile::Append(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status DurableFile::WriteAt(int64_t offset, std::string_view bytes) {
+  const int64_t begin = offset;
+  const auto count = static_cast<int64_t>(bytes.size());
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write", path_);
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+    offset += written;
+  }
+  // Only so that Commit has less to wait for: what fails, it reports.
+  (void)::sync_file_range(fd_, begin, count, SYNC_FILE_RANGE_WRITE);
+  return absl::OkStatus();
+}
+
 absl::Status DurableFile::Commit() {
   RETURN_IF_ERROR(fault::Reach(fault::Point::kFileSync));
   if (::fsync(fd_) != 0) return ErrnoStatus(errno, "sync", path_);

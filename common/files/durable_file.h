@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_COMMON_FILES_DURABLE_FILE_H_
 #define COXSWAIN_COMMON_FILES_DURABLE_FILE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,8 +12,8 @@
 
 namespace coxswain {
 
-// Create, Append any number of times, Commit once. Destruction before Commit removes what was
-// written. Errors as ErrnoStatus; they name `path`.
+// Create, Append or WriteAt any number of times, Commit once. Destruction before Commit removes
+// what was written. Errors as ErrnoStatus; they name `path`.
 class DurableFile {
  public:
   // Opens a temporary file in the directory of `path`.
@@ -22,6 +23,9 @@ class DurableFile {
   DurableFile& operator=(const DurableFile&) = delete;
 
   absl::Status Append(std::string_view bytes);
+  // Writes `bytes` at `offset` and has the kernel begin to bring them to the disk. Several threads
+  // may call it at once; not together with Append.
+  absl::Status WriteAt(int64_t offset, std::string_view bytes);
   // fsync, rename to `path` (replacing a file there), fsync of the directory.
   absl::Status Commit();
 

@@ -145,6 +145,10 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
 
 const std::string& SafetensorsFile::path() const { return impl_->path; }
 
+std::string_view SafetensorsFile::content() const {
+  return {static_cast<const char*>(impl_->mapping), impl_->mapped_bytes};
+}
+
 absl::Status CopyAsFloat(const TensorInfo& tensor, float* out) {
   return CopyRangeAsFloat(tensor, 0, tensor.elements(), out);
 }

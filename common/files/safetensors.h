@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,6 +41,7 @@ class SafetensorsFile {
   const TensorInfo* Find(const std::string& name) const;  // null: absent
   const std::map<std::string, std::string>& metadata() const;
   const std::string& path() const;
+  std::string_view content() const;  // all bytes of the file
 
  private:
   SafetensorsFile();

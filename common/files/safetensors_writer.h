@@ -25,7 +25,6 @@ struct TensorSource {
 
 struct WrittenFile {
   int64_t bytes = 0;
-  std::string sha256;  // lower-case hex of the whole file
 };
 
 // Writes `path` through a temporary file in the same directory: write, fsync, rename, fsync

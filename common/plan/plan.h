@@ -112,6 +112,8 @@ struct Plan {
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
+  bool snapshot_in_slices =
+      false;  // cuda: snapshots are not page-locked (worker/engine/state_copy.h)
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
   // "nf4" | "nf4_double" | "int8": how the frozen linears of blocks are kept (storage.h), empty: in
   // the compute dtype.

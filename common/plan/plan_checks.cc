@@ -275,6 +275,10 @@ absl::Status CheckScalars(const Plan& plan) {
   for (const std::string& name : plan.fusions) RETURN_IF_ERROR(OneOf("fusions", name, rules));
   RETURN_IF_ERROR(OneOf("device", plan.device, {"cpu", "cuda"}));
   RETURN_IF_ERROR(OneOf("compute_dtype", plan.compute_dtype, {"float32", "bfloat16"}));
+  if (plan.snapshot_in_slices && plan.device != "cuda") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: snapshot_in_slices on device \"", plan.device, "\", wanted \"cuda\""));
+  }
   RETURN_IF_ERROR(OneOf("quantization", plan.quantization, {"", "nf4", "nf4_double", "int8"}));
   RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(OneOf("gradient_dtype", plan.gradient_dtype, {"float32", "bfloat16"}));

@@ -13,4 +13,10 @@ SnapshotMap::SnapshotMap(const ShardMap& map) {
   }
 }
 
+int64_t CheckpointBytes(const Plan& plan) {
+  if (!plan.trains()) return 0;
+  const ShardMap map(plan);
+  return map.shard * SnapshotMap(map).bytes;
+}
+
 }  // namespace coxswain::plan

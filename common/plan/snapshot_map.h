@@ -19,6 +19,9 @@ struct SnapshotMap {
   int64_t bytes = 0;
 };
 
+// Of the tensors that the ranks of a gang write into a checkpoint, a little more than they take.
+int64_t CheckpointBytes(const Plan& plan);
+
 }  // namespace coxswain::plan
 
 #endif  // COXSWAIN_COMMON_PLAN_SNAPSHOT_MAP_H_

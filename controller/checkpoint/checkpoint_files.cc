@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
-#include "common/hash.h"
 #include "common/status_macros.h"
 #include "controller/replace_directory.h"
 
@@ -60,11 +59,18 @@ std::string PassedOver(const absl::Status& status) {
   return absl::StrCat("checkpoint passed over: ", std::string(status.message()));
 }
 
+absl::StatusOr<Manifest> Usable(Files* files, const ResumeQuery& query,
+                                const std::string& directory) {
+  const auto damaged = query.damaged.find(directory);
+  if (damaged != query.damaged.end()) return absl::DataLossError(damaged->second);
+  return CheckCheckpoint(files, directory);
+}
+
 absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQuery& query,
                                                     std::vector<std::string>* warnings) {
   absl::Status first;
   for (const std::string& directory : query.explicit_dirs) {
-    absl::StatusOr<Manifest> manifest = VerifyCheckpoint(files, directory);
+    absl::StatusOr<Manifest> manifest = Usable(files, query, directory);
     if (!manifest.ok()) {
       first.Update(manifest.status());
       warnings->push_back(PassedOver(manifest.status()));
@@ -106,9 +112,7 @@ absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request, c
   const fault::Where where{.step = manifest.run.step};
   RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWrite, where));
   RETURN_IF_ERROR(files->WriteDurably(staging + "/trainer_state.json", request.trainer_state));
-  manifest.files.push_back({"trainer_state.json",
-                            static_cast<int64_t>(request.trainer_state.size()),
-                            ToHex(Sha256(request.trainer_state))});
+  manifest.files.push_back(FileAsWhole("trainer_state.json", request.trainer_state));
   RETURN_IF_ERROR(files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWritten, where));
   ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));
@@ -133,7 +137,7 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
       }
       continue;
     }
-    if (manifest.ok()) manifest = VerifyCheckpoint(files, candidate.directory);
+    if (manifest.ok()) manifest = Usable(files, query, candidate.directory);
     if (!manifest.ok()) {
       warnings->push_back(PassedOver(manifest.status()));
       continue;

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_CHECKPOINT_CHECKPOINT_FILES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,8 +44,10 @@ struct ResumeQuery {
   std::string recipe_hash;  // lower-case hex
   bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
   bool any_recipe = false;  // an explicit one is read, not gone on with: its recipe may be any
-  // Start from the first of these that verifies when the job has no checkpoint of its own.
+  // Start from the first of these that is whole when the job has no checkpoint of its own.
   std::vector<std::string> explicit_dirs = {};
+  // Directories in which a rank found a damaged block, and what it said: passed over.
+  std::map<std::string, std::string> damaged = {};
 };
 
 struct ResumePoint {
@@ -52,10 +55,10 @@ struct ResumePoint {
   Manifest manifest;
 };
 
-// The newest checkpoint to start from, verified; nullopt: start fresh. `warnings`: what was passed
-// over since it does not verify. FailedPrecondition when output_dir holds checkpoints of other
-// recipes only, or an explicit one has another recipe (both hashes named); explicit ones of which
-// none verifies give the error of the first.
+// The newest checkpoint to start from, as CheckCheckpoint finds it whole: the ranks check what they
+// read of it. nullopt: start fresh. `warnings`: what was passed over. FailedPrecondition when
+// output_dir holds checkpoints of other recipes only, or an explicit one has another recipe (both
+// hashes named); explicit ones of which none is whole give the error of the first.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings);
 

@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kFormat[] = "coxswain-checkpoint/1";
-
 json EvalJson(const EvalPoint& point) {
   json out = {{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}};
   if (point.token_accuracy) out["token_accuracy"] = *point.token_accuracy;
@@ -79,14 +77,23 @@ Manifest FromJson(const json& in) {
   manifest.world_size = in.at("world_size");
   manifest.pass = in.at("pass");
   manifest.run = RunFromJson(in.at("run"));
-  for (const json& file : in.at("files")) {
-    manifest.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
-  }
   return manifest;
 }
 
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+absl::Status CheckFile(Files* files, const std::string& path, const ManifestFile& file) {
+  const absl::StatusOr<int64_t> bytes = files->Size(path);
+  if (!bytes.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", std::string(bytes.status().message())));
+  }
+  if (*bytes != file.bytes) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": has ", *bytes, " bytes, its manifest says ", file.bytes));
+  }
+  if (file.in_blocks()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string sha256, files->Sha256Hex(path));
+  if (sha256 == file.sha256) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": has SHA-256 ", sha256, ", its manifest says ", file.sha256));
 }
 
 }  // namespace
@@ -98,11 +105,7 @@ int64_t Manifest::total_bytes() const {
 }
 
 std::string ToJson(const Manifest& manifest) {
-  json files = json::array();
-  for (const ManifestFile& file : manifest.files) {
-    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
-  }
-  const json out = {{"format", kFormat},
+  const json out = {{"format", kManifestFormat},
                     {"job", manifest.job},
                     {"term", manifest.term},
                     {"epoch", manifest.epoch},
@@ -112,32 +115,19 @@ std::string ToJson(const Manifest& manifest) {
                     {"world_size", manifest.world_size},
                     {"pass", manifest.pass},
                     {"run", RunJson(manifest.run)},
-                    {"files", std::move(files)}};
+                    {"files", ManifestFilesJson(manifest.files)}};
   return out.dump(2) + "\n";
 }
 
 absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::string& path) {
-  const json in = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!in.is_object() || in.value("format", json()) != kFormat) {
-    return absl::DataLossError(absl::StrCat(path, ": is not a ", kFormat, " manifest"));
-  }
+  ASSIGN_OR_RETURN(const json in, ParseManifestJson(text, path));
   Manifest manifest;
   try {
     manifest = FromJson(in);
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
   }
-  int64_t total_bytes = 0;
-  for (const ManifestFile& file : manifest.files) {
-    if (!IsPlainName(file.name)) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": file name ", file.name, " leaves the directory"));
-    }
-    if (file.bytes < 0 || __builtin_add_overflow(total_bytes, file.bytes, &total_bytes)) {
-      return absl::DataLossError(absl::StrCat(path, ": file ", file.name, " has ", file.bytes,
-                                              " bytes, which no checkpoint has"));
-    }
-  }
+  ASSIGN_OR_RETURN(manifest.files, ManifestFilesOf(in, path));
   return manifest;
 }
 
@@ -147,23 +137,19 @@ absl::StatusOr<Manifest> ReadManifest(Files* files, const std::string& directory
   return ParseManifest(text, path);
 }
 
-absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory) {
+absl::StatusOr<Manifest> CheckCheckpoint(Files* files, const std::string& directory) {
   ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, directory));
   for (const ManifestFile& file : manifest.files) {
-    const std::string path = absl::StrCat(directory, "/", file.name);
-    absl::StatusOr<int64_t> bytes = files->Size(path);
-    if (!bytes.ok()) {
-      return absl::DataLossError(absl::StrCat(path, ": ", std::string(bytes.status().message())));
-    }
-    if (*bytes != file.bytes) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": has ", *bytes, " bytes, its manifest says ", file.bytes));
-    }
-    ASSIGN_OR_RETURN(const std::string sha256, files->Sha256Hex(path));
-    if (sha256 != file.sha256) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": has SHA-256 ", sha256, ", its manifest says ", file.sha256));
-    }
+    RETURN_IF_ERROR(CheckFile(files, absl::StrCat(directory, "/", file.name), file));
+  }
+  return manifest;
+}
+
+absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory) {
+  ASSIGN_OR_RETURN(Manifest manifest, CheckCheckpoint(files, directory));
+  for (const ManifestFile& file : manifest.files) {
+    if (!file.in_blocks()) continue;
+    RETURN_IF_ERROR(files->CheckBlocks(absl::StrCat(directory, "/", file.name), file.blocks()));
   }
   return manifest;
 }

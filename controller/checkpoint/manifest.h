@@ -8,19 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/manifest_files.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/files.h"
 
 namespace coxswain::checkpoint {
-
-inline constexpr char kManifestName[] = "manifest.json";
-
-struct ManifestFile {
-  std::string name;  // inside the directory
-  int64_t bytes = 0;
-  std::string sha256;  // lower-case hex
-  bool operator==(const ManifestFile&) const = default;
-};
 
 struct Manifest {
   std::string job = {};
@@ -43,9 +35,13 @@ std::string ToJson(const Manifest& manifest);
 // DataLoss names `path` and what is wrong.
 absl::StatusOr<Manifest> ParseManifest(const std::string& json, const std::string& path);
 
-// Reads directory/manifest.json and every file it names. NotFound: no manifest. DataLoss names the
-// file and both sizes or hashes.
+// Reads directory/manifest.json. NotFound: no manifest.
 absl::StatusOr<Manifest> ReadManifest(Files* files, const std::string& directory);
+// That every file is there with its size, and of one without digests of blocks its SHA-256: what
+// the controller looks at before ranks read the blocks, which check them. DataLoss names the file
+// and both sizes or hashes.
+absl::StatusOr<Manifest> CheckCheckpoint(Files* files, const std::string& directory);
+// Likewise, and reads every block: DataLoss names the file, the block and both digests.
 absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory);
 
 }  // namespace coxswain::checkpoint

@@ -82,7 +82,8 @@ void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardRespon
 void CheckpointSaver::Commit() {
   for (const auto& shard : shards_) {
     for (const v1::ShardFile& file : shard->files()) {
-      request_.manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
+      request_.manifest.files.push_back(
+          FileInBlocks(file.name(), {.bytes = file.bytes(), .digests = file.block_digests()}));
     }
   }
   auto result = std::make_shared<absl::StatusOr<checkpoint::Manifest>>();

@@ -59,13 +59,13 @@ TEST_F(FaultPointTest, ConditionsHoldTogether) {
 TEST_F(FaultPointTest, OnceIsOnceOverProcesses) {
   const support::ScratchFolder folder;
   const std::string file = folder.path() + "/hit";
-  const std::string text = "shard.tensor:once=" + file + ":error";
+  const std::string text = "shard.block:once=" + file + ":error";
   ASSERT_TRUE(Arm(text, Process::kWorker).ok());
-  EXPECT_FALSE(Reach(Point::kShardTensor).ok());
-  EXPECT_TRUE(Reach(Point::kShardTensor).ok());
-  EXPECT_TRUE(support::ReadFile(file).starts_with("shard.tensor error "));
+  EXPECT_FALSE(Reach(Point::kShardBlock).ok());
+  EXPECT_TRUE(Reach(Point::kShardBlock).ok());
+  EXPECT_TRUE(support::ReadFile(file).starts_with("shard.block error "));
   ASSERT_TRUE(Arm(text, Process::kWorker).ok());
-  EXPECT_TRUE(Reach(Point::kShardTensor).ok());
+  EXPECT_TRUE(Reach(Point::kShardBlock).ok());
 }
 
 TEST_F(FaultPointTest, KillsAndStopsItsProcess) {
@@ -120,7 +120,7 @@ TEST_F(FaultPointTest, NamesAreUniqueAndEveryProcessListsItsOwn) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_TRUE(std::string(row.sentence).ends_with('.')) << row.name;
   }
-  EXPECT_TRUE(Contains(ListFaults(Process::kWorker), "shard.tensor"));
+  EXPECT_TRUE(Contains(ListFaults(Process::kWorker), "shard.block"));
   EXPECT_FALSE(Contains(ListFaults(Process::kWorker), "ckpt.rename"));
   EXPECT_TRUE(Contains(ListFaults(Process::kSupervisor), "relay.open"));
 }

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/hash.h"
 #include "common/status_macros.h"
+#include "controller/checkpoint/manifest.h"
 
 namespace coxswain::sim {
 namespace {
@@ -290,6 +290,7 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   process.last_seq = 0;
   process.model = FakeModel();
   if (!request.checkpoint_dir().empty()) {
+    RETURN_IF_ERROR(CheckShards(request.checkpoint_dir()));
     ASSIGN_OR_RETURN(const std::string shard, files_->Read(request.checkpoint_dir() + kShard));
     process.model = FakeModel::Parse(shard);
   }
@@ -299,6 +300,17 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   response.set_applied_updates(process.model.steps);
   if (process.rank == 0) response.set_gemm_table(process.gemm_table);
   return response;
+}
+
+// As an engine does where it reads.
+absl::Status FakeWorkers::CheckShards(const std::string& directory) {
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(files_, directory));
+  for (const ManifestFile& file : manifest.files) {
+    if (!file.in_blocks()) continue;
+    RETURN_IF_ERROR(files_->CheckBlocks(absl::StrCat(directory, "/", file.name), file.blocks()));
+  }
+  return absl::OkStatus();
 }
 
 void FakeWorkers::Prepare(const WorkerTarget& worker, const v1::PrepareRequest& request,
@@ -550,7 +562,7 @@ void FakeWorkers::SaveShard(const WorkerTarget& worker, const v1::SaveShardReque
         v1::ShardFile* file = response.add_files();
         file->set_name("rank-0.shard");
         file->set_bytes(static_cast<int64_t>(content.size()));
-        file->set_sha256(ToHex(Sha256(content)));
+        file->set_block_digests(DigestsOf(content).digests);
         return response;
       });
 }

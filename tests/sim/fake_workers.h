@@ -155,6 +155,7 @@ class FakeWorkers : public WorkerTransport {
   void Answer(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
               std::function<absl::StatusOr<Response>(Process&)> serve);
   absl::Status CheckFence(Process& process, const v1::Fence& fence, bool starts_epoch);
+  absl::Status CheckShards(const std::string& directory);
   absl::StatusOr<v1::PrepareResponse> ServePrepare(Process& process,
                                                    const v1::PrepareRequest& request);
   void OnConnected(Process& process);

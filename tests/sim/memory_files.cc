@@ -143,13 +143,35 @@ absl::StatusOr<std::string> MemoryFiles::Sha256Hex(const std::string& path) {
   return ToHex(Sha256(content));
 }
 
+absl::Status MemoryFiles::CheckBlocks(const std::string& path, const BlockDigests& expected) {
+  ASSIGN_OR_RETURN(const std::string content, Read(path));
+  if (static_cast<int64_t>(content.size()) != expected.bytes) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": has ", content.size(), " bytes, its manifest says ", expected.bytes));
+  }
+  for (int64_t i = 0; i < expected.blocks(); ++i) {
+    const std::string block = content.substr(static_cast<size_t>(i * kDigestBlockBytes),
+                                             static_cast<size_t>(BlockBytes(expected.bytes, i)));
+    RETURN_IF_ERROR(CheckBlock(path, expected, i, block));
+  }
+  return absl::OkStatus();
+}
+
 bool MemoryFiles::Exists(const std::string& name) {
   std::lock_guard lock(mu_);
   const std::string path = Resolve(name);
   return files_.contains(path) || directories_.contains(path);
 }
 
-absl::StatusOr<int64_t> MemoryFiles::FreeBytes(const std::string&) { return int64_t{1} << 30; }
+absl::StatusOr<int64_t> MemoryFiles::FreeBytes(const std::string&) {
+  std::lock_guard lock(mu_);
+  return free_bytes_;
+}
+
+void MemoryFiles::SetFreeBytes(int64_t bytes) {
+  std::lock_guard lock(mu_);
+  free_bytes_ = bytes;
+}
 
 absl::Status MemoryFiles::RenameDirectory(const std::string& source, const std::string& target) {
   std::lock_guard lock(mu_);

@@ -23,8 +23,9 @@ class MemoryFiles : public Files {
   absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;  // no links
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
+  absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) override;
   bool Exists(const std::string& path) override;
-  absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;  // 1 GiB
+  absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;  // 1 GiB, or SetFreeBytes
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
   absl::StatusOr<std::string> Identity(const std::string& path) override;
@@ -37,6 +38,7 @@ class MemoryFiles : public Files {
   // Another name of a directory.
   void Link(const std::string& path, const std::string& target);
   void SetAge(const std::string& path, double seconds);
+  void SetFreeBytes(int64_t bytes);
   // As at a crash: locks end, what they lie on stays.
   void LoseLocks();
   // What lies below `prefix` is gone until Mount; at most one prefix at a time.
@@ -55,6 +57,7 @@ class MemoryFiles : public Files {
   std::map<std::string, int> holders_;        // of locks, by path
   std::map<std::string, double> ages_;
   int last_holder_ = 0;
+  int64_t free_bytes_ = int64_t{1} << 30;
   std::string failing_prefix_;
   absl::Status write_error_;
   std::map<std::string, std::string> unmounted_files_;

@@ -238,7 +238,7 @@ absl::StatusOr<Agent::Connected> Agent::FormGroup(const EpochPtr& epoch,
   return links.status();
 }
 
-// The epoch's engine goes when its last command has left the executor.
+// The epoch's engine goes when its last command has left the executor, and nothing is being saved.
 Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, AgentEvent event) {
   EpochPtr epoch = std::move(epoch_);
   epoch_ = nullptr;
@@ -247,7 +247,9 @@ Agent::EpochPtr Agent::CloseEpoch(const std::string& reason, AgentEvent event) {
   if (epoch == nullptr) return nullptr;
   epoch->ended = true;
   if (epoch->relay != nullptr) epoch->relay->Cancel(reason);
+  if (epoch->engine != nullptr) epoch->engine->CancelSave();
   executor_.Post([this, epoch] {
+    (void)saver_.WaitIdle(options_.abort_deadline);
     std::shared_ptr<engine::Engine> engine;  // destroyed without mu_
     MutexLock lock(mu_);
     engine = std::move(epoch->engine);
@@ -275,7 +277,9 @@ void Agent::EndEpoch(const std::string& reason) {
     engine->Abort();
     engine = nullptr;
   }
-  if (!executor_.WaitIdle(options_.abort_deadline)) {
+  const bool idle =
+      executor_.WaitIdle(options_.abort_deadline) && saver_.WaitIdle(std::chrono::milliseconds(0));
+  if (!idle) {
     options_.on_abort_deadline(absl::StrCat("the engine did not stop within ",
                                             options_.abort_deadline.count(),
                                             " ms of an abort: ", reason));

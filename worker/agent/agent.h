@@ -2,8 +2,9 @@
 // epoch, the ordered execution of its commands. The service (service.h) puts gRPC around it.
 //
 // Threads: gRPC threads call in and never wait; `control_` begins and ends epochs; `executor_`
-// alone touches the engine (but for its Abort). mu_ is never held while the engine works, so
-// Inspect and heartbeats answer during a step.
+// alone touches the engine, but for its Abort, and for `saver_`, which writes checkpoints beside
+// the commands. mu_ is never held while the engine works, so Inspect and heartbeats answer during a
+// step.
 #ifndef COXSWAIN_WORKER_AGENT_AGENT_H_
 #define COXSWAIN_WORKER_AGENT_AGENT_H_
 
@@ -168,8 +169,9 @@ class Agent {
   v1::WorkerInspectResponse last_step_ ABSL_GUARDED_BY(mu_);
   engine::MemoryBytes memory_ ABSL_GUARDED_BY(mu_);
 
-  TaskThread executor_;
-  TaskThread control_;  // destroyed first: it waits for the executor
+  TaskThread saver_;
+  TaskThread executor_;  // waits for the one before
+  TaskThread control_;   // destroyed first: it waits for the other two
 };
 
 }  // namespace coxswain::agent

@@ -237,8 +237,7 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
     for (const engine::GeneratedText& text : stats.texts) *done.add_texts() = ToWire(text);
     *done.mutable_seconds() = ToWire(stats.seconds);
   } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
-    ASSIGN_OR_RETURN(const std::string digest, engine.Snapshot(snapshot->finished_steps));
-    done.set_state_digest(digest);
+    RETURN_IF_ERROR(engine.Snapshot(snapshot->finished_steps));
     RETURN_IF_ERROR(fault::Reach(fault::Point::kSnapshotTaken, {.step = snapshot->finished_steps}));
   }
   *done.mutable_memory() = ToWire(engine.memory());
@@ -282,7 +281,7 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
   if (absl::Status status = gate_.Check(request.fence()); !status.ok()) {
     return done(Refused(status));
   }
-  executor_.Post([this, request, epoch = epoch_, done = std::move(done)] {
+  saver_.Post([this, request, epoch = epoch_, done = std::move(done)] {
     std::shared_ptr<engine::Engine> engine;
     {
       MutexLock lock(mu_);
@@ -293,9 +292,12 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     const fault::Where where{.step = request.step(), .rank = epoch->rank};
     absl::Status failed = fault::Reach(fault::Point::kShardBegin, where);
     if (!failed.ok()) return done(failed);
-    const auto files = engine->SaveShard(request.directory(), request.step());
-    epoch->worked_until = std::chrono::steady_clock::now();
+    auto files = engine->SaveShard(request.directory(), request.step());
+    engine = nullptr;
     EndIfDeviceLost(files.status());
+    if (absl::IsCancelled(files.status())) {
+      files = absl::AbortedError("the gang epoch ended during SaveShard");
+    }
     if (!files.ok()) return done(files.status());
     failed = fault::Reach(fault::Point::kShardWritten, where);
     if (!failed.ok()) return done(failed);
@@ -303,8 +305,8 @@ void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardRes
     for (const engine::ShardFile& file : *files) {
       v1::ShardFile* out = response.add_files();
       out->set_name(file.name);
-      out->set_bytes(file.bytes);
-      out->set_sha256(file.sha256);
+      out->set_bytes(file.blocks.bytes);
+      out->set_block_digests(file.blocks.digests);
     }
     done(response);
   });

@@ -48,6 +48,7 @@ absl::Status WorkerNode::StartServers() {
   hello_.mutable_build()->set_protocol(kWireProtocol);
   hello_.set_device_name(CleanText(options_.device_name, kMostNameBytes));
   hello_.set_memory_bytes(options_.memory_bytes);
+  hello_.set_host_memory_bytes(MemoryLimitBytes());
   hello_.set_threads(options_.threads);
   hello_.set_compute_capability(options_.compute_capability);
   hello_.set_gpu(options_.gpu);

@@ -1,7 +1,8 @@
 #include "worker/engine/arena.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -10,14 +11,18 @@
 
 namespace coxswain::engine {
 void Arena::FreeDevice::operator()(void* memory) const { kernels::FreeMemory(memory); }
-void Arena::FreeHost::operator()(void* memory) const { std::free(memory); }
+void Arena::FreeHost::operator()(void* memory) const { ::munmap(memory, bytes); }
 
 void* Arena::Own(const plan::Buffer& buffer) {
   if (buffer.memory_class == plan::MemoryClass::kHost) {
-    // Pages become real when they are written first.
-    host_.emplace_back(std::calloc(static_cast<size_t>(buffer.bytes), 1));
-    if (host_.back() == nullptr) throw std::bad_alloc();
-    return host_.back().get();
+    // Pages become real when they are written first; large ones are locked and copied faster.
+    const auto bytes = static_cast<size_t>(buffer.bytes);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    host_.push_back({memory, FreeHost{bytes}});
+    (void)::madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
   }
   device_.emplace_back(kernels::AllocateMemory(buffer.bytes));
   device_bytes_.push_back(buffer.bytes);

@@ -18,8 +18,9 @@ namespace coxswain::engine {
 
 class Arena {
  public:
-  // Allocates and zeroes each buffer, 64-byte aligned. `buffers` has passed plan::CheckPlan. It
-  // throws std::bad_alloc; `*current` then says which buffer of how many bytes could not be had.
+  // Allocates and zeroes each buffer, 64-byte aligned, that of the host by pages. `buffers` has
+  // passed plan::CheckPlan. It throws std::bad_alloc; `*current` then says which buffer of how many
+  // bytes could not be had.
   static Arena Allocate(const std::vector<plan::Buffer>& buffers, std::string* current);
 
   // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument
@@ -45,6 +46,7 @@ class Arena {
     void operator()(void* memory) const;
   };
   struct FreeHost {
+    size_t bytes = 0;
     void operator()(void* memory) const;
   };
   void* Own(const plan::Buffer& buffer);

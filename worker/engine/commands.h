@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/files/block_digests.h"
+
 namespace coxswain::engine {
 
 // The bins of this rank hold whole documents, in order; T tokens in all.
@@ -90,8 +92,7 @@ struct GenerateStats {
 
 struct ShardFile {
   std::string name;
-  int64_t bytes = 0;
-  std::string sha256;  // lower-case hex
+  BlockDigests blocks;
 };
 
 // The payload of a status after which the device does nothing more for this process: it must end.

@@ -1,4 +1,4 @@
-// Owners of events, graphs and pinned arrays of kernels/device.h.
+// Owners of streams, events, graphs and pinned arrays of kernels/device.h.
 #ifndef COXSWAIN_WORKER_ENGINE_DEVICE_HANDLES_H_
 #define COXSWAIN_WORKER_ENGINE_DEVICE_HANDLES_H_
 
@@ -13,10 +13,20 @@
 namespace coxswain::engine {
 
 struct DeviceDeleter {
+  void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
   void operator()(kernels::Event* event) const { kernels::DestroyEvent(event); }
   void operator()(kernels::Graph* graph) const { kernels::DestroyGraph(graph); }
 };
 using GraphHandle = std::unique_ptr<kernels::Graph, DeviceDeleter>;
+
+class StreamHandle {
+ public:
+  StreamHandle() : stream_(kernels::CreateStream()) {}
+  kernels::Stream* get() const { return stream_.get(); }
+
+ private:
+  std::unique_ptr<kernels::Stream, DeviceDeleter> stream_;
+};
 
 class EventHandle {
  public:

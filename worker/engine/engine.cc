@@ -16,7 +16,6 @@
 #include "worker/engine/link_speed.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/run_sweep.h"
-#include "worker/engine/snapshot.h"
 #include "worker/engine/step.h"
 #include "worker/engine/write_shard.h"
 
@@ -24,7 +23,6 @@ namespace coxswain::engine {
 
 struct Engine::Impl {
   std::unique_ptr<State> state;
-  SnapshotCounters snapshot;
 };
 
 Engine::Engine() : impl_(std::make_unique<Impl>()) {}
@@ -100,45 +98,43 @@ absl::StatusOr<GenerateStats> Engine::Generate(const GenerateChunk& chunk) {
   return stats;
 }
 
-absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
-  const State& state = *impl_->state;
+absl::Status Engine::Snapshot(int64_t finished_steps) {
+  State& state = *impl_->state;
   if (finished_steps < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("snapshot: finished_steps ", finished_steps, "; wanted >= 0"));
   }
   RETURN_IF_ERROR(CheckTrains(state, "snapshot"));
-  std::string digest;
   const std::string doing = absl::StrCat("snapshot of step ", finished_steps);
-  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
-    impl_->snapshot = {finished_steps, state.applied_updates};
-    digest = TakeSnapshot(state.layout, impl_->snapshot, state.buffers, state.stream);
-    return absl::OkStatus();
-  }));
-  return digest;
+  return RunGuarded(&doing, [&] {
+    return state.snapshot.Take(state.layout, {finished_steps, state.applied_updates}, state.buffers,
+                               state.stream);
+  });
 }
 
 absl::StatusOr<std::vector<ShardFile>> Engine::SaveShard(const std::string& directory,
                                                          int64_t finished_steps) {
-  const State& state = *impl_->state;
-  if (finished_steps < 0 || finished_steps != impl_->snapshot.finished_steps) {
-    return absl::FailedPreconditionError(absl::StrCat("save shard: the newest snapshot is of step ",
-                                                      impl_->snapshot.finished_steps,
-                                                      ", asked for ", finished_steps));
-  }
+  State& state = *impl_->state;
   std::vector<ShardFile> files;
-  const std::string doing = absl::StrCat("save shard into ", directory);
-  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const ShardFile file, WriteShard(state.plan, state.layout, impl_->snapshot,
-                                                      state.buffers, {directory, state.rank}));
+  const auto write = [&](const SnapshotCounters& counters) -> absl::Status {
+    ASSIGN_OR_RETURN(
+        const ShardFile file,
+        WriteShard(state.plan, state.layout, counters, state.buffers,
+                   {directory, state.rank, [&] { return state.snapshot.cancelled(); }}));
     files.push_back(file);
     return absl::OkStatus();
-  }));
+  };
+  const std::string doing = absl::StrCat("save shard into ", directory);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&] { return state.snapshot.Read(finished_steps, write); }));
   return files;
 }
 
 void Engine::Abort() {
+  CancelSave();
   if (impl_->state->group != nullptr) impl_->state->group->Abort();
 }
+
+void Engine::CancelSave() { impl_->state->snapshot.Cancel(); }
 
 comm::Progress Engine::collectives() const {
   return impl_->state->group == nullptr ? comm::Progress() : impl_->state->group->progress();

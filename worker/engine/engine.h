@@ -1,5 +1,5 @@
 // One rank's engine owns the memory of a plan and executes its commands. It knows tensors and no
-// protobuf. It is not thread-safe but for Abort(): the agent calls it from one thread.
+// protobuf. The agent calls it from one thread, but for SaveShard, CancelSave and Abort.
 #ifndef COXSWAIN_WORKER_ENGINE_ENGINE_H_
 #define COXSWAIN_WORKER_ENGINE_ENGINE_H_
 
@@ -44,14 +44,17 @@ class Engine {
   // FailedPrecondition: logits that are not finite, or nothing to be written on.
   absl::StatusOr<GenerateStats> Generate(const GenerateChunk& chunk);
 
-  // Copies masters, moments and counters; returns their digest (hex). `finished_steps` names it.
-  absl::StatusOr<std::string> Snapshot(int64_t finished_steps);
-  // Writes this rank's tensors of the newest snapshot into `directory`, fsynced. FailedPrecondition
-  // when `finished_steps` is not the newest snapshot's.
+  // Copies masters, moments and counters as they are before the next update. `finished_steps` names
+  // it. FailedPrecondition while the one before is being saved.
+  absl::Status Snapshot(int64_t finished_steps);
+  // Any thread, beside the commands: writes this rank's tensors of the newest snapshot into
+  // `directory`, fsynced. FailedPrecondition when `finished_steps` is not the newest snapshot's,
+  // Cancelled after CancelSave.
   absl::StatusOr<std::vector<ShardFile>> SaveShard(const std::string& directory,
                                                    int64_t finished_steps);
 
-  void Abort();  // any thread: wakes a collective in progress
+  void Abort();       // any thread: wakes a collective in progress, and CancelSave
+  void CancelSave();  // any thread: no SaveShard goes on or begins
   // The progress of the group; any thread may ask once Connect has returned.
   comm::Progress collectives() const;
   std::string transport() const;  // of its collectives, for the log

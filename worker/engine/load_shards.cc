@@ -1,5 +1,6 @@
 #include "worker/engine/load_shards.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -7,13 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/checkpoint_tensors.h"
-#include "common/files/safetensors.h"
+#include "common/checked_tensors.h"
 #include "common/hash.h"
+#include "common/parallel_for.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "nlohmann/json.hpp"
+#include "worker/engine/ordered_reads.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/state_tensor.h"
 #include "worker/engine/weights.h"
@@ -83,40 +85,33 @@ absl::StatusOr<ShardHeader> CheckHeaders(
   return first;
 }
 
-// Reads elements of the tensors of a checkpoint and remembers which it was asked for.
-class Reader {
+// Finds the tensors that a plan wants and remembers which it was asked for.
+class Finder {
  public:
-  explicit Reader(const CheckpointTensors& tensors) : tensors_(tensors) {}
+  explicit Finder(const CheckpointTensors& tensors) : tensors_(tensors) {}
 
-  // Elements `range` of the values of `parameter`.
-  absl::Status Read(const model::Parameter& parameter, plan::Range range, float* out) {
+  absl::StatusOr<const PiecedTensor*> Values(const model::Parameter& parameter) {
     const std::string& name = parameter.name;
     ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(name));
     const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
-    if (!readable || tensor->shape != FileShape(parameter)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
-          std::string(DTypeName(tensor->dtype)), " of ", tensor->elements(),
-          " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
-    }
-    return CopyRangeAsFloat(*tensor, range.begin, range.count(), out);
+    if (readable && tensor->shape == FileShape(parameter)) return tensor;
+    return absl::InvalidArgumentError(
+        absl::StrCat("checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
+                     std::string(DTypeName(tensor->dtype)), " of ", tensor->elements(),
+                     " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
   }
 
-  // Elements `range` of a state of it, as they are stored.
-  absl::Status ReadState(const plan::OptimizerState& state, const model::Parameter& parameter,
-                         plan::Range range, uint8_t* out) {
+  absl::StatusOr<const PiecedTensor*> State(const plan::OptimizerState& state,
+                                            const model::Parameter& parameter) {
     const std::string name = absl::StrCat(parameter.name, state.suffix);
     ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(name));
     const std::vector<int64_t> shape = StateShape(state, parameter);
-    if (tensor->dtype != FileDType(state.storage) || tensor->shape != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
-          std::string(DTypeName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
-          "], wanted ", std::string(DTypeName(FileDType(state.storage))), " [",
-          absl::StrJoin(shape, ", "), "]"));
-    }
-    CopyRangeBytes(*tensor, range.begin, range.count(), out);
-    return absl::OkStatus();
+    if (tensor->dtype == FileDType(state.storage) && tensor->shape == shape) return tensor;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
+        std::string(DTypeName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
+        "], wanted ", std::string(DTypeName(FileDType(state.storage))), " [",
+        absl::StrJoin(shape, ", "), "]"));
   }
 
   absl::Status CheckNothingLeft() const {
@@ -144,16 +139,75 @@ class Reader {
   std::set<std::string> known_;
 };
 
+// The reads that fill what this rank owns, each at most kReadElements elements.
+class ReadList {
+ public:
+  ReadList(const CheckedTensors& checked, const ParameterStore& store)
+      : checked_(checked), store_(store) {}
+
+  void AddValues(size_t i, const PiecedTensor* tensor, plan::Range owned) {
+    Cut(owned, [&](plan::Range part) {
+      reads_.push_back({.bytes = part.count() * 4,
+                        .read = [this, tensor, part](char* out) -> absl::Status {
+                          RETURN_IF_ERROR(checked_.Check(*tensor, part.begin, part.count()));
+                          return CopyRangeAsFloat(*tensor, part.begin, part.count(),
+                                                  reinterpret_cast<float*>(out));
+                        },
+                        .use =
+                            [this, i, part](const char* data) {
+                              store_.UploadPart(i, part, reinterpret_cast<const float*>(data));
+                            }});
+    });
+  }
+
+  void AddState(const StateValues& held, const PiecedTensor* tensor) {
+    Cut(held.elements, [&](plan::Range part) {
+      const int64_t bytes = plan::StorageBytes(held.storage, part.count());
+      char* const to = static_cast<char*>(held.data) +
+                       plan::StorageBytes(held.storage, part.begin - held.elements.begin);
+      reads_.push_back(
+          {.bytes = bytes,
+           .read = [this, tensor, part](char* out) -> absl::Status {
+             RETURN_IF_ERROR(checked_.Check(*tensor, part.begin, part.count()));
+             CopyRangeBytes(*tensor, part.begin, part.count(), reinterpret_cast<uint8_t*>(out));
+             return absl::OkStatus();
+           },
+           .use = [to,
+                   bytes](const char* data) { kernels::CopyMemory(to, data, bytes, nullptr); }});
+    });
+  }
+
+  const std::vector<OrderedRead>& reads() const { return reads_; }
+
+ private:
+  static constexpr int64_t kReadElements = int64_t{4} << 20;
+
+  template <typename Add>
+  static void Cut(plan::Range range, Add add) {
+    for (int64_t begin = range.begin; begin < range.end; begin += kReadElements) {
+      add(plan::Range{begin, std::min(begin + kReadElements, range.end)});
+    }
+  }
+
+  const CheckedTensors& checked_;
+  const ParameterStore& store_;
+  std::vector<OrderedRead> reads_;
+};
+
 // Of a plan that trains nothing: whatever the checkpoint has of its parameters, all of an adapter.
-absl::Status LoadValues(const plan::Plan& plan, const CheckpointTensors& tensors, Reader* reader,
+absl::Status LoadValues(const plan::Plan& plan, const CheckedTensors& checked, Finder* finder,
                         const ParameterStore& store) {
   std::vector<float> staging;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role) && tensors.Find(parameter.name) == nullptr) continue;
+    if (!model::IsAdapter(parameter.role) && checked.tensors().Find(parameter.name) == nullptr) {
+      continue;
+    }
     const plan::Range loaded = store.Loaded(i);
     staging.resize(static_cast<size_t>(loaded.count()));
-    RETURN_IF_ERROR(reader->Read(parameter, loaded, staging.data()));
+    ASSIGN_OR_RETURN(const PiecedTensor* tensor, finder->Values(parameter));
+    RETURN_IF_ERROR(checked.Check(*tensor, loaded.begin, loaded.count()));
+    RETURN_IF_ERROR(CopyRangeAsFloat(*tensor, loaded.begin, loaded.count(), staging.data()));
     store.Upload(i, staging.data());
   }
   return absl::OkStatus();
@@ -163,33 +217,30 @@ absl::Status LoadValues(const plan::Plan& plan, const CheckpointTensors& tensors
 
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const Buffers& buffers) {
-  ASSIGN_OR_RETURN(const CheckpointTensors tensors, CheckpointTensors::Open(directory));
-  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, tensors.shards()));
-  Reader reader(tensors);
+  ASSIGN_OR_RETURN(const CheckedTensors checked, CheckedTensors::Open(directory));
+  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, checked.tensors().shards()));
+  Finder finder(checked.tensors());
   const ParameterStore store(plan, layout, buffers);
   if (!plan.trains()) {
-    RETURN_IF_ERROR(LoadValues(plan, tensors, &reader, store));
+    RETURN_IF_ERROR(LoadValues(plan, checked, &finder, store));
     return SnapshotCounters{.finished_steps = 0};  // nothing goes on from there
   }
   const std::vector<plan::OptimizerState>& states = plan::OptimizerOf(plan).states;
-  std::vector<float> staging;
-  std::vector<uint8_t> stored;
+  ReadList list(checked, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (!parameter.trainable()) continue;
-    const plan::Range owned = layout.owned[i];
-    staging.resize(static_cast<size_t>(owned.count()));
-    RETURN_IF_ERROR(reader.Read(parameter, owned, staging.data()));
-    store.Upload(i, staging.data());
+    ASSIGN_OR_RETURN(const PiecedTensor* values, finder.Values(parameter));
+    list.AddValues(i, values, layout.owned[i]);
     const std::vector<StateValues> held = store.States(i);
     for (size_t s = 0; s < states.size(); ++s) {
       if (held[s].data == nullptr) continue;
-      stored.resize(static_cast<size_t>(held[s].bytes()));
-      RETURN_IF_ERROR(reader.ReadState(states[s], parameter, held[s].elements, stored.data()));
-      kernels::CopyMemory(held[s].data, stored.data(), held[s].bytes(), nullptr);
+      ASSIGN_OR_RETURN(const PiecedTensor* state, finder.State(states[s], parameter));
+      list.AddState(held[s], state);
     }
   }
-  RETURN_IF_ERROR(reader.CheckNothingLeft());
+  RETURN_IF_ERROR(finder.CheckNothingLeft());
+  RETURN_IF_ERROR(RunOrderedReads(list.reads(), FileThreads()));
   return header.counters;
 }
 

@@ -8,15 +8,17 @@
 #include "common/plan/plan.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
-#include "worker/engine/snapshot.h"
+#include "worker/engine/state_copy.h"
 
 namespace coxswain::engine {
 
 // Reads what this rank owns from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
 // and master dtype wrote them, into the trained values, the weights and the states of the
-// optimizer. FailedPrecondition names both recipe hashes when they differ. InvalidArgument names
-// file and tensor: one that is missing, doubled, unknown or of another shape, shards that are
-// missing or disagree on the counters. NotFound: no shard there.
+// optimizer. Blocks are checked against the manifest while they are read, on FileThreads() threads:
+// DataLoss names file, block and both values. FailedPrecondition names both recipe hashes when they
+// differ. InvalidArgument names file and tensor: one that is missing, doubled, unknown or of
+// another shape, shards that are missing or disagree on the counters. NotFound: no manifest or
+// shard there.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const Buffers& buffers);
 

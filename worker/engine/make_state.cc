@@ -97,10 +97,10 @@ State::State(const plan::Plan& plan_in, int rank_in)
       rank(rank_in),
       layout(plan, rank),
       verified_groups(MakeVerifiedGroups(plan)),
-      owned_stream(kernels::CreateStream()),
       stream(owned_stream.get()),
       stager(plan),
       exchange(plan, layout, buffers, stream),
+      snapshot(plan_in),
       generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr) {}
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,

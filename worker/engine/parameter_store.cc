@@ -115,8 +115,16 @@ void ParameterStore::UploadPackedWhole(size_t i, const PackedTensor& tensor) con
 
 void ParameterStore::Upload(size_t i, const float* values) const {
   if (layout_.FlatOf(i).quantized()) return QuantizeValues(i, /*whole=*/false, values);
-  const Values weights = Weights(i), trained = Trained(i);
-  if (weights.elements == 0) return;
+  UploadPart(i, Loaded(i), values);
+}
+
+void ParameterStore::UploadPart(size_t i, plan::Range part, const float* values) const {
+  const int64_t skip = part.begin - Loaded(i).begin, count = part.count();
+  const auto cut = [&](const Values& all) {
+    return Values{After(all.data, skip, all.dtype), all.dtype, all.first + skip, count};
+  };
+  if (count == 0) return;
+  const Values weights = cut(Weights(i)), trained = cut(Trained(i));
   Write(values, trained);
   if (trained.data != weights.data) Convert(trained, weights);
 }

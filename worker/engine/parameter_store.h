@@ -47,6 +47,8 @@ class ParameterStore {
   bool IsQuantized(size_t i) const;
   // Writes elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
+  // Likewise elements `part` of it, among Loaded(i); of one that is not quantised.
+  void UploadPart(size_t i, plan::Range part, const float* values) const;
   // Fills elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;
 

@@ -18,16 +18,13 @@
 #include "worker/engine/generation_state.h"
 #include "worker/engine/graphs.h"
 #include "worker/engine/model.h"
+#include "worker/engine/state_copy.h"
 #include "worker/engine/timeline.h"
 #include "worker/engine/unit_exchange.h"
 #include "worker/engine/verified_groups.h"
 #include "worker/engine/verify.h"
 
 namespace coxswain::engine {
-
-struct StreamDeleter {
-  void operator()(kernels::Stream* stream) const { kernels::DestroyStream(stream); }
-};
 
 struct State {
   State(const plan::Plan& plan, int rank);
@@ -38,7 +35,7 @@ struct State {
   const int rank;
   const ParameterLayout layout;
   const std::vector<VerifiedGroup> verified_groups;
-  const std::unique_ptr<kernels::Stream, StreamDeleter> owned_stream;
+  const StreamHandle owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;
   Arena arena;
@@ -47,7 +44,8 @@ struct State {
   BoundModel ops;                            // views of buffers and model
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   UnitExchange exchange;
-  Graphs graphs;  // may hold calls of the group: gone before it
+  StateCopy snapshot;  // into the arena
+  Graphs graphs;       // may hold calls of the group: gone before it
   Timeline timeline;
   // Waits for other ranks in the step being run, and the phase that each lies in.
   std::vector<std::pair<const Stopwatch*, double*>> waits;

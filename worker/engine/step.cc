@@ -115,6 +115,7 @@ void UpdateAll(State& state, Stopwatch* exposed) {
 // Norm, decision and update, with the statistics of the verified groups around them while `verify`.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
+  state.snapshot.AwaitCopied(state.stream);
   if (verify) LaunchGroupNorms(state.layout, state.verified_groups, state.buffers, state.stream);
   const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
@@ -218,6 +219,7 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   state.timeline.Mark(&stats.seconds.optimizer, state.stream);
   RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
+  if (!state.warming_up) state.snapshot.PinBeside(state.layout, state.buffers);
   return stats;
 }
 

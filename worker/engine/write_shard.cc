@@ -1,7 +1,6 @@
 #include "worker/engine/write_shard.h"
 
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/dtype.h"
 #include "common/fault_point.h"
-#include "common/files/safetensors.h"
-#include "common/files/safetensors_writer.h"
+#include "common/files/safetensors_blocks.h"
 #include "common/hash.h"
+#include "common/parallel_for.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
@@ -34,16 +33,10 @@ struct Piece {
   }
 };
 
-TensorSource Source(std::string name, const Piece& piece, DType dtype, const char* values,
-                    int rank) {
-  const int64_t bytes = piece.range.count() * DTypeBits(dtype) / 8;
-  const auto fill = [values, bytes, rank](uint8_t* out) {
-    std::memcpy(out, values, static_cast<size_t>(bytes));
-    return fault::Reach(fault::Point::kShardTensor, {.rank = rank});
-  };
+TensorInMemory InMemory(std::string name, const Piece& piece, DType dtype, const char* values) {
   const std::vector<int64_t> shape =
       piece.whole() ? piece.shape : std::vector<int64_t>{piece.range.count()};
-  return TensorSource{std::move(name), dtype, shape, fill};
+  return {.form = {std::move(name), dtype, shape}, .data = values};
 }
 
 // Format: common/checkpoint_tensors.h.
@@ -61,11 +54,9 @@ std::string Metadata(const plan::Plan& plan, const SnapshotCounters& counters, i
 // Adds value and states of a piece, which lie in the snapshot.
 class ShardContents {
  public:
-  ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
-                int rank)
+  ShardContents(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
       : plan_(plan),
         layout_(layout),
-        rank_(rank),
         states_(plan::OptimizerOf(plan).states),
         snapshot_(buffers.snapshot),
         at_(layout.map) {}
@@ -86,7 +77,7 @@ class ShardContents {
     }
   }
 
-  const std::vector<TensorSource>& tensors() const { return tensors_; }
+  const std::vector<TensorInMemory>& tensors() const { return tensors_; }
   const nlohmann::json& pieces() const { return pieces_; }
 
  private:
@@ -94,16 +85,15 @@ class ShardContents {
     if (!piece.whole()) {
       pieces_[name] = {{"begin", piece.range.begin}, {"shape", piece.shape}};
     }
-    tensors_.push_back(Source(std::move(name), piece, FileDType(storage), values, rank_));
+    tensors_.push_back(InMemory(std::move(name), piece, FileDType(storage), values));
   }
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
-  const int rank_;
   const std::vector<plan::OptimizerState>& states_;
   const char* const snapshot_;
   const plan::SnapshotMap at_;
-  std::vector<TensorSource> tensors_;
+  std::vector<TensorInMemory> tensors_;
   nlohmann::json pieces_ = nlohmann::json::object();
 };
 
@@ -112,7 +102,7 @@ class ShardContents {
 absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
                                      const SnapshotCounters& counters, const Buffers& buffers,
                                      const ShardPlace& place) {
-  ShardContents contents(plan, layout, buffers, place.rank);
+  ShardContents contents(plan, layout, buffers);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (!plan.parameters[i].trainable()) continue;
     const int64_t block = layout.map.places[i].in_blocks ? plan::OptimizerOf(plan).block : 1;
@@ -122,10 +112,15 @@ absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayo
   const std::string name = absl::StrCat("rank-", place.rank, ".safetensors");
   const std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"coxswain", Metadata(plan, counters, place.rank, contents.pieces())}};
+  const auto check = [&place]() -> absl::Status {
+    if (place.cancelled && place.cancelled()) return absl::CancelledError("SaveShard");
+    return fault::Reach(fault::Point::kShardBlock, {.rank = place.rank});
+  };
   ASSIGN_OR_RETURN(
-      const WrittenFile written,
-      WriteSafetensors(absl::StrCat(place.directory, "/", name), contents.tensors(), metadata));
-  return ShardFile{name, written.bytes, written.sha256};
+      BlockDigests blocks,
+      WriteSafetensorsBlocks(absl::StrCat(place.directory, "/", name), contents.tensors(), metadata,
+                             {.threads = FileThreads(), .check = check}));
+  return ShardFile{name, std::move(blocks)};
 }
 
 }  // namespace coxswain::engine

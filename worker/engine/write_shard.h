@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
 #define COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -9,20 +10,22 @@
 #include "worker/engine/buffers.h"
 #include "worker/engine/commands.h"
 #include "worker/engine/model.h"
-#include "worker/engine/snapshot.h"
+#include "worker/engine/state_copy.h"
 
 namespace coxswain::engine {
 
 struct ShardPlace {
   std::string directory;
   int rank = 0;
+  std::function<bool()> cancelled = {};  // as BlockWriteOptions
 };
 
-// Writes rank-R.safetensors with `<name>` (float32, or bfloat16 where the weights are their own
-// masters) and the states of the optimizer (`<name>.m`, `<name>.v`, ...) of the elements that the
-// rank saves of each trained tensor, each in its storage (state_tensor.h). Metadata: "format" =
-// "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps, applied_updates, rank, world_size
-// and the pieces (common/checkpoint_tensors.h). Errors as WriteSafetensors.
+// Writes, on FileThreads() threads, rank-R.safetensors with `<name>` (float32, or bfloat16 where
+// the weights are their own masters) and the states of the optimizer (`<name>.m`, `<name>.v`, ...)
+// of the elements that the rank saves of each trained tensor, each in its storage (state_tensor.h).
+// Metadata: "format" = "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps,
+// applied_updates, rank, world_size and the pieces (common/checkpoint_tensors.h). Errors as
+// WriteSafetensorsBlocks.
 absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayout& layout,
                                      const SnapshotCounters& counters, const Buffers& buffers,
                                      const ShardPlace& place);

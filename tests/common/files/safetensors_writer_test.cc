@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "common/files/safetensors.h"
+#include "common/files/safetensors_blocks.h"
 #include "common/files/safetensors_writer.h"
 #include "common/hash.h"
 #include "gtest/gtest.h"
@@ -62,7 +63,6 @@ TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
                                std::string("\5\6\7\x08\1\2\3\4", 8);
   EXPECT_EQ(ReadFile(path), expected);
   EXPECT_EQ(written->bytes, static_cast<int64_t>(expected.size()));
-  EXPECT_EQ(written->sha256, ToHex(Sha256(expected)));
 }
 
 TEST(SafetensorsWriterTest, SortsByDTypeDescendingThenName) {
@@ -114,8 +114,70 @@ TEST(SafetensorsWriterTest, RewritesReferenceFilesByteForByte) {
     }
     const auto written = WriteSafetensors(copy, sources, (*file)->metadata());
     ASSERT_TRUE(written.ok()) << written.status();
-    EXPECT_EQ(Sha256HexOfFile(path.string()).value(), written->sha256) << path;
+    EXPECT_EQ(ReadFile(path.string()), ReadFile(copy)) << path;
   }
+}
+
+// Blocks that hold a header and tensors, one tensor, and the ends of several.
+TEST(SafetensorsBlocksTest, WritesTheSameBytesAndTheirDigests) {
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/blocks", other = scratch.path() + "/one";
+  std::vector<std::string> values;
+  std::vector<TensorSource> sources;
+  std::vector<TensorInMemory> tensors;
+  values.reserve(5);
+  for (const int64_t bytes :
+       {int64_t{3}, int64_t{0}, 3 * kDigestBlockBytes, int64_t{1}, int64_t{70}}) {
+    std::string& value = values.emplace_back(static_cast<size_t>(bytes), 'x');
+    for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * i >> 5);
+    const std::string name = "t" + std::to_string(values.size());
+    sources.push_back(Source(name, DType::kU8, {bytes}, value));
+    tensors.push_back({.form = {name, DType::kU8, {bytes}}, .data = value.data()});
+  }
+  ASSERT_TRUE(WriteSafetensors(other, sources, {{"format", "pt"}}).ok());
+  for (const int threads : {1, 3}) {
+    const auto written =
+        WriteSafetensorsBlocks(path, tensors, {{"format", "pt"}}, {.threads = threads});
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_EQ(ReadFile(path), ReadFile(other));
+    EXPECT_EQ(*written, DigestsOf(ReadFile(path)));
+  }
+  tensors.push_back(tensors.front());
+  EXPECT_FALSE(WriteSafetensorsBlocks(path, tensors, {}, {}).ok());
+}
+
+TEST(SafetensorsBlocksTest, ACancelledOrFailedWriteLeavesNothing) {
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/file";
+  const std::string value(64, 'v');
+  const std::vector<TensorInMemory> tensors = {
+      {.form = {"a", DType::kU8, {64}}, .data = value.data()}};
+  const auto cancelled =
+      WriteSafetensorsBlocks(path, tensors, {}, {.check = [] { return absl::CancelledError("stop"); }});
+  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+  const auto nowhere = WriteSafetensorsBlocks(scratch.path() + "/none/file", tensors, {}, {});
+  EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kNotFound);
+}
+
+// Invariant common-6.
+TEST(SafetensorsBlocksTest, AKillDuringTheWriteLeavesNoFileOfThatName) {
+  const support::ScratchFolder scratch;
+  const std::string path = scratch.path() + "/file";
+  const int code = InChild([&] {
+    const std::string value(static_cast<size_t>(3 * kDigestBlockBytes), 'v');
+    int blocks = 0;
+    (void)WriteSafetensorsBlocks(
+        path, {{.form = {"a", DType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}}, {},
+        {.check = [&blocks] {
+          if (++blocks == 3) std::raise(SIGKILL);
+          return absl::OkStatus();
+        }});
+    return 0;
+  });
+  EXPECT_EQ(code, -1);
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_EQ(FilesIn(scratch.path()), 1);  // which goes with its staging directory
 }
 
 TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
@@ -203,6 +265,12 @@ TEST(SafetensorsWriterTest, FullDiskIsResourceExhaustedAndLeavesNothing) {
     const auto written = WriteSafetensors(
         folder + "/a", {Source("a", DType::kU8, {100000}, std::string(100000, 'x'))});
     if (FilesIn(folder) != 0) return 2;
+    const std::string value(static_cast<size_t>(3 * kDigestBlockBytes), 'v');
+    const auto blocks = WriteSafetensorsBlocks(
+        folder + "/b", {{.form = {"b", DType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}},
+        {}, {.threads = 2});
+    if (FilesIn(folder) != 0) return 3;
+    if (blocks.status().code() != absl::StatusCode::kResourceExhausted) return 4;
     return written.status().code() == absl::StatusCode::kResourceExhausted ? 0 : 1;
   });
   if (code == 77) GTEST_SKIP() << "needs a user namespace to mount a small tmpfs";

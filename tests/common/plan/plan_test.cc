@@ -229,6 +229,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.device = "cpu"; },
       [](Plan& p) { p.compute_dtype = "float32"; },
       [](Plan& p) { p.quantization = "nf4"; },
+      [](Plan& p) { p.snapshot_in_slices = true; },
       [](Plan& p) { p.model.quantization = "int8"; },
       [](Plan& p) { p.master_dtype = "float32"; },
       [](Plan& p) { p.gradient_dtype = "float32"; },
@@ -274,6 +275,12 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.links[0].bytes_per_second = 0; }, "links bytes_per_second");
   ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
   ExpectRefused([](Plan& p) { p.quantization = "fp4"; }, "quantization");
+  ExpectRefused(
+      [](Plan& p) {
+        p.device = "cpu";
+        p.snapshot_in_slices = true;
+      },
+      "snapshot_in_slices");
   ExpectRefused([](Plan& p) { p.sequence_len = 0; }, "sequence_len");
   ExpectRefused([](Plan& p) { p.micro_batch_bins = 0; }, "micro_batch_bins");
   ExpectRefused([](Plan& p) { p.max_documents_per_bin = 0; }, "max_documents_per_bin");

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/hash.h"
+#include "controller/checkpoint/room.h"
 #include "tests/sim/memory_files.h"
 
 namespace coxswain::checkpoint {
@@ -28,8 +29,7 @@ class CheckpointFilesTest : public testing::Test {
                           {step, 1.5, 0.5, 0.625}};  // the first of an older release
     manifest.run.early_stop = {.best = EvalPoint{step, 1.5, 0.5}, .without_improvement = 1};
     manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
-    manifest.files = {
-        {"rank-0.safetensors", static_cast<int64_t>(shard.size()), ToHex(Sha256(shard))}};
+    manifest.files = {FileInBlocks("rank-0.safetensors", DigestsOf(shard))};
     return CommitCheckpoint(&files_, {"/out", manifest, "{}"});
   }
   absl::StatusOr<std::optional<ResumePoint>> Find(bool own_only = false,
@@ -39,6 +39,7 @@ class CheckpointFilesTest : public testing::Test {
     ResumeQuery query{
         .job = "job", .output_dir = "/out", .recipe_hash = recipe, .own_only = own_only};
     if (!explicit_dir.empty()) query.explicit_dirs = {explicit_dir};
+    query.damaged = damaged_;
     return FindResumePoint(&files_, query, &warnings_);
   }
   void Damage(int64_t step) {
@@ -46,8 +47,16 @@ class CheckpointFilesTest : public testing::Test {
         files_.WriteDurably(CheckpointDirectory("/out", step) + "/rank-0.safetensors", "bit flip")
             .ok());
   }
+  // Of a byte of the shard; its size stays.
+  void Flip(int64_t step) {
+    const std::string path = CheckpointDirectory("/out", step) + "/rank-0.safetensors";
+    std::string content = *files_.Read(path);
+    content[content.size() / 2] ^= 1;
+    EXPECT_TRUE(files_.WriteDurably(path, content).ok());
+  }
   sim::MemoryFiles files_;
   std::vector<std::string> warnings_;
+  std::map<std::string, std::string> damaged_;
 };
 
 // Invariant driver-7: renamed into place whole.
@@ -66,7 +75,7 @@ TEST_F(CheckpointFilesTest, AShardThatIsNotWhatItsRankReportedIsRefused) {
   Manifest manifest{.job = "job", .epoch = 1};
   manifest.run.step = 5;
   ASSERT_TRUE(files_.WriteDurably(staging + "/a", "torn").ok());
-  manifest.files = {{"a", 4, ToHex(Sha256("whole"))}};
+  manifest.files = {FileInBlocks("a", DigestsOf("more"))};
   EXPECT_EQ(CommitCheckpoint(&files_, {"/out", manifest, "{}"}).status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_FALSE(files_.Exists("/out/checkpoint-5"));
@@ -81,6 +90,77 @@ TEST_F(CheckpointFilesTest, ResumesFromTheNewestThatVerifies) {
   EXPECT_EQ((*Find())->manifest.run.step, 10);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_NE(warnings_[0].find("/out/checkpoint-20/rank-0.safetensors"), std::string::npos);
+}
+
+// Invariant driver-7: the ranks that load it check its blocks, and what they find is passed over.
+TEST_F(CheckpointFilesTest, BlocksAreLeftToTheRanksAndTheirVerdictIsTaken) {
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(Save(20).ok());
+  Flip(20);
+  EXPECT_EQ((*Find())->manifest.run.step, 20);
+  EXPECT_TRUE(CheckCheckpoint(&files_, "/out/checkpoint-20").ok());
+  const absl::Status found = VerifyCheckpoint(&files_, "/out/checkpoint-20").status();
+  EXPECT_EQ(found.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(found.message().find("/out/checkpoint-20/rank-0.safetensors: block 0 of 1"),
+            absl::string_view::npos)
+      << found;
+  damaged_["/out/checkpoint-20"] = std::string(found.message());
+  EXPECT_EQ((*Find())->manifest.run.step, 10);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("passed over: /out/checkpoint-20/rank-0.safetensors: block 0"),
+            std::string::npos)
+      << warnings_[0];
+}
+
+TEST_F(CheckpointFilesTest, AnAbsentOrShorterShardIsSeenWithoutReadingIt) {
+  for (const int64_t step : {10, 20, 30}) ASSERT_TRUE(Save(step).ok());
+  ASSERT_TRUE(files_.RemoveAll("/out/checkpoint-30/rank-0.safetensors").ok());
+  ASSERT_TRUE(files_.WriteDurably("/out/checkpoint-20/rank-0.safetensors", "short").ok());
+  EXPECT_EQ((*Find())->manifest.run.step, 10);
+  EXPECT_EQ(warnings_.size(), 2u);
+}
+
+// Of a release before blocks: nobody but the controller can hash it as a whole.
+TEST_F(CheckpointFilesTest, AFileWithoutBlocksIsHashedHere) {
+  ASSERT_TRUE(Save(10).ok());
+  const std::string directory = "/out/checkpoint-10/";
+  Manifest old = *ReadManifest(&files_, "/out/checkpoint-10");
+  old.files = {FileAsWhole("rank-0.safetensors", *files_.Read(directory + "rank-0.safetensors"))};
+  std::string text = ToJson(old);
+  text.replace(text.find("coxswain-checkpoint/2"), 21, "coxswain-checkpoint/1");
+  ASSERT_TRUE(files_.WriteDurably(directory + "manifest.json", text).ok());
+  EXPECT_EQ((*Find())->manifest, old);
+  EXPECT_TRUE(VerifyCheckpoint(&files_, "/out/checkpoint-10").ok());
+  Flip(10);
+  EXPECT_FALSE(Find()->has_value());
+  EXPECT_NE(warnings_[0].find("has SHA-256"), std::string::npos) << warnings_[0];
+}
+
+TEST_F(CheckpointFilesTest, RoomIsAskedForBeforeItIsNeeded) {
+  files_.SetFreeBytes(1000);
+  EXPECT_TRUE(CheckRoom(&files_, "/out", 1000).ok());
+  EXPECT_TRUE(CheckRoom(&files_, "/out", 0).ok());
+  const absl::Status none = CheckRoom(&files_, "/out", 1001);
+  EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
+  for (const char* part : {"/out", "1001 bytes", "1000 bytes"}) {
+    EXPECT_NE(none.message().find(part), absl::string_view::npos) << none;
+  }
+  std::string warning;
+  const auto of_job = [&](int64_t bytes, int64_t at_once, int64_t kept) {
+    warning.clear();
+    return CheckRoomOfJob(&files_, {"/out", bytes, at_once, kept}, &warning);
+  };
+  EXPECT_TRUE(of_job(500, 2, 0).ok());
+  EXPECT_EQ(warning, "");
+  EXPECT_TRUE(of_job(500, 3, 500).ok());
+  EXPECT_EQ(warning, "");
+  EXPECT_TRUE(of_job(500, 3, 499).ok());
+  EXPECT_NE(warning.find("up to 3 checkpoints"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("1500 bytes"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("1499 bytes"), std::string::npos) << warning;
+  EXPECT_EQ(of_job(1001, 1, 0).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(of_job(1001, 1, 1).ok());  // a job that has checkpoints goes on
+  EXPECT_NE(warning.find("1001 bytes"), std::string::npos) << warning;
 }
 
 // A job that starts over although it had checkpoints says so.

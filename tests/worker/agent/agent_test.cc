@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/files/block_digests.h"
+#include "common/files/read_file.h"
 #include "common/grpc_status.h"
 #include "common/hash.h"
 #include "common/net/grpc_endpoint.h"
@@ -522,12 +524,13 @@ TEST_F(AgentTest, SnapshotAndShardCarryTheStateToAResume) {
   run->Send(snapshot);
   run->Send(rank_->Train(3, 1, bins_, 3));
   ASSERT_TRUE(run->Receive().has_value());
-  EXPECT_EQ(run->Receive()->done().state_digest().size(), 64u);
+  ASSERT_TRUE(run->Receive()->has_done());
   EXPECT_EQ(rank_->SaveShard(2, dir).status().code(), absl::StatusCode::kFailedPrecondition);
   const auto saved = rank_->SaveShard(1, dir);
   ASSERT_TRUE(saved.ok()) << saved.status();
   ASSERT_EQ(saved->files_size(), 1);
-  EXPECT_EQ(saved->files(0).sha256(), *Sha256HexOfFile(dir + "/" + saved->files(0).name()));
+  EXPECT_EQ(saved->files(0).block_digests(),
+            DigestsOf(ReadFile(dir + "/" + saved->files(0).name()).value()).digests);
   run->Receive();
   ASSERT_TRUE(rank_->Release().ok());
   rank_->fence.set_epoch(2);
@@ -535,6 +538,35 @@ TEST_F(AgentTest, SnapshotAndShardCarryTheStateToAResume) {
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->start_step(), 1);
   EXPECT_EQ(resumed->applied_updates(), 1);
+}
+
+// A checkpoint is written beside the steps, and goes with its epoch.
+TEST_F(AgentTest, StepsGoOnWhileAShardIsBeingWritten) {
+  const support::ScratchFolder folder;
+  std::atomic<bool> saving{false};
+  fake_engine::SetHooks({.prepare = {},
+                         .train = {},
+                         .evaluate = {},
+                         .snapshot = {},
+                         .save = [&](int, const std::function<bool()>& cancelled) {
+                           saving = true;
+                           Eventually(cancelled);
+                           return absl::CancelledError("cancelled");
+                         }});
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  auto run = rank_->Run();
+  v1::Command snapshot = rank_->Command(1);
+  snapshot.mutable_snapshot()->set_step(0);
+  run->Send(snapshot);
+  ASSERT_TRUE(run->Receive()->has_done());
+  auto saved =
+      std::async(std::launch::async, [&] { return rank_->SaveShard(0, folder.path()).status(); });
+  ASSERT_TRUE(Eventually([&] { return saving.load(); }));
+  run->Send(rank_->Train(2, 0, bins_, 3));
+  EXPECT_TRUE(run->Receive()->has_done());
+  ASSERT_TRUE(rank_->Abort().ok());
+  EXPECT_EQ(saved.get().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(Eventually([] { return fake_engine::LiveEngines() == 0; }));
 }
 
 TEST_F(AgentTest, EvalRunsOnEmptyBinsToo) {

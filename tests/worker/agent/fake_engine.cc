@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
 #include "common/status_macros.h"
 #include "worker/engine/device.h"
 
@@ -49,6 +48,7 @@ struct Engine::Impl {
   int64_t snapshot_applied = 0;
   std::unique_ptr<comm::Collectives> group;
   std::atomic<bool> aborted{false};
+  std::atomic<bool> save_cancelled{false};
 };
 
 Engine::Engine() : impl_(std::make_unique<Impl>()) { ++fake_engine::live; }
@@ -150,17 +150,21 @@ absl::StatusOr<GenerateStats> Engine::Generate(const GenerateChunk& chunk) {
   return stats;
 }
 
-absl::StatusOr<std::string> Engine::Snapshot(int64_t finished_steps) {
+absl::Status Engine::Snapshot(int64_t finished_steps) {
   if (const auto hook = fake_engine::Current().snapshot) {
     RETURN_IF_ERROR(hook(impl_->rank, finished_steps));
   }
   impl_->snapshot_step = finished_steps;
   impl_->snapshot_applied = impl_->applied;
-  return ToHex(Sha256(absl::StrCat(finished_steps, " ", impl_->applied)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ShardFile>> Engine::SaveShard(const std::string& directory,
                                                          int64_t finished_steps) {
+  if (const auto hook = fake_engine::Current().save) {
+    RETURN_IF_ERROR(
+        hook(impl_->rank, [impl = impl_.get()] { return impl->save_cancelled.load(); }));
+  }
   if (finished_steps != impl_->snapshot_step) {
     return absl::FailedPreconditionError(absl::StrCat("SaveShard of step ", finished_steps,
                                                       ", the newest snapshot is of step ",
@@ -172,13 +176,16 @@ absl::StatusOr<std::vector<ShardFile>> Engine::SaveShard(const std::string& dire
   if (!(out << text) || !out.flush()) {
     return absl::NotFoundError(absl::StrCat("cannot write ", directory, "/", name));
   }
-  return std::vector<ShardFile>{{name, static_cast<int64_t>(text.size()), ToHex(Sha256(text))}};
+  return std::vector<ShardFile>{{name, DigestsOf(text)}};
 }
 
 void Engine::Abort() {
   impl_->aborted = true;
+  CancelSave();
   if (impl_->group != nullptr) impl_->group->Abort();
 }
+
+void Engine::CancelSave() { impl_->save_cancelled = true; }
 
 std::string Engine::transport() const { return "none"; }
 std::string Engine::group_fingerprint() const {

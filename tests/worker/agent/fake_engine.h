@@ -25,6 +25,8 @@ struct Hooks {
       {};
   std::function<absl::Status(int rank)> evaluate = {};
   std::function<absl::Status(int rank, int64_t finished_steps)> snapshot = {};
+  // On the thread that saves.
+  std::function<absl::Status(int rank, const std::function<bool()>& cancelled)> save = {};
   std::function<void(const std::string& table)> use_gemm_table = {};  // not empty
 };
 

@@ -56,6 +56,7 @@ TEST_F(NodeTest, RegistersWithItsIdentityAndBeats) {
   EXPECT_EQ(hello.build().version(), BuildVersion());
   EXPECT_EQ(hello.build().device(), "cpu");
   EXPECT_EQ(hello.memory_bytes(), 1u << 30);
+  EXPECT_EQ(hello.host_memory_bytes(), MemoryLimitBytes());
   EXPECT_FALSE(hello.has_current());
   EXPECT_FALSE(registry.last_beat()->has_current());
   // The term of Register fences older controllers.

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/files/read_file.h"
 #include "common/files/safetensors.h"
 #include "common/hash.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/scratch_folder.h"
+#include "tests/worker/engine/seal_checkpoint.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
@@ -58,6 +60,16 @@ class CheckpointTest : public testing::Test {
     ASSERT_TRUE(engine->Snapshot(steps).ok());
     const auto files = engine->SaveShard(directory_, steps);
     ASSERT_TRUE(files.ok()) << files.status();
+    SealCheckpoint(directory_);
+  }
+
+  // The root of the digests of what `engine` holds now.
+  static std::string DigestOf(Engine& engine, int64_t step) {
+    const support::ScratchFolder folder;
+    EXPECT_TRUE(engine.Snapshot(step).ok());
+    const auto files = engine.SaveShard(folder.path(), step);
+    EXPECT_TRUE(files.ok()) << files.status();
+    return files.ok() ? files->front().blocks.Root() : "";
   }
 
   const support::ScratchFolder folder_;
@@ -65,29 +77,32 @@ class CheckpointTest : public testing::Test {
 };
 
 TEST_F(CheckpointTest, ResumeReproducesTheUninterruptedRunBitForBit) {
+  plan::Plan in_slices = Plan(0);
+  in_slices.snapshot_in_slices = TestDevice() == "cuda";
   for (const plan::Plan& plan :
-       {Plan(0), Plan(3), Plan(3, 1, /*dora=*/true), Plan(0, 1, false, "adamw_bf16"),
+       {Plan(0), in_slices, Plan(3), Plan(3, 1, /*dora=*/true), Plan(0, 1, false, "adamw_bf16"),
         Plan(64, 1, false, "adamw_bf16"), Plan(0, 1, false, "adamw_8bit"),
         Plan(64, 1, false, "adamw_8bit"), Plan(64, 1, /*dora=*/true, "adamw_8bit")}) {
     std::vector<StepStats> whole, resumed;
     std::unique_ptr<Engine> engine = Prepare(plan, "");
     Train(*engine, 0, 4, &whole);
-    const absl::StatusOr<std::string> digest = engine->Snapshot(4);
-    ASSERT_TRUE(digest.ok());
+    ASSERT_TRUE(engine->Snapshot(4).ok());
     Train(*engine, 4, 9, &whole);  // the snapshot stays what it was
-    ASSERT_TRUE(engine->SaveShard(directory_, 4).ok());
+    const auto saved = engine->SaveShard(directory_, 4);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    SealCheckpoint(directory_);
 
     std::unique_ptr<Engine> second = Prepare(plan, directory_);
     ASSERT_NE(second, nullptr);
     EXPECT_EQ(second->start_step(), 4);
     EXPECT_EQ(second->applied_updates(), 4);
-    EXPECT_EQ(second->Snapshot(4).value(), *digest);
+    EXPECT_EQ(DigestOf(*second, 4), saved->front().blocks.Root());
     Train(*second, 4, 9, &resumed);
     for (size_t i = 0; i < resumed.size(); ++i) {
       EXPECT_EQ(resumed[i].global_loss_sum, whole[i + 4].global_loss_sum) << "step " << i + 4;
       EXPECT_EQ(resumed[i].grad_norm, whole[i + 4].grad_norm) << "step " << i + 4;
     }
-    EXPECT_EQ(second->Snapshot(9).value(), engine->Snapshot(9).value());
+    EXPECT_EQ(DigestOf(*second, 9), DigestOf(*engine, 9));
   }
 }
 
@@ -102,8 +117,7 @@ TEST_F(CheckpointTest, ShardHoldsMastersMomentsAndCounters) {
   ASSERT_EQ(files->size(), 1u);
   const std::string path = directory_ + "/" + files->front().name;
   EXPECT_EQ(files->front().name, "rank-0.safetensors");
-  EXPECT_EQ(files->front().bytes, static_cast<int64_t>(std::filesystem::file_size(path)));
-  EXPECT_EQ(files->front().sha256, Sha256HexOfFile(path).value());
+  EXPECT_EQ(files->front().blocks, DigestsOf(ReadFile(path).value()));
   const auto file = std::move(SafetensorsFile::Open(path)).value();
   EXPECT_EQ(file->tensors().size(), 3u * 2 * 7 * 3);
   EXPECT_EQ(file->metadata().at("format"), "pt");
@@ -176,6 +190,7 @@ TEST_F(CheckpointTest, MissingShardAndOtherTensorsAreRefused) {
   Save(Plan(0, 1), 1);
   std::filesystem::copy_file(directory_ + "/rank-0.safetensors",
                              directory_ + "/rank-1.safetensors");
+  SealCheckpoint(directory_);
   const absl::Status doubled = Engine::Prepare(Plan(0), 0, directory_).status();
   EXPECT_EQ(doubled.code(), absl::StatusCode::kInvalidArgument) << doubled;
 }

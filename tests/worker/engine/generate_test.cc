@@ -9,6 +9,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_answers.h"
 #include "tests/worker/engine/golden_case.h"
+#include "tests/worker/engine/seal_checkpoint.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
@@ -174,6 +175,7 @@ TEST_F(GenerateTest, ACheckpointAnswersAsTheEngineThatWroteIt) {
   const support::ScratchFolder folder;
   ASSERT_TRUE(engine_->Snapshot(3).ok());
   ASSERT_TRUE(engine_->SaveShard(folder.path(), 3).ok());
+  SealCheckpoint(folder.path());
   plan::Plan plan = OnlyGenerating(plan_, 3, 20);
   plan.recipe_hash = std::string(32, 'q');
   auto reader = Engine::Prepare(plan, 0, folder.path());
@@ -186,9 +188,8 @@ TEST_F(GenerateTest, APlanThatTrainsNothingTakesNoStep) {
   auto reader = Engine::Prepare(OnlyGenerating(plan_, 3, 20), 0, "");
   ASSERT_TRUE(reader.ok()) << reader.status();
   const BinBatch bins = RandomBins({{20}}, plan_.model.vocab_size, 3);
-  for (const absl::Status& status :
-       {(*reader)->Train(MakeStep(0, bins)).status(), (*reader)->Evaluate(bins).status(),
-        (*reader)->Snapshot(0).status()}) {
+  for (const absl::Status& status : {(*reader)->Train(MakeStep(0, bins)).status(),
+                                     (*reader)->Evaluate(bins).status(), (*reader)->Snapshot(0)}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   }
 }

@@ -32,9 +32,9 @@ std::string Outcome(const plan::Plan& plan, int64_t documents_per_bin) {
     if (!stats.ok()) return stats.status().ToString();
     absl::StrAppend(&seen, stats->loss_sum, " ", stats->grad_norm, " ");
   }
-  absl::StrAppend(&seen, (*engine)->Snapshot(3).value());
+  if (const absl::Status status = (*engine)->Snapshot(3); !status.ok()) return status.ToString();
   const auto files = (*engine)->SaveShard(folder.path(), 3);
-  return absl::StrCat(seen, files.ok() ? files->front().sha256 : files.status().ToString());
+  return absl::StrCat(seen, files.ok() ? files->front().blocks.Root() : files.status().ToString());
 }
 
 using Alter = std::function<void(plan::Plan*)>;

@@ -1,0 +1,88 @@
+// The frozen copy of what a checkpoint holds: masters, optimizer states and counters of the
+// trainable tensors.
+#ifndef COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
+#define COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/mutex.h"
+#include "common/plan/plan.h"
+#include "worker/engine/buffers.h"
+#include "worker/engine/device_handles.h"
+#include "worker/engine/model.h"
+#include "worker/engine/pinned_pieces.h"
+
+namespace coxswain::engine {
+
+struct SnapshotCounters {
+  int64_t finished_steps = -1;  // -1: no snapshot taken
+  int64_t applied_updates = 0;
+};
+
+// Of one engine. The engine's thread takes snapshots, another may read the newest meanwhile.
+//
+// On a GPU the copy runs on a stream of its own, beside the next forward and backward: only what
+// overwrites the state, the optimizer's update, waits for it. What of the snapshot is not
+// page-locked is carried there by a thread, through slices that are. On a CPU the copy is made at
+// once, by as many threads as compute.
+class StateCopy {
+ public:
+  explicit StateCopy(const plan::Plan& plan);
+  ~StateCopy();  // after the copy
+
+  // Begins to lock the memory of the snapshot, unless the plan has it go in slices. For when
+  // training has begun, so that no gang waits for it.
+  void PinBeside(const ParameterLayout& layout, const Buffers& buffers);
+
+  // Copies into Buffers::snapshot what the work of `stream` leaves, before the next update.
+  // FailedPrecondition, naming both steps, while the one before is being read.
+  absl::Status Take(const ParameterLayout& layout, const SnapshotCounters& counters,
+                    const Buffers& buffers, kernels::Stream* stream);
+  // What follows in `stream` may overwrite the state: it waits for the copy. Outside any graph.
+  // Throws what the device reports of the copy.
+  void AwaitCopied(kernels::Stream* stream);
+
+  // Any thread: calls `read` with the newest snapshot in Buffers::snapshot, once it is copied, and
+  // keeps it until `read` returns. FailedPrecondition unless it is of `finished_steps`, and while
+  // another thread reads.
+  absl::Status Read(int64_t finished_steps,
+                    const std::function<absl::Status(const SnapshotCounters&)>& read);
+
+  // Any thread: a read in progress should end.
+  void Cancel() { cancelled_ = true; }
+  bool cancelled() const { return cancelled_; }
+
+ private:
+  class Reading;
+  struct Piece {
+    char* to;
+    const char* from;
+    int64_t bytes;
+  };
+  static std::vector<Piece> Pieces(const ParameterLayout& layout, const Buffers& buffers);
+  void Carry(const std::vector<Piece>& pieces);
+  std::shared_future<void> carried() const;
+
+  const bool on_cpu_, in_slices_;
+  StreamHandle side_;           // of the copies
+  EventHandle ready_, copied_;  // in the engine's stream; in side_
+  bool overwrite_waits_ = false;
+  std::atomic<bool> cancelled_{false};
+  PinnedPieces pinned_;
+  std::unique_ptr<PinnedArray<char>> slices_;  // two, made when they are first needed
+  mutable Mutex mu_;
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;
+  SnapshotCounters counters_ ABSL_GUARDED_BY(mu_);
+  std::shared_future<void> carried_ ABSL_GUARDED_BY(mu_);  // invalid: nothing was to be carried
+};
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
