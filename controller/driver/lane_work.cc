@@ -9,6 +9,7 @@
 #include "common/model/read_model_config.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
+#include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "controller/data/prompts.h"
 #include "controller/driver/prompt_curriculum.h"
@@ -76,6 +77,7 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
   resources.compute_capability = workers.compute_capability;
   resources.links = workers.links;
   resources.ranks_of_hosts = workers.ranks_of_hosts;
+  resources.host_bytes = workers.host_bytes;
   if (workers.threads > 0) resources.threads = workers.threads;
   return resources;
 }
@@ -114,6 +116,7 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   const planner::Estimate& estimate = planned.estimate;
   plan.flops_per_token = estimate.flops_per_token;
   plan.micro_batch_bins = planned.plan.micro_batch_bins;
+  plan.checkpoint_bytes = plan::CheckpointBytes(planned.plan);
   plan.work = WorkOf(planned.plan);
   plan.predicted = planned.plan.predicted;
   plan.links_measured = planned.plan.links_measured;

@@ -31,6 +31,7 @@ struct GangPlan {
   std::vector<std::string> advice;
   double flops_per_token = 0;  // forward and backward
   int64_t micro_batch_bins = 1;
+  int64_t checkpoint_bytes = 0;  // of one; 0: nothing is saved
   BinWork work;
   plan::Prediction predicted = {};
   bool links_measured = false;  // what `predicted` rests on

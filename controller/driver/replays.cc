@@ -10,6 +10,7 @@ bool SameArithmetic(plan::Plan a, const plan::Plan& b) {
   a.links = b.links;
   a.links_measured = b.links_measured;
   a.predicted = b.predicted;
+  a.snapshot_in_slices = b.snapshot_in_slices;  // how fast they are taken
   return a == b;
 }
 

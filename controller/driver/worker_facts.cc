@@ -18,6 +18,7 @@ WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers) {
   WorkerFacts facts;
   for (const scheduler::Worker& worker : workers) {
     TakeLeast<uint64_t>(worker.hello.memory_bytes(), &facts.memory_bytes);
+    TakeLeast<uint64_t>(worker.hello.host_memory_bytes(), &facts.host_bytes);
     TakeLeast<int64_t>(worker.hello.threads(), &facts.threads);
     TakeLeast<int32_t>(worker.hello.compute_capability(), &facts.compute_capability);
   }

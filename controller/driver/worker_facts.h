@@ -19,6 +19,7 @@ struct WorkerFacts {
   uint64_t memory_bytes = 0;
   int64_t threads = 0;
   int32_t compute_capability = 0;  // x 10; 0 without a GPU
+  uint64_t host_bytes = 0;         // memory of a host
   // Measured between a gang like them; LeastOf knows none.
   std::vector<plan::LinkSpeed> links = {};
   std::vector<int32_t> ranks_of_hosts = {};  // of a gang, in order of rank; LeastOf knows none

@@ -205,7 +205,12 @@ void AddEstimate(const Estimate& e, bool cuda, Page& page) {
   for (const auto& [label, bytes] : classes) page.Row(label, FormatBytes(bytes));
   if (e.runtime > 0) page.Row("  runtime", FormatBytes(e.runtime) + ", CUDA's");
   if (e.communication > 0) page.Row("  NCCL", FormatBytes(e.communication));
-  if (e.host > 0) page.Row("Host memory", FormatBytes(e.host) + " per rank, snapshots");
+  if (e.host > 0) {
+    page.Row("Host memory",
+             absl::StrCat(FormatBytes(e.host), " per rank, snapshots, ",
+                          e.snapshot_in_slices ? "copied in slices" : "page-locked"));
+  }
+  page.Row("Checkpoint", FormatBytes(e.checkpoint) + " of storage each");
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
   page.Row("Predicted", absl::StrFormat("%s tokens/s, %s in all, %s",
                                         FormatCount(std::llround(e.tokens_per_second)),

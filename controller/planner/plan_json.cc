@@ -160,6 +160,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"communication", e.communication},
                        {"total", e.total_bytes},
                        {"host", e.host}}},
+                     {"checkpoint_bytes", e.checkpoint},
                      {"flops_per_token", e.flops_per_token},
                      {"predicted", PredictedJson(e, planned.plan)},
                      {"unusual", UnusualJson(job)},

@@ -8,6 +8,7 @@
 #include "common/plan/fused_ops.h"
 #include "common/plan/plan_bytes.h"
 #include "common/plan/plan_checks.h"
+#include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
 #include "controller/planner/comm_time.h"
@@ -17,6 +18,7 @@
 #include "controller/planner/mesh.h"
 #include "controller/planner/parameter_groups.h"
 #include "controller/planner/plan_scalars.h"
+#include "controller/planner/snapshot_memory.h"
 
 namespace coxswain::planner {
 namespace {
@@ -108,6 +110,8 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   estimate.communication = memory.communication;
   estimate.total_bytes = memory.total();
   estimate.host = memory.host;
+  estimate.snapshot_in_slices = plan.snapshot_in_slices;
+  estimate.checkpoint = static_cast<uint64_t>(plan::CheckpointBytes(plan));
 
   // Documents of a bin do not see each other, so attention spans a document, not the bin.
   const int64_t span = recipe.attention_span();
@@ -143,13 +147,17 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   plan.links = plan.links_measured ? resources.links : DefaultLinks(plan);
   const double flops =
       model::TrainingFlops(plan.model, plan.parameters, recipe.attention_span()).total();
+  ASSIGN_OR_RETURN(std::string slices,
+                   PlaceSnapshots(resources.host_bytes, resources.ranks_of_hosts, &plan));
   plan.predicted = PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops));
   RETURN_IF_ERROR(plan::CheckPlan(plan));
   planned.bytes = plan::SerializePlan(plan);
   planned.hash = plan::PlanHash(planned.bytes);
   planned.estimate = MakeEstimate(job, plan, recipe, resources);
   planned.advice = Advise(job, plan, recipe);
-  if (!why.empty()) planned.advice.push_back(std::move(why));
+  for (std::string* line : {&why, &slices}) {
+    if (!line->empty()) planned.advice.push_back(std::move(*line));
+  }
   return planned;
 }
 

@@ -29,22 +29,25 @@ struct WorkerResources {
   int32_t compute_capability = 0;           // of its GPU x 10; 0: unknown or none
   std::vector<plan::LinkSpeed> links = {};  // measured between the workers; empty: assumed
   std::vector<int32_t> ranks_of_hosts = {};  // in order of rank; empty: one host
+  uint64_t host_bytes = 0;                   // of memory of each host; 0: unknown, enough
 };
 
 struct Estimate {
   int64_t total_parameters = 0;
   int64_t trainable_parameters = 0;
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
-           workspace = 0;        // bytes per rank
-  uint64_t runtime = 0;          // bytes per rank that CUDA takes beside them
-  uint64_t communication = 0;    // bytes per rank that NCCL takes beside them; cuda
-  uint64_t total_bytes = 0;      // of the device; on the CPU all memory
-  uint64_t host = 0;             // bytes per rank beside the device's
-  double flops_per_token = 0;    // forward + backward, attention over the mean document
-  int64_t threads = 1;           // per worker, assumed by the two below
-  double tokens_per_second = 0;  // all ranks
-  double seconds = 0;            // whole job
-  double mfu = 0;                // cuda: of kPeakFlopsPerSecond; 0 on the CPU
+           workspace = 0;           // bytes per rank
+  uint64_t runtime = 0;             // bytes per rank that CUDA takes beside them
+  uint64_t communication = 0;       // bytes per rank that NCCL takes beside them; cuda
+  uint64_t total_bytes = 0;         // of the device; on the CPU all memory
+  uint64_t host = 0;                // bytes per rank beside the device's
+  bool snapshot_in_slices = false;  // of the plan
+  uint64_t checkpoint = 0;          // bytes of one on storage
+  double flops_per_token = 0;       // forward + backward, attention over the mean document
+  int64_t threads = 1;              // per worker, assumed by the two below
+  double tokens_per_second = 0;     // all ranks
+  double seconds = 0;               // whole job
+  double mfu = 0;                   // cuda: of kPeakFlopsPerSecond; 0 on the CPU
 };
 
 struct PlannedJob {

@@ -20,9 +20,12 @@ TEST(WorkerFactsTest, TheLeastOfWhatIsKnown) {
   const WorkerFacts none = LeastOf({});
   EXPECT_EQ(none.memory_bytes, 0u);
   EXPECT_EQ(none.threads, 0);
+  EXPECT_EQ(none.host_bytes, 0u);
   EXPECT_EQ(none.compute_capability, 0);
-  const WorkerFacts facts =
-      LeastOf({Worker("cuda", 0, 8, 90), Worker("cuda", 70, 4, 80), Worker("cuda", 60, 16, 0)});
+  scheduler::Worker small = Worker("cuda", 60, 16, 0);
+  small.hello.set_host_memory_bytes(500);
+  const WorkerFacts facts = LeastOf({Worker("cuda", 0, 8, 90), Worker("cuda", 70, 4, 80), small});
+  EXPECT_EQ(facts.host_bytes, 500u);
   EXPECT_EQ(facts.memory_bytes, 60u);
   EXPECT_EQ(facts.threads, 4);
   EXPECT_EQ(facts.compute_capability, 80);

@@ -60,7 +60,8 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   std::string keys;
   for (const auto& [key, value] : json.items()) keys += key + " ";
   EXPECT_EQ(keys,
-            "advice data flops_per_token groups job layout memory_bytes_per_rank model name "
+            "advice checkpoint_bytes data flops_per_token groups job layout memory_bytes_per_rank "
+            "model name "
             "plan_hash predicted recipe_hash schedule unusual warnings ");
   EXPECT_EQ(json["plan_hash"], ToHex(planned_.hash));
   EXPECT_EQ(json["recipe_hash"], ToHex(recipe_.hash()));
@@ -103,7 +104,33 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["layout"]["optimizer"]["states"]["adam.m"], "float32");
   EXPECT_EQ(json["memory_bytes_per_rank"]["runtime"], plan::kCudaRuntimeBytes);
   EXPECT_EQ(json["memory_bytes_per_rank"]["host"], planned_.estimate.host);
+  EXPECT_EQ(json["checkpoint_bytes"], planned_.estimate.host);  // of one rank
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
+}
+
+// Half of a host's memory may be page-locked for the snapshots of its ranks.
+TEST_F(PlanPageTest, SaysWhatSnapshotsInSlicesCost) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 4;
+  job_.compute_dtype = "bfloat16";
+  job_.adapter = config::Adapter::kNone;
+  model_.head_dim = 8;
+  Make();
+  const uint64_t rank = planned_.estimate.host;
+  ASSERT_GT(rank, 0u);
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("page-locked"), std::string::npos);
+  resources_.host_bytes = 2 * 4 * rank;  // one host
+  EXPECT_FALSE(Advised("slices"));
+  resources_.host_bytes -= 10;
+  EXPECT_TRUE(Advised("the copy goes in slices, assumed to take"));
+  EXPECT_TRUE(planned_.plan.snapshot_in_slices);
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("copied in slices"), std::string::npos);
+  resources_.ranks_of_hosts = {2, 2};
+  EXPECT_FALSE(Advised("slices"));
+  resources_.host_bytes = 2 * rank;
+  const auto refused = MakePlan("small-1", job_, model_, recipe_, resources_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_NE(refused.message().find(std::to_string(2 * rank) + " bytes"), absl::string_view::npos);
 }
 
 TEST_F(PlanPageTest, NamesTheStatesOfTheOptimizer) {
