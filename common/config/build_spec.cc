@@ -242,6 +242,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->output_dir = checkpoint["output_dir"];
   job->save_steps = checkpoint["save_steps"];
   job->save_total_limit = checkpoint["save_total_limit"];
+  job->test_save = checkpoint["test_save"];
   job->resume = checkpoint["resume"];
   job->export_merge = spec["export"]["merge"];
   job->export_dtype = spec["export"]["dtype"];

@@ -172,6 +172,7 @@ struct JobSpec {
   std::string output_dir;  // absolute
   int64_t save_steps{};
   int64_t save_total_limit{};
+  bool test_save{};
   std::string resume;  // "auto" | "never" | "<job>[:step]" | absolute path
   bool export_merge{};
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"

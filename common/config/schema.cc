@@ -367,6 +367,8 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Steps between checkpoints."},
       {.path = "spec.checkpoint.save_total_limit", .type = Type::kInt, .def = "3",
        .range = {.min = 2, .max = 1000}, .doc = "Checkpoints kept."},
+      {.path = "spec.checkpoint.test_save", .type = Type::kBool, .def = "false",
+       .doc = "Save and read back a checkpoint after the first step; one that fails ends the job."},
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
        .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
               "a path."},

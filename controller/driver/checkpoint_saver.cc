@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/fault_point.h"
+#include "controller/checkpoint/room.h"
 
 namespace coxswain::driver {
 
@@ -23,13 +24,15 @@ CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang,
 
 // A gang writes one checkpoint at a time: what is in staging is of saves that failed.
 void CheckpointSaver::Start() {
+  start_ns_ = deps_.loop->clock().NowNs();
   auto status = std::make_shared<absl::Status>();
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
       [files, status, output = output_, output_dir = request_.output_dir, staging = staging_,
-       step = request_.manifest.run.step] {
+        bytes = gang_->checkpoint_bytes, step = request_.manifest.run.step] {
         *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
+        if (status->ok()) *status = checkpoint::CheckRoom(files, output_dir, bytes);
         if (status->ok()) *status = files->MakeDirs(staging);
         if (status->ok()) *status = fault::Reach(fault::Point::kStagingMade, {.step = step});
       },
@@ -40,6 +43,10 @@ void CheckpointSaver::Start() {
           Fail(MakeError(*status, {.phase = "save_shard"}));
         }
       }));
+}
+
+double CheckpointSaver::seconds() const {
+  return static_cast<double>(deps_.loop->clock().NowNs() - start_ns_) * 1e-9;
 }
 
 void CheckpointSaver::SendSaveShard() {

@@ -34,6 +34,9 @@ class CheckpointSaver {
                   checkpoint::CommitRequest request, TrainerState trainer_state, Done done);
   void Start();
 
+  int64_t step() const { return request_.manifest.run.step; }
+  double seconds() const;  // since Start
+
  private:
   void SendSaveShard();
   void OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response);
@@ -48,6 +51,7 @@ class CheckpointSaver {
   const Done done_;
   const std::string staging_;
   std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank
+  int64_t start_ns_ = 0;
   int answered_ = 0;
   std::optional<v1::Error> kept_error_;  // until all ranks answered; storage goes first
   bool finished_ = false;

@@ -30,9 +30,10 @@ struct Gang {
   std::string plan_bytes;
   double flops_per_token = 0;  // of the plan
   int64_t micro_batch_bins = 1;
-  BinWork work;                 // of the plan
-  plan::Prediction predicted;   // of the plan
-  bool links_measured = false;  // what `predicted` rests on
+  int64_t checkpoint_bytes = 0;  // of one, by the plan
+  BinWork work;                  // of the plan
+  plan::Prediction predicted;    // of the plan
+  bool links_measured = false;   // what `predicted` rests on
   std::vector<Rank> ranks;
   state::GangStatus status;
   std::vector<plan::LinkSpeed> links;  // measured, of the slowest rank at each point; may be empty

@@ -10,6 +10,7 @@
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/room.h"
 #include "controller/driver/enter_output.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
@@ -63,7 +64,9 @@ absl::StatusOr<checkpoint::ResumeQuery> JobDriver::WhereToResume() const {
                                 .output_dir = spec_.output_dir,
                                 .recipe_hash = ToHex(curriculum_->recipe_hash()),
                                 .own_only = spec_.resume != "auto",
-                                .any_recipe = config::OnlyGenerates(spec_)};
+                                .any_recipe = config::OnlyGenerates(spec_),
+                                .explicit_dirs = {},
+                                .damaged = damaged_};
   if (spec_.resume.starts_with('/')) {
     query.explicit_dirs = {spec_.resume};
   } else if (spec_.resume != "auto" && spec_.resume != "never") {
@@ -83,12 +86,16 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
     Fail(MakeError(query.status(), {.phase = "resume"}));
     return;
   }
+  checkpoint::RoomQuery room{.output_dir = spec_.output_dir};
+  room.at_once = std::min(spec_.save_total_limit + 1,
+                          1 + curriculum_->total_steps() / std::max<int64_t>(spec_.save_steps, 1));
+  for (const v1::CheckpointInfo& info : job().checkpoints()) room.kept_bytes += info.bytes();
   auto draft = std::make_shared<Draft>();
   auto status = std::make_shared<absl::Status>();
-  const auto make = [work = deps_.lane_work, files = deps_.files, output = ClaimOutput(),
-                     query = *std::move(query), draft, spec = spec_, id = job().id(),
-                     known = job().checkpoints_size(), curriculum = curriculum_,
-                     workers]() -> absl::Status {
+  auto make = [work = deps_.lane_work, files = deps_.files, output = ClaimOutput(),
+               query = *std::move(query), room, draft, spec = spec_, id = job().id(),
+               known = job().checkpoints_size(), curriculum = curriculum_,
+               workers]() mutable -> absl::Status {
     RETURN_IF_ERROR(EnterOutput(files, output.get(), spec));
     ASSIGN_OR_RETURN(draft->output_identity, files->Identity(spec.output_dir));
     draft->phase = "resume";
@@ -98,17 +105,19 @@ void JobDriver::DraftAttempt(const WorkerFacts& workers) {
     ASSIGN_OR_RETURN(
         draft->plan,
         work->plan({.job = id, .spec = &spec, .curriculum = curriculum.get(), .workers = workers}));
-    return absl::OkStatus();
+    room.bytes = draft->plan.checkpoint_bytes;
+    draft->phase = "output";
+    return checkpoint::CheckRoomOfJob(files, room, &draft->warnings.emplace_back());
   };
   deps_.loop->Offload(
-      Lane::kFiles, [status, make] { *status = make(); },
+      Lane::kFiles, [status, make]() mutable { *status = make(); },
       lifetime_.Wrap([this, draft, status] { OnDraft(*draft, *status); }));
 }
 
 void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   if (phase() != v1::JOB_STATE_ADMITTED) return;
   for (const std::string& warning : draft.warnings) {
-    record_.AddEvent(WarningEvent(), warning);
+    if (!warning.empty()) record_.AddEvent(WarningEvent(), warning);
   }
   if (!status.ok()) {
     AttemptFailed(MakeError(status, {.phase = draft.phase}));
@@ -121,6 +130,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
   gang_->plan_hash = draft.plan.hash;
   gang_->flops_per_token = draft.plan.flops_per_token;
   gang_->micro_batch_bins = draft.plan.micro_batch_bins;
+  gang_->checkpoint_bytes = draft.plan.checkpoint_bytes;
   gang_->work = draft.plan.work;
   gang_->predicted = draft.plan.predicted;
   gang_->links_measured = draft.plan.links_measured;
@@ -133,6 +143,7 @@ void JobDriver::OnDraft(const Draft& draft, const absl::Status& status) {
     if (gang_->epoch == 1) record_.AddEvent(AdviceEvent(), advice);
   }
   const std::string directory = draft.resume ? draft.resume->directory : "";
+  resumed_from_ = directory;
   const absl::Status persisted = PersistEpoch();
   if (!persisted.ok()) {
     v1::Error error = MakeError(persisted, {.phase = "store"});
@@ -271,6 +282,7 @@ void JobDriver::StartRun() {
   args.rules = {.total_steps = curriculum_->total_steps(),
                 .eval_steps = spec_.eval_steps,
                 .save_steps = spec_.save_steps,
+                .test_save = spec_.test_save,
                 .has_eval = !curriculum_->eval_bins().empty(),
                 .has_prompts = !curriculum_->questions().ids.empty()};
   args.start = start_state_;
@@ -289,6 +301,7 @@ void JobDriver::StartRun() {
       });
   events.on_snapshot =
       lifetime_.Wrap([this](int64_t step, int64_t sent_ns) { OnSnapshot(step, sent_ns); });
+  events.on_snapshot_delayed = lifetime_.Wrap([this](int64_t step) { OnSnapshotDelayed(step); });
   events.on_end = lifetime_.Wrap([this] { OnEnd(); });
   events.on_failed = lifetime_.Wrap([this](const v1::Error& error) { AttemptFailed(error); });
   run_ = std::make_shared<StepRun>(deps_, gang_.get(), std::move(args), std::move(events));

@@ -105,8 +105,9 @@ class JobDriver {
 
   // job_recovery.cc
   v1::Error Judged(v1::Error error) const;
+  bool SetAside(const v1::Error& error);
   void AttemptFailed(const v1::Error& found);
-  void Retry(const v1::Error& error, bool draining);
+  void Retry(const v1::Error& error, bool draining, bool at_once);
   void WaitAfter(const v1::Error& error, int64_t wait_ns);
   void TryAgain();
   void KeepWorkers();  // from now on, for Settings::keep_workers
@@ -127,6 +128,7 @@ class JobDriver {
   void TellPieces(const Answers& answers, bool whole);
   void TellAnswers(int64_t step, const Answers& answers, double seconds);
   void OnSnapshot(int64_t step, int64_t sent_ns);
+  void OnSnapshotDelayed(int64_t step);
   void OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns);
   void ObserveOutput();  // how much room its file system has left
   void Retain();
@@ -174,6 +176,8 @@ class JobDriver {
   std::unique_ptr<CheckpointSaver> saver_;
   std::vector<size_t> told_bytes_;  // of each answer of a job that only generates
   checkpoint::RunState start_state_;
+  std::string resumed_from_;                    // directory of the checkpoint; empty: none
+  std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
   std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
   std::string replay_divergence_;               // set when it did not
   int64_t not_before_ns_ = 0;

@@ -53,8 +53,18 @@ v1::Error JobDriver::Judged(v1::Error error) const {
   return error;
 }
 
+// Invariant driver-7. A rank found a damaged block in the checkpoint that it loaded: the next
+// attempt passes it over.
+bool JobDriver::SetAside(const v1::Error& error) {
+  const bool names_it =
+      !resumed_from_.empty() && error.message().find(resumed_from_ + "/") != std::string::npos;
+  if (error.code() != "DATA_LOSS" || error.phase() != "prepare" || !names_it) return false;
+  return damaged_.emplace(resumed_from_, error.message()).second;
+}
+
 void JobDriver::AttemptFailed(const v1::Error& found) {
-  const v1::Error error = Judged(found);
+  const bool set_aside = SetAside(found);
+  const v1::Error error = set_aside ? found : Judged(found);
   record_.AddEvent(AttemptFailedEvent(gang_ ? gang_->epoch : 0, error), Describe(error));
   const bool draining = phase() == v1::JOB_STATE_DRAINING;
   if (!draining && !Waits(error)) {
@@ -70,7 +80,7 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
     }
   }
   TearDown(Describe(error));
-  Retry(error, draining);
+  Retry(error, draining, /*at_once=*/set_aside);
   CommitJournal();
   if (phase() == v1::JOB_STATE_QUEUED) {
     KeepWorkers();
@@ -79,10 +89,11 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
   hooks_.reschedule();
 }
 
-void JobDriver::Retry(const v1::Error& error, bool draining) {
+void JobDriver::Retry(const v1::Error& error, bool draining, bool at_once) {
   const bool waits = Waits(error);
   std::string reason = "to be tried again from the last checkpoint";
   if (waits) reason = absl::StrCat("waits: ", FailureSubject(error.kind()));
+  if (at_once) reason = "to be tried again from the checkpoint before";
   if (draining) {
     reason = waits ? "drained without a checkpoint: the steps since the last one are done again"
                    : "drained by force";
@@ -92,6 +103,7 @@ void JobDriver::Retry(const v1::Error& error, bool draining) {
   if (!status.ok() || phase() != v1::JOB_STATE_RECOVERING) return;
   deps_.metrics->Restart(job().id(), error.phase());
   if (!waits || keep_until_ns_ == 0) KeepWorkers();
+  if (at_once) return WaitAfter(error, 0);
   WaitAfter(error,
             waits ? HeldUpNs(held_up_++) : BackoffNs(record_.status().restarts_since_checkpoint));
 }
@@ -148,6 +160,13 @@ void JobDriver::SaveFailed(int64_t step, const v1::Error& error) {
   DestroyLater(saver_);
   if (error.kind() != v1::ERROR_KIND_STORAGE) {
     AttemptFailed(error);
+    return;
+  }
+  if (spec_.test_save && step == 1) {
+    v1::Error last = error;
+    last.set_message(absl::StrCat("checkpoint.test_save: the checkpoint of step 1 could not be ",
+                                  "saved and read back: ", error.message()));
+    Fail(last);
     return;
   }
   const std::optional<checkpoint::EvalPoint>& best = run_->state().early_stop.best;

@@ -217,6 +217,16 @@ void JobDriver::OnSnapshot(int64_t step, int64_t sent_ns) {
   saver_->Start();
 }
 
+void JobDriver::OnSnapshotDelayed(int64_t step) {
+  record_.AddEvent(
+      WarningEvent(),
+      absl::StrFormat(
+          "the checkpoint of step %d is delayed: that of step %d is still being written "
+          "after %.1f s. It is taken when that is done; raise checkpoint.save_steps "
+          "(%d), or give checkpoint.output_dir faster storage",
+          step, saver_ ? saver_->step() : 0, saver_ ? saver_->seconds() : 0, spec_.save_steps));
+}
+
 v1::CheckpointInfo JobDriver::InfoOf(const checkpoint::Manifest& manifest,
                                      const std::string& directory) const {
   v1::CheckpointInfo info;
@@ -236,6 +246,7 @@ void JobDriver::OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns) {
   DestroyLater(saver_);
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_.output_dir, manifest.run.step));
+  damaged_.erase(info.directory());
   deps_.journal->Add(CheckpointRowOf(job().id(), manifest.epoch, info));
   auto& known = *record_.edit().mutable_checkpoints();
   const bool advanced = std::all_of(known.begin(), known.end(),

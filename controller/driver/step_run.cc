@@ -262,7 +262,7 @@ void StepRun::CompleteSnapshot(const InFlight& command) {
 }
 
 void StepRun::SaveFinished() {
-  saving_ = false;
+  SetSaving(false);
   last_progress_ns_ = deps_.loop->clock().NowNs();
   Pump();
 }

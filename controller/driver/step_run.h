@@ -46,6 +46,9 @@ struct StepRunEvents {
   // Every rank holds the snapshot of `step` finished steps; answer with SaveFinished. `sent_ns`:
   // when the command went out.
   std::function<void(int64_t step, int64_t sent_ns)> on_snapshot;
+  // The snapshot that was due at `step` finished steps is taken later, when the checkpoint that is
+  // being written is finished.
+  std::function<void(int64_t step)> on_snapshot_delayed;
   std::function<void()> on_end;  // everything asked for is done; the streams are half-closed
   std::function<void(const v1::Error&)> on_failed;
 };
@@ -75,6 +78,7 @@ class StepRun {
   void Pump();
   bool MaySend(Action action) const;
   void Send(Action action);
+  void Advance();  // the script
   // Of the rank with the most bins.
   int64_t MicroSteps(const InFlight& command) const;
   void SendTrain(InFlight& command);
@@ -82,6 +86,7 @@ class StepRun {
   void SendQuestions(InFlight& command);
   bool LeaveOutQuestions();  // where every answer has ended before its last piece
   void SendSnapshot(InFlight& command);
+  void SetSaving(bool saving);
   std::vector<BinForm> Deal(std::span<const BinSize> bins, InFlight* command) const;
   void Broadcast(InFlight& command, v1::Command shared,
                  const std::function<void(int rank, v1::Command* own)>& fill);
@@ -122,8 +127,8 @@ class StepRun {
   int64_t asked_tokens_ = 0;    // of every answer at this boundary; 0: nothing was sent yet
   Answers written_answers_;
   int64_t answers_began_ns_ = 0;
-  int64_t answered_step_ = -1;  // of the newest answers that were told whole
-  bool saving_ = false;
+  int64_t answered_step_ = -1;             // of the newest answers that were told whole
+  bool saving_ = false;                    // as the script knows
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
 
   bool ended_ = false;

@@ -23,8 +23,12 @@ bool StepScript::GenerateDue() const { return rules_.has_prompts && !generated_ 
 
 bool StepScript::SnapshotDue() const {
   if (snapshotted_) return false;
-  return snapshot_requested_ || step_ >= end_ ||
-         (rules_.save_steps > 0 && step_ % rules_.save_steps == 0);
+  if (snapshot_requested_ || step_ >= end_ || (rules_.test_save && step_ == 1)) return true;
+  return SnapshotByCount() && !saving_;
+}
+
+bool StepScript::SnapshotByCount() const {
+  return owed_ || (rules_.save_steps > 0 && step_ % rules_.save_steps == 0);
 }
 
 Action StepScript::next() const {
@@ -38,6 +42,7 @@ Action StepScript::next() const {
 void StepScript::Advance() {
   switch (next()) {
     case Action::kTrain:
+      owed_ = !snapshotted_ && SnapshotByCount();
       ++step_;
       evaluated_ = generated_ = snapshotted_ = snapshot_requested_ = false;
       break;
@@ -49,6 +54,7 @@ void StepScript::Advance() {
       break;
     case Action::kSnapshot:
       snapshotted_ = true;
+      owed_ = false;
       break;
     case Action::kEnd:
       break;

@@ -12,6 +12,7 @@ struct ScriptRules {
   int64_t total_steps = 0;
   int64_t eval_steps = 0;  // 0: only at step 0 and the end
   int64_t save_steps = 0;  // 0: only at the end
+  bool test_save = false;  // a snapshot after the first step too
   bool has_eval = false;
   bool has_prompts = false;  // answered where an evaluation is due
 };
@@ -34,6 +35,10 @@ class StepScript {
   void EndNow();
   // A snapshot at the current boundary although none is due.
   void RequestSnapshot();
+  // While a checkpoint is being written the one that is due only because so many steps have passed
+  // is owed instead: it is taken at the boundary where the other is finished. All others wait.
+  void SetSaving(bool saving) { saving_ = saving; }
+  bool owes_snapshot() const { return owed_; }
   int64_t end_step() const { return end_; }
 
  private:
@@ -41,6 +46,7 @@ class StepScript {
   bool EvalDue() const;
   bool GenerateDue() const;
   bool SnapshotDue() const;
+  bool SnapshotByCount() const;  // due by save_steps, here or at an earlier boundary
 
   ScriptRules rules_;
   int64_t step_;
@@ -49,6 +55,8 @@ class StepScript {
   bool generated_;    // at this boundary
   bool snapshotted_;  // at this boundary
   bool snapshot_requested_ = false;
+  bool saving_ = false;
+  bool owed_ = false;
   bool cut_ = false;
 };
 

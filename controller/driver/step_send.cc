@@ -60,7 +60,20 @@ void StepRun::Send(Action action) {
     case Action::kEnd:
       break;
   }
+  Advance();
+  if (action == Action::kSnapshot) SetSaving(true);
+}
+
+void StepRun::Advance() {
+  const bool owed = script_.owes_snapshot();
+  const int64_t step = script_.step();
   script_.Advance();
+  if (!owed && script_.owes_snapshot()) events_.on_snapshot_delayed(step);
+}
+
+void StepRun::SetSaving(bool saving) {
+  saving_ = saving;
+  script_.SetSaving(saving);
 }
 
 void StepRun::SendTrain(InFlight& command) {
@@ -155,7 +168,6 @@ int64_t StepRun::MicroSteps(const InFlight& command) const {
 void StepRun::SendSnapshot(InFlight& command) {
   v1::Command shared;
   shared.mutable_snapshot()->set_step(command.step);
-  saving_ = true;
   Broadcast(command, std::move(shared), [](int, v1::Command*) {});
   fault::Pass(fault::Point::kSnapshotSent, {.step = command.step});
 }

@@ -51,7 +51,7 @@ std::string JobYaml(const JobShape& shape) {
       shape.extra_eval, "}\n  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
-      ", resume: ", shape.resume, "}\n  resources: {",
+      ", resume: ", shape.resume, shape.extra_checkpoint, "}\n  resources: {",
       shape.resources.empty() ? absl::StrCat("device: cpu, workers: ", shape.workers)
                               : shape.resources,
       ", max_restarts: ", shape.max_restarts, ", max_restarts_total: ", shape.max_restarts_total,

@@ -35,7 +35,8 @@ struct JobShape {
   int priority = 0;
   std::string extra_eval = {};  // e.g. ", early_stopping_patience: 2"
   std::string resume = "auto";
-  std::string output_dir = {};  // empty: /out/<name>
+  std::string extra_checkpoint = {};  // e.g. ", test_save: true"
+  std::string output_dir = {};        // empty: /out/<name>
 };
 
 std::string JobYaml(const JobShape& shape);

@@ -110,6 +110,50 @@ TEST(StepScriptTest, ARequestedSnapshotComesAtThisBoundary) {
   EXPECT_EQ(Play(script), "s1 t1 e2 t2 e3 s3 ");
 }
 
+// What Play does while a checkpoint is being written, up to boundary `until`.
+std::string PlayWhileSaving(StepScript& script, int64_t until) {
+  script.SetSaving(true);
+  std::string out;
+  while (script.next() == Action::kTrain && script.step() < until) {
+    out += "t" + std::to_string(script.step()) + " ";
+    script.Advance();
+  }
+  script.SetSaving(false);
+  return out;
+}
+
+TEST(StepScriptTest, ASnapshotDueWhileOneIsWrittenIsOwedAndTakenOnce) {
+  StepScript script({.total_steps = 12, .save_steps = 2}, 0);
+  EXPECT_EQ(PlayWhileSaving(script, 2), "t0 t1 ");
+  EXPECT_FALSE(script.owes_snapshot());  // that of this boundary is still to come
+  EXPECT_EQ(PlayWhileSaving(script, 7), "t2 t3 t4 t5 t6 ");
+  EXPECT_TRUE(script.owes_snapshot());
+  EXPECT_EQ(Play(script), "s7 t7 s8 t8 t9 s10 t10 t11 s12 ");
+}
+
+TEST(StepScriptTest, TheLastAndARequestedSnapshotWaitForTheOneBeingWritten) {
+  StepScript script({.total_steps = 3, .save_steps = 100}, 2);
+  script.Advance();  // t2
+  script.SetSaving(true);
+  EXPECT_EQ(script.next(), Action::kSnapshot);
+  StepScript drained({.total_steps = 9, .save_steps = 1}, 1);
+  EXPECT_EQ(PlayWhileSaving(drained, 4), "t1 t2 t3 ");
+  drained.SetSaving(true);
+  drained.EndAt(4);
+  EXPECT_EQ(drained.next(), Action::kSnapshot);
+  StepScript best({.total_steps = 9}, 1);
+  best.Advance();
+  best.SetSaving(true);
+  best.RequestSnapshot();
+  EXPECT_EQ(best.next(), Action::kSnapshot);
+}
+
+TEST(StepScriptTest, ATestedSaveFollowsTheFirstStep) {
+  const ScriptRules rules{.total_steps = 3, .save_steps = 2, .test_save = true};
+  EXPECT_EQ(Play(StepScript(rules, 0)), "t0 s1 t1 s2 t2 s3 ");
+  EXPECT_EQ(Play(StepScript(rules, 1)), "t1 s2 t2 s3 ");
+}
+
 v1::Done Answer(double norm, double loss, std::vector<int64_t> bins, int64_t targets) {
   v1::Done done;
   done.set_grad_norm(norm);
