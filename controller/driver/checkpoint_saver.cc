@@ -30,7 +30,7 @@ void CheckpointSaver::Start() {
   deps_.loop->Offload(
       Lane::kFiles,
       [files, status, output = output_, output_dir = request_.output_dir, staging = staging_,
-        bytes = gang_->checkpoint_bytes, step = request_.manifest.run.step] {
+       bytes = gang_->checkpoint_bytes, step = request_.manifest.run.step] {
         *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
         if (status->ok()) *status = checkpoint::CheckRoom(files, output_dir, bytes);
         if (status->ok()) *status = files->MakeDirs(staging);

@@ -152,8 +152,8 @@ TEST(SafetensorsBlocksTest, ACancelledOrFailedWriteLeavesNothing) {
   const std::string value(64, 'v');
   const std::vector<TensorInMemory> tensors = {
       {.form = {"a", DType::kU8, {64}}, .data = value.data()}};
-  const auto cancelled =
-      WriteSafetensorsBlocks(path, tensors, {}, {.check = [] { return absl::CancelledError("stop"); }});
+  const auto cancelled = WriteSafetensorsBlocks(
+      path, tensors, {}, {.check = [] { return absl::CancelledError("stop"); }});
   EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(fs::is_empty(scratch.path()));
   const auto nowhere = WriteSafetensorsBlocks(scratch.path() + "/none/file", tensors, {}, {});

@@ -23,6 +23,7 @@
 #include "tests/support/http_request.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
+#include "worker/agent/host_info.h"
 #include "worker/agent/life_sign.h"
 
 namespace coxswain::agent {
