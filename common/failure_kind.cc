@@ -82,6 +82,8 @@ const char* FailureName(v1::ErrorKind kind) {
       return "storage";
     case v1::ERROR_KIND_HOST:
       return "host";
+    case v1::ERROR_KIND_BUG:
+      return "bug";
     default:
       return "system";
   }
@@ -95,6 +97,8 @@ const char* FailureSubject(v1::ErrorKind kind) {
       return "storage";
     case v1::ERROR_KIND_HOST:
       return "machines of the gang";
+    case v1::ERROR_KIND_BUG:
+      return "bug or corruption";
     default:
       return "system";
   }

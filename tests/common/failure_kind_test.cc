@@ -65,6 +65,7 @@ TEST(FailureKindTest, EveryKindHasAName) {
   EXPECT_STREQ(FailureName(v1::ERROR_KIND_SYSTEM), "system");
   EXPECT_STREQ(FailureName(v1::ERROR_KIND_STORAGE), "storage");
   EXPECT_STREQ(FailureName(v1::ERROR_KIND_HOST), "host");
+  EXPECT_STREQ(FailureName(v1::ERROR_KIND_BUG), "bug");
 }
 
 }  // namespace
