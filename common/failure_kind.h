@@ -17,11 +17,12 @@ namespace coxswain {
 //   STORAGE  a file or a file system is full, read-only, damaged or away
 //   HOST     while a gang is planned or formed: these machines do not fit the job
 //   SYSTEM   all else: a process, a network, a message for a gang that has ended
-// A job that never trained has no gang that once worked: its controller takes STORAGE and HOST for
-// the user's (controller/driver/job_recovery.cc).
+// No code tells a bug: who finds what cannot be says ERROR_KIND_BUG itself. A job that never
+// trained has no gang that once worked: its controller takes STORAGE and HOST for the user's
+// (controller/failure/policy.h).
 v1::ErrorKind FailureKind(absl::StatusCode code, std::string_view phase);
 
-const char* FailureName(v1::ErrorKind kind);     // "user", "system", "storage", "host"
+const char* FailureName(v1::ErrorKind kind);     // "user", "system", "storage", "host", "bug"
 const char* FailureSubject(v1::ErrorKind kind);  // for people: "job, data or model", ...
 
 }  // namespace coxswain

@@ -75,6 +75,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   tokens_.family = counter("coxswain_train_tokens_total", "tokens of committed steps, replays too");
   nonfinite_.family = counter("coxswain_nonfinite_steps_total", "steps whose update was skipped");
   restarts_.family = counter("coxswain_restarts_total", "attempts that failed and were retried");
+  recovery_stages_.family =
+      counter("coxswain_recovery_stages_total", "stages entered after failures of its gangs");
   checkpoint_failures_.family =
       counter("coxswain_checkpoint_failures_total", "checkpoints that could not be written");
   step_seconds_.family = histogram("coxswain_step_duration_seconds", "commit to commit");
@@ -191,6 +193,11 @@ void Metrics::Restart(const std::string& job, const std::string& reason) {
   JobCounter(restarts_, job, {{"reason", reason}}).Increment();
 }
 
+void Metrics::RecoveryStage(const std::string& job, const std::string& stage) {
+  MutexLock lock(mu_);
+  JobCounter(recovery_stages_, job, {{"stage", stage}}).Increment();
+}
+
 void Metrics::CheckpointFailed(const std::string& job) {
   MutexLock lock(mu_);
   JobCounter(checkpoint_failures_, job).Increment();
@@ -255,7 +262,8 @@ void Metrics::DropJob(const std::string& job) {
         &eval_accuracy_}) {
     drop(*metric);
   }
-  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &checkpoint_failures_}) drop(*metric);
+  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &recovery_stages_, &checkpoint_failures_})
+    drop(*metric);
   for (auto* metric : {&step_seconds_, &checkpoint_seconds_}) drop(*metric);
 }
 

@@ -60,6 +60,7 @@ class Metrics {
   void Eval(const std::string& job, const EvalMetrics& eval);
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
+  void RecoveryStage(const std::string& job, const std::string& stage);
   void CheckpointFailed(const std::string& job);
   void Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms);
   // Where the newest checkpoint stands (0: none) and how many steps later the next one is due (0:
@@ -108,7 +109,8 @@ class Metrics {
       checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
       control_idle_;
   ABSL_GUARDED_BY(mu_)
-  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, checkpoint_failures_;
+  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, recovery_stages_,
+      checkpoint_failures_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;

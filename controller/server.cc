@@ -121,7 +121,8 @@ absl::Status Server::Impl::Build(const Flags& flags) {
                     .registry = registry.get(),
                     .lane_work = &lane_work,
                     .metrics = metrics.get(),
-                    .settings = {.credits = flags.credits}};
+                    .settings = {}};
+  deps.settings.credits = flags.credits;
   jobs = std::make_unique<driver::JobTable>(deps);
   context.deps = deps;
   context.jobs = jobs.get();

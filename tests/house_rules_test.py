@@ -8,7 +8,7 @@ import os, re, sys
 from tracked_files import ROOT, tracked
 
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
-FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/model', 'common/net', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
+FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/model', 'common/net', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/failure', 'controller/gang', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
            'controller/store', 'controller/transport', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels',
            'proto', 'deploy', 'tests', 'bench']
 # The table of metrics; conventions of masks; the fields of results; the operator's handbook.
@@ -22,7 +22,7 @@ CITATION = re.compile(r'[Ii]nvariants?((?:[\s,/#:]|and|\([^)]*\)|[a-z]+-\d+)+)')
 SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')
 # A model's family is data: what plans, schedules, drives and computes names none (common/model/families do).
 FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|Cohere|InternLM|Olmo|Starcoder|Glm)\d*(ForCausalLM)?\b')
-KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/scheduler/', 'worker/', 'kernels/')
+KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/failure/', 'controller/gang/', 'controller/scheduler/', 'worker/', 'kernels/')
 MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 # Plain structs and extents of device memory, by which the planner lays out buffers.
 RECORDS = re.compile('#include "kernels/(tensor_records|quantized_formats).h"')

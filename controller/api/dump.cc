@@ -1,10 +1,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "common/event_json.h"
 #include "common/hash.h"
 #include "controller/api/operations.h"
+#include "controller/failure/errors.h"
 
 namespace coxswain::api {
 namespace {
@@ -56,13 +59,8 @@ json EventsJson(store::History* history, const std::string& job) {
   return events;
 }
 
-struct RankDump {
-  std::string worker;
-  absl::StatusOr<v1::WorkerDumpResponse> answer = absl::UnknownError("not asked");
-};
-
-json RankJson(size_t rank, const RankDump& dump) {
-  json out = {{"rank", rank}, {"worker", dump.worker}};
+json RankJson(const gang::RankDump& dump) {
+  json out = {{"rank", dump.rank}, {"worker", dump.worker}};
   if (dump.answer.ok()) {
     out["dump"] = json::parse(dump.answer->json(), nullptr, false);
   } else {
@@ -71,10 +69,24 @@ json RankJson(size_t rank, const RankDump& dump) {
   return out;
 }
 
+json RanksJson(const std::vector<gang::RankDump>& dumps) {
+  json ranks = json::array();
+  for (const gang::RankDump& dump : dumps) ranks.push_back(RankJson(dump));
+  return ranks;
+}
+
+// What the ranks were doing when a gang failed.
+json FailureJson(const driver::FailureDump& failure) {
+  return {{"epoch", failure.epoch},
+          {"time_unix_ms", failure.unix_ms},
+          {"error", failure::Describe(failure.error)},
+          {"ranks", RanksJson(failure.ranks)}};
+}
+
 struct DumpState {
   json job;
-  std::vector<RankDump> ranks;
-  int outstanding = 0;
+  std::vector<gang::RankDump> ranks;
+  std::shared_ptr<const driver::FailureDump> failure;  // null: there was none
 };
 
 // Parses and prints what the ranks and the store hold, in a lane: it may be large.
@@ -86,10 +98,8 @@ void Deliver(Context& context, const std::shared_ptr<DumpState>& dump,
       [dump, response, history = context.deps.journal->store()->history()] {
         json& job = dump->job;
         job["events"] = EventsJson(history, job.at("id"));
-        job["ranks"] = json::array();
-        for (size_t rank = 0; rank < dump->ranks.size(); ++rank) {
-          job["ranks"].push_back(RankJson(rank, dump->ranks[rank]));
-        }
+        job["ranks"] = RanksJson(dump->ranks);
+        if (dump->failure != nullptr) job["last_failure"] = FailureJson(*dump->failure);
         response->set_json(job.dump(2, ' ', false, json::error_handler_t::replace));
       },
       [response, reply] { reply(std::move(*response)); });
@@ -105,21 +115,19 @@ void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpRespon
   }
   auto dump = std::make_shared<DumpState>();
   dump->job = JobJson(context, **job);
-  const driver::Gang* gang = (*job)->gang();
+  dump->failure = (*job)->last_dump();
+  const gang::Gang* gang = (*job)->gang();
   if (gang == nullptr) {
     Deliver(context, dump, reply);
     return;
   }
-  dump->outstanding = gang->world_size();
-  for (int rank = 0; rank < gang->world_size(); ++rank) {
-    dump->ranks.push_back({.worker = gang->ranks[rank].target.id});
-    context.deps.transport->Dump(
-        gang->ranks[rank].target, kAskTimeout,
-        [&context, dump, rank, reply](absl::StatusOr<v1::WorkerDumpResponse> answer) {
-          dump->ranks[static_cast<size_t>(rank)].answer = std::move(answer);
-          if (--dump->outstanding == 0) Deliver(context, dump, reply);
-        });
-  }
+  std::vector<int> ranks(gang->ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  gang::DumpRanks(context.deps.transport, *gang, ranks, kAskTimeout,
+                  [&context, dump, reply](std::vector<gang::RankDump> answers) {
+                    dump->ranks = std::move(answers);
+                    Deliver(context, dump, reply);
+                  });
 }
 
 }  // namespace coxswain::api

@@ -7,7 +7,7 @@
 #include "common/failure_kind.h"
 #include "controller/api/operations.h"
 #include "controller/driver/choose_resources.h"
-#include "controller/driver/errors.h"
+#include "controller/failure/errors.h"
 
 namespace coxswain::api {
 namespace {
@@ -52,7 +52,7 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
 std::string Setback(const v1::Job& job) {
   if (!job.has_setback()) return "";
   return absl::StrCat("; the one before failed (", FailureSubject(job.setback().kind()),
-                      "): ", driver::Describe(job.setback()));
+                      "): ", failure::Describe(job.setback()));
 }
 
 std::string ExplainPreparing(Context& context, const driver::JobDriver& job) {
@@ -142,7 +142,7 @@ std::string Why(Context& context, const driver::JobDriver& job) {
       return "was cancelled by a user";
     case v1::JOB_STATE_FAILED:
       return absl::StrCat("failed (", FailureSubject(info.error().kind()),
-                          "): ", driver::Describe(info.error()));
+                          "): ", failure::Describe(info.error()));
     default:
       return "is in an unknown state";
   }

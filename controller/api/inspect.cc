@@ -33,14 +33,14 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
     response_.set_last_step((*job)->last_step());
     response_.set_loss((*job)->job().progress().loss());
     response_.set_grad_norm((*job)->job().progress().grad_norm());
-    const driver::Gang* gang = (*job)->gang();
+    const gang::Gang* gang = (*job)->gang();
     outstanding_ = gang == nullptr ? 0 : gang->world_size();
-    flops_per_token_ = gang == nullptr ? 0 : gang->flops_per_token;
+    flops_per_token_ = gang == nullptr ? 0 : (*job)->flops_per_token();
     if (outstanding_ == 0) {
       Deliver();
       return;
     }
-    driver::GangPace::Summary pace;
+    gang::GangPace::Summary pace;
     if ((*job)->pace() != nullptr) pace = (*job)->pace()->summary();
     FillPace(pace);
     for (int rank = 0; rank < gang->world_size(); ++rank) {
@@ -64,7 +64,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
   }
 
  private:
-  void FillPace(const driver::GangPace::Summary& summary) {
+  void FillPace(const gang::GangPace::Summary& summary) {
     v1::GangPace* pace = response_.mutable_pace();
     pace->set_steps(summary.steps);
     pace->set_slowest_rank(summary.slowest);

@@ -71,7 +71,7 @@ class LogRelay : public std::enable_shared_from_this<LogRelay> {
   // Opens the streams of the job's present gang, once per epoch.
   void Attach(bool tail) {
     absl::StatusOr<driver::JobDriver*> job = context_->jobs->Find(job_);
-    const driver::Gang* gang = job.ok() ? (*job)->gang() : nullptr;
+    const gang::Gang* gang = job.ok() ? (*job)->gang() : nullptr;
     if (gang == nullptr || gang->epoch == epoch_) return;
     epoch_ = gang->epoch;
     streams_.clear();

@@ -7,7 +7,7 @@
 
 namespace coxswain::driver {
 
-absl::Status Answers::Add(const InFlight& command) {
+absl::Status Answers::Add(const gang::InFlight& command) {
   const v1::Done& done = *command.results.front();
   if (static_cast<size_t>(done.texts_size()) != answers_.size()) {
     return absl::InternalError(absl::StrCat("step ", command.step, ": rank 0 was asked ",

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/driver/command_window.h"
 #include "controller/driver/curriculum.h"
+#include "controller/gang/command_window.h"
 
 namespace coxswain::driver {
 
@@ -24,7 +24,7 @@ class Answers {
   // `prompts` answers, nothing of them yet.
   void Begin(size_t prompts) { answers_.assign(prompts, WrittenAnswer{}); }
   // Adds what rank 0 wrote. Internal: it wrote of other prompts than it was asked.
-  absl::Status Add(const InFlight& command);
+  absl::Status Add(const gang::InFlight& command);
   bool AllEnded() const;
 
   const std::vector<WrittenAnswer>& all() const { return answers_; }

@@ -8,13 +8,14 @@
 
 namespace coxswain::driver {
 
-CheckpointSaver::CheckpointSaver(const Deps& deps, const Gang* gang,
-                                 std::shared_ptr<OutputClaim> output,
+CheckpointSaver::CheckpointSaver(const Deps& deps, const gang::Gang* gang,
+                                 std::shared_ptr<OutputClaim> output, int64_t bytes,
                                  checkpoint::CommitRequest request, TrainerState trainer_state,
                                  Done done)
     : deps_(deps),
       gang_(gang),
       output_(std::move(output)),
+      bytes_(bytes),
       request_(std::move(request)),
       trainer_state_(std::move(trainer_state)),
       done_(std::move(done)),
@@ -30,7 +31,7 @@ void CheckpointSaver::Start() {
   deps_.loop->Offload(
       Lane::kFiles,
       [files, status, output = output_, output_dir = request_.output_dir, staging = staging_,
-       bytes = gang_->checkpoint_bytes, step = request_.manifest.run.step] {
+       bytes = bytes_, step = request_.manifest.run.step] {
         *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
         if (status->ok()) *status = checkpoint::CheckRoom(files, output_dir, bytes);
         if (status->ok()) *status = files->MakeDirs(staging);
@@ -40,7 +41,7 @@ void CheckpointSaver::Start() {
         if (status->ok()) {
           SendSaveShard();
         } else {
-          Fail(MakeError(*status, {.phase = "save_shard"}));
+          Fail(failure::MakeError(*status, {.phase = "save_shard"}));
         }
       }));
 }
@@ -70,7 +71,7 @@ void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardRespon
     shards_[rank] = *response;
   } else {
     const v1::Error error =
-        MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"});
+        failure::MakeError(response.status(), {rank, gang_->ranks[rank].host, "save_shard"});
     // Aborted: another rank ended the epoch, whose own answer tells why.
     if (error.kind() != v1::ERROR_KIND_STORAGE && !absl::IsAborted(response.status())) {
       Fail(error);
@@ -106,7 +107,7 @@ void CheckpointSaver::Commit() {
       },
       lifetime_.Wrap([this, result] {
         if (!result->ok()) {
-          Fail(MakeError(result->status(), {.phase = "checkpoint"}));
+          Fail(failure::MakeError(result->status(), {.phase = "checkpoint"}));
           return;
         }
         finished_ = true;

@@ -9,9 +9,9 @@
 
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/deps.h"
-#include "controller/driver/errors.h"
-#include "controller/driver/gang.h"
 #include "controller/driver/output_claim.h"
+#include "controller/failure/errors.h"
+#include "controller/gang/gang.h"
 
 namespace coxswain::driver {
 
@@ -29,9 +29,10 @@ class CheckpointSaver {
   using TrainerState = std::function<std::string()>;
 
   // `request.manifest.files` and `request.trainer_state` are filled in here.
-  // `output` is held.
-  CheckpointSaver(const Deps& deps, const Gang* gang, std::shared_ptr<OutputClaim> output,
-                  checkpoint::CommitRequest request, TrainerState trainer_state, Done done);
+  // `output` is held. `bytes`: of the checkpoint, by the plan; 0: not known.
+  CheckpointSaver(const Deps& deps, const gang::Gang* gang, std::shared_ptr<OutputClaim> output,
+                  int64_t bytes, checkpoint::CommitRequest request, TrainerState trainer_state,
+                  Done done);
   void Start();
 
   int64_t step() const { return request_.manifest.run.step; }
@@ -44,8 +45,9 @@ class CheckpointSaver {
   void Fail(const v1::Error& error);
 
   const Deps deps_;
-  const Gang* const gang_;
+  const gang::Gang* const gang_;
   const std::shared_ptr<OutputClaim> output_;
+  const int64_t bytes_;
   checkpoint::CommitRequest request_;
   const TrainerState trainer_state_;
   const Done done_;

@@ -10,12 +10,12 @@
 namespace coxswain::driver {
 namespace {
 
-absl::Status CheckBins(const InFlight& command) {
+absl::Status CheckBins(const Batch& batch, const gang::InFlight& command) {
   for (size_t rank = 0; rank < command.results.size(); ++rank) {
     const v1::Done& done = *command.results[rank];
-    const auto& sent = command.bins[rank];
+    const auto& sent = batch.bins[rank];
     if (!std::equal(sent.begin(), sent.end(), done.bin_ids().begin(), done.bin_ids().end())) {
-      return absl::InternalError(absl::StrCat("step ", command.step, ": rank ", rank, " was sent ",
+      return absl::InternalError(absl::StrCat("step ", batch.step, ": rank ", rank, " was sent ",
                                               sent.size(), " bins and reports ",
                                               done.bin_ids_size(), " others"));
     }
@@ -23,10 +23,10 @@ absl::Status CheckBins(const InFlight& command) {
   return absl::OkStatus();
 }
 
-absl::Status Disagree(const InFlight& command, const char* what, size_t rank, double first,
+absl::Status Disagree(const Batch& batch, const char* what, size_t rank, double first,
                       double other) {
   return absl::InternalError(absl::StrCat(
-      "step ", command.step, ": rank 0 and rank ", rank, " disagree about the ", what, ": ", first,
+      "step ", batch.step, ": rank 0 and rank ", rank, " disagree about the ", what, ": ", first,
       " against ", other, " (bits ", absl::Hex(std::bit_cast<uint64_t>(first)), " and ",
       absl::Hex(std::bit_cast<uint64_t>(other)),
       "). Their parameters may have drifted apart: rolling back"));
@@ -38,42 +38,40 @@ bool SameBits(double a, double b) {
 
 }  // namespace
 
-absl::StatusOr<StepResult> CommitStep(const InFlight& command) {
-  RETURN_IF_ERROR(CheckBins(command));
+absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& command) {
+  RETURN_IF_ERROR(CheckBins(batch, command));
   const v1::Done& first = *command.results.front();
   int64_t targets = 0;
   for (size_t rank = 0; rank < command.results.size(); ++rank) {
     const v1::Done& done = *command.results[rank];
     targets += done.targets();
     if (!SameBits(first.grad_norm(), done.grad_norm())) {
-      return Disagree(command, "grad norm", rank, first.grad_norm(), done.grad_norm());
+      return Disagree(batch, "grad norm", rank, first.grad_norm(), done.grad_norm());
     }
     if (!SameBits(first.global_loss_sum(), done.global_loss_sum())) {
-      return Disagree(command, "global loss", rank, first.global_loss_sum(),
-                      done.global_loss_sum());
+      return Disagree(batch, "global loss", rank, first.global_loss_sum(), done.global_loss_sum());
     }
     if (first.applied() != done.applied()) {
-      return Disagree(command, "applied update", rank, first.applied(), done.applied());
+      return Disagree(batch, "applied update", rank, first.applied(), done.applied());
     }
   }
-  if (targets != command.loss_denominator) {
-    return absl::InternalError(absl::StrCat("step ", command.step, ": ranks trained ", targets,
-                                            " targets, the global batch has ",
-                                            command.loss_denominator));
+  if (targets != batch.targets) {
+    return absl::InternalError(absl::StrCat("step ", batch.step, ": ranks trained ", targets,
+                                            " targets, the global batch has ", batch.targets));
   }
   StepResult result;
-  result.step = command.step;
-  result.loss = first.global_loss_sum() / static_cast<double>(command.loss_denominator);
+  result.step = batch.step;
+  result.loss = first.global_loss_sum() / static_cast<double>(batch.targets);
   result.grad_norm = first.grad_norm();
-  result.tokens = command.tokens;
+  result.tokens = batch.tokens;
   result.applied = first.applied();
   result.loss_bits = std::bit_cast<uint64_t>(result.loss);
   result.gnorm_bits = std::bit_cast<uint64_t>(result.grad_norm);
   return result;
 }
 
-absl::Status AddEval(const InFlight& command, EvalSum* sum) {
-  RETURN_IF_ERROR(CheckBins(command));
+absl::Status AddEval(const Batch& batch, const gang::InFlight& command, EvalSum* sum) {
+  RETURN_IF_ERROR(CheckBins(batch, command));
   for (const auto& done : command.results) {
     sum->loss_sum += done->loss_sum();
     sum->targets += done->targets();

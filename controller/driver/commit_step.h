@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "controller/driver/command_window.h"
+#include "controller/driver/batch.h"
+#include "controller/gang/command_window.h"
 
 namespace coxswain::driver {
 
@@ -21,7 +22,7 @@ struct StepResult {
 
 // Internal, naming ranks and both values: a rank trained other bins than it was sent, or ranks
 // disagree about the grad norm, the global loss or whether the update was applied.
-absl::StatusOr<StepResult> CommitStep(const InFlight& command);
+absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& command);
 
 struct EvalSum {
   double loss_sum = 0;
@@ -30,7 +31,7 @@ struct EvalSum {
 };
 
 // Adds one EVAL command's answers, in rank order. Internal as CommitStep for other bins.
-absl::Status AddEval(const InFlight& command, EvalSum* sum);
+absl::Status AddEval(const Batch& batch, const gang::InFlight& command, EvalSum* sum);
 
 }  // namespace coxswain::driver
 

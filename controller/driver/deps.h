@@ -6,6 +6,7 @@
 #include "controller/driver/lane_work.h"
 #include "controller/driver/settings.h"
 #include "controller/files.h"
+#include "controller/gang/deps.h"
 #include "controller/loop.h"
 #include "controller/metrics.h"
 #include "controller/scheduler/registry.h"
@@ -24,6 +25,16 @@ struct Deps {
   LaneWork* lane_work = nullptr;
   Metrics* metrics = nullptr;
   Settings settings;
+
+  gang::Deps OfGang() const {
+    return {.loop = loop,
+            .files = files,
+            .transport = transport,
+            .fan_out = fan_out,
+            .registry = registry,
+            .metrics = metrics,
+            .settings = settings};
+  }
 };
 
 }  // namespace coxswain::driver

@@ -1,22 +1,26 @@
-// The life of one job: prepare data, form a gang, run steps, commit, recover, export.
+// The life of one job: prepare data, form a gang, run its program, recover, export.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/config/job_spec.h"
-#include "controller/driver/checkpoint_saver.h"
 #include "controller/driver/deps.h"
-#include "controller/driver/form_gang.h"
+#include "controller/driver/draft_attempt.h"
+#include "controller/driver/failure_dump.h"
+#include "controller/driver/job_checkpoints.h"
+#include "controller/driver/job_export.h"
 #include "controller/driver/job_record.h"
-#include "controller/driver/output_claim.h"
-#include "controller/driver/step_run.h"
+#include "controller/driver/output_hold.h"
+#include "controller/driver/replays.h"
+#include "controller/driver/training.h"
+#include "controller/failure/policy.h"
+#include "controller/failure/recovery.h"
+#include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
 
@@ -29,9 +33,10 @@ struct JobHooks {
 
 struct ResourceChoice;
 
-// Loop thread only. job_driver.cc: what users ask; job_resources.cc, job_prepare.cc,
-// job_attempt.cc, job_results.cc, job_answers.cc, job_finish.cc: the phases; job_output.cc: the
-// output directory; job_recovery.cc: what failures mean.
+// Loop thread only. It owns the program of its job and, while that runs, one session with its gang;
+// to end an attempt is to give the session away. job_driver.cc: what users ask; job_resources.cc,
+// job_prepare.cc, job_attempt.cc, job_program.cc, job_finish.cc: the phases; job_recovery.cc: what
+// is done about failures.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -60,7 +65,9 @@ class JobDriver {
   bool WantsWorkers() const;
   // A gang that recovers or was drained: its place and its free workers are its own for a while.
   bool KeepsWorkers() const;
-  int64_t not_before_ns() const { return not_before_ns_; }  // end of the wait after a failure
+  // Whether the ranks of the gang that failed have all dropped its epoch.
+  void LookForFreed();
+  int64_t not_before_ns() const { return recovery_.not_before_ns(); }  // end of the wait
   // Workers were reserved for this job: worker i is rank i.
   void Admit(const std::vector<scheduler::Worker>& workers);
   void WorkerLost(const std::string& incarnation, const std::string& reason);
@@ -69,12 +76,18 @@ class JobDriver {
   // May write its output directory now, or something of it still does.
   bool HoldsOutput() const;
   // Files::Identity of the output directory; empty: not known yet.
-  const std::string& output_identity() const { return output_identity_; }
+  const std::string& output_identity() const { return output_.identity(); }
   // Lets other jobs have the output directory, when this one does not write to it (any more).
   void LetOutputGo();
 
-  const Gang* gang() const { return gang_.get(); }  // null outside ADMITTED..DRAINING
-  const GangPace* pace() const { return run_ ? &run_->pace() : nullptr; }    // null: no run
+  // Null outside ADMITTED..DRAINING.
+  const gang::Gang* gang() const { return session_ ? &session_->gang() : nullptr; }
+  double flops_per_token() const { return plan_.flops_per_token; }  // of gang()'s plan
+  // Null: no run.
+  const gang::GangPace* pace() const { return program_ ? &session_->pace() : nullptr; }
+  // What its ranks were doing at the last failure that did not explain itself; null: there was none
+  // under this controller.
+  std::shared_ptr<const FailureDump> last_dump() const { return last_dump_; }
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
@@ -87,73 +100,52 @@ class JobDriver {
   void Prepare();
   void StartPreparation();
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
+  void PreparationFailed(const absl::Status& status);
   void SayPrepared();
 
   // job_attempt.cc
-  struct Draft;          // what is found out before a gang forms
-  struct ExportAttempt;  // what came of an export
-  void DraftAttempt(const WorkerFacts& workers);
+  gang::SessionEvents EventsOfSession();
   absl::StatusOr<checkpoint::ResumeQuery> WhereToResume() const;
-  void OnDraft(const Draft& draft, const absl::Status& status);
-  std::string KnownGemmTable();
-  absl::Status PersistEpoch();
-  void OnFormed(std::optional<v1::Error> error);
-  void RememberLinks();
-  void ReadRecordedSteps();
-  void KeepComparableSteps();
-  void StartRun();
+  checkpoint::RoomQuery RoomWanted() const;
+  void MakeDraft(const WorkerFacts& workers);
+  void OnDraft(Draft* draft, const absl::Status& status);
+  void ShowPlan();
+  void Form(gang::FormArgs args);
+  void OnFormed();
+
+  // job_program.cc
+  std::shared_ptr<gang::Program> MakeTraining();
+  std::shared_ptr<gang::Program> MakeGeneration();
+  void SaveCheckpoint(Training* training, int64_t sent_ns);
+  void CheckPace();
 
   // job_recovery.cc
-  v1::Error Judged(v1::Error error) const;
+  failure::JobFacts Facts() const;
   bool SetAside(const v1::Error& error);
   void AttemptFailed(const v1::Error& found);
-  void Retry(const v1::Error& error, bool draining, bool at_once);
-  void WaitAfter(const v1::Error& error, int64_t wait_ns);
+  void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  void OnStageOver(state::RecoveryStage stage);
+  void AskRanks();
+  void EndFailedAttempt();
+  void Retry(const failure::Verdict& verdict);
+  void WaitAfter(const failure::Verdict& verdict);
   void TryAgain();
-  void KeepWorkers();  // from now on, for Settings::keep_workers
-  void PreparationFailed(const absl::Status& status);
-  void SaveFailed(int64_t step, const v1::Error& error);
-  void ExportFailed(const absl::Status& status);
   void Fail(const v1::Error& error);
   void Fail(const v1::Error& error, const std::string& reason);  // of StateChanged
-  void TearDown(const std::string& reason);
-
-  // job_results.cc
-  void OnStep(const StepResult& result, const InFlight& command);
-  void CheckReplay(const StepResult& result);
-  void CheckPace();
-  void OnEval(const checkpoint::EvalPoint& point, bool is_best);
-  // job_answers.cc
-  void OnAnswers(int64_t step, const Answers& answers, double seconds, bool whole);
-  void TellPieces(const Answers& answers, bool whole);
-  void TellAnswers(int64_t step, const Answers& answers, double seconds);
-  void OnSnapshot(int64_t step, int64_t sent_ns);
-  void OnSnapshotDelayed(int64_t step);
-  void OnSaved(const checkpoint::Manifest& manifest, int64_t sent_ns);
-  void ObserveOutput();  // how much room its file system has left
-  void Retain();
-  void UpdateProgress(const checkpoint::RunState& run);
-  v1::CheckpointInfo InfoOf(const checkpoint::Manifest& manifest,
-                            const std::string& directory) const;
+  void EndAttempt(const std::string& reason);  // for good, or by request: nothing is recovered
+  void AbortGang(const std::string& reason);
+  void ExportFailed(const v1::Error& error, bool for_good);
 
   // job_finish.cc
   void OnEnd();
-  void ReleaseGang();
   void Drained();
-  void DrainDeadline();
   void Export();
-  void EndWithAnswers();  // of a job that only generates
-
-  std::vector<const v1::CheckpointInfo*> ToExport() const;
   void OnExported(const ExportAttempt& attempt);
 
-  // job_output.cc
-  std::shared_ptr<OutputClaim> ClaimOutput();
-  void RenewOutput();
-
-  void CommitJournal();  // commits what a user or a worker may rely on next
-  template <typename T>
-  void DestroyLater(T& dead);  // destroys after the current callback
+  // Moves the job where its state must allow that. Where it does not, that is a bug: the job fails
+  // with it, and false says that nothing more is to be done.
+  bool Advance(state::JobEvent event, const std::string& reason,
+               const std::vector<std::string>& reserved = {});
 
   const Deps deps_;
   JobRecord record_;
@@ -164,38 +156,30 @@ class JobDriver {
   bool data_prepared_ = false;  // the curriculum waits for resources
   std::shared_ptr<const Curriculum> curriculum_;
 
-  std::shared_ptr<OutputClaim> output_;  // null: not claimed
-  std::string output_identity_;
-  bool letting_output_go_ = false;
+  OutputHold output_;
   bool export_waits_ = false;  // for the output directory
-  Lifetime output_life_;       // cut when the output directory is let go
+  JobCheckpoints checkpoints_;
 
-  std::shared_ptr<Gang> gang_;  // shared with what still ends it
-  std::unique_ptr<GangFormation> formation_;
-  std::shared_ptr<StepRun> run_;
-  std::unique_ptr<CheckpointSaver> saver_;
-  std::vector<size_t> told_bytes_;  // of each answer of a job that only generates
+  // Of the attempt.
+  GangPlan plan_;
   checkpoint::RunState start_state_;
   std::string resumed_from_;                    // directory of the checkpoint; empty: none
   std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
-  std::map<int64_t, store::StepRow> recorded_;  // by step: what a replay must reproduce
-  std::string replay_divergence_;               // set when it did not
-  int64_t not_before_ns_ = 0;
-  int64_t keep_until_ns_ = 0;  // 0: a gang trained since, or none did
-  int held_up_ = 0;            // times in a row, until a checkpoint or the artifacts are written
-  double committed_seconds_ = 0;
-  Loop::TimerId drain_timer_ = 0;
+  Replays replays_;
+  std::shared_ptr<gang::Program> program_;      // null: the gang does not run
+  std::shared_ptr<gang::GangSession> session_;  // null: there is no gang
+
+  failure::Recovery recovery_;
+  v1::Error failed_with_;             // the attempt that is being ended
+  bool set_aside_ = false;            // of it: its checkpoint, for the one before
+  uint64_t failed_epoch_ = 0;         // of it
+  std::vector<std::string> aborted_;  // incarnations of its ranks
+  std::shared_ptr<const FailureDump> last_dump_;
+  int held_up_ = 0;               // times in a row, until a checkpoint or the artifacts are written
+  double committed_seconds_ = 0;  // of steps done for the first time
   Loop::TimerId choice_timer_ = 0;
   Lifetime lifetime_;  // cut when an attempt or a preparation ends
-  Lifetime keep_lifetime_;
 };
-
-template <typename T>
-void JobDriver::DestroyLater(T& dead) {
-  if (!dead) return;
-  std::shared_ptr<typename T::element_type> body(std::move(dead));
-  deps_.loop->Post([body] {});
-}
 
 }  // namespace coxswain::driver
 

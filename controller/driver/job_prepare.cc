@@ -5,6 +5,7 @@
 #include "common/hash.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
+#include "controller/failure/errors.h"
 
 namespace coxswain::driver {
 
@@ -47,7 +48,7 @@ void JobDriver::StartPreparation() {
         *identity = files->Identity(spec.output_dir).value_or("");
       },
       lifetime_.Wrap([this, chosen, result, identity] {
-        output_identity_ = *identity;
+        output_.set_identity(*identity);
         data_prepared_ = !chosen && result->ok();
         data_prepared_ ? LookForWorkers() : OnPrepared(*result);
       }));
@@ -69,9 +70,19 @@ void JobDriver::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum
   deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
   deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
   if (!known) SayPrepared();
-  record_.Apply(state::JobEvent::kPrepared, "waiting for workers").IgnoreError();  // PREPARING here
-  CommitJournal();
+  if (!Advance(state::JobEvent::kPrepared, "waiting for workers")) return;
+  deps_.journal->FlushOrKeep();
   hooks_.reschedule();
+}
+
+void JobDriver::PreparationFailed(const absl::Status& status) {
+  const v1::Error error = failure::MakeError(status, {.phase = "prepare_data"});
+  const failure::Verdict verdict = failure::JudgePreparation(error, Facts());
+  if (verdict.course == failure::Course::kWaits) {
+    AttemptFailed(error);
+  } else {
+    Fail(verdict.error);
+  }
 }
 
 void JobDriver::SayPrepared() {

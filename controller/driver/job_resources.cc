@@ -6,6 +6,7 @@
 #include "controller/driver/choose_resources.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
+#include "controller/failure/errors.h"
 
 namespace coxswain::driver {
 
@@ -47,9 +48,10 @@ bool JobDriver::TakeResources(const ResourceChoice& choice) {
   config::ParsedJob parsed =
       config::ReadStoredJob(job().effective_json(), job().yaml(), row().base_dir, choice.chosen());
   if (!parsed.errors.empty()) {
-    Fail(MakeError(absl::InvalidArgumentError(absl::StrCat(
-                       choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),
-                   {.phase = "resources"}));
+    Fail(failure::MakeError(
+        absl::InvalidArgumentError(
+            absl::StrCat(choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),
+        {.phase = "resources"}));
     return false;
   }
   spec_ = std::move(parsed.spec);

@@ -11,6 +11,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/staging.h"
+#include "controller/failure/errors.h"
 #include "controller/scheduler/placement.h"
 
 namespace coxswain::driver {
@@ -112,7 +113,7 @@ void JobTable::SetAside(store::JobRow row) {
              {{"job", id}, {"error", std::string(what.message())}});
   row.job.set_name(id);
   row.job.set_state(v1::JOB_STATE_FAILED);
-  *row.job.mutable_error() = MakeError(what, {.phase = "recover"});
+  *row.job.mutable_error() = failure::MakeError(what, {.phase = "recover"});
   jobs_.emplace(id, std::make_unique<JobDriver>(deps_, std::move(row), config::JobSpec(), Hooks()));
 }
 
@@ -251,6 +252,7 @@ const JobDriver* JobTable::KeptFor(const scheduler::Worker& worker) const {
 void JobTable::Schedule() {
   if (!recovered_) return;
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
+  for (const auto& [id, job] : jobs_) job->LookForFreed();
   for (const auto& [id, job] : jobs_) job->LookForWorkers();
   for (const scheduler::Placement& placement : scheduler::PlaceJobs(*deps_.registry, Queue())) {
     JobDriver* job = jobs_.at(placement.job).get();

@@ -25,7 +25,7 @@ void Journal::Touch() {
   timer_set_ = true;
   loop_->After(kDelay, lifetime_.Wrap([this] {
     timer_set_ = false;
-    Flush().IgnoreError();  // kept and tried again
+    FlushOrKeep();
   }));
 }
 
@@ -34,7 +34,7 @@ void Journal::RetryLater() {
   timer_set_ = true;
   loop_->After(kRetry, lifetime_.Wrap([this] {
     timer_set_ = false;
-    Flush().IgnoreError();  // kept and tried again
+    FlushOrKeep();
   }));
 }
 

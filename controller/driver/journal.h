@@ -46,6 +46,8 @@ class Journal {
   // What the next commit writes.
   const store::Batch& batch() const { return batch_; }
   absl::Status Flush();
+  // For what is not answered: a commit that fails is tried again by itself.
+  void FlushOrKeep() { Flush().IgnoreError(); }
   // For what is answered: `decide` changes the batch, and what it added is durable when OK comes
   // back. Else nothing of it is written, then or later: its own error, or Unavailable with the
   // store's. Without a store that takes what waits already `decide` is not called.

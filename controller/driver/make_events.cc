@@ -21,7 +21,7 @@ double Compute(const v1::Done& done) {
 }
 
 // Of large gangs the fastest and the slowest rank only: every step leaves a row in the store.
-std::vector<size_t> RanksToRecord(const InFlight& command) {
+std::vector<size_t> RanksToRecord(const gang::InFlight& command) {
   std::vector<size_t> ranks(command.results.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   if (ranks.size() <= kRanksInEvents) return ranks;
@@ -33,7 +33,7 @@ std::vector<size_t> RanksToRecord(const InFlight& command) {
 }
 
 template <typename Detail>
-void AddRanks(const InFlight& command, Detail* detail) {
+void AddRanks(const Batch& batch, const gang::InFlight& command, Detail* detail) {
   for (const size_t rank : RanksToRecord(command)) {
     const v1::Done& done = *command.results[rank];
     v1::RankStep& step = *detail->add_ranks();
@@ -41,7 +41,7 @@ void AddRanks(const InFlight& command, Detail* detail) {
     step.set_loss_sum(done.loss_sum());
     step.set_targets(done.targets());
     step.set_tokens(done.tokens());
-    step.mutable_bin_ids()->Add(command.bins[rank].begin(), command.bins[rank].end());
+    step.mutable_bin_ids()->Add(batch.bins[rank].begin(), batch.bins[rank].end());
     *step.mutable_seconds() = done.seconds();
   }
 }
@@ -98,11 +98,11 @@ v1::JobEvent ResumingEvent(int64_t step, const std::string& directory) {
   return event;
 }
 
-v1::JobEvent GangFormedEvent(const Gang& gang) {
+v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan) {
   v1::JobEvent event = EventOfType("GangFormed");
   v1::GangFormed& formed = *event.mutable_gang_formed();
   formed.set_epoch(gang.epoch);
-  for (const Rank& rank : gang.ranks) formed.add_workers(rank.target.id);
+  for (const gang::Rank& rank : gang.ranks) formed.add_workers(rank.target.id);
   formed.set_start_step(gang.start_step);
   formed.set_fingerprint(gang.fingerprint);
   for (const plan::LinkSpeed& link : gang.links) {
@@ -111,15 +111,15 @@ v1::JobEvent GangFormedEvent(const Gang& gang) {
     speed.set_bytes_per_second(link.bytes_per_second);
   }
   v1::PredictedStep& predicted = *formed.mutable_predicted();
-  predicted.set_step_seconds(gang.predicted.step_seconds);
-  predicted.set_comm_seconds(gang.predicted.comm_seconds);
-  predicted.set_exposed_seconds(gang.predicted.exposed_seconds);
-  predicted.set_links_measured(gang.links_measured);
+  predicted.set_step_seconds(plan.predicted.step_seconds);
+  predicted.set_comm_seconds(plan.predicted.comm_seconds);
+  predicted.set_exposed_seconds(plan.predicted.exposed_seconds);
+  predicted.set_links_measured(plan.links_measured);
   return event;
 }
 
-v1::JobEvent StepDoneEvent(const StepResult& result, const InFlight& command,
-                           const StepPace& pace) {
+v1::JobEvent StepDoneEvent(const StepResult& result, const Batch& batch,
+                           const gang::InFlight& command, const StepPace& pace) {
   v1::JobEvent event = EventOfType("StepDone");
   v1::StepDone& done = *event.mutable_step_done();
   done.set_step(result.step);
@@ -133,19 +133,20 @@ v1::JobEvent StepDoneEvent(const StepResult& result, const InFlight& command,
   done.set_seconds(pace.seconds);
   done.set_pass(pace.pass);
   done.set_applied(result.applied);
-  AddRanks(command, &done);
+  AddRanks(batch, command, &done);
   return event;
 }
 
-v1::JobEvent StepSkippedEvent(const StepResult& result, const InFlight& command) {
+v1::JobEvent StepSkippedEvent(const StepResult& result, const Batch& batch,
+                              const gang::InFlight& command) {
   v1::JobEvent event = EventOfType("StepSkipped");
   event.mutable_step_skipped()->set_step(result.step);
-  AddRanks(command, event.mutable_step_skipped());
+  AddRanks(batch, command, event.mutable_step_skipped());
   return event;
 }
 
-v1::JobEvent StragglerEvent(int rank, const Gang& gang, const GangPace::Summary& pace) {
-  const Rank& slow = gang.ranks[static_cast<size_t>(rank)];
+v1::JobEvent StragglerEvent(int rank, const gang::Gang& gang, const gang::GangPace::Summary& pace) {
+  const gang::Rank& slow = gang.ranks[static_cast<size_t>(rank)];
   v1::JobEvent event = EventOfType("Straggler");
   v1::Straggler& straggler = *event.mutable_straggler();
   straggler.set_rank(rank);
@@ -234,6 +235,15 @@ v1::JobEvent AttemptFailedEvent(uint64_t epoch, const v1::Error& error) {
   failed.set_rank(error.rank());
   failed.set_host(error.host());
   failed.set_phase(error.phase());
+  return event;
+}
+
+v1::JobEvent RecoveryStageEvent(state::RecoveryStage stage, uint64_t epoch, double limit_seconds) {
+  v1::JobEvent event = EventOfType("RecoveryStage");
+  v1::RecoveryStage& detail = *event.mutable_recovery_stage();
+  detail.set_stage(std::string(state::StageName(stage)));
+  detail.set_epoch(epoch);
+  detail.set_limit_seconds(limit_seconds);
   return event;
 }
 

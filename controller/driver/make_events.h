@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "controller/checkpoint/run_state.h"
-#include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
-#include "controller/driver/gang.h"
-#include "controller/driver/gang_pace.h"
 #include "controller/driver/lane_work.h"
+#include "controller/gang/command_window.h"
+#include "controller/gang/gang.h"
+#include "controller/gang/gang_pace.h"
 #include "controller/state/job_state.h"
+#include "controller/state/recovery_state.h"
 #include "coxswain/v1/job_event.pb.h"
 
 namespace coxswain::driver {
@@ -29,7 +30,7 @@ v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, st
                                const std::vector<std::string>& reserved);
 v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps);
 v1::JobEvent ResumingEvent(int64_t step, const std::string& directory);
-v1::JobEvent GangFormedEvent(const Gang& gang);
+v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan);
 
 // Of a committed step, beside its StepResult.
 struct StepPace {
@@ -40,9 +41,11 @@ struct StepPace {
   double seconds = 0;
   int64_t pass = 0;
 };
-v1::JobEvent StepDoneEvent(const StepResult& result, const InFlight& command, const StepPace& pace);
-v1::JobEvent StepSkippedEvent(const StepResult& result, const InFlight& command);
-v1::JobEvent StragglerEvent(int rank, const Gang& gang, const GangPace::Summary& pace);
+v1::JobEvent StepDoneEvent(const StepResult& result, const Batch& batch,
+                           const gang::InFlight& command, const StepPace& pace);
+v1::JobEvent StepSkippedEvent(const StepResult& result, const Batch& batch,
+                              const gang::InFlight& command);
+v1::JobEvent StragglerEvent(int rank, const gang::Gang& gang, const gang::GangPace::Summary& pace);
 v1::JobEvent ReplayDivergenceEvent(int64_t step, uint64_t epoch, uint64_t before);
 v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best);
 v1::JobEvent AnswerWrittenEvent(int32_t prompt, const std::string& piece);
@@ -53,6 +56,8 @@ v1::JobEvent CheckpointCommittedEvent(const v1::CheckpointInfo& info, double sec
 v1::JobEvent CheckpointDeletedEvent(int64_t step, const std::string& directory);
 v1::JobEvent CheckpointFailedEvent(int64_t step, const v1::Error& error);
 v1::JobEvent AttemptFailedEvent(uint64_t epoch, const v1::Error& error);
+// `limit_seconds` 0: without limit.
+v1::JobEvent RecoveryStageEvent(state::RecoveryStage stage, uint64_t epoch, double limit_seconds);
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
 v1::JobEvent ExportFailedEvent(const v1::Error& error);
 

@@ -4,20 +4,18 @@
 
 #include <chrono>
 
+#include "controller/gang/settings.h"
+
 namespace coxswain::driver {
 
-struct Settings {
-  int credits = 2;                                    // commands in flight per worker, 1..8
-  std::chrono::milliseconds prepare_timeout{600000};  // weights are read
-  std::chrono::milliseconds connect_timeout{120000};
+struct Settings : gang::Settings {
   std::chrono::milliseconds save_timeout{600000};
-  std::chrono::milliseconds first_step_timeout{300000};  // of the first two steps
-  std::chrono::milliseconds hang_floor{30000};           // later: max(this, 5 x median step)
-  std::chrono::milliseconds collective_floor{7000};      // in one: max(this, 2 x median step)
-  std::chrono::milliseconds drain_floor{30000};          // drain: max(this, 5 x median step)
-  std::chrono::milliseconds verdict_window{1000};        // errors of other ranks are awaited
-  std::chrono::milliseconds settle{5000};                // other workers are awaited, for auto
-  std::chrono::milliseconds keep_workers{600000};        // for a gang that recovers
+  std::chrono::milliseconds settle{5000};  // other workers are awaited, for auto
+  // Of a failure (controller/state/recovery_state.h):
+  std::chrono::milliseconds verdict_window{1000};  // errors of other ranks are awaited
+  std::chrono::milliseconds dump_timeout{2000};    // ranks tell what they were doing
+  std::chrono::milliseconds respawn{30000};        // processes that ended start again
+  std::chrono::milliseconds keep_workers{600000};  // the gang has its place and its workers
 };
 
 }  // namespace coxswain::driver

@@ -2,7 +2,7 @@
 
 namespace coxswain::driver {
 
-store::EpochRow EpochRowOf(const Gang& gang) {
+store::EpochRow EpochRowOf(const gang::Gang& gang) {
   return {.job = gang.job,
           .epoch = gang.epoch,
           .term = gang.term,

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#include "controller/driver/gang.h"
+#include "controller/gang/gang.h"
 #include "controller/store/store.h"
 #include "coxswain/v1/job.pb.h"
 
 namespace coxswain::driver {
 
 // What is known of the gang at the time of the call: EpochRow says what only a formed one has.
-store::EpochRow EpochRowOf(const Gang& gang);
+store::EpochRow EpochRowOf(const gang::Gang& gang);
 
 // Of a checkpoint that gang `epoch` of `job` made.
 store::CheckpointRow CheckpointRowOf(const std::string& job, uint64_t epoch,

@@ -15,8 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kAbortTimeout{5000};
 constexpr std::chrono::milliseconds kAbortRetry{1000};
 constexpr std::chrono::minutes kForgetLostAfter{10};
-// A process that has not dropped its epoch by then is wedged: it gives itself 5 s.
-constexpr std::chrono::seconds kAbortPatience{20};
 constexpr std::chrono::milliseconds kEndTimeout{5000};
 
 bool IsLost(const Worker& worker) { return worker.status.phase == state::WorkerPhase::kLost; }

@@ -28,6 +28,10 @@ struct LeaseTimes {
 
 class Registry {
  public:
+  // A process that has not dropped its epoch by then is wedged (it gives itself 5 s): its
+  // supervisor is asked to end it.
+  static constexpr std::chrono::seconds kAbortPatience{20};
+
   struct Listener {
     std::function<void()> on_free;                                          // a worker became READY
     std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job

@@ -12,7 +12,7 @@ JobRow RowOf(const driver::JobDriver& driver) {
   row.job = driver.job();
   row.job.clear_yaml();
   row.job.clear_effective_json();
-  if (const driver::Gang* gang = driver.gang()) {
+  if (const gang::Gang* gang = driver.gang()) {
     row.gang = {.phase = std::string(state::PhaseName(gang->status.phase)),
                 .world_size = gang->status.world_size,
                 .arrived = gang->status.arrived};
@@ -89,7 +89,7 @@ absl::StatusOr<JobDetail> TakeJob(api::Context& context, const std::string& refe
   JobDetail page;
   page.unix_ms = context.deps.loop->clock().UnixMs();
   page.row = RowOf(**found);
-  if (const driver::Gang* gang = (*found)->gang()) page.ranks = gang->ranks;
+  if (const gang::Gang* gang = (*found)->gang()) page.ranks = gang->ranks;
   const std::string& id = page.row.job.id();
   for (v1::WorkerInfo& worker : Workers(context)) {
     if (worker.job() == id) page.workers.push_back(std::move(worker));

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/api/context.h"
-#include "controller/driver/gang.h"
+#include "controller/gang/gang.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
@@ -55,7 +55,7 @@ struct JobDetail {
   int64_t unix_ms = 0;
   JobRow row;
   std::string why;                      // as cox explain says
-  std::vector<driver::Rank> ranks;      // of the current gang
+  std::vector<gang::Rank> ranks;        // of the current gang
   std::vector<v1::WorkerInfo> workers;  // of the job, by rank
 };
 

@@ -37,6 +37,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
+  metrics.RecoveryStage("j", "abort");
   metrics.CheckpointFailed("j");
   metrics.Checkpoint("j", 1, 1, 1);
   metrics.CheckpointStep("j", 1, 1);

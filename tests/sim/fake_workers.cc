@@ -599,12 +599,13 @@ void FakeWorkers::Inspect(const WorkerTarget& worker, Timeout timeout,
 
 void FakeWorkers::Dump(const WorkerTarget& worker, Timeout timeout,
                        Done<v1::WorkerDumpResponse> done) {
-  Answer<v1::WorkerDumpResponse>(worker, timeout, std::move(done),
-                                 [](Process&) -> absl::StatusOr<v1::WorkerDumpResponse> {
-                                   v1::WorkerDumpResponse response;
-                                   response.set_json("{}");
-                                   return response;
-                                 });
+  Answer<v1::WorkerDumpResponse>(
+      worker, timeout, std::move(done),
+      [](Process& process) -> absl::StatusOr<v1::WorkerDumpResponse> {
+        v1::WorkerDumpResponse response;
+        response.set_json(absl::StrCat("{\"epoch\":", process.fence.epoch(), "}"));
+        return response;
+      });
 }
 
 void FakeWorkers::DropEpoch(Process& process) {

@@ -1,7 +1,7 @@
 // What telling a gang its steps costs the controller: CPU per worker and step, latency of a
 // command, memory per worker, bytes sent.
 //
-// The controller is real: loop, StepRun, fan-out, gRPC on loopback. So are the workers but for
+// The controller is real: loop, session, fan-out, gRPC on loopback. So are the workers but for
 // their engine (worker/agent over the fake engine of its tests), in other processes, whose time
 // does not count; they answer a step when all have begun it, as after a collective. With one credit
 // each command goes out when the step before is committed, so that latency = engine has it -

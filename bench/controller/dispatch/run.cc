@@ -14,7 +14,8 @@
 #include <prometheus/registry.h>
 
 #include "common/plan/plan_bytes.h"
-#include "controller/driver/step_run.h"
+#include "controller/driver/training.h"
+#include "controller/gang/gang_session.h"
 #include "controller/scheduler/registry.h"
 #include "controller/transport/fan_out.h"
 #include "controller/transport/grpc_worker_transport.h"
@@ -74,7 +75,7 @@ class Run {
   Run(const RunArgs& args, const std::vector<WorkerTarget>& workers)
       : args_(args),
         resident_before_(ResidentBytes()),
-        curriculum_(args.shape, args.directory),
+        curriculum_(std::make_shared<DispatchCurriculum>(args.shape, args.directory)),
         loop_(&clock_, Loop::Offloading::kInline),
         transport_(&loop_, args.tls, false),
         registry_(&loop_, &transport_, {}),
@@ -100,21 +101,30 @@ class Run {
     const std::string nonce = args_.directory + "/nonce";
     std::ofstream(nonce) << "bench";
     Prepare(nonce);
-    driver::StepRunArgs args;
-    args.curriculum = &curriculum_;
-    args.rules.total_steps = curriculum_.total_steps();
-    driver::StepRunEvents events;
-    events.on_step = [this](const driver::StepResult& step, const driver::InFlight& command) {
+    gang::GangSession session(deps_, gang_,
+                              {.formed = {},
+                               .stepped = {},
+                               .suspected = [] { Die("a rank failed"); },
+                               .failed = [](const v1::Error& error) { Die(error.message()); },
+                               .ended = [this] { loop_.Stop(); }});
+    driver::TrainingArgs args;
+    args.curriculum = curriculum_;
+    args.rules.total_steps = curriculum_->total_steps();
+    driver::TrainingEvents events;
+    events.on_step = [this](const driver::StepResult& step, const driver::Batch&,
+                            const gang::InFlight& command,
+                            const checkpoint::RunState&) -> std::optional<v1::Error> {
       OnStep(step, command);
+      return std::nullopt;
     };
-    events.on_eval = [](const checkpoint::EvalPoint&, bool) {};
-    driver::StepRun* current = nullptr;
-    events.on_snapshot = [&current](int64_t, int64_t) { current->SaveFinished(); };
-    events.on_end = [this] { loop_.Stop(); };
-    events.on_failed = [](const v1::Error& error) { Die(error.message()); };
-    driver::StepRun run(deps_, &gang_, std::move(args), std::move(events));
-    current = &run;
-    loop_.Post([&run] { run.Start(); });
+    events.on_snapshot = [&session](driver::Training* training, int64_t) {
+      training->SaveFinished();
+      session.GoOn();
+    };
+    loop_.Post([&] {
+      session.Run(
+          std::make_shared<driver::Training>(&session.gang(), std::move(args), std::move(events)));
+    });
     loop_.Run();
     return Result(stamps);
   }
@@ -124,7 +134,7 @@ class Run {
     v1::PrepareRequest request;
     request.set_world_size(1);
     request.set_plan(gang_.plan_bytes);
-    *request.mutable_tokens() = curriculum_.token_stores();
+    *request.mutable_tokens() = curriculum_->token_stores();
     request.mutable_tokens()->set_nonce_path(nonce);
     request.mutable_tokens()->set_nonce(args_.document_ids ? "bench" : "not offered");
     size_t prepared = 0;
@@ -143,8 +153,8 @@ class Run {
     if (gang_.ranks.front().maps_tokens != args_.document_ids) Die("token store not mapped");
   }
 
-  void OnStep(const driver::StepResult& step, const driver::InFlight& command) {
-    const int64_t finished = step.step + 1, total = curriculum_.total_steps();
+  void OnStep(const driver::StepResult& step, const gang::InFlight& command) {
+    const int64_t finished = step.step + 1, total = curriculum_->total_steps();
     sent_ns_.push_back(command.sent_ns);
     SampleHeap(finished, (args_.warm_up + total) / 2, &heap_middle_);
     SampleHeap(finished, total - args_.credits,
@@ -174,7 +184,7 @@ class Run {
 
   RunResult Result(const Stamps& stamps) const {
     const double workers = gang_.world_size();
-    const double steps = static_cast<double>(curriculum_.total_steps() - args_.warm_up);
+    const double steps = static_cast<double>(curriculum_->total_steps() - args_.warm_up);
     RunResult result;
     result.command_bytes = CommandBytes();
     result.cpu_us_per_worker_step = 1e6 * cpu_ / (steps * workers);
@@ -197,14 +207,14 @@ class Run {
   }
 
   int64_t CommandBytes() const {
-    const std::vector<driver::BinSize> bins = curriculum_.step_bins(0);
+    const std::vector<driver::BinSize> bins = curriculum_->step_bins(0);
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < args_.shape.bins_per_rank; ++i) {
       ids.push_back(bins[static_cast<size_t>(i)].id);
     }
     v1::Command command;
     *command.mutable_fence() = gang_.FenceOf(0);
-    curriculum_.FillTrain(
+    curriculum_->FillTrain(
         0, ids, args_.document_ids ? driver::BinForm::kDocumentIds : driver::BinForm::kTokens,
         command.mutable_train()->mutable_bins());
     return static_cast<int64_t>(command.ByteSizeLong());
@@ -212,15 +222,15 @@ class Run {
 
   const RunArgs args_;
   const double resident_before_;
-  const DispatchCurriculum curriculum_;
+  const std::shared_ptr<const DispatchCurriculum> curriculum_;
   SystemClock clock_;
   Loop loop_;
   GrpcWorkerTransport transport_;
   scheduler::Registry registry_;  // empty: nobody sends heartbeats here
   FanOut fan_out_;
   Metrics metrics_;
-  driver::Deps deps_;
-  driver::Gang gang_;
+  gang::Deps deps_;
+  gang::Gang gang_;
   std::vector<int64_t> sent_ns_;
   double cpu_began_ = 0, cpu_ = 0, loop_began_ = 0, loop_cpu_ = 0;
   int64_t began_ns_ = 0, ns_ = 0;

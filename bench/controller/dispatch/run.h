@@ -1,4 +1,4 @@
-// One measured run: the real loop, transport, fan-out and StepRun over fake workers.
+// One measured run: the real loop, transport, fan-out, session and program over fake workers.
 #ifndef COXSWAIN_BENCH_CONTROLLER_DISPATCH_RUN_H_
 #define COXSWAIN_BENCH_CONTROLLER_DISPATCH_RUN_H_
 

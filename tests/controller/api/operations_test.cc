@@ -584,6 +584,20 @@ TEST_F(OperationsTest, DumpCollectsTheJobAndItsRanks) {
   EXPECT_EQ(dump.at("ranks").size(), 2u);
   EXPECT_EQ(dump.at("epochs").size(), 1u);
   EXPECT_FALSE(dump.at("events").empty());
+  EXPECT_FALSE(dump.contains("last_failure"));
+}
+
+TEST_F(OperationsTest, DumpShowsWhatTheRanksOfAFailedGangWereDoing) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  sim_.workers().Hang(1);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RECOVERING));
+  const auto dump = nlohmann::json::parse(Call(Dump, Named<v1::DumpRequest>(id))->json());
+  const auto& failure = dump.at("last_failure");
+  EXPECT_EQ(failure.at("epoch"), 1);
+  EXPECT_EQ(failure.at("ranks").size(), 2u);
+  EXPECT_EQ(failure.at("ranks").at(0).at("dump").at("epoch"), 1);
+  EXPECT_NE(failure.at("error").get<std::string>().find("hang"), std::string::npos);
 }
 
 TEST_F(OperationsTest, DeleteTakesTerminalJobsOnly) {

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "controller/driver/step_run.h"
+#include "controller/driver/training.h"
+#include "controller/gang/gang_session.h"
 #include "tests/sim/fake_workers.h"
 #include "tests/sim/synthetic_curriculum.h"
 
@@ -67,8 +68,7 @@ class CommandFormTest : public testing::Test {
     sim::Agenda agenda(&clock_);
     Recorder workers(&agenda, &files_, 1);
     Metrics metrics(std::make_shared<prometheus::Registry>());
-    const SizedCurriculum curriculum(2, tokens);
-    Gang gang;
+    gang::Gang gang;
     gang.job = "job";
     gang.term = 3;
     gang.epoch = 4;
@@ -77,17 +77,17 @@ class CommandFormTest : public testing::Test {
     gang.ranks[0].target.incarnation = "first";
     gang.ranks[1].target.incarnation = "second";
     gang.ranks[1].maps_tokens = true;
-    Deps deps;
+    gang::Deps deps;
     deps.loop = &loop;
     deps.transport = &workers;
     deps.fan_out = &fan_out;
     deps.metrics = &metrics;
     deps.settings.credits = 1;
-    StepRunArgs args;
-    args.curriculum = &curriculum;
+    TrainingArgs args;
+    args.curriculum = std::make_shared<SizedCurriculum>(2, tokens);
     args.rules.total_steps = 1;
-    StepRun run(deps, &gang, std::move(args), {});
-    run.Start();
+    gang::GangSession session(deps, gang, {});
+    session.Run(std::make_shared<Training>(&session.gang(), std::move(args), TrainingEvents()));
     for (int rank = 0; rank < 2; ++rank) {
       EXPECT_EQ(workers.written[rank].fence().SerializeAsString(),
                 gang.FenceOf(rank).SerializeAsString());

@@ -36,6 +36,135 @@ class JobRecoveryTest : public support::JobTest {
   }
 };
 
+// The order of a failure.
+
+std::string StagesOf(Simulation& sim, const std::string& id) {
+  std::string stages;
+  for (const v1::JobEvent& event : sim.Events(id, "RecoveryStage")) {
+    stages += event.recovery_stage().stage() + " ";
+  }
+  return stages;
+}
+
+// Invariant failure-1.
+TEST_F(JobRecoveryTest, ADumpIsTakenBeforeTheAbort) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  EXPECT_EQ(Driver(sim, id).last_dump(), nullptr);
+  sim.workers().Hang(1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING, 60'000));
+  const auto dump = Driver(sim, id).last_dump();
+  ASSERT_NE(dump, nullptr);
+  EXPECT_EQ(dump->epoch, 1u);
+  EXPECT_EQ(dump->error.rank(), 1);
+  ASSERT_EQ(dump->ranks.size(), 2u);
+  EXPECT_EQ(dump->ranks[0].rank, 1);  // who is suspected comes first
+  for (const gang::RankDump& rank : dump->ranks) {
+    ASSERT_TRUE(rank.answer.ok());
+    EXPECT_EQ(rank.answer->json(), "{\"epoch\":1}");  // after an abort it has none
+  }
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn ");
+  const v1::RecoveryStage stage = sim.Events(id, "RecoveryStage")[1].recovery_stage();
+  EXPECT_EQ(stage.epoch(), 1u);
+  EXPECT_EQ(stage.limit_seconds(), 2);
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, ARankThatCannotTellHoldsNothingUp) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.workers().Stop(1);  // until its supervisor ends it
+  ASSERT_TRUE(sim.RunUntil([&] { return !sim.Events(id, "AttemptFailed").empty(); }, 20'000));
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RUNNING);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING, 2'100));
+  EXPECT_FALSE(Driver(sim, id).last_dump()->ranks[0].answer.ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, WhatExplainsItselfIsNotDumped) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  v1::Error bad;
+  bad.set_code("INVALID_ARGUMENT");
+  bad.set_kind(v1::ERROR_KIND_USER);
+  sim.workers().FailCommand(6, bad);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 60'000));
+  EXPECT_EQ(StagesOf(sim, id), "suspect abort ");
+  EXPECT_EQ(Driver(sim, id).last_dump(), nullptr);
+  EXPECT_TRUE(AllFree(sim, 2));
+}
+
+TEST_F(JobRecoveryTest, AWorkerThatDoesNotComeBackIsReplacedAndThenTheGangQueuesUp) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.RestartWorker(1, 3'600'000);
+  sim.RunFor(29'000);
+  EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn ");
+  sim.RunFor(10'000);
+  EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn replace ");
+  EXPECT_TRUE(Driver(sim, id).KeepsWorkers());
+  sim.RunFor(600'000);
+  EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn replace requeue ");
+  EXPECT_FALSE(Driver(sim, id).KeepsWorkers());
+  sim.AddWorker(2);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, APauseOrCancelDuringADumpIsHonoured) {
+  for (const bool cancel : {true, false}) {
+    Simulation sim(SlowSteps());
+    const std::string id = sim.Submit({});
+    ASSERT_TRUE(RunToStep(sim, id, 4));
+    sim.workers().Stop(1);
+    ASSERT_TRUE(sim.RunUntil([&] { return !sim.Events(id, "AttemptFailed").empty(); }, 20'000));
+    EXPECT_TRUE((cancel ? Driver(sim, id).Cancel() : Driver(sim, id).Pause()).ok());
+    ASSERT_TRUE(
+        sim.RunUntilState(id, cancel ? v1::JOB_STATE_CANCELLED : v1::JOB_STATE_PAUSED, 2'100));
+    EXPECT_EQ(StagesOf(sim, id), "suspect dump abort ");
+    ASSERT_TRUE(AllFree(sim, 2));
+    if (cancel) continue;
+    ASSERT_TRUE(Driver(sim, id).Resume(0).ok());
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+    ExpectClean(sim);
+  }
+}
+
+// Invariant driver-6.
+TEST_F(JobRecoveryTest, AReplayWithOtherBitsIsABugThatEndsTheJobWithItsEvidence) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 5));
+  sim.workers().set_nonfinite_steps({4});  // which was finite, and is done again
+  sim.RestartWorker(1, 200);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 60'000));
+  EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_BUG);
+  EXPECT_NE(sim.Job(id).error().message().find("ReplayDivergence: step 4"), std::string::npos);
+  EXPECT_EQ(CountOf(sim, id, "ReplayDivergence"), 1);
+  EXPECT_EQ(Driver(sim, id).last_dump()->epoch, 2u);
+  EXPECT_TRUE(AllFree(sim, 2));
+}
+
+// Invariant failure-3.
+TEST_F(JobRecoveryTest, ATransitionThatCannotBeFailsThatJobAlone) {
+  Simulation sim(SlowSteps(2));
+  const std::string broken = sim.Submit({.name = "broken", .workers = 1});
+  const std::string other = sim.Submit({.name = "other", .workers = 1});
+  ASSERT_TRUE(RunToStep(sim, broken, 2));
+  const scheduler::Worker* worker = sim.registry().Find(sim.workers().Hello(0).incarnation());
+  Driver(sim, broken).Admit({*worker});  // it has its workers
+  EXPECT_EQ(sim.Job(broken).state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(sim.Job(broken).error().kind(), v1::ERROR_KIND_BUG);
+  EXPECT_NE(sim.Job(broken).error().message().find("RUNNING"), std::string::npos);
+  ASSERT_TRUE(sim.RunUntilState(other, v1::JOB_STATE_SUCCEEDED));
+}
+
 // Restarts are counted since the last checkpoint that was new.
 
 TEST_F(JobRecoveryTest, FaultsBetweenNewCheckpointsDoNotAddUp) {

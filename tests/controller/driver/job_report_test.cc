@@ -134,7 +134,7 @@ TEST_F(JobReportTest, AReplayOverOtherHostsIsNotCompared) {
 
 // A release that recorded the first half alone says nothing of the order of its sums.
 TEST(ReplaysTest, HalfAFingerprintIsAnotherOne) {
-  driver::Gang gang;
+  gang::Gang gang;
   gang.fingerprint = "f transport=nccl hosts=0*2";
   gang.ranks.resize(2);
   store::EpochRow epoch{.fingerprint = gang.fingerprint, .world_size = 2};
@@ -145,7 +145,7 @@ TEST(ReplaysTest, HalfAFingerprintIsAnotherOne) {
 
 // On other hosts, say, whose own choices the new gang has to take.
 TEST(ReplaysTest, AnotherGemmTableGivesOtherBits) {
-  driver::Gang gang;
+  gang::Gang gang;
   gang.fingerprint = "f";
   gang.gemm_table = "a";
   gang.ranks.resize(1);

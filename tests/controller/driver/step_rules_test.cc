@@ -1,4 +1,4 @@
-// The pure rules of a run: dealing bins, order of commands, window, commit, policies.
+// The pure rules of a run: order of commands, answers, commit, rates.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,12 +6,9 @@
 
 #include "controller/checkpoint/run_state.h"
 #include "controller/driver/answers.h"
-#include "controller/driver/command_window.h"
 #include "controller/driver/commit_step.h"
-#include "controller/driver/errors.h"
-#include "controller/driver/gang.h"
+#include "controller/driver/step_rate.h"
 #include "controller/driver/step_script.h"
-#include "controller/driver/step_timing.h"
 
 namespace coxswain::driver {
 namespace {
@@ -67,7 +64,7 @@ TEST(AnswersTest, ACharacterThatIsCutWaitsForItsRest) {
 TEST(AnswersTest, PiecesAddUpAndOthersAreRefused) {
   Answers answers;
   answers.Begin(2);
-  InFlight command;
+  gang::InFlight command;
   command.results = {v1::Done()};
   EXPECT_FALSE(answers.Add(command).ok());
   v1::Done& done = *command.results[0];
@@ -164,45 +161,15 @@ v1::Done Answer(double norm, double loss, std::vector<int64_t> bins, int64_t tar
   return done;
 }
 
-TEST(CommandWindowTest, IsFullAtTheCreditsAndOpensWithTheSlowestRank) {
-  CommandWindow window(2, 2);
-  window.Push(Action::kTrain, 0);
-  EXPECT_FALSE(window.full());
-  window.Push(Action::kTrain, 1);
-  EXPECT_TRUE(window.full());
-  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kAccepted);
-  EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kAccepted);
-  EXPECT_FALSE(window.PopComplete());
-  EXPECT_TRUE(window.full());
-  EXPECT_EQ(window.Receive(1, 1, {}), CommandWindow::Receipt::kAccepted);
-  EXPECT_EQ(window.PopComplete()->seq, 1u);
-  EXPECT_FALSE(window.full());
-}
-
-// Invariant driver-2.
-TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
-  CommandWindow window(1, 3);
-  window.Push(Action::kTrain, 0);
-  window.Push(Action::kTrain, 1);
-  EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kOutOfOrder);
-  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kAccepted);
-  EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kDuplicate);
-  EXPECT_EQ(window.Receive(0, 3, {}), CommandWindow::Receipt::kOutOfOrder);
-  EXPECT_EQ(window.PopComplete()->step, 0);
-}
-
 class CommitStepTest : public testing::Test {
  protected:
-  InFlight command_{.seq = 1,
-                    .step = 7,
-                    .loss_denominator = 10,
-                    .tokens = 50,
-                    .bins = {{1, 2}, {3}},
-                    .results = {Answer(0.5, 20.0, {1, 2}, 6), Answer(0.5, 20.0, {3}, 4)}};
+  const Batch batch_{.step = 7, .targets = 10, .tokens = 50, .bins = {{1, 2}, {3}}, .forms = {}};
+  gang::InFlight command_{.seq = 1,
+                          .results = {Answer(0.5, 20.0, {1, 2}, 6), Answer(0.5, 20.0, {3}, 4)}};
 };
 
 TEST_F(CommitStepTest, DividesTheGlobalLossByTheTargetsOfTheBatch) {
-  const StepResult result = *CommitStep(command_);
+  const StepResult result = *CommitStep(batch_, command_);
   EXPECT_EQ(result.loss, 2.0);
   EXPECT_EQ(result.grad_norm, 0.5);
   EXPECT_EQ(result.tokens, 50);
@@ -212,29 +179,29 @@ TEST_F(CommitStepTest, DividesTheGlobalLossByTheTargetsOfTheBatch) {
 // Invariant driver-4.
 TEST_F(CommitStepTest, NamesRanksThatDisagreeInTheLastBit) {
   command_.results[1]->set_grad_norm(std::nextafter(0.5, 1.0));
-  const auto result = CommitStep(command_);
+  const auto result = CommitStep(batch_, command_);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInternal);
   EXPECT_NE(result.status().message().find("rank 1"), absl::string_view::npos);
 }
 
 TEST_F(CommitStepTest, RefusesOtherBinsTargetsLossOrUpdate) {
-  InFlight other = command_;
+  gang::InFlight other = command_;
   other.results[1]->set_bin_ids(0, 9);
-  EXPECT_FALSE(CommitStep(other).ok());
+  EXPECT_FALSE(CommitStep(batch_, other).ok());
   other = command_;
   other.results[1]->set_targets(5);
-  EXPECT_FALSE(CommitStep(other).ok());
+  EXPECT_FALSE(CommitStep(batch_, other).ok());
   other = command_;
   other.results[0]->set_global_loss_sum(21.0);
-  EXPECT_FALSE(CommitStep(other).ok());
+  EXPECT_FALSE(CommitStep(batch_, other).ok());
   other = command_;
   other.results[1]->set_applied(false);
-  EXPECT_FALSE(CommitStep(other).ok());
+  EXPECT_FALSE(CommitStep(batch_, other).ok());
 }
 
 TEST_F(CommitStepTest, EqualNansAreEqualBits) {
   for (auto& done : command_.results) done->set_grad_norm(std::numeric_limits<double>::quiet_NaN());
-  EXPECT_TRUE(CommitStep(command_).ok());
+  EXPECT_TRUE(CommitStep(batch_, command_).ok());
 }
 
 TEST(RunStateTest, ThreeSkippedInARowAreAllowedFourAreNot) {
@@ -272,36 +239,15 @@ TEST(RunStateTest, PatienceCountsEvaluationsWithoutImprovement) {
   EXPECT_EQ(stop.without_improvement, 0);
 }
 
-TEST(StepTimingTest, HangLimitFollowsTheMedianAfterWarmUp) {
-  using std::chrono::milliseconds;
-  StepTiming timing;
-  EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30)), milliseconds(300));
-  for (int i = 0; i < 3; ++i) timing.Add(0, 20'000'000'000, 100);
-  EXPECT_EQ(timing.HangLimit(milliseconds(300), milliseconds(30000)), milliseconds(100000));
-  EXPECT_EQ(timing.CollectiveLimit(milliseconds(300), milliseconds(7000)), milliseconds(40000));
-  EXPECT_DOUBLE_EQ(timing.tokens_per_second(), 5.0);
-}
-
-TEST(ErrorsTest, TheRootCauseIsNotTheEchoOfAPeer) {
-  const v1::Error echo = MakeError(absl::UnavailableError("peer gone"), {.rank = 0});
-  const v1::Error cause = MakeError(absl::InternalError("segfault"), {.rank = 1});
-  const v1::Error user = MakeError(absl::FailedPreconditionError("frozen"), {.rank = 2});
-  EXPECT_EQ(RootCause({echo, cause}).rank(), 1);
-  EXPECT_EQ(RootCause({echo, cause, user}).rank(), 2);
-  EXPECT_EQ(RootCause({echo}).rank(), 0);
-  EXPECT_EQ(user.kind(), v1::ERROR_KIND_USER);
-  EXPECT_EQ(echo.kind(), v1::ERROR_KIND_SYSTEM);
-  EXPECT_EQ(ToStatus(user).code(), absl::StatusCode::kFailedPrecondition);
-}
-
-TEST(GangTest, MfuIsOfAllRanksAndUnknownWhereAPeakIs) {
-  Gang gang;
-  gang.flops_per_token = 3e9;
-  gang.ranks.resize(2);
-  for (Rank& rank : gang.ranks) rank.peak_flops = 1e15;
-  EXPECT_DOUBLE_EQ(gang.Mfu(200000), 0.3);
-  gang.ranks[1].peak_flops = 0;
-  EXPECT_EQ(gang.Mfu(200000), 0);
+TEST(StepRateTest, IsOfTheNewestTenSteps) {
+  StepRate rate;
+  EXPECT_EQ(rate.tokens_per_second(), 0);
+  EXPECT_EQ(rate.seconds_per_step(), 0);
+  rate.Add(1000, 1);
+  for (int i = 0; i < 10; ++i) rate.Add(20, 100);
+  EXPECT_DOUBLE_EQ(rate.tokens_per_second(), 5.0);
+  EXPECT_DOUBLE_EQ(rate.seconds_per_step(), 20);
+  EXPECT_DOUBLE_EQ(rate.last_seconds(), 20);
 }
 
 }  // namespace

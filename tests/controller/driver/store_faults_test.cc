@@ -6,9 +6,9 @@
 
 #include "common/logging.h"
 #include "common/outside_text.h"
-#include "controller/driver/errors.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/make_events.h"
+#include "controller/failure/errors.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -165,8 +165,8 @@ TEST_F(JournalTest, ForeignBytesReachTheStoreAsText) {
   row.job.set_state(v1::JOB_STATE_PREPARING);
   JobRecord record(&loop_, &journal_, &metrics, row);
   const std::string foreign = "tensor \"\xff\xfe\x1b[2J\" of " + std::string(1 << 20, 'x');
-  *record.edit().mutable_error() =
-      MakeError(absl::InvalidArgumentError(foreign), {.host = "h\xff", .phase = "prepare_data"});
+  *record.edit().mutable_error() = failure::MakeError(absl::InvalidArgumentError(foreign),
+                                                      {.host = "h\xff", .phase = "prepare_data"});
   record.AddEvent(WarningEvent(), foreign);
   ASSERT_TRUE(journal_.Flush().ok());
   v1::Job job;

@@ -1,0 +1,52 @@
+// Questions to a gang's model, a few tokens of every answer a command, and their answers.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_ASKING_H_
+#define COXSWAIN_CONTROLLER_DRIVER_ASKING_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+
+#include "controller/driver/answers.h"
+#include "controller/driver/curriculum.h"
+#include "controller/gang/program.h"
+
+namespace coxswain::driver {
+
+// Of all that a job asks at a step; the next step's begin when these were all asked.
+class Asking {
+ public:
+  // Another piece of the answers at `step` finished steps has come; `seconds` since the first
+  // command, `whole` with the last.
+  using Told =
+      std::function<void(int64_t step, const Answers& answers, double seconds, bool whole)>;
+
+  // `questions` outlive it.
+  Asking(const Questions* questions, Told told) : questions_(questions), told_(std::move(told)) {}
+
+  // The next pieces of the answers at `step`. Where every answer has ended before its last piece
+  // was asked for: nothing.
+  std::optional<gang::Order> Ask(int64_t step);
+  // Nothing more is to be asked at this step.
+  bool AllAsked() const { return asked_tokens_ == 0; }
+  // Every rank has answered the oldest order that was not taken yet.
+  std::optional<v1::Error> Take(const gang::InFlight& command);
+
+ private:
+  struct Piece {
+    bool first = false;
+    bool last = false;
+  };
+
+  const Questions* const questions_;
+  const Told told_;
+  std::deque<Piece> pieces_;    // in flight
+  int64_t asked_tokens_ = 0;    // of every answer at this step; 0: none, or all of them
+  int64_t answered_step_ = -1;  // of the newest answers that were told whole
+  int64_t began_ns_ = 0;        // of the answers that come in
+  Answers answers_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_ASKING_H_

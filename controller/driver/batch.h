@@ -1,0 +1,30 @@
+// The bins of one command, dealt to the ranks of a gang.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_BATCH_H_
+#define COXSWAIN_CONTROLLER_DRIVER_BATCH_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "controller/driver/curriculum.h"
+#include "controller/driver/deal_bins.h"
+#include "controller/gang/gang.h"
+
+namespace coxswain::driver {
+
+struct Batch {
+  int64_t step = 0;                             // 0-based; of an evaluation: finished steps
+  int64_t targets = 0;                          // of all bins: the loss denominator of a step
+  int64_t tokens = 0;                           // of all bins
+  int64_t micro_steps = 0;                      // of the rank with the most bins
+  std::vector<std::vector<int64_t>> bins = {};  // ids, per rank
+  std::vector<BinForm> forms = {};              // how they travel, per rank
+};
+
+// `micro_batch_bins` and `work` are the plan's.
+Batch DealBatch(int64_t step, std::span<const BinSize> bins, const gang::Gang& gang,
+                const BinWork& work, int64_t micro_batch_bins);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_BATCH_H_

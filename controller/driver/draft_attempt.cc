@@ -1,0 +1,42 @@
+#include "controller/driver/draft_attempt.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "controller/driver/enter_output.h"
+
+namespace coxswain::driver {
+namespace {
+
+absl::Status CheckpointsGone(const std::string& output_dir, int known) {
+  return absl::NotFoundError(absl::StrCat(
+      "checkpoint.output_dir ", output_dir, " holds no readable checkpoint, but the job has ",
+      "committed ones (", known, " are kept): is its file system mounted? Bring them back, or ",
+      "cancel the job and submit it again to start over"));
+}
+
+}  // namespace
+
+absl::Status DraftAttempt(const DraftInput& input, Draft* draft) {
+  RETURN_IF_ERROR(EnterOutput(input.files, input.output.get(), input.spec));
+  ASSIGN_OR_RETURN(draft->output_identity, input.files->Identity(input.spec.output_dir));
+  draft->phase = "resume";
+  ASSIGN_OR_RETURN(draft->resume,
+                   checkpoint::FindResumePoint(input.files, input.query, &draft->warnings));
+  if (!draft->resume && input.known_checkpoints > 0) {
+    return CheckpointsGone(input.query.output_dir, input.known_checkpoints);
+  }
+  draft->phase = "plan";
+  ASSIGN_OR_RETURN(draft->plan, input.lane_work->plan({.job = input.query.job,
+                                                       .spec = &input.spec,
+                                                       .curriculum = input.curriculum.get(),
+                                                       .workers = input.workers}));
+  draft->phase = "output";
+  checkpoint::RoomQuery room = input.room;
+  room.bytes = draft->plan.checkpoint_bytes;
+  std::string warning;
+  RETURN_IF_ERROR(checkpoint::CheckRoomOfJob(input.files, room, &warning));
+  if (!warning.empty()) draft->warnings.push_back(std::move(warning));
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,218 @@
+#include "controller/driver/job_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/fault_point.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+#include "controller/driver/make_events.h"
+#include "controller/driver/store_rows.h"
+#include "controller/driver/trainer_state.h"
+#include "controller/failure/errors.h"
+
+namespace coxswain::driver {
+namespace {
+
+checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const std::string& job) {
+  checkpoint::Manifest manifest;
+  manifest.job = job;
+  manifest.term = content.gang->term;
+  manifest.epoch = content.gang->epoch;
+  manifest.recipe_hash = ToHex(content.curriculum->recipe_hash());
+  manifest.plan_hash = ToHex(content.gang->plan_hash);
+  manifest.fingerprint = content.gang->fingerprint;
+  manifest.world_size = content.gang->world_size();
+  manifest.pass = content.curriculum->passes_after(content.run.step);
+  manifest.run = content.run;
+  return manifest;
+}
+
+}  // namespace
+
+void JobCheckpoints::Save(Content content, Events events) {
+  checkpoint::CommitRequest request;
+  request.output_dir = spec_->output_dir;
+  request.manifest = ManifestOf(content, record_->id());
+  // The trainer state is made of committed steps; what the store does not take is kept.
+  deps_.journal->FlushOrKeep();
+  auto trainer_state = [history = deps_.journal->store()->history(), id = record_->id(),
+                        spec = *spec_, content] {
+    const absl::StatusOr<std::vector<store::StepRow>> steps = history->Steps(id, 0);
+    return TrainerStateJson({.spec = spec,
+                             .curriculum = *content.curriculum,
+                             .run = content.run,
+                             .flops_per_token = content.flops_per_token,
+                             .micro_batch_bins = content.micro_batch_bins,
+                             .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
+  };
+  CheckpointSaver::Done done;
+  done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Manifest& saved) {
+    OnSaved(saved, content);
+    events.committed();
+  });
+  done.failed = lifetime_.Wrap([this, step = content.run.step, events](const v1::Error& error) {
+    OnFailed(error, step, events);
+  });
+  saver_ = std::make_unique<CheckpointSaver>(deps_, content.gang, content.output, content.bytes,
+                                             std::move(request), std::move(trainer_state),
+                                             std::move(done));
+  saver_->Start();
+}
+
+void JobCheckpoints::Delayed(int64_t step) {
+  record_->AddEvent(
+      WarningEvent(),
+      absl::StrFormat(
+          "the checkpoint of step %d is delayed: that of step %d is still being written "
+          "after %.1f s. It is taken when that is done; raise checkpoint.save_steps "
+          "(%d), or give checkpoint.output_dir faster storage",
+          step, saver_ ? saver_->step() : 0, saver_ ? saver_->seconds() : 0, spec_->save_steps));
+}
+
+void JobCheckpoints::Stop() {
+  lifetime_.Reset();
+  DropSaver();
+}
+
+// This may be one of its callbacks.
+void JobCheckpoints::DropSaver() {
+  deps_.loop->Post([saver = std::shared_ptr<CheckpointSaver>(std::move(saver_))] {});
+}
+
+v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
+                                          const std::string& directory) const {
+  v1::CheckpointInfo info;
+  info.set_step(manifest.run.step);
+  info.set_directory(directory);
+  info.set_bytes(manifest.total_bytes());
+  info.set_committed_unix_ms(deps_.loop->clock().UnixMs());
+  const auto& evals = manifest.run.evals;
+  if (!evals.empty() && evals.back().step == manifest.run.step) {
+    info.set_eval_loss(evals.back().loss);
+    info.set_has_eval(true);
+  }
+  return info;
+}
+
+void JobCheckpoints::Adopt(const checkpoint::Manifest& manifest, const std::string& directory) {
+  const auto& known = record_->job().checkpoints();
+  const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
+    return checkpoint.directory() == directory;
+  });
+  if (is_known) return;
+  const v1::CheckpointInfo info = InfoOf(manifest, directory);
+  deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
+  *record_->edit().add_checkpoints() = info;
+  record_->Changed();
+}
+
+void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content& content) {
+  DropSaver();
+  const v1::CheckpointInfo info =
+      InfoOf(manifest, checkpoint::CheckpointDirectory(spec_->output_dir, manifest.run.step));
+  deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
+  auto& known = *record_->edit().mutable_checkpoints();
+  const bool advanced = std::all_of(known.begin(), known.end(),
+                                    [&](const auto& old) { return old.step() < info.step(); });
+  known.erase(std::remove_if(known.begin(), known.end(),
+                             [&](const auto& old) { return old.step() == info.step(); }),
+              known.end());
+  *record_->edit().add_checkpoints() = info;
+  if (advanced) record_->CheckpointAdvanced();
+  const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - content.sent_ns) * 1e-9;
+  deps_.metrics->Checkpoint(record_->id(), seconds, info.bytes(), info.committed_unix_ms());
+  deps_.metrics->CheckpointStep(record_->id(), info.step(), spec_->save_steps);
+  ObserveOutput();
+  record_->AddEvent(CheckpointCommittedEvent(info, seconds),
+                    absl::StrCat("checkpoint of step ", info.step()));
+  deps_.journal->FlushOrKeep();
+  fault::Pass(fault::Point::kCheckpointStored, {.step = info.step()});
+  Retain(content.run, content.output);
+}
+
+void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events& events) {
+  DropSaver();
+  if (error.kind() != v1::ERROR_KIND_STORAGE) {
+    events.failed(error);
+    return;
+  }
+  if (spec_->test_save && step == 1) {
+    v1::Error last = error;
+    last.set_kind(v1::ERROR_KIND_USER);
+    last.set_message(absl::StrCat("checkpoint.test_save: the checkpoint of step 1 could not be ",
+                                  "saved and read back: ", error.message()));
+    events.failed(last);
+    return;
+  }
+  const bool goes_on = failure::CostsOnlyTheCheckpoint(error, events.facts());
+  deps_.metrics->CheckpointFailed(record_->id());
+  record_->AddEvent(
+      CheckpointFailedEvent(step, error),
+      absl::StrCat(
+          "checkpoint of step ", step, " failed: ", failure::Describe(error),
+          goes_on ? ". Training goes on, the next checkpoint is tried when it is due" : ""));
+  ObserveOutput();
+  if (!goes_on) {
+    events.failed(error);
+    return;
+  }
+  deps_.journal->FlushOrKeep();
+  events.given_up();
+}
+
+void JobCheckpoints::ObserveOutput() {
+  auto free_bytes = std::make_shared<absl::StatusOr<int64_t>>(0);
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files = deps_.files, output_dir = spec_->output_dir, free_bytes] {
+        *free_bytes = files->FreeBytes(output_dir);
+      },
+      looks_.Wrap([this, free_bytes] {
+        if (state::IsTerminal(record_->phase()) || !free_bytes->ok()) return;
+        deps_.metrics->OutputFree(record_->id(), **free_bytes);
+      }));
+}
+
+// The new checkpoint was read back when it was committed, so older ones may go.
+void JobCheckpoints::Retain(const checkpoint::RunState& run,
+                            const std::shared_ptr<OutputClaim>& output) {
+  std::vector<int64_t> steps;
+  for (const v1::CheckpointInfo& info : record_->job().checkpoints()) {
+    if (info.directory() == checkpoint::CheckpointDirectory(spec_->output_dir, info.step())) {
+      steps.push_back(info.step());
+    }
+  }
+  const auto& best = run.early_stop.best;
+  const std::vector<int64_t> old =
+      checkpoint::Superseded(steps, spec_->save_total_limit, best ? best->step : -1);
+  auto& known = *record_->edit().mutable_checkpoints();
+  for (const int64_t step : old) {
+    const auto it = std::find_if(known.begin(), known.end(),
+                                 [&](const auto& info) { return info.step() == step; });
+    if (it == known.end()) continue;
+    const std::string directory = it->directory();
+    store::CheckpointRow row = CheckpointRowOf(record_->id(), 0, *it);
+    row.deleted = true;
+    deps_.journal->Add(std::move(row));
+    known.erase(it);
+    record_->AddEvent(CheckpointDeletedEvent(step, directory),
+                      absl::StrCat("checkpoint of step ", step, " is superseded"));
+    deps_.loop->Offload(
+        Lane::kFiles,
+        [files = deps_.files, output, directory] {
+          output
+              ->WhileHeld([&] {
+                RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointDrop));
+                return files->RemoveAll(directory);
+              })
+              .IgnoreError();
+        },
+        [] {});
+  }
+}
+
+}  // namespace coxswain::driver

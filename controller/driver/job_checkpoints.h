@@ -1,0 +1,78 @@
+// The checkpoints of a job: how one is made, which are kept, and what is told of them.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_CHECKPOINTS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/config/job_spec.h"
+#include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/checkpoint_saver.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/job_record.h"
+#include "controller/driver/output_claim.h"
+#include "controller/failure/policy.h"
+#include "controller/gang/gang.h"
+
+namespace coxswain::driver {
+
+// Loop thread only.
+class JobCheckpoints {
+ public:
+  // What a checkpoint holds beside the shards of its ranks.
+  struct Content {
+    const gang::Gang* gang = nullptr;  // until Stop
+    std::shared_ptr<OutputClaim> output;
+    std::shared_ptr<const Curriculum> curriculum;
+    checkpoint::RunState run;
+    double flops_per_token = 0;    // of the plan
+    int64_t micro_batch_bins = 1;  // of the plan
+    int64_t bytes = 0;             // of the plan; 0: not known
+    int64_t sent_ns = 0;           // of the SNAPSHOT command
+  };
+  struct Events {
+    std::function<void()> committed;
+    std::function<void()> given_up;                // storage failed it; training goes on
+    std::function<void(const v1::Error&)> failed;  // and its attempt with it
+    std::function<failure::SaveFacts()> facts;     // of this checkpoint, when it has failed
+  };
+
+  // `record` and `spec` outlive it.
+  JobCheckpoints(const Deps& deps, JobRecord* record, const config::JobSpec* spec)
+      : deps_(deps), record_(record), spec_(spec) {}
+
+  // Every rank holds the snapshot. One save at a time.
+  void Save(Content content, Events events);
+  // The one that is due at `step` is taken when the one being saved is finished.
+  void Delayed(int64_t step);
+  // The gang is ending: no event of a save comes any more.
+  void Stop();
+
+  // A gang begins from it: one that was renamed into place without a row, or another job's, is this
+  // job's from now on.
+  void Adopt(const checkpoint::Manifest& manifest, const std::string& directory);
+  void ObserveOutput();  // how much room its file system has left
+
+ private:
+  void OnSaved(const checkpoint::Manifest& manifest, const Content& content);
+  void OnFailed(const v1::Error& error, int64_t step, const Events& events);
+  void Retain(const checkpoint::RunState& run, const std::shared_ptr<OutputClaim>& output);
+  v1::CheckpointInfo InfoOf(const checkpoint::Manifest& manifest,
+                            const std::string& directory) const;
+  void DropSaver();
+
+  const Deps deps_;
+  JobRecord* const record_;
+  const config::JobSpec* const spec_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  Lifetime lifetime_;  // cut by Stop
+  Lifetime looks_;     // of what looks at the output directory
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_CHECKPOINTS_H_

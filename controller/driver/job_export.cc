@@ -1,0 +1,82 @@
+#include "controller/driver/job_export.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/status_macros.h"
+#include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/staging.h"
+#include "controller/driver/enter_output.h"
+
+namespace coxswain::driver {
+namespace {
+
+struct Work {
+  Files* files = nullptr;
+  LaneWork* lane_work = nullptr;
+  std::shared_ptr<OutputClaim> output;
+  ExportInput input;  // but for the checkpoint
+  std::vector<std::string> directories;
+  std::vector<int64_t> steps;
+};
+
+absl::StatusOr<ExportedTo> Export(const Work& work, ExportAttempt* attempt) {
+  RETURN_IF_ERROR(EnterOutput(work.files, work.output.get(), work.input.spec));
+  const absl::StatusOr<size_t> intact =
+      checkpoint::FirstIntact(work.files, work.directories, &attempt->warnings);
+  attempt->damaged = absl::IsDataLoss(intact.status());
+  RETURN_IF_ERROR(intact.status());
+  attempt->step = work.steps[*intact];
+  ExportInput from = work.input;
+  from.checkpoint_dir = work.directories[*intact];
+  return work.lane_work->export_artifacts(from);
+}
+
+}  // namespace
+
+std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
+                                                           const config::JobSpec& spec) {
+  std::vector<const v1::CheckpointInfo*> infos;
+  for (const v1::CheckpointInfo& info : job.checkpoints()) infos.push_back(&info);
+  const int64_t best = spec.early_stopping_patience ? job.progress().best_step() : -1;
+  std::sort(infos.begin(), infos.end(), [best](const auto* a, const auto* b) {
+    const bool a_best = a->step() == best, b_best = b->step() == best;
+    if (a_best != b_best) return a_best;
+    if (best >= 0 && a->has_eval() != b->has_eval()) return a->has_eval();
+    if (best >= 0 && a->eval_loss() != b->eval_loss()) return a->eval_loss() < b->eval_loss();
+    return a->step() > b->step();
+  });
+  return infos;
+}
+
+void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec,
+               std::shared_ptr<OutputClaim> output,
+               std::function<void(const ExportAttempt&)> done) {
+  auto attempt = std::make_shared<ExportAttempt>();
+  auto work = std::make_shared<Work>();
+  for (const v1::CheckpointInfo* info : CheckpointsToExport(job, spec)) {
+    work->directories.push_back(info->directory());
+    work->steps.push_back(info->step());
+  }
+  const absl::StatusOr<std::string> plan = deps.journal->store()->PlanBytes(job.plan_hash());
+  attempt->damaged = work->directories.empty() || !plan.ok();
+  if (attempt->damaged) {
+    attempt->result =
+        plan.ok() ? absl::DataLossError("no committed checkpoint to export from") : plan.status();
+    deps.loop->Post([attempt, done = std::move(done)] { done(*attempt); });
+    return;
+  }
+  work->files = deps.files;
+  work->lane_work = deps.lane_work;
+  work->output = output;
+  work->input = {.spec = spec,
+                 .plan_bytes = *plan,
+                 .checkpoint_dir = "",
+                 .owner = checkpoint::EndingOf({job.id(), deps.registry->term(), job.epoch()}),
+                 .guard = [output](const auto& work) { return output->WhileHeld(work); }};
+  deps.loop->Offload(
+      Lane::kExport, [attempt, work] { attempt->result = Export(*work, attempt.get()); },
+      [attempt, done = std::move(done)] { done(*attempt); });
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,18 @@
+// What users see of how far a job has come.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_PROGRESS_H_
+#define COXSWAIN_CONTROLLER_DRIVER_PROGRESS_H_
+
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/job_record.h"
+#include "controller/metrics.h"
+
+namespace coxswain::driver {
+
+// `run` is where the job stands, in its progress and its metrics.
+void ShowProgress(const checkpoint::RunState& run, const Curriculum& curriculum, JobRecord* record,
+                  Metrics* metrics);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_PROGRESS_H_

@@ -1,0 +1,236 @@
+#include "controller/driver/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/fault_point.h"
+#include "controller/failure/errors.h"
+
+namespace coxswain::driver {
+namespace {
+
+// An EVAL command holds at most this many tokens per rank, so that one command stays short.
+constexpr int64_t kEvalTokensPerRank = 32768;
+
+std::vector<std::span<const BinSize>> EvalParts(std::span<const BinSize> bins, int world_size) {
+  std::vector<std::span<const BinSize>> parts;
+  for (size_t begin = 0; begin < bins.size();) {
+    size_t end = begin;
+    int64_t tokens = 0;
+    while (end < bins.size() &&
+           (end == begin || tokens + bins[end].tokens <= kEvalTokensPerRank * world_size)) {
+      tokens += bins[end++].tokens;
+    }
+    parts.push_back(bins.subspan(begin, end - begin));
+    begin = end;
+  }
+  return parts;
+}
+
+std::string BinsOf(const Batch& batch) {
+  std::vector<int64_t> bins;
+  for (const auto& dealt : batch.bins) bins.insert(bins.end(), dealt.begin(), dealt.end());
+  std::sort(bins.begin(), bins.end());
+  return absl::StrCat("step ", batch.step, ": ", absl::StrJoin(bins, " "));
+}
+
+}  // namespace
+
+Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events)
+    : gang_(gang),
+      args_(std::move(args)),
+      events_(std::move(events)),
+      script_(args_.rules, args_.start.step),
+      state_(args_.start),
+      asking_(&args_.curriculum->questions(), events_.on_answers),
+      eval_bins_(args_.curriculum->eval_bins()),
+      eval_parts_(EvalParts(eval_bins_, gang->world_size())) {
+  if (args_.end_at > 0) script_.EndAt(args_.end_at);
+  if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
+}
+
+// With early stopping an evaluation is a barrier.
+bool Training::MaySend(Action action) const {
+  const bool between_parts = next_eval_part_ != 0;
+  if (eval_outstanding_ && args_.patience.has_value() && !between_parts) return false;
+  if (action == Action::kSnapshot) return !saving_;
+  if (action == Action::kEnd) return in_flight_.empty() && !saving_;
+  return true;
+}
+
+void Training::Advance() {
+  const bool owed = script_.owes_snapshot();
+  const int64_t step = script_.step();
+  script_.Advance();
+  if (!owed && script_.owes_snapshot()) events_.on_snapshot_delayed(step);
+}
+
+void Training::SetSaving(bool saving) {
+  saving_ = saving;
+  script_.SetSaving(saving);
+}
+
+std::optional<gang::Order> Training::Next() {
+  while (MaySend(script_.next())) {
+    switch (script_.next()) {
+      case Action::kTrain:
+        return TrainOrder();
+      case Action::kEval:
+        return EvalOrder();
+      case Action::kSnapshot:
+        return SnapshotOrder();
+      case Action::kEnd:
+        return gang::StopOrder(script_.step());
+      case Action::kGenerate: {
+        std::optional<gang::Order> order = asking_.Ask(script_.step());
+        if (asking_.AllAsked()) Advance();
+        if (!order) break;
+        in_flight_.push_back({.action = Action::kGenerate});
+        return order;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const Batch> Training::Deal(std::span<const BinSize> bins) const {
+  return std::make_shared<const Batch>(
+      DealBatch(script_.step(), bins, *gang_, args_.work, args_.micro_batch_bins));
+}
+
+gang::Order Training::TrainOrder() {
+  const Curriculum& curriculum = *args_.curriculum;
+  const int64_t step = script_.step();
+  const std::shared_ptr<const Batch> batch = Deal(curriculum.step_bins(step));
+  gang::Order order{.phase = "train", .step = step};
+  v1::Train& train = *order.command.mutable_train();
+  train.set_step(step);
+  train.set_loss_denominator(batch->targets);
+  train.set_learning_rate(curriculum.learning_rate(step));
+  train.mutable_bins()->set_micro_steps(batch->micro_steps);
+  order.fill = [&curriculum, batch](int rank, v1::Command* own) {
+    curriculum.FillTrain(batch->step, batch->bins[rank], batch->forms[rank],
+                         own->mutable_train()->mutable_bins());
+  };
+  in_flight_.push_back({.action = Action::kTrain, .batch = batch});
+  Advance();
+  return order;
+}
+
+gang::Order Training::EvalOrder() {
+  const std::shared_ptr<const Batch> batch = Deal(eval_parts_[next_eval_part_]);
+  gang::Order order{.turn = gang::Turn::kBetween, .phase = "eval", .step = batch->step};
+  order.command.mutable_eval()->set_step(batch->step);
+  order.command.mutable_eval()->mutable_bins()->set_micro_steps(batch->micro_steps);
+  order.fill = [&curriculum = *args_.curriculum, batch](int rank, v1::Command* own) {
+    curriculum.FillEval(batch->bins[rank], batch->forms[rank], own->mutable_eval()->mutable_bins());
+  };
+  Sent sent{.action = Action::kEval, .first_part = next_eval_part_ == 0, .batch = batch};
+  sent.last_part = ++next_eval_part_ == eval_parts_.size();
+  in_flight_.push_back(sent);
+  eval_outstanding_ = true;
+  if (sent.last_part) {
+    next_eval_part_ = 0;
+    Advance();
+  }
+  return order;
+}
+
+gang::Order Training::SnapshotOrder() {
+  gang::Order order{.turn = gang::Turn::kBeside, .phase = "snapshot", .step = script_.step()};
+  order.command.mutable_snapshot()->set_step(script_.step());
+  in_flight_.push_back({.action = Action::kSnapshot});
+  Advance();
+  SetSaving(true);
+  return order;
+}
+
+std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
+  const Sent sent = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  switch (sent.action) {
+    case Action::kTrain:
+      return TakeStep(*sent.batch, command);
+    case Action::kEval:
+      return TakeEval(sent, command);
+    case Action::kGenerate:
+      return asking_.Take(command);
+    case Action::kSnapshot:
+      events_.on_snapshot(this, command.sent_ns);
+      break;
+    case Action::kEnd:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<v1::Error> Training::TakeStep(const Batch& batch, const gang::InFlight& command) {
+  fault::Pass(fault::Point::kStepDone, {.step = batch.step});
+  const absl::StatusOr<StepResult> result = CommitStep(batch, command);
+  if (!result.ok()) return failure::MakeError(result.status(), {.phase = command.phase});
+  state_.step = result->step + 1;
+  state_.tokens += result->tokens;
+  state_.loss = result->loss;
+  state_.grad_norm = result->grad_norm;
+  state_.seconds += command.seconds();
+  state_.applied_updates += result->applied;
+  state_.skipped.Add(result->step, !result->applied);
+  std::optional<v1::Error> error = events_.on_step(*result, batch, command, state_);
+  return error ? error : CheckSkipped(*result, batch);
+}
+
+std::optional<v1::Error> Training::CheckSkipped(const StepResult& result, const Batch& batch) {
+  if (!result.applied) skipped_bins_.push_back(BinsOf(batch));
+  if (!state_.skipped.TooMany()) return std::nullopt;
+  const absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+      "too many steps with a non-finite gradient norm (", state_.skipped.in_a_row, " in a row, ",
+      state_.skipped.recent.size(),
+      " of the last 1000; allowed 3 and 10). Bins by step: ", absl::StrJoin(skipped_bins_, "; "),
+      ". Lower train.learning_rate, or look at these documents with cox data preview"));
+  return failure::MakeError(status, {.phase = "train"});
+}
+
+std::optional<v1::Error> Training::TakeEval(const Sent& sent, const gang::InFlight& command) {
+  if (const absl::Status added = AddEval(*sent.batch, command, &eval_sum_); !added.ok()) {
+    return failure::MakeError(added, {.phase = command.phase});
+  }
+  if (sent.first_part) eval_began_ns_ = command.began_ns;
+  if (!sent.last_part) return std::nullopt;
+  const EvalSum sum = std::exchange(eval_sum_, EvalSum());
+  eval_outstanding_ = false;
+  const double targets = static_cast<double>(std::max<int64_t>(sum.targets, 1));
+  const checkpoint::EvalPoint point{
+      .step = command.step,
+      .loss = sum.loss_sum / targets,
+      .seconds = static_cast<double>(command.done_ns - eval_began_ns_) * 1e-9,
+      .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
+  state_.seconds += point.seconds;
+  state_.evals.push_back(point);
+  const bool is_best = state_.early_stop.Add(point);
+  events_.on_eval(point, is_best, state_);
+  if (!args_.patience.has_value()) return std::nullopt;
+  if (is_best && point.step > 0) script_.RequestSnapshot();
+  if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(point.step);
+  return std::nullopt;
+}
+
+void Training::Drain(bool with_checkpoint) {
+  if (with_checkpoint) {
+    script_.EndAt(script_.step());
+  } else {
+    script_.EndNow();
+  }
+}
+
+bool Training::complete() const {
+  return state_.step >= args_.curriculum->total_steps() ||
+         state_.early_stop.Exhausted(args_.patience);
+}
+
+const char* Training::Ending() const {
+  return state_.step > args_.start.step ? "all steps are done" : "no step was left";
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,114 @@
+// The program of supervised fine-tuning: steps, evaluations, answers to sample prompts, snapshots.
+// No clock, no I/O.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINING_H_
+#define COXSWAIN_CONTROLLER_DRIVER_TRAINING_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/asking.h"
+#include "controller/driver/batch.h"
+#include "controller/driver/commit_step.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/step_script.h"
+#include "controller/gang/gang.h"
+#include "controller/gang/program.h"
+
+namespace coxswain::driver {
+
+struct TrainingArgs {
+  std::shared_ptr<const Curriculum> curriculum = nullptr;
+  ScriptRules rules = {};
+  checkpoint::RunState start = {};       // of the checkpoint, default: from step 0
+  std::optional<int64_t> patience = {};  // early stopping; makes each evaluation a barrier
+  int64_t end_at = 0;                    // end after this many finished steps, 0: the whole job
+  BinWork work = {};                     // of the plan
+  int64_t micro_batch_bins = 1;          // of the plan
+};
+
+class Training;
+
+// Called on the loop, in command order; `state` is what the lineage has come to.
+struct TrainingEvents {
+  // What comes back ends the attempt.
+  std::function<std::optional<v1::Error>(const StepResult& result, const Batch& batch,
+                                         const gang::InFlight& command,
+                                         const checkpoint::RunState& state)>
+      on_step;
+  std::function<void(const checkpoint::EvalPoint& point, bool is_best,
+                     const checkpoint::RunState& state)>
+      on_eval;
+  Asking::Told on_answers;
+  // Every rank holds the snapshot of what `training` stands at; answer with its SaveFinished.
+  // `sent_ns`: when the command went out.
+  std::function<void(Training* training, int64_t sent_ns)> on_snapshot;
+  // The snapshot that was due at `step` finished steps is taken later, when the checkpoint that is
+  // being written is finished.
+  std::function<void(int64_t step)> on_snapshot_delayed;
+};
+
+class Training final : public gang::Program {
+ public:
+  // `gang` outlives every call of Next.
+  Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events);
+
+  // The checkpoint of the last on_snapshot is written, or given up. Next may have a command then.
+  void SaveFinished() { SetSaving(false); }
+  bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
+  const checkpoint::RunState& state() const { return state_; }
+
+  std::optional<gang::Order> Next() override;
+  std::optional<v1::Error> Take(const gang::InFlight& command) override;
+  void Drain(bool with_checkpoint) override;
+  bool saving() const override { return saving_; }
+  bool complete() const override;
+  bool exports() const override { return true; }
+  const char* Ending() const override;
+
+ private:
+  struct Sent {
+    Action action = Action::kTrain;
+    bool first_part = true;  // an evaluation may take several commands
+    bool last_part = true;
+    std::shared_ptr<const Batch> batch = nullptr;
+  };
+
+  bool MaySend(Action action) const;
+  void Advance();  // the script
+  void SetSaving(bool saving);
+  gang::Order TrainOrder();
+  gang::Order EvalOrder();
+  gang::Order SnapshotOrder();
+  std::shared_ptr<const Batch> Deal(std::span<const BinSize> bins) const;
+  std::optional<v1::Error> TakeStep(const Batch& batch, const gang::InFlight& command);
+  std::optional<v1::Error> TakeEval(const Sent& sent, const gang::InFlight& command);
+  std::optional<v1::Error> CheckSkipped(const StepResult& result, const Batch& batch);
+
+  const gang::Gang* const gang_;
+  const TrainingArgs args_;
+  const TrainingEvents events_;
+  StepScript script_;
+  checkpoint::RunState state_;
+  Asking asking_;
+  std::deque<Sent> in_flight_;
+
+  const std::vector<BinSize> eval_bins_;
+  const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
+  size_t next_eval_part_ = 0;
+  bool eval_outstanding_ = false;
+  EvalSum eval_sum_;
+  int64_t eval_began_ns_ = 0;              // of the evaluation in progress
+  bool saving_ = false;                    // as the script knows
+  std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_TRAINING_H_

@@ -1,0 +1,55 @@
+// What committed steps and evaluations are to a job: its progress, its history, its metrics.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINING_REPORT_H_
+#define COXSWAIN_CONTROLLER_DRIVER_TRAINING_REPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/config/job_spec.h"
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/batch.h"
+#include "controller/driver/commit_step.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/job_record.h"
+#include "controller/driver/replays.h"
+#include "controller/driver/step_rate.h"
+#include "controller/gang/gang.h"
+
+namespace coxswain::driver {
+
+// Of one gang.
+class TrainingReport {
+ public:
+  struct Args {
+    JobRecord* record = nullptr;
+    const config::JobSpec* spec = nullptr;
+    std::shared_ptr<const Curriculum> curriculum;
+    const gang::Gang* gang = nullptr;
+    double flops_per_token = 0;           // of the plan
+    Replays replays;                      // of this gang
+    double* committed_seconds = nullptr;  // of steps done for the first time, all gangs of the job
+  };
+
+  // What `args` points to outlives it.
+  TrainingReport(const Deps& deps, Args args);
+
+  // A bug, where a replayed step has other bits than the recorded one (driver-6).
+  std::optional<v1::Error> OnStep(const StepResult& result, const Batch& batch,
+                                  const gang::InFlight& command, const checkpoint::RunState& run);
+  void OnEval(const checkpoint::EvalPoint& point, bool is_best, const checkpoint::RunState& run);
+
+ private:
+  void Record(const StepResult& result, const Batch& batch, const gang::InFlight& command);
+  void Measure(const StepResult& result, double seconds);
+  std::optional<v1::Error> CheckReplay(const StepResult& result);
+
+  const Deps deps_;
+  const Args args_;
+  StepRate rate_;
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_TRAINING_REPORT_H_

@@ -1,0 +1,65 @@
+// What a failure means for its job. Pure: no clock, no I/O. The table:
+// controller/failure/README.md.
+#ifndef COXSWAIN_CONTROLLER_FAILURE_POLICY_H_
+#define COXSWAIN_CONTROLLER_FAILURE_POLICY_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "coxswain/v1/common.pb.h"
+
+namespace coxswain::failure {
+
+// What is known of a job when something of it fails.
+struct JobFacts {
+  bool has_trained = false;  // a gang of it trained once, or it has a committed checkpoint
+  bool draining = false;
+  int32_t restarts = 0;                   // in its life
+  int32_t restarts_since_checkpoint = 0;  // that was further than any before
+  int64_t max_restarts = 0;               // of the latter
+  int64_t max_restarts_total = 0;         // of the former
+  int held_up = 0;                        // times in a row that it waited for storage or machines
+  bool set_aside = false;  // the checkpoint that it began from is damaged, the one before is next
+};
+
+enum class Course {
+  kEnds,        // the job fails
+  kTriesAgain,  // it costs a restart, or the drain its checkpoint
+  kWaits,       // for storage or machines; costs no restart
+};
+
+struct Verdict {
+  Course course = Course::kEnds;
+  v1::Error error;                   // as the job tells it
+  std::chrono::milliseconds wait{};  // until the next try
+  std::string reason;                // of the change of the job's state
+};
+
+// Storage or machines: it passes, and nothing of the job is the reason.
+bool IsWaitedOut(const v1::Error& error);
+// Nothing is known of it but that it happened: what the ranks were doing tells more.
+bool NeedsDump(const v1::Error& error);
+
+// The error as it concerns this job: where no gang of it has ever trained, what would be waited out
+// is its user's to set right, but for a disk that is full or broken and the controller's own store.
+v1::Error Whose(v1::Error found, const JobFacts& facts);
+
+// Of an attempt to form a gang and to run it.
+Verdict JudgeAttempt(const v1::Error& found, const JobFacts& facts);
+// Of data and recipe: nothing ran.
+Verdict JudgePreparation(const v1::Error& found, const JobFacts& facts);
+// Of an export: all steps are done, only the files are made again.
+Verdict JudgeExport(const v1::Error& found, const JobFacts& facts);
+
+struct SaveFacts {
+  bool is_best = false;    // early stopping will export it
+  bool is_last = false;    // nothing is trained after it
+  bool cancelled = false;  // the job is, and needs it no more
+};
+// Whether a save that failed costs the job no more than that checkpoint; else its attempt failed.
+bool CostsOnlyTheCheckpoint(const v1::Error& error, const SaveFacts& facts);
+
+}  // namespace coxswain::failure
+
+#endif  // COXSWAIN_CONTROLLER_FAILURE_POLICY_H_

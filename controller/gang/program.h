@@ -1,0 +1,58 @@
+// What a gang is told to do, and what its answers mean. The gang's session knows neither.
+#ifndef COXSWAIN_CONTROLLER_GANG_PROGRAM_H_
+#define COXSWAIN_CONTROLLER_GANG_PROGRAM_H_
+
+#include <functional>
+#include <optional>
+
+#include "controller/gang/command_window.h"
+#include "coxswain/v1/common.pb.h"
+#include "coxswain/v1/worker_service.pb.h"
+
+namespace coxswain::gang {
+
+// One command to every rank.
+struct Order {
+  v1::Command command = {};  // what all ranks get of it; fence and number are the session's
+  // Adds what one rank alone gets; empty: nothing. Called on several threads at once, before the
+  // program is asked for another order.
+  std::function<void(int rank, v1::Command* own)> fill = {};
+  Turn turn = Turn::kStep;
+  const char* phase = "run";  // a literal: what it is, as v1::Error names it
+  int64_t step = 0;           // that it belongs to, for people
+};
+
+// The last order of a program.
+inline Order StopOrder(int64_t step) {
+  Order order{.turn = Turn::kBetween, .phase = "stop", .step = step};
+  order.command.mutable_stop();
+  return order;
+}
+
+// Loop thread only. Training (controller/driver/training.h) and Generation.
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  // The next command, which goes out now. Nothing: it waits for answers, or for a checkpoint.
+  // After STOP it is not asked again.
+  virtual std::optional<Order> Next() = 0;
+  // Every rank has answered the oldest command that was not taken yet. What comes back ends the
+  // attempt.
+  virtual std::optional<v1::Error> Take(const InFlight& command) = 0;
+  // No new step from now on; with a checkpoint of what is done, where it has such.
+  virtual void Drain(bool with_checkpoint) = 0;
+  // Ranks are at a checkpoint, which may keep one from the next command.
+  virtual bool saving() const = 0;
+
+  // All that its job asks is done; else it was drained, or only so many steps were asked for.
+  virtual bool complete() const = 0;
+  // Done, it leaves a checkpoint to export from.
+  virtual bool exports() const = 0;
+  // Why it has ended, for people: "all steps are done".
+  virtual const char* Ending() const = 0;
+};
+
+}  // namespace coxswain::gang
+
+#endif  // COXSWAIN_CONTROLLER_GANG_PROGRAM_H_

@@ -1,0 +1,21 @@
+// What the operator of a controller may set about running gangs.
+#ifndef COXSWAIN_CONTROLLER_GANG_SETTINGS_H_
+#define COXSWAIN_CONTROLLER_GANG_SETTINGS_H_
+
+#include <chrono>
+
+namespace coxswain::gang {
+
+struct Settings {
+  int credits = 2;                                    // commands in flight per worker, 1..8
+  std::chrono::milliseconds prepare_timeout{600000};  // weights are read
+  std::chrono::milliseconds connect_timeout{120000};
+  std::chrono::milliseconds first_step_timeout{300000};  // of the first two steps
+  std::chrono::milliseconds hang_floor{30000};           // later: max(this, 5 x median step)
+  std::chrono::milliseconds collective_floor{7000};      // in one: max(this, 2 x median step)
+  std::chrono::milliseconds drain_floor{30000};          // drain: max(this, 5 x median step)
+};
+
+}  // namespace coxswain::gang
+
+#endif  // COXSWAIN_CONTROLLER_GANG_SETTINGS_H_
