@@ -30,14 +30,16 @@ spec:
   checkpoint: {output_dir: /out/%s, save_steps: 3}
   resources: {device: cpu, workers: 2}
 '''
-PLAN = '''job: "j" recipe_hash: "%s" model_path: "/models/none" init: "pretrained"
+PLAN = '''job: "j" recipe_hash: "%s" model_path: "/models/none" init: "pretrained" seed: 42
 model { architecture: "Qwen2ForCausalLM" vocab_size: 1000 hidden_size: 8 intermediate_size: 16 num_layers: 1
-  num_heads: 2 num_kv_heads: 1 head_dim: 4 rms_norm_eps: 1e-6 rope { type: "default" theta: 10000 } layer_windows: 0 }
-parameters { name: "model.embed_tokens.weight" role: 1 layer: -1 rows: 1000 cols: 8 group: 0 }
-groups { name: "weights" lr_scale: 1 expected_elements: 8000 }
-replicate: 1 shard: 1 sequence_len: 64 micro_batch_bins: 1 max_documents_per_bin: 32 recompute: "none"
-lm_head_chunk_tokens: 16 beta1: 0.9 beta2: 0.999 eps: 1e-8 compute_dtype: "float32" device: "cpu"
-buffers { name: "weights" memory_class: 1 bytes: 1000 } master_dtype: "float32" gradient_dtype: "float32"
+  num_heads: 2 num_kv_heads: 1 head_dim: 4 rms_norm_eps: 1e-6 layer_windows: 0
+  rope { type: "default" theta: 10000 factor: 1 low_freq_factor: 1 high_freq_factor: 4 original_max_position: 8192 } }
+parameters { name: "model.embed_tokens.weight" role: 1 layer: -1 rows: 1000 cols: 8 }
+groups { name: "weights" lr_scale: 1 expected_elements: 8000 } lora {} replicate: 1 shard: 1 sequence_len: 64
+micro_batch_bins: 1 max_documents_per_bin: 32 recompute: "none" lm_head_chunk_tokens: 16 beta1: 0.9 beta2: 0.999 eps: 1e-8
+max_grad_norm: 1 compute_dtype: "float32" buffers { name: "weights" memory_class: 1 bytes: 1000 } recompute_every: 1
+device: "cpu" master_dtype: "float32" gradient_dtype: "float32" attention_deterministic: true
+attention_workspace_bytes: 4294967296 predicted {} overlap: true weight_slots: 2
 ''' % ('r' * 32)
 
 
@@ -80,19 +82,18 @@ def rpc():
                                      'last_queued_seq: 9 last_done_seq: 8 draining: true')
     plan = encode('plan.proto', 'Plan', PLAN)
     fence = 'fence { term: 1 job: "j" epoch: 1 worker_incarnation: "fuzz" plan_hash: "=" }'
-    later = fence.replace(' plan_hash: "="', '')
     prepare = call('PrepareRequest', f'{fence} world_size: 1 plan: {quoted(plan)}')
     bins = 'bins { bin_ids: 7 documents_per_bin: 1 document_lengths: 2 token_ids: "\\004\\0\\0\\0\\005\\0\\0\\0" targets: "\\001" }'
-    steps = [call('ConnectRequest', f'{later} gemm_table: "t"'),
-             call('Command', f'{later} seq: 1 train {{ {bins} loss_denominator: 1 learning_rate: 0.1 }}'),
-             call('Command', f'{later} seq: 2 eval {{ step: 1 {bins} }}'),
-             call('Command', f'{later} seq: 3 snapshot {{ step: 1 }}'),
-             call('SaveShardRequest', f'{later} step: 1 directory: "/d"')]
+    steps = [call('ConnectRequest', f'{fence} gemm_table: "t"'),
+             call('Command', f'{fence} seq: 1 train {{ {bins} loss_denominator: 1 learning_rate: 0.1 }}'),
+             call('Command', f'{fence} seq: 2 eval {{ step: 1 {bins} }}'),
+             call('Command', f'{fence} seq: 3 snapshot {{ step: 1 }}'),
+             call('SaveShardRequest', f'{fence} step: 1 directory: "/d"')]
     yield 'worker-prepare', prepare
-    yield 'worker-life', prepare + b''.join(steps) + call('ReleaseRequest', later)
+    yield 'worker-life', prepare + b''.join(steps) + call('ReleaseRequest', fence)
     yield 'worker-generate', prepare + steps[0] + call(
-        'Command', f'{later} seq: 1 generate {{ prompts {{ ids: 5 ids: 6 }} tokens: 3 ends: 7 sampling {{ top_p: 1 }} }}')
-    yield 'worker-stop', prepare + call('Command', f'{later} seq: 1 stop {{}}') + call('AbortRequest', f'{later} reason: "r"')
+        'Command', f'{fence} seq: 1 generate {{ prompts {{ ids: 5 ids: 6 }} tokens: 3 ends: 7 sampling {{ top_p: 1 }} }}')
+    yield 'worker-stop', prepare + call('Command', f'{fence} seq: 1 stop {{}}') + call('AbortRequest', f'{fence} reason: "r"')
     for name in ('WorkerLogs', 'WorkerInspect', 'WorkerDump'):
         yield f'worker-{name[6:].lower()}', prepare + call(f'{name}Request', 'tail: 3' if name == 'WorkerLogs' else '')
     command = quoted(encode('worker_service.proto', 'Command', 'seq: 3'))

@@ -21,7 +21,7 @@ class Calls {
 
 // Jobs and Registry: the operations over a simulated cluster whose job "runs" trains.
 std::unique_ptr<Calls> ControllerCalls();
-// Worker: an agent over the fake engine. A plan hash "=" stands for the hash of the plan sent.
+// Worker: an agent over the fake engine. A plan hash "=" stands for that of the plan sent last.
 std::unique_ptr<Calls> WorkerCalls();
 // Relay: over gRPC, before a worker in slot 0 that answers every command.
 std::unique_ptr<Calls> RelayCalls();

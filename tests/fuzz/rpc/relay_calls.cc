@@ -1,5 +1,6 @@
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <grpcpp/create_channel.h>
@@ -49,14 +50,25 @@ class RelayService : public Calls {
   }
 
  private:
+  // Whether a worker's stream is opened and ended, so that something comes back.
+  static bool Ends(const v1::HostCommands& commands) {
+    std::set<uint64_t> opened;
+    for (const v1::StreamCommand& entry : commands.entries()) {
+      if (entry.has_open()) opened.insert(entry.stream());
+      const bool ends = entry.has_half_close() || entry.has_cancel();
+      if (ends && opened.contains(entry.stream())) return true;
+    }
+    return false;
+  }
   static grpc::Status Run(v1::Relay::Stub* stub, grpc::ClientContext* context,
                           const std::string& message) {
     v1::HostCommands commands;
     if (!commands.ParseFromString(message)) return grpc::Status::OK;
     const auto stream = stub->Run(context);
     stream->Write(commands);
-    stream->WritesDone();
     v1::HostEvents events;
+    if (Ends(commands)) stream->Read(&events);  // the end of what is open would cancel it
+    stream->WritesDone();
     while (stream->Read(&events)) continue;
     return stream->Finish();
   }

@@ -3,9 +3,11 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "common/plan/plan_bytes.h"
+#include "coxswain/v1/plan.pb.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/rpc/calls.h"
 #include "tests/support/scratch_folder.h"
@@ -55,17 +57,31 @@ class Worker : public Calls {
 
   void Prepare(const std::string& message) {
     v1::PrepareRequest request;
-    if (!request.ParseFromString(message)) return;
-    if (request.fence().plan_hash() == "=") {
-      request.mutable_fence()->set_plan_hash(plan::PlanHash(request.plan()));
-    }
+    if (!Read(message, &request)) return;
     agent_.Prepare(request, Answer<absl::StatusOr<v1::PrepareResponse>>());
     Await();
+  }
+  // A plan is refused unless its bytes are those that this build would write, and every fence
+  // unless it has their hash: neither is what a change of some bytes would find.
+  void MakeCanonical(v1::PrepareRequest* request) {
+    v1::Plan plan;
+    if (plan.ParseFromString(request->plan())) {
+      plan.DiscardUnknownFields();
+      request->set_plan(plan.SerializeAsString());
+    }
+    plan_hash_ = plan::PlanHash(request->plan());
+  }
+  template <typename Request>
+  bool Read(const std::string& message, Request* request) {
+    if (!request->ParseFromString(message)) return false;
+    if constexpr (std::is_same_v<Request, v1::PrepareRequest>) MakeCanonical(request);
+    if (request->fence().plan_hash() == "=") request->mutable_fence()->set_plan_hash(plan_hash_);
+    return true;
   }
   // The other ranks say nothing but what is in the message.
   void Connect(const std::string& message) {
     v1::ConnectRequest request;
-    if (!request.ParseFromString(message)) return;
+    if (!Read(message, &request)) return;
     const auto started = agent_.Connect(
         request, [](const std::string&, const std::string&) {},
         Answer<absl::StatusOr<agent::Agent::Connected>>());
@@ -76,12 +92,12 @@ class Worker : public Calls {
   }
   void Run(const std::string& message) {
     v1::Command command;
-    if (!command.ParseFromString(message)) return;
+    if (!Read(message, &command)) return;
     (void)agent_.Submit(sink_, command);
   }
   void SaveShard(const std::string& message) {
     v1::SaveShardRequest request;
-    if (!request.ParseFromString(message)) return;
+    if (!Read(message, &request)) return;
     static const support::ScratchFolder folder;
     request.set_directory(folder.path());
     agent_.SaveShard(request, Answer<absl::StatusOr<v1::SaveShardResponse>>());
@@ -94,18 +110,19 @@ class Worker : public Calls {
   }
   void Abort(const std::string& message) {
     v1::AbortRequest request;
-    if (!request.ParseFromString(message)) return;
+    if (!Read(message, &request)) return;
     agent_.Abort(request, Answer<absl::Status>());
     Await();
   }
   void Release(const std::string& message) {
     v1::ReleaseRequest request;
-    if (!request.ParseFromString(message)) return;
+    if (!Read(message, &request)) return;
     agent_.Release(request, Answer<absl::Status>());
     Await();
   }
 
   std::future<void> answer_;
+  std::string plan_hash_;  // of the plan sent last
   const std::shared_ptr<Sink> sink_ = std::make_shared<Sink>();
   agent::WorkerMetrics metrics_;
   agent::Agent agent_{Options(), &metrics_};
