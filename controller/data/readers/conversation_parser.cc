@@ -194,15 +194,17 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   return parsed;
 }
 
-absl::Status AddMessages(const Json& list, const std::string& key,
-                         const config::RecordFields& fields, ChatRecord* record) {
-  if (!list.is_array()) {
-    return Bad(absl::StrCat("field \"", key, "\" is ", Article(list), ", not an array"));
+absl::Status AddMessages(const Json& record, const std::string& key,
+                         const config::RecordFields& fields, ChatRecord* chat) {
+  const Json* list = Find(record, key);
+  if (list == nullptr) return Bad(absl::StrCat("field \"", key, "\" is missing"));
+  if (!list->is_array()) {
+    return Bad(absl::StrCat("field \"", key, "\" is ", Article(*list), ", not an array"));
   }
-  for (size_t i = 0; i < list.size(); ++i) {
+  for (size_t i = 0; i < list->size(); ++i) {
     ASSIGN_OR_RETURN(Message message,
-                     ParseMessage(list[i], fields, absl::StrCat(key, "[", i, "]")));
-    record->messages.push_back(std::move(message));
+                     ParseMessage((*list)[i], fields, absl::StrCat(key, "[", i, "]")));
+    chat->messages.push_back(std::move(message));
   }
   return absl::OkStatus();
 }
@@ -274,7 +276,7 @@ absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
                    : absl::StrCat("field \"", fields.messages, "\" is missing"));
   }
   ChatRecord chat;
-  RETURN_IF_ERROR(AddMessages(record[key], key, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, key, fields, &chat));
   RETURN_IF_ERROR(AddContext(record, fields, &chat));
   return chat;
 }
@@ -282,9 +284,9 @@ absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
 absl::StatusOr<ChatRecord> ParsePromptMessages(const Json& record,
                                                const config::RecordFields& fields) {
   ChatRecord chat;
-  RETURN_IF_ERROR(AddMessages(record[fields.prompt], fields.prompt, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, fields.prompt, fields, &chat));
   for (Message& message : chat.messages) message.train = false;
-  RETURN_IF_ERROR(AddMessages(record[fields.completion], fields.completion, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, fields.completion, fields, &chat));
   RETURN_IF_ERROR(AddContext(record, fields, &chat));
   return chat;
 }

@@ -50,6 +50,12 @@ TEST(RecordParserTest, ReadsAlpacaWithInputAbsentNullOrEmpty) {
   }
 }
 
+TEST(RecordParserTest, APromptOfMessagesNeedsACompletion) {
+  EXPECT_EQ(ErrorOf(DatasetFormat::kPromptCompletion,
+                    R"({"prompt": [{"role": "user", "content": "p"}]})"),
+            "field \"completion\" is missing");
+}
+
 TEST(RecordParserTest, ReadsChatMessages) {
   const ChatRecord chat = Chat(R"({"messages": [{"role": "system", "content": "s"},
                             {"content": "u", "role": "user"}, {"role": "assistant", "content": "a"}]})");
