@@ -1,10 +1,34 @@
 #include "controller/store/memory_store.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/status_macros.h"
 
 namespace coxswain::store {
+namespace {
+
+constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+
+// Calls `visit` with the rows of `job` in a map whose keys begin with the job, in their order.
+template <typename Map, typename Visit>
+void ForJob(Map& map, const typename Map::key_type& first, Visit visit) {
+  const std::string& job = std::get<0>(first);
+  for (auto at = map.lower_bound(first); at != map.end() && std::get<0>(at->first) == job; ++at) {
+    visit(at->second);
+  }
+}
+
+// Removes the rows of `job` from such a map.
+template <typename Map>
+void EraseJob(Map& map, const typename Map::key_type& first) {
+  const auto begin = map.lower_bound(first);
+  auto end = begin;
+  while (end != map.end() && std::get<0>(end->first) == std::get<0>(first)) ++end;
+  map.erase(begin, end);
+}
+
+}  // namespace
 
 absl::StatusOr<uint64_t> MemoryStore::NextTerm() {
   RETURN_IF_ERROR(write_error_);
@@ -37,9 +61,9 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
 void MemoryStore::DeleteJob(const std::string& id) {
   jobs_.erase(id);
   events_.erase(id);
-  std::erase_if(epochs_, [&](const auto& entry) { return entry.second.job == id; });
-  std::erase_if(steps_, [&](const auto& entry) { return entry.second.job == id; });
-  std::erase_if(checkpoints_, [&](const auto& entry) { return entry.second.job == id; });
+  EraseJob(epochs_, {id, 0});
+  EraseJob(steps_, {id, kFirst, 0});
+  EraseJob(checkpoints_, {id, kFirst});
   std::erase_if(keys_, [&](const auto& entry) { return entry.second.job == id; });
 }
 
@@ -53,9 +77,7 @@ absl::StatusOr<std::vector<JobRow>> MemoryStore::Jobs() {
 
 absl::StatusOr<std::vector<EpochRow>> MemoryStore::Epochs(const std::string& job) {
   std::vector<EpochRow> rows;
-  for (const auto& [key, row] : epochs_) {
-    if (row.job == job) rows.push_back(row);
-  }
+  ForJob(epochs_, {job, 0}, [&](const EpochRow& row) { rows.push_back(row); });
   return rows;
 }
 
@@ -67,25 +89,21 @@ absl::StatusOr<std::string> MemoryStore::PlanBytes(const std::string& hash) {
 
 absl::StatusOr<std::vector<StepRow>> MemoryStore::Steps(const std::string& job, int64_t from_step) {
   std::vector<StepRow> rows;
-  for (const auto& [key, row] : steps_) {
-    if (row.job == job && row.step >= from_step && !row.superseded) rows.push_back(row);
-  }
+  ForJob(steps_, {job, from_step, 0}, [&](const StepRow& row) {
+    if (!row.superseded) rows.push_back(row);
+  });
   return rows;
 }
 
 std::vector<StepRow> MemoryStore::AllSteps(const std::string& job) const {
   std::vector<StepRow> rows;
-  for (const auto& [key, row] : steps_) {
-    if (row.job == job) rows.push_back(row);
-  }
+  ForJob(steps_, {job, kFirst, 0}, [&](const StepRow& row) { rows.push_back(row); });
   return rows;
 }
 
 absl::StatusOr<std::vector<CheckpointRow>> MemoryStore::Checkpoints(const std::string& job) {
   std::vector<CheckpointRow> rows;
-  for (const auto& [key, row] : checkpoints_) {
-    if (row.job == job) rows.push_back(row);
-  }
+  ForJob(checkpoints_, {job, kFirst}, [&](const CheckpointRow& row) { rows.push_back(row); });
   return rows;
 }
 
