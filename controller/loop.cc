@@ -10,6 +10,9 @@ Loop::Loop(const Clock* clock, Offloading offloading)
   if (offloading == Offloading::kToLanes) lanes_.emplace();
 }
 
+Loop::Loop(const Clock* clock, Offloader offloader)
+    : clock_(clock), attended_ns_(clock->NowNs()), offloader_(std::move(offloader)) {}
+
 Loop::~Loop() = default;
 
 void Loop::Post(Task task) {
@@ -21,6 +24,10 @@ void Loop::Post(Task task) {
 }
 
 void Loop::Offload(Lane lane, Task work, Task done) {
+  if (offloader_) {
+    offloader_(lane, std::move(work), std::move(done));
+    return;
+  }
   if (!lanes_) {
     Post([work = std::move(work), done = std::move(done)] {
       work();
@@ -74,6 +81,11 @@ int64_t Loop::Attend() {
   return now_ns;
 }
 
+void Loop::Do(const Task& task) {
+  task();
+  if (on_task_) on_task_();
+}
+
 bool Loop::RunReady() {
   // With nothing to do it was free until its next timer fell due.
   attended_ns_ = std::max(attended_ns_, std::min(NextTimerNs(), clock_->NowNs()));
@@ -84,7 +96,7 @@ bool Loop::RunReady() {
     batch.swap(tasks_);
   }
   for (Task& task : batch) {
-    task();
+    Do(task);
     Attend();
   }
   bool ran = !batch.empty();
@@ -99,7 +111,7 @@ bool Loop::RunReady() {
       continue;
     }
     timer_due_.erase(id);
-    timer.task();
+    Do(timer.task);
   }
   return ran;
 }

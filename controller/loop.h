@@ -34,9 +34,13 @@ class Loop {
 
   enum class Offloading {
     kToLanes,
-    kInline,  // on the loop itself, as a posted task (the simulator)
+    kInline,  // on the loop itself, as a posted task
   };
+  // Runs `work` at some time and posts `done` after it. The simulator's, whose work takes virtual
+  // time.
+  using Offloader = std::function<void(Lane lane, Task work, Task done)>;
   Loop(const Clock* clock, Offloading offloading);
+  Loop(const Clock* clock, Offloader offloader);
   ~Loop();  // waits for offloaded work in progress; its results are dropped
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -57,6 +61,8 @@ class Loop {
   int64_t stalled_ns() const { return stalled_ns_; }
   // Called after every stall with its length.
   void OnStall(std::function<void(double seconds)> observer) { on_stall_ = std::move(observer); }
+  // Called after every task and timer. The simulator's, which then looks at everything.
+  void OnTask(Task observer) { on_task_ = std::move(observer); }
 
   void Run();   // until Stop
   void Stop();  // any thread
@@ -75,6 +81,7 @@ class Loop {
   };
   TimerId Set(int64_t due_ns, TimerId id, Timer timer);
   int64_t Attend();
+  void Do(const Task& task);
 
   const Clock* const clock_;
   mutable Mutex mu_;
@@ -88,6 +95,8 @@ class Loop {
   int64_t attended_ns_;  // clock time until which the loop was there
   int64_t stalled_ns_ = 0;
   std::function<void(double)> on_stall_;
+  Task on_task_;
+  const Offloader offloader_;  // null: lanes, or inline
 
   std::optional<Lanes> lanes_;  // last: its threads post
 };
