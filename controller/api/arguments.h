@@ -1,5 +1,5 @@
 // Whether a request is one that its operation was written for: what jobs_service.cc and
-// registry_service.cc ask before anything else happens.
+// registration.cc ask before anything else happens.
 #ifndef COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
 #define COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
 

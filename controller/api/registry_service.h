@@ -2,20 +2,18 @@
 #ifndef COXSWAIN_CONTROLLER_API_REGISTRY_SERVICE_H_
 #define COXSWAIN_CONTROLLER_API_REGISTRY_SERVICE_H_
 
-#include "absl/status/status.h"
+#include <utility>
+
+#include "controller/api/registration.h"
 #include "controller/loop.h"
-#include "controller/scheduler/registry.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 
 namespace coxswain::api {
 
-// FailedPrecondition naming both values when version, commit or protocol differ.
-absl::Status CheckBuild(const v1::BuildInfo& worker, const v1::BuildInfo& controller);
-
 class RegistryService final : public v1::Registry::CallbackService {
  public:
   RegistryService(Loop* loop, scheduler::Registry* registry, v1::BuildInfo build)
-      : loop_(loop), registry_(registry), build_(std::move(build)) {}
+      : loop_(loop), registration_(registry, std::move(build)) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* call,
                                      const v1::RegisterRequest* request,
@@ -25,8 +23,7 @@ class RegistryService final : public v1::Registry::CallbackService {
 
  private:
   Loop* const loop_;
-  scheduler::Registry* const registry_;
-  const v1::BuildInfo build_;
+  Registration registration_;  // loop thread only
 };
 
 }  // namespace coxswain::api

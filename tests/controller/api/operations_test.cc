@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/api/arguments.h"
-#include "controller/api/registry_service.h"
+#include "controller/api/registration.h"
 #include "controller/driver/output_claim.h"
 #include "tests/controller/api/recording_sink.h"
 #include "tests/sim/simulation.h"
