@@ -189,15 +189,12 @@ void JobCheckpoints::Retain(const checkpoint::RunState& run,
   const auto& best = run.early_stop.best;
   const std::vector<int64_t> old =
       checkpoint::Superseded(steps, spec_->save_total_limit, best ? best->step : -1);
+  if (old.empty() || !PersistDeletion(old)) return;  // else with the next checkpoint
   auto& known = *record_->edit().mutable_checkpoints();
   for (const int64_t step : old) {
     const auto it = std::find_if(known.begin(), known.end(),
                                  [&](const auto& info) { return info.step() == step; });
-    if (it == known.end()) continue;
     const std::string directory = it->directory();
-    store::CheckpointRow row = CheckpointRowOf(record_->id(), 0, *it);
-    row.deleted = true;
-    deps_.journal->Add(std::move(row));
     known.erase(it);
     record_->AddEvent(CheckpointDeletedEvent(step, directory),
                       absl::StrCat("checkpoint of step ", step, " is superseded"));
@@ -213,6 +210,21 @@ void JobCheckpoints::Retain(const checkpoint::RunState& run,
         },
         [] {});
   }
+}
+
+// Before the files go: what the store calls committed is there.
+bool JobCheckpoints::PersistDeletion(const std::vector<int64_t>& steps) {
+  return deps_.journal
+      ->Transact([&] {
+        for (const v1::CheckpointInfo& info : record_->job().checkpoints()) {
+          if (std::find(steps.begin(), steps.end(), info.step()) == steps.end()) continue;
+          store::CheckpointRow row = CheckpointRowOf(record_->id(), 0, info);
+          row.deleted = true;
+          deps_.journal->Add(std::move(row));
+        }
+        return absl::OkStatus();
+      })
+      .ok();
 }
 
 }  // namespace coxswain::driver

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/config/job_spec.h"
 #include "controller/checkpoint/checkpoint_files.h"
@@ -61,6 +62,7 @@ class JobCheckpoints {
   void OnSaved(const checkpoint::Manifest& manifest, const Content& content);
   void OnFailed(const v1::Error& error, int64_t step, const Events& events);
   void Retain(const checkpoint::RunState& run, const std::shared_ptr<OutputClaim>& output);
+  bool PersistDeletion(const std::vector<int64_t>& steps);
   v1::CheckpointInfo InfoOf(const checkpoint::Manifest& manifest,
                             const std::string& directory) const;
   void DropSaver();
