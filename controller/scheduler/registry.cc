@@ -242,6 +242,8 @@ void Registry::AbortAndFree(const std::string& incarnation, const v1::Fence& fen
                             const std::string& reason) {
   const auto it = workers_.find(incarnation);
   if (it == workers_.end() || IsLost(it->second)) return;
+  // Lost and back since, it may serve another job: it confirmed the end of this one before that.
+  if (!it->second.job.empty() && it->second.job != fence.job()) return;
   if (it->second.status.phase != state::WorkerPhase::kAborting) {
     it->second.abort_since_ns = loop_->AttentiveNs();
   }

@@ -508,5 +508,22 @@ TEST_F(RegistryTest, AnAbortedWorkerIsFreeOnlyWhenItSaysSo) {
   EXPECT_GE(freed_, 1);
 }
 
+// Lost and back, it was given to another job before its first gang came to its end.
+TEST_F(RegistryTest, AGangThatEndsLeavesAWorkerAloneThatServesAnother) {
+  const std::string worker = Join(0);
+  ASSERT_TRUE(registry_.Reserve({worker}, "first").ok());
+  registry_.BeatStreamEnded(worker, stream_);
+  ASSERT_TRUE(registry_.Register(workers_.Hello(0)).ok());
+  stream_ = registry_.OpenBeatStream();
+  registry_.Beat(workers_.Beat(0), stream_);
+  ASSERT_TRUE(registry_.Reserve({worker}, "second").ok());
+  v1::Fence fence;
+  fence.set_job("first");
+  registry_.AbortAndFree(worker, fence, "test");
+  Run(100);
+  EXPECT_EQ(PhaseOf(worker), state::WorkerPhase::kJoined);
+  EXPECT_EQ(registry_.Find(worker)->job, "second");
+}
+
 }  // namespace
 }  // namespace coxswain::scheduler
