@@ -138,6 +138,9 @@ void GangSession::Release(std::shared_ptr<GangSession> session) {
         gang.ranks[rank].target, request, kReleaseTimeout,
         [registry, session, rank](const absl::StatusOr<v1::ReleaseResponse>& response) {
           const std::string& incarnation = session->gang_.ranks[rank].target.incarnation;
+          const scheduler::Worker* worker = registry->Find(incarnation);
+          // Lost and back since, it may serve another job.
+          if (worker == nullptr || worker->job != session->gang_.job) return;
           if (response.ok()) {
             registry->Released(incarnation);
           } else {
