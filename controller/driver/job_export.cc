@@ -59,10 +59,15 @@ void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec
     work->steps.push_back(info->step());
   }
   const absl::StatusOr<std::string> plan = deps.journal->store()->PlanBytes(job.plan_hash());
-  attempt->damaged = work->directories.empty() || !plan.ok();
-  if (attempt->damaged) {
-    attempt->result =
-        plan.ok() ? absl::DataLossError("no committed checkpoint to export from") : plan.status();
+  // A store that cannot be read now is waited for.
+  const bool later = !plan.ok() && !absl::IsNotFound(plan.status());
+  attempt->damaged = work->directories.empty() || (!plan.ok() && !later);
+  if (attempt->damaged || later) {
+    attempt->result = plan.ok()
+                          ? absl::DataLossError("no committed checkpoint to export from")
+                          : absl::Status(later ? absl::StatusCode::kUnavailable
+                                               : absl::StatusCode::kNotFound,
+                                         plan.status().message());
     deps.loop->Post([attempt, done = std::move(done)] { done(*attempt); });
     return;
   }
