@@ -1,8 +1,11 @@
-// Worker processes in virtual time, behind the controller's transport. They keep the rules of
-// ARCHITECTURE.md, "Steps, fences, recovery", and really depend on what they are fed:
-// a rank's parameters are a hash of every batch trained, so a wrong replay shows in the loss, and
-// the gradient norm depends on the GEMM table of every rank, which each process draws for itself
-// unless it is given one, and on which ranks share a host, as the order of sums does.
+// Worker processes in virtual time, behind the controller's transport, with the real fence of
+// worker/agent. They keep the rules of ARCHITECTURE.md, "Steps, fences, recovery", and really
+// depend on what they are fed: see fake_model.h; and the gradient norm depends on the GEMM table of
+// every rank, which each process draws for itself unless it is given one, and on which ranks share
+// a host, as the order of sums does.
+//
+// fake_workers.cc: processes and what befalls them; fake_calls.cc: unary calls; fake_streams.cc:
+// Connect, Run, Logs; fake_steps.cc: commands.
 #ifndef COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 #define COXSWAIN_TESTS_SIM_FAKE_WORKERS_H_
 
@@ -21,19 +24,12 @@
 #include "controller/transport/worker_transport.h"
 #include "coxswain/v1/registry_service.pb.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/fake_model.h"
+#include "tests/sim/fake_stream.h"
 #include "tests/sim/memory_files.h"
+#include "worker/agent/epoch_gate.h"
 
 namespace coxswain::sim {
-
-// What a rank would keep on its device.
-struct FakeModel {
-  uint64_t parameters = 1;
-  int64_t steps = 0;
-  std::vector<int64_t> bins;  // every bin trained, in order, over all ranks
-
-  std::string Serialize() const;
-  static FakeModel Parse(const std::string& text);
-};
 
 struct Network {
   int64_t min_delay_ms = 0;
@@ -47,7 +43,7 @@ class FakeWorkers : public WorkerTransport {
   FakeWorkers(Agenda* agenda, MemoryFiles* files, uint64_t seed);
 
   // The controller that callbacks go to; null while it is down. Everything in flight to an earlier
-  // one is lost.
+  // one is lost; what that one sent still arrives.
   void Connect(Loop* loop);
   void set_network(Network network) { network_ = network; }
   // What a slot says it is; "cpu" unless said.
@@ -56,7 +52,10 @@ class FakeWorkers : public WorkerTransport {
   // Starts a process in a slot (an earlier one there must be dead) and returns its incarnation.
   std::string Start(int slot);
   void Kill(int slot);          // as SIGKILL: streams break, nothing is answered
+  void KillInSave(int slot);    // killed when half of its next shard is written
+  void DamageShard(int slot);   // its storage writes other bytes of its next shard than it is given
   void Hang(int slot);          // it lives, beats and takes part in nothing again
+  void CorruptStep(int slot);   // the bits of its next step are wrong, as a broken device's are
   void BreakStreams(int slot);  // its streams end, the process lives
   void Drain(int slot);         // it says in every heartbeat that it will leave
   void Stop(int slot);          // as SIGSTOP: says nothing more, until its supervisor ends it
@@ -73,6 +72,8 @@ class FakeWorkers : public WorkerTransport {
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
   bool alive(int slot) const;
+  const std::string& incarnation(int slot) const { return processes_.at(slot).incarnation; }
+  void SeeTerm(int slot, uint64_t term) { processes_.at(slot).gate.SeeTerm(term); }
   bool reachable(int slot) const;  // alive and not cut off
   v1::RegisterRequest Hello(int slot) const;
   v1::HeartbeatRequest Beat(int slot) const;
@@ -82,9 +83,13 @@ class FakeWorkers : public WorkerTransport {
   const std::vector<std::string>& violations() const { return violations_; }
   // Looks into the store at every Prepare: numbers must be durable before use.
   void set_store(store::Store* store) { store_ = store; }
+  // Called with what a rank holds after every step that it trained.
+  using OnTrained = std::function<void(const v1::Fence& fence, int rank, const FakeModel& model)>;
+  void set_on_trained(OnTrained on_trained) { on_trained_ = std::move(on_trained); }
   // Steps that all ranks of (job, epoch) finished.
   bool AllRanksDid(const std::string& job, uint64_t epoch, int64_t step) const {
-    return finished_.contains({job, epoch, step});
+    const auto steps = finished_.find({job, epoch});
+    return steps != finished_.end() && steps->second.contains(step);
   }
 
   // WorkerTransport.
@@ -111,13 +116,14 @@ class FakeWorkers : public WorkerTransport {
                  Done<v1::EndWorkerResponse> done) override;
 
  private:
-  template <typename Message>
-  struct Stream;
   struct Process {
+    explicit Process(std::string name) : incarnation(std::move(name)), gate(incarnation) {}
+
     int slot = 0;
     std::string host = "sim";
     std::string incarnation;
-    bool alive = false;
+    agent::EpochGate gate;
+    bool alive = true;
     bool hung = false;
     bool cut = false;
     bool stopped = false;
@@ -126,8 +132,9 @@ class FakeWorkers : public WorkerTransport {
     int64_t save_delay_ms = 0;
     int64_t answer_delay_ms = 0;  // of the answer being made
     absl::Status save_error;
-    uint64_t highest_term = 0;
-    v1::Fence fence;  // of the current epoch; empty job when idle
+    bool dies_in_save = false;
+    bool damages_shard = false;
+    bool corrupts_step = false;
     int rank = 0;
     int world = 0;
     std::string gemm_table;
@@ -137,10 +144,16 @@ class FakeWorkers : public WorkerTransport {
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
     FakeModel model;
     std::optional<FakeModel> snapshot;
-    std::vector<int64_t> written;    // tokens of each answer
-    std::vector<v1::Command> queue;  // accepted, not executed
-    std::shared_ptr<Stream<v1::Event>> run;
-    std::shared_ptr<Stream<v1::ConnectResponse>> connect;
+    std::vector<int64_t> written;  // tokens of each answer
+    std::shared_ptr<FakeStream<v1::Event>> run;
+    std::shared_ptr<FakeStream<v1::ConnectResponse>> connect;
+
+    // Of the current epoch; without a job when idle.
+    v1::Fence fence() const { return gate.current().value_or(v1::Fence()); }
+    bool In(const v1::Fence& other) const {
+      const auto& current = gate.current();
+      return current && current->job() == other.job() && current->epoch() == other.epoch();
+    }
   };
   // Where the ranks of one command meet.
   struct Meeting {
@@ -151,20 +164,27 @@ class FakeWorkers : public WorkerTransport {
   Process* Find(const WorkerTarget& worker);  // alive, reachable and of that incarnation; else null
   int64_t Delay();
   void ToController(int64_t delay_ms, std::function<void()> task);
+  void ToController(uint64_t generation, int64_t delay_ms, std::function<void()> task);
   template <typename Response>
   void Answer(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
               std::function<absl::StatusOr<Response>(Process&)> serve);
-  absl::Status CheckFence(Process& process, const v1::Fence& fence, bool starts_epoch);
-  absl::Status CheckShards(const std::string& directory);
   absl::StatusOr<v1::PrepareResponse> ServePrepare(Process& process,
                                                    const v1::PrepareRequest& request);
+  absl::Status CheckShards(const std::string& directory);
+  absl::Status Load(Process& process, const v1::PrepareRequest& request);
+  absl::StatusOr<v1::SaveShardResponse> ServeSave(Process& process,
+                                                  const v1::SaveShardRequest& request);
+  void CheckDurable(const v1::Fence& fence);
   void OnConnected(Process& process);
+  template <typename Message>
+  void End(const std::shared_ptr<FakeStream<Message>>& stream, absl::Status status);
   void OnCommand(const std::string& incarnation, const v1::Command& command);
   void Meet(Process& process, const v1::Command& command);
   void Finish(const std::string& key);
   v1::Event Execute(Process& process, const Meeting& meeting);
   void WriteOn(Process& process, const v1::Generate& generate, v1::Done* done);
-  void DropEpoch(Process& process);
+  void Train(Process& process, const Meeting& meeting, v1::Done* done);
+  void DropEpoch(Process& process, const std::string& reason);
   void Violation(const std::string& text) { violations_.push_back(text); }
 
   Agenda* const agenda_;
@@ -178,9 +198,10 @@ class FakeWorkers : public WorkerTransport {
   std::map<int, std::string> hosts_;  // by slot, of those that moved
   std::map<int, std::string> devices_;
   int next_incarnation_ = 0;
-  std::map<std::string, Meeting> meetings_;       // by job/epoch/seq
-  std::map<std::string, int64_t> busy_until_ms_;  // by job
-  std::set<std::tuple<std::string, uint64_t, int64_t>> finished_;
+  std::map<std::string, Meeting> meetings_;                                 // by job/epoch/seq
+  std::map<std::string, int64_t> busy_until_ms_;                            // by job
+  std::map<std::pair<std::string, uint64_t>, std::set<int64_t>> finished_;  // steps
+  OnTrained on_trained_;
   std::function<void(int slot)> on_ended_;
   std::set<int64_t> nonfinite_;
   std::map<int64_t, v1::Error> failures_;

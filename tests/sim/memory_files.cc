@@ -1,6 +1,7 @@
 #include "tests/sim/memory_files.h"
 
-#include <filesystem>
+#include <algorithm>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
@@ -9,15 +10,16 @@
 namespace coxswain::sim {
 namespace {
 
-bool Below(const std::string& path, const std::string& directory) {
-  return path == directory || path.starts_with(directory + "/");
-}
-
 absl::Status Missing(const std::string& path) {
   return absl::NotFoundError(absl::StrCat("no such file: ", path));
 }
 
 }  // namespace
+
+bool Below(const std::string& path, const std::string& directory) {
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || path[directory.size()] == '/');
+}
 
 absl::Status MemoryFiles::Writable(const std::string& path) const {
   return write_error_.ok() || !Below(path, failing_prefix_) ? absl::OkStatus() : write_error_;
@@ -65,10 +67,18 @@ void MemoryFiles::LoseLocks() {
 // Links are followed from the root on, as often as one leads to another.
 std::string MemoryFiles::Resolve(const std::string& path) const {
   std::string resolved = "/";
-  for (const std::filesystem::path& part : std::filesystem::path(path).relative_path()) {
-    if (part.empty()) continue;
-    resolved = (std::filesystem::path(resolved) / part).lexically_normal().string();
-    if (resolved.size() > 1 && resolved.ends_with('/')) resolved.pop_back();
+  size_t begin = 0;
+  while (begin < path.size()) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = std::string_view(path).substr(begin, end - begin);
+    begin = end + 1;
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      resolved.resize(std::max<size_t>(resolved.rfind('/'), 1));
+      continue;
+    }
+    if (resolved.size() > 1) resolved += '/';
+    resolved += part;
     for (auto link = links_.find(resolved); link != links_.end(); link = links_.find(resolved)) {
       resolved = link->second;
     }

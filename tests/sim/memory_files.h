@@ -13,6 +13,9 @@
 
 namespace coxswain::sim {
 
+// `directory` itself, or what lies in it.
+bool Below(const std::string& path, const std::string& directory);
+
 class MemoryFiles : public Files {
  public:
   absl::Status MakeDirs(const std::string& path) override;
@@ -44,6 +47,7 @@ class MemoryFiles : public Files {
   // What lies below `prefix` is gone until Mount; at most one prefix at a time.
   void Unmount(const std::string& prefix);
   void Mount();
+  bool mounted() const { return unmounted_directories_.empty(); }
 
  private:
   class Lock;

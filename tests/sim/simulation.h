@@ -1,31 +1,43 @@
-// A whole cluster in one thread and virtual time: the real controller code over fake workers,
-// storage in memory, and a schedule of faults drawn from a seed.
+// A whole cluster in one thread and virtual time: the real controller code over fake workers and
+// storage in memory, the faults that befall them, and the rules that hold all the same.
 #ifndef COXSWAIN_TESTS_SIM_SIMULATION_H_
 #define COXSWAIN_TESTS_SIM_SIMULATION_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <prometheus/registry.h>
 
+#include "controller/api/registration.h"
 #include "controller/driver/job_table.h"
 #include "controller/scheduler/registry.h"
 #include "controller/store/memory_store.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/crash_point.h"
+#include "tests/sim/draw.h"
 #include "tests/sim/fake_workers.h"
+#include "tests/sim/faulty_files.h"
+#include "tests/sim/faulty_store.h"
+#include "tests/sim/faulty_transport.h"
 #include "tests/sim/memory_files.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/synthetic_curriculum.h"
+#include "tests/sim/users.h"
 #include "tests/sim/virtual_clock.h"
+#include "tests/sim/virtual_lanes.h"
 
 namespace coxswain::sim {
+
+struct Controller;
 
 struct JobShape {
   std::string name = "job";
   int workers = 2;
+  int64_t steps = 12;
   std::string resources = {};  // in place of device and workers, e.g. "device: auto, workers: auto"
   int64_t eval_steps = 4;
   int64_t save_steps = 3;
@@ -49,7 +61,9 @@ class Simulation {
     SyntheticShape shape;
     Network network;
     driver::Settings settings;
-    driver::BinWork work;  // of every plan
+    driver::BinWork work;          // of every plan
+    int64_t lane_most_ms = 0;      // of work in lanes
+    Coverage* coverage = nullptr;  // counts what is met; null: nobody does
   };
   explicit Simulation(Options options);
   ~Simulation();
@@ -58,6 +72,10 @@ class Simulation {
   void StartController();
   void CrashController();  // as SIGKILL: nothing is flushed
   bool up() const { return controller_ != nullptr; }
+  // The same, also from within the controller's own tasks; it is started after `down_ms`. The
+  // second: when it has had so many more effects on the world (crash_point.h).
+  void KillController(int64_t down_ms);
+  void KillControllerAfter(int effects, int64_t down_ms);
   driver::JobTable& jobs();
   driver::Deps& deps();
   scheduler::Registry& registry();
@@ -65,6 +83,11 @@ class Simulation {
   FakeWorkers& workers() { return workers_; }
   store::MemoryStore& store() { return store_; }
   MemoryFiles& files() { return files_; }
+  FaultyStore& faulty_store() { return faulty_store_; }
+  FaultyFiles& faulty_files() { return faulty_files_; }
+  FaultyTransport& transport() { return transport_; }
+  Users& users() { return users_; }
+  Rules& rules() { return rules_; }
   const VirtualClock& clock() const { return clock_; }
   prometheus::Registry& metrics() { return *metrics_registry_; }
   void At(int64_t delay_ms, std::function<void()> task) {
@@ -75,6 +98,9 @@ class Simulation {
   void StallLoop(int64_t ms);
   // Everything stands still for so long, as when machines are suspended.
   void Suspend(int64_t ms) { clock_.AdvanceTo(clock_.NowNs() + ms * 1'000'000); }
+  void JumpWall(int64_t ms) { clock_.JumpWall(ms); }
+  // During `for_ms` work in lanes takes up to `most_ms`, and ranks that long to save.
+  void SlowDisk(int64_t most_ms, int64_t for_ms);
 
   // Starts the process of a slot that has none, as one of a device, and registers it.
   void StartWorker(int slot, const std::string& device);
@@ -95,39 +121,57 @@ class Simulation {
   bool RunUntilState(const std::string& id, v1::JobState state, int64_t limit_ms = 3'600'000);
   void RunFor(int64_t ms);
 
-  // Faults at random times during the next `horizon_ms`.
-  void ScheduleFaults(int64_t horizon_ms, int faults);
-  // The rules of the control plane that must hold whatever happened; in words, empty is good.
+  // A user submits it, with an idempotency key, until it is accepted.
+  void Ask(const JobShape& shape, bool may_be_cancelled, int lost_answers = 0);
+  std::string AnyJob(Draw& draw) const;  // a name of those
+  bool MayCancel(const std::string& name) const { return may_cancel_.at(name); }
+
+  // From now on nothing fails.
+  void Mend();
+  // The rules that were broken, in words; empty is good. The first also asks those of the end.
   std::vector<std::string> Violations();
-  std::string history() const { return history_; }  // faults injected, for a failing seed
-  uint64_t terms() const { return terms_; }         // starts of the controller
+  const std::vector<std::string>& violations() const { return rules_.violations(); }
+  // Faults as they took effect, and what became of jobs and checkpoints, with virtual times.
+  const std::string& history() const { return history_; }
+  void Note(const std::string& what);
+  void Count(const std::string& row);        // for the coverage table
+  uint64_t terms() const { return terms_; }  // starts of the controller
 
  private:
-  struct Controller;
+  void Observe();
+  void Watch(Controller& controller);
+  void AfterTask();
+  void NoteCommit(const store::Batch& batch);
   void Pump();
+  void Bury();
   void Beat(int slot, uint64_t registration);
+  void OnBeat(int slot, uint64_t registration, const v1::HeartbeatRequest& beat);
   void RegisterWorker(int slot);
-  void InjectFault();
-  void CheckSteps(const v1::Job& job, std::vector<std::string>* out);
-  void CheckCheckpoints(const v1::Job& job, std::vector<std::string>* out);
-  void CheckLineage(const v1::Job& job, std::vector<std::string>* out);
-  void CheckEvents(const v1::Job& job, std::vector<std::string>* out);
+  bool Deliver(std::function<void(api::Context&)> request);
 
   const Options options_;
-  std::mt19937_64 random_;
   VirtualClock clock_;
   Agenda agenda_{&clock_};
+  CrashPoint crash_;
   MemoryFiles files_;
   store::MemoryStore store_;
   FakeWorkers workers_;
+  FaultyFiles faulty_files_{&files_, &crash_};
+  FaultyStore faulty_store_{&store_, &crash_};
+  FaultyTransport transport_{&agenda_, &workers_, &crash_};
+  VirtualLanes lanes_;
+  Rules rules_;
+  Users users_;
   driver::LaneWork lane_work_;
   absl::Status prepare_error_;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Controller> controller_;
-  std::map<int, uint64_t> beat_streams_;
+  bool in_loop_ = false;                   // a task of the controller runs
+  int64_t down_ms_ = 0;                    // after the controller's death
   std::map<int, uint64_t> registrations_;  // the last of each slot
   uint64_t last_registration_ = 0;
+  std::map<std::string, bool> may_cancel_;  // jobs of users, by name
   std::string history_;
   int submitted_ = 0;
   uint64_t terms_ = 0;

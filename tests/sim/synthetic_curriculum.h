@@ -18,6 +18,16 @@ struct SyntheticShape {
   int64_t answer_tokens = 0;  // of two prompts at most; 0: nothing is asked
 };
 
+// The bins of a step, ids ascending.
+inline std::vector<driver::BinSize> StepBins(int64_t step, int64_t bins_per_step) {
+  std::vector<driver::BinSize> bins;
+  for (int64_t i = 0; i < bins_per_step; ++i) {
+    const int64_t id = step * bins_per_step + i;
+    bins.push_back({.id = id, .tokens = 100 + (id * 37) % 50, .targets = 60 + id % 7});
+  }
+  return bins;
+}
+
 class SyntheticCurriculum : public driver::Curriculum {
  public:
   explicit SyntheticCurriculum(SyntheticShape shape)
@@ -42,12 +52,7 @@ class SyntheticCurriculum : public driver::Curriculum {
   }
   double learning_rate(int64_t step) const override { return 1e-3 / static_cast<double>(step + 1); }
   std::vector<driver::BinSize> step_bins(int64_t step) const override {
-    std::vector<driver::BinSize> bins;
-    for (int64_t i = 0; i < shape_.bins_per_step; ++i) {
-      const int64_t id = step * shape_.bins_per_step + i;
-      bins.push_back({.id = id, .tokens = 100 + (id * 37) % 50, .targets = 60 + id % 7});
-    }
-    return bins;
+    return StepBins(step, shape_.bins_per_step);
   }
   std::vector<driver::BinSize> eval_bins() const override {
     std::vector<driver::BinSize> bins;

@@ -1,0 +1,90 @@
+// What must hold whatever happens, looked at after every task, commit, step and change of a file:
+// tests/sim/README.md. What is looked at is what changed, so that a look costs little.
+#ifndef COXSWAIN_TESTS_SIM_RULES_H_
+#define COXSWAIN_TESTS_SIM_RULES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/driver/job_table.h"
+#include "controller/scheduler/registry.h"
+#include "controller/store/memory_store.h"
+#include "tests/sim/fake_model.h"
+#include "tests/sim/fake_workers.h"
+#include "tests/sim/memory_files.h"
+
+namespace coxswain::sim {
+
+class Rules {
+ public:
+  struct World {
+    store::MemoryStore* store = nullptr;
+    MemoryFiles* files = nullptr;
+    FakeWorkers* workers = nullptr;
+    int64_t bins_per_step = 0;
+  };
+  explicit Rules(const World& world) : world_(world), lineage_(world.bins_per_step) {}
+
+  void BeforeCommit(const store::Batch& batch);
+  void AfterCommit(const store::Batch& batch);
+  void OnTrained(const v1::Fence& fence, int rank, const FakeModel& model);
+  void OnChanged(const std::string& path);  // a file or directory
+  // `now_ns`: by Loop::AttentiveNs.
+  void AfterTask(driver::JobTable& jobs, scheduler::Registry& registry, int64_t now_ns);
+  void ControllerGone() {
+    idle_since_ns_.clear();
+    strayed_since_ns_.clear();
+  }
+  // A user was told that the request was taken; `name` of the job.
+  void Accepted(const std::string& name, const std::string& id);
+  void Cancelled(const std::string& id) { cancelled_[id] = true; }
+
+  // The rules that the end of a run is judged by.
+  void AtEnd();
+  void Report(const std::string& rule, const std::string& text);
+  // In words, the rule first; empty is good.
+  const std::vector<std::string>& violations() const { return violations_; }
+  int64_t committed_checkpoints() const { return committed_checkpoints_; }
+
+ private:
+  struct EpochFacts {
+    std::string fingerprint, gemm_table;
+    int32_t world_size = 0;
+    bool operator==(const EpochFacts&) const = default;
+  };
+  struct Trained {
+    uint64_t epoch = 0;
+    uint64_t loss_bits = 0, gnorm_bits = 0;
+  };
+  void CheckEpoch(const store::EpochRow& row);
+  void CheckStep(const store::StepRow& row);
+  void CheckCheckpoint(const std::string& job, const std::string& directory);
+  void CheckGangs(const std::vector<driver::JobDriver*>& jobs, scheduler::Registry& registry,
+                  int64_t now_ns);
+  void CheckIdle(driver::JobTable& jobs, scheduler::Registry& registry, int64_t now_ns);
+  void CheckEvents(const v1::Job& job);
+  void CheckArtifact(const v1::Job& job);
+
+  const World world_;
+  Lineage lineage_;
+  std::map<std::string, uint64_t> current_epoch_;  // by job, in the store
+  uint64_t highest_term_ = 0;
+  std::map<std::pair<std::string, uint64_t>, EpochFacts> epochs_;
+  std::map<std::pair<std::string, int64_t>, Trained> steps_;          // the newest of each
+  std::map<std::pair<std::string, int64_t>, std::string> committed_;  // directory, by job and step
+  int64_t committed_checkpoints_ = 0;
+  std::map<std::string, std::string> accepted_;   // id by name
+  std::map<std::string, bool> cancelled_;         // by id
+  std::map<std::string, int64_t> idle_since_ns_;  // jobs that could have had workers since
+  int64_t next_idle_check_ns_ = 0;
+  std::map<std::string, int64_t> strayed_since_ns_;  // ranks that the registry has elsewhere
+  std::vector<std::string> violations_;
+};
+
+}  // namespace coxswain::sim
+
+#endif  // COXSWAIN_TESTS_SIM_RULES_H_
