@@ -63,11 +63,10 @@ void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec
   const bool later = !plan.ok() && !absl::IsNotFound(plan.status());
   attempt->damaged = work->directories.empty() || (!plan.ok() && !later);
   if (attempt->damaged || later) {
-    attempt->result = plan.ok()
-                          ? absl::DataLossError("no committed checkpoint to export from")
-                          : absl::Status(later ? absl::StatusCode::kUnavailable
-                                               : absl::StatusCode::kNotFound,
-                                         plan.status().message());
+    attempt->result = plan.ok() ? absl::DataLossError("no committed checkpoint to export from")
+                                : absl::Status(later ? absl::StatusCode::kUnavailable
+                                                     : absl::StatusCode::kNotFound,
+                                               plan.status().message());
     deps.loop->Post([attempt, done = std::move(done)] { done(*attempt); });
     return;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/checkpoint/checkpoint_files.h"
+#include "controller/replace_directory.h"
 #include "controller/scheduler/placement.h"
 
 namespace coxswain::sim {
@@ -14,7 +15,21 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 // A job that could have workers has them after that time at the latest.
 constexpr int64_t kMostIdleNs = 10 * kSecondNs;
-constexpr int64_t kMostStrayedNs = 2 * kSecondNs;  // driver::Settings::verdict_window is one
+// One of gang::Settings::verdict_window, two of a dump.
+constexpr int64_t kMostStrayedNs = 4 * kSecondNs;
+
+// Written again, the old one lies aside until the new one has its name; a crash between brings it
+// back.
+bool BeingReplaced(Files* files, const std::string& directory) {
+  if (files->Exists(directory)) return false;
+  const size_t slash = directory.rfind('/');
+  const std::string step = directory.substr(directory.rfind('-') + 1);
+  const auto staged = files->List(directory.substr(0, slash) + "/.staging");
+  return staged.ok() && std::any_of(staged->begin(), staged->end(), [&](const FileEntry& entry) {
+           return entry.name.find("step-" + step + ".") != std::string::npos &&
+                  entry.name.find(kReplacedEnding) != std::string::npos;
+         });
+}
 
 }  // namespace
 
@@ -85,7 +100,7 @@ void Rules::OnTrained(const v1::Fence& fence, int rank, const FakeModel& model) 
 void Rules::CheckCheckpoint(const std::string& job, const std::string& directory) {
   if (!world_.files->mounted()) return;
   const auto manifest = checkpoint::VerifyCheckpoint(world_.files, directory);
-  if (manifest.ok()) return;
+  if (manifest.ok() || BeingReplaced(world_.files, directory)) return;
   Report("sim-4", absl::StrCat(job, ": ", std::string(manifest.status().message())));
 }
 
@@ -109,14 +124,14 @@ void Rules::CheckGangs(const std::vector<driver::JobDriver*>& jobs, scheduler::R
                        int64_t now_ns) {
   std::map<std::string, int64_t> strayed;
   for (const driver::JobDriver* job : jobs) {
-    const driver::Gang* gang = job->gang();
+    const gang::Gang* gang = job->gang();
     if (gang == nullptr) continue;
     const std::string& id = job->job().id();
     if (gang->epoch != 0 && gang->epoch != current_epoch_[id]) {
       Report("sim-1", absl::StrCat(id, ": has a gang of epoch ", gang->epoch, ", the store's is ",
                                    current_epoch_[id]));
     }
-    for (const driver::Rank& rank : gang->ranks) {
+    for (const gang::Rank& rank : gang->ranks) {
       const scheduler::Worker* worker = registry.Find(rank.target.incarnation);
       if (worker == nullptr || worker->job == id) continue;
       if (worker->status.phase == state::WorkerPhase::kLost) continue;

@@ -72,7 +72,7 @@ void Simulation::Watch(Controller& controller) {
     before = worker->status;
   }
   for (driver::JobDriver* job : controller.jobs->NewestFirst()) {
-    const driver::Gang* gang = job->gang();
+    const gang::Gang* gang = job->gang();
     if (gang == nullptr || gang->epoch == 0) continue;
     auto& [epoch, phase] = controller.gangs[job->job().id()];
     if (epoch == gang->epoch && phase != gang->status.phase) {

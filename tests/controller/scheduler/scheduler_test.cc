@@ -415,7 +415,9 @@ TEST_F(RegistryTest, AProcessThatDoesNotAnswerAnAbortIsEndedByItsSupervisor) {
   const std::string worker = Join(0);
   ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());
   workers_.Stop(0);
-  registry_.AbortAndFree(worker, v1::Fence(), "test");
+  v1::Fence fence;
+  fence.set_job("job");
+  registry_.AbortAndFree(worker, fence, "test");
   for (int second = 0; second < 19; ++second) {  // its heartbeats go on
     registry_.Beat(workers_.Beat(0), stream_);
     Run(1000);
