@@ -6,7 +6,7 @@ seconds. Two runs of it give the same bits.
 import hashlib, json, os, random, re, signal, socket, subprocess, threading, time
 from processes import BIN, QUICKSTART, Cluster, wait_for
 
-STEPS = 12
+STEPS = 24
 STANDS_FOR_S = 2.0  # a stopped controller or supervisor; workers are left to those who watch them
 JOB = '''apiVersion: coxswain/v1
 kind: FineTuneJob

@@ -32,9 +32,13 @@ def groups_of(action):
 
 
 def fault(point, index, action):
-    """A step of its own for points that know one, so that a group's faults are spread over the job."""
-    steps = re.compile(r'^(train|step|snapshot|ckpt\.(?!drop)|save|shard\.(?!tensor)|trained)')
-    condition = f':step={3 + index * 2 % (STEPS - 4)}' if steps.match(point) else ''
+    """Spreads a group's faults over the job: a step of its own for points that every step comes by, the first or the second
+    time for those of checkpoints, which are taken when the one before is written."""
+    condition = ''
+    if re.match('train|step', point):
+        condition = f':step={3 + index * 2 % (STEPS - 4)}'
+    elif re.match(r'snapshot|ckpt\.(?!drop)|save|shard', point):
+        condition = f':count={1 + index % 2}'
     return f'{point}{condition}:once=@{point}:{action}'
 
 
