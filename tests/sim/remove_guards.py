@@ -15,22 +15,22 @@ import time
 # What the guard is, the invariants that may catch its removal, and (file, text, replacement) of each edit.
 GUARDS = [
     ('the epoch is durable before Prepare', ['sim-1'],
-     [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch();',
+     [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session_->gang());',
        'const absl::Status persisted;')]),
     ('an answer counts for its own command alone', ['sim-2', 'sim-3'],
-     [('controller/driver/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;',
+     [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;',
        'if (answered_[rank] + 1 > last_seq_) return Receipt::kDuplicate;'),
-      ('controller/driver/command_window.cc',
+      ('controller/gang/command_window.cc',
        'if (seq != answered_[rank] + 1 || seq > last_seq_) return Receipt::kOutOfOrder;', ''),
-      ('controller/driver/command_window.cc', 'answered_[rank] = seq;', 'seq = ++answered_[rank];'),
+      ('controller/gang/command_window.cc', 'answered_[rank] = seq;', 'seq = ++answered_[rank];'),
       ('controller/driver/commit_step.cc',
        'if (!std::equal(sent.begin(), sent.end(), done.bin_ids().begin(), done.bin_ids().end())) {',
        'if (sent.size() > 1000000) {'),
-      ('controller/driver/commit_step.cc', 'if (targets != command.loss_denominator) {', 'if (targets < 0) {')]),
+      ('controller/driver/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
     ('every bin of a step is dealt once', ['sim-3'],
      [('controller/driver/deal_bins.cc', 'for (std::vector<int64_t>& hand : deal.hands) std::sort(hand.begin(), hand.end());',
        'for (std::vector<int64_t>& hand : deal.hands) if (hand.size() > 1) hand[1] = hand[0];'),
-      ('controller/driver/commit_step.cc', 'if (targets != command.loss_denominator) {', 'if (targets < 0) {')]),
+      ('controller/driver/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
     ('a checkpoint is read back before it is renamed', ['sim-4'],
      [('controller/checkpoint/checkpoint_files.cc',
        'ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));', 'Manifest verified = manifest;')]),
@@ -55,7 +55,7 @@ GUARDS = [
     ('a stall extends every lease', ['sim-10'],
      [('controller/loop.cc', 'stalled_ns_ += away_ns;', '')]),
     ('an answer that comes twice is ignored', ['sim-10'],
-     [('controller/driver/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;', '')]),
+     [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;', '')]),
 ]
 
 

@@ -21,8 +21,8 @@
 namespace coxswain::sim {
 namespace {
 
-constexpr int64_t kSchedules = 20'000;
 constexpr int64_t kShards = 8;
+constexpr int64_t kSchedules = 130 * kShards, kAllSchedules = 20'000;  // without and with SIM_ALL
 constexpr int64_t kMostHits = 100;  // of every row of the coverage table, over all shards
 
 std::set<size_t> KeptFaults() {
@@ -64,13 +64,14 @@ TEST_P(ScheduleTest, EveryScheduleOfFaultsKeepsTheRules) {
     std::printf("%s", PlaySeed(std::strtoull(seed, nullptr, 10), nullptr).transcript.c_str());
     return;
   }
-  constexpr int64_t kShare = kSchedules / kShards;
-  const int64_t first = GetParam() * kShare + 1;
+  const bool all = std::getenv("COXSWAIN_SIM_ALL") != nullptr;
+  const int64_t share = (all ? kAllSchedules : kSchedules) / kShards;
+  const int64_t first = GetParam() * share + 1;
   const bool table = std::getenv("COXSWAIN_SIM_TABLE") != nullptr;
   Coverage coverage;
   int64_t long_ones = 0, few_checkpoints = 0;
   uint64_t gangs = 0;
-  for (int64_t seed = first; seed < first + kShare; ++seed) {
+  for (int64_t seed = first; seed < first + share; ++seed) {
     if (HasFailure() && !table) break;
     const Played played = PlaySeed(static_cast<uint64_t>(seed), &coverage);
     gangs += played.gangs;
@@ -81,10 +82,10 @@ TEST_P(ScheduleTest, EveryScheduleOfFaultsKeepsTheRules) {
     if (table) std::printf("%8ld  %s\n", hits, row.c_str());
   }
   if (HasFailure()) return;
-  EXPECT_EQ(long_ones, kShare / 10);
+  EXPECT_EQ(long_ones, share / 10);
   EXPECT_EQ(few_checkpoints, 0);
-  CheckCoverage(coverage);
-  std::printf("%ld schedules, %ld of them long: %lu gangs\n", kShare, long_ones, gangs);
+  if (all) CheckCoverage(coverage);
+  std::printf("%ld schedules, %ld of them long: %lu gangs\n", share, long_ones, gangs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ScheduleTest, testing::Range<int64_t>(0, kShards));
