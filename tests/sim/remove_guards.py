@@ -16,7 +16,7 @@ import time
 GUARDS = [
     ('the epoch is durable before Prepare', ['sim-1'],
      [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session_->gang());',
-       'const absl::Status persisted;')]),
+       'const absl::Status persisted = (static_cast<void>(&PersistEpoch), absl::OkStatus());')]),
     ('an answer counts for its own command alone', ['sim-2', 'sim-3'],
      [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;',
        'if (answered_[rank] + 1 > last_seq_) return Receipt::kDuplicate;'),
