@@ -23,6 +23,11 @@ bool IsDevice(const Worker& worker, const std::string& device) {
   return worker.hello.build().device() == device;
 }
 
+// May take a job.
+bool IsFree(const state::WorkerStatus& status) {
+  return status.phase == state::WorkerPhase::kReady && !status.suspect && !status.draining;
+}
+
 int64_t Ns(std::chrono::nanoseconds duration) { return duration.count(); }
 
 }  // namespace
@@ -39,8 +44,7 @@ void Registry::Apply(Worker& worker, state::WorkerEvent event) {
                  {{"worker", worker.target.id}, {"error", std::string(next.status().message())}});
     return;
   }
-  const bool freed = next->phase == state::WorkerPhase::kReady &&
-                     worker.status.phase != state::WorkerPhase::kReady;
+  const bool freed = IsFree(*next) && !IsFree(worker.status);
   worker.status = *next;
   if (next->phase == state::WorkerPhase::kReady || next->phase == state::WorkerPhase::kLost ||
       next->phase == state::WorkerPhase::kAborting) {
@@ -182,8 +186,7 @@ std::vector<Worker> Registry::All() const {
 std::vector<Worker> Registry::Free(const std::string& device) const {
   std::vector<Worker> free;
   for (Worker& worker : All()) {
-    if (IsDevice(worker, device) && worker.status.phase == state::WorkerPhase::kReady &&
-        !worker.status.suspect && !worker.status.draining) {
+    if (IsDevice(worker, device) && IsFree(worker.status)) {
       free.push_back(std::move(worker));
     }
   }

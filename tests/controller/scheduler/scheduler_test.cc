@@ -275,6 +275,20 @@ TEST_F(RegistryTest, ASilentWorkerIsSuspectAfterThreeSecondsAndLostAfterFive) {
   EXPECT_EQ(registry_.Free("cpu").size(), 1u);
 }
 
+TEST_F(RegistryTest, ASuspectWorkerThatBeatsAgainIsFreeAgainAndSaidToBe) {
+  const std::string worker = Join(0);
+  Run(4100);
+  ASSERT_TRUE(registry_.Free("cpu").empty());
+  const int before = freed_;
+  EXPECT_TRUE(registry_.Beat(workers_.Beat(0), stream_));
+  Run(0);
+  EXPECT_EQ(registry_.Free("cpu").size(), 1u);
+  EXPECT_EQ(freed_, before + 1);
+  EXPECT_TRUE(registry_.Beat(workers_.Beat(0), stream_));
+  Run(0);
+  EXPECT_EQ(freed_, before + 1) << "once";
+}
+
 // Invariant scheduler-6.
 TEST_F(RegistryTest, BeatsThatWaitForTheLoopAreReadBeforeLeasesAreJudged) {
   const std::string worker = Join(0);
