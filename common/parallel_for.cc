@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,11 @@ absl::Status ParallelFor(int64_t count, int threads,
     }
   };
   std::vector<std::thread> others;
-  for (int64_t t = 1; t < std::min<int64_t>(threads, count); ++t) others.emplace_back(run);
+  try {
+    for (int64_t t = 1; t < std::min<int64_t>(threads, count); ++t) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The machine's limit of threads: those that started share the work.
+  }
   run();
   for (std::thread& thread : others) thread.join();
   return error;

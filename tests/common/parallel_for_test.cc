@@ -1,6 +1,8 @@
 #include "common/parallel_for.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -55,6 +57,25 @@ TEST(ParallelForTest, NothingToDoIsDone) {
   EXPECT_TRUE(ParallelFor(0, 8, [](int64_t) { return absl::InternalError("called"); }).ok());
   EXPECT_GE(FileThreads(), 1);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they need address space of their own
+// How often work is called where no stack for another thread is to be had; ends the process.
+void CountCallsWithoutThreads() {
+  const rlimit none = {1, 1};
+  setrlimit(RLIMIT_AS, &none);
+  int called = 0;
+  const absl::Status status = ParallelFor(7, 3, [&](int64_t) {
+    ++called;
+    return absl::OkStatus();
+  });
+  _exit(status.ok() ? called : 99);
+}
+
+TEST(ParallelForTest, GoesOnWithTheThreadsThatTheMachineGives) {
+  EXPECT_EXIT(CountCallsWithoutThreads(), testing::ExitedWithCode(7), "");
+}
+#endif
 
 }  // namespace
 }  // namespace coxswain
