@@ -3,23 +3,20 @@
 #include <utility>
 
 #include "tests/sim/faulty_transport.h"
+#include "tests/sim/held_back.h"
 
 namespace coxswain::sim {
 namespace {
 
-// Hands messages on, all of them late once one was, so that they keep their order.
+// Hands messages on, all of them late once one was, in their order: none overtakes one that waits.
 template <typename Message>
-std::function<void(const Message&)> Late(Agenda* agenda, std::shared_ptr<int64_t> not_before_ms,
+std::function<void(const Message&)> Late(Agenda* agenda, std::shared_ptr<HeldBack> held,
                                          std::function<void(int64_t, std::function<void()>)> later,
                                          std::function<void(const Message&)> next) {
-  return [agenda, not_before_ms, later = std::move(later),
+  return [agenda, held = std::move(held), later = std::move(later),
           next = std::move(next)](const Message& message) {
-    const int64_t wait_ms = *not_before_ms - agenda->now_ms();
-    if (wait_ms < 0) {
-      next(message);
-    } else {
-      later(wait_ms, [next, message] { next(message); });
-    }
+    if (!held->Holds(*agenda)) return next(message);
+    later(held->Wait(*agenda), held->Push([next, message] { next(message); }));
   };
 }
 
@@ -42,9 +39,10 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FaultyTransport::Connect(
         break;
       case MessageFault::kDelayRequest:
       case MessageFault::kDelayReply: {
-        auto until = std::make_shared<int64_t>(agenda_->now_ms() + armed->delay_ms);
+        auto held = std::make_shared<HeldBack>();
+        held->not_before_ms = agenda_->now_ms() + armed->delay_ms;
         incoming.on_message = Late<v1::ConnectResponse>(
-            agenda_, until,
+            agenda_, held,
             [this](int64_t ms, std::function<void()> task) { ToController(ms, std::move(task)); },
             std::move(incoming.on_message));
         break;
@@ -71,27 +69,28 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FaultyTransport::Connect(
 class FaultyTransport::Commands : public CommandStream {
  public:
   Commands(FaultyTransport* transport, WorkerTarget worker, std::unique_ptr<CommandStream> base,
-           std::shared_ptr<int64_t> events_not_before_ms, std::shared_ptr<bool> doubled)
+           std::shared_ptr<HeldBack> events, std::shared_ptr<bool> doubled)
       : transport_(transport),
         worker_(std::move(worker)),
         base_(std::move(base)),
-        events_not_before_ms_(std::move(events_not_before_ms)),
+        events_(std::move(events)),
         doubled_(std::move(doubled)) {}
 
   void Write(const SharedCommand& shared, const v1::Command& own) override {
     if (!transport_->Begin(Call::kRun, worker_) || broken_) return;
     if (const auto armed = transport_->Take(Call::kRun, worker_)) Meet(*armed);
     Agenda* agenda = transport_->agenda_;
-    const int64_t wait_ms = not_before_ms_ - agenda->now_ms();
     if (broken_) return;
-    if (wait_ms < 0) {
+    if (!commands_->Holds(*agenda)) {
       base_->Write(shared, own);
       return;
     }
-    agenda->After(wait_ms,
-                  [base = std::weak_ptr<CommandStream>(base_), command = shared.message, own] {
-                    if (const auto stream = base.lock()) stream->Write(SharedCommand(command), own);
-                  });
+    agenda->After(commands_->Wait(*agenda),
+                  commands_->Push(
+                      [base = std::weak_ptr<CommandStream>(base_), command = shared.message, own] {
+                        if (const auto stream = base.lock())
+                          stream->Write(SharedCommand(command), own);
+                      }));
   }
   void Flush() override { base_->Flush(); }
   void Listen() override { base_->Listen(); }
@@ -109,10 +108,10 @@ class FaultyTransport::Commands : public CommandStream {
         Break(armed.delay_ms);
         break;
       case MessageFault::kDelayRequest:
-        not_before_ms_ = agenda->now_ms() + armed.delay_ms;
+        commands_->not_before_ms = agenda->now_ms() + armed.delay_ms;
         break;
       case MessageFault::kDelayReply:
-        *events_not_before_ms_ = agenda->now_ms() + armed.delay_ms;
+        events_->not_before_ms = agenda->now_ms() + armed.delay_ms;
         break;
       case MessageFault::kDuplicate:
         *doubled_ = true;
@@ -128,25 +127,25 @@ class FaultyTransport::Commands : public CommandStream {
   FaultyTransport* const transport_;
   const WorkerTarget worker_;
   const std::shared_ptr<CommandStream> base_;
-  const std::shared_ptr<int64_t> events_not_before_ms_;
+  const std::shared_ptr<HeldBack> events_;
+  const std::shared_ptr<HeldBack> commands_ = std::make_shared<HeldBack>();
   const std::shared_ptr<bool> doubled_;  // the next event
-  int64_t not_before_ms_ = 0;
   bool broken_ = false;
 };
 
 std::unique_ptr<CommandStream> FaultyTransport::Run(const WorkerTarget& worker,
                                                     Incoming<v1::Event> incoming) {
-  auto until = std::make_shared<int64_t>(0);
+  auto held = std::make_shared<HeldBack>();
   auto doubled = std::make_shared<bool>(false);
   const auto arrive = Late<v1::Event>(
-      agenda_, until,
+      agenda_, held,
       [this](int64_t ms, std::function<void()> task) { ToController(ms, std::move(task)); },
       incoming.on_arrival);
   incoming.on_arrival = [arrive, doubled](v1::Event event) {
     if (std::exchange(*doubled, false)) arrive(event);
     arrive(event);
   };
-  return std::make_unique<Commands>(this, worker, base_->Run(worker, std::move(incoming)), until,
+  return std::make_unique<Commands>(this, worker, base_->Run(worker, std::move(incoming)), held,
                                     doubled);
 }
 

@@ -111,6 +111,9 @@ void Rules::OnChanged(const std::string& path) {
 }
 
 void Rules::AfterTask(driver::JobTable& jobs, scheduler::Registry& registry, int64_t now_ns) {
+  attended_ns_ += std::clamp<int64_t>(now_ns - last_look_ns_, 0, kSecondNs);
+  last_look_ns_ = now_ns;
+  now_ns = attended_ns_;
   CheckGangs(jobs.NewestFirst(), registry, now_ns);
   if (now_ns >= next_idle_check_ns_) {
     next_idle_check_ns_ = now_ns + kSecondNs;

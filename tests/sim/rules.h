@@ -81,6 +81,9 @@ class Rules {
   std::map<std::string, bool> cancelled_;         // by id
   std::map<std::string, int64_t> idle_since_ns_;  // jobs that could have had workers since
   int64_t next_idle_check_ns_ = 0;
+  // The clock of the rules about time: a stall is counted when its round is over, which a look
+  // within it cannot know.
+  int64_t attended_ns_ = 0, last_look_ns_ = 0;
   std::map<std::string, int64_t> strayed_since_ns_;  // ranks that the registry has elsewhere
   std::vector<std::string> violations_;
 };
