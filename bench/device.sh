@@ -3,10 +3,12 @@
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
+#                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
 # gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
+# --checkpoints: what saving costs, and how long a killed job takes to train again, with 140 GB of memory and disk.
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
@@ -20,7 +22,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -51,7 +53,7 @@ while [[ $# -gt 0 ]]; do
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
-    --qlora | --job | --large | --optimizers | --comm | --fault | --hosts-played) ;;
+    --qlora | --job | --large | --optimizers | --comm | --fault | --checkpoints | --hosts-played) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -296,6 +298,23 @@ run_peer() {
 }
 
 run_fault() { play_gang fault 150 fault.txt 'state-*/coxswain/*/*.log'; }
+
+# What checkpoints cost, to memory and to the disk, and from a kill to training again.
+run_checkpoints() {
+  have coxswain-worker-cuda || return 1
+  local work memory bad=0
+  work=$(mktemp -d) memory=$(mktemp -d -p /dev/shm)
+  for mode in "cost --output $memory/out $work/out" "recovery --output $memory"; do
+    # shellcheck disable=SC2086  # words
+    set -- $mode
+    timeout 420 python3 "$repository/bench/checkpoint_jobs.py" "$1" "$work" "$bundle/models/qwen2.5-0.5b" \
+      --gpus "$gpus" "${@:2}" 2>&1 | tee -a "$out/checkpoints.txt"
+    [[ ${PIPESTATUS[0]} -eq 0 ]] || { bad=1; tail -n 30 "$work"/state-*/coxswain/*/*.log; }
+    cp "$work"/checkpoint_*.json "$out" 2>/dev/null
+  done
+  rm -rf "$work" "$memory"
+  return $bad
+}
 
 run_hosts-played() { play_gang hosts 500 hosts-played.txt '*.log' 'part-*/*.log'; }
 

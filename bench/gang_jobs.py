@@ -31,13 +31,15 @@ NEVER = 100000
 WARM_UP = 3  # steps: capture of graphs, first touch
 HALF = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
             num_key_value_heads=2, tie_word_embeddings=True)
+ONE_AND_HALF = dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_hidden_layers=28,
+                    num_attention_heads=12, num_key_value_heads=2, tie_word_embeddings=True)
 SEVEN = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
              num_attention_heads=28, num_key_value_heads=4, tie_word_embeddings=False)
 # Llama 3.1 8B, but for the vocabulary of 128,256: ids of Qwen's tokenizer reach 151,664.
 LLAMA = dict(architectures=['LlamaForCausalLM'], model_type='llama', vocab_size=151936, hidden_size=4096,
              intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
              rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=False)
-MODELS = {'0.5b': HALF, '7b': SEVEN, 'llama8b': LLAMA}
+MODELS = {'0.5b': HALF, '1.5b': ONE_AND_HALF, '7b': SEVEN, 'llama8b': LLAMA}
 STATE = 'precision: {master_weights: bfloat16, gradients: bfloat16}'
 LORA = 'adapter: lora\n  lora: {r: 16, alpha: 32}'
 
@@ -58,6 +60,8 @@ ROWS = {
     '0.5b_full': Row('0.5b', 32, 4, 12, '', '0.5b_full_1024', 97),
     '0.5b_full_x1': Row('0.5b', 32, 1, 24, '', None, 98.5),
     '0.5b_full_zero3': Row('0.5b', 32, 4, 12, '', '0.5b_full_1024', zero=3),
+    '0.5b_lora': Row('0.5b', 16, 1, 40, LORA),
+    '1.5b_full': Row('1.5b', 16, 2, 40),
     '7b_full': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 96),
     '7b_full_x1': Row('7b', 8, 1, 14, STATE, None, 95),
     '7b_full_zero2': Row('7b', 4, 16, 6, STATE, '7b_full_1024', zero=2),
