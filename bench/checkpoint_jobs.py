@@ -21,8 +21,13 @@ GOALS = {'7b_full_x1': 25, '0.5b_lora': 8}  # seconds from the kill to the first
 SAVES = {'7b_full_x1': 120, '0.5b_lora': 12}  # steps between two: more than pass while one is written
 
 
+def ms_of(stamp):
+    """Milliseconds since 1970 of a time in RFC 3339."""
+    return 1e3 * datetime.fromisoformat(stamp.replace('Z', '+00:00')).timestamp()
+
+
 def steps_of(cluster, job):
-    return [dict(data, ms=int(event['time_unix_ms'])) for event, data in cluster.events(job, 'StepDone')]
+    return [dict(data, ms=ms_of(event['time'])) for event, data in cluster.events(job, 'StepDone')]
 
 
 def ended(cluster, job):
@@ -57,7 +62,7 @@ def cost_in(cluster, args, row, output):
     wait_for('the checkpoints', lambda: ended(cluster, job) or (
         len(steps_of(cluster, job)) > save * args.saves + 20 and
         len(cluster.events(job, 'CheckpointCommitted')) >= args.saves), args.seconds)
-    saves = [(int(e['time_unix_ms']), data) for e, data in cluster.events(job, 'CheckpointCommitted')]
+    saves = [(ms_of(e['time']), data) for e, data in cluster.events(job, 'CheckpointCommitted')]
     steps = steps_of(cluster, job)[3:]
     found = cluster.json('get', job)
     cluster.cox('cancel', job, check=False)
@@ -100,8 +105,7 @@ def logged(cluster, message, after_ms):
             for line in file:
                 if f'"msg":"{message}"' not in line:
                     continue
-                stamp = json.loads(line)['ts'].replace('Z', '+00:00')
-                ms = 1e3 * datetime.fromisoformat(stamp).timestamp()
+                ms = ms_of(json.loads(line)['ts'])
                 if ms > after_ms:
                     found.append(ms)
     return max(found, default=None)
@@ -109,8 +113,8 @@ def logged(cluster, message, after_ms):
 
 def timeline(cluster, job, kill_ms, before):
     after = lambda kind, keep=lambda data: True: [
-        (int(e['time_unix_ms']), data) for e, data in cluster.events(job, kind)
-        if int(e['time_unix_ms']) >= kill_ms and keep(data)]
+        (ms_of(e['time']), data) for e, data in cluster.events(job, kind)
+        if ms_of(e['time']) >= kill_ms and keep(data)]
     first = lambda found: found[0][0] if found else None
     marks = {'told': first(after('AttemptFailed'))}
     for ms, data in after('RecoveryStage'):

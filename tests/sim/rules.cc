@@ -180,8 +180,12 @@ void Rules::Accepted(const std::string& name, const std::string& id) {
 void Rules::AtEnd() {
   for (const std::string& text : world_.workers->violations()) Report("sim-1", text);
   std::map<std::string, v1::JobState> states;
+  std::set<std::string> names;
   const auto rows = *world_.store->Jobs();
   for (const store::JobRow& row : rows) {
+    if (!names.insert(row.job.name()).second) {
+      Report("sim-9", absl::StrCat("job ", row.job.name(), " was submitted once and made twice"));
+    }
     states[row.job.id()] = row.job.state();
     CheckEvents(row.job);
     const auto checkpoints = *world_.store->Checkpoints(row.job.id());
