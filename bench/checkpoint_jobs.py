@@ -130,20 +130,34 @@ def timeline(cluster, job, kill_ms, before):
     return {name: round((ms - kill_ms) / 1e3, 2) for name, ms in marks.items() if ms is not None}
 
 
+def say(text):
+    print(f'  {time.strftime("%H:%M:%S")} {text}', flush=True)
+
+
 def recovery_of(cluster, args, row, output):
+    say(f'{row}: submitting')
     job = submit(cluster, args, row, output, 400, SAVES.get(row, 40))
     wait_for('a checkpoint', lambda: ended(cluster, job) or cluster.events(job, 'CheckpointCommitted'), args.seconds)
+    if not cluster.events(job, 'CheckpointCommitted'):
+        raise RuntimeError(cluster.cox('events', job, check=False)[-3000:])
     saved = cluster.events(job, 'CheckpointCommitted')[0][1]
+    say(f'checkpoint of step {saved["step"]} after {saved["seconds"]:.1f} s')
     wait_for('two steps', lambda: ended(cluster, job) or int(steps_of(cluster, job)[-1]['step']) >= int(saved['step']) + 2, 60)
     victim = next(w for w in cluster.json('workers')['workers'] if w.get('job') and w.get('rank', 0) == args.gpus - 1)
     gangs, kill_ms = len(cluster.events(job, 'GangFormed')), 1e3 * time.time()
     os.kill(int(victim['pid']), signal.SIGKILL)
     before = int(steps_of(cluster, job)[-1]['step'])
+    say(f'killed behind step {before}')
     done = lambda: ended(cluster, job) or (len(cluster.events(job, 'GangFormed')) > gangs and
                                            int(steps_of(cluster, job)[-1]['step']) > before)
-    wait_for('training again', done, args.seconds)
+    try:
+        wait_for('training again', done, args.seconds)
+    except RuntimeError as error:
+        say(f'{error}; {timeline(cluster, job, kill_ms, before)}; {cluster.cox("events", job, check=False)[-3000:]}')
+        raise
     marks = timeline(cluster, job, kill_ms, before)
     found = cluster.json('get', job)
+    say(f'trains again: {marks}')
     diverged = len(cluster.events(job, 'ReplayDivergence'))
     cluster.cox('cancel', job, check=False)
     return {'row': row, 'gpus': args.gpus, 'output': output, 'bytes': saved['bytes'], 'save_seconds': saved['seconds'],

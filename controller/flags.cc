@@ -27,7 +27,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "where to write {grpc, metrics, pid} as JSON once serving");
   app.add_option("--log-file", flags.log_file, "also write log lines here");
-  app.add_option("--credits", flags.credits, "commands in flight per worker")
+  app.add_option("--credits", flags.credits,
+                 "commands in flight per worker, at least; 1: never more")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app.add_option("--tls-cert", flags.tls.cert, "PEM certificate of this server");

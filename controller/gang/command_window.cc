@@ -4,8 +4,7 @@
 
 namespace coxswain::gang {
 
-CommandWindow::CommandWindow(int world_size, int credits)
-    : world_size_(world_size), credits_(credits), answered_(world_size, 0) {}
+CommandWindow::CommandWindow(int world_size) : world_size_(world_size), answered_(world_size, 0) {}
 
 InFlight& CommandWindow::Push(Turn turn, const char* phase, int64_t step) {
   InFlight& command = in_flight_.emplace_back();

@@ -35,15 +35,15 @@ struct InFlight {
   double seconds() const { return static_cast<double>(done_ns - began_ns) * 1e-9; }
 };
 
-// Ranks answer every command once and in order; the window is full while the oldest command that
-// some rank has not answered is `credits` commands old.
+// Ranks answer every command once and in order.
 class CommandWindow {
  public:
   enum class Receipt { kAccepted, kDuplicate, kOutOfOrder };
 
-  CommandWindow(int world_size, int credits);
+  explicit CommandWindow(int world_size);
 
-  bool full() const { return static_cast<int>(in_flight_.size()) >= credits_; }
+  // The oldest command that some rank has not answered is `credits` commands old.
+  bool full(int credits) const { return size() >= credits; }
   bool empty() const { return in_flight_.empty(); }
   int size() const { return static_cast<int>(in_flight_.size()); }
   // Takes the next number: 1, 2, ... without gaps.
@@ -57,7 +57,6 @@ class CommandWindow {
 
  private:
   const int world_size_;
-  const int credits_;
   uint64_t last_seq_ = 0;
   std::vector<uint64_t> answered_;  // per rank: highest seq answered
   std::deque<InFlight> in_flight_;

@@ -17,7 +17,7 @@ GangSession::GangSession(const Deps& deps, Gang gang, SessionEvents events)
     : deps_(deps),
       gang_(std::move(gang)),
       events_(std::move(events)),
-      window_(gang_.world_size(), deps.settings.credits),
+      window_(gang_.world_size()),
       errors_(gang_.world_size()),
       pace_(gang_.world_size()) {
   gang_.status.world_size = gang_.world_size();

@@ -68,7 +68,10 @@ class GangSession {
   static void Release(std::shared_ptr<GangSession> session);
 
  private:
+  static constexpr int kMostCredits = 8;
+
   void OnFormed(std::optional<v1::Error> error);
+  int Credits() const;  // commands that may be in flight now
   void Pump();
   void Send(Order order);
   void Broadcast(const InFlight& command, Order order);

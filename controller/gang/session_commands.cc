@@ -1,5 +1,7 @@
 // GangSession: commands out, answers in.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +10,17 @@
 
 namespace coxswain::gang {
 
+int GangSession::Credits() const {
+  const Settings& settings = deps_.settings;
+  const double step_seconds = timing_.median_seconds();
+  if (settings.credits == 1 || step_seconds <= 0) return settings.credits;
+  const double steps = std::chrono::duration<double>(settings.ahead).count() / step_seconds;
+  return std::clamp(1 + static_cast<int>(std::ceil(std::min<double>(steps, kMostCredits))),
+                    settings.credits, kMostCredits);
+}
+
 void GangSession::Pump() {
-  while (!over_ && program_ != nullptr && errors_.empty() && !window_.full()) {
+  while (!over_ && program_ != nullptr && errors_.empty() && !window_.full(Credits())) {
     std::optional<Order> order = program_->Next();
     if (!order) return;
     Send(*std::move(order));

@@ -7,7 +7,10 @@
 namespace coxswain::gang {
 
 struct Settings {
-  int credits = 2;                                    // commands in flight per worker, 1..8
+  // Commands in flight per worker, 1..8; more of them, up to 8, while they are less work than
+  // `ahead`, so that no rank waits where the loop hangs in its store. One is never more.
+  int credits = 2;
+  std::chrono::milliseconds ahead{1500};
   std::chrono::milliseconds prepare_timeout{600000};  // weights are read
   std::chrono::milliseconds connect_timeout{120000};
   std::chrono::milliseconds first_step_timeout{300000};  // of the first two steps

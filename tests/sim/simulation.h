@@ -60,11 +60,17 @@ class Simulation {
     int workers = 2;
     SyntheticShape shape;
     Network network;
-    driver::Settings settings;
+    driver::Settings settings = OnlyCredits();
     driver::BinWork work;          // of every plan
     int64_t lane_most_ms = 0;      // of work in lanes
     Coverage* coverage = nullptr;  // counts what is met; null: nobody does
   };
+  // Virtual steps are short, and many of them in flight are much of a job.
+  static driver::Settings OnlyCredits() {
+    driver::Settings settings;
+    settings.ahead = {};
+    return settings;
+  }
   explicit Simulation(Options options);
   ~Simulation();
 

@@ -87,6 +87,7 @@ class Run {
     deps_.fan_out = &fan_out_;
     deps_.metrics = &metrics_;
     deps_.settings.credits = args.credits;
+    deps_.settings.ahead = {};
     gang_.job = "bench";
     gang_.term = 1;
     gang_.epoch = args.epoch;

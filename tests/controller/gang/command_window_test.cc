@@ -6,23 +6,23 @@ namespace coxswain::gang {
 namespace {
 
 TEST(CommandWindowTest, IsFullAtTheCreditsAndOpensWithTheSlowestRank) {
-  CommandWindow window(2, 2);
+  CommandWindow window(2);
   window.Push(Turn::kStep, "train", 0);
-  EXPECT_FALSE(window.full());
+  EXPECT_FALSE(window.full(2));
   window.Push(Turn::kStep, "train", 1);
-  EXPECT_TRUE(window.full());
+  EXPECT_TRUE(window.full(2));
   EXPECT_EQ(window.Receive(0, 1, {}), CommandWindow::Receipt::kAccepted);
   EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kAccepted);
   EXPECT_FALSE(window.PopComplete());
-  EXPECT_TRUE(window.full());
+  EXPECT_TRUE(window.full(2));
   EXPECT_EQ(window.Receive(1, 1, {}), CommandWindow::Receipt::kAccepted);
   EXPECT_EQ(window.PopComplete()->seq, 1u);
-  EXPECT_FALSE(window.full());
+  EXPECT_FALSE(window.full(2));
 }
 
 // Invariant driver-2.
 TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
-  CommandWindow window(1, 3);
+  CommandWindow window(1);
   window.Push(Turn::kStep, "train", 0);
   window.Push(Turn::kStep, "train", 1);
   EXPECT_EQ(window.Receive(0, 2, {}), CommandWindow::Receipt::kOutOfOrder);

@@ -18,6 +18,7 @@ class Snapshots : public Program {
   std::optional<Order> Next() override {
     if (sent_ < count_) {
       Order order{.turn = Turn::kStep, .phase = "snapshot", .step = sent_++};
+      most_ = std::max(most_, sent_ - taken_);
       order.command.mutable_snapshot()->set_step(0);
       return order;
     }
@@ -37,6 +38,7 @@ class Snapshots : public Program {
   const char* Ending() const override { return ""; }
 
   int count_, sent_ = 0, taken_ = 0;
+  int most_ = 0;  // in flight
   int64_t fails_at_ = -1;
   bool holds_ = false;  // the stop
 };
@@ -133,6 +135,27 @@ TEST_F(GangSessionTest, TakesAProgramToItsEndAndFreesItsRanks) {
   EXPECT_TRUE(Until([&] { return Free(0) && Free(1); }));
   EXPECT_TRUE(failed_.empty());
 }
+
+// Invariant gang-1.
+class GangSessionWindowTest : public GangSessionTest,
+                              public testing::WithParamInterface<std::pair<int64_t, int>> {};
+
+TEST_P(GangSessionWindowTest, TwoCommandsAreInFlightOrOneAndAHalfSecondsOfWork) {
+  const auto [step_ms, most] = GetParam();
+  sim::Network network;
+  network.step_ms = step_ms;
+  workers_.set_network(network);
+  Form();
+  auto program = std::make_shared<Snapshots>(10);
+  session_->Run(program);
+  ASSERT_TRUE(Until([&] { return ended_ == 1; }));
+  EXPECT_EQ(program->most_, most);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, GangSessionWindowTest,
+                         testing::Values(std::pair<int64_t, int>{40, 8},
+                                         std::pair<int64_t, int>{700, 4},
+                                         std::pair<int64_t, int>{5000, 2}));
 
 TEST_F(GangSessionTest, WhatTheProgramRefusesEndsTheAttemptAtOnce) {
   Form();
