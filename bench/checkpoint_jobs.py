@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from gang_jobs import Cluster, prepare, wait_for, write_job
 
 GOALS = {'7b_full_x1': 25, '0.5b_lora': 8}  # seconds from the kill to the first step again
-SAVES = {'7b_full_x1': 120, '0.5b_lora': 12}  # steps between two: more than pass while one is written
+SAVES = {'7b_full_x1': 100, '0.5b_lora': 12}  # steps between two: more than pass while one is written
 
 
 def ms_of(stamp):
