@@ -173,6 +173,7 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   const auto free_bytes =
       static_cast<uint64_t>(engine::SettledFreeBytes(all, kernels::FreeMemoryBytes));
   worker.memory_bytes = engine::PlannableDeviceBytes(free_bytes);
+  worker.memory_now = engine::PlannableDeviceBytesNow;
   return absl::OkStatus();
 }
 

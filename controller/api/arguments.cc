@@ -62,6 +62,12 @@ absl::Status CheckFence(const v1::Fence& fence) {
                  kMostHashBytes);
 }
 
+absl::Status CheckMemoryBytes(uint64_t bytes) {
+  if (bytes <= kMostMemoryBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("memory_bytes is ", bytes, ", allowed: 0 to ", kMostMemoryBytes));
+}
+
 absl::Status CheckBuildInfo(const v1::BuildInfo& build) {
   RETURN_IF_ERROR(ShortText("build.version", build.version(), kMostNameBytes));
   RETURN_IF_ERROR(ShortText("build.commit", build.commit(), kMostNameBytes));
@@ -164,14 +170,13 @@ absl::Status CheckArguments(const v1::RegisterRequest& request) {
   RETURN_IF_ERROR(InRange("threads", request.threads(), 0, kMostOfAHost));
   RETURN_IF_ERROR(InRange("compute_capability", request.compute_capability(), 0, kMostOfAHost));
   RETURN_IF_ERROR(InRange("pid", request.pid(), 0, std::numeric_limits<int32_t>::max()));
-  if (request.memory_bytes() <= kMostMemoryBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("memory_bytes is ", request.memory_bytes(),
-                                                 ", allowed: 0 to ", kMostMemoryBytes));
+  return CheckMemoryBytes(request.memory_bytes());
 }
 
 absl::Status CheckArguments(const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(Needed("incarnation", request.incarnation(), kMostNameBytes));
   RETURN_IF_ERROR(CheckFence(request.current()));
+  RETURN_IF_ERROR(CheckMemoryBytes(request.memory_bytes()));
   RETURN_IF_ERROR(InRange("collectives.in_it_ms", request.collectives().in_it_ms(), 0, kMostMs));
   return ShortText("collectives.operation", request.collectives().operation(), kMostNameBytes);
 }

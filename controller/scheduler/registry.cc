@@ -28,6 +28,9 @@ bool IsFree(const state::WorkerStatus& status) {
   return status.phase == state::WorkerPhase::kReady && !status.suspect && !status.draining;
 }
 
+// Bytes by which what is free of a device changes by itself.
+constexpr uint64_t kMemoryNoise = uint64_t{256} << 20;
+
 int64_t Ns(std::chrono::nanoseconds duration) { return duration.count(); }
 
 }  // namespace
@@ -51,7 +54,21 @@ void Registry::Apply(Worker& worker, state::WorkerEvent event) {
     worker.job.clear();
     worker.rank = -1;
   }
-  if (freed && listener_.on_free) loop_->Post(lifetime_.Wrap([this] { listener_.on_free(); }));
+  if (freed) TellFree();
+}
+
+void Registry::TellFree() {
+  if (listener_.on_free) loop_->Post(lifetime_.Wrap([this] { listener_.on_free(); }));
+}
+
+// Nothing is taken back: what an idle worker still holds of its last gang is free for the next.
+void Registry::TakeMemory(Worker& worker) {
+  if (worker.beat.memory_bytes() <= worker.hello.memory_bytes() + kMemoryNoise) return;
+  log::Info("worker has more memory", {{"worker", worker.target.id},
+                                       {"before", worker.hello.memory_bytes()},
+                                       {"now", worker.beat.memory_bytes()}});
+  worker.hello.set_memory_bytes(worker.beat.memory_bytes());
+  if (IsFree(worker.status)) TellFree();
 }
 
 void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string& reason) {
@@ -124,6 +141,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   worker.last_beat_ns = loop_->AttentiveNs();
   worker.beat_stream = std::max(worker.beat_stream, stream);
   worker.beat = request;
+  TakeMemory(worker);
   Apply(worker, state::WorkerEvent::kBeat);
   if (request.draining() && !worker.status.draining) {
     Apply(worker, state::WorkerEvent::kDrainRequested);

@@ -80,6 +80,8 @@ class Registry {
 
  private:
   void Apply(Worker& worker, state::WorkerEvent event);
+  void TellFree();
+  void TakeMemory(Worker& worker);  // of its last beat
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
   absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
   void EndStrayEpoch(const Worker& worker);

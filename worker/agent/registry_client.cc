@@ -170,6 +170,10 @@ void RegistryClient::Beat() {
     if (progress.current.epoch() != 0) *beat.mutable_current() = progress.current;
     beat.set_last_queued_seq(progress.last_queued_seq);
     beat.set_last_done_seq(progress.last_done_seq);
+    if (progress.current.epoch() == 0 && options_.memory_now) {
+      const uint64_t now = options_.memory_now();
+      if (now > options_.hello.memory_bytes()) beat.set_memory_bytes(now);
+    }
     if (progress.collectives.started > 0)
       *beat.mutable_collectives() = ToWire(progress.collectives);
     {

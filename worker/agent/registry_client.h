@@ -24,6 +24,9 @@ namespace coxswain::agent {
 struct RegistryClientOptions {
   std::shared_ptr<grpc::Channel> channel;  // shares its connection with no other traffic
   v1::RegisterRequest hello;               // `current` is filled in
+  // Its memory_bytes measured again, for beats of an idle worker: what another process had is free
+  // when that has gone. 0: not known. May be empty.
+  std::function<uint64_t()> memory_now;
   // Epochs outlive their controller this long.
   std::chrono::milliseconds controller_grace{60000};
   // A worker of another supervisor may live in the slot so long: a half-open connection to one that

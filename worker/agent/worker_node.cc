@@ -101,6 +101,7 @@ absl::Status WorkerNode::StartRegistry() {
   RegistryClientOptions client;
   client.channel = NewChannel(controller.text(), credentials, /*own_connection=*/true);
   client.hello = hello_;
+  client.memory_now = options_.memory_now;
   client.controller_grace = options_.controller_grace;
   client.slot_grace = options_.slot_grace;
   client.on_refused = [exit = options_.exit](const absl::Status& status) {

@@ -41,10 +41,11 @@ struct WorkerOptions {
   std::string device = "cpu";           // "cpu" | "cuda"
   std::string device_name;              // model of CPU or GPU
   int threads = 1;
-  uint64_t memory_bytes = 0;       // a plan may use this much
-  int32_t compute_capability = 0;  // of the GPU, x 10; 0 without one
-  int32_t gpu = 0;                 // its number on the host
-  int32_t numa_node = 0;           // that it hangs on
+  uint64_t memory_bytes = 0;             // a plan may use this much
+  std::function<uint64_t()> memory_now;  // RegistryClientOptions::memory_now
+  int32_t compute_capability = 0;        // of the GPU, x 10; 0 without one
+  int32_t gpu = 0;                       // its number on the host
+  int32_t numa_node = 0;                 // that it hangs on
   TlsFiles tls;
   bool insecure = false;
   std::chrono::milliseconds controller_grace{60000};

@@ -79,6 +79,16 @@ uint64_t PlannableDeviceBytes(uint64_t free_bytes) {
   return all - std::min(all, kLeftUnplanned);
 }
 
+uint64_t PlannableDeviceBytesNow() {
+  uint64_t bytes = 0;
+  const std::string doing = "free memory";
+  const absl::Status asked = RunGuarded(&doing, [&] {
+    bytes = PlannableDeviceBytes(static_cast<uint64_t>(kernels::FreeMemoryBytes()));
+    return absl::OkStatus();
+  });
+  return asked.ok() ? bytes : 0;
+}
+
 absl::StatusOr<bool> UseGemmTable(const std::string& table) {
   bool taken = false;
   const std::string doing = "GEMM table";

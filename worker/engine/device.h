@@ -38,6 +38,8 @@ int64_t SettledFreeBytes(int64_t enough, const std::function<int64_t()>& free_by
 // What plans may take of a GPU whose free memory was read in this process: all but 1 GiB. The
 // context is open by then and no longer free; plans count it (plan::kCudaRuntimeBytes).
 uint64_t PlannableDeviceBytes(uint64_t free_bytes);
+// The same of what is free now, on any thread; 0 where the device does not say.
+uint64_t PlannableDeviceBytesNow();
 
 // Makes the GEMM choices of `table` (Engine::gemm_table of any process); an engine prepared from
 // then on tunes none of its shapes. False where it is of another device or library, or empty.

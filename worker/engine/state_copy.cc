@@ -98,40 +98,34 @@ absl::Status StateCopy::Take(const ParameterLayout& layout, const SnapshotCounte
   ready_.Record(stream);
   kernels::WaitEvent(ready_.get(), side_.get());
   const char* const pinned_end = buffers.snapshot + pinned_.pinned();
-  std::vector<Piece> unpinned;
-  for (const Piece& piece : pieces) {
-    if (piece.to + piece.bytes > pinned_end) {
-      unpinned.push_back(piece);
-    } else {
-      kernels::CopyMemory(piece.to, piece.from, piece.bytes, side_.get());
-    }
+  const bool all_pinned = pieces.empty() || pieces.back().to + pieces.back().bytes <= pinned_end;
+  if (!all_pinned && slices_ == nullptr) {
+    slices_ = std::make_unique<PinnedArray<char>>(2 * kSliceBytes);
   }
-  if (unpinned.empty()) {
-    copied_.Record(side_.get());
-  } else {
-    if (slices_ == nullptr) slices_ = std::make_unique<PinnedArray<char>>(2 * kSliceBytes);
-    carried_ = std::async(std::launch::async, [this, unpinned = std::move(unpinned)] {
-                 Carry(unpinned);
-               }).share();
-  }
+  carried_ = std::async(std::launch::async, [this, pieces = std::move(pieces), pinned_end] {
+               Carry(pieces, pinned_end);
+             }).share();
   overwrite_waits_ = true;
   return absl::OkStatus();
 }
 
-// One slice is filled while the other is carried on.
-void StateCopy::Carry(const std::vector<Piece>& pieces) {
-  const std::array<EventHandle, 2> filled{};
+// One piece is under way while the one before is waited for, and carried on from its slice.
+void StateCopy::Carry(const std::vector<Piece>& pieces, const char* pinned_end) {
+  const std::array<EventHandle, 2> copied{};
+  const auto pinned = [&](const Piece& piece) { return piece.to + piece.bytes <= pinned_end; };
   const auto slice = [this](size_t i) {
     return slices_->data() + static_cast<int64_t>(i % 2) * kSliceBytes;
   };
   for (size_t i = 0; i <= pieces.size(); ++i) {
     if (i < pieces.size()) {
-      kernels::CopyMemory(slice(i), pieces[i].from, pieces[i].bytes, side_.get());
-      filled[i % 2].Record(side_.get());
+      char* const to = pinned(pieces[i]) ? pieces[i].to : slice(i);
+      kernels::CopyMemory(to, pieces[i].from, pieces[i].bytes, side_.get());
+      copied[i % 2].Record(side_.get());
     }
     if (i == 0) continue;
-    filled[(i - 1) % 2].Wait();
-    CopyOnHost(pieces[i - 1].to, slice(i - 1), pieces[i - 1].bytes, kCarriers);
+    const Piece& last = pieces[i - 1];
+    copied[(i - 1) % 2].Wait();
+    if (!pinned(last)) CopyOnHost(last.to, slice(i - 1), last.bytes, kCarriers);
   }
   copied_.Record(side_.get());
 }

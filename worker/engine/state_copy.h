@@ -28,10 +28,11 @@ struct SnapshotCounters {
 
 // Of one engine. The engine's thread takes snapshots, another may read the newest meanwhile.
 //
-// On a GPU the copy runs on a stream of its own, beside the next forward and backward: only what
-// overwrites the state, the optimizer's update, waits for it. What of the snapshot is not
-// page-locked is carried there by a thread, through slices that are. On a CPU the copy is made at
-// once, by as many threads as compute.
+// On a GPU a thread makes the copy on a stream of its own, beside the next forward and backward:
+// only what overwrites the state, the optimizer's update, waits for it. Two pieces of it are under
+// way at a time: engines of the device copy in order, for other ranks too. What of the snapshot is
+// not page-locked goes through slices that are. On a CPU the copy is made at once, by as many
+// threads as compute.
 class StateCopy {
  public:
   explicit StateCopy(const plan::Plan& plan);
@@ -67,7 +68,8 @@ class StateCopy {
     int64_t bytes;
   };
   static std::vector<Piece> Pieces(const ParameterLayout& layout, const Buffers& buffers);
-  void Carry(const std::vector<Piece>& pieces);
+  // Copies `pieces`, those up to `pinned_end` directly.
+  void Carry(const std::vector<Piece>& pieces, const char* pinned_end);
   std::shared_future<void> carried() const;
 
   const bool on_cpu_, in_slices_;

@@ -289,6 +289,25 @@ TEST_F(RegistryTest, ASuspectWorkerThatBeatsAgainIsFreeAgainAndSaidToBe) {
   EXPECT_EQ(freed_, before + 1) << "once";
 }
 
+TEST_F(RegistryTest, MemoryThatAnotherProcessLeftIsTold) {
+  const std::string worker = Join(0);
+  Run(0);
+  const int before = freed_;
+  v1::HeartbeatRequest beat = workers_.Beat(0);
+  const uint64_t first = registry_.Find(worker)->hello.memory_bytes();
+  beat.set_memory_bytes(first + (uint64_t{1} << 30));
+  registry_.Beat(beat, stream_);
+  Run(0);
+  EXPECT_EQ(registry_.Find(worker)->hello.memory_bytes(), first + (uint64_t{1} << 30));
+  EXPECT_EQ(freed_, before + 1) << "a job may fit now";
+  beat.set_memory_bytes(first);
+  registry_.Beat(beat, stream_);
+  registry_.Beat(workers_.Beat(0), stream_);
+  Run(0);
+  EXPECT_EQ(registry_.Find(worker)->hello.memory_bytes(), first + (uint64_t{1} << 30));
+  EXPECT_EQ(freed_, before + 1);
+}
+
 // Invariant scheduler-6.
 TEST_F(RegistryTest, BeatsThatWaitForTheLoopAreReadBeforeLeasesAreJudged) {
   const std::string worker = Join(0);
