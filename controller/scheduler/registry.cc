@@ -54,10 +54,10 @@ void Registry::Apply(Worker& worker, state::WorkerEvent event) {
     worker.job.clear();
     worker.rank = -1;
   }
-  if (freed) TellFree();
+  if (freed) TellOfWorkers();
 }
 
-void Registry::TellFree() {
+void Registry::TellOfWorkers() {
   if (listener_.on_free) loop_->Post(lifetime_.Wrap([this] { listener_.on_free(); }));
 }
 
@@ -68,7 +68,7 @@ void Registry::TakeMemory(Worker& worker) {
                                        {"before", worker.hello.memory_bytes()},
                                        {"now", worker.beat.memory_bytes()}});
   worker.hello.set_memory_bytes(worker.beat.memory_bytes());
-  if (IsFree(worker.status)) TellFree();
+  if (IsFree(worker.status)) TellOfWorkers();
 }
 
 void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string& reason) {
@@ -78,6 +78,7 @@ void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string&
   Apply(worker, event);
   if (!before.status.draining) EndLater(before.target, reason);
   if (!before.job.empty() && listener_.on_lost) listener_.on_lost(before, reason);
+  TellOfWorkers();  // who needs more than live holds nobody up any more
 }
 
 // What one supervisor starts in a slot replaces what it had there. Two that claim one slot would
@@ -122,6 +123,7 @@ absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& reques
   worker.last_beat_ns = loop_->AttentiveNs();
   if (request.has_current()) worker.last_job = request.current().job();
   Apply(worker, state::WorkerEvent::kRegistered);
+  ApplyCordons();
   log::Info("worker registered", {{"worker", id},
                                   {"host", request.host()},
                                   {"address", request.address()},
@@ -146,6 +148,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   if (request.draining() && !worker.status.draining) {
     Apply(worker, state::WorkerEvent::kDrainRequested);
     if (!worker.job.empty() && listener_.on_draining) listener_.on_draining(worker);
+    TellOfWorkers();
   }
   EndStrayEpoch(worker);
   return true;
@@ -204,7 +207,7 @@ std::vector<Worker> Registry::All() const {
 std::vector<Worker> Registry::Free(const std::string& device) const {
   std::vector<Worker> free;
   for (Worker& worker : All()) {
-    if (IsDevice(worker, device) && IsFree(worker.status)) {
+    if (IsDevice(worker, device) && IsFree(worker.status) && worker.cordoned.empty()) {
       free.push_back(std::move(worker));
     }
   }
@@ -214,7 +217,8 @@ std::vector<Worker> Registry::Free(const std::string& device) const {
 int64_t Registry::Living(const std::string& device) const {
   int64_t count = 0;
   for (const auto& [incarnation, worker] : workers_) {
-    count += !IsLost(worker) && !worker.status.draining && IsDevice(worker, device);
+    const bool leaves = IsLost(worker) || worker.status.draining;
+    count += !leaves && worker.cordoned.empty() && IsDevice(worker, device);
   }
   return count;
 }
@@ -237,6 +241,10 @@ absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,
     }
     const auto next = state::Transition(it->second.status, state::WorkerEvent::kReserved);
     if (!next.ok()) return next.status();
+    if (!it->second.cordoned.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("worker ", it->second.target.id, " is cordoned: ", it->second.cordoned));
+    }
   }
   for (size_t rank = 0; rank < incarnations.size(); ++rank) {
     Worker& worker = workers_.at(incarnations[rank]);
@@ -245,6 +253,23 @@ absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,
     worker.rank = static_cast<int32_t>(rank);
   }
   return absl::OkStatus();
+}
+
+void Registry::SetCordon(Cordon cordon) {
+  cordons_.Set(std::move(cordon));
+  ApplyCordons();
+}
+
+void Registry::LiftCordon(const std::string& target) {
+  cordons_.Lift(target);
+  ApplyCordons();
+}
+
+void Registry::ApplyCordons() {
+  for (auto& [incarnation, worker] : workers_) {
+    const Cordon* cordon = cordons_.Covering(worker.target.id, worker.hello.host());
+    worker.cordoned = cordon == nullptr ? "" : cordon->reason;
+  }
 }
 
 void Registry::StepsStarted(const std::string& incarnation) {

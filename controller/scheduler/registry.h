@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/loop.h"
+#include "controller/scheduler/cordons.h"
 #include "controller/scheduler/link_table.h"
 #include "controller/scheduler/worker.h"
 #include "controller/state/worker_state.h"
@@ -33,7 +34,7 @@ class Registry {
   static constexpr std::chrono::seconds kAbortPatience{20};
 
   struct Listener {
-    std::function<void()> on_free;                                          // a worker became READY
+    std::function<void()> on_free;  // a worker became READY, or one fewer lives
     std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job
     std::function<void(const Worker&)> on_draining;  // has a job and wants to leave
   };
@@ -58,15 +59,19 @@ class Registry {
   bool Beat(const v1::HeartbeatRequest& request, uint64_t stream);
   void BeatStreamEnded(const std::string& incarnation, uint64_t stream);
 
-  // Free workers of a device kind in the order of All.
+  // Free workers of a device kind in the order of All. None is cordoned.
   std::vector<Worker> Free(const std::string& device) const;
-  // Workers of the kind that live, free or not.
+  // Workers of the kind that live and may have a job, free or not.
   int64_t Living(const std::string& device) const;
   // By host, NUMA node, GPU and slot: neighbours in rank are neighbours in the machine, the same
   // after a restart.
   std::vector<Worker> All() const;
   const Worker* Find(const std::string& incarnation) const;
   LinkTable& links() { return links_; }
+  // Workers that are covered keep the job that they have, and get no other.
+  void SetCordon(Cordon cordon);
+  void LiftCordon(const std::string& target);
+  const Cordons& cordons() const { return cordons_; }
   double BeatAgeSeconds(const Worker& worker) const;
 
   // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then
@@ -79,12 +84,13 @@ class Registry {
                     const std::string& reason);
 
  private:
+  void TellOfWorkers();
   void Apply(Worker& worker, state::WorkerEvent event);
-  void TellFree();
   void TakeMemory(Worker& worker);  // of its last beat
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
   absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
   void EndStrayEpoch(const Worker& worker);
+  void ApplyCordons();
   void CheckLeases();
   void JudgeLeases();
   void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
@@ -100,6 +106,7 @@ class Registry {
   int64_t last_registered_ns_ = 0;
   std::map<std::string, Worker> workers_;  // by incarnation
   LinkTable links_;
+  Cordons cordons_;
   Lifetime lifetime_;
 };
 

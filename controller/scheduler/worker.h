@@ -21,6 +21,7 @@ struct Worker {
   std::string job;            // empty when free
   std::string last_job;       // the newest that it worked for, empty: none
   int32_t rank = -1;
+  std::string cordoned = {};   // why it gets no new job, empty: it may have one
   int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
 };
 
