@@ -42,6 +42,7 @@ class Journal {
   void Add(store::StepRow row) { Append(&batch_.steps, std::move(row)); }
   void Add(store::CheckpointRow row) { Append(&batch_.checkpoints, std::move(row)); }
   void Add(store::LinkRow row) { Append(&batch_.links, std::move(row)); }
+  void Add(store::CordonRow row) { Append(&batch_.cordons, std::move(row)); }
   void Add(v1::JobEvent event) { Append(&batch_.events, std::move(event)); }
   // What the next commit writes.
   const store::Batch& batch() const { return batch_; }

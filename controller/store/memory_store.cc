@@ -50,6 +50,10 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
   for (const CheckpointRow& row : batch.checkpoints) checkpoints_[{row.job, row.step}] = row;
   for (const KeyRow& row : batch.keys) keys_[row.key] = row;
   for (const LinkRow& row : batch.links) links_[{row.gang, row.bytes}] = row;
+  for (const CordonRow& row : batch.cordons) {
+    row.lifted ? static_cast<void>(cordons_.erase(row.target))
+               : static_cast<void>(cordons_[row.target] = row);
+  }
   for (const v1::JobEvent& event : batch.events) {
     events_[event.job()].push_back(event);
     events_[event.job()].back().set_id(++last_event_);
@@ -116,6 +120,12 @@ absl::StatusOr<std::optional<KeyRow>> MemoryStore::FindKey(const std::string& ke
 absl::StatusOr<std::vector<LinkRow>> MemoryStore::Links() {
   std::vector<LinkRow> rows;
   for (const auto& [key, row] : links_) rows.push_back(row);
+  return rows;
+}
+
+absl::StatusOr<std::vector<CordonRow>> MemoryStore::Cordons() {
+  std::vector<CordonRow> rows;
+  for (const auto& [target, row] : cordons_) rows.push_back(row);
   return rows;
 }
 

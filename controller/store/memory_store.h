@@ -25,6 +25,7 @@ class MemoryStore : public Store, public History {
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<LinkRow>> Links() override;
+  absl::StatusOr<std::vector<CordonRow>> Cordons() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
@@ -50,6 +51,7 @@ class MemoryStore : public Store, public History {
   std::map<std::pair<std::string, int64_t>, CheckpointRow> checkpoints_;
   std::map<std::string, KeyRow> keys_;
   std::map<std::pair<std::string, int64_t>, LinkRow> links_;
+  std::map<std::string, CordonRow> cordons_;
   std::map<std::string, std::vector<v1::JobEvent>> events_;
 };
 

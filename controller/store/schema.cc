@@ -35,6 +35,9 @@ CREATE INDEX IF NOT EXISTS events_of_job ON events(job, id);
 CREATE TABLE IF NOT EXISTS links(
   gang TEXT NOT NULL, bytes INTEGER NOT NULL, bytes_per_second REAL NOT NULL,
   PRIMARY KEY(gang, bytes)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cordons(
+  target TEXT PRIMARY KEY, reason TEXT NOT NULL, since_unix_ms INTEGER NOT NULL,
+  automatic INTEGER NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO meta VALUES('schema', 0), ('term', 0);
 )sql";
 

@@ -152,6 +152,7 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
   RETURN_IF_ERROR(ApplySteps(batch));
   RETURN_IF_ERROR(ApplyCheckpoints(batch));
   RETURN_IF_ERROR(ApplyLinks(batch));
+  RETURN_IF_ERROR(ApplyCordons(batch));
   RETURN_IF_ERROR(ApplyEvents(batch));
   for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(id));
   return absl::OkStatus();
@@ -237,6 +238,23 @@ absl::Status SqliteStore::ApplyLinks(const Batch& batch) {
   for (const LinkRow& row : batch.links) {
     ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO links VALUES(?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.gang).Int(2, row.bytes).Real(3, row.bytes_per_second).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyCordons(const Batch& batch) {
+  for (const CordonRow& row : batch.cordons) {
+    if (row.lifted) {
+      ASSIGN_OR_RETURN(Statement * remove, Cached("DELETE FROM cordons WHERE target=?"));
+      RETURN_IF_ERROR(remove->Text(1, row.target).Run());
+      continue;
+    }
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO cordons VALUES(?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.target)
+                        .Text(2, row.reason)
+                        .Int(3, row.since_unix_ms)
+                        .Int(4, row.automatic)
+                        .Run());
   }
   return absl::OkStatus();
 }
@@ -367,6 +385,21 @@ absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
     rows.push_back({.gang = query->ColumnText(0),
                     .bytes = query->ColumnInt(1),
                     .bytes_per_second = query->ColumnReal(2)});
+  }
+}
+
+absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
+  ASSIGN_OR_RETURN(
+      Statement * query,
+      Cached("SELECT target, reason, since_unix_ms, automatic FROM cordons ORDER BY target"));
+  std::vector<CordonRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.target = query->ColumnText(0),
+                    .reason = query->ColumnText(1),
+                    .since_unix_ms = query->ColumnInt(2),
+                    .automatic = query->ColumnInt(3) != 0});
   }
 }
 

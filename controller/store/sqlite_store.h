@@ -31,6 +31,7 @@ class SqliteStore : public Store {
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<LinkRow>> Links() override;
+  absl::StatusOr<std::vector<CordonRow>> Cordons() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::Status CheckWritable() override;
@@ -45,6 +46,7 @@ class SqliteStore : public Store {
   absl::Status ApplySteps(const Batch& batch);
   absl::Status ApplyCheckpoints(const Batch& batch);
   absl::Status ApplyLinks(const Batch& batch);
+  absl::Status ApplyCordons(const Batch& batch);
   absl::Status ApplyEvents(const Batch& batch);
   absl::Status DeleteJob(const std::string& id);
   void ReadJob(const std::string& id, const std::string& proto, JobRow* row);

@@ -79,6 +79,15 @@ struct LinkRow {
   double bytes_per_second = 0;
 };
 
+// Workers that get no new job: scheduler::Cordon.
+struct CordonRow {
+  std::string target = {};
+  std::string reason = {};
+  int64_t since_unix_ms = 0;
+  bool automatic = false;
+  bool lifted = false;  // the row goes
+};
+
 // One transaction: all of it or nothing. Rows replace those of the same key.
 struct Batch {
   std::vector<JobRow> jobs;
@@ -88,13 +97,14 @@ struct Batch {
   std::vector<CheckpointRow> checkpoints;
   std::vector<KeyRow> keys;
   std::vector<LinkRow> links;
+  std::vector<CordonRow> cordons;
   std::vector<v1::JobEvent> events;       // id is assigned by Commit: +1 per event of the store
   std::vector<std::string> deleted_jobs;  // every row of these jobs goes
 
   bool empty() const {
     return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
-           checkpoints.empty() && keys.empty() && links.empty() && events.empty() &&
-           deleted_jobs.empty();
+           checkpoints.empty() && keys.empty() && links.empty() && cordons.empty() &&
+           events.empty() && deleted_jobs.empty();
   }
 };
 
@@ -129,7 +139,8 @@ class Store {
   virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0;  // NotFound
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
-  virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;  // by gang, then bytes
+  virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;      // by gang, then bytes
+  virtual absl::StatusOr<std::vector<CordonRow>> Cordons() = 0;  // by target, none lifted
   // Events of a job with id > after, by id, at most `limit`. In the place of one that cannot be
   // read stands one of type Unreadable.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,

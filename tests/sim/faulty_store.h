@@ -43,6 +43,7 @@ class FaultyStore : public store::Store {
   absl::StatusOr<std::vector<store::CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<store::KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<store::LinkRow>> Links() override;
+  absl::StatusOr<std::vector<store::CordonRow>> Cordons() override { return base_->Cordons(); }
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::Status CheckWritable() override { return base_->CheckWritable(); }

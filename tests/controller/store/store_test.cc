@@ -92,6 +92,27 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   EXPECT_TRUE(store_->CheckWritable().ok());
 }
 
+TEST_P(StoreTest, ACordonIsReplacedByItsTargetAndGoesWhenItIsLifted) {
+  Batch batch;
+  batch.cordons = {
+      {.target = "host-b", .reason = "failures", .since_unix_ms = 7, .automatic = true},
+      {.target = "host-a/0", .reason = "by a user", .since_unix_ms = 5}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  batch.cordons = {{.target = "host-a/0", .reason = "by a user: disk", .since_unix_ms = 6}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  const auto cordons = *store_->Cordons();
+  ASSERT_EQ(cordons.size(), 2u);
+  EXPECT_EQ(cordons[0].target, "host-a/0");
+  EXPECT_EQ(cordons[0].reason, "by a user: disk");
+  EXPECT_EQ(cordons[0].since_unix_ms, 6);
+  EXPECT_FALSE(cordons[0].automatic);
+  EXPECT_TRUE(cordons[1].automatic);
+  batch.cordons = {{.target = "host-a/0", .lifted = true}, {.target = "none", .lifted = true}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  ASSERT_EQ(store_->Cordons()->size(), 1u);
+  EXPECT_EQ(store_->Cordons()->at(0).target, "host-b");
+}
+
 // Invariant store-3.
 TEST_P(StoreTest, EventIdsRiseByOneAcrossJobsAndReadFromACursor) {
   for (int i = 0; i < 3; ++i) {
@@ -200,7 +221,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
   EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
 }
 
-// Schema 1 had no links, 2 no GEMM tables.
+// Schema 1 had no links, 2 no GEMM tables, 3 no cordons.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
@@ -209,14 +230,17 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
   {
     auto db = *Database::Open(directory.path() + "/coxswain.db");
-    ASSERT_TRUE(db->Execute("DROP TABLE links; ALTER TABLE epochs DROP COLUMN gemm_table; "
-                            "UPDATE meta SET value=1 WHERE key='schema'")
-                    .ok());
+    ASSERT_TRUE(
+        db->Execute(
+              "DROP TABLE links; DROP TABLE cordons; ALTER TABLE epochs DROP COLUMN gemm_table; "
+              "UPDATE meta SET value=1 WHERE key='schema'")
+            .ok());
   }
   auto store = *SqliteStore::Open(directory.path());
   EXPECT_EQ(store->Jobs()->size(), 1u);
   EXPECT_EQ(store->Epochs("a")->at(0).gemm_table, "");
   EXPECT_TRUE(store->Links()->empty());
+  EXPECT_TRUE(store->Cordons()->empty());
   batch = {};
   batch.links = {{"two", 1024, 7}};
   batch.epochs = {{.job = "a", .epoch = 2, .plan_hash = "h", .gemm_table = "{}"}};
