@@ -31,6 +31,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "commands in flight per worker, at least; 1: never more")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
+  app.add_option("--grace", flags.grace_seconds,
+                 "seconds that running jobs have to stop with a checkpoint at SIGTERM; 0: they are "
+                 "left as they are")
+      ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
   app.add_option("--tls-cert", flags.tls.cert, "PEM certificate of this server");
   app.add_option("--tls-key", flags.tls.key, "PEM key of --tls-cert");
   app.add_option("--tls-ca", flags.tls.ca,

@@ -17,6 +17,7 @@ struct Flags {
   std::string endpoint_file;               // empty: none is written
   std::string log_file;                    // empty: stderr only
   int credits = 2;
+  int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
   TlsFiles tls;
   bool insecure = false;
 };

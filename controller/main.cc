@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
   sigwait(&stop, &signal_number);
   coxswain::log::Info("stopping", {{"signal", signal_number}});
   ExitOnNextSignal(stop);
+  if (flags->grace_seconds > 0) (*server)->Drain(std::chrono::seconds(flags->grace_seconds));
   server->reset();
   coxswain::log::Info("stopped");
   return 0;

@@ -79,6 +79,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
       counter("coxswain_recovery_stages_total", "stages entered after failures of its gangs");
   checkpoint_failures_.family =
       counter("coxswain_checkpoint_failures_total", "checkpoints that could not be written");
+  preemptions_.family =
+      counter("coxswain_preemptions_total", "times that it gave its workers to another job");
   step_seconds_.family = histogram("coxswain_step_duration_seconds", "commit to commit");
   checkpoint_seconds_.family =
       histogram("coxswain_checkpoint_duration_seconds", "snapshot command to commit");
@@ -92,6 +94,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   dropped_steps_ = &dropped->Add({{"kind", "step"}});
   jobs_ = gauge("coxswain_jobs", "jobs in the store");
   workers_ = gauge("coxswain_workers", "registered workers");
+  cordoned_workers_ =
+      &gauge("coxswain_workers_cordoned", "living workers that get no new job")->Add({});
   heartbeat_age_ = gauge("coxswain_heartbeat_age_seconds", "time since the last heartbeat");
   completed_ = counter("coxswain_job_completed_total", "jobs that ended");
   rpc_ = histogram("coxswain_rpc_duration_seconds", "unary calls served");
@@ -198,6 +202,11 @@ void Metrics::RecoveryStage(const std::string& job, const std::string& stage) {
   JobCounter(recovery_stages_, job, {{"stage", stage}}).Increment();
 }
 
+void Metrics::Preempted(const std::string& job) {
+  MutexLock lock(mu_);
+  JobCounter(preemptions_, job).Increment();
+}
+
 void Metrics::CheckpointFailed(const std::string& job) {
   MutexLock lock(mu_);
   JobCounter(checkpoint_failures_, job).Increment();
@@ -262,8 +271,10 @@ void Metrics::DropJob(const std::string& job) {
         &eval_accuracy_}) {
     drop(*metric);
   }
-  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &recovery_stages_, &checkpoint_failures_})
+  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &recovery_stages_, &checkpoint_failures_,
+                       &preemptions_}) {
     drop(*metric);
+  }
   for (auto* metric : {&step_seconds_, &checkpoint_seconds_}) drop(*metric);
 }
 
@@ -277,6 +288,10 @@ void Metrics::Workers(const std::map<std::string, int64_t>& by_state) {
   for (const auto& [state, count] : by_state) {
     workers_->Add({{"state", state}}).Set(static_cast<double>(count));
   }
+}
+
+void Metrics::CordonedWorkers(int64_t living) {
+  cordoned_workers_->Set(static_cast<double>(living));
 }
 
 void Metrics::HeartbeatAge(const std::map<std::string, double>& seconds_by_worker) {

@@ -61,6 +61,7 @@ class Metrics {
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
   void RecoveryStage(const std::string& job, const std::string& stage);
+  void Preempted(const std::string& job);  // it gave its workers to a job of higher priority
   void CheckpointFailed(const std::string& job);
   void Checkpoint(const std::string& job, double seconds, int64_t bytes, int64_t unix_ms);
   // Where the newest checkpoint stands (0: none) and how many steps later the next one is due (0:
@@ -77,6 +78,7 @@ class Metrics {
 
   void Jobs(const std::map<std::string, int64_t>& by_state);
   void Workers(const std::map<std::string, int64_t>& by_state);
+  void CordonedWorkers(int64_t living);
   void HeartbeatAge(const std::map<std::string, double>& seconds_by_worker);
   void Rpc(const std::string& method, const std::string& code, double seconds);
   void StoreCommit(double seconds);
@@ -110,7 +112,7 @@ class Metrics {
       control_idle_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, recovery_stages_,
-      checkpoint_failures_;
+      checkpoint_failures_, preemptions_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;
@@ -123,6 +125,7 @@ class Metrics {
   prometheus::Counter* fenced_;
   prometheus::Gauge* state_free_;
   prometheus::Gauge* unreadable_jobs_;
+  prometheus::Gauge* cordoned_workers_;
   prometheus::Counter* dropped_events_;
   prometheus::Counter* dropped_steps_;
   prometheus::Histogram* dispatch_;

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/build_info.h"
 #include "common/files/durable_file.h"
 #include "common/logging.h"
@@ -77,6 +78,7 @@ struct Server::Impl {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<HealthServer> health;  // null: --health is off
   std::string state_dir, endpoint_file;
+  bool draining = false;  // of the loop
 
   ~Impl();
   absl::Status Build(const Flags& flags);
@@ -86,6 +88,7 @@ struct Server::Impl {
   absl::Status WriteEndpointFile();
   void CheckHealth();
   void SetServing(bool serving);
+  void Drain(std::chrono::seconds grace);
   HttpResponse Page(const std::string& path);
   HttpResponse ScrapeTargetsPage();
 };
@@ -191,7 +194,7 @@ void Server::Impl::CheckHealth() {
   if (!writable.ok()) {
     log::Error("the store takes no writes", {{"error", std::string(writable.message())}});
   }
-  SetServing(writable.ok());
+  SetServing(writable.ok() && !draining);
   std::error_code error;
   const auto space = std::filesystem::space(state_dir, error);
   if (!error) metrics->StateFree(static_cast<int64_t>(space.available));
@@ -201,6 +204,24 @@ void Server::Impl::CheckHealth() {
 void Server::Impl::SetServing(bool serving) {
   server->GetHealthCheckService()->SetServingStatus(kJobsService, serving);
   if (health) health->Set(kJobsService, serving);
+}
+
+void Server::Impl::Drain(std::chrono::seconds grace) {
+  auto at_rest = std::make_shared<std::promise<void>>();
+  auto rest = at_rest->get_future();
+  loop->Post([this, at_rest] {
+    draining = true;
+    SetServing(false);
+    jobs->Stop([at_rest] { at_rest->set_value(); });
+  });
+  if (rest.wait_for(grace) == std::future_status::ready) return;
+  loop->Post([this, grace] {
+    log::Warning(
+        "stopping although not all jobs have stopped with a checkpoint: these go on from "
+        "their last one (--grace)",
+        {{"seconds", static_cast<int64_t>(grace.count())},
+         {"jobs", absl::StrJoin(jobs->NotAtRest(), ", ")}});
+  });
 }
 
 HttpResponse Server::Impl::Page(const std::string& path) {
@@ -247,6 +268,8 @@ Server::Impl::~Impl() {
 
 Server::Server() : impl_(std::make_unique<Impl>()) {}
 Server::~Server() = default;
+
+void Server::Drain(std::chrono::seconds grace) { impl_->Drain(grace); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Flags& flags) {
   std::unique_ptr<Server> server(new Server());

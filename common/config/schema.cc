@@ -400,7 +400,8 @@ void AppendResources(std::vector<Key>* t) {
        .doc = "Workers held ready beside the gang.", .only_default = true},
       {.path = "spec.resources.priority", .type = Type::kInt, .def = "0",
        .range = {.min = -1000000, .max = 1000000},
-       .doc = "Higher runs first; equal ones in order of submission."},
+       .doc = "Higher runs first, and where workers lack it stops running jobs of lower priority, "
+              "with a checkpoint; equal ones in order of submission."},
       {.path = "spec.resources.max_restarts", .type = Type::kInt, .def = "10",
        .range = {.min = 0, .max = 1000000},
        .doc = "Failed attempts that are retried from the last checkpoint, counted since the last "

@@ -133,6 +133,14 @@ absl::Status CheckArguments(const v1::ResumeRequest& request) {
 
 absl::Status CheckArguments(const v1::ListWorkersRequest&) { return absl::OkStatus(); }
 
+absl::Status CheckArguments(const v1::CordonRequest& request) {
+  RETURN_IF_ERROR(Needed("target", request.target(), kMostNameBytes));
+  return ShortText("reason", request.reason(), kMostNameBytes);
+}
+absl::Status CheckArguments(const v1::UncordonRequest& request) {
+  return Needed("target", request.target(), kMostNameBytes);
+}
+
 absl::Status CheckArguments(const v1::InspectRequest& request) {
   RETURN_IF_ERROR(JobReference(request.job()));
   return InRange("interval_ms", request.interval_ms(), 0, kLongestIntervalMs);

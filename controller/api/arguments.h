@@ -24,6 +24,8 @@ absl::Status CheckArguments(const v1::CancelRequest& request);
 absl::Status CheckArguments(const v1::PauseRequest& request);
 absl::Status CheckArguments(const v1::ResumeRequest& request);
 absl::Status CheckArguments(const v1::ListWorkersRequest& request);
+absl::Status CheckArguments(const v1::CordonRequest& request);
+absl::Status CheckArguments(const v1::UncordonRequest& request);
 absl::Status CheckArguments(const v1::InspectRequest& request);
 absl::Status CheckArguments(const v1::ExplainRequest& request);
 absl::Status CheckArguments(const v1::ListArtifactsRequest& request);

@@ -31,6 +31,8 @@ std::string DescribeWorkers(Context& context, const std::string& device) {
       absl::StrAppend(&part, " works for job ", worker.job);
     } else if (worker.status.draining) {
       absl::StrAppend(&part, " is leaving");
+    } else if (!worker.cordoned.empty()) {
+      absl::StrAppend(&part, " is cordoned (", worker.cordoned, ")");
     } else if (worker.status.suspect) {
       absl::StrAppend(&part, " is late with its heartbeat");
     } else if (const driver::JobDriver* job = context.jobs->KeptFor(worker);
@@ -96,7 +98,10 @@ std::string ExplainWaiting(Context& context, const driver::JobDriver& job) {
   }
   absl::StrAppend(&text, "; ", DescribeWorkers(context, device), ".");
   if (context.deps.registry->Living(device) < need) {
-    absl::StrAppend(&text, " Start more workers, or lower resources.workers");
+    const bool cordoned = !context.deps.registry->cordons().All().empty();
+    absl::StrAppend(&text, " Start more workers, ",
+                    cordoned ? "put cordoned ones back (cox workers uncordon), " : "",
+                    "or lower resources.workers");
     return text;
   }
   std::vector<std::string> ahead;
@@ -130,7 +135,11 @@ std::string Why(Context& context, const driver::JobDriver& job) {
                              progress.step(), progress.total_steps(), progress.tokens_per_second(),
                              progress.eta_seconds());
     case v1::JOB_STATE_DRAINING:
-      return "finishes its outstanding steps before it stops";
+      return absl::StrCat(
+          "finishes its outstanding steps before it stops",
+          job.yields_to().empty()
+              ? ""
+              : absl::StrCat(": job ", job.yields_to(), ", of higher priority, gets its workers"));
     case v1::JOB_STATE_PAUSED:
       return absl::StrCat("was paused at step ", progress.step(), "; cox resume ", info.id(),
                           " lets it go on");

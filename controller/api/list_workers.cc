@@ -21,6 +21,14 @@ void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
     info->set_heartbeat_age_seconds(context.deps.registry->BeatAgeSeconds(worker));
     info->set_incarnation(worker.target.incarnation);
     info->set_pid(worker.hello.pid());
+    info->set_cordoned(worker.cordoned);
+  }
+  for (const scheduler::Cordon& cordon : context.deps.registry->cordons().All()) {
+    v1::WorkerCordon* shown = response.add_cordons();
+    shown->set_target(cordon.target);
+    shown->set_reason(cordon.reason);
+    shown->set_since_unix_ms(cordon.since_unix_ms);
+    shown->set_automatic(cordon.automatic);
   }
   reply(std::move(response));
 }

@@ -21,6 +21,9 @@ void Pause(Context& context, const v1::PauseRequest& request, Reply<v1::Job> rep
 void Resume(Context& context, const v1::ResumeRequest& request, Reply<v1::Job> reply);
 void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
                  Reply<v1::ListWorkersResponse> reply);
+void Cordon(Context& context, const v1::CordonRequest& request, Reply<v1::CordonResponse> reply);
+void Uncordon(Context& context, const v1::UncordonRequest& request,
+              Reply<v1::UncordonResponse> reply);
 void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::ExplainResponse> reply);
 void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
                    Reply<v1::ListArtifactsResponse> reply);

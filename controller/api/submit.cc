@@ -155,6 +155,11 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
     ReplyJob(known, reply);
     return;
   }
+  if (context.jobs->stopping()) {
+    reply(absl::UnavailableError(
+        "the job was not accepted: the controller is stopping; submit it again when it is back"));
+    return;
+  }
   const config::ParsedJob parsed =
       config::ParseJob(request.yaml(), BaseDirectory(request.yaml_path()));
   if (!parsed.errors.empty()) {

@@ -118,9 +118,10 @@ absl::StatusOr<v1::ListResponse> Client::List(const v1::ListRequest& request) {
   return impl_->Call(&v1::Jobs::Stub::List, request, kCallTimeout, address_);
 }
 
-absl::StatusOr<v1::Job> Client::Cancel(const std::string& job) {
+absl::StatusOr<v1::Job> Client::Cancel(const std::string& job, bool with_checkpoint) {
   v1::CancelRequest request;
   request.set_job(job);
+  request.set_checkpoint(with_checkpoint);
   return impl_->Call(&v1::Jobs::Stub::Cancel, request, kCallTimeout, address_);
 }
 
@@ -139,6 +140,20 @@ absl::StatusOr<v1::Job> Client::Resume(const std::string& job, int64_t steps) {
 
 absl::StatusOr<v1::ListWorkersResponse> Client::ListWorkers(Timeout timeout) {
   return impl_->Call(&v1::Jobs::Stub::ListWorkers, v1::ListWorkersRequest(), timeout, address_);
+}
+
+absl::StatusOr<v1::CordonResponse> Client::Cordon(const std::string& target,
+                                                  const std::string& reason) {
+  v1::CordonRequest request;
+  request.set_target(target);
+  request.set_reason(reason);
+  return impl_->Call(&v1::Jobs::Stub::Cordon, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::UncordonResponse> Client::Uncordon(const std::string& target) {
+  v1::UncordonRequest request;
+  request.set_target(target);
+  return impl_->Call(&v1::Jobs::Stub::Uncordon, request, kCallTimeout, address_);
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const std::string& job) {

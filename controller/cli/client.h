@@ -38,10 +38,12 @@ class Client {
   absl::StatusOr<v1::Job> Submit(const v1::SubmitRequest& request, Timeout patience);
   absl::StatusOr<v1::Job> Get(const std::string& job, Timeout timeout = kCallTimeout);
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
-  absl::StatusOr<v1::Job> Cancel(const std::string& job);
+  absl::StatusOr<v1::Job> Cancel(const std::string& job, bool with_checkpoint = false);
   absl::StatusOr<v1::Job> Pause(const std::string& job);
   absl::StatusOr<v1::Job> Resume(const std::string& job, int64_t steps);
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(Timeout timeout = kCallTimeout);
+  absl::StatusOr<v1::CordonResponse> Cordon(const std::string& target, const std::string& reason);
+  absl::StatusOr<v1::UncordonResponse> Uncordon(const std::string& target);
   absl::StatusOr<v1::ExplainResponse> Explain(const std::string& job);
   absl::StatusOr<v1::ListArtifactsResponse> ListArtifacts(const std::string& job);
   absl::StatusOr<v1::DumpResponse> Dump(const std::string& job);

@@ -7,6 +7,25 @@
 #include "controller/cli/output.h"
 
 namespace coxswain::cli {
+namespace {
+
+// What the change came to beside the state: checkpoints that it made, and warnings.
+void TellOutcome(Cox* cox, const std::string& id, int64_t after_event_id) {
+  v1::WatchRequest request;
+  request.set_job(id);
+  request.set_after_event_id(after_event_id);
+  const auto tell = [cox](const v1::JobEvent& event) {
+    if (event.has_checkpoint_committed()) {
+      cox->err() << event.message() << ": " << event.checkpoint_committed().directory() << "\n";
+    } else if (event.type() == "Warning" || event.type() == "CheckpointFailed") {
+      cox->err() << "cox: warning: " << event.message() << "\n";
+    }
+    return true;
+  };
+  cox->Server().Watch(request, tell).IgnoreError();  // the change is made, told or not
+}
+
+}  // namespace
 
 void AddChangeArgs(Verb* verb, ChangeArgs* args) {
   verb->Job(&args->job)
@@ -35,6 +54,7 @@ int ChangeJob(Cox* cox, const ChangeArgs& args, v1::JobState goal,
     job = FollowJob(cox, id, options);
     if (!job.ok()) return cox->Fail(job.status());
   }
+  if (!args.no_wait) TellOutcome(cox, id, last_event);
   if (IsStructured(args.output)) {
     PrintStructured(MessageJson(*job), args.output, cox->out());
   } else if (args.output == "name") {

@@ -24,7 +24,7 @@ void AddChangeArgs(Verb* verb, ChangeArgs* args);
 
 // Sends `request`, then (unless no_wait) waits until the job is in `goal` or terminal, prints
 // "job <id> <state>" or the object, and returns the exit code: kFailed when another terminal state
-// was reached.
+// was reached. Checkpoints and warnings of the way there go to stderr.
 int ChangeJob(Cox* cox, const ChangeArgs& args, v1::JobState goal,
               const std::function<absl::StatusOr<v1::Job>(const std::string& id)>& request);
 

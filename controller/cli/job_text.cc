@@ -175,7 +175,7 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
   Table table(header);
   for (const v1::WorkerInfo& w : workers.workers()) {
     std::vector<std::string> row = {w.id(),
-                                    w.state(),
+                                    w.cordoned().empty() ? w.state() : w.state() + ",CORDONED",
                                     w.job(),
                                     w.job().empty() ? "" : std::to_string(w.rank()),
                                     w.build().device(),
@@ -190,6 +190,16 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
     table.Add(row);
   }
   return table.Text();
+}
+
+std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix_ms) {
+  std::string text;
+  for (const v1::WorkerCordon& cordon : workers.cordons()) {
+    text += fmt::format("{} is {} since {}: {}\n", cordon.target(),
+                        cordon.automatic() ? "left out" : "cordoned",
+                        Age(cordon.since_unix_ms(), now_unix_ms), OnOneLine(cordon.reason()));
+  }
+  return text;
 }
 
 namespace {

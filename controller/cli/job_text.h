@@ -37,6 +37,9 @@ std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_uni
 // WORKER STATE JOB RANK DEVICE MEMORY THREADS HEARTBEAT; wide adds ADDRESS, METRICS, BUILD and PID.
 std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide);
 
+// A line for each cordon: what, since when, why. Empty without one.
+std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix_ms);
+
 // Every rank with host, device, memory, build, last step (from 1) and its numbers; a line on the
 // job above.
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide);

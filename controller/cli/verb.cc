@@ -104,7 +104,9 @@ Verb& Verb::RequireSubverb() {
 }
 
 void Verb::Run(Cox* cox, std::function<int()> action) {
-  app_->callback([cox, action = std::move(action)] { cox->action = action; });
+  app_->callback([cox, app = app_, action = std::move(action)] {
+    if (app->get_subcommands().empty()) cox->action = action;
+  });
 }
 
 }  // namespace coxswain::cli

@@ -43,7 +43,7 @@ class Verb {
   Verb& Footer(const char* text);
   Verb& RequireSubverb();
 
-  // What cox does when this verb was typed; returns the exit code.
+  // What cox does when this verb was typed, without one of its subverbs; returns the exit code.
   void Run(Cox* cox, std::function<int()> action);
 
   CLI::App* app() { return app_; }

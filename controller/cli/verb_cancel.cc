@@ -8,11 +8,16 @@ namespace coxswain::cli {
 
 void AddCancel(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ChangeArgs>();
+  auto checkpoint = std::make_shared<bool>(false);
   Verb verb(app, "cancel", "Cancel a job at the next step boundary");
   AddChangeArgs(&verb, args.get());
-  verb.Run(cox, [cox, args] {
-    return ChangeJob(cox, *args, v1::JOB_STATE_CANCELLED,
-                     [cox](const std::string& id) { return cox->Server().Cancel(id); });
+  verb.Flag("--checkpoint", checkpoint.get(),
+            "Save the step at which it stops: a later job goes on from there by "
+            "checkpoint.resume");
+  verb.Run(cox, [cox, args, checkpoint] {
+    return ChangeJob(cox, *args, v1::JOB_STATE_CANCELLED, [cox, checkpoint](const std::string& id) {
+      return cox->Server().Cancel(id, *checkpoint);
+    });
   });
 }
 

@@ -1,5 +1,8 @@
 #include <memory>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "common/message_json.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
@@ -10,26 +13,71 @@
 namespace coxswain::cli {
 namespace {
 
+struct CordonArgs {
+  std::string target;
+  std::string reason;
+};
+
 int RunWorkers(Cox* cox, const std::string& output) {
   const absl::StatusOr<v1::ListWorkersResponse> workers = cox->Server().ListWorkers();
   if (!workers.ok()) return cox->Fail(workers.status());
   if (IsStructured(output)) {
     PrintStructured(MessageJson(*workers), output, cox->out());
-  } else if (workers->workers().empty()) {
+    return kOk;
+  }
+  if (workers->workers().empty()) {
     cox->err() << "no workers registered at " << cox->Server().address() << "\n";
   } else {
     cox->out() << WorkersTable(*workers, output == "wide");
   }
+  cox->out() << CordonLines(*workers, cox->now_unix_ms());
   return kOk;
+}
+
+// "cordoned h1: h1/0, h1/1 get no new job"
+template <typename Response>
+int Tell(Cox* cox, const absl::StatusOr<Response>& response, const char* done,
+         const std::string& target, const char* meaning) {
+  if (!response.ok()) return cox->Fail(response.status());
+  const auto& workers = response->workers();
+  cox->out() << fmt::format("{} {}: {} {}\n", done, target,
+                            workers.empty() ? "no worker of it lives, those that come"
+                                            : fmt::format("{}", fmt::join(workers, ", ")),
+                            meaning);
+  return kOk;
+}
+
+void AddCordon(CLI::App* workers, Cox* cox) {
+  auto args = std::make_shared<CordonArgs>();
+  Verb(workers, "cordon", "Give a worker, or all of a host, no new job; what runs goes on")
+      .RequiredText("target", &args->target, "Id of a worker (HOST/SLOT), or a host")
+      .Text("--reason", &args->reason, "For those who wonder why")
+      .Run(cox, [cox, args] {
+        return Tell(cox, cox->Server().Cordon(args->target, args->reason), "cordoned", args->target,
+                    "get no new job");
+      });
+}
+
+void AddUncordon(CLI::App* workers, Cox* cox) {
+  auto args = std::make_shared<CordonArgs>();
+  Verb(workers, "uncordon", "Let a worker, or all of a host, have jobs again")
+      .RequiredText("target", &args->target, "Id of a worker (HOST/SLOT), or a host")
+      .Run(cox, [cox, args] {
+        return Tell(cox, cox->Server().Uncordon(args->target), "uncordoned", args->target,
+                    "may have jobs again");
+      });
 }
 
 }  // namespace
 
 void AddWorkers(CLI::App* app, Cox* cox) {
   auto output = std::make_shared<std::string>("table");
-  Verb(app, "workers", "List workers")
-      .Output(output.get(), {"table", "wide", "json", "yaml"})
-      .Run(cox, [cox, output] { return RunWorkers(cox, *output); });
+  Verb verb(app, "workers", "List workers, or cordon them");
+  verb.Output(output.get(), {"table", "wide", "json", "yaml"}).Run(cox, [cox, output] {
+    return RunWorkers(cox, *output);
+  });
+  AddCordon(verb.app(), cox);
+  AddUncordon(verb.app(), cox);
 }
 
 }  // namespace coxswain::cli

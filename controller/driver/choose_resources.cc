@@ -19,7 +19,8 @@ struct Living {
 Living LivingOf(config::Device device, const std::vector<scheduler::Worker>& workers) {
   Living living;
   for (const scheduler::Worker& worker : workers) {
-    const bool gone = worker.status.phase == state::WorkerPhase::kLost || worker.status.draining;
+    const bool gone = worker.status.phase == state::WorkerPhase::kLost || worker.status.draining ||
+                      !worker.cordoned.empty();
     if (gone || worker.hello.build().device() != config::DeviceName(device)) continue;
     ++living.count;
     living.names.insert(worker.hello.device_name());

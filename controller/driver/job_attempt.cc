@@ -75,6 +75,7 @@ gang::SessionEvents JobDriver::EventsOfSession() {
 
 void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   recovery_.Happened(state::RecoveryEvent::kPlaced);
+  yields_to_.clear();
   auto session = std::make_shared<gang::GangSession>(
       deps_.OfGang(), GangOf(job().id(), deps_.registry->term(), workers), EventsOfSession());
   std::vector<std::string> ids;
@@ -225,6 +226,8 @@ void JobDriver::OnFormed() {
   deps_.journal->FlushOrKeep();
   program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining();
   session_->Run(program_);
+  if (stopping_) StopWithController();
+  hooks_.reschedule();  // one of higher priority may wait for it
 }
 
 }  // namespace coxswain::driver

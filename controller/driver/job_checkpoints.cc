@@ -148,13 +148,15 @@ void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events
     events.failed(last);
     return;
   }
-  const bool goes_on = failure::CostsOnlyTheCheckpoint(error, events.facts());
+  const failure::SaveFacts facts = events.facts();
+  const bool goes_on = failure::CostsOnlyTheCheckpoint(error, facts);
   deps_.metrics->CheckpointFailed(record_->id());
   record_->AddEvent(
       CheckpointFailedEvent(step, error),
-      absl::StrCat(
-          "checkpoint of step ", step, " failed: ", failure::Describe(error),
-          goes_on ? ". Training goes on, the next checkpoint is tried when it is due" : ""));
+      absl::StrCat("checkpoint of step ", step, " failed: ", failure::Describe(error),
+                   facts.cancelled ? ". The job is cancelled all the same"
+                   : goes_on ? ". Training goes on, the next checkpoint is tried when it is due"
+                             : ""));
   ObserveOutput();
   if (!goes_on) {
     events.failed(error);

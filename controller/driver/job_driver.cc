@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/driver/make_events.h"
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
@@ -74,7 +75,7 @@ absl::Status JobDriver::Pause() {
     prepare_cancelled_->store(true);
     lifetime_.Reset();
   } else if (before == v1::JOB_STATE_RUNNING) {
-    session_->Drain(/*with_checkpoint=*/true);
+    Drain(/*with_checkpoint=*/true);
   }
   if (phase() == v1::JOB_STATE_PAUSED) EndAttempt("paused");
   deps_.journal->FlushOrKeep();
@@ -82,11 +83,16 @@ absl::Status JobDriver::Pause() {
   return absl::OkStatus();
 }
 
-absl::Status JobDriver::Cancel() {
-  RETURN_IF_ERROR(record_.Decide(state::JobEvent::kCancelRequested, "cancel requested"));
+absl::Status JobDriver::Cancel(bool with_checkpoint) {
+  const bool saves = with_checkpoint && !config::OnlyGenerates(spec_);
+  RETURN_IF_ERROR(
+      record_.Decide(state::JobEvent::kCancelRequested,
+                     with_checkpoint ? "cancel with a checkpoint requested" : "cancel requested"));
+  saves_last_ = saves_last_ || with_checkpoint;
   if (phase() == v1::JOB_STATE_DRAINING) {
-    session_->Drain(/*with_checkpoint=*/false);
+    Drain(saves);
   } else {
+    TellOfLastCheckpoint();
     if (prepare_cancelled_) prepare_cancelled_->store(true);
     lifetime_.Reset();
     EndAttempt("cancelled");
@@ -123,20 +129,37 @@ void JobDriver::WorkerLost(const std::string& incarnation, const std::string& re
 }
 
 void JobDriver::WorkerDraining(const std::string& worker) {
-  const absl::Status status = record_.Apply(
-      state::JobEvent::kPreempted, absl::StrCat("worker ", worker, " is leaving: draining"));
-  if (!status.ok()) return;  // its gang is ending
-  if (phase() == v1::JOB_STATE_DRAINING) {
-    session_->Drain(/*with_checkpoint=*/true);
-    deps_.journal->FlushOrKeep();
-    return;
-  }
-  EndAttempt(
-      absl::StrCat("worker ", worker, " is leaving"));  // nothing was trained: form without it
-  recovery_.Keep();
-  deps_.journal->FlushOrKeep();
-  Prepare();
-  hooks_.reschedule();
+  BackToQueue(absl::StrCat("worker ", worker, " is leaving: draining"));
+}
+
+bool JobDriver::MayBePreempted() const {
+  return phase() == v1::JOB_STATE_RUNNING && recovery_.stage() == state::RecoveryStage::kNone &&
+         !config::OnlyGenerates(spec_);
+}
+
+void JobDriver::Preempt(const std::string& by, int64_t by_priority) {
+  yields_to_ = by;
+  deps_.metrics->Preempted(job().id());
+  record_.AddEvent(PreemptedEvent(by, by_priority, spec_.priority),
+                   absl::StrCat("job ", by, " of priority ", by_priority, " gets its workers: at ",
+                                "the next step boundary it saves a checkpoint and waits in the ",
+                                "queue, at priority ", spec_.priority));
+  BackToQueue(absl::StrCat("preempted by job ", by, ": draining"));
+}
+
+bool JobDriver::GivesUpWorkers() const {
+  if (phase() != v1::JOB_STATE_DRAINING) return false;
+  return record_.status().drain_goal != v1::JOB_STATE_QUEUED || !yields_to_.empty();
+}
+
+void JobDriver::StopWithController() {
+  stopping_ = true;
+  if (phase() == v1::JOB_STATE_RUNNING) BackToQueue("the controller stops: draining");
+}
+
+bool JobDriver::AtRest() const {
+  const bool drains = phase() == v1::JOB_STATE_DRAINING && session_ != nullptr;
+  return phase() != v1::JOB_STATE_RUNNING && !drains;
 }
 
 bool JobDriver::HoldsOutput() const {

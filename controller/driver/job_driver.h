@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct JobHooks {
   // Directories of committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& resume)>
       resolve_checkpoints;
+  // A host did not fit the job. What comes back is to be told: it is left out from now on.
+  std::function<std::optional<v1::JobEvent>(const std::string& job, const v1::Error& error)>
+      host_failed;
 };
 
 struct ResourceChoice;
@@ -55,7 +59,9 @@ class JobDriver {
   // What users ask: durable before anything is done about it. FailedPrecondition names the state
   // when it does not allow that; Unavailable: the store did not take it, and nothing has changed.
   absl::Status Pause();
-  absl::Status Cancel();
+  // With a checkpoint a gang that runs stops at its next step boundary and saves that step first;
+  // where no such is made, because no gang runs or the save fails, a Warning says so.
+  absl::Status Cancel(bool with_checkpoint = false);
   absl::Status Resume(int64_t steps);
 
   // PREPARING, with its data prepared, until workers live by which auto resources can be chosen.
@@ -72,6 +78,20 @@ class JobDriver {
   void Admit(const std::vector<scheduler::Worker>& workers);
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   void WorkerDraining(const std::string& worker);
+  // It trains, and would go on from a checkpoint.
+  bool MayBePreempted() const;
+  // Gives its workers to a job of higher priority: stops at its next step boundary with a
+  // checkpoint, and is one of the queue again. Only where MayBePreempted.
+  void Preempt(const std::string& by, int64_t by_priority);
+  // It drains, and its workers are for others then.
+  bool GivesUpWorkers() const;
+  // The job that they are for, where that is why; empty: none.
+  const std::string& yields_to() const { return yields_to_; }
+  // The controller stops: a gang that runs, or forms and would run, stops at its next step boundary
+  // with a checkpoint and stays DRAINING, from where the next controller takes the job up.
+  void StopWithController();
+  // No step of it is on its way, nor its last checkpoint.
+  bool AtRest() const;
 
   // May write its output directory now, or something of it still does.
   bool HoldsOutput() const;
@@ -123,6 +143,7 @@ class JobDriver {
   failure::JobFacts Facts() const;
   bool SetAside(const v1::Error& error);
   void AttemptFailed(const v1::Error& found);
+  void HostFailed();
   void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
   void OnStageOver(state::RecoveryStage stage);
   void AskRanks();
@@ -138,7 +159,11 @@ class JobDriver {
 
   // job_finish.cc
   void OnEnd();
+  void Drain(bool with_checkpoint);
+  void BackToQueue(const std::string& reason);
   void Drained();
+  void QueueAgain();
+  void TellOfLastCheckpoint();
   void Export();
   void OnExported(const ExportAttempt& attempt);
 
@@ -177,6 +202,9 @@ class JobDriver {
   std::shared_ptr<const FailureDump> last_dump_;
   int held_up_ = 0;               // times in a row, until a checkpoint or the artifacts are written
   double committed_seconds_ = 0;  // of steps done for the first time
+  bool saves_last_ = false;       // a cancel that asked for a checkpoint
+  bool stopping_ = false;         // the controller does
+  std::string yields_to_;         // the job that preempted it, until it has stopped
   Loop::TimerId choice_timer_ = 0;
   Lifetime lifetime_;  // cut when an attempt or a preparation ends
 };

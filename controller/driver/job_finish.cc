@@ -36,14 +36,72 @@ void JobDriver::OnEnd() {
   hooks_.reschedule();
 }
 
+// The one way in which a gang stops in good order, whoever asks for it: DRAINING was decided; no
+// new step is sent, what is on its way is finished, then the checkpoint is saved.
+void JobDriver::Drain(bool with_checkpoint) {
+  if (session_ == nullptr) {  // it has drained, for a controller that stops
+    Drained();
+    return;
+  }
+  session_->Drain(with_checkpoint);
+}
+
+// Its workers are wanted elsewhere, or cannot stay.
+void JobDriver::BackToQueue(const std::string& reason) {
+  const absl::Status status = record_.Apply(state::JobEvent::kPreempted, reason);
+  if (!status.ok()) return;  // its gang is ending
+  if (phase() == v1::JOB_STATE_DRAINING) {
+    Drain(/*with_checkpoint=*/true);
+    deps_.journal->FlushOrKeep();
+    return;
+  }
+  EndAttempt(reason);  // nothing was trained
+  deps_.journal->FlushOrKeep();
+  QueueAgain();
+  hooks_.reschedule();
+}
+
 void JobDriver::Drained() {
+  const bool goes_on = record_.status().drain_goal == v1::JOB_STATE_QUEUED;
+  if (stopping_ && goes_on) {
+    deps_.journal->FlushOrKeep();
+    return;
+  }
+  TellOfLastCheckpoint();
   if (!Advance(state::JobEvent::kDrained, "drained")) return;
   deps_.journal->FlushOrKeep();
-  if (phase() == v1::JOB_STATE_QUEUED) {
-    recovery_.Keep();
-    Prepare();
-  }
+  if (phase() == v1::JOB_STATE_QUEUED) QueueAgain();
   hooks_.reschedule();
+}
+
+// It keeps its place and its workers, unless another job is to have them.
+void JobDriver::QueueAgain() {
+  if (yields_to_.empty()) recovery_.Keep();
+  yields_to_.clear();
+  Prepare();
+}
+
+// A cancel that asked for a checkpoint and has none of its last step says so before it ends.
+void JobDriver::TellOfLastCheckpoint() {
+  const bool cancels =
+      phase() == v1::JOB_STATE_CANCELLED || record_.status().drain_goal == v1::JOB_STATE_CANCELLED;
+  if (!std::exchange(saves_last_, false) || !cancels) return;
+  const v1::CheckpointInfo* newest = nullptr;
+  for (const v1::CheckpointInfo& info : job().checkpoints()) {
+    if (newest == nullptr || info.step() > newest->step()) newest = &info;
+  }
+  const int64_t step = job().progress().step();
+  if (newest != nullptr && newest->step() >= step && phase() == v1::JOB_STATE_DRAINING) return;
+  const std::string there = newest == nullptr
+                                ? std::string("it has no checkpoint")
+                                : absl::StrCat("its newest checkpoint is of step ", newest->step(),
+                                               ", in ", newest->directory());
+  record_.AddEvent(
+      WarningEvent(),
+      phase() == v1::JOB_STATE_CANCELLED || step == 0
+          ? absl::StrCat("cancelled with nothing to save: ",
+                         step == 0 ? "no step is done; " : "no gang was running; ", there)
+          : absl::StrCat("cancelled without a checkpoint of step ", step, ": ", there));
 }
 
 void JobDriver::Export() {

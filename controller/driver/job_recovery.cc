@@ -77,6 +77,7 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
   failed_epoch_ = session_ ? session_->gang().epoch : 0;
   record_.AddEvent(AttemptFailedEvent(failed_epoch_, failed_with_),
                    failure::Describe(failed_with_));
+  if (failed_with_.kind() == v1::ERROR_KIND_HOST) HostFailed();
   if (session_ == nullptr) {
     EndFailedAttempt();
     return;
@@ -84,6 +85,23 @@ void JobDriver::AttemptFailed(const v1::Error& found) {
   recovery_.Happened(RecoveryEvent::kSuspected);
   const bool dump = failed_epoch_ > 0 && failure::NeedsDump(failed_with_);
   recovery_.Happened(dump ? RecoveryEvent::kUnexplained : RecoveryEvent::kExplained);
+}
+
+// It may be one failure of its host too many.
+void JobDriver::HostFailed() {
+  if (failed_with_.phase() == "form") return;  // the ranks differ: no host in particular
+  const std::optional<v1::JobEvent> left_out = hooks_.host_failed(job().id(), failed_with_);
+  if (!left_out) return;
+  const std::string device = config::DeviceName(spec_.device);
+  const int64_t living = deps_.registry->Living(device);
+  const std::string& host = left_out->host_left_out().host();
+  record_.AddEvent(
+      *left_out,
+      absl::StrCat("host ", host, " is left out after ", left_out->host_left_out().failures(),
+                   " failures within an hour; cox workers uncordon ", host, " puts it back. ",
+                   living, " workers of device ", device, " are left, the job needs ",
+                   spec_.workers,
+                   living < spec_.workers ? ": it waits until there are as many" : ""));
 }
 
 void JobDriver::OnStage(RecoveryStage stage, milliseconds limit) {
@@ -135,6 +153,7 @@ void JobDriver::EndFailedAttempt() {
 
 void JobDriver::Retry(const failure::Verdict& verdict) {
   const bool waits = verdict.course == failure::Course::kWaits;
+  if (phase() == v1::JOB_STATE_DRAINING) TellOfLastCheckpoint();
   const absl::Status status = record_.Apply(
       waits ? state::JobEvent::kHeldUp : state::JobEvent::kAttemptFailed, verdict.reason);
   if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
@@ -147,10 +166,7 @@ void JobDriver::Retry(const failure::Verdict& verdict) {
     recovery_.Happened(RecoveryEvent::kStopped);
   }
   deps_.journal->FlushOrKeep();
-  if (phase() == v1::JOB_STATE_QUEUED) {
-    recovery_.Keep();
-    Prepare();
-  }
+  if (phase() == v1::JOB_STATE_QUEUED) QueueAgain();
   hooks_.reschedule();
 }
 

@@ -50,13 +50,16 @@ JobTable::JobTable(const Deps& deps) : deps_(deps) {
 JobHooks JobTable::Hooks() {
   return {.reschedule = [this] { Reschedule(); },
           .resolve_checkpoints =
-              [this](const std::string& resume) { return ResolveCheckpoints(resume); }};
+              [this](const std::string& resume) { return ResolveCheckpoints(resume); },
+          .host_failed = [this](const std::string& job,
+                                const v1::Error& error) { return HostFailed(job, error); }};
 }
 
 absl::Status JobTable::Recover() {
   ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm());
   deps_.registry->SetTerm(term);
   RestoreLinks();
+  RETURN_IF_ERROR(RestoreCordons());
   ASSIGN_OR_RETURN(std::vector<store::JobRow> rows, deps_.journal->store()->Jobs());
   log::Info("recovering", {{"term", term}, {"jobs", static_cast<int64_t>(rows.size())}});
   int64_t unreadable = 0;
@@ -251,6 +254,10 @@ const JobDriver* JobTable::KeptFor(const scheduler::Worker& worker) const {
 
 void JobTable::Schedule() {
   if (!recovered_) return;
+  if (stopping_) {
+    LookForRest();
+    return;
+  }
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
   for (const auto& [id, job] : jobs_) job->LookForFreed();
   for (const auto& [id, job] : jobs_) job->LookForWorkers();
@@ -265,6 +272,31 @@ void JobTable::Schedule() {
     }
     job->Admit(placement.workers);
   }
+  Preempt();
+}
+
+void JobTable::Stop(std::function<void()> at_rest) {
+  stopping_ = true;
+  at_rest_ = std::move(at_rest);
+  for (const auto& [id, job] : jobs_) job->StopWithController();
+  Reschedule();
+}
+
+std::vector<std::string> JobTable::NotAtRest() const {
+  std::vector<std::string> jobs;
+  for (const auto& [id, job] : jobs_) {
+    if (!job->AtRest()) jobs.push_back(id);
+  }
+  return jobs;
+}
+
+// A worker that has not answered Release yet would be told to abort by the next controller.
+void JobTable::LookForRest() {
+  const std::vector<scheduler::Worker> workers = deps_.registry->All();
+  const bool work = std::any_of(workers.begin(), workers.end(), [](const auto& worker) {
+    return worker.status.phase == state::WorkerPhase::kRunning;
+  });
+  if (at_rest_ != nullptr && !work && NotAtRest().empty()) std::exchange(at_rest_, nullptr)();
 }
 
 // "<job>" is any of its checkpoints, the newest first, "<job>:<step>" the one of that step.
@@ -316,16 +348,19 @@ void JobTable::Observe() {
     workers[std::string(state::PhaseName(static_cast<state::WorkerPhase>(phase)))] = 0;
   }
   std::map<std::string, double> ages;
+  int64_t cordoned = 0;
   for (const scheduler::Worker& worker : deps_.registry->All()) {
     const bool lost = worker.status.phase == state::WorkerPhase::kLost;
     if (lost && worker.status.draining) continue;  // it left as it had announced
     ++workers[std::string(state::PhaseName(worker.status.phase))];
     if (!lost) {
+      cordoned += !worker.cordoned.empty();
       ages[worker.target.id] = deps_.registry->BeatAgeSeconds(worker);
     }
   }
   deps_.metrics->Jobs(jobs);
   deps_.metrics->Workers(workers);
+  deps_.metrics->CordonedWorkers(cordoned);
   deps_.metrics->HeartbeatAge(ages);
   deps_.loop->After(std::chrono::seconds(1), lifetime_.Wrap([this] { Observe(); }));
 }

@@ -2,8 +2,10 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_TABLE_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_TABLE_H_
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "controller/driver/deps.h"
 #include "controller/driver/job_driver.h"
 #include "controller/scheduler/admission.h"
+#include "controller/scheduler/host_failures.h"
 
 namespace coxswain::driver {
 
@@ -36,6 +39,22 @@ class JobTable {
   // take it, and the job is still there.
   absl::Status Delete(const std::string& id);
 
+  // The controller stops: no job is admitted any more, those that run stop at their next step
+  // boundary with a checkpoint. `at_rest` is called once, later: none trains or saves any more, and
+  // their workers are free.
+  void Stop(std::function<void()> at_rest);
+  bool stopping() const { return stopping_; }
+  std::vector<std::string> NotAtRest() const;  // ids of jobs that still train or save
+
+  // A worker, by id, or all of a host get no new job from now on, under later controllers too.
+  // NotFound: no such is registered, nor cordoned. Unavailable: the store did not take it.
+  absl::Status Cordon(const std::string& target, const std::string& reason);
+  // They may have jobs again; nothing when they may. FailedPrecondition: a worker's host is
+  // cordoned. Other errors as Cordon.
+  absl::Status Uncordon(const std::string& target);
+  // Ids of the living workers that a target stands for.
+  std::vector<std::string> WorkersOf(const std::string& target) const;
+
   // Gives free workers to waiting jobs. Coalesced: any number of calls is one round.
   void Reschedule();
   // Jobs that wait for workers or keep some, in the order in which they get them.
@@ -47,9 +66,16 @@ class JobTable {
 
  private:
   void RestoreLinks();
+  absl::Status RestoreCordons();
+  absl::Status NoSuchWorker(const std::string& target) const;
+  absl::Status NothingToLift(const std::string& target) const;
+  std::optional<v1::JobEvent> HostFailed(const std::string& job, const v1::Error& error);
   void RecoverJob(store::JobRow row);
   void SetAside(store::JobRow row);
   void Schedule();
+  void LookForRest();
+  std::map<std::string, int64_t> Held(const std::string& device) const;  // workers, by job
+  void Preempt();
   void SweepLeftovers();
   absl::StatusOr<std::vector<std::string>> ResolveCheckpoints(const std::string& resume);
   JobHooks Hooks();
@@ -60,7 +86,10 @@ class JobTable {
   int64_t last_order_ = 0;
   bool recovered_ = false;
   bool scheduled_ = false;
+  bool stopping_ = false;
+  std::function<void()> at_rest_;                      // null: called, or nobody waits
   std::map<std::string, int64_t> drop_metrics_at_ns_;  // by job
+  scheduler::HostFailures host_failures_;
   Lifetime lifetime_;
 };
 

@@ -247,6 +247,25 @@ v1::JobEvent RecoveryStageEvent(state::RecoveryStage stage, uint64_t epoch, doub
   return event;
 }
 
+v1::JobEvent HostLeftOutEvent(const std::string& host, int failures,
+                              const std::vector<std::string>& workers) {
+  v1::JobEvent event = EventOfType("HostLeftOut");
+  v1::HostLeftOut& left_out = *event.mutable_host_left_out();
+  left_out.set_host(host);
+  left_out.set_failures(failures);
+  for (const std::string& worker : workers) left_out.add_workers(worker);
+  return event;
+}
+
+v1::JobEvent PreemptedEvent(const std::string& by, int64_t by_priority, int64_t priority) {
+  v1::JobEvent event = EventOfType("Preempted");
+  v1::Preempted& preempted = *event.mutable_preempted();
+  preempted.set_by(by);
+  preempted.set_by_priority(by_priority);
+  preempted.set_priority(priority);
+  return event;
+}
+
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   v1::JobEvent event = EventOfType("Exported");
   v1::Exported& exported = *event.mutable_exported();

@@ -58,6 +58,10 @@ v1::JobEvent CheckpointFailedEvent(int64_t step, const v1::Error& error);
 v1::JobEvent AttemptFailedEvent(uint64_t epoch, const v1::Error& error);
 // `limit_seconds` 0: without limit.
 v1::JobEvent RecoveryStageEvent(state::RecoveryStage stage, uint64_t epoch, double limit_seconds);
+v1::JobEvent PreemptedEvent(const std::string& by, int64_t by_priority, int64_t priority);
+// `workers`: ids of the host's living workers.
+v1::JobEvent HostLeftOutEvent(const std::string& host, int failures,
+                              const std::vector<std::string>& workers);
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
 v1::JobEvent ExportFailedEvent(const v1::Error& error);
 

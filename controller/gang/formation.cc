@@ -146,7 +146,8 @@ void Formation::OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& 
   if (finished_) return;
   const absl::Status status = response.ok() ? CheckPrepared(rank, *response) : response.status();
   if (!status.ok()) {
-    Finish(failure::MakeError(status, At(rank, "prepare")));
+    // Ranks that differ do not tell which of them is the odd one.
+    Finish(failure::MakeError(status, At(rank, response.ok() ? "form" : "prepare")));
     return;
   }
   Arrive(state::GangEvent::kRankPrepared);

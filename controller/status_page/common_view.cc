@@ -98,6 +98,9 @@ json WorkerFields(const v1::WorkerInfo& worker) {
                  {"HEARTBEAT", fmt::format("{:.1f} s", worker.heartbeat_age_seconds())},
                  {"MEMORY", Bytes(worker.memory_bytes())}};
   if (!worker.job().empty()) fields["JOB"] = {{"ID", worker.job()}};
+  if (!worker.cordoned().empty()) {
+    fields["CORDON"] = {{"TEXT", Shortened(worker.cordoned(), kMessageBytes)}};
+  }
   if (!worker.metrics_address().empty()) {
     fields["METRICS"] = {{"URL", "http://" + worker.metrics_address() + "/metrics"},
                          {"WORKER", worker.id()},

@@ -38,6 +38,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
   metrics.RecoveryStage("j", "abort");
+  metrics.Preempted("j");
   metrics.CheckpointFailed("j");
   metrics.Checkpoint("j", 1, 1, 1);
   metrics.CheckpointStep("j", 1, 1);

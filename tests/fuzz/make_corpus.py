@@ -9,8 +9,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 CORPUS = os.path.join(ROOT, 'tests/fuzz/corpus')
 FIXTURES = os.path.join(ROOT, 'tests/fixtures')
 # In the order of the RPCs in tests/fuzz/rpc/rpc.cc: messages of their requests.
-JOBS = ['Submit', 'Validate', 'Plan', 'Get', 'List', 'Cancel', 'Pause', 'Resume', 'ListWorkers', 'Explain',
-        'ListArtifacts', 'Dump', 'Delete', 'Version', 'Watch', 'Logs', 'Inspect', 'Fetch']
+JOBS = ['Submit', 'Validate', 'Plan', 'Get', 'List', 'Cancel', 'Pause', 'Resume', 'ListWorkers', 'Cordon',
+        'Uncordon', 'Explain', 'ListArtifacts', 'Dump', 'Delete', 'Version', 'Watch', 'Logs', 'Inspect', 'Fetch']
 WORKER = ['Prepare', 'Connect', 'Run', 'SaveShard', 'WorkerLogs', 'WorkerInspect', 'WorkerDump', 'Abort', 'Release']
 MESSAGES = ([(f'jobs_service.proto', f'{name}Request') for name in JOBS] +
             [('registry_service.proto', 'RegisterRequest'), ('registry_service.proto', 'HeartbeatRequest')] +
@@ -62,9 +62,11 @@ def rpc():
     """One file for each RPC, and calls that follow each other."""
     job = quoted(JOB.replace('%s', 'new').encode())
     for name in JOBS:
-        text = 'job: "runs"' if name not in ('Submit', 'Validate', 'Plan', 'List', 'ListWorkers', 'Version') else ''
+        no_job = ('Submit', 'Validate', 'Plan', 'List', 'ListWorkers', 'Cordon', 'Uncordon', 'Version')
+        text = 'job: "runs"' if name not in no_job else ''
         text += {'Submit': f'yaml: {job} yaml_path: "/jobs/job.yaml" idempotency_key: "k"', 'List': 'labels: "team=a"',
                  'Validate': f'yaml: {job}', 'Plan': f'yaml: {job}', 'Resume': ' steps: 3', 'Watch': ' follow: true',
+                 'Cordon': 'target: "sim/0" reason: "fan"', 'Uncordon': 'target: "sim"', 'Cancel': ' checkpoint: true',
                  'Logs': ' rank: -1 tail: 10 follow: true', 'Inspect': ' interval_ms: 100',
                  'Fetch': ' name: "adapter/model"'}.get(name, '')
         yield f'jobs-{name.lower()}', call(f'{name}Request', text)

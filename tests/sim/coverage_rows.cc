@@ -30,6 +30,8 @@ constexpr const char* kTransitions[] = {
 
 std::vector<std::string> CoverageRows() {
   std::vector<std::string> rows(std::begin(kTransitions), std::end(kTransitions));
+  rows.emplace_back("job DRAINING -> QUEUED by ControllerRestarted");
+  rows.emplace_back("job preempted by another");
   for (const FaultKind& kind : FaultKinds()) rows.push_back(absl::StrCat("fault ", kind.name));
   for (int i = 0; i < kNumCalls; ++i) {
     const auto call = static_cast<Call>(i);

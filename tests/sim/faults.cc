@@ -69,6 +69,12 @@ void KillControllerAtEffect(Simulation& sim, Draw& draw) {
   sim.Note(absl::StrCat("the controller will die after ", effects, " more writes and messages"));
   sim.KillControllerAfter(effects, draw.Upto(5000));
 }
+void StopController(Simulation& sim, Draw& draw) {
+  if (!sim.up()) return;
+  const int64_t grace_ms = draw.Upto(20000);
+  sim.Note(absl::StrCat("stop the controller, with ", grace_ms, " ms of grace"));
+  sim.StopController(grace_ms, draw.Upto(5000));
+}
 void StallLoop(Simulation& sim, Draw& draw) {
   const int64_t ms = draw.Upto(20000);
   sim.Note(absl::StrCat("stall the loop for ", ms, " ms"));
@@ -151,7 +157,23 @@ void CancelJob(Simulation& sim, Draw& draw) {
   const std::string name = sim.AnyJob(draw);
   if (!sim.MayCancel(name)) return;
   sim.Note(absl::StrCat("cancel ", name));
-  sim.users().Cancel(name, draw.Below(2));
+  sim.users().Cancel(name, /*with_checkpoint=*/false, draw.Below(2));
+}
+void CancelJobWithCheckpoint(Simulation& sim, Draw& draw) {
+  const std::string name = sim.AnyJob(draw);
+  if (!sim.MayCancel(name)) return;
+  sim.Note(absl::StrCat("cancel ", name, " with a checkpoint"));
+  sim.users().Cancel(name, /*with_checkpoint=*/true, draw.Below(2));
+}
+void CordonWorker(Simulation& sim, Draw& draw) {
+  const int slot = AnySlot(sim, draw);
+  if (!sim.workers().alive(slot)) return;
+  const v1::RegisterRequest worker = sim.workers().Hello(slot);
+  const bool whole_host = draw.Below(3) == 0;
+  const std::string target =
+      whole_host ? worker.host() : absl::StrCat(worker.host(), "/", worker.slot());
+  sim.Note(absl::StrCat("cordon ", target));
+  sim.users().CordonFor(target, draw.Upto(20000), draw.Below(2));
 }
 void PreparationFails(Simulation& sim, Draw& draw) {
   sim.Note("data cannot be read");
@@ -172,6 +194,7 @@ constexpr FaultKind kKinds[] = {
     {"wrong bits", false, 1, CorruptStep},
     {"controller killed", false, 2, KillController},
     {"controller killed at an effect", false, 6, KillControllerAtEffect},
+    {"controller stopped", false, 3, StopController},
     {"loop stalled", true, 2, StallLoop},
     {"everything suspended", true, 1, Suspend},
     {"wall clock set", true, 1, JumpWall},
@@ -188,6 +211,8 @@ constexpr FaultKind kKinds[] = {
     {"message very late", false, 3, DelayMessageForLong},
     {"job paused", false, 2, PauseJob},
     {"job cancelled", false, 1, CancelJob},
+    {"job cancelled with a checkpoint", false, 1, CancelJobWithCheckpoint},
+    {"worker cordoned", false, 2, CordonWorker},
     {"preparation fails", false, 1, PreparationFails},
 };
 

@@ -107,6 +107,19 @@ void Simulation::KillControllerAfter(int effects, int64_t down_ms) {
   down_ms_ = down_ms;
 }
 
+// From within its tasks, what was decided is durable first.
+void Simulation::StopController(int64_t grace_ms, int64_t down_ms) {
+  const auto end = [this, down_ms, term = terms_] {
+    if (!up() || terms_ != term || crash_.dead()) return;
+    controller_->journal.Flush().IgnoreError();
+    if (!crash_.dead()) KillController(down_ms);
+  };
+  controller_->loop.Post([this, end] { controller_->jobs->Stop(end); });
+  agenda_.After(grace_ms, [this, end, term = terms_] {
+    if (up() && terms_ == term) controller_->loop.Post(end);
+  });
+}
+
 // Outside of its tasks: what it is made of can go.
 void Simulation::Bury() {
   Note("the controller is dead");
@@ -313,6 +326,7 @@ void Simulation::Mend() {
   if (!crash_.dead()) crash_.Revive();
   prepare_error_ = absl::OkStatus();
   for (int slot = 0; slot < workers_.slots(); ++slot) workers_.Partition(slot, false);
+  users_.Uncordon("sim");  // the host that all are of, should it be left out
 }
 
 std::vector<std::string> Simulation::Violations() {

@@ -82,6 +82,8 @@ class Simulation {
   // second: when it has had so many more effects on the world (crash_point.h).
   void KillController(int64_t down_ms);
   void KillControllerAfter(int effects, int64_t down_ms);
+  // As SIGTERM: its jobs have `grace_ms` to stop with a checkpoint; it is started after `down_ms`.
+  void StopController(int64_t grace_ms, int64_t down_ms);
   driver::JobTable& jobs();
   driver::Deps& deps();
   scheduler::Registry& registry();

@@ -86,6 +86,10 @@ void Simulation::Watch(Controller& controller) {
 
 void Simulation::NoteCommit(const store::Batch& batch) {
   for (const v1::JobEvent& event : batch.events) {
+    if (event.has_preempted()) {
+      Note(absl::StrCat(NameOf(event.job()), ": preempted by ", NameOf(event.preempted().by())));
+      Count("job preempted by another");
+    }
     if (!event.has_state_changed()) continue;
     const v1::StateChanged& change = event.state_changed();
     Note(absl::StrCat(NameOf(event.job()), ": ", change.from(), " -> ", change.to(), " (",

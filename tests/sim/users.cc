@@ -73,11 +73,12 @@ void Users::Submit(const std::string& name, const std::string& yaml, int lost_an
 }
 
 // Of a job that has ended, or writes its artifacts, nothing is cancelled; nor twice.
-void Users::Cancel(const std::string& name, int lost_answers) {
+void Users::Cancel(const std::string& name, bool with_checkpoint, int lost_answers) {
   Begin({.send =
-             [name](api::Context& context, api::Reply<v1::Job> reply) {
+             [name, with_checkpoint](api::Context& context, api::Reply<v1::Job> reply) {
                v1::CancelRequest request;
                request.set_job(name);
+               request.set_checkpoint(with_checkpoint);
                api::Cancel(context, request, std::move(reply));
              },
          .answered =
@@ -85,6 +86,35 @@ void Users::Cancel(const std::string& name, int lost_answers) {
                if (answer.ok()) rules_->Cancelled(answer->id());
              },
          .lost_answers = lost_answers});
+}
+
+// One that nobody knows yet is not cordoned.
+void Users::CordonFor(const std::string& target, int64_t ms, int lost_answers) {
+  Begin({.send =
+             [target](api::Context& context, const api::Reply<v1::Job>& reply) {
+               v1::CordonRequest request;
+               request.set_target(target);
+               api::Cordon(context, request, [reply](const auto& response) {
+                 response.ok() ? reply(v1::Job()) : reply(response.status());
+               });
+             },
+         .answered =
+             [this, target, ms](const Answer& answer) {
+               if (answer.ok()) agenda_->After(ms, [this, target] { Uncordon(target); });
+             },
+         .lost_answers = lost_answers});
+}
+
+void Users::Uncordon(const std::string& target) {
+  Begin({.send =
+             [target](api::Context& context, const api::Reply<v1::Job>& reply) {
+               v1::UncordonRequest request;
+               request.set_target(target);
+               api::Uncordon(context, request, [reply](const auto& response) {
+                 response.ok() ? reply(v1::Job()) : reply(response.status());
+               });
+             },
+         .answered = [](const Answer&) {}});
 }
 
 void Users::PauseFor(const std::string& name, int64_t ms, int lost_answers) {

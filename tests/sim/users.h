@@ -26,7 +26,10 @@ class Users {
 
   // `lost_answers`: the first so many are.
   void Submit(const std::string& name, const std::string& yaml, int lost_answers);
-  void Cancel(const std::string& name, int lost_answers);
+  void Cancel(const std::string& name, bool with_checkpoint, int lost_answers);
+  // Cordons a worker or a host and, `ms` after it was told that it is, uncordons it.
+  void CordonFor(const std::string& target, int64_t ms, int lost_answers);
+  void Uncordon(const std::string& target);
   // Pauses the job of that name and, `ms` after it was told that it is, resumes it.
   void PauseFor(const std::string& name, int64_t ms, int lost_answers);
 

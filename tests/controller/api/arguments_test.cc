@@ -45,6 +45,16 @@ TYPED_TEST(JobReferenceTest, IsNeededBoundedAndPrintable) {
   EXPECT_TRUE(CheckArguments(request).ok());
 }
 
+TEST(ArgumentsTest, WhatIsCordonedIsNamedAndTheReasonIsOneLine) {
+  v1::CordonRequest cordon;
+  ExpectRefused(cordon, "target is empty");
+  ExpectRefused(v1::UncordonRequest(), "target is empty");
+  cordon.set_target("host/0");
+  EXPECT_TRUE(CheckArguments(cordon).ok());
+  cordon.set_reason("two\nlines");
+  ExpectRefused(cordon, "reason");
+}
+
 TEST(ArgumentsTest, NumbersOfStreamsAreInRange) {
   v1::LogsRequest logs;
   logs.set_job("j");

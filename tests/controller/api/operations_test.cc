@@ -623,6 +623,52 @@ TEST_F(OperationsTest, ListWorkersShowsStateJobAndRank) {
   EXPECT_EQ(Call(Version, v1::VersionRequest())->version(), "1.2.3");
 }
 
+TEST_F(OperationsTest, CordonedWorkersAreListedWithTheReasonUntilTheyArePutBack) {
+  sim_.RunFor(2000);
+  v1::CordonRequest cordon;
+  cordon.set_target("sim/1");
+  cordon.set_reason("fan");
+  const auto cordoned = Call(Cordon, cordon);
+  ASSERT_TRUE(cordoned.ok()) << cordoned.status().message();
+  ASSERT_EQ(cordoned->workers_size(), 1);
+  EXPECT_EQ(cordoned->workers(0), "sim/1");
+  auto workers = *Call(ListWorkers, v1::ListWorkersRequest());
+  EXPECT_EQ(workers.workers(0).cordoned(), "");
+  EXPECT_EQ(workers.workers(1).cordoned(), "by a user: fan");
+  ASSERT_EQ(workers.cordons_size(), 1);
+  EXPECT_EQ(workers.cordons(0).target(), "sim/1");
+  EXPECT_FALSE(workers.cordons(0).automatic());
+  v1::UncordonRequest uncordon;
+  uncordon.set_target("sim");
+  EXPECT_EQ(Call(Uncordon, uncordon)->workers_size(), 2);
+  workers = *Call(ListWorkers, v1::ListWorkersRequest());
+  EXPECT_EQ(workers.workers(1).cordoned(), "");
+  EXPECT_EQ(workers.cordons_size(), 0);
+  cordon.set_target("");
+  EXPECT_EQ(Call(Cordon, cordon).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OperationsTest, ACancelWithACheckpointSavesTheLastStep) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_RUNNING));
+  auto cancel = Named<v1::CancelRequest>(id);
+  cancel.set_checkpoint(true);
+  EXPECT_EQ(Call(Cancel, cancel)->state(), v1::JOB_STATE_DRAINING);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_CANCELLED));
+  const v1::Job& job = sim_.Job(id);
+  const int64_t saved = job.checkpoints().empty() ? 0 : job.checkpoints().rbegin()->step();
+  EXPECT_EQ(saved, job.progress().step());
+}
+
+TEST_F(OperationsTest, AControllerThatStopsTakesNoJob) {
+  const std::string id = Call(Submit, SubmitOf("known", "key"))->id();
+  sim_.jobs().Stop([] {});
+  const absl::Status refused = Call(Submit, SubmitOf("late")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(refused.message().find("is stopping"), absl::string_view::npos) << refused.message();
+  EXPECT_EQ(Call(Submit, SubmitOf("known", "key"))->id(), id);
+}
+
 // Invariant api-4.
 TEST(CheckBuildTest, NamesBothValuesOfWhatDiffers) {
   v1::BuildInfo ours;

@@ -249,6 +249,7 @@ Status FakeJobs::Cancel(grpc::ServerContext*, const v1::CancelRequest* request, 
   if (!found.ok()) return found;
   if (IsTerminal(job->state()))
     return Status(StatusCode::FAILED_PRECONDITION, "the job ended already");
+  if (request->checkpoint()) AppendEvent(*job, {}, "Warning", "cancelled with nothing to save");
   SetState(job, v1::JOB_STATE_CANCELLED);
   *out = *job;
   return Status::OK;
@@ -282,6 +283,7 @@ Status FakeJobs::Resume(grpc::ServerContext*, const v1::ResumeRequest* request, 
 
 Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
                              v1::ListWorkersResponse* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   for (int slot = 0; slot < 2; ++slot) {
     v1::WorkerInfo* worker = out->add_workers();
     worker->set_id(fmt::format("boat/{}", slot));
@@ -298,7 +300,34 @@ Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*
     worker->mutable_build()->set_commit("abc");
     worker->set_heartbeat_age_seconds(0.25);
     worker->set_pid(100 + slot);
+    if (const auto cordon = cordons_.find(worker->id()); cordon != cordons_.end()) {
+      worker->set_cordoned(cordon->second);
+    }
   }
+  for (const auto& [target, reason] : cordons_) {
+    v1::WorkerCordon* cordon = out->add_cordons();
+    cordon->set_target(target);
+    cordon->set_reason(reason);
+    cordon->set_since_unix_ms(kNow - 192000);
+  }
+  return Status::OK;
+}
+
+Status FakeJobs::Cordon(grpc::ServerContext*, const v1::CordonRequest* request,
+                        v1::CordonResponse* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!request->target().starts_with("boat")) {
+    return Status(StatusCode::NOT_FOUND, "no worker and no host '" + request->target() + "'");
+  }
+  cordons_[request->target()] = "by a user: " + request->reason();
+  out->add_workers(request->target());
+  return Status::OK;
+}
+
+Status FakeJobs::Uncordon(grpc::ServerContext*, const v1::UncordonRequest* request,
+                          v1::UncordonResponse*) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  cordons_.erase(request->target());
   return Status::OK;
 }
 

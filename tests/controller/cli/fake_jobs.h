@@ -61,6 +61,9 @@ class FakeJobs final : public v1::Jobs::Service {
   grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::Job*) override;
   grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
                            v1::ListWorkersResponse*) override;
+  grpc::Status Cordon(grpc::ServerContext*, const v1::CordonRequest*, v1::CordonResponse*) override;
+  grpc::Status Uncordon(grpc::ServerContext*, const v1::UncordonRequest*,
+                        v1::UncordonResponse*) override;
   grpc::Status Inspect(grpc::ServerContext*, const v1::InspectRequest*,
                        grpc::ServerWriter<v1::InspectResponse>*) override;
   grpc::Status Explain(grpc::ServerContext*, const v1::ExplainRequest*,
@@ -93,6 +96,7 @@ class FakeJobs final : public v1::Jobs::Service {
   std::vector<v1::JobEvent> events_;
   std::map<std::string, std::vector<v1::LogLine>> logs_;
   std::map<std::string, Artifact> artifacts_;
+  std::map<std::string, std::string> cordons_;  // reason, by target
   std::atomic<int> watchers_{0};
   int breaks_ = 0;
   bool stopping_ = false;

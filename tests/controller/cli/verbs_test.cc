@@ -376,6 +376,15 @@ TEST(ChangeTest, CancelAndPauseWaitForTheState) {
   EXPECT_EQ(RunAt(fake, {"delete", id}).code, 0);
 }
 
+TEST(ChangeTest, WarningsOfTheWayThereGoToStderr) {
+  FakeJobs fake;
+  const std::string id = fake.AddJob("tiny", v1::JOB_STATE_READY);
+  const Ran ran = RunAt(fake, {"cancel", id, "--checkpoint"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, "job tiny-000001 CANCELLED\n");
+  EXPECT_EQ(ran.err, "cox: warning: cancelled with nothing to save\n");
+}
+
 TEST(StepTest, PrintsEachStepRankByRankAndPausesAgain) {
   FakeJobs fake;
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
@@ -435,6 +444,24 @@ TEST(WorkersTest, Table) {
             "boat/0   READY   -     -      cpu    cpu           8.00 GiB   1         0.2s\n"
             "boat/1   READY   -     -      cuda   NVIDIA H200   8.00 GiB   1         0.2s\n");
   EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["pid"], 101);
+}
+
+TEST(WorkersTest, CordonAndUncordon) {
+  FakeJobs fake;
+  EXPECT_EQ(RunAt(fake, {"workers", "cordon", "boat/1", "--reason", "fan"}).out,
+            "cordoned boat/1: boat/1 get no new job\n");
+  const std::string table = RunAt(fake, {"workers"}).out;
+  EXPECT_NE(table.find("READY,CORDONED"), std::string::npos) << table;
+  EXPECT_NE(table.find("boat/1 is cordoned since 3m: by a user: fan\n"), std::string::npos)
+      << table;
+  EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["cordoned"],
+            "by a user: fan");
+  EXPECT_EQ(RunAt(fake, {"workers", "uncordon", "boat/1"}).code, 0);
+  EXPECT_EQ(RunAt(fake, {"workers"}).out.find("cordoned"), std::string::npos);
+  const Ran unknown = RunAt(fake, {"workers", "cordon", "ship"});
+  EXPECT_EQ(unknown.code, 4);
+  EXPECT_NE(unknown.err.find("'ship'"), std::string::npos);
+  EXPECT_EQ(RunAt(fake, {"workers", "cordon"}).code, 2);
 }
 
 TEST(LogsTest, RanksAndTail) {

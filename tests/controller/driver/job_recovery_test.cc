@@ -546,8 +546,9 @@ TEST_F(JobRecoveryTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {
   EXPECT_EQ(sim.Job(gang).state(), v1::JOB_STATE_RECOVERING);
   EXPECT_EQ(sim.registry().Free("cpu").size(), 2u);
   EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(gang).epoch() == 2; }, 120'000));
+  EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
   ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 120'000));
-  EXPECT_EQ(sim.Job(gang).epoch(), 2u);
   ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
 }
 
@@ -651,8 +652,9 @@ TEST_F(JobRecoveryTest, AGangThatIsDrainedKeepsTheWorkersThatStay) {
   Simulation sim(SlowSteps(3));
   const std::string gang = sim.Submit({.name = "gang", .workers = 3});
   ASSERT_TRUE(RunToStep(sim, gang, 4));
-  const std::string small = sim.Submit({.name = "small", .workers = 1, .priority = 9});
   sim.workers().Drain(2);
+  ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_DRAINING, 60'000));
+  const std::string small = sim.Submit({.name = "small", .workers = 1, .priority = 9});
   ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_READY, 60'000));
   sim.RunFor(20'000);
   EXPECT_EQ(sim.Job(small).state(), v1::JOB_STATE_READY);
