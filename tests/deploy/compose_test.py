@@ -6,7 +6,7 @@ Skips without an engine, and where the images are not built: building them takes
 import json, os, re, subprocess, sys, unittest, urllib.parse, urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), 'e2e')]
-from deployment import DEPLOY, ROOT, main, need
+from deployment import DEPLOY, ROOT, documents, main, need
 from processes import wait_for
 
 
@@ -40,6 +40,13 @@ class ComposeTest(unittest.TestCase):
         wait_for('the gradient norm in Prometheus',
                  lambda: get(f'http://127.0.0.1:9090/api/v1/query?query={query}')['data']['result'], 60)
         self.assertEqual(get('http://127.0.0.1:3000/api/dashboards/uid/coxswain')['dashboard']['title'], 'Coxswain')
+
+
+class GraceTest(unittest.TestCase):
+    def test_docker_waits_longer_than_the_controller_for_its_jobs(self):
+        controller = documents(os.path.join(DEPLOY, 'compose.yaml'))[0]['services']['controller']
+        grace = next(int(arg.split('=')[1]) for arg in controller['command'] if arg.startswith('--grace='))
+        self.assertGreaterEqual(int(controller['stop_grace_period'].removesuffix('s')), grace + 10)
 
 
 class HeadTest(unittest.TestCase):

@@ -243,7 +243,8 @@ class MatchTest(unittest.TestCase):
         ignored = [r['onExitCodes']['values'] for r in rendered.workers()['podFailurePolicy']['rules']
                    if r['action'] == 'Ignore' and 'onExitCodes' in r]
         self.assertIn([stopped], ignored)
-        self.assertGreaterEqual(rendered.controller()['template']['spec']['terminationGracePeriodSeconds'], 10)
+        spec = rendered.controller()['template']['spec']
+        self.assertGreaterEqual(spec['terminationGracePeriodSeconds'], int(flag(spec['containers'][0], 'grace')) + 10)
 
     @each_overlay
     def test_pods_are_confined(self, rendered):
