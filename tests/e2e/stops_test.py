@@ -42,11 +42,13 @@ class StopsTest(Cluster):
 
     def test_a_second_signal_ends_the_controller_at_once(self):
         job = self.start_job()
-        os.kill(int(self.cox_json('workers')['workers'][0]['pid']), signal.SIGSTOP)  # a drain that takes its time
+        worker = int(self.cox_json('workers')['workers'][0]['pid'])
+        os.kill(worker, signal.SIGSTOP)  # a drain that takes its time
         self.controller.send_signal(signal.SIGTERM)
         wait_for('draining', lambda: self.state(job) == 'DRAINING', 20)
         self.controller.send_signal(signal.SIGINT)
         self.assertEqual(self.controller.wait(5), 130)
+        os.kill(worker, signal.SIGCONT)
 
     def test_a_job_of_higher_priority_goes_first_and_both_end_as_if_alone(self):
         expected = self.undisturbed()

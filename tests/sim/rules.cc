@@ -149,10 +149,12 @@ void Rules::CheckGangs(const std::vector<driver::JobDriver*>& jobs, scheduler::R
   strayed_since_ns_ = std::move(strayed);
 }
 
-// The first of the queue does not wait for workers that are free and that nobody keeps.
+// The first of the queue does not wait for workers that are free and that nobody keeps, but of a
+// controller that stops.
 void Rules::CheckIdle(driver::JobTable& jobs, scheduler::Registry& registry, int64_t now_ns) {
   std::map<std::string, int64_t> idle;
-  const std::vector<scheduler::QueueEntry> queue = jobs.Queue();
+  std::vector<scheduler::QueueEntry> queue = jobs.Queue();
+  if (jobs.stopping()) queue.clear();
   const bool kept =
       std::any_of(queue.begin(), queue.end(), [&](const scheduler::QueueEntry& entry) {
         return entry.keeps && entry.job != queue.front().job;

@@ -79,6 +79,7 @@ void Simulation::StartController() {
                                                                .lane_work = &lane_work_,
                                                                .metrics = metrics_.get(),
                                                                .settings = options_.settings});
+  ++starts_;
   controller_->loop.OnTask([this] { AfterTask(); });
   transport_.Connect(&controller_->loop);
   in_loop_ = true;
@@ -109,14 +110,14 @@ void Simulation::KillControllerAfter(int effects, int64_t down_ms) {
 
 // From within its tasks, what was decided is durable first.
 void Simulation::StopController(int64_t grace_ms, int64_t down_ms) {
-  const auto end = [this, down_ms, term = terms_] {
-    if (!up() || terms_ != term || crash_.dead()) return;
+  const auto end = [this, down_ms, start = starts_] {
+    if (!up() || starts_ != start || crash_.dead()) return;
     controller_->journal.Flush().IgnoreError();
     if (!crash_.dead()) KillController(down_ms);
   };
   controller_->loop.Post([this, end] { controller_->jobs->Stop(end); });
-  agenda_.After(grace_ms, [this, end, term = terms_] {
-    if (up() && terms_ == term) controller_->loop.Post(end);
+  agenda_.After(grace_ms, [this, end] {
+    if (up()) controller_->loop.Post(end);
   });
 }
 

@@ -182,7 +182,8 @@ class Simulation {
   std::map<std::string, bool> may_cancel_;  // jobs of users, by name
   std::string history_;
   int submitted_ = 0;
-  uint64_t terms_ = 0;
+  uint64_t terms_ = 0;   // of controllers that have recovered
+  uint64_t starts_ = 0;  // of controllers, while they recover too
 };
 
 }  // namespace coxswain::sim
