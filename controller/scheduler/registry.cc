@@ -54,10 +54,10 @@ void Registry::Apply(Worker& worker, state::WorkerEvent event) {
     worker.job.clear();
     worker.rank = -1;
   }
-  if (freed) TellOfWorkers();
+  if (freed) TellFree();
 }
 
-void Registry::TellOfWorkers() {
+void Registry::TellFree() {
   if (listener_.on_free) loop_->Post(lifetime_.Wrap([this] { listener_.on_free(); }));
 }
 
@@ -78,7 +78,7 @@ void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string&
   Apply(worker, event);
   if (!before.status.draining) EndLater(before.target, reason);
   if (!before.job.empty() && listener_.on_lost) listener_.on_lost(before, reason);
-  TellOfWorkers();  // who needs more than live holds nobody up any more
+  TellFree();  // who needs more than live holds nobody up any more
 }
 
 // What one supervisor starts in a slot replaces what it had there. Two that claim one slot would
@@ -148,7 +148,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   if (request.draining() && !worker.status.draining) {
     Apply(worker, state::WorkerEvent::kDrainRequested);
     if (!worker.job.empty() && listener_.on_draining) listener_.on_draining(worker);
-    TellOfWorkers();
+    TellFree();
   }
   EndStrayEpoch(worker);
   return true;

@@ -84,7 +84,7 @@ class Registry {
                     const std::string& reason);
 
  private:
-  void TellOfWorkers();
+  void TellFree();
   void Apply(Worker& worker, state::WorkerEvent event);
   void TakeMemory(Worker& worker);  // of its last beat
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
