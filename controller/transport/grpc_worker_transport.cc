@@ -1,5 +1,6 @@
 #include "controller/transport/grpc_worker_transport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
 #include "common/net/queued_call.h"
 #include "common/status_macros.h"
@@ -62,6 +64,9 @@ namespace {
 using Impl = GrpcWorkerTransport::Impl;
 
 constexpr char kRunMethod[] = "/coxswain.v1.Worker/Run";
+// Of the time for stacks: what is left for the answer's way back, and the longest that a process
+// may be held, which gives no heartbeat meanwhile and is lost without any for 5 s.
+constexpr std::chrono::milliseconds kAnswerTravels{200}, kLongestHeld{3000};
 
 absl::Status ErrorOf(const WorkerTarget& worker, const char* method, const grpc::Status& status) {
   WorkerTarget dialled = worker;
@@ -373,6 +378,28 @@ void GrpcWorkerTransport::EndWorker(const WorkerTarget& worker, const std::strin
   request.set_reason(reason);
   Call(impl_, worker, "EndWorker", request, timeout, std::move(done),
        [&](auto... args) { (*stub)->async()->EndWorker(std::move(args)...); });
+}
+
+void GrpcWorkerTransport::Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
+                                 Done<v1::StacksResponse> done) {
+  const absl::StatusOr<v1::Relay::Stub*> stub =
+      worker.supervisor.empty()
+          ? absl::FailedPreconditionError(absl::StrCat(
+                "worker ", worker.id, " has told of no supervisor that could read its stacks: it ",
+                "was started by hand, or under --relay \"\""))
+          : impl_->SupervisorOf(worker);
+  if (!stub.ok()) {
+    impl_->calls->Post([done, status = stub.status()] { done(status); });
+    return;
+  }
+  v1::StacksRequest request;
+  request.set_slot(worker.slot);
+  request.set_incarnation(worker.incarnation);
+  request.set_limit_ms(
+      std::clamp(timeout - kAnswerTravels, WorkerTransport::Timeout(1), kLongestHeld).count());
+  request.set_most_bytes(most_bytes);
+  Call(impl_, worker, "Stacks", request, timeout, std::move(done),
+       [&](auto... args) { (*stub)->async()->Stacks(std::move(args)...); });
 }
 
 }  // namespace coxswain

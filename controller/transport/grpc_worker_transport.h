@@ -42,6 +42,8 @@ class GrpcWorkerTransport : public WorkerTransport {
                Done<v1::ReleaseResponse> done) override;
   void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
                  Done<v1::EndWorkerResponse> done) override;
+  void Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
+              Done<v1::StacksResponse> done) override;
 
   struct Impl;
 

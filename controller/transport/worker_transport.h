@@ -23,7 +23,7 @@ struct WorkerTarget {
   std::string incarnation;
   std::string relay = {};  // host:port of the relay that carries its Run stream; empty: none does
   int32_t slot = 0;        // by which the relay and the supervisor know it
-  std::string supervisor = {};  // host:port of Relay.EndWorker of its supervisor; empty: nowhere
+  std::string supervisor = {};  // host:port where its supervisor serves Relay; empty: nowhere
 
   bool operator==(const WorkerTarget&) const = default;
 };
@@ -103,6 +103,10 @@ class WorkerTransport {
   // Asks the worker's supervisor, if it has told one, to end that incarnation of it.
   virtual void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
                          Done<v1::EndWorkerResponse> done) = 0;
+  // Asks the worker's supervisor for the stacks of that incarnation of it, at most so many bytes.
+  // FailedPrecondition: it has told of none.
+  virtual void Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
+                      Done<v1::StacksResponse> done) = 0;
 };
 
 }  // namespace coxswain

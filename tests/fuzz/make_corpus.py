@@ -15,7 +15,8 @@ WORKER = ['Prepare', 'Connect', 'Run', 'SaveShard', 'WorkerLogs', 'WorkerInspect
 MESSAGES = ([(f'jobs_service.proto', f'{name}Request') for name in JOBS] +
             [('registry_service.proto', 'RegisterRequest'), ('registry_service.proto', 'HeartbeatRequest')] +
             [('worker_service.proto', 'Command' if name == 'Run' else f'{name}Request') for name in WORKER] +
-            [('relay_service.proto', 'HostCommands'), ('relay_service.proto', 'EndWorkerRequest')])
+            [('relay_service.proto', 'HostCommands'), ('relay_service.proto', 'EndWorkerRequest'),
+             ('relay_service.proto', 'StacksRequest')])
 JOB = '''apiVersion: coxswain/v1
 kind: FineTuneJob
 metadata: {name: %s, labels: {team: a}}
@@ -104,6 +105,7 @@ def rpc():
     yield 'relay-cancel', call('HostCommands', 'entries { stream: 1 open { slot: 0 } } entries { stream: 1 cancel {} } '
                                'entries { stream: 2 open { slot: 9 } }')
     yield 'relay-end', call('EndWorkerRequest', 'slot: 0 incarnation: "i" reason: "r"')
+    yield 'relay-stacks', call('StacksRequest', 'slot: 0 incarnation: "echo-0" limit_ms: 100 most_bytes: 4096')
 
 
 def job_yaml():

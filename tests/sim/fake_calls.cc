@@ -12,6 +12,13 @@ namespace {
 
 constexpr char kShard[] = "/rank-0.shard";
 
+constexpr char kStandsStill[] =
+    "stacks of process 1 by gdb:\n"
+    "Thread 1 (LWP 1 \"fake\"):\n#0  0x01 in Multiply ()\n#1  0x02 in coxswain::Train ()\n";
+constexpr char kWaits[] =
+    "stacks of process 1 by gdb:\n"
+    "Thread 1 (LWP 1 \"fake\"):\n#0  0x03 in AllReduce ()\n#1  0x02 in coxswain::Train ()\n";
+
 }  // namespace
 
 // The request travels, is served, and the answer travels back; without a worker the call times out.
@@ -180,9 +187,11 @@ void FakeWorkers::Release(const WorkerTarget& worker, const v1::ReleaseRequest& 
       });
 }
 
-void FakeWorkers::EndWorker(const WorkerTarget& worker, const std::string&, Timeout timeout,
-                            Done<v1::EndWorkerResponse> done) {
-  agenda_->After(Delay(), [this, worker, timeout, done, generation = generation_] {
+// The supervisor of the worker answers, whatever the worker does.
+template <typename Response>
+void FakeWorkers::AskSupervisor(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
+                                std::function<Response(Process&)> serve) {
+  agenda_->After(Delay(), [this, worker, timeout, done, serve, generation = generation_] {
     const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& entry) {
       return entry.second.incarnation == worker.incarnation && entry.second.alive;
     });
@@ -192,9 +201,28 @@ void FakeWorkers::EndWorker(const WorkerTarget& worker, const std::string&, Time
       ToController(generation, timeout.count(),
                    [done] { done(absl::DeadlineExceededError("no answer")); });
     } else {
-      if (on_ended_) on_ended_(found->first);
-      ToController(generation, Delay(), [done] { done(v1::EndWorkerResponse()); });
+      const Response response = serve(found->second);
+      ToController(generation, Delay(), [done, response] { done(response); });
     }
+  });
+}
+
+void FakeWorkers::EndWorker(const WorkerTarget& worker, const std::string&, Timeout timeout,
+                            Done<v1::EndWorkerResponse> done) {
+  AskSupervisor<v1::EndWorkerResponse>(worker, timeout, std::move(done), [this](Process& process) {
+    if (on_ended_) on_ended_(process.slot);
+    return v1::EndWorkerResponse();
+  });
+}
+
+void FakeWorkers::Stacks(const WorkerTarget& worker, int64_t, Timeout timeout,
+                         Done<v1::StacksResponse> done) {
+  AskSupervisor<v1::StacksResponse>(worker, timeout, std::move(done), [](Process& process) {
+    v1::StacksResponse response;
+    response.set_text(process.hung || process.stopped ? kStandsStill : kWaits);
+    response.mutable_process()->set_pid(process.slot + 1);
+    response.mutable_process()->set_state(process.stopped ? "T (stopped)" : "S (sleeping)");
+    return response;
   });
 }
 

@@ -114,6 +114,9 @@ class FakeWorkers : public WorkerTransport {
                Done<v1::ReleaseResponse> done) override;
   void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
                  Done<v1::EndWorkerResponse> done) override;
+  // What it waits for, or where it stands still; a stopped process too.
+  void Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
+              Done<v1::StacksResponse> done) override;
 
  private:
   struct Process {
@@ -168,6 +171,9 @@ class FakeWorkers : public WorkerTransport {
   template <typename Response>
   void Answer(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
               std::function<absl::StatusOr<Response>(Process&)> serve);
+  template <typename Response>
+  void AskSupervisor(const WorkerTarget& worker, Timeout timeout, Done<Response> done,
+                     std::function<Response(Process&)> serve);
   absl::StatusOr<v1::PrepareResponse> ServePrepare(Process& process,
                                                    const v1::PrepareRequest& request);
   absl::Status CheckShards(const std::string& directory);

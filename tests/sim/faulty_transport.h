@@ -81,6 +81,10 @@ class FaultyTransport : public WorkerTransport {
                Done<v1::ReleaseResponse> done) override;
   void EndWorker(const WorkerTarget& worker, const std::string& reason, Timeout timeout,
                  Done<v1::EndWorkerResponse> done) override;
+  void Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
+              Done<v1::StacksResponse> done) override {
+    base_->Stacks(worker, most_bytes, timeout, std::move(done));
+  }
 
  private:
   class Commands;

@@ -71,9 +71,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise, "host that others reach the workers by");
   app.add_option(
       "--relay", flags.relay,
-      "host:port where the controller sends the workers' command streams and asks to end "
-      "a worker that answers nobody; \"\": off (default: two ports below worker 0; with "
-      "one worker a free port, and its commands go to it)");
+      "host:port where the controller sends the workers' command streams, reads their "
+      "stacks and asks to end a worker that answers nobody; \"\": off (default: two ports below "
+      "worker 0; with one worker a free port, and its commands go to it)");
   app.add_option("--metrics", flags.metrics, "host:port of /metrics likewise; \"\": off")
       ->capture_default_str();
   app.add_option("--health", flags.health,
@@ -189,7 +189,8 @@ int Refuse(const absl::Status& status) {
 
 // Sets `address` to what the workers tell the controller; null and empty where --relay is off.
 absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(
-    const Flags& flags, supervisor::Relay::EndWorkerFn end_worker, std::string* address) {
+    const Flags& flags, supervisor::Relay::EndWorkerFn end_worker, supervisor::StackTaker* stacks,
+    std::string* address) {
   if (flags.relay.empty()) return nullptr;
   ASSIGN_OR_RETURN(SocketAddress listen, ParseSocketAddress(flags.relay));
   ASSIGN_OR_RETURN(auto relay,
@@ -199,7 +200,7 @@ absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(
                                              .workers = flags.processes(),
                                              .tls = {flags.tls_cert, flags.tls_key, flags.tls_ca},
                                              .insecure = flags.insecure},
-                                            std::move(end_worker)));
+                                            std::move(end_worker), stacks));
   listen.host = Reachable(flags, listen.host);
   listen.port = relay->port();
   *address = listen.text();
@@ -226,7 +227,7 @@ int Supervise(const Flags& flags, const SocketAddress& listen, const SocketAddre
       [&supervisor](int slot, pid_t pid, const std::string& reason) {
         supervisor.EndWorker(slot, pid, reason);
       },
-      &relay_address);
+      &supervisor.stacks(), &relay_address);
   if (!relay.ok()) return Refuse(relay.status());
   if (!flags.health.empty()) {
     auto started = supervisor::Health::Start(flags.health, flags.state_dir,

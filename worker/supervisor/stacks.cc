@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,12 +37,17 @@ std::string OutputOf(const std::vector<std::string>& argv, std::chrono::millisec
   args.push_back(nullptr);
   const pid_t child = fork();
   if (child == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     dup2(pipe_fds[1], STDOUT_FILENO);
     dup2(pipe_fds[1], STDERR_FILENO);
     execv(args[0], args.data());
     _exit(127);
   }
   close(pipe_fds[1]);
+  // Others may reap it: its number could then be another's.
+  const auto handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   std::string output;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (child > 0) {
@@ -58,20 +62,14 @@ std::string OutputOf(const std::vector<std::string>& argv, std::chrono::millisec
   }
   close(pipe_fds[0]);
   if (child > 0) {
-    kill(child, SIGKILL);  // gdb then lets go of the process
+    syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);  // gdb then lets go
     waitpid(child, nullptr, 0);
+    close(handle);
   }
   return output;
 }
 
 }  // namespace
-
-pid_t TracerOf(pid_t pid) {
-  const std::string status = TextOf(absl::StrCat("/proc/", pid, "/status"));
-  constexpr std::string_view kField = "TracerPid:";
-  const size_t at = status.find(kField);
-  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + kField.size());
-}
 
 std::string ProcStacks(pid_t pid) {
   std::string text;
@@ -99,12 +97,13 @@ std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout) {
     return absl::StrCat("stacks of process ", pid, " from /proc (gdb is not installed):\n",
                         ProcStacks(pid));
   }
-  const std::string output =
-      OutputOf({gdb, "-batch", "-nx", "-p", absl::StrCat(pid), "-ex", "thread apply all backtrace"},
-               timeout);
+  const std::string output = OutputOf({gdb, "-batch", "-nx", "-iex", "set debuginfod enabled off",
+                                       "-iex", "set print frame-arguments none", "-p",
+                                       absl::StrCat(pid), "-ex", "thread apply all backtrace 128"},
+                                      timeout);
   if (output.find("\n#0") == std::string::npos) {
-    return absl::StrCat("stacks of process ", pid,
-                        " from /proc (gdb gave none: ", output.substr(0, output.find('\n')), "):\n",
+    return absl::StrCat("stacks of process ", pid, " from /proc (gdb gave none within ",
+                        timeout.count(), " ms: ", output.substr(0, output.find('\n')), "):\n",
                         ProcStacks(pid));
   }
   return absl::StrCat("stacks of process ", pid, " by gdb:\n", output);

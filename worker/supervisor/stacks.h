@@ -9,13 +9,10 @@
 
 namespace coxswain::supervisor {
 
-// Takes backtraces of all threads by gdb where it is installed and allowed; otherwise what /proc
-// tells of each thread (state, wait channel, kernel stack). The first line says which. Takes at
-// most `timeout`.
+// Takes backtraces of all threads by gdb where it is installed, allowed and done within `timeout`;
+// otherwise what /proc tells of each thread (state, wait channel, kernel stack). The first line
+// says which. The process goes on as before, one that was stopped stays so.
 std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout);
-
-// The process that traces `pid`, a debugger; 0: none does, or there is no such process.
-pid_t TracerOf(pid_t pid);
 
 // The /proc form alone.
 std::string ProcStacks(pid_t pid);

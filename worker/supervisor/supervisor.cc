@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
 #include "common/logging.h"
-#include "worker/supervisor/stacks.h"
+#include "worker/supervisor/process_facts.h"
 
 namespace coxswain::supervisor {
 namespace {
@@ -22,6 +22,14 @@ namespace {
 constexpr std::chrono::milliseconds kStackTimeout{10000};
 constexpr std::chrono::milliseconds kLongestTurn{1000};
 constexpr int kExitedOne = 1 << 8;  // as waitpid tells exit code 1
+
+// The process of somebody else that holds `pid`: not what reads its stacks for us; 0: none does.
+pid_t DebuggerOf(pid_t pid) {
+  const std::optional<ProcessFacts> process = ReadProcess(pid);
+  if (!process || process->tracer == 0) return 0;
+  const std::optional<ProcessFacts> tracer = ReadProcess(process->tracer);
+  return tracer && tracer->parent != getpid() ? process->tracer : 0;
+}
 
 }  // namespace
 
@@ -77,6 +85,7 @@ void Supervisor::Start(Worker& worker) {
     setpgid(0, 0);  // a terminal's Ctrl-C goes to the supervisor alone, which forwards it
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // it died before the line above
+    prctl(PR_SET_PTRACER, parent);      // what the parent starts may read the stacks of this one
     sigprocmask(SIG_UNBLOCK, &signals_, nullptr);
     fcntl(signs[1], F_SETFD, 0);
     execv(argv[0], argv.data());
@@ -184,7 +193,7 @@ void Supervisor::KillSilent() {
 }
 
 void Supervisor::Kill(Worker& worker, const std::string& reason) {
-  if (const pid_t tracer = TracerOf(worker.pid); tracer != 0) {
+  if (const pid_t tracer = DebuggerOf(worker.pid); tracer != 0) {
     log::Warning("worker is not killed: a debugger holds it", {{"slot", worker.slot},
                                                                {"pid", int64_t{worker.pid}},
                                                                {"debugger", int64_t{tracer}},
@@ -216,7 +225,7 @@ void Supervisor::KillLate() {
 void Supervisor::WriteStacks(const Worker& worker) {
   if (worker.pid == 0) return;
   const std::string file = absl::StrCat(options_.state_dir, "/worker-", worker.slot, ".stacks.txt");
-  const std::string stacks = NativeStacks(worker.pid, kStackTimeout);
+  const std::string stacks = stacks_.TakeNow(worker.pid, kStackTimeout);
   std::ofstream out(file);
   out << stacks;
   log::Warning(

@@ -15,6 +15,7 @@
 #include "common/mutex.h"
 #include "worker/supervisor/restart_policy.h"
 #include "worker/supervisor/silence.h"
+#include "worker/supervisor/stack_taker.h"
 
 namespace coxswain::supervisor {
 
@@ -47,6 +48,9 @@ class Supervisor {
   // Any thread may ask that the process `pid`, if it is still the worker of the 0-based `slot`, is
   // soon killed after its stacks are written, and another one started.
   void EndWorker(int slot, pid_t pid, const std::string& reason);
+
+  // All readings of its workers' stacks go through here.
+  StackTaker& stacks() { return stacks_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -87,6 +91,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   std::optional<Clock::time_point> stop_deadline_;  // set once stopping
   Silence silence_;
+  StackTaker stacks_;
   int exit_code_ = 0;
   Mutex mu_;
   std::vector<Order> orders_ ABSL_GUARDED_BY(mu_);

@@ -70,6 +70,7 @@ FakeWorker StartWorker(const TlsFiles& tls) {
 // Workers that share a relay, which finds them by their endpoint files.
 struct FakeHost {
   std::vector<FakeWorker> workers;
+  std::unique_ptr<supervisor::StackTaker> stacks = std::make_unique<supervisor::StackTaker>();
   std::unique_ptr<supervisor::Relay> relay;
 };
 
@@ -89,7 +90,7 @@ FakeHost StartHost(const FakeWorkersArgs& args, int workers, const std::string& 
   if (args.per_host > 1) {
     auto relay = supervisor::Relay::Start(
         {"127.0.0.1", 0}, {.state_dir = directory, .workers = workers, .tls = args.tls},
-        [](int, pid_t, const std::string&) {});
+        [](int, pid_t, const std::string&) {}, host.stacks.get());
     if (!relay.ok()) Die(relay.status().ToString());
     host.relay = std::move(*relay);
     address = "127.0.0.1:" + std::to_string(host.relay->port());

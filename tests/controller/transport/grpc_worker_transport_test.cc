@@ -1,6 +1,10 @@
 // Run streams over real gRPC, to workers that are dialled and to workers behind a relay.
 #include "controller/transport/grpc_worker_transport.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
@@ -37,10 +41,12 @@ class TransportTest : public testing::TestWithParam<bool> {
     transport_ = std::make_unique<GrpcWorkerTransport>(&loop_, TlsFiles(), false);
   }
   void StartRelay(int port) {
-    auto relay = Relay::Start({"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2},
-                              [this](int index, pid_t, const std::string& reason) {
-                                ended_ = absl::StrCat(index, " ", reason);
-                              });
+    auto relay = Relay::Start(
+        {"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2},
+        [this](int index, pid_t, const std::string& reason) {
+          ended_ = absl::StrCat(index, " ", reason);
+        },
+        &stacks_);
     ASSERT_TRUE(relay.ok()) << relay.status();
     relay_ = *std::move(relay);
   }
@@ -87,6 +93,7 @@ class TransportTest : public testing::TestWithParam<bool> {
   support::ScratchFolder state_;
   EchoWorker workers_[2];
   std::string ended_;
+  supervisor::StackTaker stacks_;
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<GrpcWorkerTransport> transport_;
 };
@@ -199,6 +206,34 @@ TEST_P(TransportTest, ASupervisorIsAskedToEndAWorker) {
   end("echo-1");
   EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable) << *status;
   EXPECT_NE(status->message().find("worker host/1"), std::string::npos) << *status;
+}
+
+TEST_P(TransportTest, StacksComeFromTheSupervisorWhereOneIsTold) {
+  if (relay_ == nullptr) StartRelay(0);
+  const pid_t child = fork();
+  while (child == 0) pause();
+  std::ofstream(state_.path() + "/worker-1.json")
+      << "{\"address\": \"127.0.0.1:1\", \"incarnation\": \"hangs\", \"pid\": " << child << "}";
+  WorkerTarget target = Target(1);
+  target.incarnation = "hangs";
+  std::optional<absl::StatusOr<v1::StacksResponse>> answer;
+  const auto ask = [&] {
+    answer.reset();
+    transport_->Stacks(target, 4096, std::chrono::milliseconds(20'000),
+                       [&](absl::StatusOr<v1::StacksResponse> response) { answer = response; });
+    ASSERT_TRUE(Becomes([&] { return answer.has_value(); }));
+  };
+  ask();
+  EXPECT_EQ(answer->status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(answer->status().message().find("host/1"), std::string::npos) << answer->status();
+  target.supervisor = "127.0.0.1:" + std::to_string(relay_->port());
+  ask();
+  ASSERT_TRUE(answer->ok()) << answer->status();
+  EXPECT_EQ((*answer)->text().find("stacks of process " + std::to_string(child)), 0u);
+  EXPECT_LE((*answer)->text().size(), 4200u);
+  EXPECT_EQ((*answer)->process().pid(), child);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST_P(TransportTest, AWorkerThatIsNotThereIsNamed) {

@@ -21,8 +21,9 @@ constexpr std::chrono::seconds kAnswersWithin{20};
 struct Served {
   Served() {
     worker.WriteEndpoint(state.path(), 0);
-    auto started = supervisor::Relay::Start({"127.0.0.1", 0}, {.state_dir = state.path()},
-                                            [](int, pid_t, const std::string&) {});
+    auto started = supervisor::Relay::Start(
+        {"127.0.0.1", 0}, {.state_dir = state.path()}, [](int, pid_t, const std::string&) {},
+        &stacks);
     Expect(started.ok(), "a relay starts: " + started.status().ToString());
     relay = *std::move(started);
     stub = v1::Relay::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(relay->port()),
@@ -31,25 +32,29 @@ struct Served {
 
   support::ScratchFolder state;
   supervisor::EchoWorker worker;
+  supervisor::StackTaker stacks;
   std::unique_ptr<supervisor::Relay> relay;
   std::unique_ptr<v1::Relay::Stub> stub;
 };
 
 class RelayService : public Calls {
  public:
-  size_t count() const override { return 2; }
+  size_t count() const override { return 3; }
   void Play(size_t method, std::string_view message) override {
     static Served served;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kAnswersWithin);
-    const grpc::Status ended = method == 0
-                                   ? Run(served.stub.get(), &context, std::string(message))
-                                   : EndWorker(served.stub.get(), &context, std::string(message));
+    const grpc::Status ended = Call(served.stub.get(), method, &context, std::string(message));
     Expect(ended.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED, "a relay answers");
-    Expect(ended.error_code() != grpc::StatusCode::UNAVAILABLE || method == 1, "a relay lives");
+    Expect(ended.error_code() != grpc::StatusCode::UNAVAILABLE || method > 0, "a relay lives");
   }
 
  private:
+  static grpc::Status Call(v1::Relay::Stub* stub, size_t method, grpc::ClientContext* context,
+                           const std::string& message) {
+    if (method == 0) return Run(stub, context, message);
+    return method == 1 ? EndWorker(stub, context, message) : Stacks(stub, context, message);
+  }
   // Whether a worker's stream is opened and ended, so that something comes back.
   static bool Ends(const v1::HostCommands& commands) {
     std::set<uint64_t> opened;
@@ -78,6 +83,14 @@ class RelayService : public Calls {
     v1::EndWorkerResponse response;
     if (!request.ParseFromString(message)) return grpc::Status::OK;
     return stub->EndWorker(context, request, &response);
+  }
+  // The worker is this process, no child of it: nobody is read.
+  static grpc::Status Stacks(v1::Relay::Stub* stub, grpc::ClientContext* context,
+                             const std::string& message) {
+    v1::StacksRequest request;
+    v1::StacksResponse response;
+    if (!request.ParseFromString(message)) return grpc::Status::OK;
+    return stub->Stacks(context, request, &response);
   }
 };
 

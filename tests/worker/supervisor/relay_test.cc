@@ -98,10 +98,12 @@ class RelayTest : public testing::Test {
 
   RelayTest() {
     for (int slot = 0; slot < kWorkers; ++slot) workers_[slot].WriteEndpoint(state_.path(), slot);
-    auto relay = Relay::Start({"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4},
-                              [this](int index, pid_t pid, const std::string& reason) {
-                                ended_.push_back(absl::StrCat(index, " ", pid, " ", reason));
-                              });
+    auto relay = Relay::Start(
+        {"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4},
+        [this](int index, pid_t pid, const std::string& reason) {
+          ended_.push_back(absl::StrCat(index, " ", pid, " ", reason));
+        },
+        &stacks_);
     EXPECT_TRUE(relay.ok()) << relay.status();
     relay_ = *std::move(relay);
     controller_ = std::make_unique<Controller>(relay_->port());
@@ -123,6 +125,7 @@ class RelayTest : public testing::Test {
   support::ScratchFolder state_;
   std::vector<std::string> ended_;
   EchoWorker workers_[kWorkers];
+  StackTaker stacks_;
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<Controller> controller_;
 };
@@ -216,6 +219,24 @@ TEST_F(RelayTest, EndsTheProcessThatWasMeantAndNoOther) {
   EXPECT_EQ(EndWorker(9, "echo-9").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(EndWorker(3, "echo-3").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ended_.size(), 1u);
+}
+
+// Invariant supervisor-10: the number in an endpoint file may be that of any process by now.
+TEST_F(RelayTest, ReadsNoProcessThatIsNotItsWorker) {
+  v1::Relay::Stub stub(grpc::CreateChannel("127.0.0.1:" + std::to_string(relay_->port()),
+                                           grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::StacksRequest request;
+  request.set_slot(1);
+  request.set_incarnation("echo-1");
+  request.set_limit_ms(1000);
+  request.set_most_bytes(1024);
+  v1::StacksResponse response;
+  const grpc::Status status = stub.Stacks(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(status.error_message().find("no worker of this supervisor any more"), std::string::npos)
+      << status.error_message();
+  EXPECT_TRUE(response.text().empty());
 }
 
 TEST_F(RelayTest, HalfCloseReachesTheWorkerAfterItsCommands) {
@@ -330,7 +351,7 @@ TEST_F(RelayTest, AKilledProcessClosesItsStreamAtOnceAndNoOther) {
 }
 
 TEST(RelayStartTest, OtherThanLoopbackNeedsCertificates) {
-  const auto relay = Relay::Start({"0.0.0.0", 0}, {.state_dir = "."}, nullptr);
+  const auto relay = Relay::Start({"0.0.0.0", 0}, {.state_dir = "."}, nullptr, nullptr);
   EXPECT_EQ(relay.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(relay.status().message().find("--tls-cert"), std::string::npos) << relay.status();
 }

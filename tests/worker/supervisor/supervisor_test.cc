@@ -6,12 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
@@ -20,6 +25,8 @@
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
 #include "worker/supervisor/find_binary.h"
+#include "worker/supervisor/process_facts.h"
+#include "worker/supervisor/stack_taker.h"
 #include "worker/supervisor/stacks.h"
 
 namespace coxswain::supervisor {
@@ -68,9 +75,98 @@ TEST(StacksTest, ShowsEveryThreadAndSaysTheSource) {
   EXPECT_EQ(ProcStacks(-1), "");
 }
 
-TEST(StacksTest, TellsADebugger) {
-  EXPECT_EQ(TracerOf(getpid()), 0);
-  EXPECT_EQ(TracerOf(-1), 0);
+// A child of this process that waits in pause() until it is killed.
+class Child {
+ public:
+  Child() : pid_(fork()) {
+    while (pid_ == 0) pause();
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Stop() const {
+    kill(pid_, SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+TEST(ProcessFactsTest, TellStateMemoryAndParent) {
+  const Child child;
+  child.Stop();
+  const std::optional<ProcessFacts> facts = ReadProcess(child.pid());
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_EQ(facts->state, "T (stopped)");
+  EXPECT_EQ(facts->parent, getpid());
+  EXPECT_EQ(facts->threads, 1);
+  EXPECT_GT(facts->resident_bytes, 100'000);
+  EXPECT_GE(facts->cpu_seconds, 0);
+  EXPECT_LT(facts->cpu_seconds, 60);
+}
+
+TEST(StackTakerTest, ReadsAStoppedProcessAndLeavesItStopped) {
+  const Child child;
+  child.Stop();
+  StackTaker taker;
+  const std::string text = taker.TakeNow(child.pid(), milliseconds(20'000));
+  EXPECT_EQ(text.find("stacks of process " + std::to_string(child.pid())), 0u) << text;
+  if (!FindInPath("gdb").empty()) {
+    EXPECT_NE(text.find("\n#1 "), std::string::npos) << text;
+  }
+  EXPECT_EQ(ReadProcess(child.pid())->state, "T (stopped)");
+}
+
+TEST(StackTakerTest, OneReadingAnswersAllWhoAskMeanwhile) {
+  const Child child;
+  std::mutex mu;
+  std::vector<std::string> texts;
+  {
+    StackTaker taker;
+    for (int i = 0; i < 5; ++i) {
+      taker.Take(child.pid(), milliseconds(20'000), [&](const std::string& text) {
+        const std::lock_guard lock(mu);
+        texts.push_back(text);
+      });
+    }
+  }
+  ASSERT_EQ(texts.size(), 5u);
+  for (const std::string& text : texts) {
+    EXPECT_EQ(text.find("stacks of process "), 0u) << text;
+    EXPECT_EQ(text.find("already traced"), std::string::npos) << text;
+  }
+}
+
+TEST(StackTakerTest, MoreThanMayBeReadAtOnceAreReadAllTheSame) {
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < StackTaker::kMostAtOnce + 2; ++i) {
+    children.push_back(std::make_unique<Child>());
+  }
+  std::atomic<int> read{0};
+  {
+    StackTaker taker;
+    for (const auto& child : children) {
+      taker.Take(child->pid(), milliseconds(20'000), [&read](const std::string& text) {
+        read += text.find("stacks of process ") == 0 ? 1 : 0;
+      });
+    }
+  }
+  EXPECT_EQ(read, static_cast<int>(children.size()));
+}
+
+TEST(StacksTest, WhatADebuggerCannotGiveInTimeComesFromProc) {
+  const Child child;
+  const std::string text = NativeStacks(child.pid(), milliseconds(0));
+  EXPECT_NE(text.find("from /proc ("), std::string::npos) << text;
+  EXPECT_NE(text.find("thread " + std::to_string(child.pid())), std::string::npos) << text;
+}
+
+TEST(ProcessFactsTest, TellsADebugger) {
+  EXPECT_EQ(ReadProcess(getpid())->tracer, 0);
+  EXPECT_FALSE(ReadProcess(-1).has_value());
   const pid_t child = fork();
   if (child == 0) {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -80,7 +176,7 @@ TEST(StacksTest, TellsADebugger) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);  // a traced child that stops is told of
   ASSERT_TRUE(WIFSTOPPED(status));
-  EXPECT_EQ(TracerOf(child), getpid());
+  EXPECT_EQ(ReadProcess(child)->tracer, getpid());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
@@ -177,6 +273,14 @@ class SupervisorTest : public testing::Test {
     std::string arguments;
     std::getline(std::ifstream(File(slot, ".json.arguments")), arguments);
     return arguments;
+  }
+  // That the worker is told.
+  std::string SupervisorAddress(int slot) {
+    const std::string arguments = Arguments(slot), name = "--supervisor|";
+    const size_t at = arguments.find(name);
+    if (at == std::string::npos) return arguments;
+    const size_t begin = at + name.size();
+    return arguments.substr(begin, arguments.find('|', begin) - begin);
   }
   int Starts(int slot) {
     std::ifstream in(File(slot, ".json.starts"));
@@ -361,11 +465,7 @@ TEST_F(SupervisorTest, KillsAWorkerOnTheControllersWordAndStartsAnother) {
   relay_ = nullptr;
   Start("registers", 1);
   const pid_t worker = ReadyPid(0);
-  const std::string arguments = Arguments(0), name = "--supervisor|";
-  const size_t at = arguments.find(name);
-  ASSERT_NE(at, std::string::npos) << arguments;
-  const std::string address =
-      arguments.substr(at + name.size(), arguments.find('|', at + name.size()) - at - name.size());
+  const std::string address = SupervisorAddress(0);
   EXPECT_EQ(address.rfind("127.0.0.1:", 0), 0u) << address;
   kill(worker, SIGSTOP);
   v1::Relay::Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
@@ -377,6 +477,41 @@ TEST_F(SupervisorTest, KillsAWorkerOnTheControllersWordAndStartsAnother) {
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_TRUE(Gone(worker));
   EXPECT_TRUE(Eventually([&] { return Starts(0) == 2; }));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
+}
+
+// Invariant supervisor-10.
+TEST_F(SupervisorTest, ReadsTheStacksOfAWorkerThatIsStoppedAndLeavesItAlone) {
+  Start("registers", 2);
+  const pid_t worker = ReadyPid(1);
+  kill(worker, SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return ReadProcess(worker)->state == "T (stopped)"; }));
+  v1::Relay::Stub stub(
+      grpc::CreateChannel(SupervisorAddress(1), grpc::InsecureChannelCredentials()));
+  v1::StacksRequest request;
+  request.set_slot(1);
+  request.set_incarnation("i-" + std::to_string(worker));
+  request.set_limit_ms(20'000);
+  request.set_most_bytes(65'536);
+  const auto ask = [&](v1::StacksResponse* response) {
+    grpc::ClientContext context;
+    return stub.Stacks(&context, request, response);
+  };
+  v1::StacksResponse response;
+  const grpc::Status status = ask(&response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.text().find("stacks of process " + std::to_string(worker)), 0u);
+  EXPECT_EQ(response.process().state(), "T (stopped)");
+  EXPECT_EQ(response.process().pid(), worker);
+  EXPECT_GT(response.process().resident_bytes(), 0);
+  EXPECT_EQ(ReadProcess(worker)->state, "T (stopped)");
+  EXPECT_EQ(Starts(1), 1);
+  request.set_incarnation("i-1");
+  EXPECT_EQ(ask(&response).error_code(), grpc::StatusCode::NOT_FOUND);
+  request.set_limit_ms(0);
+  EXPECT_EQ(ask(&response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  kill(worker, SIGCONT);
   kill(pid_, SIGTERM);
   EXPECT_EQ(Wait(), 0);
 }

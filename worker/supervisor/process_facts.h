@@ -1,0 +1,30 @@
+// What /proc tells of a process.
+#ifndef COXSWAIN_WORKER_SUPERVISOR_PROCESS_FACTS_H_
+#define COXSWAIN_WORKER_SUPERVISOR_PROCESS_FACTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace coxswain::supervisor {
+
+struct ProcessFacts {
+  pid_t parent = 0;
+  pid_t tracer = 0;   // a debugger that holds it; 0: none does
+  std::string state;  // of its first thread: "S (sleeping)", "T (stopped)", ...
+  int threads = 0;
+  int64_t resident_bytes = 0;
+  double cpu_seconds = 0;  // of all its threads since it began, user and system
+};
+
+// Nothing when there is no such process.
+std::optional<ProcessFacts> ReadProcess(pid_t pid);
+
+// Runnable threads of the host over the last minute; 0 where it does not say.
+double HostLoad();
+
+}  // namespace coxswain::supervisor
+
+#endif  // COXSWAIN_WORKER_SUPERVISOR_PROCESS_FACTS_H_
