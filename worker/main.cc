@@ -161,6 +161,7 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   ASSIGN_OR_RETURN(const kernels::DeviceDescription device, opened);
   worker.gpu = flags.gpu;
   worker.numa_node = kCuda ? agent::NumaNodeOf(device.pci_bus) : 0;
+  worker.pci_bus = device.pci_bus;
   worker.device = device.kind;
   worker.device_name = kCuda ? device.name : agent::CpuModel();
   worker.compute_capability = device.capability;

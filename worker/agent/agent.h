@@ -3,8 +3,8 @@
 //
 // Threads: gRPC threads call in and never wait; `control_` begins and ends epochs; `executor_`
 // alone touches the engine, but for its Abort, and for `saver_`, which writes checkpoints beside
-// the commands. mu_ is never held while the engine works, so Inspect and heartbeats answer during a
-// step.
+// the commands; `teller_` makes dumps, which may wait for a driver. mu_ is never held while the
+// engine works, so Inspect and heartbeats answer during a step.
 #ifndef COXSWAIN_WORKER_AGENT_AGENT_H_
 #define COXSWAIN_WORKER_AGENT_AGENT_H_
 
@@ -40,6 +40,7 @@ struct AgentOptions {
   std::string host;
   std::string host_id;  // GroupConfig::host_id
   std::string device_name;
+  std::string pci_bus;  // of its GPU; empty: it has none
   v1::BuildInfo build;
   int threads = 1;
   std::string interface_address = "127.0.0.1";           // other ranks reach this one here
@@ -89,7 +90,9 @@ class Agent {
   void Release(const v1::ReleaseRequest& request, Finished finished);
 
   v1::WorkerInspectResponse Inspect() const;
-  std::string DumpJson() const;
+  // Calls `done` with DumpJson on a thread that may wait.
+  void Dump(std::function<void(const std::string& json)> done);
+  std::string DumpJson() const;  // waits for the device's driver, at most a second
 
   // What the registry client tells the controller.
   struct Progress {
@@ -108,9 +111,11 @@ class Agent {
  private:
   struct Record {  // one command of the epoch, for duplicates and Dump
     uint64_t seq = 0;
-    std::string summary;
+    std::string summary = {};
+    int64_t queued_unix_ms = 0;
+    int64_t begun_unix_ms = 0;  // 0: not yet
     double seconds = 0;
-    v1::Event event;
+    v1::Event event = {};  // of one that is done
   };
   // Membership in one epoch; a new one replaces it, so nothing of an old epoch is ever mixed in.
   struct Epoch {
@@ -123,7 +128,8 @@ class Agent {
     std::shared_ptr<engine::Engine> engine;      // null until prepared
     std::shared_ptr<RelayRendezvous> relay;      // null until connecting
     std::shared_ptr<EventSink> sink;             // newest Run stream
-    std::deque<Record> records;                  // newest kRecords, by seq
+    std::deque<Record> records;                  // newest kRecords that are done, by seq
+    std::deque<Record> waiting;                  // queued and not done, by seq
     std::string chosen_algorithms;               // of the engine
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
@@ -169,9 +175,10 @@ class Agent {
   v1::WorkerInspectResponse last_step_ ABSL_GUARDED_BY(mu_);
   engine::MemoryBytes memory_ ABSL_GUARDED_BY(mu_);
 
+  TaskThread teller_;  // of dumps
   TaskThread saver_;
   TaskThread executor_;  // waits for the one before
-  TaskThread control_;   // destroyed first: it waits for the other two
+  TaskThread control_;   // destroyed first: it waits for executor_ and saver_
 };
 
 }  // namespace coxswain::agent

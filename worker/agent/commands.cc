@@ -15,6 +15,11 @@ namespace {
 
 constexpr size_t kRecords = 256;
 
+int64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 const char* PhaseOf(const v1::Command& command) {
   switch (command.kind_case()) {
     case v1::Command::kTrain:
@@ -137,6 +142,7 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   }
   if (seq <= epoch.last_queued_seq) return absl::OkStatus();  // its event comes when it is done
   epoch.last_queued_seq = seq;
+  epoch.waiting.push_back({.seq = seq, .summary = Summary(command), .queued_unix_ms = UnixMs()});
   Apply(AgentEvent::kCommandQueued);
   executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
                   summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });
@@ -171,6 +177,7 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
     MutexLock lock(mu_);
     if (epoch->ended) return;
     engine = epoch->engine;
+    epoch->waiting.front().begun_unix_ms = UnixMs();
   }
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::duration<double> idle = start - epoch->worked_until.value_or(start);
@@ -193,7 +200,10 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
     *event.mutable_failed() = ErrorOf(done.status(), *epoch, phase);
   }
   epoch->last_done_seq = seq;
-  epoch->records.push_back({seq, summary, took.count(), event});
+  Record& record = epoch->records.emplace_back(std::move(epoch->waiting.front()));
+  epoch->waiting.pop_front();
+  record.seconds = took.count();
+  record.event = event;
   if (epoch->records.size() > kRecords) epoch->records.pop_front();
   Report(*epoch, event);
   if (done.ok()) {

@@ -1,12 +1,19 @@
 // Agent: what it says about itself, at any time.
+#include <chrono>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "common/hash.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/device_state.h"
 #include "worker/agent/wire.h"
 
 namespace coxswain::agent {
 namespace {
+
+// A dump before an abort has two seconds in all.
+constexpr std::chrono::milliseconds kDriverPatience{700};
 
 nlohmann::json FenceJson(const v1::Fence& fence) {
   return {{"term", fence.term()},
@@ -24,6 +31,25 @@ nlohmann::json EventJson(const v1::Event& event) {
   return {{"loss_sum", done.loss_sum()},   {"targets", done.targets()},
           {"grad_norm", done.grad_norm()}, {"nonfinite", done.nonfinite()},
           {"tokens", done.tokens()},       {"applied", done.applied()}};
+}
+
+nlohmann::json CollectivesJson(const comm::Progress& progress) {
+  nlohmann::json out = {{"started", progress.started},
+                        {"finished", progress.finished},
+                        {"operation", progress.operation},
+                        {"in_it_ms", progress.in_it_for.count()}};
+  auto& communicators = out["communicators"] = nlohmann::json::array();
+  for (const comm::CommunicatorProgress& on : progress.communicators) {
+    communicators.push_back({{"name", on.name},
+                             {"ranks", on.size},
+                             {"started", on.started},
+                             {"finished", on.finished},
+                             {"operation", on.operation},
+                             {"bytes", on.bytes},
+                             {"in_it_ms", on.in_it_for.count()},
+                             {"state", on.started > on.finished ? "in progress" : "finished"}});
+  }
+  return out;
 }
 
 nlohmann::json MemoryJson(const engine::MemoryBytes& memory) {
@@ -56,13 +82,18 @@ v1::WorkerInspectResponse Agent::Inspect() const {
   return response;
 }
 
+void Agent::Dump(std::function<void(const std::string& json)> done) {
+  teller_.Post([this, done = std::move(done)] { done(DumpJson()); });
+}
+
 std::string Agent::DumpJson() const {
+  nlohmann::json device = DeviceState(options_.pci_bus, kDriverPatience);
   MutexLock lock(mu_);
   nlohmann::json dump = {
-      {"state", StateName(state_)},          {"host", options_.host},
-      {"incarnation", options_.incarnation}, {"highest_term", gate_.highest_term()},
-      {"fenced_messages", gate_.refused()},  {"memory", MemoryJson(memory_)},
-      {"last_step", last_step_.last_step()}};
+      {"state", StateName(state_)},           {"host", options_.host},
+      {"device", std::move(device)},          {"incarnation", options_.incarnation},
+      {"highest_term", gate_.highest_term()}, {"fenced_messages", gate_.refused()},
+      {"memory", MemoryJson(memory_)},        {"last_step", last_step_.last_step()}};
   if (gate_.current()) dump["fence"] = FenceJson(*gate_.current());
   if (newest_ != nullptr) {
     const Epoch& epoch = *newest_;
@@ -70,12 +101,24 @@ std::string Agent::DumpJson() const {
     dump["world_size"] = epoch.world_size;
     dump["last_queued_seq"] = epoch.last_queued_seq;
     dump["last_done_seq"] = epoch.last_done_seq;
+    if (epoch.connected && epoch.engine != nullptr) {
+      dump["collectives"] = CollectivesJson(epoch.engine->collectives());
+    }
     auto& commands = dump["commands"] = nlohmann::json::array();
     for (const Record& record : epoch.records) {
       commands.push_back({{"seq", record.seq},
                           {"command", record.summary},
+                          {"queued_unix_ms", record.queued_unix_ms},
+                          {"begun_unix_ms", record.begun_unix_ms},
                           {"seconds", record.seconds},
                           {"event", EventJson(record.event)}});
+    }
+    auto& waiting = dump["waiting"] = nlohmann::json::array();
+    for (const Record& record : epoch.waiting) {
+      waiting.push_back({{"seq", record.seq},
+                         {"command", record.summary},
+                         {"queued_unix_ms", record.queued_unix_ms},
+                         {"begun_unix_ms", record.begun_unix_ms}});
     }
   }
   return dump.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

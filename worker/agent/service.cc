@@ -161,8 +161,10 @@ grpc::ServerUnaryReactor* Service::Dump(grpc::CallbackServerContext* context,
                                         const v1::WorkerDumpRequest*,
                                         v1::WorkerDumpResponse* response) {
   auto* reactor = context->DefaultReactor();
-  response->set_json(agent_->DumpJson());
-  reactor->Finish(grpc::Status::OK);
+  agent_->Dump([reactor, response](const std::string& json) {
+    response->set_json(json);
+    reactor->Finish(grpc::Status::OK);
+  });
   return reactor;
 }
 

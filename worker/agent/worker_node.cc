@@ -65,6 +65,7 @@ absl::Status WorkerNode::StartServers() {
   agent.host = hello_.host();
   agent.host_id = options_.host_id;
   agent.device_name = hello_.device_name();
+  agent.pci_bus = options_.pci_bus;
   agent.build = hello_.build();
   agent.threads = options_.threads;
   agent.interface_address = reachable.host;

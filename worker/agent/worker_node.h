@@ -46,6 +46,7 @@ struct WorkerOptions {
   int32_t compute_capability = 0;        // of the GPU, x 10; 0 without one
   int32_t gpu = 0;                       // its number on the host
   int32_t numa_node = 0;                 // that it hangs on
+  std::string pci_bus;                   // its address there; empty without one
   TlsFiles tls;
   bool insecure = false;
   std::chrono::milliseconds controller_grace{60000};

@@ -44,13 +44,25 @@ struct DeviceRegion {
   int64_t bytes = 0;
 };
 
+// How far one communicator of a rank has got, by the numbers of Progress.
+struct CommunicatorProgress {
+  std::string name;            // "world", "shard", "replicate"; of equal ranks the first
+  int size = 1;                // ranks
+  uint64_t started = 0;        // newest that this rank is or was in, 0: none
+  uint64_t finished = 0;       // newest that has ended
+  std::string operation = {};  // of `started`
+  int64_t bytes = 0;           // that it gives or takes on this rank
+  std::chrono::milliseconds in_it_for{0};  // while started > finished
+};
+
 // How far the collectives of a rank have got. They are numbered from 1 in the order of the calls,
 // the same on all ranks; one that a graph replays keeps the number of the call it was captured by.
 struct Progress {
-  uint64_t started = 0;                    // newest that this rank is or was in
-  uint64_t finished = 0;                   // newest that has ended
-  std::string operation;                   // of the one in progress; empty: none is
-  std::chrono::milliseconds in_it_for{0};  // how long that one has been in progress
+  uint64_t started = 0;                                  // newest that this rank is or was in
+  uint64_t finished = 0;                                 // newest that has ended
+  std::string operation;                                 // of the one in progress; empty: none is
+  std::chrono::milliseconds in_it_for{0};                // how long that one has been in progress
+  std::vector<CommunicatorProgress> communicators = {};  // those of several ranks
 };
 
 // Every call is collective: the ranks of a communicator make the same calls in the same order, and

@@ -85,12 +85,13 @@ struct Collectives::Impl {
   uint64_t started ABSL_GUARDED_BY(mu) = 0, finished ABSL_GUARDED_BY(mu) = 0;
   std::string operation ABSL_GUARDED_BY(mu);  // in progress
   Clock::time_point since ABSL_GUARDED_BY(mu);
+  std::array<CommunicatorProgress, kCommunicators.size()> reached ABSL_GUARDED_BY(mu);
 
   GlooExchange::Channel& channel(Communicator comm) { return channels[static_cast<int>(comm)]; }
 
   absl::Status Mesh(Rendezvous* rendezvous);
   absl::Status Verify(Collectives& group);
-  absl::Status Begin(std::string name);
+  absl::Status Begin(Communicator comm, std::string name);
   absl::Status End(const std::exception* error);
   template <typename Fn>
   absl::Status Run(Communicator comm, const char* what, int64_t n, const char* type, Fn fn);
@@ -136,14 +137,20 @@ absl::Status Collectives::Impl::Verify(Collectives& group) {
   }
   MutexLock lock(mu);
   started = finished = 0;
+  for (Communicator comm : kCommunicators) {
+    reached[static_cast<int>(comm)] = {.name = NameOf(comm), .size = channel(comm).members.size()};
+  }
   return absl::OkStatus();
 }
 
-absl::Status Collectives::Impl::Begin(std::string name) {
+absl::Status Collectives::Impl::Begin(Communicator comm, std::string name) {
   MutexLock lock(mu);
   if (aborted) return absl::CancelledError(Aborted(CallName(finished + 1, name, config)));
   if (!failure.ok()) return failure;
-  ++started;
+  CommunicatorProgress& on = reached[static_cast<int>(comm)];
+  on.started = ++started;
+  on.operation = name;
+  on.bytes = OperationBytes(name);
   operation = std::move(name);
   since = Clock::now();
   return absl::OkStatus();
@@ -154,6 +161,9 @@ absl::Status Collectives::Impl::End(const std::exception* error) {
   const std::string name = std::exchange(operation, "");
   if (error == nullptr) {
     ++finished;
+    for (CommunicatorProgress& on : reached) {
+      if (on.started == started) on.finished = started;
+    }
     return absl::OkStatus();
   }
   const std::string call = CallName(started, name, config);
@@ -170,7 +180,7 @@ absl::Status Collectives::Impl::End(const std::exception* error) {
 template <typename Fn>
 absl::Status Collectives::Impl::Run(Communicator comm, const char* what, int64_t n,
                                     const char* type, Fn fn) {
-  RETURN_IF_ERROR(Begin(OperationName(what, n, type, comm)));
+  RETURN_IF_ERROR(Begin(comm, OperationName(what, n, type, comm)));
   if (channel(comm).members.size() > 1 && n > 0) {
     try {
       fn(channel(comm));
@@ -287,10 +297,16 @@ absl::Status Collectives::Poll() const {
 
 Progress Collectives::progress() const {
   MutexLock lock(impl_->mu);
-  Progress progress{impl_->started, impl_->finished, impl_->operation, {}};
+  Progress progress{
+      .started = impl_->started, .finished = impl_->finished, .operation = impl_->operation};
   if (!impl_->operation.empty()) {
     progress.in_it_for =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - impl_->since);
+  }
+  for (const CommunicatorProgress& on : impl_->reached) {
+    if (on.size == 1) continue;
+    progress.communicators.push_back(on);
+    if (on.started > on.finished) progress.communicators.back().in_it_for = progress.in_it_for;
   }
   return progress;
 }

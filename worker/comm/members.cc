@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace coxswain::comm {
 
@@ -74,6 +76,16 @@ std::string CallName(uint64_t ordinal, const std::string& operation, const Group
 
 std::string OperationName(const char* operation, int64_t n, const char* type, Communicator comm) {
   return absl::StrCat(operation, " of ", n, " ", type, " over ", NameOf(comm));
+}
+
+int64_t OperationBytes(const std::string& name) {
+  const std::vector<std::string> words = absl::StrSplit(name, ' ');
+  int64_t n = 0;
+  if (words.size() != 6 || !absl::SimpleAtoi(words[2], &n)) return 0;
+  const std::string& type = words[3];
+  if (type == "bytes") return n;
+  if (type == "bfloat16") return 2 * n;
+  return (type == "float64" ? 8 : 4) * n;
 }
 
 }  // namespace coxswain::comm

@@ -36,6 +36,7 @@ std::string GroupsOf(const std::vector<std::string>& key_of_rank);
 
 // An operation is named "all_reduce of 7 float32 over shard".
 std::string OperationName(const char* operation, int64_t n, const char* type, Communicator comm);
+int64_t OperationBytes(const std::string& name);  // of an operation so named; 0: it is no such name
 
 }  // namespace coxswain::comm
 

@@ -253,8 +253,25 @@ absl::Status NcclGroup::Wait(cudaStream_t stream) {
   }
 }
 
+// A lane has the name of its first communicator; one that none has is left out.
+Progress NcclGroup::Look() const {
+  Progress progress = marks_->Look(Clock::now());
+  std::vector<CommunicatorProgress> named;
+  for (Communicator comm : kCommunicators) {
+    const int lane = lane_[static_cast<int>(comm)];
+    if (lane < 0) continue;
+    CommunicatorProgress& on = progress.communicators[static_cast<size_t>(lane)];
+    if (!on.name.empty()) continue;
+    on.name = NameOf(comm);
+    on.size = members(comm).size();
+    named.push_back(on);
+  }
+  progress.communicators = std::move(named);
+  return progress;
+}
+
 absl::Status NcclGroup::LookForTrouble() {
-  progress_ = marks_->Look(Clock::now());
+  progress_ = Look();
   for (ncclComm_t comm : comms_) {
     if (comm == nullptr) continue;
     ncclResult_t error = ncclSuccess;
@@ -304,7 +321,7 @@ absl::Status NcclGroup::Poll() const {
 
 Progress NcclGroup::progress() const {
   MutexLock lock(mu_);
-  if (Trouble().ok()) progress_ = marks_->Look(Clock::now());
+  if (Trouble().ok()) progress_ = Look();
   return progress_;
 }
 

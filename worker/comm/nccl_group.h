@@ -67,6 +67,7 @@ class NcclGroup {
                       Clock::time_point deadline, Rendezvous* rendezvous)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Trouble() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Progress Look() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LookForTrouble() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Failed(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::string Name() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of the call in progress

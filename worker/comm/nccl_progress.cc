@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/comm/cuda_calls.h"
+#include "worker/comm/members.h"
 
 namespace coxswain::comm {
 namespace {
@@ -85,9 +86,15 @@ Progress NcclProgress::Look(Clock::time_point now) {
     }
     progress.finished = std::max(progress.finished, Number(finished));
     newest = std::max(newest, Number(started));
+    CommunicatorProgress& on = progress.communicators.emplace_back();
+    on.started = Number(started);
+    on.finished = Number(finished);
+    if (on.started > 0) on.operation = OperationOf(on.started);
+    on.bytes = OperationBytes(on.operation);
     if (started == finished) continue;
     // Of several in progress the one that is longest.
     const auto in_it_for = std::chrono::duration_cast<std::chrono::milliseconds>(now - lane.since);
+    on.in_it_for = in_it_for;
     if (!progress.operation.empty() && in_it_for <= progress.in_it_for) continue;
     progress.started = Number(started);
     progress.operation = OperationOf(progress.started);

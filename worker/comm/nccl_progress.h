@@ -33,7 +33,8 @@ class NcclProgress {
   absl::Status Begin(int lane, uint64_t ordinal, std::string operation, cudaStream_t stream);
   absl::Status End(int lane, uint64_t ordinal, cudaStream_t stream);
 
-  // Look is to be called often: how long a collective is in progress is measured between calls.
+  // Look is to be called often: how long a collective is in progress is measured between calls. Its
+  // communicators are the lanes, without names and sizes.
   Progress Look(Clock::time_point now);
 
  private:

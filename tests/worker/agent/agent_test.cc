@@ -21,6 +21,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
+#include "worker/agent/device_state.h"
 
 namespace coxswain::agent {
 namespace {
@@ -596,6 +597,40 @@ TEST_F(AgentTest, ReleaseFinishesWhatWasQueued) {
   EXPECT_TRUE(released.get().ok());
 }
 
+// Invariant agent-5.
+TEST_F(AgentTest, DumpShowsWhatRunsAndWhatWaitsAndTheDevice) {
+  Valve valve;
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  auto run = rank_->Run();
+  run->Send(rank_->Train(1, 0, bins_, 3));
+  run->Send(rank_->Train(2, 1, bins_, 3));
+  ASSERT_TRUE(Eventually([&] { return valve.entered == 1; }));
+  nlohmann::json dump;
+  EXPECT_TRUE(Eventually([&] {
+    grpc::ClientContext context;
+    v1::WorkerDumpResponse response;
+    if (!rank_->stub()->Dump(&context, v1::WorkerDumpRequest(), &response).ok()) return false;
+    dump = nlohmann::json::parse(response.json());
+    return dump["waiting"].size() == 2;
+  }));
+  EXPECT_TRUE(dump["commands"].empty());
+  EXPECT_EQ(dump["waiting"][0]["seq"], 1);
+  EXPECT_EQ(dump["waiting"][0]["command"], "train step 0, 1 bins");
+  EXPECT_GT(dump["waiting"][0]["begun_unix_ms"], 0);
+  EXPECT_EQ(dump["waiting"][1]["begun_unix_ms"], 0);
+  EXPECT_GT(dump["device"]["resident_bytes"], 1'000'000);
+  EXPECT_FALSE(dump["device"].contains("gpu"));
+  valve.open = true;
+  EXPECT_TRUE(run->Receive()->has_done());
+  EXPECT_TRUE(run->Receive()->has_done());
+}
+
+TEST(DeviceStateTest, AGpuThatCannotBeAskedIsTold) {
+  const nlohmann::json state = DeviceState("ffff:ff:1f.0", std::chrono::milliseconds(5000));
+  EXPECT_FALSE(state["gpu"]["problem"].get<std::string>().empty()) << state;
+  EXPECT_GT(state["most_resident_bytes"], 0);
+}
+
 TEST_F(AgentTest, DumpShowsTheLastCommandsAlsoAfterAFailure) {
   ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
   auto run = rank_->Run();
@@ -613,6 +648,9 @@ TEST_F(AgentTest, DumpShowsTheLastCommandsAlsoAfterAFailure) {
   ASSERT_EQ(dump["commands"].size(), 256u);
   EXPECT_EQ(dump["commands"][0]["seq"], 46);
   EXPECT_EQ(dump["commands"][255]["event"]["code"], "INTERNAL");
+  EXPECT_GT(dump["commands"][0]["queued_unix_ms"], 1'600'000'000'000);
+  EXPECT_GE(dump["commands"][0]["begun_unix_ms"], dump["commands"][0]["queued_unix_ms"]);
+  EXPECT_TRUE(dump["waiting"].empty());
   EXPECT_EQ(dump["memory"]["weights"], 1000);
 }
 

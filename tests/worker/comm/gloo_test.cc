@@ -58,6 +58,15 @@ TEST(MembersTest, GroupsAreNumberedByTheirFirstRank) {
   EXPECT_EQ(GroupsOf({"a", "a", "a", "b"}), "0*3,1*1");
 }
 
+TEST(MembersTest, BytesOfAnOperationFollowFromItsName) {
+  EXPECT_EQ(OperationBytes(OperationName("all_reduce", 7, "float32", Communicator::kWorld)), 28);
+  EXPECT_EQ(OperationBytes(OperationName("all_reduce", 7, "bfloat16", Communicator::kShard)), 14);
+  EXPECT_EQ(OperationBytes(OperationName("all_reduce", 7, "float64", Communicator::kWorld)), 56);
+  EXPECT_EQ(OperationBytes(OperationName("all_gather", 7, "bytes", Communicator::kReplicate)), 7);
+  EXPECT_EQ(OperationBytes(""), 0);
+  EXPECT_EQ(OperationBytes("a collective"), 0);
+}
+
 // Of the numbers of four ranks, added one after the other or in two halves.
 class SumProbeTest : public testing::Test {
  protected:

@@ -204,12 +204,22 @@ TEST(ShardedTest, ProgressNamesTheCallInProgress) {
     EXPECT_EQ(progress.operation, "all_gather of 12 bytes over world");
     EXPECT_EQ(progress.started, 1u);
     EXPECT_EQ(progress.finished, 0u);
+    ASSERT_FALSE(progress.communicators.empty());
+    const CommunicatorProgress& world = progress.communicators[0];
+    EXPECT_EQ(world.name, "world");
+    EXPECT_EQ(world.size, 2);
+    EXPECT_EQ(world.started, 1u);
+    EXPECT_EQ(world.finished, 0u);
+    EXPECT_EQ(world.operation, progress.operation);
+    EXPECT_EQ(world.bytes, 12);
     EXPECT_TRUE(group.Poll().ok());
     seen.set_value();
     EXPECT_TRUE(call.get().ok());
     progress = group.progress();
     EXPECT_EQ(progress.finished, 1u);
     EXPECT_EQ(progress.operation, "");
+    EXPECT_EQ(progress.communicators[0].finished, 1u);
+    EXPECT_EQ(progress.communicators[0].operation, "all_gather of 12 bytes over world");
   });
 }
 
