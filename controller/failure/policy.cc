@@ -80,6 +80,11 @@ Verdict JudgeAttempt(const v1::Error& found, const JobFacts& facts) {
   v1::Error error = Whose(found, facts);
   if (error.kind() == v1::ERROR_KIND_BUG) return Ends(std::move(error), "", facts);
   if (IsWaitedOut(error)) return Waits(std::move(error), facts);
+  if (facts.asked_to_stop && !facts.draining) {
+    return {.course = Course::kWaits,
+            .error = std::move(error),
+            .reason = "its gang was ended by a user: it goes on from its last checkpoint"};
+  }
   if (!facts.draining) {
     if (error.kind() == v1::ERROR_KIND_USER) return Ends(std::move(error), "", facts);
     if (const std::string spent = BudgetSpent(facts); !spent.empty()) {

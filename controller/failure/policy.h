@@ -21,12 +21,13 @@ struct JobFacts {
   int64_t max_restarts_total = 0;         // of the former
   int held_up = 0;                        // times in a row that it waited for storage or machines
   bool set_aside = false;  // the checkpoint that it began from is damaged, the one before is next
+  bool asked_to_stop = false;  // its gang was ended by a user's word, who wants it to go on
 };
 
 enum class Course {
   kEnds,        // the job fails
   kTriesAgain,  // it costs a restart, or the drain its checkpoint
-  kWaits,       // for storage or machines; costs no restart
+  kWaits,       // for storage, machines or nothing; costs no restart
 };
 
 struct Verdict {

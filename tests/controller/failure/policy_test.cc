@@ -33,6 +33,18 @@ TEST(PolicyTest, EveryKindHasItsCourse) {
   EXPECT_EQ(course(v1::ERROR_KIND_HOST, kNew), Course::kEnds);
 }
 
+TEST(PolicyTest, AGangThatAUserEndedIsFormedAgainAtOnceAndCostsNoRestart) {
+  JobFacts facts = kNew;
+  facts.asked_to_stop = true;
+  facts.restarts_since_checkpoint = facts.max_restarts;
+  const Verdict verdict = JudgeAttempt(Of(v1::ERROR_KIND_SYSTEM), facts);
+  EXPECT_EQ(verdict.course, Course::kWaits);
+  EXPECT_EQ(verdict.wait, seconds(0));
+  EXPECT_NE(verdict.reason.find("ended by a user"), std::string::npos) << verdict.reason;
+  facts.draining = true;
+  EXPECT_EQ(JudgeAttempt(Of(v1::ERROR_KIND_SYSTEM), facts).course, Course::kTriesAgain);
+}
+
 TEST(PolicyTest, ADiskIsNoFaultOfAJobThatNeverTrained) {
   EXPECT_EQ(JudgeAttempt(Of(v1::ERROR_KIND_STORAGE, "store"), kNew).course, Course::kWaits);
   v1::Error full = Of(v1::ERROR_KIND_STORAGE, "output");
