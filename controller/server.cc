@@ -124,6 +124,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
                     .registry = registry.get(),
                     .lane_work = &lane_work,
                     .metrics = metrics.get(),
+                    .incidents_dir = std::filesystem::absolute(flags.state_dir) / "incidents",
                     .settings = {}};
   deps.settings.credits = flags.credits;
   jobs = std::make_unique<driver::JobTable>(deps);

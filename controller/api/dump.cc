@@ -1,13 +1,15 @@
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
 #include "common/event_json.h"
 #include "common/hash.h"
+#include "common/status_macros.h"
 #include "controller/api/operations.h"
-#include "controller/failure/errors.h"
+#include "controller/incidents/incident_files.h"
 
 namespace coxswain::api {
 namespace {
@@ -59,50 +61,41 @@ json EventsJson(store::History* history, const std::string& job) {
   return events;
 }
 
-json RankJson(const gang::RankDump& dump) {
-  json out = {{"rank", dump.rank}, {"worker", dump.worker}};
-  if (dump.answer.ok()) {
-    out["dump"] = json::parse(dump.answer->json(), nullptr, false);
-  } else {
-    out["error"] = std::string(dump.answer.status().message());
+// What the document tells of the ranks, beside what is known of their job.
+void AddReport(const driver::IncidentReport& report, json* job) {
+  for (const char* key : {"ranks", "groups", "finding", "explanation", "time_unix_ms"}) {
+    (*job)[key] = report.document.at(key);
   }
-  return out;
+  (*job)["file"] = report.path;
 }
 
-json RanksJson(const std::vector<gang::RankDump>& dumps) {
-  json ranks = json::array();
-  for (const gang::RankDump& dump : dumps) ranks.push_back(RankJson(dump));
-  return ranks;
-}
-
-// What the ranks were doing when a gang failed.
-json FailureJson(const driver::FailureDump& failure) {
-  return {{"epoch", failure.epoch},
-          {"time_unix_ms", failure.unix_ms},
-          {"error", failure::Describe(failure.error)},
-          {"ranks", RanksJson(failure.ranks)}};
-}
-
-struct DumpState {
-  json job;
-  std::vector<gang::RankDump> ranks;
-  std::shared_ptr<const driver::FailureDump> failure;  // null: there was none
-};
-
-// Parses and prints what the ranks and the store hold, in a lane: it may be large.
-void Deliver(Context& context, const std::shared_ptr<DumpState>& dump,
+// Parses and prints what the ranks and the store hold, in a lane: it may be large. `report` is null
+// where the job has no gang.
+void Deliver(Context& context, json job, std::shared_ptr<const driver::IncidentReport> report,
              const Reply<v1::DumpResponse>& reply) {
   auto response = std::make_shared<v1::DumpResponse>();
   context.deps.loop->Offload(
       Lane::kRequests,
-      [dump, response, history = context.deps.journal->store()->history()] {
-        json& job = dump->job;
-        job["events"] = EventsJson(history, job.at("id"));
-        job["ranks"] = RanksJson(dump->ranks);
-        if (dump->failure != nullptr) job["last_failure"] = FailureJson(*dump->failure);
+      [job = std::move(job), report = std::move(report), response,
+       history = context.deps.journal->store()->history(),
+       files = incidents::IncidentFiles(context.deps.files, context.deps.incidents_dir)]() mutable {
+        const std::string id = job.at("id");
+        job["events"] = EventsJson(history, id);
+        job["ranks"] = json::array();
+        if (report != nullptr) AddReport(*report, &job);
+        if (const auto kept = files.Newest(id, incidents::Reason::kFailure); kept.ok()) {
+          json failure = json::parse(kept->document, nullptr, false);
+          if (failure.is_object()) job["last_failure"] = std::move(failure);
+        }
         response->set_json(job.dump(2, ' ', false, json::error_handler_t::replace));
       },
       [response, reply] { reply(std::move(*response)); });
+}
+
+// After the dump: that gang, if it is there still.
+absl::Status Stop(Context& context, const std::string& id, uint64_t epoch) {
+  ASSIGN_OR_RETURN(driver::JobDriver* const job, context.jobs->Find(id));
+  return job->StopGang(epoch);
 }
 
 }  // namespace
@@ -113,21 +106,29 @@ void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpRespon
     reply(job.status());
     return;
   }
-  auto dump = std::make_shared<DumpState>();
-  dump->job = JobJson(context, **job);
-  dump->failure = (*job)->last_dump();
   const gang::Gang* gang = (*job)->gang();
-  if (gang == nullptr) {
-    Deliver(context, dump, reply);
+  const std::string id = (*job)->job().id();
+  if (gang == nullptr && request.stop()) {
+    reply(absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", std::string(state::PhaseName((*job)->phase())),
+                     " and has no gang that could be stopped; cox dump without --stop tells what "
+                     "is known of it")));
     return;
   }
-  std::vector<int> ranks(gang->ranks.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  gang::DumpRanks(context.deps.transport, *gang, ranks, kAskTimeout,
-                  [&context, dump, reply](std::vector<gang::RankDump> answers) {
-                    dump->ranks = std::move(answers);
-                    Deliver(context, dump, reply);
-                  });
+  if (gang == nullptr) {
+    Deliver(context, JobJson(context, **job), nullptr, reply);
+    return;
+  }
+  (*job)->Dump(kAskTimeout, [&context, id, epoch = gang->epoch, stop = request.stop(), reply,
+                             state = JobJson(context, **job)](
+                                std::shared_ptr<const driver::IncidentReport> report) {
+    const absl::Status stopped = stop ? Stop(context, id, epoch) : absl::OkStatus();
+    if (!stopped.ok()) {
+      reply(stopped);
+      return;
+    }
+    Deliver(context, state, std::move(report), reply);
+  });
 }
 
 }  // namespace coxswain::api

@@ -1,13 +1,19 @@
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/failure_kind.h"
+#include "common/format.h"
 #include "controller/api/operations.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/failure/errors.h"
+#include "controller/incidents/incident_files.h"
 
 namespace coxswain::api {
 namespace {
@@ -157,7 +163,27 @@ std::string Why(Context& context, const driver::JobDriver& job) {
   }
 }
 
+// What the newest dump shows, on lines of its own; nothing where none is kept.
+std::string NewestIncident(const incidents::IncidentFiles& files, const std::string& job) {
+  const auto newest = files.Newest(job);
+  if (!newest.ok()) return "";
+  const auto document = nlohmann::json::parse(newest->document, nullptr, false);
+  const auto text = document.find("explanation"), time = document.find("time_unix_ms");
+  if (text == document.end() || !text->is_string() || time == document.end() ||
+      !time->is_number_integer()) {
+    return absl::StrCat("\n\n", newest->path, " is no dump of this release\n");
+  }
+  return absl::StrCat("\n\n", text->get<std::string>(), "  Taken ",
+                      FormatTime(time->get<int64_t>()), ", kept in ", newest->path, "; cox dump ",
+                      job, " takes another\n");
+}
+
 }  // namespace
+
+std::string ExplainState(Context& context, const driver::JobDriver& job) {
+  return absl::StrCat("Job ", job.job().id(), " is ", std::string(state::PhaseName(job.phase())),
+                      ": it ", Why(context, job));
+}
 
 void Explain(Context& context, const v1::ExplainRequest& request,
              Reply<v1::ExplainResponse> reply) {
@@ -166,11 +192,15 @@ void Explain(Context& context, const v1::ExplainRequest& request,
     reply(job.status());
     return;
   }
-  v1::ExplainResponse response;
-  response.set_text(absl::StrCat("Job ", (*job)->job().id(), " is ",
-                                 std::string(state::PhaseName((*job)->phase())), ": it ",
-                                 Why(context, **job)));
-  reply(std::move(response));
+  auto response = std::make_shared<v1::ExplainResponse>();
+  response->set_text(ExplainState(context, **job));
+  context.deps.loop->Offload(
+      Lane::kRequests,
+      [response, id = (*job)->job().id(),
+       files = incidents::IncidentFiles(context.deps.files, context.deps.incidents_dir)] {
+        absl::StrAppend(response->mutable_text(), NewestIncident(files, id));
+      },
+      [response, reply] { reply(std::move(*response)); });
 }
 
 }  // namespace coxswain::api

@@ -25,6 +25,8 @@ void Cordon(Context& context, const v1::CordonRequest& request, Reply<v1::Cordon
 void Uncordon(Context& context, const v1::UncordonRequest& request,
               Reply<v1::UncordonResponse> reply);
 void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::ExplainResponse> reply);
+// Its first line: why the job is in its state.
+std::string ExplainState(Context& context, const driver::JobDriver& job);
 void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
                    Reply<v1::ListArtifactsResponse> reply);
 void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpResponse> reply);

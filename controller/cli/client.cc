@@ -168,9 +168,10 @@ absl::StatusOr<v1::ListArtifactsResponse> Client::ListArtifacts(const std::strin
   return impl_->Call(&v1::Jobs::Stub::ListArtifacts, request, kCallTimeout, address_);
 }
 
-absl::StatusOr<v1::DumpResponse> Client::Dump(const std::string& job) {
+absl::StatusOr<v1::DumpResponse> Client::Dump(const std::string& job, bool stop) {
   v1::DumpRequest request;
   request.set_job(job);
+  request.set_stop(stop);
   return impl_->Call(&v1::Jobs::Stub::Dump, request, kCallTimeout, address_);
 }
 

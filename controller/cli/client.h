@@ -46,7 +46,7 @@ class Client {
   absl::StatusOr<v1::UncordonResponse> Uncordon(const std::string& target);
   absl::StatusOr<v1::ExplainResponse> Explain(const std::string& job);
   absl::StatusOr<v1::ListArtifactsResponse> ListArtifacts(const std::string& job);
-  absl::StatusOr<v1::DumpResponse> Dump(const std::string& job);
+  absl::StatusOr<v1::DumpResponse> Dump(const std::string& job, bool stop);
   absl::Status Delete(const std::string& job);
   absl::StatusOr<v1::BuildInfo> Version(Timeout timeout = kCallTimeout);
 

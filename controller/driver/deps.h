@@ -2,6 +2,8 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 
+#include <string>
+
 #include "controller/driver/journal.h"
 #include "controller/driver/lane_work.h"
 #include "controller/driver/settings.h"
@@ -24,6 +26,7 @@ struct Deps {
   scheduler::Registry* registry = nullptr;
   LaneWork* lane_work = nullptr;
   Metrics* metrics = nullptr;
+  std::string incidents_dir;  // absolute; empty: incidents are not kept
   Settings settings;
 
   gang::Deps OfGang() const {

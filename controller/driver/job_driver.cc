@@ -1,5 +1,6 @@
 #include "controller/driver/job_driver.h"
 
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,7 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
                     absl::UnavailableError(std::string(lost.message())), {.phase = "output"}));
               }),
       checkpoints_(deps, &record_, &spec_),
+      incidents_(deps, &record_),
       recovery_(deps.loop, LimitsOf(deps.settings),
                 {.entered = [this](state::RecoveryStage stage,
                                    std::chrono::milliseconds limit) { OnStage(stage, limit); },
@@ -116,6 +118,14 @@ absl::Status JobDriver::Resume(int64_t steps) {
   held_up_ = 0;
   Prepare();
   return absl::OkStatus();
+}
+
+void JobDriver::Dump(std::chrono::milliseconds timeout,
+                     std::function<void(std::shared_ptr<const IncidentReport>)> kept) {
+  std::vector<int> ranks(session_->gang().ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  incidents_.Take(*session_,
+                  {.ranks = std::move(ranks), .timeout = timeout, .kept = std::move(kept)});
 }
 
 bool JobDriver::WantsWorkers() const {

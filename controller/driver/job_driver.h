@@ -12,9 +12,9 @@
 #include "common/config/job_spec.h"
 #include "controller/driver/deps.h"
 #include "controller/driver/draft_attempt.h"
-#include "controller/driver/failure_dump.h"
 #include "controller/driver/job_checkpoints.h"
 #include "controller/driver/job_export.h"
+#include "controller/driver/job_incidents.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/output_hold.h"
 #include "controller/driver/replays.h"
@@ -63,6 +63,12 @@ class JobDriver {
   // where no such is made, because no gang runs or the save fails, a Warning says so.
   absl::Status Cancel(bool with_checkpoint = false);
   absl::Status Resume(int64_t steps);
+  // Ends gang `epoch`, whose job goes on from its last checkpoint with the next gang; it costs no
+  // restart. FailedPrecondition names state and gang where that one is not there any more.
+  absl::Status StopGang(uint64_t epoch);
+  // Asks all ranks of gang() what they are doing; JobIncidents::Request has `kept`.
+  void Dump(std::chrono::milliseconds timeout,
+            std::function<void(std::shared_ptr<const IncidentReport>)> kept);
 
   // PREPARING, with its data prepared, until workers live by which auto resources can be chosen.
   bool WaitsForChoice() const;
@@ -105,9 +111,6 @@ class JobDriver {
   double flops_per_token() const { return plan_.flops_per_token; }  // of gang()'s plan
   // Null: no run.
   const gang::GangPace* pace() const { return program_ ? &session_->pace() : nullptr; }
-  // What its ranks were doing at the last failure that did not explain itself; null: there was none
-  // under this controller.
-  std::shared_ptr<const FailureDump> last_dump() const { return last_dump_; }
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
@@ -148,7 +151,7 @@ class JobDriver {
   void OnStageOver(state::RecoveryStage stage);
   void AskRanks();
   void EndFailedAttempt();
-  void Retry(const failure::Verdict& verdict);
+  void Retry(const failure::Verdict& verdict, bool held_up);  // by storage or machines
   void WaitAfter(const failure::Verdict& verdict);
   void TryAgain();
   void Fail(const v1::Error& error);
@@ -184,6 +187,7 @@ class JobDriver {
   OutputHold output_;
   bool export_waits_ = false;  // for the output directory
   JobCheckpoints checkpoints_;
+  JobIncidents incidents_;
 
   // Of the attempt.
   GangPlan plan_;
@@ -198,8 +202,8 @@ class JobDriver {
   v1::Error failed_with_;             // the attempt that is being ended
   bool set_aside_ = false;            // of it: its checkpoint, for the one before
   uint64_t failed_epoch_ = 0;         // of it
+  bool asked_to_stop_ = false;        // it: by StopGang
   std::vector<std::string> aborted_;  // incarnations of its ranks
-  std::shared_ptr<const FailureDump> last_dump_;
   int held_up_ = 0;               // times in a row, until a checkpoint or the artifacts are written
   double committed_seconds_ = 0;  // of steps done for the first time
   bool saves_last_ = false;       // a cancel that asked for a checkpoint

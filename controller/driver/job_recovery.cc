@@ -15,6 +15,8 @@ using state::RecoveryEvent;
 using state::RecoveryStage;
 using std::chrono::milliseconds;
 
+constexpr size_t kMostRanks = 64;  // of a larger gang that failed: its first ones
+
 const char* WhatHappensIn(RecoveryStage stage) {
   switch (stage) {
     case RecoveryStage::kSuspect:
@@ -42,7 +44,7 @@ std::vector<int> RanksToAsk(const gang::Gang& gang, int failed) {
   std::vector<int> ranks;
   if (failed >= 0 && failed < gang.world_size()) ranks.push_back(failed);
   for (int rank = 0; rank < gang.world_size(); ++rank) {
-    if (static_cast<int>(ranks.size()) == FailureDump::kMostRanks) break;
+    if (ranks.size() == kMostRanks) break;
     if (rank != failed) ranks.push_back(rank);
   }
   return ranks;
@@ -58,7 +60,8 @@ failure::JobFacts JobDriver::Facts() const {
           .max_restarts = spec_.max_restarts,
           .max_restarts_total = spec_.max_restarts_total,
           .held_up = held_up_,
-          .set_aside = set_aside_};
+          .set_aside = set_aside_,
+          .asked_to_stop = asked_to_stop_};
 }
 
 // Invariant driver-7. A rank found a damaged block in the checkpoint that it loaded: the next
@@ -126,32 +129,46 @@ void JobDriver::OnStageOver(RecoveryStage stage) {
   if (recovery_.stage() == stage) recovery_.Happened(RecoveryEvent::kDeadline);
 }
 
-// Before the abort, which ends what they were doing.
+// Before the abort, which ends what they were doing. The last answer comes before the stage is
+// over, and is kept beside what follows.
 void JobDriver::AskRanks() {
-  gang::DumpRanks(deps_.transport, session_->gang(),
-                  RanksToAsk(session_->gang(), failed_with_.rank()), deps_.settings.dump_timeout,
-                  lifetime_.Wrap([this, unix_ms = deps_.loop->clock().UnixMs()](
-                                     std::vector<gang::RankDump> ranks) {
-                    last_dump_ =
-                        std::make_shared<const FailureDump>(FailureDump{.epoch = failed_epoch_,
-                                                                        .unix_ms = unix_ms,
-                                                                        .error = failed_with_,
-                                                                        .ranks = std::move(ranks)});
-                    recovery_.Happened(RecoveryEvent::kDumped);
-                  }));
+  incidents_.Take(
+      *session_, {.reason = incidents::Reason::kFailure,
+                  .error = failed_with_,
+                  .ranks = RanksToAsk(session_->gang(), failed_with_.rank()),
+                  .timeout = deps_.settings.dump_timeout * 9 / 10,
+                  .taken = lifetime_.Wrap([this] { recovery_.Happened(RecoveryEvent::kDumped); })});
+}
+
+absl::Status JobDriver::StopGang(uint64_t epoch) {
+  if (session_ == nullptr || session_->gang().epoch != epoch) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job().id(), " is ", std::string(state::PhaseName(phase())), ": gang ",
+                     epoch, " has ended already, there is nothing to stop"));
+  }
+  if (recovery_.stage() == RecoveryStage::kDump) return absl::OkStatus();  // it is being ended
+  asked_to_stop_ = true;
+  failed_with_ = failure::MakeError(absl::AbortedError("ended by a user (cox dump --stop)"),
+                                    {.phase = "dump"});
+  failed_epoch_ = epoch;
+  record_.AddEvent(AttemptFailedEvent(epoch, failed_with_), failure::Describe(failed_with_));
+  recovery_.Happened(RecoveryEvent::kSuspected);
+  recovery_.Happened(RecoveryEvent::kExplained);
+  return absl::OkStatus();
 }
 
 void JobDriver::EndFailedAttempt() {
   const failure::Verdict verdict = failure::JudgeAttempt(failed_with_, Facts());
+  const bool asked = std::exchange(asked_to_stop_, false);
   if (verdict.course == failure::Course::kEnds) {
     Fail(verdict.error, verdict.reason);
     return;
   }
   AbortGang(failure::Describe(verdict.error));
-  Retry(verdict);
+  Retry(verdict, /*held_up=*/verdict.course == failure::Course::kWaits && !set_aside_ && !asked);
 }
 
-void JobDriver::Retry(const failure::Verdict& verdict) {
+void JobDriver::Retry(const failure::Verdict& verdict, bool held_up) {
   const bool waits = verdict.course == failure::Course::kWaits;
   if (phase() == v1::JOB_STATE_DRAINING) TellOfLastCheckpoint();
   const absl::Status status = record_.Apply(
@@ -159,7 +176,7 @@ void JobDriver::Retry(const failure::Verdict& verdict) {
   if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
     deps_.metrics->Restart(job().id(), verdict.error.phase());
     if (!waits || !recovery_.was_kept()) recovery_.Keep();
-    if (waits && !set_aside_) ++held_up_;
+    if (held_up) ++held_up_;
     WaitAfter(verdict);
     LookForFreed();
   } else {

@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/failure/errors.h"
+#include "controller/incidents/incident_files.h"
 #include "controller/scheduler/placement.h"
 
 namespace coxswain::driver {
@@ -208,6 +209,12 @@ absl::Status JobTable::Delete(const std::string& id) {
   deps_.metrics->DropJob(id);
   drop_metrics_at_ns_.erase(id);
   jobs_.erase(it);
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files = incidents::IncidentFiles(deps_.files, deps_.incidents_dir), id] {
+        files.Forget(id);
+      },
+      [] {});
   return absl::OkStatus();
 }
 

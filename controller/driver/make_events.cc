@@ -266,6 +266,17 @@ v1::JobEvent PreemptedEvent(const std::string& by, int64_t by_priority, int64_t 
   return event;
 }
 
+v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::string& path,
+                               const std::vector<int>& odd_ranks) {
+  v1::JobEvent event = EventOfType("IncidentKept");
+  v1::IncidentKept& kept = *event.mutable_incident_kept();
+  kept.set_epoch(incident.epoch);
+  kept.set_reason(incidents::NameOf(incident.reason));
+  kept.set_path(path);
+  kept.mutable_odd_ranks()->Add(odd_ranks.begin(), odd_ranks.end());
+  return event;
+}
+
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   v1::JobEvent event = EventOfType("Exported");
   v1::Exported& exported = *event.mutable_exported();

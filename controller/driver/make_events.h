@@ -13,6 +13,7 @@
 #include "controller/gang/command_window.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/gang_pace.h"
+#include "controller/incidents/incident.h"
 #include "controller/state/job_state.h"
 #include "controller/state/recovery_state.h"
 #include "coxswain/v1/job_event.pb.h"
@@ -62,6 +63,8 @@ v1::JobEvent PreemptedEvent(const std::string& by, int64_t by_priority, int64_t 
 // `workers`: ids of the host's living workers.
 v1::JobEvent HostLeftOutEvent(const std::string& host, int failures,
                               const std::vector<std::string>& workers);
+v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::string& path,
+                               const std::vector<int>& odd_ranks);
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
 v1::JobEvent ExportFailedEvent(const v1::Error& error);
 

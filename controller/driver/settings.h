@@ -13,7 +13,8 @@ struct Settings : gang::Settings {
   std::chrono::milliseconds settle{5000};  // other workers are awaited, for auto
   // Of a failure (controller/state/recovery_state.h):
   std::chrono::milliseconds verdict_window{1000};  // errors of other ranks are awaited
-  std::chrono::milliseconds dump_timeout{2000};    // ranks tell what they were doing
+  std::chrono::milliseconds dump_timeout{2000};    // ranks tell what they are doing, and are asked
+                                                   // to within nine tenths of it
   std::chrono::milliseconds respawn{30000};        // processes that ended start again
   std::chrono::milliseconds keep_workers{600000};  // the gang has its place and its workers
 };

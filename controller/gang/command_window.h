@@ -53,6 +53,7 @@ class CommandWindow {
   Receipt Receive(int rank, uint64_t seq, const v1::Done& done);
   // The oldest command when every rank answered it. Results come out in order of seq.
   std::optional<InFlight> PopComplete();
+  uint64_t answered(int rank) const { return answered_[rank]; }  // newest number, 0: none
   const InFlight* oldest() const { return in_flight_.empty() ? nullptr : &in_flight_.front(); }
 
  private:

@@ -1,4 +1,4 @@
-// What the ranks of a gang are doing, by their own account.
+// What ranks are doing: by their own account, by their supervisors', by the controller's.
 #ifndef COXSWAIN_CONTROLLER_GANG_DUMP_RANKS_H_
 #define COXSWAIN_CONTROLLER_GANG_DUMP_RANKS_H_
 
@@ -8,21 +8,29 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/gang/gang.h"
+#include "controller/gang/gang_session.h"
+#include "controller/gang/rank_view.h"
 #include "controller/transport/worker_transport.h"
 
 namespace coxswain::gang {
 
 struct RankDump {
   int rank = 0;
-  std::string worker;  // its id
+  std::string worker = {};  // its id
+  std::string host = {};
+  RankView view = {};  // when the dump began
   absl::StatusOr<v1::WorkerDumpResponse> answer = absl::UnknownError("it was not asked");
+  absl::StatusOr<v1::StacksResponse> stacks = absl::UnknownError("nobody was asked");
 };
 
-// Asks these ranks, and calls `done` on the loop when each has answered or `timeout` is over for
-// it. `ranks` is not empty.
-void DumpRanks(WorkerTransport* transport, const Gang& gang, const std::vector<int>& ranks,
-               std::chrono::milliseconds timeout, std::function<void(std::vector<RankDump>)> done);
+// Bytes of stacks of all ranks together, and of one.
+inline constexpr int64_t kMostStacksBytes = 6 << 20, kMostRankStacksBytes = 256 << 10;
+
+// Asks these ranks and their supervisors, and calls `done` on the loop when each has answered or
+// `timeout` is over for it. `ranks` is not empty.
+void DumpRanks(WorkerTransport* transport, const GangSession& session,
+               const std::vector<int>& ranks, std::chrono::milliseconds timeout,
+               std::function<void(std::vector<RankDump>)> done);
 
 }  // namespace coxswain::gang
 

@@ -19,7 +19,8 @@ GangSession::GangSession(const Deps& deps, Gang gang, SessionEvents events)
       events_(std::move(events)),
       window_(gang_.world_size()),
       errors_(gang_.world_size()),
-      pace_(gang_.world_size()) {
+      pace_(gang_.world_size()),
+      heard_ns_(gang_.ranks.size(), deps.loop->clock().NowNs()) {
   gang_.status.world_size = gang_.world_size();
 }
 
@@ -57,6 +58,7 @@ void GangSession::Run(std::shared_ptr<Program> program) {
   program_ = std::move(program);
   answers_ = std::make_shared<AnswerQueue>(deps_.loop, lifetime_.Wrap([this] { TakeAnswers(); }));
   last_progress_ns_ = last_done_ns_ = deps_.loop->clock().NowNs();
+  heard_ns_.assign(gang_.ranks.size(), last_progress_ns_);
   for (int rank = 0; rank < gang_.world_size(); ++rank) {
     Incoming<v1::Event> incoming;
     incoming.on_arrival = [queue = answers_, rank](v1::Event event) {

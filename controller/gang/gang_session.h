@@ -21,6 +21,7 @@
 #include "controller/gang/gang_pace.h"
 #include "controller/gang/program.h"
 #include "controller/gang/rank_errors.h"
+#include "controller/gang/rank_view.h"
 #include "controller/gang/step_timing.h"
 
 namespace coxswain::gang {
@@ -44,6 +45,7 @@ class GangSession {
 
   const Gang& gang() const { return gang_; }
   const GangPace& pace() const { return pace_; }
+  RankView View(int rank) const;
   // As GangPace::NewStraggler.
   std::optional<int> NewStraggler() { return pace_.NewStraggler(); }
 
@@ -102,7 +104,8 @@ class GangSession {
   bool over_ = false;                              // ended or failed
   bool written_ = false;                           // a command, since answers were taken
   int64_t last_progress_ns_ = 0;
-  int64_t last_done_ns_ = 0;  // of what takes its turn
+  int64_t last_done_ns_ = 0;       // of what takes its turn
+  std::vector<int64_t> heard_ns_;  // of each rank: its newest answer, or when the gang began to run
   Loop::TimerId drain_timer_ = 0;
   Lifetime lifetime_;
   std::shared_ptr<AnswerQueue> answers_;

@@ -109,6 +109,7 @@ bool GangSession::OnAnswer(const Answer& answer) {
       return false;
     case CommandWindow::Receipt::kAccepted:
       last_progress_ns_ = std::max(last_progress_ns_, received_ns);
+      heard_ns_[rank] = received_ns;
       return true;
   }
   return false;

@@ -69,6 +69,26 @@ std::optional<Suspect> GangSession::LookForSuspect() const {
                                 StallsSince(*oldest));
 }
 
+RankView GangSession::View(int rank) const {
+  const Rank& of = gang_.ranks[rank];
+  const int64_t now_ns = deps_.loop->clock().NowNs();
+  RankView view{.answered_seq = window_.answered(rank),
+                .silent_seconds = static_cast<double>(now_ns - heard_ns_[rank]) * 1e-9,
+                .in_flight = window_.size(),
+                .credits = deps_.settings.credits};
+  const scheduler::Worker* worker = deps_.registry->Find(of.target.incarnation);
+  if (worker == nullptr) {
+    view.phase = "gone";
+    return view;
+  }
+  view.phase = std::string(state::PhaseName(worker->status.phase));
+  view.suspect = worker->status.suspect;
+  view.beat_age_seconds = deps_.registry->BeatAgeSeconds(*worker);
+  const v1::Fence& current = worker->beat.current();
+  if (current.job() == gang_.job && current.epoch() == gang_.epoch) view.beat = worker->beat;
+  return view;
+}
+
 // OK unless no rank has answered for too long.
 absl::Status GangSession::Silence() const {
   const InFlight* oldest = window_.oldest();

@@ -96,11 +96,7 @@ absl::StatusOr<JobDetail> TakeJob(api::Context& context, const std::string& refe
   }
   std::sort(page.workers.begin(), page.workers.end(),
             [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
-  v1::ExplainRequest request;
-  request.set_job(id);
-  api::Explain(context, request, [&](absl::StatusOr<v1::ExplainResponse> response) {
-    if (response.ok()) page.why = response->text();
-  });
+  page.why = api::ExplainState(context, **found);
   return page;
 }
 

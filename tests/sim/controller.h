@@ -42,6 +42,7 @@ struct Controller {
              .registry = &registry,
              .lane_work = world.lane_work,
              .metrics = world.metrics,
+             .incidents_dir = "/state/incidents",
              .settings = world.settings},
         jobs(std::make_unique<driver::JobTable>(deps)),
         context{.deps = deps, .jobs = jobs.get(), .events = &events, .build = {}, .plan = nullptr} {

@@ -585,6 +585,56 @@ TEST_F(OperationsTest, DumpCollectsTheJobAndItsRanks) {
   EXPECT_EQ(dump.at("epochs").size(), 1u);
   EXPECT_FALSE(dump.at("events").empty());
   EXPECT_FALSE(dump.contains("last_failure"));
+  EXPECT_TRUE(sim_.files().Exists(dump.at("file")));
+  const std::vector<v1::JobEvent> kept = sim_.Events(id, "IncidentKept");
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].incident_kept().path(), dump.at("file"));
+  EXPECT_EQ(kept[0].incident_kept().reason(), "asked");
+  EXPECT_EQ(sim_.Job(id).epoch(), 1u);
+}
+
+TEST_F(OperationsTest, DumpThatStopsEndsTheGangAfterItsRanksHaveTold) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  v1::DumpRequest request = Named<v1::DumpRequest>(id);
+  request.set_stop(true);
+  const absl::Status early = Call(Dump, request).status();
+  EXPECT_EQ(early.code(), absl::StatusCode::kFailedPrecondition) << early;
+  EXPECT_NE(early.message().find("no gang"), absl::string_view::npos) << early;
+  ASSERT_TRUE(sim_.RunUntil([&] { return sim_.Job(id).progress().step() >= 4; }, 60'000));
+  const auto dump = nlohmann::json::parse(Call(Dump, request)->json());
+  EXPECT_EQ(dump.at("ranks")[1].at("dump").at("epoch"), 1);
+  EXPECT_EQ(sim_.Job(id).state(), v1::JOB_STATE_RECOVERING);
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim_.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim_.Job(id).restarts(), 0);
+}
+
+TEST_F(OperationsTest, ExplainTellsWhatTheNewestDumpShows) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntil([&] { return sim_.Job(id).progress().step() >= 4; }, 60'000));
+  const auto explain = [&] { return Call(Explain, Named<v1::ExplainRequest>(id))->text(); };
+  EXPECT_EQ(explain().find("Dump of gang"), std::string::npos);
+  sim_.workers().Stop(1);
+  ASSERT_TRUE(sim_.RunUntil([&] { return CountOf(sim_, id, "IncidentKept") == 1; }, 60'000));
+  const std::string text = explain();
+  EXPECT_EQ(text.find("Job " + id + " is "), 0u) << text;
+  for (const char* part :
+       {"Dump of gang 1, which failed: rank 1",
+        "Odd: rank 1. Found: the process of rank 1 is stopped", "To do: send SIGCONT",
+        "rank 0 stands at\n    fake\n        AllReduce\n",
+        "rank 1 stands at\n    fake\n        Multiply\n", "kept in /state/incidents/"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  const std::string path = sim_.Events(id, "IncidentKept")[0].incident_kept().path();
+  sim_.CrashController();
+  sim_.StartController();
+  Wire();
+  EXPECT_NE(explain().find("Odd: rank 1."), std::string::npos);  // of a controller before
+  ASSERT_TRUE(sim_.files().WriteDurably(path, "[\"other\"]").ok());
+  EXPECT_NE(explain().find(path + " is no dump of this release"), std::string::npos) << explain();
+  ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ASSERT_TRUE(Call(Delete, Named<v1::DeleteRequest>(id)).ok());
+  EXPECT_TRUE(sim_.RunUntil([&] { return !sim_.files().Exists(path); }, 1000));
 }
 
 TEST_F(OperationsTest, DumpShowsWhatTheRanksOfAFailedGangWereDoing) {
@@ -598,6 +648,7 @@ TEST_F(OperationsTest, DumpShowsWhatTheRanksOfAFailedGangWereDoing) {
   EXPECT_EQ(failure.at("ranks").size(), 2u);
   EXPECT_EQ(failure.at("ranks").at(0).at("dump").at("epoch"), 1);
   EXPECT_NE(failure.at("error").get<std::string>().find("hang"), std::string::npos);
+  EXPECT_EQ(failure.at("reason"), "failure");
 }
 
 TEST_F(OperationsTest, DeleteTakesTerminalJobsOnly) {

@@ -1,6 +1,9 @@
 // What faults of workers, storage and machines cost a job, over fake workers in virtual time.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "controller/incidents/incident_files.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -22,6 +25,12 @@ class JobRecoveryTest : public support::JobTest {
   }
   static bool AllFree(Simulation& sim, size_t workers) {
     return sim.RunUntil([&] { return sim.registry().Free("cpu").size() == workers; }, 20'000);
+  }
+  // The newest that is kept of the job, soon.
+  static nlohmann::json LastIncident(Simulation& sim, const std::string& id) {
+    if (!sim.RunUntil([&] { return CountOf(sim, id, "IncidentKept") > 0; }, 3'000)) return {};
+    const v1::IncidentKept kept = sim.Events(id, "IncidentKept").back().incident_kept();
+    return nlohmann::json::parse(sim.files().Read(kept.path()).value_or("null"));
   }
   // Runs to RECOVERING with a setback of `kind`, and returns its message.
   static std::string SetbackOf(Simulation& sim, const std::string& id, v1::ErrorKind kind) {
@@ -51,19 +60,24 @@ TEST_F(JobRecoveryTest, ADumpIsTakenBeforeTheAbort) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
-  EXPECT_EQ(Driver(sim, id).last_dump(), nullptr);
+  EXPECT_EQ(CountOf(sim, id, "IncidentKept"), 0);
   sim.workers().Hang(1);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING, 60'000));
-  const auto dump = Driver(sim, id).last_dump();
-  ASSERT_NE(dump, nullptr);
-  EXPECT_EQ(dump->epoch, 1u);
-  EXPECT_EQ(dump->error.rank(), 1);
-  ASSERT_EQ(dump->ranks.size(), 2u);
-  EXPECT_EQ(dump->ranks[0].rank, 1);  // who is suspected comes first
-  for (const gang::RankDump& rank : dump->ranks) {
-    ASSERT_TRUE(rank.answer.ok());
-    EXPECT_EQ(rank.answer->json(), "{\"epoch\":1}");  // after an abort it has none
+  const nlohmann::json dump = LastIncident(sim, id);
+  EXPECT_EQ(dump.at("job"), id);
+  EXPECT_EQ(dump.at("epoch"), 1);
+  EXPECT_EQ(dump.at("reason"), "failure");
+  EXPECT_NE(dump.at("error").get<std::string>().find("rank 1"), std::string::npos) << dump;
+  ASSERT_EQ(dump.at("ranks").size(), 2u);
+  EXPECT_EQ(dump.at("ranks")[0].at("rank"), 1);  // who is suspected comes first
+  for (const nlohmann::json& rank : dump.at("ranks")) {
+    EXPECT_EQ(rank.at("dump").at("epoch"), 1);  // after an abort it has none
+    EXPECT_EQ(rank.at("controller").at("phase"), "RUNNING");
+    EXPECT_EQ(rank.at("process").at("state"), "S (sleeping)");
   }
+  EXPECT_EQ(dump.at("groups").size(), 2u);  // one waits, one stands still
+  EXPECT_EQ(dump.at("finding").at("ranks"), std::vector<int>{1}) << dump.at("explanation");
+  EXPECT_EQ(sim.Events(id, "IncidentKept")[0].incident_kept().odd_ranks(0), 1);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn ");
   const v1::RecoveryStage stage = sim.Events(id, "RecoveryStage")[1].recovery_stage();
@@ -80,8 +94,109 @@ TEST_F(JobRecoveryTest, ARankThatCannotTellHoldsNothingUp) {
   ASSERT_TRUE(sim.RunUntil([&] { return !sim.Events(id, "AttemptFailed").empty(); }, 20'000));
   EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RUNNING);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RECOVERING, 2'100));
-  EXPECT_FALSE(Driver(sim, id).last_dump()->ranks[0].answer.ok());
+  const nlohmann::json dump = LastIncident(sim, id);
+  EXPECT_EQ(dump.at("ranks")[0].at("error"), "no answer");
+  EXPECT_FALSE(dump.at("ranks")[0].contains("dump"));
+  EXPECT_NE(dump.at("ranks")[0].at("stacks").get<std::string>().find("Multiply"),
+            std::string::npos);  // its supervisor can tell
+  EXPECT_EQ(dump.at("finding").at("ranks"), std::vector<int>{1});
+  EXPECT_NE(dump.at("explanation").get<std::string>().find("the process of rank 1 is stopped"),
+            std::string::npos)
+      << dump.at("explanation");
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+// A host that is cut off has neither worker nor supervisor to say anything.
+TEST_F(JobRecoveryTest, ARankThatNobodyCanTellOfIsInTheDumpWithTheReason) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.workers().Partition(1, true);
+  ASSERT_TRUE(sim.RunUntil([&] { return !sim.Events(id, "AttemptFailed").empty(); }, 60'000));
+  const nlohmann::json dump = LastIncident(sim, id);
+  for (const nlohmann::json& rank : dump.at("ranks")) {
+    const bool cut = rank.at("rank") == 1;
+    EXPECT_EQ(rank.contains("error"), cut) << rank;
+    EXPECT_EQ(rank.contains("stacks_error"), cut) << rank;
+    EXPECT_FALSE(rank.at("controller").at("phase").get<std::string>().empty());
+  }
+}
+
+TEST_F(JobRecoveryTest, ADumpThatCannotBeKeptIsToldAndHoldsNothingUp) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.files().FailWrites("/state", absl::ResourceExhaustedError("no space left"));
+  sim.workers().Hang(1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, id, "IncidentKept"), 0);
+  const std::vector<v1::JobEvent> warnings = sim.Events(id, "Warning");
+  ASSERT_FALSE(warnings.empty());
+  EXPECT_NE(warnings[0].message().find("the dump of gang 1 cannot be kept: no space left"),
+            std::string::npos)
+      << warnings[0].message();
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, OnlyTheNewestIncidentsOfAJobAreKept) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 1});
+  const auto most = static_cast<int>(incidents::kMostFailures);
+  for (int failure = 0; failure <= most; ++failure) {
+    ASSERT_TRUE(RunToStep(sim, id, failure + 1)) << sim.Job(id).error().message();
+    sim.RestartWorker(1, 200);
+    ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "IncidentKept") > failure; }, 60'000));
+  }
+  const std::vector<v1::JobEvent> kept = sim.Events(id, "IncidentKept");
+  EXPECT_FALSE(sim.files().Exists(kept[0].incident_kept().path()));
+  for (size_t i = 1; i < kept.size(); ++i) {
+    EXPECT_TRUE(sim.files().Exists(kept[i].incident_kept().path()));
+  }
+}
+
+// A user ends a gang, by cox dump --stop.
+
+TEST_F(JobRecoveryTest, AGangThatAUserStopsGoesOnFromItsCheckpointAndCostsNoRestart) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.max_restarts = 0});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  ASSERT_TRUE(Driver(sim, id).StopGang(1).ok());
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_RECOVERING);
+  EXPECT_EQ(StagesOf(sim, id), "suspect abort ");  // it was dumped before, by who stopped it
+  EXPECT_EQ(Driver(sim, id).StopGang(1).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
+  EXPECT_EQ(sim.Job(id).restarts(), 0);
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.Events(id, "GangFormed")[1].gang_formed().start_step(), 3);
+  ExpectClean(sim);
+}
+
+TEST_F(JobRecoveryTest, AStopOfAnEarlierGangEndsNoOther) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.RestartWorker(1, 200);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).epoch() == 2; }, 60'000));
+  const absl::Status stopped = Driver(sim, id).StopGang(1);
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(stopped.message().find("gang 1 has ended already"), std::string::npos) << stopped;
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+}
+
+TEST_F(JobRecoveryTest, AStopWhileTheGangFailsOrFormsIsHonouredOnce) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FORMING, 60'000));
+  ASSERT_TRUE(Driver(sim, id).StopGang(1).ok());
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.workers().Stop(1);
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "AttemptFailed") == 2; }, 20'000));
+  ASSERT_TRUE(Driver(sim, id).StopGang(2).ok());  // it is being dumped
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 2);
+  EXPECT_EQ(sim.Job(id).restarts(), 1);
   ExpectClean(sim);
 }
 
@@ -95,7 +210,7 @@ TEST_F(JobRecoveryTest, WhatExplainsItselfIsNotDumped) {
   sim.workers().FailCommand(6, bad);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 60'000));
   EXPECT_EQ(StagesOf(sim, id), "suspect abort ");
-  EXPECT_EQ(Driver(sim, id).last_dump(), nullptr);
+  EXPECT_EQ(CountOf(sim, id, "IncidentKept"), 0);
   EXPECT_TRUE(AllFree(sim, 2));
 }
 
@@ -147,7 +262,8 @@ TEST_F(JobRecoveryTest, AReplayWithOtherBitsIsABugThatEndsTheJobWithItsEvidence)
   EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_BUG);
   EXPECT_NE(sim.Job(id).error().message().find("ReplayDivergence: step 4"), std::string::npos);
   EXPECT_EQ(CountOf(sim, id, "ReplayDivergence"), 1);
-  EXPECT_EQ(Driver(sim, id).last_dump()->epoch, 2u);
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "IncidentKept") == 2; }, 1'000));
+  EXPECT_EQ(LastIncident(sim, id).at("epoch"), 2);
   EXPECT_TRUE(AllFree(sim, 2));
 }
 
