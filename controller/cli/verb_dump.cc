@@ -1,21 +1,63 @@
+#include <fstream>
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "controller/cli/dump_text.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 
 namespace coxswain::cli {
+namespace {
+
+struct DumpArgs {
+  std::string job;
+  std::string output = "table";
+  bool stop = false;
+};
+
+// Whole, or the file's error.
+absl::Status WriteTo(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::trunc);
+  out << text << "\n";
+  out.close();
+  if (out) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot write ", path, ": -o takes table, json, yaml or a file to write"));
+}
+
+int RunDump(Cox* cox, const DumpArgs& args) {
+  const absl::StatusOr<v1::DumpResponse> dump = cox->Server().Dump(args.job, args.stop);
+  if (!dump.ok()) return cox->Fail(dump.status());
+  const auto json = nlohmann::ordered_json::parse(dump->json(), nullptr, false);
+  if (args.output == "table") {
+    cox->out() << DumpText(json);
+  } else if (IsStructured(args.output)) {
+    PrintStructured(json, args.output, cox->out());
+  } else {
+    const absl::Status written = WriteTo(args.output, dump->json());
+    if (!written.ok()) return cox->Fail(written);
+    cox->out() << args.output << "\n";
+  }
+  if (args.stop) cox->err() << "its gang is ended: the job goes on from its last checkpoint\n";
+  return kOk;
+}
+
+}  // namespace
 
 void AddDump(CLI::App* app, Cox* cox) {
-  auto job = std::make_shared<std::string>();
-  Verb(app, "dump", "The controller's state of a job as JSON, for bug reports")
-      .Job(job.get())
-      .Run(cox, [cox, job]() -> int {
-        const absl::StatusOr<v1::DumpResponse> dump = cox->Server().Dump(*job);
-        if (!dump.ok()) return cox->Fail(dump.status());
-        cox->out() << dump->json() << "\n";
-        return kOk;
-      });
+  auto args = std::make_shared<DumpArgs>();
+  Verb(app, "dump",
+       "What the ranks of a job are doing: commands, collectives, memory, device, native stacks")
+      .Job(&args->job)
+      .Text("-o,--output", &args->output, "table, json, yaml, or a file to write as JSON")
+      .Flag("--stop", &args->stop,
+            "then end its gang: the job goes on from its last checkpoint, and it costs no restart")
+      .Footer("The dump is kept with the job's incidents; cox explain says what it shows.")
+      .Run(cox, [cox, args] { return RunDump(cox, *args); });
 }
 
 }  // namespace coxswain::cli
