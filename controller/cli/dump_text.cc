@@ -43,7 +43,7 @@ std::string Seconds(double seconds) {
   return seconds < 60 ? absl::StrFormat("%.1fs", seconds) : FormatDuration(seconds);
 }
 
-// "train step 5, 2 bins for 3.2s", "17 done".
+// "train step 5, 2 bins for 3.2s", "17 done": its own account, else its beat's.
 std::string Command(const ordered_json& rank, double now_ms) {
   const std::string running = TextAt(rank, "/dump/waiting/0/command");
   if (!running.empty()) {
@@ -52,7 +52,8 @@ std::string Command(const ordered_json& rank, double now_ms) {
                ? absl::StrCat(running, " waits")
                : absl::StrCat(running, " for ", Seconds(std::max(0.0, now_ms - begun_ms) / 1000));
   }
-  const std::string done = CountAt(rank, "/dump/last_done_seq");
+  std::string done = CountAt(rank, "/dump/last_done_seq");
+  if (done.empty()) done = CountAt(rank, "/controller/done_seq");
   return done.empty() ? "" : absl::StrCat(done, " done");
 }
 

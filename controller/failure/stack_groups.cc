@@ -1,6 +1,8 @@
 #include "controller/failure/stack_groups.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -12,8 +14,6 @@
 
 namespace coxswain::failure {
 namespace {
-
-constexpr absl::string_view kOurs = "coxswain::", kDumps = "Agent::DumpJson";
 
 // A function's name without its parameters and what stands in its brackets.
 std::string ShortName(absl::string_view name) {
@@ -90,17 +90,28 @@ std::vector<std::string> Threads(const std::string& text) {
   return threads;
 }
 
+bool IsOurs(const std::string& thread) {
+  return absl::StrContains(thread, "coxswain::") && !absl::StrContains(thread, "Agent::DumpJson");
+}
+
+// Carries out a command, or what belongs to one.
+bool Works(const std::string& thread) {
+  constexpr absl::string_view kWork[] = {
+      "coxswain::agent::Agent::", "coxswain::comm::", "coxswain::engine::", "coxswain::kernels::"};
+  return IsOurs(thread) && std::any_of(std::begin(kWork), std::end(kWork),
+                                       [&](auto work) { return absl::StrContains(thread, work); });
+}
+
 }  // namespace
 
 std::string NormalStacks(const std::string& text) {
-  const std::vector<std::string> all = Threads(text);
-  const auto is_ours = [](const std::string& thread) { return absl::StrContains(thread, kOurs); };
-  const bool has_ours = std::any_of(all.begin(), all.end(), is_ours);
-  std::set<std::string> threads;
-  for (const std::string& thread : all) {
-    if (has_ours && (!is_ours(thread) || absl::StrContains(thread, kDumps))) continue;
-    threads.insert(thread);
+  std::vector<std::string> all = Threads(text);
+  for (const auto counts : {&Works, &IsOurs}) {
+    if (std::none_of(all.begin(), all.end(), counts)) continue;
+    all.erase(std::remove_if(all.begin(), all.end(), std::not_fn(counts)), all.end());
+    break;
   }
+  const std::set<std::string> threads(all.begin(), all.end());
   return absl::StrCat(absl::StrJoin(threads, "\n"), threads.empty() ? "" : "\n");
 }
 

@@ -10,8 +10,9 @@ namespace coxswain::failure {
 
 // The threads of a process, as worker/supervisor/stacks.h writes them, without what differs from
 // process to process: numbers of threads and frames, addresses, arguments, how many threads stand
-// alike. In the order of their text. Where functions of ours stand in any thread, the others are
-// left out: pools of libraries rest in many places. So is the thread that makes the dump.
+// alike. In the order of their text. Where a thread carries out a command (agent, engine,
+// collectives, kernels), those that do not are left out, else where functions of ours stand in any:
+// pools, timers and heartbeats rest in many places. So is the thread that makes the dump.
 std::string NormalStacks(const std::string& text);
 
 struct StackGroup {

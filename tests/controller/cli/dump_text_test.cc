@@ -24,7 +24,7 @@ ordered_json Dump() {
                                    "throttle_reasons": 4, "xid": ["Xid 79"]}}},
        "process": {"pid": 11, "state": "S (sleeping)", "resident_bytes": 1048576}},
       {"rank": 1, "worker": "h/1", "error": "no answer within 5000 ms",
-       "controller": {"phase": "RUNNING", "silent_seconds": 400,
+       "controller": {"phase": "RUNNING", "silent_seconds": 400, "done_seq": 5,
                       "collectives": {"started": 11, "operation": ""}},
        "process": {"pid": 12, "state": "T (stopped)", "resident_bytes": 0}}]})json");
 }
@@ -35,7 +35,7 @@ TEST(DumpTextTest, ShowsEachRankByWhatIsKnownOfIt) {
        {"job a-1, RUNNING, gang 2, step 5 of 40, restarts 1\n",
         "RANK   WORKER   STATE     SILENT   COMMAND                         COLLECTIVE",
         "train step 5, 2 bins for 3.0s", "#12 all_reduce of 7 float32 over world for 2.9s",
-        "11 S (sleeping)", "#11 done", "6m40s", "12 T (stopped)",
+        "11 S (sleeping)", "#11 done", "5 done", "6m40s", "12 T (stopped)",
         "rank 1 gave no dump: no answer within 5000 ms\n", "Dump of gang 2\n  Kept in /s/x.json\n",
         "RANK   WEIGHTS", "1.00 KiB", "GPU BUSY %", "512", "0x4", "Xid 79"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;

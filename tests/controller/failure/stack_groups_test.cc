@@ -44,6 +44,15 @@ TEST(NormalStacksTest, ThreadsOfLibrariesAndOfTheDumpDoNotCount) {
   EXPECT_EQ(NormalStacks(more), NormalStacks(one));
 }
 
+TEST(NormalStacksTest, WhatRestsDoesNotCountWhereACommandIsCarriedOut) {
+  const std::string beats =
+      "\nThread 5 (LWP 7 \"worker\"):\n#0  0x1 in futex_wait ()\n"
+      "#1  0x2 in coxswain::agent::RegistryClient::Beat() ()\n";
+  EXPECT_EQ(NormalStacks(ByGdb("1", "recv ()") + beats), NormalStacks(ByGdb("1", "recv ()")));
+  EXPECT_EQ(NormalStacks(beats),
+            "worker\n    futex_wait\n    coxswain::agent::RegistryClient::Beat\n");
+}
+
 TEST(NormalStacksTest, WithoutFunctionsOfOursEveryThreadCounts) {
   EXPECT_EQ(NormalStacks("stacks of process 5 from /proc (gdb is not installed):\n"
                          "thread 5 worker  State:\tS (sleeping)  wchan: futex_wait\n"
