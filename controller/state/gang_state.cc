@@ -30,6 +30,9 @@ absl::StatusOr<GangStatus> Transition(const GangStatus& status, GangEvent event)
     case GangEvent::kRankConnected:
       if (phase == GangPhase::kConnecting) return Arrive(status, GangPhase::kRunning);
       break;
+    case GangEvent::kReadopted:
+      if (phase == GangPhase::kPreparing) return To(status, GangPhase::kRunning);
+      break;
     case GangEvent::kDrainRequested:
       if (phase == GangPhase::kRunning || phase == GangPhase::kDraining) {
         return To(status, GangPhase::kDraining);
@@ -77,6 +80,8 @@ std::string_view EventName(GangEvent event) {
       return "RankPrepared";
     case GangEvent::kRankConnected:
       return "RankConnected";
+    case GangEvent::kReadopted:
+      return "Readopted";
     case GangEvent::kDrainRequested:
       return "DrainRequested";
     case GangEvent::kFinished:

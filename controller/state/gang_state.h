@@ -30,12 +30,13 @@ struct GangStatus {
 enum class GangEvent {
   kRankPrepared,   // once per rank
   kRankConnected,  // once per rank
+  kReadopted,      // another controller formed it, all ranks are as it left them
   kDrainRequested,
   kFinished,  // the last command is done on every rank
   kRankFailed,
   kAbortRequested,
 };
-inline constexpr int kNumGangEvents = 6;
+inline constexpr int kNumGangEvents = 7;
 
 // FailedPrecondition names phase and event when the event cannot happen there. An ended gang
 // (kReleased, kAborted) takes no event but repeated ends.

@@ -120,6 +120,9 @@ absl::StatusOr<JobStatus> Step(const JobStatus& status, JobEvent event) {
     case JobEvent::kFormed:
       if (phase == v1::JOB_STATE_FORMING) return To(status, v1::JOB_STATE_RUNNING);
       break;
+    case JobEvent::kReadopted:
+      if (phase == v1::JOB_STATE_ADMITTED) return To(status, v1::JOB_STATE_RUNNING);
+      break;
     case JobEvent::kAttemptFailed:
       if (phase == v1::JOB_STATE_DRAINING) return To(status, status.drain_goal);
       if (phase == v1::JOB_STATE_ADMITTED || phase == v1::JOB_STATE_FORMING ||
@@ -205,6 +208,8 @@ std::string_view EventName(JobEvent event) {
       return "FormingStarted";
     case JobEvent::kFormed:
       return "Formed";
+    case JobEvent::kReadopted:
+      return "Readopted";
     case JobEvent::kAttemptFailed:
       return "AttemptFailed";
     case JobEvent::kHeldUp:

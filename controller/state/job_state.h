@@ -29,6 +29,7 @@ enum class JobEvent {
   kAdmitted,            // workers reserved
   kFormingStarted,      // the next epoch number is in use from here on
   kFormed,              // every rank prepared and connected
+  kReadopted,           // the gang of the controller before goes on under this one
   kAttemptFailed,       // a rank failed; to be tried again from the last checkpoint
   kHeldUp,              // storage or machines are not there; tried again, not counted
   kCheckpointAdvanced,  // a checkpoint further than any before is committed
@@ -42,7 +43,7 @@ enum class JobEvent {
   kFailed,               // for good
   kControllerRestarted,  // nothing but the store survived
 };
-inline constexpr int kNumJobEvents = 17;
+inline constexpr int kNumJobEvents = 18;
 
 // FailedPrecondition "is <STATE>: <why, what to do>" when the event cannot happen there; the
 // subject is the caller's.

@@ -49,6 +49,9 @@ absl::StatusOr<WorkerStatus> StepAlive(const WorkerStatus& status, WorkerEvent e
         return To(status, WorkerPhase::kJoined);
       }
       break;
+    case WorkerEvent::kReturned:
+      if (phase == WorkerPhase::kConnected) return To(status, WorkerPhase::kJoined);
+      break;
     case WorkerEvent::kStepsStarted:
       if (phase == WorkerPhase::kJoined) return To(status, WorkerPhase::kRunning);
       break;
@@ -117,6 +120,8 @@ std::string_view EventName(WorkerEvent event) {
       return "StreamReset";
     case WorkerEvent::kReserved:
       return "Reserved";
+    case WorkerEvent::kReturned:
+      return "Returned";
     case WorkerEvent::kStepsStarted:
       return "StepsStarted";
     case WorkerEvent::kReleased:

@@ -33,13 +33,14 @@ enum class WorkerEvent {
   kLeaseExpired,  // no heartbeat for the lost time
   kStreamReset,   // its heartbeat stream ended
   kReserved,
+  kReturned,  // registered as a rank of a gang that its job awaits: reserved for that
   kStepsStarted,
   kReleased,  // its epoch ended in good order
   kAbortSent,
   kAborted,  // it dropped its epoch
   kDrainRequested,
 };
-inline constexpr int kNumWorkerEvents = 11;
+inline constexpr int kNumWorkerEvents = 12;
 
 // FailedPrecondition names phase and event when the event cannot happen there.
 absl::StatusOr<WorkerStatus> Transition(const WorkerStatus& status, WorkerEvent event);

@@ -38,7 +38,13 @@ absl::StatusOr<uint64_t> MemoryStore::NextTerm() {
 absl::Status MemoryStore::Commit(const Batch& batch) {
   RETURN_IF_ERROR(write_error_);
   for (const JobRow& row : batch.jobs) jobs_[row.job.id()] = row;
-  for (const EpochRow& row : batch.epochs) epochs_[{row.job, row.epoch}] = row;
+  for (const EpochRow& row : batch.epochs) {
+    epochs_[{row.job, row.epoch}] = row;
+    evals_.erase(evals_.lower_bound({row.job, 0, kFirst}),
+                 evals_.lower_bound({row.job, row.epoch, kFirst}));
+  }
+  for (const EvalRow& row : batch.evals) evals_[{row.job, row.epoch, row.step}] = row;
+  for (const PositionRow& row : batch.positions) positions_[row.job] = row;
   for (const PlanRow& row : batch.plans) plans_[row.hash] = row.bytes;
   for (const StepRow& row : batch.steps) {
     for (auto at = steps_.lower_bound({row.job, row.step, 0});
@@ -65,7 +71,9 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
 void MemoryStore::DeleteJob(const std::string& id) {
   jobs_.erase(id);
   events_.erase(id);
+  positions_.erase(id);
   EraseJob(epochs_, {id, 0});
+  EraseJob(evals_, {id, 0, kFirst});
   EraseJob(steps_, {id, kFirst, 0});
   EraseJob(checkpoints_, {id, kFirst});
   std::erase_if(keys_, [&](const auto& entry) { return entry.second.job == id; });
@@ -83,6 +91,20 @@ absl::StatusOr<std::vector<EpochRow>> MemoryStore::Epochs(const std::string& job
   std::vector<EpochRow> rows;
   ForJob(epochs_, {job, 0}, [&](const EpochRow& row) { rows.push_back(row); });
   return rows;
+}
+
+absl::StatusOr<std::vector<EvalRow>> MemoryStore::Evals(const std::string& job, uint64_t epoch) {
+  std::vector<EvalRow> rows;
+  ForJob(evals_, {job, epoch, kFirst}, [&](const EvalRow& row) {
+    if (row.epoch == epoch) rows.push_back(row);
+  });
+  return rows;
+}
+
+absl::StatusOr<std::optional<PositionRow>> MemoryStore::Position(const std::string& job) {
+  const auto it = positions_.find(job);
+  if (it == positions_.end()) return std::optional<PositionRow>();
+  return std::optional<PositionRow>(it->second);
 }
 
 absl::StatusOr<std::string> MemoryStore::PlanBytes(const std::string& hash) {

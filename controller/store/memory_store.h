@@ -20,6 +20,8 @@ class MemoryStore : public Store, public History {
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
+  absl::StatusOr<std::vector<EvalRow>> Evals(const std::string& job, uint64_t epoch) override;
+  absl::StatusOr<std::optional<PositionRow>> Position(const std::string& job) override;
   absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
   absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
@@ -46,6 +48,8 @@ class MemoryStore : public Store, public History {
   int64_t last_event_ = 0;
   std::map<std::string, JobRow> jobs_;
   std::map<std::pair<std::string, uint64_t>, EpochRow> epochs_;
+  std::map<std::tuple<std::string, uint64_t, int64_t>, EvalRow> evals_;
+  std::map<std::string, PositionRow> positions_;  // by job
   std::map<std::string, std::string> plans_;
   std::map<std::tuple<std::string, int64_t, uint64_t>, StepRow> steps_;
   std::map<std::pair<std::string, int64_t>, CheckpointRow> checkpoints_;

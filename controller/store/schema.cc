@@ -17,7 +17,14 @@ CREATE TABLE IF NOT EXISTS jobs(
 CREATE TABLE IF NOT EXISTS epochs(
   job TEXT NOT NULL, epoch INTEGER NOT NULL, term INTEGER NOT NULL, plan_hash BLOB NOT NULL,
   fingerprint TEXT NOT NULL, world_size INTEGER NOT NULL, start_step INTEGER NOT NULL,
-  gemm_table TEXT NOT NULL DEFAULT '', PRIMARY KEY(job, epoch)) WITHOUT ROWID;
+  gemm_table TEXT NOT NULL DEFAULT '', ranks TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY(job, epoch)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS evals(
+  job TEXT NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL,
+  PRIMARY KEY(job, epoch, step)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS positions(
+  job TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
+  state TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS plans(hash BLOB PRIMARY KEY, bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS steps(
   job TEXT NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, loss_bits INTEGER NOT NULL,
@@ -42,6 +49,7 @@ INSERT OR IGNORE INTO meta VALUES('schema', 0), ('term', 0);
 )sql";
 
 constexpr char kToSchema3[] = "ALTER TABLE epochs ADD COLUMN gemm_table TEXT NOT NULL DEFAULT ''";
+constexpr char kToSchema4[] = "ALTER TABLE epochs ADD COLUMN ranks TEXT NOT NULL DEFAULT ''";
 
 }  // namespace
 
@@ -64,6 +72,7 @@ absl::Status EnsureSchema(Database* db) {
   RETURN_IF_ERROR(db->Execute("BEGIN IMMEDIATE"));
   absl::Status made;
   if (found == 1 || found == 2) made = db->Execute(kToSchema3);
+  if (made.ok() && found >= 1 && found <= 3) made = db->Execute(kToSchema4);
   if (made.ok()) made = db->Execute(kCreate);
   if (made.ok()) {
     const std::string set =

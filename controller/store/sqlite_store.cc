@@ -149,6 +149,7 @@ absl::Status SqliteStore::Commit(const Batch& batch) {
 
 absl::Status SqliteStore::Apply(const Batch& batch) {
   RETURN_IF_ERROR(ApplyJobs(batch));
+  RETURN_IF_ERROR(ApplyGangs(batch));
   RETURN_IF_ERROR(ApplySteps(batch));
   RETURN_IF_ERROR(ApplyCheckpoints(batch));
   RETURN_IF_ERROR(ApplyLinks(batch));
@@ -171,9 +172,25 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
                         .Blob(6, row.job.SerializeAsString())
                         .Run());
   }
+  for (const PlanRow& row : batch.plans) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR IGNORE INTO plans VALUES(?,?)"));
+    RETURN_IF_ERROR(put->Blob(1, row.hash).Blob(2, row.bytes).Run());
+  }
+  for (const KeyRow& row : batch.keys) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT INTO keys VALUES(?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.key).Blob(2, row.body_hash).Text(3, row.job).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyGangs(const Batch& batch) {
   for (const EpochRow& row : batch.epochs) {
+    ASSIGN_OR_RETURN(Statement * past, Cached("DELETE FROM evals WHERE job=? AND epoch<?"));
+    RETURN_IF_ERROR(past->Text(1, row.job).Int(2, static_cast<int64_t>(row.epoch)).Run());
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT OR REPLACE INTO epochs VALUES(?,?,?,?,?,?,?,?)"));
+                     Cached("INSERT OR REPLACE INTO epochs(job, epoch, term, plan_hash, "
+                            "fingerprint, world_size, start_step, gemm_table, ranks) "
+                            "VALUES(?,?,?,?,?,?,?,?,?)"));
     RETURN_IF_ERROR(put->Text(1, row.job)
                         .Int(2, static_cast<int64_t>(row.epoch))
                         .Int(3, static_cast<int64_t>(row.term))
@@ -182,15 +199,24 @@ absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
                         .Int(6, row.world_size)
                         .Int(7, row.start_step)
                         .Text(8, row.gemm_table)
+                        .Text(9, row.ranks)
                         .Run());
   }
-  for (const PlanRow& row : batch.plans) {
-    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR IGNORE INTO plans VALUES(?,?)"));
-    RETURN_IF_ERROR(put->Blob(1, row.hash).Blob(2, row.bytes).Run());
+  for (const EvalRow& row : batch.evals) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO evals VALUES(?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.job)
+                        .Int(2, static_cast<int64_t>(row.epoch))
+                        .Int(3, row.step)
+                        .Text(4, row.point)
+                        .Run());
   }
-  for (const KeyRow& row : batch.keys) {
-    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT INTO keys VALUES(?,?,?)"));
-    RETURN_IF_ERROR(put->Text(1, row.key).Blob(2, row.body_hash).Text(3, row.job).Run());
+  for (const PositionRow& row : batch.positions) {
+    ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO positions VALUES(?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.job)
+                        .Int(2, static_cast<int64_t>(row.epoch))
+                        .Int(3, static_cast<int64_t>(row.seq))
+                        .Text(4, row.state)
+                        .Run());
   }
   return absl::OkStatus();
 }
@@ -269,6 +295,7 @@ absl::Status SqliteStore::ApplyEvents(const Batch& batch) {
 
 absl::Status SqliteStore::DeleteJob(const std::string& id) {
   for (const char* sql : {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
+                          "DELETE FROM evals WHERE job=?", "DELETE FROM positions WHERE job=?",
                           "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
                           "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?"}) {
     ASSIGN_OR_RETURN(auto remove, db_->Prepare(sql));
@@ -316,7 +343,7 @@ absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
 absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job) {
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT epoch, term, plan_hash, fingerprint, world_size, start_step, "
-                          "gemm_table FROM epochs WHERE job=? ORDER BY epoch"));
+                          "gemm_table, ranks FROM epochs WHERE job=? ORDER BY epoch"));
   query->Text(1, job);
   std::vector<EpochRow> rows;
   while (true) {
@@ -329,8 +356,33 @@ absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job
                     .fingerprint = query->ColumnText(3),
                     .world_size = static_cast<int32_t>(query->ColumnInt(4)),
                     .start_step = query->ColumnInt(5),
-                    .gemm_table = query->ColumnText(6)});
+                    .gemm_table = query->ColumnText(6),
+                    .ranks = query->ColumnText(7)});
   }
+}
+
+absl::StatusOr<std::vector<EvalRow>> SqliteStore::Evals(const std::string& job, uint64_t epoch) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT step, point FROM evals WHERE job=? AND epoch=? ORDER BY step"));
+  query->Text(1, job).Int(2, static_cast<int64_t>(epoch));
+  std::vector<EvalRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({job, epoch, query->ColumnInt(0), query->ColumnText(1)});
+  }
+}
+
+absl::StatusOr<std::optional<PositionRow>> SqliteStore::Position(const std::string& job) {
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT epoch, seq, state FROM positions WHERE job=?"));
+  query->Text(1, job);
+  ASSIGN_OR_RETURN(const bool row, query->Step());
+  if (!row) return std::optional<PositionRow>();
+  PositionRow found{job, static_cast<uint64_t>(query->ColumnInt(0)),
+                    static_cast<uint64_t>(query->ColumnInt(1)), query->ColumnText(2)};
+  query->Reset();
+  return std::optional<PositionRow>(std::move(found));
 }
 
 absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {

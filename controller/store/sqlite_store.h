@@ -27,6 +27,8 @@ class SqliteStore : public Store {
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
+  absl::StatusOr<std::vector<EvalRow>> Evals(const std::string& job, uint64_t epoch) override;
+  absl::StatusOr<std::optional<PositionRow>> Position(const std::string& job) override;
   absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
   absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
@@ -43,6 +45,7 @@ class SqliteStore : public Store {
   absl::Status LoadId();
   absl::Status Apply(const Batch& batch);
   absl::Status ApplyJobs(const Batch& batch);
+  absl::Status ApplyGangs(const Batch& batch);
   absl::Status ApplySteps(const Batch& batch);
   absl::Status ApplyCheckpoints(const Batch& batch);
   absl::Status ApplyLinks(const Batch& batch);

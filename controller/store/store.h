@@ -35,6 +35,25 @@ struct EpochRow {
   int32_t world_size = 0;
   int64_t start_step = 0;
   std::string gemm_table = {};  // of the ranks, empty until formed and on the CPU
+  // Who they are (controller/gang/gang_ranks.h); empty: written by an older release.
+  std::string ranks = {};
+};
+
+// An evaluation in the lineage of a gang. Those of a job's earlier gangs go with its next epoch.
+struct EvalRow {
+  std::string job;
+  uint64_t epoch = 0;
+  int64_t step = 0;   // finished steps
+  std::string point;  // controller/checkpoint/run_json.h
+};
+
+// How far the running gang of a job has come: what another controller goes on from with the same
+// ranks. One a job; it is written with the steps and events that it stands behind.
+struct PositionRow {
+  std::string job;
+  uint64_t epoch = 0;
+  uint64_t seq = 0;   // the newest command whose answers were taken, 0: none
+  std::string state;  // of its program; empty: the gang has ended, nothing goes on from it
 };
 
 struct PlanRow {
@@ -93,6 +112,8 @@ struct Batch {
   std::vector<JobRow> jobs;
   std::vector<EpochRow> epochs;
   std::vector<PlanRow> plans;
+  std::vector<EvalRow> evals;
+  std::vector<PositionRow> positions;
   std::vector<StepRow> steps;  // rows of the same step and a lower epoch: superseded
   std::vector<CheckpointRow> checkpoints;
   std::vector<KeyRow> keys;
@@ -104,7 +125,7 @@ struct Batch {
   bool empty() const {
     return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
            checkpoints.empty() && keys.empty() && links.empty() && cordons.empty() &&
-           events.empty() && deleted_jobs.empty();
+           evals.empty() && positions.empty() && events.empty() && deleted_jobs.empty();
   }
 };
 
@@ -136,6 +157,9 @@ class Store {
 
   virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order; the unreadable ones too
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;
+  virtual absl::StatusOr<std::vector<EvalRow>> Evals(const std::string& job,
+                                                     uint64_t epoch) = 0;  // by step
+  virtual absl::StatusOr<std::optional<PositionRow>> Position(const std::string& job) = 0;
   virtual absl::StatusOr<std::string> PlanBytes(const std::string& hash) = 0;  // NotFound
   virtual absl::StatusOr<std::vector<CheckpointRow>> Checkpoints(const std::string& job) = 0;
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;

@@ -42,6 +42,15 @@ absl::StatusOr<std::vector<store::EpochRow>> FaultyStore::Epochs(const std::stri
   RETURN_IF_ERROR(BeforeRead("epochs"));
   return base_->Epochs(job);
 }
+absl::StatusOr<std::vector<store::EvalRow>> FaultyStore::Evals(const std::string& job,
+                                                               uint64_t epoch) {
+  RETURN_IF_ERROR(BeforeRead("evaluations"));
+  return base_->Evals(job, epoch);
+}
+absl::StatusOr<std::optional<store::PositionRow>> FaultyStore::Position(const std::string& job) {
+  RETURN_IF_ERROR(BeforeRead("a position"));
+  return base_->Position(job);
+}
 absl::StatusOr<std::string> FaultyStore::PlanBytes(const std::string& hash) {
   RETURN_IF_ERROR(BeforeRead("a plan"));
   return base_->PlanBytes(hash);

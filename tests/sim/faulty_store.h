@@ -39,6 +39,9 @@ class FaultyStore : public store::Store {
   absl::Status Commit(const store::Batch& batch) override;
   absl::StatusOr<std::vector<store::JobRow>> Jobs() override;
   absl::StatusOr<std::vector<store::EpochRow>> Epochs(const std::string& job) override;
+  absl::StatusOr<std::vector<store::EvalRow>> Evals(const std::string& job,
+                                                    uint64_t epoch) override;
+  absl::StatusOr<std::optional<store::PositionRow>> Position(const std::string& job) override;
   absl::StatusOr<std::string> PlanBytes(const std::string& hash) override;
   absl::StatusOr<std::vector<store::CheckpointRow>> Checkpoints(const std::string& job) override;
   absl::StatusOr<std::optional<store::KeyRow>> FindKey(const std::string& key) override;

@@ -15,6 +15,7 @@ using P = GangPhase;
 const std::map<std::pair<P, E>, P>& Table() {
   static const auto* table = new std::map<std::pair<P, E>, P>{
       {{P::kPreparing, E::kRankPrepared}, P::kConnecting},
+      {{P::kPreparing, E::kReadopted}, P::kRunning},
       {{P::kPreparing, E::kRankFailed}, P::kAborted},
       {{P::kPreparing, E::kAbortRequested}, P::kAborted},
       {{P::kConnecting, E::kRankConnected}, P::kRunning},

@@ -45,6 +45,7 @@ const std::map<std::pair<v1::JobState, JobEvent>, v1::JobState>& Table() {
       {{kReady, E::kFailed}, kFailed},
       {{kReady, E::kControllerRestarted}, kQueued},
       {{kAdmitted, E::kFormingStarted}, kForming},
+      {{kAdmitted, E::kReadopted}, kRunning},
       {{kAdmitted, E::kAttemptFailed}, kRecovering},
       {{kAdmitted, E::kHeldUp}, kRecovering},
       {{kAdmitted, E::kPreempted}, kQueued},
@@ -190,10 +191,10 @@ TEST(JobStateTest, CancelWinsOverPause) {
 }
 
 // Invariants state-2 and state-3. Rules of a job's life, whatever happens to it:
-//  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING
-//  only; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is set exactly while DRAINING;
-//  6 restarts never fall, and those since the last new checkpoint are never more; 7 being held up
-//  counts nothing.
+//  1 a terminal state is never left;  2 the epoch never falls;  3 RUNNING is entered from FORMING,
+//  or from ADMITTED by Readopted; 4 SUCCEEDED is entered from EXPORTING only;  5 a drain goal is
+//  set exactly while DRAINING; 6 restarts never fall, and those since the last new checkpoint are
+//  never more; 7 being held up counts nothing.
 TEST(JobStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(7);
   for (int walk = 0; walk < 2000; ++walk) {
@@ -207,7 +208,7 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
       }
       EXPECT_GE(next->epoch, status.epoch) << "rule 2";
       if (next->phase == kRunning && status.phase != kRunning) {
-        EXPECT_EQ(status.phase, kForming);
+        EXPECT_EQ(status.phase, event == E::kReadopted ? kAdmitted : kForming) << "rule 3";
       }
       if (next->phase == kSucceeded && status.phase != kSucceeded) {
         EXPECT_EQ(status.phase, kExporting) << "rule 4";

@@ -21,7 +21,7 @@ const std::map<E, std::array<int, kNumWorkerPhases>>& Table() {
       {E::kStreamReset, {l, l, l, l, l, x}},    {E::kReserved, {x, j, x, x, x, x}},
       {E::kStepsStarted, {x, x, u, x, x, x}},   {E::kReleased, {x, x, r, r, x, x}},
       {E::kAbortSent, {a, a, a, a, a, x}},      {E::kAborted, {x, x, x, x, r, x}},
-      {E::kDrainRequested, {c, r, j, u, a, x}},
+      {E::kDrainRequested, {c, r, j, u, a, x}}, {E::kReturned, {j, x, x, x, x, x}},
   };
   return *table;
 }
@@ -56,9 +56,9 @@ TEST(WorkerStateTest, WhoSaidThatItLeavesIsNotLost) {
             "LEFT");
 }
 
-// Invariant state-5. Rules: 1 JOINED is entered from READY only; 2 LOST is left by registering
-// only; 3 a worker that aborts is READY only after it said so; 4 a draining worker stays so until
-// it registers anew.
+// Invariant state-5. Rules: 1 JOINED is entered from READY, or by Returned; 2 LOST is left by
+// registering only; 3 a worker that aborts is READY only after it said so; 4 a draining worker
+// stays so until it registers anew.
 TEST(WorkerStateTest, RandomWalksKeepTheRules) {
   std::mt19937 random(11);
   for (int walk = 0; walk < 2000; ++walk) {
@@ -68,7 +68,7 @@ TEST(WorkerStateTest, RandomWalksKeepTheRules) {
       const auto next = Transition(status, event);
       if (!next.ok()) continue;
       if (next->phase == P::kJoined && status.phase != P::kJoined) {
-        EXPECT_EQ(status.phase, P::kReady) << "rule 1";
+        EXPECT_EQ(status.phase, event == E::kReturned ? P::kConnected : P::kReady) << "rule 1";
       }
       if (status.phase == P::kLost) {
         EXPECT_EQ(event, E::kRegistered) << "rule 2";

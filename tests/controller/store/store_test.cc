@@ -180,6 +180,37 @@ TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
   EXPECT_FALSE(store_->FindKey("key")->has_value());
 }
 
+// One position a job, and the evaluations of its newest gang.
+TEST_P(StoreTest, KeepsWhereAGangStands) {
+  Batch batch;
+  batch.jobs = {Row("a", 1)};
+  batch.epochs = {{.job = "a", .epoch = 1, .plan_hash = "h", .ranks = "[]"}};
+  batch.evals = {{"a", 1, 4, "four"}, {"a", 1, 0, "none"}};
+  batch.positions = {{"a", 1, 7, "{}"}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(store_->Epochs("a")->at(0).ranks, "[]");
+  EXPECT_EQ((*store_->Position("a"))->seq, 7u);
+  EXPECT_EQ((*store_->Position("a"))->state, "{}");
+  EXPECT_FALSE(store_->Position("b")->has_value());
+  const auto evals = *store_->Evals("a", 1);
+  ASSERT_EQ(evals.size(), 2u);
+  EXPECT_EQ(evals[0].point, "none");
+  EXPECT_EQ(evals[1].step, 4);
+  batch = {};
+  batch.epochs = {{.job = "a", .epoch = 2, .plan_hash = "h"}};
+  batch.evals = {{"a", 2, 4, "four"}};
+  batch.positions = {{"a", 2, 0, ""}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_TRUE(store_->Evals("a", 1)->empty());
+  EXPECT_EQ(store_->Evals("a", 2)->size(), 1u);
+  EXPECT_EQ((*store_->Position("a"))->epoch, 2u);
+  batch = {};
+  batch.deleted_jobs = {"a"};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_FALSE(store_->Position("a")->has_value());
+  EXPECT_TRUE(store_->Evals("a", 2)->empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Sqlite" : "Memory"; });
 
@@ -221,7 +252,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
   EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
 }
 
-// Schema 1 had no links, 2 no GEMM tables, 3 no cordons.
+// Schema 1 had no links, 2 no GEMM tables, 3 neither cordons nor positions of gangs.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
@@ -230,11 +261,11 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
   {
     auto db = *Database::Open(directory.path() + "/coxswain.db");
-    ASSERT_TRUE(
-        db->Execute(
-              "DROP TABLE links; DROP TABLE cordons; ALTER TABLE epochs DROP COLUMN gemm_table; "
-              "UPDATE meta SET value=1 WHERE key='schema'")
-            .ok());
+    ASSERT_TRUE(db->Execute("DROP TABLE links; DROP TABLE cordons; DROP TABLE evals; "
+                            "DROP TABLE positions; ALTER TABLE epochs DROP COLUMN gemm_table; "
+                            "ALTER TABLE epochs DROP COLUMN ranks; "
+                            "UPDATE meta SET value=1 WHERE key='schema'")
+                    .ok());
   }
   auto store = *SqliteStore::Open(directory.path());
   EXPECT_EQ(store->Jobs()->size(), 1u);
