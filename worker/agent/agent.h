@@ -117,6 +117,11 @@ class Agent {
     double seconds = 0;
     v1::Event event = {};  // of one that is done
   };
+  struct Accepted {
+    uint64_t seq = 0;
+    uint64_t identity = 0;
+    std::string summary;
+  };
   // Membership in one epoch; a new one replaces it, so nothing of an old epoch is ever mixed in.
   struct Epoch {
     int rank = 0;
@@ -130,6 +135,7 @@ class Agent {
     std::shared_ptr<EventSink> sink;             // newest Run stream
     std::deque<Record> records;                  // newest kRecords that are done, by seq
     std::deque<Record> waiting;                  // queued and not done, by seq
+    std::deque<Accepted> accepted;               // newest kRecords, by seq
     std::string chosen_algorithms;               // of the engine
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
@@ -161,6 +167,7 @@ class Agent {
   absl::StatusOr<v1::Done> RunOn(engine::Engine& engine, const Work& work);
   absl::StatusOr<v1::Done> Train(engine::Engine& engine, const engine::TrainStep& step);
   void Report(const Epoch& epoch, const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static absl::Status CheckSame(const Epoch& epoch, const v1::Command& command);
   void Resend(const Epoch& epoch, uint64_t seq, EventSink* sink) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const AgentOptions options_;

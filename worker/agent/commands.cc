@@ -8,6 +8,7 @@
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/command_identity.h"
 #include "worker/agent/wire.h"
 
 namespace coxswain::agent {
@@ -18,42 +19,6 @@ constexpr size_t kRecords = 256;
 int64_t UnixMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
-
-const char* PhaseOf(const v1::Command& command) {
-  switch (command.kind_case()) {
-    case v1::Command::kTrain:
-      return "train";
-    case v1::Command::kEval:
-      return "eval";
-    case v1::Command::kSnapshot:
-      return "snapshot";
-    case v1::Command::kGenerate:
-      return "generate";
-    case v1::Command::kStop:
-      return "stop";
-    case v1::Command::KIND_NOT_SET:
-      break;
-  }
-  return "unknown";
-}
-
-std::string Summary(const v1::Command& command) {
-  std::string phase = PhaseOf(command);
-  if (command.has_train()) {
-    return absl::StrCat(phase, " step ", command.train().step(), ", ",
-                        command.train().bins().bin_ids_size(), " bins");
-  }
-  if (command.has_eval()) {
-    return absl::StrCat(phase, " step ", command.eval().step(), ", ",
-                        command.eval().bins().bin_ids_size(), " bins");
-  }
-  if (command.has_generate()) {
-    return absl::StrCat(phase, " step ", command.generate().step(), ", ",
-                        command.generate().tokens(), " tokens");
-  }
-  if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
-  return phase;
 }
 
 }  // namespace
@@ -136,6 +101,7 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   }
   if (sink->first_seq == 0) sink->first_seq = seq;
   sink->last_seq = seq;
+  if (seq <= epoch.last_queued_seq) RETURN_IF_ERROR(CheckSame(epoch, command));
   if (seq <= epoch.last_done_seq) {
     Resend(epoch, seq, sink.get());
     return absl::OkStatus();
@@ -143,9 +109,21 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   if (seq <= epoch.last_queued_seq) return absl::OkStatus();  // its event comes when it is done
   epoch.last_queued_seq = seq;
   epoch.waiting.push_back({.seq = seq, .summary = Summary(command), .queued_unix_ms = UnixMs()});
+  epoch.accepted.push_back({seq, IdentityOf(command), Summary(command)});
+  if (epoch.accepted.size() > kRecords) epoch.accepted.pop_front();
   Apply(AgentEvent::kCommandQueued);
   executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
                   summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });
+  return absl::OkStatus();
+}
+
+// Another controller sends again what it believes that this worker was sent.
+absl::Status Agent::CheckSame(const Epoch& epoch, const v1::Command& command) {
+  for (const Accepted& before : epoch.accepted) {
+    if (before.seq != command.seq() || before.identity == IdentityOf(command)) continue;
+    return absl::AbortedError(absl::StrCat("command ", command.seq(), " was ", before.summary,
+                                           " and comes again as ", Summary(command)));
+  }
   return absl::OkStatus();
 }
 

@@ -135,6 +135,8 @@ absl::Status RegistryClient::Register() {
   v1::RegisterRequest request = options_.hello;
   const Agent::Progress progress = agent_->progress();
   if (progress.current.epoch() != 0) *request.mutable_current() = progress.current;
+  request.set_last_queued_seq(progress.last_queued_seq);
+  request.set_last_done_seq(progress.last_done_seq);
   v1::RegisterResponse response;
   const auto stub = v1::Registry::NewStub(options_.channel);
   absl::Status status = FromGrpc(stub->Register(&context, request, &response));

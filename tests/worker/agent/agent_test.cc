@@ -201,6 +201,22 @@ TEST_F(AgentTest, DuplicateOfARunningCommandGetsItsEventOnTheNewStream) {
   EXPECT_EQ(valve.entered, 1);
 }
 
+// What another controller sends again is what was sent, or the gang does not go on.
+TEST_F(AgentTest, AnotherCommandOfAKnownNumberIsRefusedNamingBoth) {
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  auto run = rank_->Run();
+  run->Send(rank_->Train(1, 0, bins_, 3));
+  ASSERT_TRUE(run->Receive().has_value());
+  rank_->fence.set_term(2);
+  auto again = rank_->Run();
+  again->Send(rank_->Train(1, 4, bins_, 3));
+  EXPECT_FALSE(again->Receive().has_value());
+  const grpc::Status status = again->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(),
+            "command 1 was train step 0, 1 bins and comes again as train step 4, 1 bins");
+}
+
 // A stream answers each of its messages once: that is how it counts those it may still read.
 TEST_F(AgentTest, ACommandThatComesTwiceOnOneStreamIsRefused) {
   ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());

@@ -1,0 +1,68 @@
+#include "worker/agent/command_identity.h"
+
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+
+namespace coxswain::agent {
+
+const char* PhaseOf(const v1::Command& command) {
+  switch (command.kind_case()) {
+    case v1::Command::kTrain:
+      return "train";
+    case v1::Command::kEval:
+      return "eval";
+    case v1::Command::kSnapshot:
+      return "snapshot";
+    case v1::Command::kGenerate:
+      return "generate";
+    case v1::Command::kStop:
+      return "stop";
+    case v1::Command::KIND_NOT_SET:
+      break;
+  }
+  return "unknown";
+}
+
+std::string Summary(const v1::Command& command) {
+  std::string phase = PhaseOf(command);
+  if (command.has_train()) {
+    return absl::StrCat(phase, " step ", command.train().step(), ", ",
+                        command.train().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_eval()) {
+    return absl::StrCat(phase, " step ", command.eval().step(), ", ",
+                        command.eval().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_generate()) {
+    return absl::StrCat(phase, " step ", command.generate().step(), ", ",
+                        command.generate().tokens(), " tokens");
+  }
+  if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
+  return phase;
+}
+
+uint64_t IdentityOf(const v1::Command& command) {
+  const auto of_bins = [](const v1::Bins& bins) {
+    return absl::HashOf(std::vector<int64_t>(bins.bin_ids().begin(), bins.bin_ids().end()),
+                        bins.micro_steps());
+  };
+  const auto kind = static_cast<int>(command.kind_case());
+  switch (command.kind_case()) {
+    case v1::Command::kTrain:
+      return absl::HashOf(kind, command.train().step(), command.train().loss_denominator(),
+                          command.train().learning_rate(), of_bins(command.train().bins()));
+    case v1::Command::kEval:
+      return absl::HashOf(kind, command.eval().step(), of_bins(command.eval().bins()));
+    case v1::Command::kSnapshot:
+      return absl::HashOf(kind, command.snapshot().step());
+    case v1::Command::kGenerate:
+      return absl::HashOf(kind, command.generate().step(), command.generate().prompts_size(),
+                          command.generate().tokens());
+    default:
+      return absl::HashOf(kind);
+  }
+}
+
+}  // namespace coxswain::agent
