@@ -75,6 +75,10 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   tokens_.family = counter("coxswain_train_tokens_total", "tokens of committed steps, replays too");
   nonfinite_.family = counter("coxswain_nonfinite_steps_total", "steps whose update was skipped");
   restarts_.family = counter("coxswain_restarts_total", "attempts that failed and were retried");
+  readopted_.family = counter("coxswain_gangs_readopted_total",
+                              "gangs that went on after a restart of the controller");
+  not_readopted_.family = counter("coxswain_gangs_not_readopted_total",
+                                  "gangs given up after a restart of the controller");
   recovery_stages_.family =
       counter("coxswain_recovery_stages_total", "stages entered after failures of its gangs");
   checkpoint_failures_.family =
@@ -197,6 +201,16 @@ void Metrics::Restart(const std::string& job, const std::string& reason) {
   JobCounter(restarts_, job, {{"reason", reason}}).Increment();
 }
 
+void Metrics::GangReadopted(const std::string& job) {
+  MutexLock lock(mu_);
+  JobCounter(readopted_, job).Increment();
+}
+
+void Metrics::GangNotReadopted(const std::string& job) {
+  MutexLock lock(mu_);
+  JobCounter(not_readopted_, job).Increment();
+}
+
 void Metrics::RecoveryStage(const std::string& job, const std::string& stage) {
   MutexLock lock(mu_);
   JobCounter(recovery_stages_, job, {{"stage", stage}}).Increment();
@@ -271,8 +285,8 @@ void Metrics::DropJob(const std::string& job) {
         &eval_accuracy_}) {
     drop(*metric);
   }
-  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &recovery_stages_, &checkpoint_failures_,
-                       &preemptions_}) {
+  for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &readopted_, &not_readopted_,
+                       &recovery_stages_, &checkpoint_failures_, &preemptions_}) {
     drop(*metric);
   }
   for (auto* metric : {&step_seconds_, &checkpoint_seconds_}) drop(*metric);

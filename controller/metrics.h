@@ -60,6 +60,8 @@ class Metrics {
   void Eval(const std::string& job, const EvalMetrics& eval);
   void Epoch(const std::string& job, uint64_t epoch);
   void Restart(const std::string& job, const std::string& reason);
+  void GangReadopted(const std::string& job);
+  void GangNotReadopted(const std::string& job);
   void RecoveryStage(const std::string& job, const std::string& stage);
   void Preempted(const std::string& job);  // it gave its workers to a job of higher priority
   void CheckpointFailed(const std::string& job);
@@ -111,8 +113,8 @@ class Metrics {
       checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
       control_idle_;
   ABSL_GUARDED_BY(mu_)
-  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, recovery_stages_,
-      checkpoint_failures_, preemptions_;
+  PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, readopted_, not_readopted_,
+      recovery_stages_, checkpoint_failures_, preemptions_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Histogram> step_seconds_, checkpoint_seconds_;
   prometheus::Family<prometheus::Gauge>* jobs_;

@@ -69,6 +69,17 @@ std::string SetbackText(const v1::Job& job, int64_t now) {
                                  : std::string("when its workers are free"));
 }
 
+std::string ReadoptionText(const v1::Readoption& gang, int64_t now) {
+  const int64_t left_ms = gang.deadline_unix_ms() - now;
+  return fmt::format(
+      "\nThe controller was started again\n  gang {} goes on when all its ranks are back: {} of {} "
+      "are{}\n",
+      gang.epoch(), gang.returned(), gang.ranks(),
+      gang.returned() == gang.ranks() || left_ms <= 0
+          ? ""
+          : "; the others have " + FormatDuration(static_cast<double>(left_ms) / 1000));
+}
+
 std::string ProgressText(const v1::Job& job) {
   const v1::Progress& p = job.progress();
   std::string text = "\nProgress\n";
@@ -183,6 +194,7 @@ std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& ev
   std::string text = Identity(job, now_unix_ms);
   if (job.has_error()) text += "\nError\n" + ErrorText(job.error());
   if (job.has_setback()) text += SetbackText(job, now_unix_ms);
+  if (job.has_readoption()) text += ReadoptionText(job.readoption(), now_unix_ms);
   if (job.has_progress()) text += ProgressText(job);
   if (job.has_data()) text += DataText(job.data());
   if (job.has_planned_memory() || job.has_measured_memory()) text += MemoryText(job);

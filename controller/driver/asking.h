@@ -29,6 +29,8 @@ class Asking {
   std::optional<gang::Order> Ask(int64_t step);
   // Nothing more is to be asked at this step.
   bool AllAsked() const { return asked_tokens_ == 0; }
+  // Some pieces of the answers at this step have been taken, and not all that were asked for.
+  bool TakenInPart() const { return pieces_.empty() ? asked_tokens_ != 0 : !pieces_.front().first; }
   // Every rank has answered the oldest order that was not taken yet.
   std::optional<v1::Error> Take(const gang::InFlight& command);
 

@@ -21,6 +21,7 @@ class Generation final : public gang::Program {
   std::optional<v1::Error> Take(const gang::InFlight& command) override;
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return false; }
+  std::optional<std::string> Position() const override { return std::nullopt; }
   bool complete() const override { return !cut_; }
   bool exports() const override { return false; }
   const char* Ending() const override { return "every prompt is answered"; }

@@ -32,10 +32,12 @@ gang::Gang GangOf(const std::string& job, uint64_t term,
 }
 
 // Invariant driver-1: numbers before use.
-absl::Status PersistEpoch(Journal* journal, const gang::Gang& gang) {
+absl::Status PersistEpoch(Journal* journal, const gang::Gang& gang,
+                          const checkpoint::RunState& start) {
   return journal->Transact([&] {
     journal->Add(store::PlanRow{gang.plan_hash, gang.plan_bytes});
     journal->Add(EpochRowOf(gang));
+    for (const checkpoint::EvalPoint& point : start.evals) journal->Add(EvalRowOf(gang, point));
     return absl::OkStatus();
   });
 }
@@ -67,6 +69,7 @@ void RememberLinks(const Deps& deps, const gang::Gang& gang) {
 
 gang::SessionEvents JobDriver::EventsOfSession() {
   return {.formed = [this] { OnFormed(); },
+          .taken = [this] { RecordPosition(); },
           .stepped = [this] { CheckPace(); },
           .suspected = [this] { recovery_.Happened(state::RecoveryEvent::kSuspected); },
           .failed = [this](const v1::Error& error) { AttemptFailed(error); },
@@ -158,7 +161,7 @@ void JobDriver::OnDraft(Draft* draft, const absl::Status& status) {
   plan_ = std::move(draft->plan);
   session_->Number(record_.status().epoch, plan_.hash, std::move(plan_.bytes), start_state_.step);
   ShowPlan();
-  if (const absl::Status persisted = PersistEpoch(deps_.journal, session_->gang());
+  if (const absl::Status persisted = PersistEpoch(deps_.journal, session_->gang(), start_state_);
       !persisted.ok()) {
     v1::Error error = failure::MakeError(persisted, {.phase = "store"});
     error.set_kind(v1::ERROR_KIND_STORAGE);
@@ -223,8 +226,9 @@ void JobDriver::OnFormed() {
                    absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(), " ranks, from step ",
                                 gang.start_step));
   if (!Advance(state::JobEvent::kFormed, "running")) return;
+  program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining(std::nullopt);
+  RecordPosition();
   deps_.journal->FlushOrKeep();
-  program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining();
   session_->Run(program_);
   if (stopping_) StopWithController();
   hooks_.reschedule();  // one of higher priority may wait for it

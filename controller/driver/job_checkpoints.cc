@@ -51,8 +51,7 @@ void JobCheckpoints::Save(Content content, Events events) {
   };
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Manifest& saved) {
-    OnSaved(saved, content);
-    events.committed();
+    OnSaved(saved, content, events);
   });
   done.failed = lifetime_.Wrap([this, step = content.run.step, events](const v1::Error& error) {
     OnFailed(error, step, events);
@@ -110,7 +109,8 @@ void JobCheckpoints::Adopt(const checkpoint::Manifest& manifest, const std::stri
   record_->Changed();
 }
 
-void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content& content) {
+void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content& content,
+                             const Events& events) {
   DropSaver();
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_->output_dir, manifest.run.step));
@@ -129,9 +129,11 @@ void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content
   ObserveOutput();
   record_->AddEvent(CheckpointCommittedEvent(info, seconds),
                     absl::StrCat("checkpoint of step ", info.step()));
+  events.finished();
   deps_.journal->FlushOrKeep();
   fault::Pass(fault::Point::kCheckpointStored, {.step = info.step()});
   Retain(content.run, content.output);
+  events.committed();
 }
 
 void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events& events) {
@@ -162,6 +164,7 @@ void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events
     events.failed(error);
     return;
   }
+  events.finished();
   deps_.journal->FlushOrKeep();
   events.given_up();
 }

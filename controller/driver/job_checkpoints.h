@@ -36,8 +36,10 @@ class JobCheckpoints {
     int64_t sent_ns = 0;           // of the SNAPSHOT command
   };
   struct Events {
+    // Written, or failed by storage: called before that is made durable, then one of these two.
+    std::function<void()> finished;
     std::function<void()> committed;
-    std::function<void()> given_up;                // storage failed it; training goes on
+    std::function<void()> given_up;                // training goes on
     std::function<void(const v1::Error&)> failed;  // and its attempt with it
     std::function<failure::SaveFacts()> facts;     // of this checkpoint, when it has failed
   };
@@ -59,7 +61,7 @@ class JobCheckpoints {
   void ObserveOutput();  // how much room its file system has left
 
  private:
-  void OnSaved(const checkpoint::Manifest& manifest, const Content& content);
+  void OnSaved(const checkpoint::Manifest& manifest, const Content& content, const Events& events);
   void OnFailed(const v1::Error& error, int64_t step, const Events& events);
   void Retain(const checkpoint::RunState& run, const std::shared_ptr<OutputClaim>& output);
   bool PersistDeletion(const std::vector<int64_t>& steps);

@@ -57,8 +57,9 @@ void JobDriver::TakeUp(bool after_restart) {
   if (after_restart) {
     const bool had_gang = phase() != v1::JOB_STATE_PREPARING && phase() != v1::JOB_STATE_READY &&
                           phase() != v1::JOB_STATE_QUEUED;
+    LookForGang();
     if (!Advance(state::JobEvent::kControllerRestarted, "the controller restarted")) return;
-    if (had_gang) recovery_.Keep();  // nothing unless the job is QUEUED
+    if (had_gang || readoption_) recovery_.Keep();  // nothing unless the job is QUEUED
     deps_.journal->FlushOrKeep();
   }
   if (phase() == v1::JOB_STATE_QUEUED) Prepare();
@@ -130,15 +131,20 @@ void JobDriver::Dump(std::chrono::milliseconds timeout,
 
 bool JobDriver::WantsWorkers() const {
   return (phase() == v1::JOB_STATE_READY || phase() == v1::JOB_STATE_RECOVERING) &&
-         !output_.letting_go() &&  // paused and resumed at once
+         readoption_ == nullptr && !output_.letting_go() &&  // paused and resumed at once
          curriculum_ != nullptr && !recovery_.Waits();
 }
 
 void JobDriver::WorkerLost(const std::string& incarnation, const std::string& reason) {
   if (session_ != nullptr) session_->WorkerLost(incarnation, reason);
+  if (readoption_ != nullptr) GiveUpGang(absl::StrCat("worker lost: ", reason));
 }
 
 void JobDriver::WorkerDraining(const std::string& worker) {
+  if (readoption_ != nullptr) {
+    GiveUpGang(absl::StrCat("worker ", worker, " is leaving"));
+    return;
+  }
   BackToQueue(absl::StrCat("worker ", worker, " is leaving: draining"));
 }
 
@@ -173,7 +179,7 @@ bool JobDriver::AtRest() const {
 }
 
 bool JobDriver::HoldsOutput() const {
-  if (output_.letting_go()) return true;
+  if (output_.letting_go() || readoption_ != nullptr) return true;
   switch (phase()) {
     case v1::JOB_STATE_ADMITTED:
     case v1::JOB_STATE_FORMING:

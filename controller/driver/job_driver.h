@@ -17,6 +17,7 @@
 #include "controller/driver/job_incidents.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/output_hold.h"
+#include "controller/driver/readoption.h"
 #include "controller/driver/replays.h"
 #include "controller/driver/training.h"
 #include "controller/failure/policy.h"
@@ -35,12 +36,13 @@ struct JobHooks {
       host_failed;
 };
 
+struct Reentry;
 struct ResourceChoice;
 
 // Loop thread only. It owns the program of its job and, while that runs, one session with its gang;
 // to end an attempt is to give the session away. job_driver.cc: what users ask; job_resources.cc,
 // job_prepare.cc, job_attempt.cc, job_program.cc, job_finish.cc: the phases; job_recovery.cc: what
-// is done about failures.
+// is done about failures; job_readoption.cc: about a restart of the controller.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
@@ -82,6 +84,12 @@ class JobDriver {
   int64_t not_before_ns() const { return recovery_.not_before_ns(); }  // end of the wait
   // Workers were reserved for this job: worker i is rank i.
   void Admit(const std::vector<scheduler::Worker>& workers);
+  // Of a gang that runs since before the controller's start: the rank that a worker is that has
+  // just registered, -1: none.
+  int Registered(const scheduler::Worker& worker);
+  // All of its ranks are there, and the job is READY.
+  bool MayReadopt() const;
+  void Readopt();
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   void WorkerDraining(const std::string& worker);
   // It trains, and would go on from a checkpoint.
@@ -137,10 +145,20 @@ class JobDriver {
   void OnFormed();
 
   // job_program.cc
-  std::shared_ptr<gang::Program> MakeTraining();
+  std::shared_ptr<Training> MakeTraining(std::optional<TrainingPosition> position);
   std::shared_ptr<gang::Program> MakeGeneration();
   void SaveCheckpoint(Training* training, int64_t sent_ns);
   void CheckPace();
+
+  // job_readoption.cc
+  void LookForGang();
+  void OnReentered(const Readoption& found, Reentry* reentry);
+  void GiveUpGang(const std::string& reason);
+  void SayNotReadopted(uint64_t epoch, const std::string& reason);
+  void DropGang(const std::string& reason);
+  std::shared_ptr<const Readoption> TakeReadoption();
+  void RecordPosition();  // of the program: another controller could go on from there
+  void EndPosition();     // nothing goes on from it any more
 
   // job_recovery.cc
   failure::JobFacts Facts() const;
@@ -188,6 +206,9 @@ class JobDriver {
   bool export_waits_ = false;  // for the output directory
   JobCheckpoints checkpoints_;
   JobIncidents incidents_;
+
+  std::shared_ptr<Readoption> readoption_;  // null: no gang is awaited
+  Lifetime readopting_;                     // cut when it is awaited no more
 
   // Of the attempt.
   GangPlan plan_;

@@ -19,6 +19,7 @@ void JobDriver::OnEnd() {
   const std::shared_ptr<gang::Program> program = std::exchange(program_, nullptr);
   lifetime_.Reset();
   checkpoints_.Stop();
+  EndPosition();
   gang::GangSession::Release(std::exchange(session_, nullptr));
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drained();

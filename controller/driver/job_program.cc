@@ -10,7 +10,7 @@
 
 namespace coxswain::driver {
 
-std::shared_ptr<gang::Program> JobDriver::MakeTraining() {
+std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition> position) {
   auto report = std::make_shared<TrainingReport>(
       deps_, TrainingReport::Args{.record = &record_,
                                   .spec = &spec_,
@@ -31,7 +31,8 @@ std::shared_ptr<gang::Program> JobDriver::MakeTraining() {
                     .patience = spec_.early_stopping_patience,
                     .end_at = row().stop_at_step,
                     .work = plan_.work,
-                    .micro_batch_bins = plan_.micro_batch_bins};
+                    .micro_batch_bins = plan_.micro_batch_bins,
+                    .position = std::move(position)};
   args.start.applied_updates = session_->gang().applied_updates;
   TrainingEvents events;
   events.on_step = [report](const StepResult& result, const Batch& batch,
@@ -65,18 +66,20 @@ std::shared_ptr<gang::Program> JobDriver::MakeGeneration() {
 
 // `training` lives until checkpoints_ is stopped.
 void JobDriver::SaveCheckpoint(Training* training, int64_t sent_ns) {
-  const int64_t step = training->state().step;
-  const auto go_on = [this, training] {
-    training->SaveFinished();
-    session_->GoOn();
-  };
+  const checkpoint::RunState run = *training->saving_run();
+  const int64_t step = run.step;
   JobCheckpoints::Events events;
-  events.committed = [this, go_on, step] {
+  // Recorded before any command follows from it: which one is next depends on it.
+  events.finished = [this, training] {
+    training->SaveFinished();
+    RecordPosition();
+  };
+  events.committed = [this, step] {
     held_up_ = 0;
     damaged_.erase(checkpoint::CheckpointDirectory(spec_.output_dir, step));
-    go_on();
+    session_->GoOn();
   };
-  events.given_up = go_on;
+  events.given_up = [this] { session_->GoOn(); };
   events.failed = [this](const v1::Error& error) { AttemptFailed(error); };
   events.facts = [this, training, step]() -> failure::SaveFacts {
     const std::optional<checkpoint::EvalPoint>& best = training->state().early_stop.best;
@@ -87,7 +90,7 @@ void JobDriver::SaveCheckpoint(Training* training, int64_t sent_ns) {
   checkpoints_.Save({.gang = &session_->gang(),
                      .output = output_.claim(),
                      .curriculum = curriculum_,
-                     .run = training->state(),
+                     .run = run,
                      .flops_per_token = plan_.flops_per_token,
                      .micro_batch_bins = plan_.micro_batch_bins,
                      .bytes = plan_.checkpoint_bytes,

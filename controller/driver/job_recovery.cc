@@ -263,7 +263,9 @@ void JobDriver::AbortGang(const std::string& reason) {
   checkpoints_.Stop();
   program_.reset();
   aborted_.clear();
+  DropGang(reason);
   if (session_ == nullptr) return;
+  if (session_->gang().epoch > 0) EndPosition();
   for (const gang::Rank& rank : session_->gang().ranks) {
     aborted_.push_back(rank.target.incarnation);
   }

@@ -44,8 +44,16 @@ JobTable::JobTable(const Deps& deps) : deps_(deps) {
            [this](const scheduler::Worker& worker) {
              const auto it = jobs_.find(worker.job);
              if (it != jobs_.end()) it->second->WorkerDraining(worker.target.id);
-           }});
+           },
+       .on_registered = [this](const scheduler::Worker& worker) { return AwaitedRank(worker); }});
   Observe();
+}
+
+int JobTable::AwaitedRank(const scheduler::Worker& worker) {
+  for (const auto& [id, job] : jobs_) {
+    if (const int rank = job->Registered(worker); rank >= 0) return rank;
+  }
+  return -1;
 }
 
 JobHooks JobTable::Hooks() {
@@ -268,6 +276,9 @@ void JobTable::Schedule() {
   for (const auto& [id, job] : jobs_) job->LetOutputGo();
   for (const auto& [id, job] : jobs_) job->LookForFreed();
   for (const auto& [id, job] : jobs_) job->LookForWorkers();
+  for (const auto& [id, job] : jobs_) {
+    if (job->MayReadopt() && OutputHeldBy(*job) == nullptr) job->Readopt();
+  }
   for (const scheduler::Placement& placement : scheduler::PlaceJobs(*deps_.registry, Queue())) {
     JobDriver* job = jobs_.at(placement.job).get();
     if (OutputHeldBy(*job) != nullptr) continue;  // one admitted just now may hold it

@@ -65,6 +65,7 @@ class JobTable {
   const JobDriver* OutputHeldBy(const JobDriver& job) const;
 
  private:
+  int AwaitedRank(const scheduler::Worker& worker);
   void RestoreLinks();
   absl::Status RestoreCordons();
   absl::Status NoSuchWorker(const std::string& target) const;

@@ -20,6 +20,13 @@ void Journal::PutJob(const store::JobRow& row) {
   Touch();
 }
 
+void Journal::PutPosition(store::PositionRow row) {
+  const auto [known, added] = position_at_.try_emplace(row.job, batch_.positions.size());
+  if (added) batch_.positions.emplace_back();
+  batch_.positions[known->second] = std::move(row);
+  Touch();
+}
+
 void Journal::Touch() {
   if (timer_set_) return;
   timer_set_ = true;
@@ -41,6 +48,7 @@ void Journal::RetryLater() {
 void Journal::Clear() {
   batch_ = store::Batch();
   job_at_.clear();
+  position_at_.clear();
 }
 
 absl::Status Journal::Flush() {

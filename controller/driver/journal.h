@@ -36,11 +36,14 @@ class Journal {
   // Each joins the next commit. PutJob replaces an earlier, uncommitted row of the same job; a row
   // that could not be read stays as it is in the store. With DeleteJob every row of the job goes.
   void PutJob(const store::JobRow& row);
+  // Replaces an earlier, uncommitted one of the same job.
+  void PutPosition(store::PositionRow row);
   void DeleteJob(const std::string& job) { Append(&batch_.deleted_jobs, job); }
   void Add(store::EpochRow row) { Append(&batch_.epochs, std::move(row)); }
   void Add(store::PlanRow row) { Append(&batch_.plans, std::move(row)); }
   void Add(store::StepRow row) { Append(&batch_.steps, std::move(row)); }
   void Add(store::CheckpointRow row) { Append(&batch_.checkpoints, std::move(row)); }
+  void Add(store::EvalRow row) { Append(&batch_.evals, std::move(row)); }
   void Add(store::LinkRow row) { Append(&batch_.links, std::move(row)); }
   void Add(store::CordonRow row) { Append(&batch_.cordons, std::move(row)); }
   void Add(v1::JobEvent event) { Append(&batch_.events, std::move(event)); }
@@ -89,8 +92,9 @@ class Journal {
   Loop* const loop_;
   store::Store* const store_;
   store::Batch batch_;
-  std::map<std::string, size_t> job_at_;    // place in batch_.jobs
-  std::map<std::string, Missing> missing_;  // by job, since the last commit
+  std::map<std::string, size_t> job_at_;       // place in batch_.jobs
+  std::map<std::string, size_t> position_at_;  // likewise
+  std::map<std::string, Missing> missing_;     // by job, since the last commit
   absl::Status last_commit_;
   bool timer_set_ = false;
   std::function<void(const std::set<std::string>&)> listener_;

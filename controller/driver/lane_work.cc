@@ -130,6 +130,26 @@ absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
   return plan;
 }
 
+absl::StatusOr<GangPlan> ReadGangPlan(const std::string& bytes, const Curriculum& curriculum) {
+  ASSIGN_OR_RETURN(const plan::Plan read, plan::ParsePlan(bytes));
+  if (read.recipe_hash != curriculum.recipe_hash()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its plan is of recipe ", ToHex(read.recipe_hash), ", the job's is ",
+                     ToHex(curriculum.recipe_hash()), " now: did its data change?"));
+  }
+  const int64_t span = static_cast<const RecipeCurriculum&>(curriculum).recipe().attention_span();
+  GangPlan plan;
+  plan.bytes = bytes;
+  plan.hash = plan::PlanHash(bytes);
+  plan.flops_per_token = model::TrainingFlops(read.model, read.parameters, span).total();
+  plan.micro_batch_bins = read.micro_batch_bins;
+  plan.checkpoint_bytes = plan::CheckpointBytes(read);
+  plan.work = WorkOf(read);
+  plan.predicted = read.predicted;
+  plan.links_measured = read.links_measured;
+  return plan;
+}
+
 absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
   ASSIGN_OR_RETURN(const exports::ExportResult result,
@@ -149,6 +169,7 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files) {
     return PrepareJob(cache_dir, spec, hooks);
   };
   work.plan = PlanGang;
+  work.read_plan = ReadGangPlan;
   work.export_artifacts = [files](const ExportInput& input) { return ExportJob(files, input); };
   return work;
 }

@@ -62,6 +62,9 @@ struct LaneWork {
                                                                   const PrepareHooks&)>
       prepare;
   std::function<absl::StatusOr<GangPlan>(const PlanInput&)> plan;
+  // A plan that a gang has already: `memory` and `advice` are left out. FailedPrecondition, naming
+  // both, where it is of another recipe than the curriculum's.
+  std::function<absl::StatusOr<GangPlan>(const std::string& bytes, const Curriculum&)> read_plan;
   std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
 };
 

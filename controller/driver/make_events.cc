@@ -118,6 +118,24 @@ v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan) {
   return event;
 }
 
+v1::JobEvent GangReadoptedEvent(const gang::Gang& gang, const Readopted& readopted) {
+  v1::JobEvent event = EventOfType("GangReadopted");
+  v1::GangReadopted& detail = *event.mutable_gang_readopted();
+  detail.set_epoch(gang.epoch);
+  for (const gang::Rank& rank : gang.ranks) detail.add_workers(rank.target.id);
+  detail.set_step(readopted.step);
+  detail.set_last_seq(readopted.taken);
+  detail.set_queued_seq(readopted.queued);
+  return event;
+}
+
+v1::JobEvent ReadoptionFailedEvent(uint64_t epoch, const std::string& reason) {
+  v1::JobEvent event = EventOfType("ReadoptionFailed");
+  event.mutable_readoption_failed()->set_epoch(epoch);
+  event.mutable_readoption_failed()->set_reason(reason);
+  return event;
+}
+
 v1::JobEvent StepDoneEvent(const StepResult& result, const Batch& batch,
                            const gang::InFlight& command, const StepPace& pace) {
   v1::JobEvent event = EventOfType("StepDone");

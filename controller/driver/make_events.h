@@ -20,6 +20,13 @@
 
 namespace coxswain::driver {
 
+// Where a gang went on under the next controller.
+struct Readopted {
+  int64_t step = 0;     // finished ones that were recorded
+  uint64_t taken = 0;   // newest command whose answers were
+  uint64_t queued = 0;  // newest command that a rank had
+};
+
 v1::JobEvent WarningEvent();  // its message tells all
 v1::JobEvent AdviceEvent();   // its message tells all
 v1::JobEvent NotComparedWarning(const std::string& fingerprint);
@@ -32,6 +39,9 @@ v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, st
 v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps);
 v1::JobEvent ResumingEvent(int64_t step, const std::string& directory);
 v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan);
+
+v1::JobEvent GangReadoptedEvent(const gang::Gang& gang, const Readopted& readopted);
+v1::JobEvent ReadoptionFailedEvent(uint64_t epoch, const std::string& reason);
 
 // Of a committed step, beside its StepResult.
 struct StepPace {

@@ -11,6 +11,8 @@ namespace coxswain::driver {
 struct Settings : gang::Settings {
   std::chrono::milliseconds save_timeout{600000};
   std::chrono::milliseconds settle{5000};  // other workers are awaited, for auto
+  // After a start of the controller the ranks of a gang that runs have this long to register.
+  std::chrono::milliseconds readopt_timeout{20000};
   // Of a failure (controller/state/recovery_state.h):
   std::chrono::milliseconds verdict_window{1000};  // errors of other ranks are awaited
   std::chrono::milliseconds dump_timeout{2000};    // ranks tell what they are doing, and are asked

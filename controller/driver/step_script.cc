@@ -6,29 +6,30 @@ namespace coxswain::driver {
 
 StepScript::StepScript(const ScriptRules& rules, int64_t start_step)
     : rules_(rules),
-      step_(start_step),
-      end_(rules.total_steps),
-      evaluated_(start_step > 0),
-      generated_(start_step > 0),
-      snapshotted_(true) {}
+      at_{.step = start_step,
+          .end = rules.total_steps,
+          .evaluated = start_step > 0,
+          .generated = start_step > 0} {}
 
 bool StepScript::IsBoundary() const {
-  return step_ == 0 || step_ == rules_.total_steps ||
-         (rules_.eval_steps > 0 && step_ % rules_.eval_steps == 0);
+  return at_.step == 0 || at_.step == rules_.total_steps ||
+         (rules_.eval_steps > 0 && at_.step % rules_.eval_steps == 0);
 }
 
-bool StepScript::EvalDue() const { return rules_.has_eval && !evaluated_ && IsBoundary(); }
+bool StepScript::EvalDue() const { return rules_.has_eval && !at_.evaluated && IsBoundary(); }
 
-bool StepScript::GenerateDue() const { return rules_.has_prompts && !generated_ && IsBoundary(); }
+bool StepScript::GenerateDue() const {
+  return rules_.has_prompts && !at_.generated && IsBoundary();
+}
 
 bool StepScript::SnapshotDue() const {
-  if (snapshotted_) return false;
-  if (snapshot_requested_ || step_ >= end_ || (rules_.test_save && step_ == 1)) return true;
+  if (at_.snapshotted) return false;
+  if (at_.requested || at_.step >= at_.end || (rules_.test_save && at_.step == 1)) return true;
   return SnapshotByCount() && !saving_;
 }
 
 bool StepScript::SnapshotByCount() const {
-  return owed_ || (rules_.save_steps > 0 && step_ % rules_.save_steps == 0);
+  return at_.owed || (rules_.save_steps > 0 && at_.step % rules_.save_steps == 0);
 }
 
 Action StepScript::next() const {
@@ -36,35 +37,35 @@ Action StepScript::next() const {
   if (EvalDue()) return Action::kEval;
   if (GenerateDue()) return Action::kGenerate;
   if (SnapshotDue()) return Action::kSnapshot;
-  return step_ >= end_ ? Action::kEnd : Action::kTrain;
+  return at_.step >= at_.end ? Action::kEnd : Action::kTrain;
 }
 
 void StepScript::Advance() {
   switch (next()) {
     case Action::kTrain:
-      owed_ = !snapshotted_ && SnapshotByCount();
-      ++step_;
-      evaluated_ = generated_ = snapshotted_ = snapshot_requested_ = false;
+      at_.owed = !at_.snapshotted && SnapshotByCount();
+      ++at_.step;
+      at_.evaluated = at_.generated = at_.snapshotted = at_.requested = false;
       break;
     case Action::kEval:
-      evaluated_ = true;
+      at_.evaluated = true;
       break;
     case Action::kGenerate:
-      generated_ = true;
+      at_.generated = true;
       break;
     case Action::kSnapshot:
-      snapshotted_ = true;
-      owed_ = false;
+      at_.snapshotted = true;
+      at_.owed = false;
       break;
     case Action::kEnd:
       break;
   }
 }
 
-void StepScript::EndAt(int64_t step) { end_ = std::min(end_, std::max(step, step_)); }
+void StepScript::EndAt(int64_t step) { at_.end = std::min(at_.end, std::max(step, at_.step)); }
 
 void StepScript::EndNow() { cut_ = true; }
 
-void StepScript::RequestSnapshot() { snapshot_requested_ = true; }
+void StepScript::RequestSnapshot() { at_.requested = true; }
 
 }  // namespace coxswain::driver

@@ -1,5 +1,10 @@
 #include "controller/driver/store_rows.h"
 
+#include <nlohmann/json.hpp>
+
+#include "controller/checkpoint/run_json.h"
+#include "controller/gang/gang_ranks.h"
+
 namespace coxswain::driver {
 
 store::EpochRow EpochRowOf(const gang::Gang& gang) {
@@ -10,7 +15,12 @@ store::EpochRow EpochRowOf(const gang::Gang& gang) {
           .fingerprint = gang.fingerprint,
           .world_size = gang.world_size(),
           .start_step = gang.start_step,
-          .gemm_table = gang.gemm_table};
+          .gemm_table = gang.gemm_table,
+          .ranks = gang::RanksJson(gang.ranks)};
+}
+
+store::EvalRow EvalRowOf(const gang::Gang& gang, const checkpoint::EvalPoint& point) {
+  return {gang.job, gang.epoch, point.step, checkpoint::EvalJson(point).dump()};
 }
 
 store::CheckpointRow CheckpointRowOf(const std::string& job, uint64_t epoch,

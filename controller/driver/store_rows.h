@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "controller/checkpoint/run_state.h"
 #include "controller/gang/gang.h"
 #include "controller/store/store.h"
 #include "coxswain/v1/job.pb.h"
@@ -13,6 +14,8 @@ namespace coxswain::driver {
 
 // What is known of the gang at the time of the call: EpochRow says what only a formed one has.
 store::EpochRow EpochRowOf(const gang::Gang& gang);
+
+store::EvalRow EvalRowOf(const gang::Gang& gang, const checkpoint::EvalPoint& point);
 
 // Of a checkpoint that gang `epoch` of `job` made.
 store::CheckpointRow CheckpointRowOf(const std::string& job, uint64_t epoch,

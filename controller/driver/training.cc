@@ -42,13 +42,18 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
     : gang_(gang),
       args_(std::move(args)),
       events_(std::move(events)),
-      script_(args_.rules, args_.start.step),
+      script_(args_.position ? StepScript(args_.rules, args_.position->script)
+                             : StepScript(args_.rules, args_.start.step)),
       state_(args_.start),
       asking_(&args_.curriculum->questions(), events_.on_answers),
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
+  if (!args_.position) return;
+  again_.assign(args_.position->sent.begin(), args_.position->sent.end());
+  saving_run_ = args_.position->saving;
+  SetSaving(saving_run_.has_value());
 }
 
 // With early stopping an evaluation is a barrier.
@@ -64,7 +69,7 @@ void Training::Advance() {
   const bool owed = script_.owes_snapshot();
   const int64_t step = script_.step();
   script_.Advance();
-  if (!owed && script_.owes_snapshot()) events_.on_snapshot_delayed(step);
+  if (!owed && script_.owes_snapshot() && again_.empty()) events_.on_snapshot_delayed(step);
 }
 
 void Training::SetSaving(bool saving) {
@@ -72,7 +77,23 @@ void Training::SetSaving(bool saving) {
   script_.SetSaving(saving);
 }
 
+void Training::SaveFinished() {
+  saving_run_.reset();
+  SetSaving(false);
+}
+
+// What was sent before is sent again in its order. All of that follows from the script but whether
+// a checkpoint was being written then, which snapshots by count wait for.
 std::optional<gang::Order> Training::Next() {
+  if (again_.empty()) return NextOrder();
+  script_.SetSaving(again_.front() != Action::kSnapshot);
+  std::optional<gang::Order> order = NextOrder();
+  if (order) again_.pop_front();
+  if (again_.empty()) script_.SetSaving(saving_);
+  return order;
+}
+
+std::optional<gang::Order> Training::NextOrder() {
   while (MaySend(script_.next())) {
     switch (script_.next()) {
       case Action::kTrain:
@@ -84,10 +105,11 @@ std::optional<gang::Order> Training::Next() {
       case Action::kEnd:
         return gang::StopOrder(script_.step());
       case Action::kGenerate: {
+        const ScriptPlace before = script_.place();
         std::optional<gang::Order> order = asking_.Ask(script_.step());
         if (asking_.AllAsked()) Advance();
         if (!order) break;
-        in_flight_.push_back({.action = Action::kGenerate});
+        in_flight_.push_back({.action = Action::kGenerate, .before = before});
         return order;
       }
     }
@@ -114,7 +136,7 @@ gang::Order Training::TrainOrder() {
     curriculum.FillTrain(batch->step, batch->bins[rank], batch->forms[rank],
                          own->mutable_train()->mutable_bins());
   };
-  in_flight_.push_back({.action = Action::kTrain, .batch = batch});
+  in_flight_.push_back({.action = Action::kTrain, .batch = batch, .before = script_.place()});
   Advance();
   return order;
 }
@@ -127,7 +149,10 @@ gang::Order Training::EvalOrder() {
   order.fill = [&curriculum = *args_.curriculum, batch](int rank, v1::Command* own) {
     curriculum.FillEval(batch->bins[rank], batch->forms[rank], own->mutable_eval()->mutable_bins());
   };
-  Sent sent{.action = Action::kEval, .first_part = next_eval_part_ == 0, .batch = batch};
+  Sent sent{.action = Action::kEval,
+            .first_part = next_eval_part_ == 0,
+            .batch = batch,
+            .before = script_.place()};
   sent.last_part = ++next_eval_part_ == eval_parts_.size();
   in_flight_.push_back(sent);
   eval_outstanding_ = true;
@@ -141,7 +166,7 @@ gang::Order Training::EvalOrder() {
 gang::Order Training::SnapshotOrder() {
   gang::Order order{.turn = gang::Turn::kBeside, .phase = "snapshot", .step = script_.step()};
   order.command.mutable_snapshot()->set_step(script_.step());
-  in_flight_.push_back({.action = Action::kSnapshot});
+  in_flight_.push_back({.action = Action::kSnapshot, .before = script_.place()});
   Advance();
   SetSaving(true);
   return order;
@@ -158,6 +183,7 @@ std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
     case Action::kGenerate:
       return asking_.Take(command);
     case Action::kSnapshot:
+      saving_run_ = state_;
       events_.on_snapshot(this, command.sent_ns);
       break;
     case Action::kEnd:
@@ -214,6 +240,22 @@ std::optional<v1::Error> Training::TakeEval(const Sent& sent, const gang::InFlig
   if (is_best && point.step > 0) script_.RequestSnapshot();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(point.step);
   return std::nullopt;
+}
+
+bool Training::EvalTakenInPart() const {
+  if (in_flight_.empty()) return next_eval_part_ != 0;
+  return in_flight_.front().action == Action::kEval && !in_flight_.front().first_part;
+}
+
+// In the middle of an evaluation or of answers there is none: they are begun again then, from the
+// answers that the ranks have kept.
+std::optional<std::string> Training::Position() const {
+  if (EvalTakenInPart() || asking_.TakenInPart()) return std::nullopt;
+  std::vector<Action> sent;
+  for (const Sent& command : in_flight_) sent.push_back(command.action);
+  sent.insert(sent.end(), again_.begin(), again_.end());
+  return PositionJson(state_, in_flight_.empty() ? script_.place() : in_flight_.front().before,
+                      sent, saving_run_ ? &*saving_run_ : nullptr);
 }
 
 void Training::Drain(bool with_checkpoint) {

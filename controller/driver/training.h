@@ -18,6 +18,7 @@
 #include "controller/driver/commit_step.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/step_script.h"
+#include "controller/driver/training_position.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/program.h"
 
@@ -31,6 +32,8 @@ struct TrainingArgs {
   int64_t end_at = 0;                    // end after this many finished steps, 0: the whole job
   BinWork work = {};                     // of the plan
   int64_t micro_batch_bins = 1;          // of the plan
+  // Goes on where one of another controller stood with this gang; `start` is its `run` then.
+  std::optional<TrainingPosition> position = {};
 };
 
 class Training;
@@ -60,14 +63,17 @@ class Training final : public gang::Program {
   Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events);
 
   // The checkpoint of the last on_snapshot is written, or given up. Next may have a command then.
-  void SaveFinished() { SetSaving(false); }
+  void SaveFinished();
   bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
   const checkpoint::RunState& state() const { return state_; }
+  // What the checkpoint holds that is being written, from on_snapshot to SaveFinished.
+  const std::optional<checkpoint::RunState>& saving_run() const { return saving_run_; }
 
   std::optional<gang::Order> Next() override;
   std::optional<v1::Error> Take(const gang::InFlight& command) override;
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return saving_; }
+  std::optional<std::string> Position() const override;
   bool complete() const override;
   bool exports() const override { return true; }
   const char* Ending() const override;
@@ -78,8 +84,11 @@ class Training final : public gang::Program {
     bool first_part = true;  // an evaluation may take several commands
     bool last_part = true;
     std::shared_ptr<const Batch> batch = nullptr;
+    ScriptPlace before = {};  // of the script
   };
 
+  std::optional<gang::Order> NextOrder();
+  bool EvalTakenInPart() const;
   bool MaySend(Action action) const;
   void Advance();  // the script
   void SetSaving(bool saving);
@@ -98,14 +107,16 @@ class Training final : public gang::Program {
   checkpoint::RunState state_;
   Asking asking_;
   std::deque<Sent> in_flight_;
+  std::deque<Action> again_;  // TrainingPosition::sent, still to be sent
 
   const std::vector<BinSize> eval_bins_;
   const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
   size_t next_eval_part_ = 0;
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
-  int64_t eval_began_ns_ = 0;              // of the evaluation in progress
-  bool saving_ = false;                    // as the script knows
+  int64_t eval_began_ns_ = 0;  // of the evaluation in progress
+  bool saving_ = false;        // as the script knows, unless it sends again
+  std::optional<checkpoint::RunState> saving_run_;
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps
 };
 

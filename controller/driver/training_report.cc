@@ -9,6 +9,7 @@
 #include "common/model/flops.h"
 #include "controller/driver/make_events.h"
 #include "controller/driver/progress.h"
+#include "controller/driver/store_rows.h"
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
@@ -31,7 +32,7 @@ std::optional<v1::Error> TrainingReport::OnStep(const StepResult& result, const 
                                                 const gang::InFlight& command,
                                                 const checkpoint::RunState& run) {
   JobRecord& record = *args_.record;
-  rate_.Add(command.seconds(), result.tokens);
+  if (!command.again) rate_.Add(command.seconds(), result.tokens);
   const int64_t left = args_.curriculum->total_steps() - result.step - 1;
   v1::Progress& progress = *record.edit().mutable_progress();
   progress.set_tokens_per_second(rate_.tokens_per_second());
@@ -122,6 +123,7 @@ std::optional<v1::Error> TrainingReport::CheckReplay(const StepResult& result) {
 void TrainingReport::OnEval(const checkpoint::EvalPoint& point, bool is_best,
                             const checkpoint::RunState& run) {
   JobRecord& record = *args_.record;
+  deps_.journal->Add(EvalRowOf(*args_.gang, point));
   ShowProgress(run, *args_.curriculum, &record, deps_.metrics);
   deps_.metrics->Eval(record.id(), {.loss = point.loss,
                                     .perplexity = point.perplexity(),

@@ -6,12 +6,19 @@ namespace coxswain::gang {
 
 CommandWindow::CommandWindow(int world_size) : world_size_(world_size), answered_(world_size, 0) {}
 
+void CommandWindow::GoOnBehind(uint64_t answered, uint64_t sent) {
+  last_seq_ = answered;
+  again_until_ = sent;
+  answered_.assign(answered_.size(), answered);
+}
+
 InFlight& CommandWindow::Push(Turn turn, const char* phase, int64_t step) {
   InFlight& command = in_flight_.emplace_back();
   command.seq = ++last_seq_;
   command.turn = turn;
   command.phase = phase;
   command.step = step;
+  command.again = command.seq <= again_until_;
   command.results.resize(world_size_);
   return command;
 }

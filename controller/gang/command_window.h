@@ -29,6 +29,8 @@ struct InFlight {
   int64_t stalled_ns = 0;  // Loop::stalled_ns when it was sent
   std::vector<std::optional<v1::Done>> results = {};  // per rank
 
+  // Sent by another controller before: its times say nothing, for answers may have been kept.
+  bool again = false;
   int answered = 0;  // ranks in `results`
 
   int missing() const { return static_cast<int>(results.size()) - answered; }
@@ -41,6 +43,10 @@ class CommandWindow {
   enum class Receipt { kAccepted, kDuplicate, kOutOfOrder };
 
   explicit CommandWindow(int world_size);
+
+  // Before the first Push: every rank has answered the numbers up to `answered`, and those up to
+  // `sent` are sent again.
+  void GoOnBehind(uint64_t answered, uint64_t sent);
 
   // The oldest command that some rank has not answered is `credits` commands old.
   bool full(int credits) const { return size() >= credits; }
@@ -59,6 +65,7 @@ class CommandWindow {
  private:
   const int world_size_;
   uint64_t last_seq_ = 0;
+  uint64_t again_until_ = 0;
   std::vector<uint64_t> answered_;  // per rank: highest seq answered
   std::deque<InFlight> in_flight_;
 };

@@ -43,6 +43,13 @@ void GangSession::Form(FormArgs args) {
   formation_->Start();
 }
 
+void GangSession::Readopt(uint64_t taken, uint64_t sent) {
+  taken_ = taken;
+  window_.GoOnBehind(taken, sent);
+  Change(state::GangEvent::kReadopted);
+  for (const Rank& rank : gang_.ranks) deps_.registry->StepsStarted(rank.target.incarnation);
+}
+
 void GangSession::OnFormed(std::optional<v1::Error> error) {
   // It is in the middle of its callback.
   deps_.loop->Post([formation = std::shared_ptr<Formation>(std::move(formation_))] {});

@@ -29,7 +29,8 @@ namespace coxswain::gang {
 // Called on the loop. After `ended` or `failed` nothing more is called.
 struct SessionEvents {
   std::function<void()> formed;   // the ranks are connected: Run may begin
-  std::function<void()> stepped;  // the program has taken a step
+  std::function<void()> taken;    // the program has taken the answers of a command
+  std::function<void()> stepped;  // these were a step's
   // Something is wrong; `failed` says what as soon as that is known, or Conclude is called.
   std::function<void()> suspected;
   std::function<void(const v1::Error&)> failed;
@@ -52,11 +53,16 @@ class GangSession {
   // Its number and what it is to compute. Both must be durable before Form.
   void Number(uint64_t epoch, std::string plan_hash, std::string plan_bytes, int64_t start_step);
   void Form(FormArgs args);
-  // After `formed`. The program lives until the session is gone.
+  // In place of these two, where another controller formed `gang`, whose number, plan and
+  // fingerprint it has: answers up to `taken` are no longer needed, and the commands up to `sent`,
+  // which some ranks have, are sent again. Run may begin at once.
+  void Readopt(uint64_t taken, uint64_t sent);
+  // After `formed`, or Readopt. The program lives until the session is gone.
   void Run(std::shared_ptr<Program> program);
 
-  void GoOn();                       // the program may have a command again
-  void Drain(bool with_checkpoint);  // what is outstanding has its time to finish
+  uint64_t taken() const { return taken_; }  // the newest command that was, 0: none
+  void GoOn();                               // the program may have a command again
+  void Drain(bool with_checkpoint);          // what is outstanding has its time to finish
   // A worker is gone although its streams have not said so; ignored where it is none of its own.
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   // What is known of what is wrong decides now; nothing when all is well.
@@ -101,8 +107,9 @@ class GangSession {
   StepTiming timing_;
   GangPace pace_;
   int64_t pace_skips_ = StepTiming::kWarmUpSteps;  // steps still to be left out of pace_
-  bool over_ = false;                              // ended or failed
-  bool written_ = false;                           // a command, since answers were taken
+  uint64_t taken_ = 0;
+  bool over_ = false;     // ended or failed
+  bool written_ = false;  // a command, since answers were taken
   int64_t last_progress_ns_ = 0;
   int64_t last_done_ns_ = 0;       // of what takes its turn
   std::vector<int64_t> heard_ns_;  // of each rank: its newest answer, or when the gang began to run

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "controller/gang/command_window.h"
 #include "coxswain/v1/common.pb.h"
@@ -44,6 +45,10 @@ class Program {
   virtual void Drain(bool with_checkpoint) = 0;
   // Ranks are at a checkpoint, which may keep one from the next command.
   virtual bool saving() const = 0;
+
+  // What one of another controller goes on from with the same gang, behind the commands taken.
+  // Nothing: none can at this place, or at any of this program.
+  virtual std::optional<std::string> Position() const = 0;
 
   // All that its job asks is done; else it was drained, or only so many steps were asked for.
   virtual bool complete() const = 0;

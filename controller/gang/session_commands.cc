@@ -119,7 +119,7 @@ void GangSession::Complete(InFlight command) {
   command.done_ns = deps_.loop->clock().NowNs();
   command.began_ns = std::max(last_done_ns_, command.sent_ns);
   if (command.turn != Turn::kBeside) last_done_ns_ = command.done_ns;
-  if (command.turn == Turn::kStep) {
+  if (command.turn == Turn::kStep && !command.again) {
     timing_.Add(command.seconds());
     if (pace_skips_ > 0) {
       --pace_skips_;
@@ -131,6 +131,8 @@ void GangSession::Complete(InFlight command) {
     GiveUp(*std::move(error));
     return;
   }
+  taken_ = command.seq;
+  if (events_.taken) events_.taken();
   if (command.turn == Turn::kStep && events_.stepped) events_.stepped();
 }
 

@@ -59,6 +59,8 @@ std::optional<Suspect> GangSession::LookForSuspect() const {
   const InFlight* oldest = window_.oldest();
   if (gang_.world_size() == 1 || program_->saving() || oldest == nullptr) return std::nullopt;
   if (oldest->turn != Turn::kStep) return std::nullopt;
+  // Ranks that had it before may have waited in it for as long as there was no controller.
+  if (oldest->again) return std::nullopt;
   RankBeats beats = BeatsOf(gang_, *deps_.registry);
   for (v1::HeartbeatRequest& beat : beats) {
     // Of a command that every rank has answered since.

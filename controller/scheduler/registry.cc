@@ -128,12 +128,21 @@ absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& reques
                                   {"host", request.host()},
                                   {"address", request.address()},
                                   {"device", request.build().device()}});
-  if (request.has_current() && !request.current().job().empty() && worker.job.empty() &&
-      worker.status.phase == state::WorkerPhase::kConnected) {
+  if (!worker.job.empty() || worker.status.phase != state::WorkerPhase::kConnected) return id;
+  if (!IsAwaited(worker) && !request.current().job().empty()) {
     AbortAndFree(request.incarnation(), request.current(),
                  "the controller restarted: the job goes on in a new gang epoch");
   }
   return id;
+}
+
+bool Registry::IsAwaited(Worker& worker) {
+  const int rank = listener_.on_registered ? listener_.on_registered(worker) : -1;
+  if (rank < 0) return false;
+  Apply(worker, state::WorkerEvent::kReturned);
+  worker.job = worker.hello.current().job();
+  worker.rank = rank;
+  return true;
 }
 
 bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {

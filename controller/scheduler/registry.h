@@ -37,6 +37,8 @@ class Registry {
     std::function<void()> on_free;  // a worker became READY, or one fewer lives
     std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job
     std::function<void(const Worker&)> on_draining;  // has a job and wants to leave
+    // Registered and has no job here. The rank that it is in a gang that is awaited, -1: none.
+    std::function<int(const Worker&)> on_registered;
   };
 
   Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times);
@@ -46,7 +48,8 @@ class Registry {
   const LeaseTimes& times() const { return times_; }
 
   // Adds the worker, or renews one that reconnects. An older incarnation of the same host and slot
-  // is lost. A worker still in a gang that is not current here is told to abort it first.
+  // is lost. A worker still in a gang is reserved for that where its job awaits it, else told to
+  // abort it first.
   // Returns the worker id. AlreadyExists names both when a worker that another supervisor started
   // lives in the slot, Unavailable when that one is about to leave.
   absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
@@ -88,6 +91,7 @@ class Registry {
   void Apply(Worker& worker, state::WorkerEvent event);
   void TakeMemory(Worker& worker);  // of its last beat
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
+  bool IsAwaited(Worker& worker);
   absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
   void EndStrayEpoch(const Worker& worker);
   void ApplyCordons();

@@ -37,6 +37,8 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);
   metrics.Restart("j", "train");
+  metrics.GangReadopted("j");
+  metrics.GangNotReadopted("j");
   metrics.RecoveryStage("j", "abort");
   metrics.Preempted("j");
   metrics.CheckpointFailed("j");

@@ -9,8 +9,8 @@
 namespace coxswain::sim {
 namespace {
 
-driver::GangPlan MakePlan(const driver::PlanInput& input, const driver::BinWork& work) {
-  const std::string bytes = "plan of " + input.job;
+driver::GangPlan MakePlan(const std::string& bytes, const driver::BinWork& work,
+                          bool links_measured) {
   return {.bytes = bytes,
           .hash = Sha256(bytes),
           .memory = {},
@@ -19,7 +19,7 @@ driver::GangPlan MakePlan(const driver::PlanInput& input, const driver::BinWork&
           .micro_batch_bins = 2,
           .work = work,
           .predicted = {},
-          .links_measured = !input.workers.links.empty()};
+          .links_measured = links_measured};
 }
 
 absl::StatusOr<driver::ExportedTo> ExportShard(Files* files, const driver::ExportInput& input) {
@@ -47,7 +47,11 @@ driver::LaneWork MakeFakeLaneWork(const FakeLaneWork& fake) {
     return std::make_shared<SyntheticCurriculum>(shape);
   };
   work.plan = [fake](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {
-    return MakePlan(input, fake.work);
+    return MakePlan("plan of " + input.job, fake.work, !input.workers.links.empty());
+  };
+  work.read_plan = [fake](const std::string& bytes,
+                          const driver::Curriculum&) -> absl::StatusOr<driver::GangPlan> {
+    return MakePlan(bytes, fake.work, true);
   };
   work.export_artifacts = [fake](const driver::ExportInput& input) {
     return ExportShard(fake.files, input);

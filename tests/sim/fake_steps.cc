@@ -40,12 +40,8 @@ void FakeWorkers::Finish(const std::string& key) {
   if (first.has_train()) finished_[{fence.job(), fence.epoch()}].insert(first.train().step());
   for (Process* process : ranks) {
     const v1::Event event = Execute(*process, meeting);
-    const auto stream = process->run;
-    if (!stream || process->cut) continue;
-    const bool twice = Unit(random_()) < network_.duplicate_events;
-    for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
-      ToController(network_.max_delay_ms + copy, [stream, event] { stream->Arrive(event); });
-    }
+    process->kept[event.seq()].event = event;
+    Send(*process, event);
   }
 }
 

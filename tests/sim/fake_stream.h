@@ -21,6 +21,8 @@ struct FakeStream {
   // As the real transport reads events: one, and the next after a command or Listen.
   bool reading = true;
   std::deque<Message> unread;
+  // Of commands that came on it, 0: none yet. Only their events go there.
+  uint64_t first_seq = 0, last_seq = 0;
 
   void Read() {
     reading = unread.empty();

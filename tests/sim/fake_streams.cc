@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "worker/agent/command_identity.h"
 
 namespace coxswain::sim {
 
@@ -102,8 +104,9 @@ std::unique_ptr<CommandStream> FakeWorkers::Run(const WorkerTarget& worker,
         if (!stream->open) return;
         listen();
         // Commands of one stream never overtake each other.
-        agenda_->After(network_.max_delay_ms,
-                       [this, incarnation, command] { OnCommand(incarnation, command); });
+        agenda_->After(network_.max_delay_ms, [this, incarnation, stream, command] {
+          OnCommand(incarnation, stream, command);
+        });
       },
       listen,
       [stream] {
@@ -112,21 +115,52 @@ std::unique_ptr<CommandStream> FakeWorkers::Run(const WorkerTarget& worker,
       });
 }
 
-void FakeWorkers::OnCommand(const std::string& incarnation, const v1::Command& command) {
+void FakeWorkers::OnCommand(const std::string& incarnation,
+                            const std::shared_ptr<FakeStream<v1::Event>>& from,
+                            const v1::Command& command) {
   for (auto& [slot, process] : processes_) {
     if (process.incarnation != incarnation || !reachable(slot)) continue;
-    absl::Status status = process.gate.Check(command.fence());
-    if (status.ok() && command.seq() != process.last_seq + 1) {
-      status = absl::AbortedError(absl::StrCat("command sequence number ", command.seq(),
-                                               ", expected ", process.last_seq + 1));
-    }
-    if (!status.ok()) {
-      End(std::exchange(process.run, nullptr), status);
-      return;
-    }
-    process.last_seq = command.seq();
-    Meet(process, command);
+    if (from->first_seq == 0) from->first_seq = command.seq();
+    from->last_seq = command.seq();
+    const absl::Status status = Accept(process, command);
+    if (status.ok()) return;
+    if (process.run == from) process.run = nullptr;
+    End(from, status);
     return;
+  }
+}
+
+// What is sent again is the same command, and runs once.
+absl::Status FakeWorkers::Accept(Process& process, const v1::Command& command) {
+  RETURN_IF_ERROR(process.gate.Check(command.fence()));
+  if (command.seq() > process.last_seq + 1) {
+    return absl::AbortedError(absl::StrCat("command sequence number ", command.seq(), ", expected ",
+                                           process.last_seq + 1));
+  }
+  if (command.seq() == process.last_seq + 1) {
+    process.last_seq = command.seq();
+    process.kept[command.seq()].identity = agent::IdentityOf(command);
+    Meet(process, command);
+    return absl::OkStatus();
+  }
+  Process::Kept& kept = process.kept[command.seq()];
+  if (kept.identity != agent::IdentityOf(command)) {
+    return absl::AbortedError(
+        absl::StrCat("command ", command.seq(), " comes again as ", agent::Summary(command)));
+  }
+  if (!kept.event) return absl::OkStatus();  // its event comes when it is done
+  *kept.event->mutable_fence() = process.fence();
+  Send(process, *kept.event);
+  return absl::OkStatus();
+}
+
+void FakeWorkers::Send(Process& process, const v1::Event& event) {
+  const auto stream = process.run;
+  if (!stream || process.cut) return;
+  if (event.seq() < stream->first_seq || event.seq() > stream->last_seq) return;
+  const bool twice = Unit(random_()) < network_.duplicate_events;
+  for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
+    ToController(network_.max_delay_ms + copy, [stream, event] { stream->Arrive(event); });
   }
 }
 

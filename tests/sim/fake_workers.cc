@@ -98,7 +98,10 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   const auto device = devices_.find(slot);
   hello.mutable_build()->set_device(device == devices_.end() ? "cpu" : device->second);
   hello.set_device_name("Sim " + hello.build().device());
-  if (process.gate.current()) *hello.mutable_current() = process.fence();
+  if (!process.gate.current()) return hello;
+  *hello.mutable_current() = process.fence();
+  hello.set_last_queued_seq(process.last_seq);
+  hello.set_last_done_seq(process.done_seq);
   return hello;
 }
 
@@ -135,6 +138,7 @@ void FakeWorkers::DropEpoch(Process& process, const std::string& reason) {
   process.snapshot.reset();
   process.hung = false;
   process.done_seq = 0;
+  process.kept.clear();
   process.arrived_ms.clear();
   process.run.reset();
   process.connect.reset();

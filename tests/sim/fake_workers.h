@@ -145,6 +145,11 @@ class FakeWorkers : public WorkerTransport {
     uint64_t last_seq = 0;
     uint64_t done_seq = 0;
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
+    struct Kept {
+      uint64_t identity = 0;
+      std::optional<v1::Event> event;  // nothing until it is done
+    };
+    std::map<uint64_t, Kept> kept;  // of the epoch, by command
     FakeModel model;
     std::optional<FakeModel> snapshot;
     std::vector<int64_t> written;  // tokens of each answer
@@ -184,7 +189,10 @@ class FakeWorkers : public WorkerTransport {
   void OnConnected(Process& process);
   template <typename Message>
   void End(const std::shared_ptr<FakeStream<Message>>& stream, absl::Status status);
-  void OnCommand(const std::string& incarnation, const v1::Command& command);
+  void OnCommand(const std::string& incarnation, const std::shared_ptr<FakeStream<v1::Event>>& from,
+                 const v1::Command& command);
+  absl::Status Accept(Process& process, const v1::Command& command);
+  void Send(Process& process, const v1::Event& event);
   void Meet(Process& process, const v1::Command& command);
   void Finish(const std::string& key);
   v1::Event Execute(Process& process, const Meeting& meeting);

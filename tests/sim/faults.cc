@@ -192,8 +192,8 @@ constexpr FaultKind kKinds[] = {
     {"worker cut off", false, 2, CutWorker},
     {"worker drained", false, 2, DrainWorker},
     {"wrong bits", false, 1, CorruptStep},
-    {"controller killed", false, 2, KillController},
-    {"controller killed at an effect", false, 6, KillControllerAtEffect},
+    {"controller killed", false, 2, KillController, true},
+    {"controller killed at an effect", false, 6, KillControllerAtEffect, true},
     {"controller stopped", false, 3, StopController},
     {"loop stalled", true, 2, StallLoop},
     {"everything suspended", true, 1, Suspend},
@@ -220,10 +220,12 @@ constexpr FaultKind kKinds[] = {
 
 std::span<const FaultKind> FaultKinds() { return kKinds; }
 
-std::vector<PlannedFault> PlanFaults(uint64_t seed, int64_t horizon_ms, int count, bool harmless) {
+std::vector<PlannedFault> PlanFaults(uint64_t seed, int64_t horizon_ms, int count, FaultsOf of) {
   std::vector<const FaultKind*> kinds;  // as often as their weight
   for (const FaultKind& kind : kKinds) {
-    if (!harmless || kind.harmless) kinds.insert(kinds.end(), kind.weight, &kind);
+    const bool wanted = of == FaultsOf::kAll || (of == FaultsOf::kHarmless && kind.harmless) ||
+                        (of == FaultsOf::kController && kind.of_controller);
+    if (wanted) kinds.insert(kinds.end(), kind.weight, &kind);
   }
   Draw draw(seed);
   std::vector<PlannedFault> faults;

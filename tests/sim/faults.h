@@ -19,6 +19,7 @@ struct FaultKind {
   bool harmless;
   int weight;
   void (*inject)(Simulation& sim, Draw& draw);
+  bool of_controller = false;  // the controller dies, and nothing else
 };
 
 // Every kind.
@@ -30,8 +31,10 @@ struct PlannedFault {
   uint64_t draw = 0;
 };
 
-// `count` faults during `horizon_ms`, by time; harmless ones only, or any.
-std::vector<PlannedFault> PlanFaults(uint64_t seed, int64_t horizon_ms, int count, bool harmless);
+enum class FaultsOf { kAll, kHarmless, kController };
+
+// `count` faults during `horizon_ms`, by time, of the kinds that `of` says.
+std::vector<PlannedFault> PlanFaults(uint64_t seed, int64_t horizon_ms, int count, FaultsOf of);
 
 // Lets them happen from now on. The simulation outlives them.
 void LetHappen(const std::vector<PlannedFault>& faults, Simulation* sim);

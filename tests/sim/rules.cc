@@ -92,6 +92,11 @@ void Rules::CheckStep(const store::StepRow& row) {
 }
 
 void Rules::OnTrained(const v1::Fence& fence, int rank, const FakeModel& model) {
+  const auto [known, first] = trained_in_.try_emplace({fence.job(), model.steps}, fence.epoch());
+  if (!first && known->second != fence.epoch()) {
+    known->second = fence.epoch();
+    ++trained_again_[fence.job()];
+  }
   if (model.parameters == lineage_.ParametersAfter(model.steps)) return;
   Report("sim-3", absl::StrCat(fence.job(), ": rank ", rank, " of epoch ", fence.epoch(),
                                " has other batches behind it after ", model.steps, " steps"));

@@ -48,6 +48,11 @@ class Rules {
   void Report(const std::string& rule, const std::string& text);
   // In words, the rule first; empty is good.
   const std::vector<std::string>& violations() const { return violations_; }
+  // Of a job: steps that its gangs began to train more than once.
+  int64_t steps_trained_again(const std::string& job) const {
+    const auto steps = trained_again_.find(job);
+    return steps == trained_again_.end() ? 0 : steps->second;
+  }
   int64_t committed_checkpoints() const { return committed_checkpoints_; }
 
  private:
@@ -77,8 +82,10 @@ class Rules {
   std::map<std::pair<std::string, int64_t>, Trained> steps_;          // the newest of each
   std::map<std::pair<std::string, int64_t>, std::string> committed_;  // directory, by job and step
   int64_t committed_checkpoints_ = 0;
-  std::map<std::string, std::string> accepted_;   // id by name
-  std::map<std::string, bool> cancelled_;         // by id
+  std::map<std::pair<std::string, int64_t>, uint64_t> trained_in_;  // newest epoch, by job and step
+  std::map<std::string, int64_t> trained_again_;                    // by job
+  std::map<std::string, std::string> accepted_;                     // id by name
+  std::map<std::string, bool> cancelled_;                           // by id
   std::map<std::string, int64_t> idle_since_ns_;  // jobs that could have had workers since
   int64_t next_idle_check_ns_ = 0;
   // The clock of the rules about time: a stall is counted when its round is over, which a look

@@ -90,6 +90,11 @@ void CheckEnd(Simulation& sim, const Schedule& schedule, const Schedule::Job& pl
   if (schedule.kind == ScheduleKind::kGentle && job.epoch() != 1) {
     sim.rules().Report("sim-10", absl::StrCat(name, " formed ", job.epoch(), " gangs"));
   }
+  if (schedule.kind == ScheduleKind::kController && sim.rules().steps_trained_again(job.id()) > 0) {
+    sim.rules().Report("sim-11",
+                       absl::StrCat(name, " trained ", sim.rules().steps_trained_again(job.id()),
+                                    " steps again, and only the controller had failed"));
+  }
 }
 
 }  // namespace
@@ -100,7 +105,10 @@ Schedule DrawSchedule(uint64_t seed) {
   schedule.seed = seed;
   if (seed % 10 == 0) schedule.kind = ScheduleKind::kLong;
   if (seed % 20 == 7) schedule.kind = ScheduleKind::kGentle;
-  const bool gentle = schedule.kind == ScheduleKind::kGentle;
+  if (seed % 20 == 13) schedule.kind = ScheduleKind::kController;
+  FaultsOf of = FaultsOf::kAll;
+  if (schedule.kind == ScheduleKind::kGentle) of = FaultsOf::kHarmless;
+  if (schedule.kind == ScheduleKind::kController) of = FaultsOf::kController;
   schedule.options.seed = seed;
   schedule.options.settings = ShortTimes(draw);
   schedule.options.network.duplicate_events = draw.Below(2) == 0 ? 0.1 : 0.0;
@@ -111,7 +119,7 @@ Schedule DrawSchedule(uint64_t seed) {
     for (Schedule::Job& job : schedule.jobs) job.shape.priority = 0;
   }
   const auto faults = static_cast<int>(4 + draw.Upto(6));
-  schedule.faults = PlanFaults(seed, schedule.horizon_ms, faults, gentle);
+  schedule.faults = PlanFaults(seed, schedule.horizon_ms, faults, of);
   return schedule;
 }
 

@@ -14,9 +14,10 @@
 namespace coxswain::sim {
 
 enum class ScheduleKind {
-  kShort,   // 2 to 4 workers, two or three jobs of 12 to 16 steps
-  kLong,    // 4 to 8 workers, a job of 200 to 240 steps on most of them and a short one
-  kGentle,  // as short, with harmless faults only: no gang may end
+  kShort,       // 2 to 4 workers, two or three jobs of 12 to 16 steps
+  kLong,        // 4 to 8 workers, a job of 200 to 240 steps on most of them and a short one
+  kGentle,      // as short, with harmless faults only: no gang may end
+  kController,  // as short, and nothing but the controller fails: no step is trained twice
 };
 
 struct Schedule {
@@ -34,7 +35,7 @@ struct Schedule {
   std::vector<PlannedFault> faults;
 };
 
-// One schedule in ten is long, one in twenty gentle.
+// One schedule in ten is long, one in twenty gentle, in one in twenty the controller alone fails.
 Schedule DrawSchedule(uint64_t seed);
 
 struct Played {

@@ -1,7 +1,7 @@
 // 20,000 seeded schedules of faults against the real controller. On failure the seed and its
 // transcript are printed: COXSWAIN_SIM_SEED=n plays it again, with COXSWAIN_SIM_FAULTS=0,3 only
 // those of its faults; COXSWAIN_SIM_FIRST=n begins with seed n. Invariants sim-1, sim-2, sim-3,
-// sim-4, sim-5, sim-6, sim-7, sim-8, sim-9, sim-10: tests/sim/README.md.
+// sim-4, sim-5, sim-6, sim-7, sim-8, sim-9, sim-10, sim-11: tests/sim/README.md.
 #include "tests/sim/schedule.h"
 
 #include <gtest/gtest.h>

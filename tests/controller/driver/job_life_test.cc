@@ -247,7 +247,7 @@ TEST_F(JobLifeTest, ARankThatKeepsTheGangFromFormingIsNamed) {
   ExpectClean(sim);
 }
 
-TEST_F(JobLifeTest, AKilledControllerGoesOnUnderAHigherTermAndEpoch) {
+TEST_F(JobLifeTest, AKilledControllerGoesOnUnderAHigherTermWithTheSameGang) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 5; }, 60'000));
@@ -256,7 +256,7 @@ TEST_F(JobLifeTest, AKilledControllerGoesOnUnderAHigherTermAndEpoch) {
   sim.StartController();
   EXPECT_EQ(sim.registry().term(), 2u);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
-  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.Job(id).epoch(), 1u);
   EXPECT_EQ(sim.Job(id).restarts(), 0);
   ExpectClean(sim);
 }

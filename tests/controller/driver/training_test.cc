@@ -19,10 +19,12 @@ class Player {
  public:
   explicit Player(gang::Program* program) : program_(program) {}
 
-  // Sends what may go out now.
-  std::string Send() {
+  // Sends what may go out now, at most so many.
+  std::string Send(int most = 1000) {
     std::string sent;
-    while (std::optional<gang::Order> order = program_->Next()) {
+    while (most-- > 0) {
+      std::optional<gang::Order> order = program_->Next();
+      if (!order) break;
       sent += Letter(*order) + " ";
       if (order->command.has_stop()) break;
       orders_.push_back(*std::move(order));
@@ -69,7 +71,8 @@ class Player {
 class TrainingTest : public testing::Test {
  protected:
   std::unique_ptr<Training> Make(sim::SyntheticShape shape, ScriptRules rules,
-                                 std::optional<int64_t> patience = {}) {
+                                 std::optional<int64_t> patience = {},
+                                 std::optional<TrainingPosition> position = {}) {
     gang_.ranks.resize(2);
     rules.total_steps = shape.steps;
     rules.has_eval = shape.eval_bins > 0;
@@ -92,13 +95,15 @@ class TrainingTest : public testing::Test {
     events.on_snapshot = [this](Training* training, int64_t) {
       told_ += "s" + std::to_string(training->state().step) + " ";
     };
+    events.on_snapshot_delayed = [](int64_t) {};
     return std::make_unique<Training>(
         &gang_,
         TrainingArgs{.curriculum = std::make_shared<sim::SyntheticCurriculum>(shape),
                      .rules = rules,
-                     .start = {},
+                     .start = position ? position->run : checkpoint::RunState(),
                      .patience = patience,
-                     .work = {}},
+                     .work = {},
+                     .position = position},
         std::move(events));
   }
 
@@ -106,6 +111,49 @@ class TrainingTest : public testing::Test {
   std::string told_;
   double answer_seconds_ = 0;
 };
+
+// Also where a checkpoint that was being written kept the next one back.
+TEST_F(TrainingTest, OneThatGoesOnAtAPositionSendsTheSameCommands) {
+  const sim::SyntheticShape shape{.steps = 7, .eval_bins = 1};
+  const ScriptRules rules{.eval_steps = 2, .save_steps = 2};
+  const auto first = Make(shape, rules);
+  Player gang(first.get());
+  // Two steps are on their way while the checkpoint of the second is written.
+  EXPECT_EQ(gang.Send(4), "e0 t0 t1 e2 ");
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(gang.Answer());
+  EXPECT_EQ(gang.Send(4), "s2 t2 t3 e4 ");
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(gang.Answer());
+  EXPECT_EQ(gang.Send(2), "t4 t5 ");
+  first->SaveFinished();
+  const auto position = ParsePosition(*first->Position(), first->state().evals);
+  ASSERT_TRUE(position.ok()) << position.status();
+  EXPECT_EQ(position->run, first->state());
+  EXPECT_EQ(position->sent.size(), 4u);
+  EXPECT_FALSE(position->saving);
+  const std::string rest = gang.Send(4);
+  EXPECT_EQ(rest, "e6 s6 t6 e7 ");
+
+  const auto second = Make(shape, rules, {}, *position);
+  Player other(second.get());
+  EXPECT_EQ(other.Send(4), "t3 e4 t4 t5 ");  // not s4: it was owed
+  EXPECT_EQ(other.Send(4), rest);
+  EXPECT_EQ(second->state(), first->state());
+}
+
+TEST_F(TrainingTest, APositionIsToldBetweenEvaluationsAndKnowsTheCheckpointInProgress) {
+  const auto training = Make({.steps = 4, .eval_bins = 0}, {.save_steps = 2});
+  Player gang(training.get());
+  EXPECT_EQ(gang.Send(3), "t0 t1 s2 ");
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gang.Answer());
+  const auto position = ParsePosition(*training->Position(), {});
+  ASSERT_TRUE(position.ok()) << position.status();
+  ASSERT_TRUE(position->saving.has_value());
+  EXPECT_EQ(position->saving->step, 2);
+  const auto other = Make({.steps = 4, .eval_bins = 0}, {.save_steps = 2}, {}, *position);
+  EXPECT_TRUE(other->saving());
+  EXPECT_EQ(other->saving_run()->step, 2);
+  EXPECT_FALSE(ParsePosition("{}", {}).ok());
+}
 
 TEST_F(TrainingTest, GoesOnDuringASaveAndEndsOnlyBehindIt) {
   const auto training = Make({.steps = 3, .eval_bins = 0}, {.save_steps = 2});

@@ -32,5 +32,18 @@ TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
   EXPECT_EQ(window.PopComplete()->step, 0);
 }
 
+TEST(CommandWindowTest, GoesOnBehindWhatAnotherControllerTook) {
+  CommandWindow window(2, 3);
+  window.GoOnBehind(7, 9);
+  for (const bool again : {true, true, false}) {
+    EXPECT_EQ(window.Push(Turn::kStep, "train", 0).again, again);
+  }
+  EXPECT_EQ(window.oldest()->seq, 8u);
+  EXPECT_EQ(window.Receive(0, 7, {}), CommandWindow::Receipt::kDuplicate);
+  EXPECT_EQ(window.Receive(0, 8, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_EQ(window.Receive(1, 8, {}), CommandWindow::Receipt::kAccepted);
+  EXPECT_EQ(window.PopComplete()->seq, 8u);
+}
+
 }  // namespace
 }  // namespace coxswain::gang

@@ -522,6 +522,28 @@ TEST_F(RegistryTest, AWorkerRemembersWhomItWorkedForOverAControllersEnd) {
   EXPECT_EQ(registry_.Find(hello.incarnation())->last_job, "job");
 }
 
+// Invariant scheduler-10.
+TEST_F(RegistryTest, ARankOfAGangThatIsAwaitedIsReservedForIt) {
+  int awaited = 1;
+  registry_.SetListener(
+      {.on_free = {}, .on_lost = {}, .on_draining = {}, .on_registered = [&](const Worker&) {
+         return awaited;
+       }});
+  v1::RegisterRequest hello;
+  hello.set_host("h");
+  hello.set_incarnation("rank");
+  hello.mutable_current()->set_job("job");
+  ASSERT_TRUE(registry_.Register(hello).ok());
+  EXPECT_EQ(PhaseOf("rank"), state::WorkerPhase::kJoined);
+  EXPECT_EQ(registry_.Find("rank")->job, "job");
+  EXPECT_EQ(registry_.Find("rank")->rank, 1);
+  awaited = -1;
+  hello.set_slot(1);
+  hello.set_incarnation("stray");
+  ASSERT_TRUE(registry_.Register(hello).ok());
+  EXPECT_EQ(PhaseOf("stray"), state::WorkerPhase::kAborting);
+}
+
 TEST_F(RegistryTest, AnAbortedWorkerIsFreeOnlyWhenItSaysSo) {
   const std::string worker = Join(0);
   ASSERT_TRUE(registry_.Reserve({worker}, "job").ok());

@@ -1,0 +1,42 @@
+// What is made ready before a gang of another controller goes on: its output, its plan.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_REENTER_GANG_H_
+#define COXSWAIN_CONTROLLER_DRIVER_REENTER_GANG_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/config/job_spec.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/lane_work.h"
+#include "controller/driver/output_claim.h"
+#include "controller/driver/replays.h"
+#include "controller/store/store.h"
+
+namespace coxswain::driver {
+
+struct Reentry {
+  std::string output_identity;
+  GangPlan plan;    // as LaneWork::read_plan
+  Replays replays;  // of the steps that an earlier gang trained and this one has not
+};
+
+struct ReentryInput {
+  Files* files = nullptr;
+  LaneWork* lane_work = nullptr;
+  store::History* history = nullptr;
+  std::shared_ptr<OutputClaim> output;  // is taken
+  config::JobSpec spec;
+  std::shared_ptr<const Curriculum> curriculum;
+  std::string job;
+  std::string plan_bytes;
+  int64_t finished_steps = 0;
+  std::string newest_checkpoint;  // directory, empty: none was committed
+};
+
+// In a lane. Not OK: the gang does not go on.
+absl::Status ReenterGang(const ReentryInput& input, Reentry* reentry);
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_REENTER_GANG_H_

@@ -1,0 +1,26 @@
+// Who the ranks of a gang are, as store::EpochRow keeps it for the next controller.
+#ifndef COXSWAIN_CONTROLLER_GANG_GANG_RANKS_H_
+#define COXSWAIN_CONTROLLER_GANG_GANG_RANKS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/gang/gang.h"
+
+namespace coxswain::gang {
+
+struct KnownRank {
+  std::string worker;       // id, "<host>/<slot>"
+  std::string incarnation;  // of its process
+  std::string host;
+  bool maps_tokens = false;  // as Rank::maps_tokens
+};
+
+std::string RanksJson(const std::vector<Rank>& ranks);
+// By rank. DataLoss says what cannot be read.
+absl::StatusOr<std::vector<KnownRank>> ParseRanks(const std::string& text);
+
+}  // namespace coxswain::gang
+
+#endif  // COXSWAIN_CONTROLLER_GANG_GANG_RANKS_H_
