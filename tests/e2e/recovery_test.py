@@ -44,7 +44,44 @@ class RecoveryTest(Cluster):
         controller.wait()
         self.start_controller(listen=listen)
         self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.step_events(job), expected, 'a step is missing, repeated or has other bits')
+        self.assertEqual(self.cox_json('get', job)['epoch'], 1)
+        self.assertEqual(len(self.events(job, 'GangReadopted')), 1)
+        self.assertEqual(value(metrics(self.endpoint['metrics']), 'coxswain_gangs_readopted_total', job=job), 1)
+
+    def test_controller_killed_again_and_again(self):
+        """At steps, in evaluations, during checkpoints: the gang goes on each time, and every step is trained once."""
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        for steps in (2, 4, 6, 8):
+            wait_for(f'{steps} steps', lambda: len(self.step_events(job)) >= steps, 120)
+            os.kill(controller.pid, signal.SIGKILL)
+            controller.wait()
+            controller = self.start_controller(listen=listen)
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.step_events(job), expected)
+        self.assertEqual(self.cox_json('get', job)['epoch'], 1)
+
+    def test_controller_and_worker_killed_while_training(self):
+        """A gang of which a rank is gone does not go on: its job does, from the last checkpoint."""
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        victim = self.worker_pids()[1]
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+        os.kill(victim, signal.SIGKILL)
+        self.start_controller(listen=listen)
+        self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
+        self.assertEqual(self.cox_json('get', job)['epoch'], 2)
+        self.assertRegex(self.events(job, 'ReadoptionFailed')[0]['reason'], r'^rank 1 \(')
 
     def test_worker_killed_while_training(self):
         self.start_controller()

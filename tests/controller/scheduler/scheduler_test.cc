@@ -522,7 +522,7 @@ TEST_F(RegistryTest, AWorkerRemembersWhomItWorkedForOverAControllersEnd) {
   EXPECT_EQ(registry_.Find(hello.incarnation())->last_job, "job");
 }
 
-// Invariant scheduler-10.
+// Invariant scheduler-11.
 TEST_F(RegistryTest, ARankOfAGangThatIsAwaitedIsReservedForIt) {
   int awaited = 1;
   registry_.SetListener(
