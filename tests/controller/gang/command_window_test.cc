@@ -33,7 +33,7 @@ TEST(CommandWindowTest, RefusesDuplicatesAndGapsWithoutChange) {
 }
 
 TEST(CommandWindowTest, GoesOnBehindWhatAnotherControllerTook) {
-  CommandWindow window(2, 3);
+  CommandWindow window(2);
   window.GoOnBehind(7, 9);
   for (const bool again : {true, true, false}) {
     EXPECT_EQ(window.Push(Turn::kStep, "train", 0).again, again);
