@@ -226,7 +226,7 @@ void JobDriver::OnFormed() {
                    absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(), " ranks, from step ",
                                 gang.start_step));
   if (!Advance(state::JobEvent::kFormed, "running")) return;
-  program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining(std::nullopt);
+  program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining(std::nullopt, 0);
   RecordPosition();
   deps_.journal->FlushOrKeep();
   session_->Run(program_);

@@ -145,7 +145,8 @@ class JobDriver {
   void OnFormed();
 
   // job_program.cc
-  std::shared_ptr<Training> MakeTraining(std::optional<TrainingPosition> position);
+  std::shared_ptr<Training> MakeTraining(std::optional<TrainingPosition> position,
+                                         int64_t sent_before);
   std::shared_ptr<gang::Program> MakeGeneration();
   void SaveCheckpoint(Training* training, int64_t sent_ns);
   void CheckPace();

@@ -10,7 +10,8 @@
 
 namespace coxswain::driver {
 
-std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition> position) {
+std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition> position,
+                                                  int64_t sent_before) {
   auto report = std::make_shared<TrainingReport>(
       deps_, TrainingReport::Args{.record = &record_,
                                   .spec = &spec_,
@@ -32,7 +33,8 @@ std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition
                     .end_at = row().stop_at_step,
                     .work = plan_.work,
                     .micro_batch_bins = plan_.micro_batch_bins,
-                    .position = std::move(position)};
+                    .position = std::move(position),
+                    .sent_before = sent_before};
   args.start.applied_updates = session_->gang().applied_updates;
   TrainingEvents events;
   events.on_step = [report](const StepResult& result, const Batch& batch,

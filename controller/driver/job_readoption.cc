@@ -135,7 +135,8 @@ void JobDriver::OnReentered(const Readoption& found, Reentry* reentry) {
                    position.run.step, " steps recorded, commands up to ", found.queued(),
                    " of which the answers up to ", found.taken(), " were recorded"));
   deps_.journal->FlushOrKeep();
-  const std::shared_ptr<Training> training = MakeTraining(position);
+  const std::shared_ptr<Training> training =
+      MakeTraining(position, static_cast<int64_t>(found.queued() - found.taken()));
   program_ = training;
   session_->Readopt(found.taken(), found.queued());
   session_->Run(program_);

@@ -46,6 +46,7 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
                              : StepScript(args_.rules, args_.start.step)),
       state_(args_.start),
       asking_(&args_.curriculum->questions(), events_.on_answers),
+      again_left_(args_.position ? args_.sent_before : 0),
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
@@ -73,8 +74,9 @@ void Training::Advance() {
 }
 
 void Training::SetSaving(bool saving) {
+  saved_again_ = again_left_ > 0 && !saving && (saving_ || saved_again_);
   saving_ = saving;
-  script_.SetSaving(saving);
+  script_.SetSaving(saving || saved_again_);
 }
 
 void Training::SaveFinished() {
@@ -83,13 +85,16 @@ void Training::SaveFinished() {
 }
 
 // What was sent before is sent again in its order. All of that follows from the script but whether
-// a checkpoint was being written then, which snapshots by count wait for.
+// a checkpoint was being written then, which snapshots by count wait for: of commands that were on
+// their way at the position it is recorded, and none that was finished since was when the others
+// were sent.
 std::optional<gang::Order> Training::Next() {
-  if (again_.empty()) return NextOrder();
-  script_.SetSaving(again_.front() != Action::kSnapshot);
+  if (!again_.empty()) script_.SetSaving(again_.front() != Action::kSnapshot);
   std::optional<gang::Order> order = NextOrder();
-  if (order) again_.pop_front();
-  if (again_.empty()) script_.SetSaving(saving_);
+  if (order && !again_.empty()) again_.pop_front();
+  if (order && again_left_ > 0) --again_left_;
+  if (again_left_ == 0) saved_again_ = false;
+  if (again_.empty()) script_.SetSaving(saving_ || saved_again_);
   return order;
 }
 

@@ -34,6 +34,7 @@ struct TrainingArgs {
   int64_t micro_batch_bins = 1;          // of the plan
   // Goes on where one of another controller stood with this gang; `start` is its `run` then.
   std::optional<TrainingPosition> position = {};
+  int64_t sent_before = 0;  // commands behind `position` that ranks have from that controller
 };
 
 class Training;
@@ -108,6 +109,8 @@ class Training final : public gang::Program {
   Asking asking_;
   std::deque<Sent> in_flight_;
   std::deque<Action> again_;  // TrainingPosition::sent, still to be sent
+  int64_t again_left_;        // of TrainingArgs::sent_before
+  bool saved_again_ = false;  // meanwhile a checkpoint is finished that was not when they were sent
 
   const std::vector<BinSize> eval_bins_;
   const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
