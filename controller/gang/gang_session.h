@@ -28,9 +28,9 @@ namespace coxswain::gang {
 
 // Called on the loop. After `ended` or `failed` nothing more is called.
 struct SessionEvents {
-  std::function<void()> formed;   // the ranks are connected: Run may begin
-  std::function<void()> taken;    // the program has taken the answers of a command
-  std::function<void()> stepped;  // these were a step's
+  std::function<void()> formed;      // the ranks are connected: Run may begin
+  std::function<void()> taken = {};  // the program has taken the answers of a command
+  std::function<void()> stepped;     // these were a step's
   // Something is wrong; `failed` says what as soon as that is known, or Conclude is called.
   std::function<void()> suspected;
   std::function<void(const v1::Error&)> failed;

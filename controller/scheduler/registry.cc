@@ -68,7 +68,7 @@ void Registry::TakeMemory(Worker& worker) {
                                        {"before", worker.hello.memory_bytes()},
                                        {"now", worker.beat.memory_bytes()}});
   worker.hello.set_memory_bytes(worker.beat.memory_bytes());
-  if (IsFree(worker.status)) TellOfWorkers();
+  if (IsFree(worker.status)) TellFree();
 }
 
 void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string& reason) {

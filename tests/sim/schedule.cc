@@ -115,7 +115,7 @@ Schedule DrawSchedule(uint64_t seed) {
   schedule.options.network.max_delay_ms = draw.Upto(20);
   schedule.options.lane_most_ms = draw.Upto(200);
   schedule.kind == ScheduleKind::kLong ? DrawLong(draw, &schedule) : DrawShort(draw, &schedule);
-  if (gentle) {  // a priority would end gangs too
+  if (of != FaultsOf::kAll) {  // a priority would end gangs too
     for (Schedule::Job& job : schedule.jobs) job.shape.priority = 0;
   }
   const auto faults = static_cast<int>(4 + draw.Upto(6));

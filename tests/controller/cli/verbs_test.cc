@@ -452,7 +452,7 @@ TEST(WorkersTest, CordonAndUncordon) {
             "cordoned boat/1: boat/1 get no new job\n");
   const std::string table = RunAt(fake, {"workers"}).out;
   EXPECT_NE(table.find("READY,CORDONED"), std::string::npos) << table;
-  EXPECT_NE(table.find("boat/1 is cordoned since 3m: by a user: fan\n"), std::string::npos)
+  EXPECT_NE(table.find("boat/1 is cordoned since 3m12s: by a user: fan\n"), std::string::npos)
       << table;
   EXPECT_EQ(Json::parse(RunAt(fake, {"workers", "-o", "json"}).out)["workers"][1]["cordoned"],
             "by a user: fan");

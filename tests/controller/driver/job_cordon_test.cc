@@ -23,6 +23,7 @@ class JobCordonTest : public support::JobTest {
     api::Explain(context, request, [&](const absl::StatusOr<v1::ExplainResponse>& response) {
       text = response.ok() ? response->text() : std::string(response.status().message());
     });
+    EXPECT_TRUE(sim.RunUntil([&] { return !text.empty(); }, 10'000));
     return text;
   }
   static bool Has(const std::string& text, const std::string& part) {

@@ -217,7 +217,8 @@ class RegistryTest : public testing::Test {
     registry_.SetListener({.on_free = [this] { ++freed_; },
                            .on_lost = [this](const Worker& worker,
                                              const std::string&) { lost_.push_back(worker.job); },
-                           .on_draining = [](const Worker&) {}});
+                           .on_draining = [](const Worker&) {},
+                           .on_registered = {}});
   }
   std::string Join(int slot) {
     const std::string incarnation = workers_.Start(slot);
