@@ -48,8 +48,9 @@ class CommandWindow {
   // `sent` are sent again.
   void GoOnBehind(uint64_t answered, uint64_t sent);
 
-  // The oldest command that some rank has not answered is `credits` commands old.
-  bool full(int credits) const { return size() >= credits; }
+  // The oldest command that some rank has not answered is `credits` commands old. Not before what
+  // ranks have already was sent again: whatever is decided meanwhile comes behind it.
+  bool full(int credits) const { return size() >= credits && last_seq_ >= again_until_; }
   bool empty() const { return in_flight_.empty(); }
   int size() const { return static_cast<int>(in_flight_.size()); }
   // Takes the next number: 1, 2, ... without gaps.
