@@ -81,7 +81,7 @@ class RecoveryTest(Cluster):
         self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
         self.assertEqual(self.cox_json('get', job)['epoch'], 2)
-        self.assertRegex(self.events(job, 'ReadoptionFailed')[0]['reason'], r'^rank 1 \(')
+        self.assertRegex(self.events(job, 'ReadoptionFailed')[0]['reason'], r'^rank [01] \(')
 
     def test_worker_killed_while_training(self):
         self.start_controller()
