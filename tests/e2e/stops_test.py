@@ -77,6 +77,7 @@ class StopsTest(Cluster):
         self.assertEqual(steps + self.step_events(again), expected)
 
     def test_a_cordoned_host_gets_no_job_over_a_restart(self):
+        wait_for('a worker', lambda: self.cox_json('workers')['workers'], 60)
         host = self.cox_json('workers')['workers'][0]['host']
         self.cox('workers', 'cordon', host, '--reason', 'fan')
         job = self.submit(self.job_file(replace=SHORT))
