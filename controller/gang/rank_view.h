@@ -17,7 +17,7 @@ struct RankView {
   uint64_t answered_seq = 0;       // newest command that it has answered, 0: none
   double silent_seconds = 0;       // since that answer, or since the gang runs
   int in_flight = 0;               // commands that were sent to all, and some rank has not answered
-  int credits = 0;                 // so many at most
+  int credits = 0;                 // so many at most, as of now
 };
 
 }  // namespace coxswain::gang

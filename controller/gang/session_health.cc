@@ -77,7 +77,7 @@ RankView GangSession::View(int rank) const {
   RankView view{.answered_seq = window_.answered(rank),
                 .silent_seconds = static_cast<double>(now_ns - heard_ns_[rank]) * 1e-9,
                 .in_flight = window_.size(),
-                .credits = deps_.settings.credits};
+                .credits = Credits()};
   const scheduler::Worker* worker = deps_.registry->Find(of.target.incarnation);
   if (worker == nullptr) {
     view.phase = "gone";

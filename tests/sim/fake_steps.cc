@@ -7,6 +7,19 @@
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::sim {
+namespace {
+
+int64_t StepOf(const v1::Command& command) {
+  if (command.has_train()) return command.train().step();
+  if (command.has_eval()) return command.eval().step();
+  return command.has_snapshot() ? command.snapshot().step() : command.generate().step();
+}
+
+bool AreOne(const v1::Command& a, const v1::Command& b) {
+  return a.kind_case() == b.kind_case() && StepOf(a) == StepOf(b);
+}
+
+}  // namespace
 
 void FakeWorkers::Meet(Process& process, const v1::Command& command) {
   if (process.hung || command.has_stop()) return;
@@ -34,6 +47,10 @@ void FakeWorkers::Finish(const std::string& key) {
   }
   if (ranks.size() != meeting.commands.size()) return;  // one died: the others hang until aborted
   const v1::Command& first = meeting.commands.begin()->second;
+  // Of several controllers: the ranks wait for each other in vain, until one refuses its own.
+  for (const auto& [rank, command] : meeting.commands) {
+    if (!AreOne(first, command)) return;
+  }
   for (const Process* process : ranks) {
     meeting.gemm_tables = Mix(meeting.gemm_tables, std::hash<std::string>()(process->gemm_table));
   }

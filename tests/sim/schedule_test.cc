@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -29,7 +28,6 @@ constexpr int64_t kSchedules = 130 * kShards;
 constexpr int64_t kSchedules = 20'000;
 #endif
 constexpr int64_t kShare = kSchedules / kShards;
-constexpr std::array<int64_t, 1> kOpen = {19696};  // tests/sim/README.md says what they break
 constexpr int64_t kMostHits = 100;  // of every row of the coverage table, over all shards
 
 std::set<size_t> KeptFaults() {
@@ -79,7 +77,6 @@ TEST_P(ScheduleTest, EveryScheduleOfFaultsKeepsTheRules) {
   uint64_t gangs = 0;
   for (int64_t seed = first; seed < first + kShare; ++seed) {
     if (HasFailure() && !table) break;
-    if (std::find(kOpen.begin(), kOpen.end(), seed) != kOpen.end()) continue;
     const Played played = PlaySeed(static_cast<uint64_t>(seed), &coverage);
     gangs += played.gangs;
     long_ones += DrawSchedule(static_cast<uint64_t>(seed)).kind == ScheduleKind::kLong;
@@ -89,7 +86,7 @@ TEST_P(ScheduleTest, EveryScheduleOfFaultsKeepsTheRules) {
     if (table) std::printf("%8ld  %s\n", hits, row.c_str());
   }
   if (HasFailure()) return;
-  EXPECT_GE(long_ones, kShare / 10 - 1);
+  EXPECT_EQ(long_ones, kShare / 10);
   EXPECT_LE(few_checkpoints, kShare / 500) << "few jobs end while a late save keeps back the next";
   if (kSchedules >= 20'000 && from == nullptr) CheckCoverage(coverage);
   std::printf("%ld schedules, %ld of them long: %lu gangs\n", kShare, long_ones, gangs);
