@@ -22,6 +22,7 @@ class Generation final : public gang::Program {
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return false; }
   std::optional<std::string> Position() const override { return std::nullopt; }
+  bool MayGoAhead() const override { return true; }
   bool complete() const override { return !cut_; }
   bool exports() const override { return false; }
   const char* Ending() const override { return "every prompt is answered"; }

@@ -63,13 +63,16 @@ void JobCheckpoints::Save(Content content, Events events) {
 }
 
 void JobCheckpoints::Delayed(int64_t step) {
+  const std::string before =
+      saver_ ? absl::StrFormat("that of step %d is still being written after %.1f s",
+                               saver_->step(), saver_->seconds())
+             : std::string("the ranks are still at the one before");
   record_->AddEvent(
       WarningEvent(),
-      absl::StrFormat(
-          "the checkpoint of step %d is delayed: that of step %d is still being written "
-          "after %.1f s. It is taken when that is done; raise checkpoint.save_steps "
-          "(%d), or give checkpoint.output_dir faster storage",
-          step, saver_ ? saver_->step() : 0, saver_ ? saver_->seconds() : 0, spec_->save_steps));
+      absl::StrFormat("the checkpoint of step %d is delayed: %s. It is taken when that is done; "
+                      "raise checkpoint.save_steps (%d), or give checkpoint.output_dir faster "
+                      "storage",
+                      step, before, spec_->save_steps));
 }
 
 void JobCheckpoints::Stop() {

@@ -32,6 +32,10 @@ bool StepScript::SnapshotByCount() const {
   return at_.owed || (rules_.save_steps > 0 && at_.step % rules_.save_steps == 0);
 }
 
+bool StepScript::LeavesSnapshot() const {
+  return next() == Action::kTrain && !at_.owed && !at_.snapshotted && SnapshotByCount();
+}
+
 Action StepScript::next() const {
   if (cut_) return Action::kEnd;
   if (EvalDue()) return Action::kEval;

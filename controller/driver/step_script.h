@@ -53,6 +53,8 @@ class StepScript {
   // is owed instead: it is taken at the boundary where the other is finished. All others wait.
   void SetSaving(bool saving) { saving_ = saving; }
   bool owes_snapshot() const { return at_.owed; }
+  // next() is a step that leaves a snapshot behind, which is owed from then on.
+  bool LeavesSnapshot() const;
   int64_t end_step() const { return at_.end; }
 
  private:

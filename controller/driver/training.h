@@ -75,6 +75,7 @@ class Training final : public gang::Program {
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return saving_; }
   std::optional<std::string> Position() const override;
+  bool MayGoAhead() const override { return !script_.LeavesSnapshot(); }
   bool complete() const override;
   bool exports() const override { return true; }
   const char* Ending() const override;

@@ -49,6 +49,9 @@ class Program {
   // What one of another controller goes on from with the same gang, behind the commands taken.
   // Nothing: none can at this place, or at any of this program.
   virtual std::optional<std::string> Position() const = 0;
+  // Whether Next may be asked early, for more than keeps ranks busy: false where what comes next
+  // still depends on what happens meanwhile.
+  virtual bool MayGoAhead() const = 0;
 
   // All that its job asks is done; else it was drained, or only so many steps were asked for.
   virtual bool complete() const = 0;

@@ -13,7 +13,8 @@ namespace coxswain::gang {
 int GangSession::Credits() const {
   const Settings& settings = deps_.settings;
   const double step_seconds = timing_.median_seconds();
-  if (settings.credits == 1 || step_seconds <= 0) return settings.credits;
+  const bool ahead = program_ != nullptr && program_->MayGoAhead();
+  if (settings.credits == 1 || step_seconds <= 0 || !ahead) return settings.credits;
   const double steps = std::chrono::duration<double>(settings.ahead).count() / step_seconds;
   return std::clamp(1 + static_cast<int>(std::ceil(std::min<double>(steps, kMostCredits))),
                     settings.credits, kMostCredits);

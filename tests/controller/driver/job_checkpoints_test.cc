@@ -109,6 +109,21 @@ TEST_F(JobCheckpointsTest, ASaveThatIsStillWrittenDelaysTheNextWithAWarning) {
   ExpectClean(sim);
 }
 
+TEST_F(JobCheckpointsTest, CommandsSentAheadDelayNoCheckpoint) {
+  Simulation::Options options = SlowSteps();
+  options.settings = driver::Settings();
+  Simulation sim(options);
+  const std::string id = sim.Submit({.save_steps = 3});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  std::vector<int64_t> steps;
+  for (const auto& event : sim.Events(id, "CheckpointCommitted")) {
+    steps.push_back(event.checkpoint_committed().step());
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{3, 6, 9, 12}));
+  EXPECT_EQ(CountOf(sim, id, "Warning"), 0);
+  ExpectClean(sim);
+}
+
 // Room for checkpoints.
 
 TEST_F(JobCheckpointsTest, AJobWithoutRoomForACheckpointWaitsWithBothNumbers) {

@@ -31,6 +31,17 @@ TEST(StepScriptTest, EvaluatesAtZeroEverySoManyStepsAndAtTheEnd) {
   EXPECT_EQ(Play(StepScript(rules, 0)), "e0 t0 t1 e2 t2 s3 t3 e4 t4 e5 s5 ");
 }
 
+TEST(StepScriptTest, AStepThatLeavesASnapshotBehindIsTold) {
+  const ScriptRules rules{.total_steps = 9, .eval_steps = 0, .save_steps = 2};
+  StepScript script(rules, {.step = 2, .end = 9, .snapshotted = false});
+  EXPECT_FALSE(script.LeavesSnapshot()) << "it is taken";
+  script.SetSaving(true);
+  EXPECT_TRUE(script.LeavesSnapshot());
+  script.Advance();
+  EXPECT_TRUE(script.owes_snapshot());
+  EXPECT_FALSE(script.LeavesSnapshot()) << "it is owed already";
+}
+
 TEST(StepScriptTest, AResumedRunRepeatsNothingOfItsCheckpoint) {
   const ScriptRules rules{.total_steps = 5, .eval_steps = 2, .save_steps = 2, .has_eval = true};
   EXPECT_EQ(Play(StepScript(rules, 2)), "t2 t3 e4 s4 t4 e5 s5 ");

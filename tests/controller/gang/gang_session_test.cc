@@ -25,6 +25,7 @@ class Snapshots : public Program {
     if (taken_ < sent_ || holds_) return std::nullopt;
     return StopOrder(sent_);
   }
+  bool MayGoAhead() const override { return true; }
   std::optional<v1::Error> Take(const InFlight& command) override {
     EXPECT_EQ(command.step, taken_);
     ++taken_;
