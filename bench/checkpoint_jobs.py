@@ -37,8 +37,8 @@ def ended(cluster, job):
 def submit(cluster, args, row, output, steps, save):
     shutil.rmtree(output, ignore_errors=True)
     path = write_job(args.folder, row, args.gpus, steps=steps, save=save)
-    return cluster.cox('submit', path, '-o', 'name', '--set', f'checkpoint.output_dir={output}',
-                       '--set', 'checkpoint.save_total_limit=2').strip()
+    settings = [f'checkpoint.output_dir={output}', 'checkpoint.save_total_limit=2', *args.set]
+    return cluster.cox('submit', path, '-o', 'name', *(part for text in settings for part in ('--set', text))).strip()
 
 
 def write_rate(directory, gib=8):
@@ -161,7 +161,7 @@ def recovery_of(cluster, args, row, output):
     say(f'trains again: {marks}')
     diverged = len(cluster.events(job, 'ReplayDivergence'))
     cluster.cox('cancel', job, check=False)
-    return {'row': row, 'gpus': args.gpus, 'output': output, 'bytes': saved['bytes'], 'save_seconds': saved['seconds'],
+    return {'row': row, 'set': args.set, 'gpus': args.gpus, 'output': output, 'bytes': saved['bytes'], 'save_seconds': saved['seconds'],
             'seconds_of_each_step': [round(s['seconds'], 3) for s in steps_of(cluster, job)],
             'steps_done_again': before + 1 - int(saved['step']), 'other_bits': diverged, 'state': found['state'],
             'goal_seconds': GOALS.get(row), 'seconds_after_kill': marks}
@@ -198,6 +198,7 @@ def main():
     parser.add_argument('--row', nargs='+')
     parser.add_argument('--output', nargs='+', type=os.path.abspath)
     parser.add_argument('--saves', type=int, default=2)
+    parser.add_argument('--set', action='append', default=[], metavar='KEY=VALUE', help='of the jobs')
     parser.add_argument('--seconds', type=float, default=300)
     args = parser.parse_args()
     args.row = args.row or (['1.5b_full'] if args.mode == 'cost' else ['0.5b_lora', '7b_full_x1'])
