@@ -11,7 +11,6 @@
 
 namespace coxswain::engine {
 void Arena::FreeDevice::operator()(void* memory) const { kernels::FreeMemory(memory); }
-void Arena::FreeHost::operator()(void* memory) const { ::munmap(memory, bytes); }
 
 void* Arena::Own(const plan::Buffer& buffer) {
   if (buffer.memory_class == plan::MemoryClass::kHost) {
@@ -20,7 +19,7 @@ void* Arena::Own(const plan::Buffer& buffer) {
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    host_.push_back({memory, FreeHost{bytes}});
+    host_.emplace_back(static_cast<char*>(memory), [bytes](char* data) { ::munmap(data, bytes); });
     (void)::madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
   }
@@ -84,6 +83,14 @@ absl::StatusOr<void*> Arena::Bind(const plan::Buffer& need) {
   }
   slot.bound = true;
   return slot.memory;
+}
+
+std::shared_ptr<char> Arena::HoldHost(const std::string& name) const {
+  const auto found = slots_.find(name);
+  for (const std::shared_ptr<char>& memory : host_) {
+    if (found != slots_.end() && memory.get() == found->second.memory) return memory;
+  }
+  return nullptr;
 }
 
 // The larger one goes first: both need not fit.

@@ -28,6 +28,10 @@ class Arena {
   // `need.alias_of` says, or smaller than needed.
   absl::StatusOr<void*> Bind(const plan::Buffer& need);
 
+  // Holds the memory of buffer `name` of class kHost, which then lives on without the arena. Null
+  // for other buffers and aliases.
+  std::shared_ptr<char> HoldHost(const std::string& name) const;
+
   // Gives back what a device buffer that nothing is bound to has beyond `bytes`; no other shares
   // it.
   void Shrink(const std::string& name, int64_t bytes);
@@ -45,10 +49,6 @@ class Arena {
   struct FreeDevice {
     void operator()(void* memory) const;
   };
-  struct FreeHost {
-    size_t bytes = 0;
-    void operator()(void* memory) const;
-  };
   void* Own(const plan::Buffer& buffer);
 
   struct Slot {
@@ -60,7 +60,7 @@ class Arena {
 
   std::vector<std::unique_ptr<void, FreeDevice>> device_;
   std::vector<int64_t> device_bytes_;  // of each
-  std::vector<std::unique_ptr<void, FreeHost>> host_;
+  std::vector<std::shared_ptr<char>> host_;
   std::map<std::string, Slot> slots_;
 };
 

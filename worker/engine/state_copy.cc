@@ -72,9 +72,9 @@ std::shared_future<void> StateCopy::carried() const {
   return carried_;
 }
 
-void StateCopy::PinBeside(const ParameterLayout& layout, const Buffers& buffers) {
+void StateCopy::PinBeside(const ParameterLayout& layout, std::shared_ptr<char> snapshot) {
   if (on_cpu_ || in_slices_) return;
-  pinned_.Start(buffers.snapshot, plan::SnapshotMap(layout.map).bytes);
+  pinned_.Start(std::move(snapshot), plan::SnapshotMap(layout.map).bytes);
 }
 
 absl::Status StateCopy::Take(const ParameterLayout& layout, const SnapshotCounters& counters,

@@ -39,8 +39,9 @@ class StateCopy {
   ~StateCopy();  // after the copy
 
   // Begins to lock the memory of the snapshot, unless the plan has it go in slices. For when
-  // training has begun, so that no gang waits for it.
-  void PinBeside(const ParameterLayout& layout, const Buffers& buffers);
+  // training has begun, so that no gang waits for it. `snapshot` holds Buffers::snapshot; null
+  // where that is no memory of the host's.
+  void PinBeside(const ParameterLayout& layout, std::shared_ptr<char> snapshot);
 
   // Copies into Buffers::snapshot what the work of `stream` leaves, before the next update.
   // FailedPrecondition, naming both steps, while the one before is being read.

@@ -219,7 +219,9 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   state.timeline.Mark(&stats.seconds.optimizer, state.stream);
   RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   RETURN_IF_ERROR(ReadStats(state, step, verify, &stats));
-  if (!state.warming_up) state.snapshot.PinBeside(state.layout, state.buffers);
+  if (!state.warming_up) {
+    state.snapshot.PinBeside(state.layout, state.arena.HoldHost("snapshot"));
+  }
   return stats;
 }
 

@@ -63,7 +63,7 @@ TEST_P(StateCopyTest, HoldsWhatWasThereBeforeTheUpdate) {
   Overwrite(2);
   ExpectHolds(7, 1);
   // Page-locked meanwhile, a part of it at least.
-  state_->snapshot.PinBeside(state_->layout, state_->buffers);
+  state_->snapshot.PinBeside(state_->layout, state_->arena.HoldHost("snapshot"));
   for (char value = 3; value < 6; ++value) {
     ASSERT_TRUE(Take(value).ok());
     Overwrite(value);
