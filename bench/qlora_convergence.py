@@ -55,16 +55,16 @@ def measure(cluster, adapter, seed, steps):
     if job['state'] != 'SUCCEEDED' or len(losses) != steps:
         raise RuntimeError(f'{job["id"]} is {job["state"]} after {len(losses)} of {steps} steps')
     progress = job['progress']
-    return {'adapter': adapter, 'seed': seed, 'eval_loss_before': progress['first_eval_loss'],
+    commit = subprocess.run(['git', 'rev-parse', '--short=12', 'HEAD'], cwd=ROOT, capture_output=True, text=True)
+    return {'adapter': adapter, 'seed': seed, 'commit': commit.stdout.strip(), 'eval_loss_before': progress['first_eval_loss'],
             'eval_loss': progress['eval_loss'], f'mean_loss_of_last_{LAST}': statistics.fmean(losses[-LAST:])}
 
 
 def write(steps, seeds, rows, apart):
     """What is measured so far; True where all seeds are and meet the goal."""
-    commit = subprocess.run(['git', 'rev-parse', '--short=12', 'HEAD'], cwd=ROOT, capture_output=True, text=True)
     met = len(apart) == len(seeds) and max(map(abs, apart)) <= GOAL_PERCENT
     with open(RESULTS, 'w') as file:
-        json.dump({'commit': commit.stdout.strip(), 'machine': f'{platform.machine()} x {os.cpu_count()}',
+        json.dump({'machine': f'{platform.machine()} x {os.cpu_count()}',
                    'job': 'deploy/quickstart/job.yaml', 'steps': steps, 'seeds': seeds, 'quantization': 'nf4, double',
                    'goal_percent': GOAL_PERCENT, 'percent_apart': apart, 'met': met, 'rows': rows}, file, indent=1)
         file.write('\n')
