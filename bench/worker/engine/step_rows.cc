@@ -133,6 +133,14 @@ std::vector<Row> CudaRows() {
                   .micro_bins = 4,
                   .micro_steps = 16,
                   .goal = 14500});
+  rows.push_back({.name = "7b_full_1024_adamw_8bit",
+                  .model = "7b",
+                  .parameters = kSeven,
+                  .sequence_len = 1024,
+                  .micro_bins = 4,
+                  .micro_steps = 16,
+                  .optimizer = "adamw_8bit",
+                  .settings = {kBFloat16State}});
   rows.push_back({.name = "0.5b_lora_1024",
                   .model = "0.5b",
                   .parameters = kHalfLora,
@@ -214,6 +222,7 @@ std::string JobYaml(const Row& row, const std::string& directory, int64_t steps)
       "\n"
       "  train: {micro_batch_size: ",
       row.micro_bins, ", gradient_accumulation_steps: ", row.micro_steps, ", max_steps: ", steps,
+      ", optimizer: ", row.optimizer,
       "}\n"
       "  checkpoint: {output_dir: ",
       directory,

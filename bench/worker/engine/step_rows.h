@@ -18,8 +18,9 @@ struct Row {
   int64_t sequence_len = 0;
   int64_t micro_bins = 0;
   int64_t micro_steps = 1;
-  int64_t lora_rank = 0;    // 0: full fine-tuning
-  bool quantized = false;   // the base, in NF4, doubly
+  int64_t lora_rank = 0;   // 0: full fine-tuning
+  bool quantized = false;  // the base, in NF4, doubly
+  const char* optimizer = "adamw";
   double memory_limit = 0;  // GiB that the plan may take; 0: no limit
   bool packed = false;      // lengths of the Alpaca set; else every document fills its bin
   // Lines of the job's spec beyond the defaults: "recompute: norm_swiglu".
