@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
-#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
+#   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
@@ -16,12 +16,13 @@
 # where it is importable or its wheel is in .carry/wheels.
 # --qlora: 7b_lora_1024 beside 7b_qlora_1024 and its peer with bitsandbytes, whose wheel may lie in
 # .carry/wheels, once as fast as it goes and once as its documents prepare it; then the rows that have to fit into a memory.
+# --energy: each kernel launched for half a second more; ranked by the joules of a launch.
 # --optimizers: the update of each optimizer and storage against the device's copy.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
@@ -32,7 +33,7 @@ step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
-parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() rows=()
+parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() energy=() rows=()
 gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
@@ -47,6 +48,7 @@ while [[ $# -gt 0 ]]; do
     --sanitize) [[ $# -gt 0 && $1 != --* ]] && { sanitize_filter=$1; shift; } ;;
     --profile) [[ $# -gt 0 && $1 != --* ]] && { profile_row=$1; shift; } ;;
     --kernels) [[ $# -gt 0 && $1 != --* ]] && { kernels=(--only "$1"); shift; } ;;
+    --energy) [[ $# -gt 0 && $1 != --* ]] && { energy=(--only "$1"); shift; } ;;
     --steps) while [[ $# -gt 0 && $1 != --* ]]; do rows+=("$1"); shift; done ;;
     --step-peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_rows+=("$1"); shift; done ;;
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
@@ -100,6 +102,11 @@ run_tests() {
 run_kernels() {
   have gpu_bench || return 1
   timeout 150 gpu_bench "${kernels[@]}" --json "$out/kernels.json"
+}
+
+run_energy() {
+  have gpu_bench || return 1
+  timeout 300 gpu_bench "${energy[@]}" --energy 0.5 --json "$out/energy.json"
 }
 
 run_optimizers() {

@@ -55,6 +55,7 @@ json GpuJson(const GpuState& gpu) {
   add("memory_clock_mhz", gpu.memory_clock_mhz);
   add("throttle_reasons", gpu.throttle_reasons);
   add("power_milliwatts", gpu.power_milliwatts);
+  add("energy_millijoules", gpu.energy_millijoules);
   add("temperature_celsius", gpu.temperature_celsius);
   add("corrected_ecc_errors", gpu.corrected_ecc_errors);
   add("uncorrected_ecc_errors", gpu.uncorrected_ecc_errors);

@@ -80,6 +80,7 @@ void ReadClocksAndErrors(const Library& nvml, Device gpu, GpuState* state) {
   state->memory_clock_mhz = nvml.Number<unsigned>("nvmlDeviceGetClockInfo", gpu, kMemoryClock);
   state->throttle_reasons = nvml.Number<Count>("nvmlDeviceGetCurrentClocksThrottleReasons", gpu);
   state->power_milliwatts = nvml.Number<unsigned>("nvmlDeviceGetPowerUsage", gpu);
+  state->energy_millijoules = nvml.Number<Count>("nvmlDeviceGetTotalEnergyConsumption", gpu);
   state->temperature_celsius =
       nvml.Number<unsigned>("nvmlDeviceGetTemperature", gpu, kGpuTemperature);
   state->corrected_ecc_errors =

@@ -20,6 +20,7 @@ struct GpuState {
   std::optional<int64_t> throttle_reasons = {};  // bits of nvmlClocksEventReasons
   std::optional<int64_t> power_milliwatts = {}, temperature_celsius = {};
   // Since the driver was loaded.
+  std::optional<int64_t> energy_millijoules = {};
   std::optional<int64_t> corrected_ecc_errors = {}, uncorrected_ecc_errors = {};
   std::vector<std::string> xid_lines =
       {};  // newest of the kernel's log, where this process may read it

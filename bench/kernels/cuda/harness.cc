@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "bench/energy.h"
+
 namespace coxswain::kernels::bench {
 namespace {
 
@@ -127,7 +129,26 @@ Timing Bench::Replay(const std::vector<Launch>& launches) {
   std::vector<double> seconds = Intervals(samples, replay, stream_);
   std::sort(seconds.begin(), seconds.end());
   const auto at = [&](size_t index) { return seconds[index] / launches_of_graph; };
-  return {.median = at(seconds.size() / 2), .p90 = at(seconds.size() * 9 / 10), .samples = samples};
+  Timing timing{
+      .median = at(seconds.size() / 2), .p90 = at(seconds.size() * 9 / 10), .samples = samples};
+  if (const auto watts = WattsOf(replay, timing.median * launches_of_graph)) {
+    timing.joules = *watts * timing.median;
+  }
+  return timing;
+}
+
+std::optional<double> Bench::WattsOf(const std::function<void()>& replay,
+                                     double seconds_of_one) const {
+  if (energy_seconds_ <= 0) return std::nullopt;
+  const auto run = [&](double seconds) {
+    const int count = static_cast<int>(std::ceil(seconds / seconds_of_one));
+    for (int i = 0; i < count; ++i) replay();
+    Synchronize(stream_);
+  };
+  run(energy_seconds_ / 4);  // the chip warms up to this op's power
+  const coxswain::bench::EnergyMeter meter(pci_bus_);
+  run(energy_seconds_);
+  return meter.Watts();
 }
 
 std::optional<Timing> Bench::Time(const Op& op) {
@@ -179,6 +200,29 @@ void Bench::Print(const Op& op, const Timing& timing, nlohmann::json* row) const
                {"tflop_per_s", op.flops / timing.median * 1e-12},
                {"percent", percent},
                {"percent_of", roof}});
+  if (timing.joules.has_value()) {
+    row->update({{"joules", *timing.joules}, {"watts", *timing.joules / timing.median}});
+  }
+}
+
+void Bench::PrintByEnergy() const {
+  std::vector<const nlohmann::json*> rows;
+  for (const nlohmann::json& row : rows_) {
+    if (row.contains("joules")) rows.push_back(&row);
+  }
+  const auto value = [](const nlohmann::json* row, const char* key) {
+    return row->at(key).get<double>();
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto* a, const auto* b) {
+    return value(a, "joules") > value(b, "joules");
+  });
+  if (!rows.empty()) std::printf("by energy of a launch\n");
+  for (const nlohmann::json* row : rows) {
+    std::printf("%-44s %-22s %10.4f J %6.0f W %10.1f us\n",
+                row->at("op").get<std::string>().c_str(),
+                row->at("extents").get<std::string>().c_str(), value(row, "joules"),
+                value(row, "watts"), value(row, "median_us"));
+  }
 }
 
 // Launched one by one: inside a graph the driver leaves a copy to the slower copy engines.

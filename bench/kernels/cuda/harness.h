@@ -78,12 +78,19 @@ struct Op {
 struct Timing {
   double median = 0, p90 = 0;  // seconds of one launch
   int samples = 0;
+  std::optional<double> joules =
+      {};  // of one launch, with those before and after it; as Bench asks for
 };
 
 class Bench {
  public:
-  // Only ops whose name contains `only` are timed.
-  Bench(Stream* stream, std::string only) : stream_(stream), only_(std::move(only)) {}
+  // Only ops whose name contains `only` are timed. The energy of each is that of launches for
+  // `energy_seconds`; 0: not measured.
+  Bench(Stream* stream, std::string only, std::string pci_bus, double energy_seconds)
+      : stream_(stream),
+        only_(std::move(only)),
+        pci_bus_(std::move(pci_bus)),
+        energy_seconds_(energy_seconds) {}
 
   Stream* stream() const { return stream_; }
   bool Wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
@@ -97,14 +104,19 @@ class Bench {
   // Prints and keeps a line that is not a time of one op, such as a sum.
   void AddLine(const std::string& name, const std::string& text, nlohmann::json values);
 
+  // The ops by the energy of one launch, the most first; nothing where it was not measured.
+  void PrintByEnergy() const;
+
   nlohmann::json results() const;
 
  private:
   Timing Replay(const std::vector<Launch>& launches);
+  std::optional<double> WattsOf(const std::function<void()>& replay, double seconds_of_one) const;
   void Print(const Op& op, const Timing& timing, nlohmann::json* row) const;
 
   Stream* stream_;
-  std::string only_;
+  const std::string only_, pci_bus_;
+  const double energy_seconds_;
   double copy_peak_ = 0, gemm_peak_ = 0;  // bytes/s, FLOP/s
   nlohmann::json rows_ = nlohmann::json::array(), lines_ = nlohmann::json::array();
 };

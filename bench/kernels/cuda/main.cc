@@ -1,9 +1,10 @@
 // Times every op of the CUDA library at the extents of two models.
-//   gpu_bench [--only TEXT] [--json FILE]
+//   gpu_bench [--only TEXT] [--json FILE] [--energy SECONDS]
 // See harness.h for how a time is taken. Bytes are an op's least traffic (inputs read once, outputs
 // written once, updates both), FLOPs those of its matrix products; a percentage is the time that
 // the device copy or the best matrix product, both measured first in this run, would need for them,
-// over the median. --only times the ops whose name contains TEXT.
+// over the median. --only times the ops whose name contains TEXT. --energy launches each for
+// SECONDS more between two readings of the driver's counter, and ranks the ops by it.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -43,10 +44,12 @@ void BenchAll(Bench* bench, const std::function<void()>& save) {
 
 int Main(int argc, char** argv) {
   std::string only, json_path;
+  double energy_seconds = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     if (flag == "--only") only = argv[i + 1];
     if (flag == "--json") json_path = argv[i + 1];
+    if (flag == "--energy") energy_seconds = std::stod(argv[i + 1]);
   }
   const DeviceDescription device = SelectDevice(0);
   Stream* stream = CreateStream();
@@ -58,7 +61,7 @@ int Main(int argc, char** argv) {
               coxswain::bench::GpuStateText(before).c_str());
   std::printf("%-44s %-22s %10s %10s %9s %9s %8s %8s of\n", "op", "extents", "median us", "p90 us",
               "MB", "GB/s", "TFLOP/s", "");
-  Bench bench(stream, only);
+  Bench bench(stream, only, device.pci_bus, energy_seconds);
   BenchAll(&bench, [&] {
     if (json_path.empty()) return;
     nlohmann::json results = bench.results();
@@ -69,6 +72,7 @@ int Main(int argc, char** argv) {
     results["gemm_table"] = nlohmann::json::parse(GemmTable(), nullptr, false);
     coxswain::bench::WriteResults(json_path, std::move(results));
   });
+  bench.PrintByEnergy();
   std::printf("after: %s\n", coxswain::bench::GpuStateText(coxswain::bench::GpuState()).c_str());
   DestroyStream(stream);
   return 0;

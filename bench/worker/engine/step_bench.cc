@@ -7,7 +7,8 @@
 // quarter of it the warm-up. With libsync_counter.so preloaded, the calls that made the host wait
 // in the timed steps are counted. --json keeps the rows of other names that the file holds; without
 // it a run of all rows writes bench/results (kResults). A row whose step fails, whose gradients are
-// zero or not finite, or whose updates were not all applied has no speed.
+// zero or not finite, or whose updates were not all applied has no speed. Energy is that of the
+// timed steps, by the driver's counter.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,6 +27,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "bench/energy.h"
 #include "bench/host_waits.h"
 #include "bench/profiler_window.h"
 #include "bench/report.h"
@@ -55,7 +57,8 @@ constexpr int64_t kFewestSteps = 3;
 struct Flags {
   std::vector<std::string> rows;
   int64_t steps = 100, warmup = 20;
-  double seconds = 0;  // 0: no bound
+  double seconds = 0;   // 0: no bound
+  std::string pci_bus;  // of the device
   std::string json_path;
   std::string gemm_table;  // file; empty: products are tuned in this process
 };
@@ -67,6 +70,7 @@ struct Measured {
   int64_t trained = 0;  // steps, warm-up included
   int64_t denominator = 1;
   nlohmann::json under_load;
+  std::optional<double> watts;     // of the GPU, likewise; none: not told
   std::optional<HostWaits> waits;  // in the timed steps; none: not counted
 };
 
@@ -101,6 +105,7 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
   const planner::Recipe& recipe = *prepared.recipe;
   const auto full = static_cast<size_t>(recipe.global_batch_bins());
   std::future<nlohmann::json> under_load;
+  std::optional<EnergyMeter> energy;
   double warming = 0, timed = 0;
   bool warm = flags.warmup == 0;
   CountHostWaits();
@@ -120,6 +125,7 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
       if (!warm) continue;
       under_load = std::async(std::launch::async, GpuState);
       CountHostWaits();
+      energy.emplace(flags.pci_bus);
       SetProfilerWindow(true);
       continue;
     }
@@ -133,6 +139,7 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
     if (flags.seconds > 0 && timed > flags.seconds && count >= kFewestSteps) break;
   }
   measured.waits = CountedHostWaits();
+  if (energy.has_value()) measured.watts = energy->Watts();
   if (under_load.valid()) measured.under_load = under_load.get();
   if (engine->applied_updates() != measured.trained) {
     return absl::FailedPreconditionError(absl::StrCat(engine->applied_updates(), " updates of ",
@@ -159,6 +166,11 @@ Json Speed(const Row& row, const Measured& measured) {
                {"tokens_per_step", measured.last.tokens}};
   if (measured.waits.has_value()) {
     json["host_waits"] = {{"count", measured.waits->count}, {"calls", measured.waits->calls}};
+  }
+  if (measured.watts.has_value()) {
+    json["energy"] = {{"watts", *measured.watts},
+                      {"joules_per_step", *measured.watts * Median(measured.seconds)},
+                      {"tokens_per_joule", Median(measured.rates) / *measured.watts}};
   }
   json["device_ms"] = {{"forward", MedianPhase(measured, &Phases::forward)},
                        {"backward", MedianPhase(measured, &Phases::backward)},
@@ -237,6 +249,11 @@ void PrintRow(const Json& r) {
   if (r.contains("host_waits")) {
     std::printf("\n  host waits  %.0f %s", number("/host_waits/count"),
                 r["host_waits"]["calls"].get<std::string>().c_str());
+  }
+  if (r.contains("energy")) {
+    std::printf("\n  energy      %.0f J a step, %.0f W, %.0f tokens/J",
+                number("/energy/joules_per_step"), number("/energy/watts"),
+                number("/energy/tokens_per_joule"));
   }
   std::printf("\n  device      forward %.1f, backward %.1f, optimizer %.1f, step %.1f ms\n",
               number("/device_ms/forward"), number("/device_ms/backward"),
@@ -317,6 +334,7 @@ int Run(Flags flags) {
                              : "made");
   }
   const bool cuda = device->kind == "cuda";
+  flags.pci_bus = device->pci_bus;
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
       .memory_bytes = cuda ? engine::PlannableDeviceBytes(free_bytes) : 0,
