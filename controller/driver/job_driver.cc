@@ -9,17 +9,6 @@
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
-namespace {
-
-failure::StageLimits LimitsOf(const Settings& settings) {
-  return {.suspect = settings.verdict_window,
-          .dump = settings.dump_timeout,
-          .abort = scheduler::Registry::kAbortPatience,
-          .respawn = settings.respawn,
-          .keep = settings.keep_workers};
-}
-
-}  // namespace
 
 JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks)
     : deps_(deps),
@@ -32,18 +21,35 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
                 AttemptFailed(failure::MakeError(
                     absl::UnavailableError(std::string(lost.message())), {.phase = "output"}));
               }),
+      preparation_(deps, &record_, &spec_, &output_,
+                   {.prepared = [this] { OnPrepared(); },
+                    .failed = [this](const v1::Error& error) { PreparationFailed(error); },
+                    .refused = [this](const v1::Error& error) { Fail(error); }}),
       checkpoints_(deps, &record_, &spec_),
+      attempt_(
+          deps,
+          {.record = &record_,
+           .spec = &spec_,
+           .output = &output_,
+           .checkpoints = &checkpoints_,
+           .session = &session_},
+          {.planned =
+               [this] { return Advance(state::JobEvent::kFormingStarted, "forming the gang"); },
+           .failed = [this](const v1::Error& error) { AttemptFailed(error); },
+           .hopeless = [this](const v1::Error& error) { Fail(error); },
+           .resolve_checkpoints = hooks_.resolve_checkpoints}),
+      readoption_(deps, &record_, [this](const std::string& reason) { GiveUpGang(reason); }),
       incidents_(deps, &record_),
-      recovery_(deps.loop, LimitsOf(deps.settings),
-                {.entered = [this](state::RecoveryStage stage,
-                                   std::chrono::milliseconds limit) { OnStage(stage, limit); },
-                 .time_over = [this](state::RecoveryStage stage) { OnStageOver(stage); },
-                 .try_again = [this] { TryAgain(); },
-                 .kept = [this] { hooks_.reschedule(); }}) {}
-
-JobDriver::~JobDriver() {
-  if (prepare_cancelled_) prepare_cancelled_->store(true);
-}
+      recovery_(
+          deps,
+          {.record = &record_, .spec = &spec_, .incidents = &incidents_, .session = &session_},
+          {.host_failed =
+               [this](const v1::Error& error) { return hooks_.host_failed(job().id(), error); },
+           .judged = [this](const failure::Verdict& verdict) { OnJudged(verdict); },
+           .try_again = [this] { TryAgain(); },
+           .kept = [this] { hooks_.reschedule(); }}),
+      export_(deps, &record_, &spec_, &output_,
+              [this](const ExportAttempt& attempt) { OnExported(attempt); }) {}
 
 bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
                         const std::vector<std::string>& reserved) {
@@ -57,13 +63,13 @@ void JobDriver::TakeUp(bool after_restart) {
   if (after_restart) {
     const bool had_gang = phase() != v1::JOB_STATE_PREPARING && phase() != v1::JOB_STATE_READY &&
                           phase() != v1::JOB_STATE_QUEUED;
-    LookForGang();
+    readoption_.LookForGang();
     if (!Advance(state::JobEvent::kControllerRestarted, "the controller restarted")) return;
-    if (had_gang || readoption_) recovery_.Keep();  // nothing unless the job is QUEUED
+    if (had_gang || readoption_.awaits()) recovery_.Keep();  // nothing unless the job is QUEUED
     deps_.journal->FlushOrKeep();
   }
   if (phase() == v1::JOB_STATE_QUEUED) Prepare();
-  if (phase() == v1::JOB_STATE_EXPORTING) Export();
+  if (phase() == v1::JOB_STATE_EXPORTING) export_.Start();
 }
 
 void JobDriver::Refuse(const absl::Status& status) {
@@ -74,12 +80,7 @@ absl::Status JobDriver::Pause() {
   const v1::JobState before = phase();
   RETURN_IF_ERROR(record_.Decide(state::JobEvent::kPauseRequested, "pause requested"));
   recovery_.KeepNoMore();
-  if (before == v1::JOB_STATE_PREPARING) {
-    prepare_cancelled_->store(true);
-    lifetime_.Reset();
-  } else if (before == v1::JOB_STATE_RUNNING) {
-    Drain(/*with_checkpoint=*/true);
-  }
+  if (before == v1::JOB_STATE_RUNNING) Drain(/*with_checkpoint=*/true);
   if (phase() == v1::JOB_STATE_PAUSED) EndAttempt("paused");
   deps_.journal->FlushOrKeep();
   hooks_.reschedule();
@@ -96,8 +97,6 @@ absl::Status JobDriver::Cancel(bool with_checkpoint) {
     Drain(saves);
   } else {
     TellOfLastCheckpoint();
-    if (prepare_cancelled_) prepare_cancelled_->store(true);
-    lifetime_.Reset();
     EndAttempt("cancelled");
   }
   deps_.journal->FlushOrKeep();
@@ -116,7 +115,7 @@ absl::Status JobDriver::Resume(int64_t steps) {
       steps > 0 ? job().progress().step() + steps : 0));
   recovery_.KeepNoMore();
   recovery_.WaitNoMore();  // whoever resumes need not wait
-  held_up_ = 0;
+  recovery_.HeldUpNoMore();
   Prepare();
   return absl::OkStatus();
 }
@@ -131,17 +130,29 @@ void JobDriver::Dump(std::chrono::milliseconds timeout,
 
 bool JobDriver::WantsWorkers() const {
   return (phase() == v1::JOB_STATE_READY || phase() == v1::JOB_STATE_RECOVERING) &&
-         readoption_ == nullptr && !output_.letting_go() &&  // paused and resumed at once
-         curriculum_ != nullptr && !recovery_.Waits();
+         !readoption_.awaits() && !output_.letting_go() &&  // paused and resumed at once
+         preparation_.curriculum() != nullptr && !recovery_.Waits();
+}
+
+bool JobDriver::KeepsWorkers() const {
+  switch (phase()) {
+    case v1::JOB_STATE_QUEUED:
+    case v1::JOB_STATE_PREPARING:
+    case v1::JOB_STATE_READY:
+    case v1::JOB_STATE_RECOVERING:
+      return recovery_.Keeps();
+    default:
+      return false;
+  }
 }
 
 void JobDriver::WorkerLost(const std::string& incarnation, const std::string& reason) {
   if (session_ != nullptr) session_->WorkerLost(incarnation, reason);
-  if (readoption_ != nullptr) GiveUpGang(absl::StrCat("worker lost: ", reason));
+  if (readoption_.awaits()) GiveUpGang(absl::StrCat("worker lost: ", reason));
 }
 
 void JobDriver::WorkerDraining(const std::string& worker) {
-  if (readoption_ != nullptr) {
+  if (readoption_.awaits()) {
     GiveUpGang(absl::StrCat("worker ", worker, " is leaving"));
     return;
   }
@@ -149,8 +160,7 @@ void JobDriver::WorkerDraining(const std::string& worker) {
 }
 
 bool JobDriver::MayBePreempted() const {
-  return phase() == v1::JOB_STATE_RUNNING && recovery_.stage() == state::RecoveryStage::kNone &&
-         !config::OnlyGenerates(spec_);
+  return phase() == v1::JOB_STATE_RUNNING && recovery_.Quiet() && !config::OnlyGenerates(spec_);
 }
 
 void JobDriver::Preempt(const std::string& by, int64_t by_priority) {
@@ -179,7 +189,7 @@ bool JobDriver::AtRest() const {
 }
 
 bool JobDriver::HoldsOutput() const {
-  if (output_.letting_go() || readoption_ != nullptr) return true;
+  if (output_.letting_go() || readoption_.awaits()) return true;
   switch (phase()) {
     case v1::JOB_STATE_ADMITTED:
     case v1::JOB_STATE_FORMING:

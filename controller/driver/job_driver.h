@@ -2,7 +2,6 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_DRIVER_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,17 +10,16 @@
 
 #include "common/config/job_spec.h"
 #include "controller/driver/deps.h"
-#include "controller/driver/draft_attempt.h"
+#include "controller/driver/job_attempt.h"
 #include "controller/driver/job_checkpoints.h"
 #include "controller/driver/job_export.h"
 #include "controller/driver/job_incidents.h"
+#include "controller/driver/job_preparation.h"
+#include "controller/driver/job_readoption.h"
 #include "controller/driver/job_record.h"
+#include "controller/driver/job_recovery.h"
 #include "controller/driver/output_hold.h"
-#include "controller/driver/readoption.h"
-#include "controller/driver/replays.h"
 #include "controller/driver/training.h"
-#include "controller/failure/policy.h"
-#include "controller/failure/recovery.h"
 #include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
@@ -36,17 +34,13 @@ struct JobHooks {
       host_failed;
 };
 
-struct Reentry;
-struct ResourceChoice;
-
 // Loop thread only. It owns the program of its job and, while that runs, one session with its gang;
-// to end an attempt is to give the session away. job_driver.cc: what users ask; job_resources.cc,
-// job_prepare.cc, job_attempt.cc, job_program.cc, job_finish.cc: the phases; job_recovery.cc: what
-// is done about failures; job_readoption.cc: about a restart of the controller.
+// to end an attempt is to give the session away. What has a state of its own is a part.
+// job_driver.cc: what users and the table of jobs ask; job_phases.cc, job_program.cc,
+// job_finish.cc: the phases; job_failures.cc: what failures are to the job.
 class JobDriver {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
-  ~JobDriver();
 
   const v1::Job& job() const { return record_.job(); }
   const store::JobRow& row() const { return record_.row(); }
@@ -73,14 +67,14 @@ class JobDriver {
             std::function<void(std::shared_ptr<const IncidentReport>)> kept);
 
   // PREPARING, with its data prepared, until workers live by which auto resources can be chosen.
-  bool WaitsForChoice() const;
-  void LookForWorkers();  // whether they do, for a job that waits for that
+  bool WaitsForChoice() const { return preparation_.WaitsForChoice(); }
+  void LookForWorkers() { preparation_.LookForWorkers(); }  // for a job that waits for that
   // READY, or RECOVERING with its data prepared, and not waiting after a failure.
   bool WantsWorkers() const;
   // A gang that recovers or was drained: its place and its free workers are its own for a while.
   bool KeepsWorkers() const;
   // Whether the ranks of the gang that failed have all dropped its epoch.
-  void LookForFreed();
+  void LookForFreed() { recovery_.LookForFreed(); }
   int64_t not_before_ns() const { return recovery_.not_before_ns(); }  // end of the wait
   // Workers were reserved for this job: worker i is rank i.
   void Admit(const std::vector<scheduler::Worker>& workers);
@@ -116,68 +110,34 @@ class JobDriver {
 
   // Null outside ADMITTED..DRAINING.
   const gang::Gang* gang() const { return session_ ? &session_->gang() : nullptr; }
-  double flops_per_token() const { return plan_.flops_per_token; }  // of gang()'s plan
+  double flops_per_token() const { return attempt_.plan().flops_per_token; }  // of gang()'s plan
   // Null: no run.
   const gang::GangPace* pace() const { return program_ ? &session_->pace() : nullptr; }
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
-  // job_resources.cc
-  bool HasResources();  // chooses them where that can be done
-  config::JobSpec SpecOfData() const;
-  bool TakeResources(const ResourceChoice& choice);
-
-  // job_prepare.cc
+  // job_phases.cc
   void Prepare();
-  void StartPreparation();
-  void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
-  void PreparationFailed(const absl::Status& status);
-  void SayPrepared();
-
-  // job_attempt.cc
-  gang::SessionEvents EventsOfSession();
-  absl::StatusOr<checkpoint::ResumeQuery> WhereToResume() const;
-  checkpoint::RoomQuery RoomWanted() const;
-  void MakeDraft(const WorkerFacts& workers);
-  void OnDraft(Draft* draft, const absl::Status& status);
-  void ShowPlan();
-  void Form(gang::FormArgs args);
+  void OnPrepared();
+  void PreparationFailed(const v1::Error& error);
+  bool TakeGang(gang::Gang gang, const std::string& reason);
   void OnFormed();
+  void OnReentered(const Readoption& found);
+  void GiveUpGang(const std::string& reason);
 
   // job_program.cc
   std::shared_ptr<Training> MakeTraining(std::optional<TrainingPosition> position,
                                          int64_t sent_before);
   std::shared_ptr<gang::Program> MakeGeneration();
   void SaveCheckpoint(Training* training, int64_t sent_ns);
-  void CheckPace();
 
-  // job_readoption.cc
-  void LookForGang();
-  void OnReentered(const Readoption& found, Reentry* reentry);
-  void GiveUpGang(const std::string& reason);
-  void SayNotReadopted(uint64_t epoch, const std::string& reason);
-  void DropGang(const std::string& reason);
-  std::shared_ptr<const Readoption> TakeReadoption();
-  void RecordPosition();  // of the program: another controller could go on from there
-  void EndPosition();     // nothing goes on from it any more
-
-  // job_recovery.cc
-  failure::JobFacts Facts() const;
-  bool SetAside(const v1::Error& error);
+  // job_failures.cc
   void AttemptFailed(const v1::Error& found);
-  void HostFailed();
-  void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
-  void OnStageOver(state::RecoveryStage stage);
-  void AskRanks();
-  void EndFailedAttempt();
-  void Retry(const failure::Verdict& verdict, bool held_up);  // by storage or machines
-  void WaitAfter(const failure::Verdict& verdict);
+  void OnJudged(const failure::Verdict& verdict);
   void TryAgain();
-  void Fail(const v1::Error& error);
-  void Fail(const v1::Error& error, const std::string& reason);  // of StateChanged
+  void Fail(const v1::Error& error, const std::string& reason = "");  // of StateChanged
   void EndAttempt(const std::string& reason);  // for good, or by request: nothing is recovered
   void AbortGang(const std::string& reason);
-  void ExportFailed(const v1::Error& error, bool for_good);
 
   // job_finish.cc
   void OnEnd();
@@ -186,7 +146,6 @@ class JobDriver {
   void Drained();
   void QueueAgain();
   void TellOfLastCheckpoint();
-  void Export();
   void OnExported(const ExportAttempt& attempt);
 
   // Moves the job where its state must allow that. Where it does not, that is a bug: the job fails
@@ -199,40 +158,22 @@ class JobDriver {
   config::JobSpec spec_;
   const JobHooks hooks_;
 
-  std::shared_ptr<std::atomic<bool>> prepare_cancelled_;
-  bool data_prepared_ = false;  // the curriculum waits for resources
-  std::shared_ptr<const Curriculum> curriculum_;
-
-  OutputHold output_;
-  bool export_waits_ = false;  // for the output directory
-  JobCheckpoints checkpoints_;
-  JobIncidents incidents_;
-
-  std::shared_ptr<Readoption> readoption_;  // null: no gang is awaited
-  Lifetime readopting_;                     // cut when it is awaited no more
-
-  // Of the attempt.
-  GangPlan plan_;
-  checkpoint::RunState start_state_;
-  std::string resumed_from_;                    // directory of the checkpoint; empty: none
-  std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
-  Replays replays_;
   std::shared_ptr<gang::Program> program_;      // null: the gang does not run
   std::shared_ptr<gang::GangSession> session_;  // null: there is no gang
 
-  failure::Recovery recovery_;
-  v1::Error failed_with_;             // the attempt that is being ended
-  bool set_aside_ = false;            // of it: its checkpoint, for the one before
-  uint64_t failed_epoch_ = 0;         // of it
-  bool asked_to_stop_ = false;        // it: by StopGang
-  std::vector<std::string> aborted_;  // incarnations of its ranks
-  int held_up_ = 0;               // times in a row, until a checkpoint or the artifacts are written
+  OutputHold output_;
+  JobPreparation preparation_;
+  JobCheckpoints checkpoints_;
+  JobAttempt attempt_;
+  JobReadoption readoption_;
+  JobIncidents incidents_;
+  JobRecovery recovery_;
+  JobExport export_;
+
   double committed_seconds_ = 0;  // of steps done for the first time
   bool saves_last_ = false;       // a cancel that asked for a checkpoint
   bool stopping_ = false;         // the controller does
   std::string yields_to_;         // the job that preempted it, until it has stopped
-  Loop::TimerId choice_timer_ = 0;
-  Lifetime lifetime_;  // cut when an attempt or a preparation ends
 };
 
 }  // namespace coxswain::driver

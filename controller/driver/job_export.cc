@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/driver/enter_output.h"
+#include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
 namespace {
+
+constexpr std::chrono::seconds kRetry{5};
 
 struct Work {
   Files* files = nullptr;
@@ -49,16 +53,17 @@ std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
   return infos;
 }
 
-void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec,
-               std::shared_ptr<OutputClaim> output,
-               std::function<void(const ExportAttempt&)> done) {
+void JobExport::Start() {
+  const v1::Job& job = record_->job();
   auto attempt = std::make_shared<ExportAttempt>();
   auto work = std::make_shared<Work>();
-  for (const v1::CheckpointInfo* info : CheckpointsToExport(job, spec)) {
+  for (const v1::CheckpointInfo* info : CheckpointsToExport(job, *spec_)) {
     work->directories.push_back(info->directory());
     work->steps.push_back(info->step());
   }
-  const absl::StatusOr<std::string> plan = deps.journal->store()->PlanBytes(job.plan_hash());
+  const std::shared_ptr<OutputClaim> output = output_->Claim();
+  const absl::StatusOr<std::string> plan = deps_.journal->store()->PlanBytes(job.plan_hash());
+  auto done = lifetime_.Wrap([this, attempt] { OnTried(*attempt); });
   // A store that cannot be read now is waited for.
   const bool later = !plan.ok() && !absl::IsNotFound(plan.status());
   attempt->damaged = work->directories.empty() || (!plan.ok() && !later);
@@ -67,20 +72,32 @@ void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec
                                 : absl::Status(later ? absl::StatusCode::kUnavailable
                                                      : absl::StatusCode::kNotFound,
                                                plan.status().message());
-    deps.loop->Post([attempt, done = std::move(done)] { done(*attempt); });
+    deps_.loop->Post(done);
     return;
   }
-  work->files = deps.files;
-  work->lane_work = deps.lane_work;
+  work->files = deps_.files;
+  work->lane_work = deps_.lane_work;
   work->output = output;
-  work->input = {.spec = spec,
+  work->input = {.spec = *spec_,
                  .plan_bytes = *plan,
                  .checkpoint_dir = "",
-                 .owner = checkpoint::EndingOf({job.id(), deps.registry->term(), job.epoch()}),
+                 .owner = checkpoint::EndingOf({job.id(), deps_.registry->term(), job.epoch()}),
                  .guard = [output](const auto& work) { return output->WhileHeld(work); }};
-  deps.loop->Offload(
-      Lane::kExport, [attempt, work] { attempt->result = Export(*work, attempt.get()); },
-      [attempt, done = std::move(done)] { done(*attempt); });
+  deps_.loop->Offload(
+      Lane::kExport, [attempt, work] { attempt->result = Export(*work, attempt.get()); }, done);
+}
+
+void JobExport::OnTried(const ExportAttempt& attempt) {
+  for (const std::string& warning : attempt.warnings) record_->AddEvent(WarningEvent(), warning);
+  const absl::Status& status = attempt.result.status();
+  if (!absl::IsUnavailable(status)) {
+    tried_(attempt);
+    return;
+  }
+  if (std::exchange(waits_, true) == false) {
+    record_->AddEvent(WarningEvent(), absl::StrCat("the export waits: ", status.message()));
+  }
+  deps_.loop->After(kRetry, lifetime_.Wrap([this] { Start(); }));
 }
 
 }  // namespace coxswain::driver

@@ -11,7 +11,8 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/deps.h"
-#include "controller/driver/output_claim.h"
+#include "controller/driver/job_record.h"
+#include "controller/driver/output_hold.h"
 #include "coxswain/v1/job.pb.h"
 
 namespace coxswain::driver {
@@ -27,10 +28,30 @@ struct ExportAttempt {
 std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
                                                            const config::JobSpec& spec);
 
-// Exports in lane kExport and calls `done` on the loop. A checkpoint that does not verify is passed
-// over with a warning. Unavailable: another owner has the output directory.
-void ExportJob(const Deps& deps, const v1::Job& job, const config::JobSpec& spec,
-               std::shared_ptr<OutputClaim> output, std::function<void(const ExportAttempt&)> done);
+// Loop thread only.
+class JobExport {
+ public:
+  // `tried` is called with each attempt but those for which another owner had the output directory:
+  // these are made again by themselves. `record`, `spec` and `output` outlive it.
+  JobExport(const Deps& deps, JobRecord* record, const config::JobSpec* spec, OutputHold* output,
+            std::function<void(const ExportAttempt&)> tried)
+      : deps_(deps), record_(record), spec_(spec), output_(output), tried_(std::move(tried)) {}
+
+  // In lane kExport. A checkpoint that does not verify is passed over with a warning.
+  void Start();
+  void Stop() { lifetime_.Reset(); }  // none is tried any more
+
+ private:
+  void OnTried(const ExportAttempt& attempt);
+
+  const Deps deps_;
+  JobRecord* const record_;
+  const config::JobSpec* const spec_;
+  OutputHold* const output_;
+  const std::function<void(const ExportAttempt&)> tried_;
+  bool waits_ = false;  // for the output directory, which is told once
+  Lifetime lifetime_;
+};
 
 }  // namespace coxswain::driver
 

@@ -8,18 +8,12 @@
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
-namespace {
-
-constexpr std::chrono::seconds kExportRetry{5};
-
-}  // namespace
-
 // Everything asked of the gang is done: the whole job, the requested steps, or a drain.
 void JobDriver::OnEnd() {
   const std::shared_ptr<gang::Program> program = std::exchange(program_, nullptr);
-  lifetime_.Reset();
+  attempt_.Stop();
   checkpoints_.Stop();
-  EndPosition();
+  readoption_.EndPosition();
   gang::GangSession::Release(std::exchange(session_, nullptr));
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drained();
@@ -28,10 +22,10 @@ void JobDriver::OnEnd() {
   } else if (Advance(state::JobEvent::kStepsFinished, program->Ending())) {
     if (program->exports()) {
       deps_.journal->FlushOrKeep();
-      Export();
+      export_.Start();
     } else if (Advance(state::JobEvent::kExported, program->Ending())) {
       deps_.journal->FlushOrKeep();
-      curriculum_.reset();
+      preparation_.Forget();
     }
   }
   hooks_.reschedule();
@@ -105,24 +99,20 @@ void JobDriver::TellOfLastCheckpoint() {
           : absl::StrCat("cancelled without a checkpoint of step ", step, ": ", there));
 }
 
-void JobDriver::Export() {
-  ExportJob(deps_, job(), spec_, output_.Claim(),
-            lifetime_.Wrap([this](const ExportAttempt& attempt) { OnExported(attempt); }));
-}
-
 void JobDriver::OnExported(const ExportAttempt& attempt) {
-  if (phase() != v1::JOB_STATE_EXPORTING) return;
-  for (const std::string& warning : attempt.warnings) record_.AddEvent(WarningEvent(), warning);
-  const absl::Status& status = attempt.result.status();
-  if (absl::IsUnavailable(status)) {
-    if (std::exchange(export_waits_, true) == false) {
-      record_.AddEvent(WarningEvent(), absl::StrCat("the export waits: ", status.message()));
+  if (!attempt.result.ok()) {
+    const v1::Error error = failure::MakeError(attempt.result.status(), {.phase = "export"});
+    const failure::Verdict verdict = failure::JudgeExport(error, recovery_.Facts());
+    if (attempt.damaged || verdict.course == failure::Course::kEnds) {
+      Fail(error);
+      return;
     }
-    deps_.loop->After(kExportRetry, lifetime_.Wrap([this] { Export(); }));
-    return;
-  }
-  if (!status.ok()) {
-    ExportFailed(failure::MakeError(status, {.phase = "export"}), attempt.damaged);
+    const auto wait = std::chrono::duration_cast<std::chrono::seconds>(verdict.wait);
+    record_.AddEvent(
+        ExportFailedEvent(error),
+        absl::StrCat(failure::Describe(error), ". Tried again in ", wait.count(), " s"));
+    recovery_.HeldUp(verdict);
+    deps_.journal->FlushOrKeep();
     return;
   }
   const ExportedTo& to = *attempt.result;
@@ -134,7 +124,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   if (!Advance(state::JobEvent::kExported, "succeeded")) return;
   deps_.journal->FlushOrKeep();
   fault::Pass(fault::Point::kJobEnded);
-  curriculum_.reset();
+  preparation_.Forget();
   hooks_.reschedule();
 }
 

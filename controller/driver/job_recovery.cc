@@ -1,10 +1,9 @@
-// What is done about failures. What they mean: controller/failure/policy.h; in which order a gang
-// that failed is ended: controller/state/recovery_state.h.
+#include "controller/driver/job_recovery.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
 #include "controller/failure/errors.h"
 
@@ -39,6 +38,14 @@ const char* WhatHappensIn(RecoveryStage stage) {
   return "";
 }
 
+failure::StageLimits LimitsOf(const Settings& settings) {
+  return {.suspect = settings.verdict_window,
+          .dump = settings.dump_timeout,
+          .abort = scheduler::Registry::kAbortPatience,
+          .respawn = settings.respawn,
+          .keep = settings.keep_workers};
+}
+
 // The rank that failed, and the first of the others.
 std::vector<int> RanksToAsk(const gang::Gang& gang, int failed) {
   std::vector<int> ranks;
@@ -52,224 +59,146 @@ std::vector<int> RanksToAsk(const gang::Gang& gang, int failed) {
 
 }  // namespace
 
-failure::JobFacts JobDriver::Facts() const {
-  return {.has_trained = job().started_unix_ms() != 0 || !job().checkpoints().empty(),
-          .draining = phase() == v1::JOB_STATE_DRAINING,
-          .restarts = record_.status().restarts,
-          .restarts_since_checkpoint = record_.status().restarts_since_checkpoint,
-          .max_restarts = spec_.max_restarts,
-          .max_restarts_total = spec_.max_restarts_total,
+JobRecovery::JobRecovery(const Deps& deps, const Parts& parts, Events events)
+    : deps_(deps),
+      parts_(parts),
+      events_(std::move(events)),
+      stages_(
+          deps.loop, LimitsOf(deps.settings),
+          {.entered = [this](RecoveryStage stage, milliseconds limit) { OnStage(stage, limit); },
+           .time_over = [this](RecoveryStage stage) { OnStageOver(stage); },
+           .try_again = [this] { events_.try_again(); },
+           .kept = [this] { events_.kept(); }}) {}
+
+failure::JobFacts JobRecovery::Facts() const {
+  const v1::Job& job = parts_.record->job();
+  const state::JobStatus& status = parts_.record->status();
+  return {.has_trained = job.started_unix_ms() != 0 || !job.checkpoints().empty(),
+          .draining = status.phase == v1::JOB_STATE_DRAINING,
+          .restarts = status.restarts,
+          .restarts_since_checkpoint = status.restarts_since_checkpoint,
+          .max_restarts = parts_.spec->max_restarts,
+          .max_restarts_total = parts_.spec->max_restarts_total,
           .held_up = held_up_,
           .set_aside = set_aside_,
           .asked_to_stop = asked_to_stop_};
 }
 
-// Invariant driver-7. A rank found a damaged block in the checkpoint that it loaded: the next
-// attempt passes it over.
-bool JobDriver::SetAside(const v1::Error& error) {
-  const bool names_it =
-      !resumed_from_.empty() && error.message().find(resumed_from_ + "/") != std::string::npos;
-  if (error.code() != "DATA_LOSS" || error.phase() != "prepare" || !names_it) return false;
-  return damaged_.emplace(resumed_from_, error.message()).second;
-}
-
-void JobDriver::AttemptFailed(const v1::Error& found) {
-  if (recovery_.stage() == RecoveryStage::kDump) return;  // it has failed already
-  set_aside_ = SetAside(found);
+void JobRecovery::Failed(const v1::Error& found, bool set_aside) {
+  set_aside_ = set_aside;
   failed_with_ = failure::Whose(found, Facts());
-  failed_epoch_ = session_ ? session_->gang().epoch : 0;
-  record_.AddEvent(AttemptFailedEvent(failed_epoch_, failed_with_),
-                   failure::Describe(failed_with_));
+  epoch_ = session() ? session()->gang().epoch : 0;
+  parts_.record->AddEvent(AttemptFailedEvent(epoch_, failed_with_),
+                          failure::Describe(failed_with_));
   if (failed_with_.kind() == v1::ERROR_KIND_HOST) HostFailed();
-  if (session_ == nullptr) {
-    EndFailedAttempt();
+  if (session() == nullptr) {
+    Judge();
     return;
   }
-  recovery_.Happened(RecoveryEvent::kSuspected);
-  const bool dump = failed_epoch_ > 0 && failure::NeedsDump(failed_with_);
-  recovery_.Happened(dump ? RecoveryEvent::kUnexplained : RecoveryEvent::kExplained);
+  stages_.Happened(RecoveryEvent::kSuspected);
+  const bool dump = epoch_ > 0 && failure::NeedsDump(failed_with_);
+  stages_.Happened(dump ? RecoveryEvent::kUnexplained : RecoveryEvent::kExplained);
+}
+
+void JobRecovery::StopAsked() {
+  asked_to_stop_ = true;
+  failed_with_ = failure::MakeError(absl::AbortedError("ended by a user (cox dump --stop)"),
+                                    {.phase = "dump"});
+  epoch_ = session()->gang().epoch;
+  parts_.record->AddEvent(AttemptFailedEvent(epoch_, failed_with_),
+                          failure::Describe(failed_with_));
+  stages_.Happened(RecoveryEvent::kSuspected);
+  stages_.Happened(RecoveryEvent::kExplained);
 }
 
 // It may be one failure of its host too many.
-void JobDriver::HostFailed() {
+void JobRecovery::HostFailed() {
   if (failed_with_.phase() == "form") return;  // the ranks differ: no host in particular
-  const std::optional<v1::JobEvent> left_out = hooks_.host_failed(job().id(), failed_with_);
+  const std::optional<v1::JobEvent> left_out = events_.host_failed(failed_with_);
   if (!left_out) return;
-  const std::string device = config::DeviceName(spec_.device);
+  const std::string device = config::DeviceName(parts_.spec->device);
   const int64_t living = deps_.registry->Living(device);
   const std::string& host = left_out->host_left_out().host();
-  record_.AddEvent(
+  parts_.record->AddEvent(
       *left_out,
       absl::StrCat("host ", host, " is left out after ", left_out->host_left_out().failures(),
                    " failures within an hour; cox workers uncordon ", host, " puts it back. ",
                    living, " workers of device ", device, " are left, the job needs ",
-                   spec_.workers,
-                   living < spec_.workers ? ": it waits until there are as many" : ""));
+                   parts_.spec->workers,
+                   living < parts_.spec->workers ? ": it waits until there are as many" : ""));
 }
 
-void JobDriver::OnStage(RecoveryStage stage, milliseconds limit) {
-  if (session_ != nullptr) failed_epoch_ = session_->gang().epoch;
+void JobRecovery::OnStage(RecoveryStage stage, milliseconds limit) {
+  if (session() != nullptr) epoch_ = session()->gang().epoch;
   const double seconds = std::chrono::duration<double>(limit).count();
-  deps_.metrics->RecoveryStage(job().id(), std::string(state::StageName(stage)));
-  record_.AddEvent(RecoveryStageEvent(stage, failed_epoch_, seconds),
-                   absl::StrCat("gang ", failed_epoch_, ", ", std::string(state::StageName(stage)),
-                                limit > milliseconds(0) ? absl::StrCat(" (", seconds, " s): ")
-                                                        : std::string(": "),
-                                WhatHappensIn(stage)));
+  deps_.metrics->RecoveryStage(parts_.record->id(), std::string(state::StageName(stage)));
+  parts_.record->AddEvent(
+      RecoveryStageEvent(stage, epoch_, seconds),
+      absl::StrCat(
+          "gang ", epoch_, ", ", std::string(state::StageName(stage)),
+          limit > milliseconds(0) ? absl::StrCat(" (", seconds, " s): ") : std::string(": "),
+          WhatHappensIn(stage)));
   if (stage == RecoveryStage::kDump) AskRanks();
-  if (stage == RecoveryStage::kAbort) EndFailedAttempt();
+  if (stage == RecoveryStage::kAbort) Judge();
 }
 
-void JobDriver::OnStageOver(RecoveryStage stage) {
+void JobRecovery::OnStageOver(RecoveryStage stage) {
   if (stage == RecoveryStage::kSuspect) {
-    session_->Conclude();
+    session()->Conclude();
     return;
   }
   LookForFreed();
-  if (recovery_.stage() == stage) recovery_.Happened(RecoveryEvent::kDeadline);
+  if (stages_.stage() == stage) stages_.Happened(RecoveryEvent::kDeadline);
 }
 
 // Before the abort, which ends what they were doing. The last answer comes before the stage is
 // over, and is kept beside what follows.
-void JobDriver::AskRanks() {
-  incidents_.Take(
-      *session_, {.reason = incidents::Reason::kFailure,
-                  .error = failed_with_,
-                  .ranks = RanksToAsk(session_->gang(), failed_with_.rank()),
-                  .timeout = deps_.settings.dump_timeout * 9 / 10,
-                  .taken = lifetime_.Wrap([this] { recovery_.Happened(RecoveryEvent::kDumped); })});
+void JobRecovery::AskRanks() {
+  parts_.incidents->Take(
+      *session(), {.reason = incidents::Reason::kFailure,
+                   .error = failed_with_,
+                   .ranks = RanksToAsk(session()->gang(), failed_with_.rank()),
+                   .timeout = deps_.settings.dump_timeout * 9 / 10,
+                   .taken = lifetime_.Wrap([this] { stages_.Happened(RecoveryEvent::kDumped); })});
 }
 
-absl::Status JobDriver::StopGang(uint64_t epoch) {
-  if (session_ == nullptr || session_->gang().epoch != epoch) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job().id(), " is ", std::string(state::PhaseName(phase())), ": gang ",
-                     epoch, " has ended already, there is nothing to stop"));
-  }
-  if (recovery_.stage() == RecoveryStage::kDump) return absl::OkStatus();  // it is being ended
-  asked_to_stop_ = true;
-  failed_with_ = failure::MakeError(absl::AbortedError("ended by a user (cox dump --stop)"),
-                                    {.phase = "dump"});
-  failed_epoch_ = epoch;
-  record_.AddEvent(AttemptFailedEvent(epoch, failed_with_), failure::Describe(failed_with_));
-  recovery_.Happened(RecoveryEvent::kSuspected);
-  recovery_.Happened(RecoveryEvent::kExplained);
-  return absl::OkStatus();
-}
-
-void JobDriver::EndFailedAttempt() {
+void JobRecovery::Judge() {
   const failure::Verdict verdict = failure::JudgeAttempt(failed_with_, Facts());
   const bool asked = std::exchange(asked_to_stop_, false);
-  if (verdict.course == failure::Course::kEnds) {
-    Fail(verdict.error, verdict.reason);
-    return;
-  }
-  AbortGang(failure::Describe(verdict.error));
-  Retry(verdict, /*held_up=*/verdict.course == failure::Course::kWaits && !set_aside_ && !asked);
+  waits_for_others_ = verdict.course == failure::Course::kWaits && !set_aside_ && !asked;
+  events_.judged(verdict);
 }
 
-void JobDriver::Retry(const failure::Verdict& verdict, bool held_up) {
-  const bool waits = verdict.course == failure::Course::kWaits;
-  if (phase() == v1::JOB_STATE_DRAINING) TellOfLastCheckpoint();
-  const absl::Status status = record_.Apply(
-      waits ? state::JobEvent::kHeldUp : state::JobEvent::kAttemptFailed, verdict.reason);
-  if (status.ok() && phase() == v1::JOB_STATE_RECOVERING) {
-    deps_.metrics->Restart(job().id(), verdict.error.phase());
-    if (!waits || !recovery_.was_kept()) recovery_.Keep();
-    if (held_up) ++held_up_;
-    WaitAfter(verdict);
-    LookForFreed();
-  } else {
-    recovery_.Happened(RecoveryEvent::kStopped);
-  }
-  deps_.journal->FlushOrKeep();
-  if (phase() == v1::JOB_STATE_QUEUED) QueueAgain();
-  hooks_.reschedule();
+void JobRecovery::Ended(const std::vector<gang::Rank>& aborted) {
+  lifetime_.Reset();
+  aborted_.clear();
+  for (const gang::Rank& rank : aborted) aborted_.push_back(rank.target.incarnation);
 }
 
-void JobDriver::LookForFreed() {
-  if (recovery_.stage() != RecoveryStage::kAbort && recovery_.stage() != RecoveryStage::kKill) {
-    return;
-  }
+void JobRecovery::Retry(const failure::Verdict& verdict) {
+  if (verdict.course != failure::Course::kWaits || !stages_.was_kept()) stages_.Keep();
+  if (waits_for_others_) ++held_up_;
+  WaitAfter(verdict);
+  LookForFreed();
+}
+
+void JobRecovery::HeldUp(const failure::Verdict& verdict) {
+  ++held_up_;
+  WaitAfter(verdict);
+}
+
+void JobRecovery::LookForFreed() {
+  if (stages_.stage() != RecoveryStage::kAbort && stages_.stage() != RecoveryStage::kKill) return;
   const bool aborting = std::any_of(aborted_.begin(), aborted_.end(), [&](const auto& rank) {
     const scheduler::Worker* worker = deps_.registry->Find(rank);
     return worker != nullptr && worker->status.phase == state::WorkerPhase::kAborting;
   });
-  if (!aborting) recovery_.Happened(RecoveryEvent::kFreed);
+  if (!aborting) stages_.Happened(RecoveryEvent::kFreed);
 }
 
-void JobDriver::WaitAfter(const failure::Verdict& verdict) {
-  record_.SetBack(verdict.error, deps_.loop->clock().UnixMs() + verdict.wait.count());
-  recovery_.Wait(verdict.wait);
-}
-
-void JobDriver::TryAgain() {
-  if (phase() == v1::JOB_STATE_EXPORTING) {
-    Export();
-  } else if (phase() == v1::JOB_STATE_RECOVERING && curriculum_ == nullptr) {
-    Prepare();
-  } else {
-    hooks_.reschedule();
-  }
-}
-
-bool JobDriver::KeepsWorkers() const {
-  switch (phase()) {
-    case v1::JOB_STATE_QUEUED:
-    case v1::JOB_STATE_PREPARING:
-    case v1::JOB_STATE_READY:
-    case v1::JOB_STATE_RECOVERING:
-      return recovery_.Keeps();
-    default:
-      return false;
-  }
-}
-
-void JobDriver::ExportFailed(const v1::Error& error, bool for_good) {
-  const failure::Verdict verdict = failure::JudgeExport(error, Facts());
-  if (for_good || verdict.course == failure::Course::kEnds) {
-    Fail(error);
-    return;
-  }
-  ++held_up_;
-  const int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(verdict.wait).count();
-  record_.AddEvent(ExportFailedEvent(error),
-                   absl::StrCat(failure::Describe(error), ". Tried again in ", seconds, " s"));
-  WaitAfter(verdict);
-  deps_.journal->FlushOrKeep();
-}
-
-void JobDriver::Fail(const v1::Error& error) {
-  Fail(error, absl::StrCat("failed: ", failure::Describe(error)));
-}
-
-void JobDriver::Fail(const v1::Error& error, const std::string& reason) {
-  EndAttempt(failure::Describe(error));
-  *record_.edit().mutable_error() = error;
-  const absl::Status failed = record_.Apply(state::JobEvent::kFailed, reason);
-  if (!failed.ok()) return;  // it has ended
-  deps_.journal->FlushOrKeep();
-  hooks_.reschedule();
-}
-
-void JobDriver::EndAttempt(const std::string& reason) {
-  AbortGang(reason);
-  recovery_.Happened(RecoveryEvent::kStopped);
-}
-
-// Without its consent. Every rank is told to abort, and is free when it says so.
-void JobDriver::AbortGang(const std::string& reason) {
-  lifetime_.Reset();
-  checkpoints_.Stop();
-  program_.reset();
-  aborted_.clear();
-  DropGang(reason);
-  if (session_ == nullptr) return;
-  if (session_->gang().epoch > 0) EndPosition();
-  for (const gang::Rank& rank : session_->gang().ranks) {
-    aborted_.push_back(rank.target.incarnation);
-  }
-  gang::GangSession::Abort(std::exchange(session_, nullptr), reason);
+void JobRecovery::WaitAfter(const failure::Verdict& verdict) {
+  parts_.record->SetBack(verdict.error, deps_.loop->clock().UnixMs() + verdict.wait.count());
+  stages_.Wait(verdict.wait);
 }
 
 }  // namespace coxswain::driver

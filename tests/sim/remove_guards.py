@@ -15,7 +15,7 @@ import time
 # What the guard is, the invariants that may catch its removal, and (file, text, replacement) of each edit.
 GUARDS = [
     ('the epoch is durable before Prepare', ['sim-1'],
-     [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session_->gang());',
+     [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session().gang(), start_state_);',
        'const absl::Status persisted = (static_cast<void>(&PersistEpoch), absl::OkStatus());')]),
     ('an answer counts for its own command alone', ['sim-2', 'sim-3'],
      [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;',
@@ -35,7 +35,7 @@ GUARDS = [
      [('controller/checkpoint/checkpoint_files.cc',
        'ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));', 'Manifest verified = manifest;')]),
     ('who waited is scheduled again', ['sim-5'],
-     [('controller/driver/job_recovery.cc', '''    Prepare();
+     [('controller/driver/job_failures.cc', '''    Prepare();
   } else {
     hooks_.reschedule();
   }''', '''    Prepare();

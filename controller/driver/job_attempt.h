@@ -1,0 +1,98 @@
+// One attempt of a job to run: from reserved workers to the first command of its gang.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_ATTEMPT_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_ATTEMPT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/checkpoint/run_state.h"
+#include "controller/driver/curriculum.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/draft_attempt.h"
+#include "controller/driver/job_checkpoints.h"
+#include "controller/driver/job_record.h"
+#include "controller/driver/output_hold.h"
+#include "controller/driver/readoption.h"
+#include "controller/driver/replays.h"
+#include "controller/gang/gang_session.h"
+
+namespace coxswain::driver {
+
+struct Reentry;
+
+// Loop thread only. What is found out of a gang is kept until the next attempt.
+class JobAttempt {
+ public:
+  struct Parts {  // all outlive it
+    JobRecord* record = nullptr;
+    const config::JobSpec* spec = nullptr;
+    OutputHold* output = nullptr;
+    JobCheckpoints* checkpoints = nullptr;
+    const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's
+  };
+  struct Events {
+    std::function<bool()> planned;  // the job becomes FORMING now; false: it cannot
+    std::function<void(const v1::Error&)> failed;
+    std::function<void(const v1::Error&)> hopeless;  // no other attempt would do better
+    // Directories of committed checkpoints of another job, newest first, for `resume: <job>[:step]`
+    std::function<absl::StatusOr<std::vector<std::string>>(const std::string& resume)>
+        resolve_checkpoints;
+  };
+
+  JobAttempt(const Deps& deps, const Parts& parts, Events events)
+      : deps_(deps), parts_(parts), events_(std::move(events)) {}
+
+  // The job is ADMITTED: its session is given a number and forms.
+  void Begin(std::shared_ptr<const Curriculum> curriculum,
+             const std::vector<scheduler::Worker>& workers);
+  // It has formed: what is known of it now is recorded and told.
+  void Formed();
+  // In place of both, where another controller formed it and it was found again. `done` tells
+  // whether it may go on.
+  void Reenter(std::shared_ptr<const Curriculum> curriculum,
+               std::shared_ptr<const Readoption> found,
+               std::function<void(const absl::Status&)> done);
+  // Nothing of it comes any more.
+  void Stop();
+
+  // Of the newest attempt.
+  const GangPlan& plan() const { return plan_; }  // but for its bytes
+  const checkpoint::RunState& start_state() const { return start_state_; }
+  Replays TakeReplays() { return std::move(replays_); }
+
+  // Whether the error is a damaged block that a rank found in the checkpoint of this attempt: the
+  // next one passes that over, until it is written anew.
+  bool SetAside(const v1::Error& error);
+  void WrittenAnew(int64_t step);
+
+ private:
+  absl::StatusOr<checkpoint::ResumeQuery> WhereToResume() const;
+  checkpoint::RoomQuery RoomWanted() const;
+  void MakeDraft(const WorkerFacts& workers);
+  void OnDraft(Draft* draft, const absl::Status& status);
+  void ShowPlan();
+  void Form(gang::FormArgs args);
+  void OnReentered(const Readoption& found, Reentry* reentry);
+  gang::GangSession& session() const { return **parts_.session; }
+
+  const Deps deps_;
+  const Parts parts_;
+  const Events events_;
+  std::shared_ptr<const Curriculum> curriculum_;
+  GangPlan plan_;
+  checkpoint::RunState start_state_;
+  std::string resumed_from_;                    // directory of the checkpoint; empty: none
+  std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
+  Replays replays_;
+  Lifetime lifetime_;  // cut by Stop
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_ATTEMPT_H_

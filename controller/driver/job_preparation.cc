@@ -1,0 +1,147 @@
+#include "controller/driver/job_preparation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/stored_job.h"
+#include "controller/driver/choose_resources.h"
+#include "controller/driver/make_events.h"
+#include "controller/failure/errors.h"
+
+namespace coxswain::driver {
+
+JobPreparation::JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec,
+                               OutputHold* output, Events events)
+    : deps_(deps), record_(record), spec_(spec), output_(output), events_(std::move(events)) {}
+
+JobPreparation::~JobPreparation() { Stop(); }
+
+void JobPreparation::Start() {
+  if (curriculum_ != nullptr) {
+    OnPrepared(curriculum_);
+  } else {
+    Prepare();
+  }
+}
+
+void JobPreparation::Stop() {
+  lifetime_.Reset();
+  waits_for_choice_ = false;
+  if (cancelled_) cancelled_->store(true);
+}
+
+void JobPreparation::LookForWorkers() {
+  if (waits_for_choice_ && HasResources()) Prepare();
+}
+
+// Tokens are the same with any resources.
+config::JobSpec JobPreparation::SpecOfData() const {
+  const ResourceChoice assumed = AssumedResources(*spec_);
+  config::JobSpec spec = *spec_;
+  spec.device = assumed.device;
+  spec.workers = assumed.workers;
+  return spec;
+}
+
+bool JobPreparation::HasResources() {
+  if (config::HasChosenResources(*spec_)) return true;
+  const std::optional<ResourceChoice> choice = ChooseResources(*spec_, deps_.registry->All());
+  if (!choice) return false;
+  const int64_t settled_ns = deps_.registry->last_registered_ns() +
+                             std::chrono::nanoseconds(deps_.settings.settle).count();
+  const int64_t left_ns = settled_ns - deps_.loop->clock().NowNs();
+  if (!choice->final && left_ns > 0) {
+    deps_.loop->CancelTimer(choice_timer_);
+    choice_timer_ = deps_.loop->After(std::chrono::milliseconds(left_ns / 1000000 + 1),
+                                      lifetime_.Wrap([this] { LookForWorkers(); }));
+    return false;
+  }
+  return TakeResources(*choice);
+}
+
+// The job again, whose rules may refuse the choice.
+bool JobPreparation::TakeResources(const ResourceChoice& choice) {
+  const store::JobRow& row = record_->row();
+  config::ParsedJob parsed = config::ReadStoredJob(row.job.effective_json(), row.job.yaml(),
+                                                   row.base_dir, choice.chosen());
+  if (!parsed.errors.empty()) {
+    events_.refused(failure::MakeError(
+        absl::InvalidArgumentError(
+            absl::StrCat(choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),
+        {.phase = "resources"}));
+    return false;
+  }
+  *spec_ = std::move(parsed.spec);
+  v1::Job& job = record_->edit();
+  job.set_device(config::DeviceName(spec_->device));
+  job.set_workers(static_cast<int32_t>(spec_->workers));
+  job.set_resources_reason(choice.reason);
+  job.set_effective_json(parsed.effective_json);
+  record_->AddEvent(ResourcesChosenEvent(job.device(), job.workers()), choice.Text());
+  return true;
+}
+
+// Without resources all that does not depend on them: then what is wrong with model or data is told
+// at once, and the tokens are cached.
+void JobPreparation::Prepare() {
+  const bool chosen = HasResources();
+  if (state::IsTerminal(record_->phase())) return;  // the choice broke a rule of the job
+  waits_for_choice_ = false;
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  cancelled_ = cancelled;
+  Loop* loop = deps_.loop;
+  auto show = lifetime_.Wrap([this](double fraction) {
+    record_->edit().mutable_progress()->set_prepare_fraction(fraction);
+    record_->Changed();
+  });
+  PrepareHooks hooks{.progress =
+                         [loop, show](double fraction) {
+                           loop->Post([show, fraction]() mutable { show(fraction); });
+                         },
+                     .cancelled = [cancelled] { return cancelled->load(); }};
+  auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
+  auto identity = std::make_shared<std::string>();
+  loop->Offload(
+      Lane::kPreparation,
+      [work = deps_.lane_work, files = deps_.files, spec = chosen ? *spec_ : SpecOfData(), hooks,
+       result, identity] {
+        *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
+                                    : work->prepare(spec, hooks);
+        *identity = files->Identity(spec.output_dir).value_or("");
+      },
+      lifetime_.Wrap([this, chosen, result, identity] {
+        output_->set_identity(*identity);
+        waits_for_choice_ = !chosen && result->ok();
+        waits_for_choice_ ? LookForWorkers() : OnPrepared(*result);
+      }));
+}
+
+void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
+  if (!result.ok()) {
+    events_.failed(failure::MakeError(result.status(), {.phase = "prepare_data"}));
+    return;
+  }
+  const bool known = curriculum_ != nullptr;
+  curriculum_ = *result;
+  v1::Job& job = record_->edit();
+  *job.mutable_data() = curriculum_->summary();
+  job.set_recipe_hash(curriculum_->recipe_hash());
+  job.mutable_progress()->set_total_steps(curriculum_->total_steps());
+  job.mutable_progress()->set_prepare_fraction(1.0);
+  deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
+  deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
+  if (!known) SayPrepared();
+  events_.prepared();
+}
+
+void JobPreparation::SayPrepared() {
+  const v1::DatasetSummary& data = record_->job().data();
+  record_->AddEvent(DataPreparedEvent(data, curriculum_->total_steps()),
+                    absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
+                                 curriculum_->total_steps(), " steps"));
+  for (const std::string& warning : curriculum_->warnings()) {
+    record_->AddEvent(WarningEvent(), warning);
+  }
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,102 @@
+// What is done about failures of a job's attempts, until it is tried again: who is asked, who is
+// waited for, and what is told of it.
+#ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_RECOVERY_H_
+#define COXSWAIN_CONTROLLER_DRIVER_JOB_RECOVERY_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/job_spec.h"
+#include "controller/driver/deps.h"
+#include "controller/driver/job_incidents.h"
+#include "controller/driver/job_record.h"
+#include "controller/failure/policy.h"
+#include "controller/failure/recovery.h"
+#include "controller/gang/gang_session.h"
+
+namespace coxswain::driver {
+
+// Loop thread only. What failures mean: controller/failure/policy.h; in which order a gang that
+// failed is ended: controller/state/recovery_state.h.
+class JobRecovery {
+ public:
+  struct Parts {  // all outlive it
+    JobRecord* record = nullptr;
+    const config::JobSpec* spec = nullptr;
+    JobIncidents* incidents = nullptr;
+    const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's; null: no gang
+  };
+  struct Events {
+    // A host did not fit the job. What comes back is to be told: it is left out from now on.
+    std::function<std::optional<v1::JobEvent>(const v1::Error& error)> host_failed;
+    // The attempt is to be ended now: its gang aborts, and the job fails or is tried again.
+    std::function<void(const failure::Verdict&)> judged;
+    std::function<void()> try_again;  // a wait is over
+    std::function<void()> kept;       // the time for which workers are kept is over
+  };
+
+  JobRecovery(const Deps& deps, const Parts& parts, Events events);
+
+  // What is known of the job, for a verdict.
+  failure::JobFacts Facts() const;
+
+  void Suspected() { stages_.Happened(state::RecoveryEvent::kSuspected); }  // by its session
+  // The attempt failed; `set_aside`: of a damaged checkpoint that the next one passes over.
+  void Failed(const v1::Error& found, bool set_aside);
+  // A user ended the gang that runs, which costs no restart.
+  void StopAsked();
+  bool Dumps() const { return stages_.stage() == state::RecoveryStage::kDump; }  // it has failed
+  bool Quiet() const { return stages_.stage() == state::RecoveryStage::kNone; }
+
+  // The attempt is over; these are told to abort.
+  void Ended(const std::vector<gang::Rank>& aborted);
+  // After `judged`: the job is RECOVERING. Its place and its free workers are its own for a while.
+  void Retry(const failure::Verdict& verdict);
+  // What the export waits for: storage.
+  void HeldUp(const failure::Verdict& verdict);
+  void HeldUpNoMore() { held_up_ = 0; }  // a checkpoint is written, or a user does not want it
+  void Stopped() { stages_.Happened(state::RecoveryEvent::kStopped); }  // nothing is recovered
+  void Placed() { stages_.Happened(state::RecoveryEvent::kPlaced); }    // it has workers again
+  // Whether the ranks of the gang that failed have all dropped its epoch.
+  void LookForFreed();
+
+  // As failure::Recovery.
+  void Keep() { stages_.Keep(); }
+  void KeepNoMore() { stages_.KeepNoMore(); }
+  bool Keeps() const { return stages_.Keeps(); }
+  void WaitNoMore() { stages_.WaitNoMore(); }
+  bool Waits() const { return stages_.Waits(); }
+  int64_t not_before_ns() const { return stages_.not_before_ns(); }
+
+ private:
+  void HostFailed();
+  void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  void OnStageOver(state::RecoveryStage stage);
+  void AskRanks();
+  void Judge();
+  void WaitAfter(const failure::Verdict& verdict);
+  gang::GangSession* session() const { return parts_.session->get(); }
+
+  const Deps deps_;
+  const Parts parts_;
+  const Events events_;
+  failure::Recovery stages_;
+  // Of the attempt that is being ended.
+  v1::Error failed_with_;
+  bool set_aside_ = false;
+  uint64_t epoch_ = 0;
+  bool asked_to_stop_ = false;        // by StopAsked
+  bool waits_for_others_ = false;     // storage or machines hold it up
+  std::vector<std::string> aborted_;  // incarnations of its ranks
+  int held_up_ = 0;    // times in a row, until a checkpoint or the artifacts are written
+  Lifetime lifetime_;  // cut when an attempt ends
+};
+
+}  // namespace coxswain::driver
+
+#endif  // COXSWAIN_CONTROLLER_DRIVER_JOB_RECOVERY_H_
