@@ -8,26 +8,27 @@
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
-// Everything asked of the gang is done: the whole job, the requested steps, or a drain.
+
+// Everything asked of the gang is done: the whole job, the requested steps, or a drain. That is
+// durable before a rank leaves it, whom another controller would look for.
 void JobDriver::OnEnd() {
   const std::shared_ptr<gang::Program> program = std::exchange(program_, nullptr);
+  std::shared_ptr<gang::GangSession> session = std::exchange(session_, nullptr);
   attempt_.Stop();
   checkpoints_.Stop();
   readoption_.EndPosition();
-  gang::GangSession::Release(std::exchange(session_, nullptr));
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drained();
   } else if (!program->complete()) {
     if (Advance(state::JobEvent::kPauseRequested, "the requested steps are done")) Drained();
   } else if (Advance(state::JobEvent::kStepsFinished, program->Ending())) {
-    if (program->exports()) {
-      deps_.journal->FlushOrKeep();
-      export_.Start();
-    } else if (Advance(state::JobEvent::kExported, program->Ending())) {
-      deps_.journal->FlushOrKeep();
+    if (!program->exports() && Advance(state::JobEvent::kExported, program->Ending())) {
       preparation_.Forget();
     }
+    deps_.journal->FlushOrKeep();
   }
+  gang::GangSession::Release(std::move(session));
+  if (phase() == v1::JOB_STATE_EXPORTING) export_.Start();
   hooks_.reschedule();
 }
 
