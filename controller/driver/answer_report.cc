@@ -1,8 +1,12 @@
 #include "controller/driver/answer_report.h"
 
+#include <limits>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
+#include "controller/driver/generation.h"
 #include "controller/driver/make_events.h"
 
 namespace coxswain::driver {
@@ -21,13 +25,28 @@ void Remember(const v1::PromptAnswered& answered, v1::SampleAnswers* sample) {
 
 }  // namespace
 
+std::string ToldJson(const ToldAnswers& told) {
+  return nlohmann::json({{"bytes", told.bytes}, {"whole", told.whole}, {"asked", told.asked}})
+      .dump();
+}
+
+absl::StatusOr<ToldAnswers> ParseTold(const std::string& text) {
+  try {
+    const nlohmann::json in = nlohmann::json::parse(text);
+    return ToldAnswers{.bytes = in.at("bytes"), .whole = in.at("whole"), .asked = in.at("asked")};
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(
+        absl::StrCat("what was told of the answers cannot be read: ", error.what()));
+  }
+}
+
 void AnswerReport::TellPieces(const Answers& answers, bool whole) {
   const Questions& questions = curriculum_->questions();
-  told_bytes_.resize(answers.all().size(), 0);
+  told_.bytes.resize(answers.all().size(), 0);
   for (size_t i = 0; i < answers.all().size(); ++i) {
     const std::string text = TextSoFar(questions, answers.all()[i], whole);
-    if (text.size() <= told_bytes_[i]) continue;
-    const std::string piece = text.substr(std::exchange(told_bytes_[i], text.size()));
+    if (text.size() <= told_.bytes[i]) continue;
+    const std::string piece = text.substr(std::exchange(told_.bytes[i], text.size()));
     record_->AddEvent(AnswerWrittenEvent(static_cast<int32_t>(i), piece),
                       absl::StrCat("prompt ", i + 1, " goes on"));
   }
@@ -52,7 +71,30 @@ void AnswerReport::TellWhole(int64_t step, const Answers& answers, double second
         absl::StrCat("prompt ", i + 1, " at step ", step, ": ", answer.ids.size(), " tokens");
     record_->AddEvent(PromptAnsweredEvent(std::move(answered)), message);
   }
+  told_.whole = true;
   record_->Changed();
+}
+
+std::shared_ptr<gang::Program> MakeGeneration(JobRecord* record,
+                                              std::shared_ptr<const Curriculum> curriculum,
+                                              ToldAnswers told,
+                                              std::function<void()> make_durable) {
+  const int64_t pieces = told.whole ? told.asked : std::numeric_limits<int64_t>::max();
+  auto report = std::make_shared<AnswerReport>(record, curriculum, std::move(told));
+  return std::make_shared<Generation>(
+      std::move(curriculum),
+      [report, make_durable = std::move(make_durable)](int64_t step, const Answers& answers,
+                                                       double seconds, bool whole) {
+        report->TellPieces(answers, whole);
+        if (whole && !report->told().whole) report->TellWhole(step, answers, seconds);
+        make_durable();  // who watches sees it now
+      },
+      [report](int64_t asked) {
+        ToldAnswers told = report->told();
+        told.asked = asked;
+        return ToldJson(told);
+      },
+      pieces);
 }
 
 }  // namespace coxswain::driver

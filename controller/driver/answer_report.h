@@ -3,21 +3,37 @@
 #define COXSWAIN_CONTROLLER_DRIVER_ANSWER_REPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "controller/driver/answers.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/job_record.h"
+#include "controller/gang/program.h"
 
 namespace coxswain::driver {
+
+// What of a gang's answers is in the job's history.
+struct ToldAnswers {
+  std::vector<size_t> bytes;  // of the text of each
+  bool whole = false;         // all, with their ends
+  int64_t asked = 0;          // pieces that were asked for
+};
+std::string ToldJson(const ToldAnswers& told);
+absl::StatusOr<ToldAnswers> ParseTold(const std::string& text);  // DataLoss says what is wrong
 
 // Of one gang.
 class AnswerReport {
  public:
-  // `record` outlives it.
-  AnswerReport(JobRecord* record, std::shared_ptr<const Curriculum> curriculum)
-      : record_(record), curriculum_(std::move(curriculum)) {}
+  // `record` outlives it. `told`: by another controller, of this gang.
+  AnswerReport(JobRecord* record, std::shared_ptr<const Curriculum> curriculum,
+               ToldAnswers told = {})
+      : record_(record), curriculum_(std::move(curriculum)), told_(std::move(told)) {}
+
+  const ToldAnswers& told() const { return told_; }
 
   // What has come since the last call, for who watches a job that only generates. The event waits
   // for the journal.
@@ -28,8 +44,14 @@ class AnswerReport {
  private:
   JobRecord* const record_;
   const std::shared_ptr<const Curriculum> curriculum_;
-  std::vector<size_t> told_bytes_;  // of each answer
+  ToldAnswers told_;
 };
+
+// The program of a job that only generates, which goes on behind what was `told`. `make_durable`
+// is called behind all that is told, before a command follows from it.
+std::shared_ptr<gang::Program> MakeGeneration(JobRecord* record,
+                                              std::shared_ptr<const Curriculum> curriculum,
+                                              ToldAnswers told, std::function<void()> make_durable);
 
 }  // namespace coxswain::driver
 

@@ -4,15 +4,19 @@
 
 namespace coxswain::driver {
 
-Generation::Generation(std::shared_ptr<const Curriculum> curriculum, Asking::Told told)
+Generation::Generation(std::shared_ptr<const Curriculum> curriculum, Asking::Told told,
+                       ToldSoFar told_so_far, int64_t pieces)
     : curriculum_(std::move(curriculum)),
       asking_(&curriculum_->questions(), std::move(told)),
+      told_so_far_(std::move(told_so_far)),
+      pieces_(pieces),
       all_asked_(curriculum_->questions().ids.empty()) {}
 
 std::optional<gang::Order> Generation::Next() {
   if (!all_asked_ && !cut_) {
     std::optional<gang::Order> order = asking_.Ask(/*step=*/0);
-    all_asked_ = asking_.AllAsked();
+    if (order) ++asked_;
+    all_asked_ = asking_.AllAsked() || asked_ == pieces_;
     if (order) {
       ++in_flight_;
       return order;

@@ -2,8 +2,11 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_GENERATION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_GENERATION_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "controller/driver/asking.h"
 #include "controller/driver/curriculum.h"
@@ -12,16 +15,26 @@
 namespace coxswain::driver {
 
 // It has no steps, saves nothing and leaves nothing to export. A drain with a checkpoint lets it
-// finish: what is answered so far is nowhere kept.
+// finish: what is answered so far is kept by its ranks alone.
 class Generation final : public gang::Program {
  public:
-  Generation(std::shared_ptr<const Curriculum> curriculum, Asking::Told told);
+  // What of the answers was told when so many of their pieces were asked for, in words that
+  // another controller reads.
+  using ToldSoFar = std::function<std::string(int64_t asked)>;
+
+  // Asks for at most `pieces` of the answers: all that was asked for when they were told whole.
+  Generation(std::shared_ptr<const Curriculum> curriculum, Asking::Told told, ToldSoFar told_so_far,
+             int64_t pieces);
 
   std::optional<gang::Order> Next() override;
   std::optional<v1::Error> Take(const gang::InFlight& command) override;
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return false; }
-  std::optional<std::string> Position() const override { return std::nullopt; }
+  int64_t Boundary() const override { return 0; }
+  // Asked again from the first command on, ranks answer from what they have kept.
+  std::optional<gang::ProgramPosition> Position() const override {
+    return gang::ProgramPosition{.state = told_so_far_(asked_), .from_first = true};
+  }
   bool MayGoAhead() const override { return true; }
   bool complete() const override { return !cut_; }
   bool exports() const override { return false; }
@@ -30,6 +43,9 @@ class Generation final : public gang::Program {
  private:
   const std::shared_ptr<const Curriculum> curriculum_;
   Asking asking_;
+  const ToldSoFar told_so_far_;
+  const int64_t pieces_;
+  int64_t asked_ = 0;  // of these
   bool all_asked_;
   bool cut_ = false;
   int in_flight_ = 0;

@@ -22,8 +22,7 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
                     absl::UnavailableError(std::string(lost.message())), {.phase = "output"}));
               }),
       preparation_(deps, &record_, &spec_, &output_,
-                   {.prepared = [this] { OnPrepared(); },
-                    .failed = [this](const v1::Error& error) { PreparationFailed(error); },
+                   {.done = [this](const auto& failed) { OnPrepared(failed); },
                     .refused = [this](const v1::Error& error) { Fail(error); }}),
       checkpoints_(deps, &record_, &spec_),
       attempt_(
@@ -60,10 +59,22 @@ bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
 }
 
 void JobDriver::TakeUp(bool after_restart) {
+  if (after_restart && phase() == v1::JOB_STATE_DRAINING) {
+    yields_to_ = row().yields_to;
+    saves_last_ = record_.status().drain_goal == v1::JOB_STATE_CANCELLED &&
+                  row().drain_step != store::JobRow::kNoDrainStep;
+    readoption_.LookForGang(!config::OnlyGenerates(spec_));
+    if (readoption_.awaits()) {
+      preparation_.Start();  // of it is made what is sent again
+    } else {
+      StopDraining("the controller restarted");
+    }
+    return;
+  }
   if (after_restart) {
     const bool had_gang = phase() != v1::JOB_STATE_PREPARING && phase() != v1::JOB_STATE_READY &&
                           phase() != v1::JOB_STATE_QUEUED;
-    readoption_.LookForGang();
+    readoption_.LookForGang(!config::OnlyGenerates(spec_));
     if (!Advance(state::JobEvent::kControllerRestarted, "the controller restarted")) return;
     if (had_gang || readoption_.awaits()) recovery_.Keep();  // nothing unless the job is QUEUED
     deps_.journal->FlushOrKeep();
@@ -78,7 +89,10 @@ void JobDriver::Refuse(const absl::Status& status) {
 
 absl::Status JobDriver::Pause() {
   const v1::JobState before = phase();
-  RETURN_IF_ERROR(record_.Decide(state::JobEvent::kPauseRequested, "pause requested"));
+  RETURN_IF_ERROR(
+      record_.Decide(state::JobEvent::kPauseRequested, "pause requested", [&](store::JobRow* row) {
+        if (before == v1::JOB_STATE_RUNNING) row->drain_step = program_->Boundary();
+      }));
   recovery_.KeepNoMore();
   if (before == v1::JOB_STATE_RUNNING) Drain(/*with_checkpoint=*/true);
   if (phase() == v1::JOB_STATE_PAUSED) EndAttempt("paused");
@@ -89,9 +103,15 @@ absl::Status JobDriver::Pause() {
 
 absl::Status JobDriver::Cancel(bool with_checkpoint) {
   const bool saves = with_checkpoint && !config::OnlyGenerates(spec_);
+  const v1::JobState before = phase();
   RETURN_IF_ERROR(
       record_.Decide(state::JobEvent::kCancelRequested,
-                     with_checkpoint ? "cancel with a checkpoint requested" : "cancel requested"));
+                     with_checkpoint ? "cancel with a checkpoint requested" : "cancel requested",
+                     [&](store::JobRow* row) {
+                       if (!saves) row->drain_step = store::JobRow::kNoDrainStep;
+                       if (saves && before == v1::JOB_STATE_RUNNING)
+                         row->drain_step = program_->Boundary();
+                     }));
   saves_last_ = saves_last_ || with_checkpoint;
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drain(saves);
@@ -112,7 +132,9 @@ absl::Status JobDriver::Resume(int64_t steps) {
   RETURN_IF_ERROR(record_.Decide(
       state::JobEvent::kResumed,
       steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed"),
-      steps > 0 ? job().progress().step() + steps : 0));
+      [&](store::JobRow* row) {
+        row->stop_at_step = steps > 0 ? job().progress().step() + steps : 0;
+      }));
   recovery_.KeepNoMore();
   recovery_.WaitNoMore();  // whoever resumes need not wait
   recovery_.HeldUpNoMore();
@@ -153,7 +175,9 @@ void JobDriver::WorkerLost(const std::string& incarnation, const std::string& re
 
 void JobDriver::WorkerDraining(const std::string& worker) {
   if (readoption_.awaits()) {
-    GiveUpGang(absl::StrCat("worker ", worker, " is leaving"));
+    if (phase() != v1::JOB_STATE_DRAINING) {
+      GiveUpGang(absl::StrCat("worker ", worker, " is leaving"));
+    }
     return;
   }
   BackToQueue(absl::StrCat("worker ", worker, " is leaving: draining"));

@@ -118,17 +118,15 @@ class JobDriver {
  private:
   // job_phases.cc
   void Prepare();
-  void OnPrepared();
-  void PreparationFailed(const v1::Error& error);
+  void OnPrepared(const std::optional<v1::Error>& failed);
   bool TakeGang(gang::Gang gang, const std::string& reason);
   void OnFormed();
   void OnReentered(const Readoption& found);
+  void Run(const Readoption* found);
   void GiveUpGang(const std::string& reason);
 
   // job_program.cc
-  std::shared_ptr<Training> MakeTraining(std::optional<TrainingPosition> position,
-                                         int64_t sent_before);
-  std::shared_ptr<gang::Program> MakeGeneration();
+  std::shared_ptr<Training> MakeTraining(const Readoption* found);
   void SaveCheckpoint(Training* training, int64_t sent_ns);
 
   // job_failures.cc
@@ -142,6 +140,7 @@ class JobDriver {
   // job_finish.cc
   void OnEnd();
   void Drain(bool with_checkpoint);
+  void StopDraining(const std::string& reason);
   void BackToQueue(const std::string& reason);
   void Drained();
   void QueueAgain();

@@ -35,11 +35,22 @@ void JobDriver::OnEnd() {
 // The one way in which a gang stops in good order, whoever asks for it: DRAINING was decided; no
 // new step is sent, what is on its way is finished, then the checkpoint is saved.
 void JobDriver::Drain(bool with_checkpoint) {
-  if (session_ == nullptr) {  // it has drained, for a controller that stops
-    Drained();
+  if (program_ != nullptr) {
+    session_->Drain(with_checkpoint);
     return;
   }
-  session_->Drain(with_checkpoint);
+  const bool awaited = readoption_.awaits() || session_ != nullptr;
+  if (awaited && with_checkpoint) return;  // its gang does, as soon as it is entered
+  if (awaited) EndAttempt("its job is cancelled");
+  Drained();  // long since, for a controller that stops, where no gang is awaited
+}
+
+// Its gang is not there any more, whether it had saved by then or not.
+void JobDriver::StopDraining(const std::string& reason) {
+  TellOfLastCheckpoint();
+  if (!Advance(state::JobEvent::kControllerRestarted, reason)) return;
+  deps_.journal->FlushOrKeep();
+  if (phase() == v1::JOB_STATE_QUEUED) QueueAgain();
 }
 
 // Its workers are wanted elsewhere, or cannot stay.
@@ -47,8 +58,9 @@ void JobDriver::BackToQueue(const std::string& reason) {
   const absl::Status status = record_.Apply(state::JobEvent::kPreempted, reason);
   if (!status.ok()) return;  // its gang is ending
   if (phase() == v1::JOB_STATE_DRAINING) {
+    record_.DrainsAt(program_->Boundary(), yields_to_);
+    deps_.journal->FlushOrKeep();  // before a command follows from it
     Drain(/*with_checkpoint=*/true);
-    deps_.journal->FlushOrKeep();
     return;
   }
   EndAttempt(reason);  // nothing was trained

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/flops.h"
+#include "controller/driver/answer_report.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
 #include "controller/driver/progress.h"
@@ -33,19 +34,19 @@ void JobDriver::Prepare() {
   if (record_.Apply(state::JobEvent::kPrepareStarted, "preparing data").ok()) preparation_.Start();
 }
 
-void JobDriver::OnPrepared() {
+void JobDriver::OnPrepared(const std::optional<v1::Error>& failed) {
+  if (phase() == v1::JOB_STATE_DRAINING) {  // for a gang that is awaited
+    failed ? GiveUpGang(failure::Describe(*failed)) : hooks_.reschedule();
+    return;
+  }
+  if (failed) {
+    const failure::Verdict verdict = failure::JudgePreparation(*failed, recovery_.Facts());
+    verdict.course == failure::Course::kWaits ? AttemptFailed(*failed) : Fail(verdict.error);
+    return;
+  }
   if (!Advance(state::JobEvent::kPrepared, "waiting for workers")) return;
   deps_.journal->FlushOrKeep();
   hooks_.reschedule();
-}
-
-void JobDriver::PreparationFailed(const v1::Error& error) {
-  const failure::Verdict verdict = failure::JudgePreparation(error, recovery_.Facts());
-  if (verdict.course == failure::Course::kWaits) {
-    AttemptFailed(error);
-  } else {
-    Fail(verdict.error);
-  }
 }
 
 // Its session with `gang`, whose workers are reserved for the job. False: the job cannot have it.
@@ -60,7 +61,8 @@ bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
                           .ended = [this] { OnEnd(); }});
   std::vector<std::string> ids;
   for (const gang::Rank& rank : session->gang().ranks) ids.push_back(rank.target.id);
-  if (!Advance(state::JobEvent::kAdmitted, reason, ids)) {
+  const bool drains = phase() == v1::JOB_STATE_DRAINING;
+  if (!drains && !Advance(state::JobEvent::kAdmitted, reason, ids)) {
     gang::GangSession::Abort(std::move(session), "its job cannot take it");
     return false;
   }
@@ -82,10 +84,7 @@ void JobDriver::OnFormed() {
   recovery_.KeepNoMore();
   attempt_.Formed();
   if (!Advance(state::JobEvent::kFormed, "running")) return;
-  program_ = config::OnlyGenerates(spec_) ? MakeGeneration() : MakeTraining(std::nullopt, 0);
-  readoption_.Record(*session_, *program_);
-  deps_.journal->FlushOrKeep();
-  session_->Run(program_);
+  Run(nullptr);
   if (stopping_) StopWithController();
   hooks_.reschedule();  // one of higher priority may wait for it
 }
@@ -97,7 +96,9 @@ int JobDriver::Registered(const scheduler::Worker& worker) {
 }
 
 bool JobDriver::MayReadopt() const {
-  return readoption_.complete() && phase() == v1::JOB_STATE_READY && !output_.letting_go();
+  const bool prepared = phase() == v1::JOB_STATE_READY ||
+                        (phase() == v1::JOB_STATE_DRAINING && preparation_.curriculum() != nullptr);
+  return readoption_.complete() && prepared && !output_.letting_go();
 }
 
 void JobDriver::Readopt() {
@@ -118,7 +119,8 @@ void JobDriver::OnReentered(const Readoption& found) {
   const gang::Gang& gang = session_->gang();
   committed_seconds_ = position.run.seconds;
   recovery_.KeepNoMore();
-  if (!Advance(state::JobEvent::kReadopted, "running, as before the restart")) return;
+  const bool drains = phase() == v1::JOB_STATE_DRAINING;
+  if (!drains && !Advance(state::JobEvent::kReadopted, "running, as before the restart")) return;
   deps_.metrics->GangReadopted(job().id());
   deps_.metrics->Epoch(job().id(), gang.epoch);
   ShowProgress(position.run, *preparation_.curriculum(), &record_, deps_.metrics);
@@ -126,22 +128,47 @@ void JobDriver::OnReentered(const Readoption& found) {
   record_.AddEvent(
       GangReadoptedEvent(
           gang, {.step = position.run.step, .taken = found.taken(), .queued = found.queued()}),
-      absl::StrCat("gang ", gang.epoch, " goes on: ", gang.world_size(), " ranks, ",
+      absl::StrCat("gang ", gang.epoch,
+                   drains ? " goes on draining: " : " goes on: ", gang.world_size(), " ranks, ",
                    position.run.step, " steps recorded, commands up to ", found.queued(),
                    " of which the answers up to ", found.taken(), " were recorded"));
+  Run(&found);
+  if (session_ == nullptr) return;  // nothing was left to do
+  if (drains) session_->Drain(/*with_checkpoint=*/true);
+  if (stopping_) StopWithController();
+}
+
+// Its program, which goes on where that of a gang that was found stands.
+void JobDriver::Run(const Readoption* found) {
+  std::shared_ptr<Training> training;
+  if (config::OnlyGenerates(spec_)) {
+    program_ = MakeGeneration(&record_, preparation_.curriculum(),
+                              found != nullptr ? found->told() : ToldAnswers(), [this] {
+                                readoption_.Record(*session_, *program_);
+                                deps_.journal->FlushOrKeep();
+                              });
+  } else {
+    program_ = training = MakeTraining(found);
+  }
+  if (found != nullptr) {
+    session_->Readopt(found->taken(), found->queued());
+  } else {
+    readoption_.Record(*session_, *program_);
+  }
   deps_.journal->FlushOrKeep();
-  const std::shared_ptr<Training> training =
-      MakeTraining(position, static_cast<int64_t>(found.queued() - found.taken()));
-  program_ = training;
-  session_->Readopt(found.taken(), found.queued());
   session_->Run(program_);
-  if (training->saving_run()) SaveCheckpoint(training.get(), deps_.loop->clock().NowNs());
+  if (training == nullptr || !training->saving_run()) return;
+  SaveCheckpoint(training.get(), deps_.loop->clock().NowNs());
 }
 
 // Of what a gang holds nothing is lost that a checkpoint has: the next one begins there.
 void JobDriver::GiveUpGang(const std::string& reason) {
   readoption_.TellThatItEnds(session_ ? session_->gang().epoch : readoption_.epoch(), reason);
-  if (session_ != nullptr) {
+  const bool drains = phase() == v1::JOB_STATE_DRAINING;
+  if (drains) {
+    EndAttempt(reason);
+    StopDraining("its gang does not go on");
+  } else if (session_ != nullptr) {
     EndAttempt(reason);
     if (record_.Apply(state::JobEvent::kPreempted, "its gang does not go on").ok()) {
       recovery_.Keep();

@@ -118,7 +118,7 @@ void JobPreparation::Prepare() {
 
 void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
   if (!result.ok()) {
-    events_.failed(failure::MakeError(result.status(), {.phase = "prepare_data"}));
+    events_.done(failure::MakeError(result.status(), {.phase = "prepare_data"}));
     return;
   }
   const bool known = curriculum_ != nullptr;
@@ -131,7 +131,7 @@ void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curri
   deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
   deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
   if (!known) SayPrepared();
-  events_.prepared();
+  events_.done(std::nullopt);
 }
 
 void JobPreparation::SayPrepared() {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,8 +24,8 @@ struct ResourceChoice;
 class JobPreparation {
  public:
   struct Events {
-    std::function<void()> prepared;                 // there is a curriculum
-    std::function<void(const v1::Error&)> failed;   // none can be made now, or at all
+    // There is a curriculum, or why none can be made.
+    std::function<void(const std::optional<v1::Error>& failed)> done;
     std::function<void(const v1::Error&)> refused;  // the job's rules allow no such resources
   };
 

@@ -2,14 +2,12 @@
 #include <utility>
 
 #include "controller/driver/answer_report.h"
-#include "controller/driver/generation.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/training_report.h"
 
 namespace coxswain::driver {
 
-std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition> position,
-                                                  int64_t sent_before) {
+std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
   auto report = std::make_shared<TrainingReport>(
       deps_, TrainingReport::Args{.record = &record_,
                                   .spec = &spec_,
@@ -30,9 +28,12 @@ std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition
                     .patience = spec_.early_stopping_patience,
                     .end_at = row().stop_at_step,
                     .work = attempt_.plan().work,
-                    .micro_batch_bins = attempt_.plan().micro_batch_bins,
-                    .position = std::move(position),
-                    .sent_before = sent_before};
+                    .micro_batch_bins = attempt_.plan().micro_batch_bins};
+  if (found != nullptr) {
+    args.position = found->position();
+    args.sent_before = static_cast<int64_t>(found->queued() - found->taken());
+  }
+  if (phase() == v1::JOB_STATE_DRAINING) args.drains_at = row().drain_step;
   args.start.applied_updates = session_->gang().applied_updates;
   TrainingEvents events;
   events.on_step = [report](const StepResult& result, const Batch& batch,
@@ -51,18 +52,6 @@ std::shared_ptr<Training> JobDriver::MakeTraining(std::optional<TrainingPosition
   };
   events.on_snapshot_delayed = [this](int64_t step) { checkpoints_.Delayed(step); };
   return std::make_shared<Training>(&session_->gang(), std::move(args), std::move(events));
-}
-
-std::shared_ptr<gang::Program> JobDriver::MakeGeneration() {
-  auto report = std::make_shared<AnswerReport>(&record_, preparation_.curriculum());
-  return std::make_shared<Generation>(
-      preparation_.curriculum(),
-      [report, journal = deps_.journal](int64_t step, const Answers& answers, double seconds,
-                                        bool whole) {
-        report->TellPieces(answers, whole);
-        journal->FlushOrKeep();  // who watches sees it now
-        if (whole) report->TellWhole(step, answers, seconds);
-      });
 }
 
 // `training` lives until checkpoints_ is stopped.

@@ -8,14 +8,16 @@
 namespace coxswain::driver {
 namespace {
 
-bool MayHaveGang(v1::JobState phase) {
-  switch (phase) {
+bool MayHaveGang(const store::JobRow& row) {
+  switch (row.job.state()) {
     case v1::JOB_STATE_QUEUED:  // one that a restart interrupted in its wait
     case v1::JOB_STATE_PREPARING:
     case v1::JOB_STATE_READY:
     case v1::JOB_STATE_ADMITTED:
     case v1::JOB_STATE_RUNNING:
       return true;
+    case v1::JOB_STATE_DRAINING:  // else what it did is not wanted
+      return row.drain_step != store::JobRow::kNoDrainStep;
     default:
       return false;
   }
@@ -23,13 +25,14 @@ bool MayHaveGang(v1::JobState phase) {
 
 }  // namespace
 
-void JobReadoption::LookForGang() {
+void JobReadoption::LookForGang(bool trains) {
   const v1::Job& job = record_->job();
-  if (!MayHaveGang(record_->phase())) {
+  if (!MayHaveGang(record_->row())) {
     if (job.epoch() > 0 && !state::IsTerminal(record_->phase())) EndPosition();
     return;
   }
-  absl::StatusOr<std::optional<Readoption>> found = Readoption::Find(deps_.journal->store(), job);
+  absl::StatusOr<std::optional<Readoption>> found =
+      Readoption::Find(deps_.journal->store(), job, trains);
   if (!found.ok()) {
     TellThatItEnds(job.epoch(), std::string(found.status().message()));
     EndPosition();
@@ -86,14 +89,17 @@ void JobReadoption::TellThatItEnds(uint64_t epoch, const std::string& reason) {
   deps_.metrics->GangNotReadopted(record_->id());
   record_->AddEvent(ReadoptionFailedEvent(epoch, reason),
                     absl::StrCat("gang ", epoch, " does not go on: ", reason,
-                                 ". The job goes on from its last checkpoint"));
+                                 record_->phase() == v1::JOB_STATE_DRAINING
+                                     ? ""
+                                     : ". The job goes on from its last checkpoint"));
 }
 
 void JobReadoption::Record(const gang::GangSession& session, const gang::Program& program) {
-  std::optional<std::string> state = program.Position();
-  if (!state) return;
-  deps_.journal->PutPosition(
-      {record_->id(), session.gang().epoch, session.taken(), *std::move(state)});
+  std::optional<gang::ProgramPosition> position = program.Position();
+  if (!position) return;
+  deps_.journal->PutPosition({record_->id(), session.gang().epoch,
+                              position->from_first ? 0 : session.taken(),
+                              std::move(position->state)});
 }
 
 void JobReadoption::EndPosition() {

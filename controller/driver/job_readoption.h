@@ -27,8 +27,8 @@ class JobReadoption {
       : deps_(deps), record_(record), given_up_(std::move(given_up)) {}
 
   // At the start: whether the store knows of one that goes on. Its ranks are awaited then, for
-  // Settings::readopt_timeout.
-  void LookForGang();
+  // Settings::readopt_timeout. `trains`: the job, else it only generates.
+  void LookForGang(bool trains);
   bool awaits() const { return found_ != nullptr; }
   bool complete() const { return found_ != nullptr && found_->complete(); }  // all are there
   uint64_t epoch() const { return found_->epoch(); }                         // of what is awaited

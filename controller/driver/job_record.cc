@@ -33,13 +33,13 @@ absl::Status JobRecord::Apply(state::JobEvent event, const std::string& reason,
 }
 
 absl::Status JobRecord::Decide(state::JobEvent event, const std::string& reason,
-                               std::optional<int64_t> stop_at) {
+                               absl::FunctionRef<void(store::JobRow*)> beside) {
   if (!state::Transition(status_, event).ok()) return Change(event, reason, {});  // refuses it
   const store::JobRow row = row_;
   const state::JobStatus status = status_;
   const absl::Status decided = journal_->Transact([&] {
     RETURN_IF_ERROR(Change(event, reason, {}));
-    if (stop_at) row_.stop_at_step = *stop_at;
+    beside(&row_);
     Changed();
     return absl::OkStatus();
   });
@@ -72,6 +72,10 @@ absl::Status JobRecord::Change(state::JobEvent event, const std::string& reason,
     job.clear_retry_unix_ms();
   }
   row_.drain_goal = status_.drain_goal;
+  if (status_.phase != v1::JOB_STATE_DRAINING) {
+    row_.drain_step = store::JobRow::kNoDrainStep;
+    row_.yields_to.clear();
+  }
   const int64_t now = loop_->clock().UnixMs();
   if (status_.phase == v1::JOB_STATE_RUNNING && job.started_unix_ms() == 0) {
     job.set_started_unix_ms(now);
@@ -100,6 +104,12 @@ void JobRecord::CheckpointAdvanced() {
   if (!next.ok()) return;  // the job ended meanwhile
   status_ = *next;
   row_.job.set_restarts_since_checkpoint(status_.restarts_since_checkpoint);
+  Changed();
+}
+
+void JobRecord::DrainsAt(int64_t step, const std::string& yields_to) {
+  row_.drain_step = step;
+  row_.yields_to = yields_to;
   Changed();
 }
 

@@ -2,10 +2,10 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_RECORD_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "controller/driver/journal.h"
 #include "controller/metrics.h"
@@ -30,11 +30,14 @@ class JobRecord {
   // Does the same; `reserved` are the ids of the workers that admission took.
   absl::Status Apply(state::JobEvent event, const std::string& reason,
                      const std::vector<std::string>& reserved);
-  // What a user asks: as Apply, and durable before anything else may come of it. With `stop_at` the
-  // job pauses after so many finished steps, 0: it runs to the end. Unavailable, naming the store's
-  // error, when the store did not take it; the job is what it was then.
-  absl::Status Decide(state::JobEvent event, const std::string& reason,
-                      std::optional<int64_t> stop_at = std::nullopt);
+  // What a user asks: as Apply, and durable before anything else may come of it, with what `beside`
+  // changes of the row. Unavailable, naming the store's error, when the store did not take it; the
+  // job is what it was then.
+  absl::Status Decide(
+      state::JobEvent event, const std::string& reason,
+      absl::FunctionRef<void(store::JobRow*)> beside = [](store::JobRow*) {});
+  // It is DRAINING: store::JobRow has both. Another controller goes on with the drain.
+  void DrainsAt(int64_t step, const std::string& yields_to);
   // A checkpoint that is further than any before was committed.
   void CheckpointAdvanced();
   // Why the job waits until `retry_unix_ms`; shown while it is RECOVERING or EXPORTING.

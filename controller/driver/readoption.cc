@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/hash.h"
+#include "common/kept_answers.h"
 #include "common/model/flops.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/run_json.h"
@@ -35,8 +36,8 @@ std::string GangName(const v1::Fence& fence) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<Readoption>> Readoption::Find(store::Store* store,
-                                                           const v1::Job& job) {
+absl::StatusOr<std::optional<Readoption>> Readoption::Find(store::Store* store, const v1::Job& job,
+                                                           bool trains) {
   if (job.epoch() == 0) return std::nullopt;
   ASSIGN_OR_RETURN(const std::optional<store::PositionRow> row, store->Position(job.id()));
   if (!row || row->epoch != job.epoch() || row->state.empty()) return std::nullopt;
@@ -49,9 +50,13 @@ absl::StatusOr<std::optional<Readoption>> Readoption::Find(store::Store* store,
   found.taken_ = found.queued_ = row->seq;
   ASSIGN_OR_RETURN(found.plan_bytes_, store->PlanBytes(found.epoch_.plan_hash));
   ASSIGN_OR_RETURN(found.known_, gang::ParseRanks(found.epoch_.ranks));
-  ASSIGN_OR_RETURN(const std::vector<store::EvalRow> rows, store->Evals(job.id(), row->epoch));
-  ASSIGN_OR_RETURN(const std::vector<checkpoint::EvalPoint> evals, EvalsOf(rows));
-  ASSIGN_OR_RETURN(found.position_, ParsePosition(row->state, evals));
+  if (trains) {
+    ASSIGN_OR_RETURN(const std::vector<store::EvalRow> rows, store->Evals(job.id(), row->epoch));
+    ASSIGN_OR_RETURN(const std::vector<checkpoint::EvalPoint> evals, EvalsOf(rows));
+    ASSIGN_OR_RETURN(found.position_, ParsePosition(row->state, evals));
+  } else {
+    ASSIGN_OR_RETURN(found.told_, ParseTold(row->state));
+  }
   found.workers_.resize(found.known_.size());
   return found;
 }
@@ -91,6 +96,12 @@ absl::Status Readoption::CheckReturned(size_t rank, const v1::RegisterRequest& h
     return absl::FailedPreconditionError(
         absl::StrCat(Name(rank), " has done ", hello.last_done_seq(), " commands, recorded are ",
                      taken_, " answers"));
+  }
+  if (hello.last_done_seq() > taken_ + kKeptAnswers) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(rank), " has done ", hello.last_done_seq(),
+                     " commands and keeps the answers of the newest ", kKeptAnswers,
+                     ", needed are all behind ", taken_));
   }
   return absl::OkStatus();
 }

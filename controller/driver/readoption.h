@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "controller/driver/answer_report.h"
 #include "controller/driver/training_position.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/gang_ranks.h"
@@ -19,9 +20,10 @@ namespace coxswain::driver {
 
 class Readoption {
  public:
-  // Nothing: the store has no gang of the job that goes on; it ended, was never whole, or its
-  // program tells no position. An error of the store, or DataLoss, where that is not known.
-  static absl::StatusOr<std::optional<Readoption>> Find(store::Store* store, const v1::Job& job);
+  // Nothing: the store has no gang of the job that goes on; it ended, or was never whole. An error
+  // of the store, or DataLoss, where that is not known. `trains`: else the job only generates.
+  static absl::StatusOr<std::optional<Readoption>> Find(store::Store* store, const v1::Job& job,
+                                                        bool trains);
 
   // A worker that has just registered: the rank that it is, -1: none. FailedPrecondition where it
   // should be one and is not as recorded: another process, or one that left the gang, has another
@@ -32,8 +34,10 @@ class Readoption {
   int returned() const;
   bool complete() const { return returned() == world_size(); }
   uint64_t epoch() const { return epoch_.epoch; }
-  const TrainingPosition& position() const { return position_; }
-  uint64_t taken() const { return taken_; }    // newest command whose answers were recorded
+  const TrainingPosition& position() const { return position_; }  // of a job that trains
+  const ToldAnswers& told() const { return told_; }               // of one that generates
+  // The newest command whose answers are not needed again; 0: all are.
+  uint64_t taken() const { return taken_; }
   uint64_t queued() const { return queued_; }  // newest command that a rank has, >= taken
 
   // "rank 1 (host/0), rank 2 (host/1)" of those that have not returned.
@@ -52,6 +56,7 @@ class Readoption {
   uint64_t taken_ = 0;
   uint64_t queued_ = 0;
   TrainingPosition position_;
+  ToldAnswers told_;
   std::vector<gang::KnownRank> known_;
   std::vector<std::optional<scheduler::Worker>> workers_;  // by rank
 };

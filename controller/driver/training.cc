@@ -50,6 +50,8 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
+  if (args_.drains_at) script_.EndAt(*args_.drains_at);
+  drains_ = args_.drains_at.has_value();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
   if (!args_.position) return;
   again_.assign(args_.position->sent.begin(), args_.position->sent.end());
@@ -254,20 +256,22 @@ bool Training::EvalTakenInPart() const {
 
 // In the middle of an evaluation or of answers there is none: they are begun again then, from the
 // answers that the ranks have kept.
-std::optional<std::string> Training::Position() const {
+std::optional<gang::ProgramPosition> Training::Position() const {
   if (EvalTakenInPart() || asking_.TakenInPart()) return std::nullopt;
   std::vector<Action> sent;
   for (const Sent& command : in_flight_) sent.push_back(command.action);
   sent.insert(sent.end(), again_.begin(), again_.end());
-  return PositionJson(state_, in_flight_.empty() ? script_.place() : in_flight_.front().before,
-                      sent, saving_run_ ? &*saving_run_ : nullptr);
+  return gang::ProgramPosition{
+      .state =
+          PositionJson(state_, in_flight_.empty() ? script_.place() : in_flight_.front().before,
+                       sent, saving_run_ ? &*saving_run_ : nullptr)};
 }
 
 void Training::Drain(bool with_checkpoint) {
-  if (with_checkpoint) {
-    script_.EndAt(script_.step());
-  } else {
+  if (!with_checkpoint) {
     script_.EndNow();
+  } else if (!std::exchange(drains_, true)) {
+    script_.EndAt(script_.step());
   }
 }
 

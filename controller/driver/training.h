@@ -27,11 +27,12 @@ namespace coxswain::driver {
 struct TrainingArgs {
   std::shared_ptr<const Curriculum> curriculum = nullptr;
   ScriptRules rules = {};
-  checkpoint::RunState start = {};       // of the checkpoint, default: from step 0
-  std::optional<int64_t> patience = {};  // early stopping; makes each evaluation a barrier
-  int64_t end_at = 0;                    // end after this many finished steps, 0: the whole job
-  BinWork work = {};                     // of the plan
-  int64_t micro_batch_bins = 1;          // of the plan
+  checkpoint::RunState start = {};        // of the checkpoint, default: from step 0
+  std::optional<int64_t> patience = {};   // early stopping; makes each evaluation a barrier
+  int64_t end_at = 0;                     // end after this many finished steps, 0: the whole job
+  std::optional<int64_t> drains_at = {};  // after so many it was drained with a checkpoint
+  BinWork work = {};                      // of the plan
+  int64_t micro_batch_bins = 1;           // of the plan
   // Goes on where one of another controller stood with this gang; `start` is its `run` then.
   std::optional<TrainingPosition> position = {};
   int64_t sent_before = 0;  // commands behind `position` that ranks have from that controller
@@ -73,8 +74,9 @@ class Training final : public gang::Program {
   std::optional<gang::Order> Next() override;
   std::optional<v1::Error> Take(const gang::InFlight& command) override;
   void Drain(bool with_checkpoint) override;
+  int64_t Boundary() const override { return script_.step(); }
   bool saving() const override { return saving_; }
-  std::optional<std::string> Position() const override;
+  std::optional<gang::ProgramPosition> Position() const override;
   bool MayGoAhead() const override { return !script_.LeavesSnapshot(); }
   bool complete() const override;
   bool exports() const override { return true; }
@@ -119,6 +121,7 @@ class Training final : public gang::Program {
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
   int64_t eval_began_ns_ = 0;  // of the evaluation in progress
+  bool drains_ = false;        // with a checkpoint
   bool saving_ = false;        // as the script knows, unless it sends again
   std::optional<checkpoint::RunState> saving_run_;
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps

@@ -30,6 +30,13 @@ inline Order StopOrder(int64_t step) {
   return order;
 }
 
+// What a program of another controller goes on from with the same gang.
+struct ProgramPosition {
+  std::string state;  // as the program reads it
+  // Every command is sent again, from the first one on; else those behind the ones taken.
+  bool from_first = false;
+};
+
 // Loop thread only. Training (controller/driver/training.h) and Generation.
 class Program {
  public:
@@ -41,14 +48,16 @@ class Program {
   // Every rank has answered the oldest command that was not taken yet. What comes back ends the
   // attempt.
   virtual std::optional<v1::Error> Take(const InFlight& command) = 0;
-  // No new step from now on; with a checkpoint of what is done, where it has such.
+  // No new step from now on; with a checkpoint of what is done, where it has such. One that stops
+  // already with a checkpoint goes on doing so.
   virtual void Drain(bool with_checkpoint) = 0;
+  // The finished steps after which Drain with a checkpoint stops.
+  virtual int64_t Boundary() const = 0;
   // Ranks are at a checkpoint, which may keep one from the next command.
   virtual bool saving() const = 0;
 
-  // What one of another controller goes on from with the same gang, behind the commands taken.
-  // Nothing: none can at this place, or at any of this program.
-  virtual std::optional<std::string> Position() const = 0;
+  // Nothing: none can go on from this place, but from the one before.
+  virtual std::optional<ProgramPosition> Position() const = 0;
   // Whether Next may be asked early, for more than keeps ranks busy: false where what comes next
   // still depends on what happens meanwhile.
   virtual bool MayGoAhead() const = 0;

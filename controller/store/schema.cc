@@ -13,7 +13,8 @@ constexpr char kCreate[] = R"sql(
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs(
   id TEXT PRIMARY KEY, ord INTEGER NOT NULL UNIQUE, base_dir TEXT NOT NULL,
-  stop_at_step INTEGER NOT NULL, drain_goal INTEGER NOT NULL, proto BLOB NOT NULL);
+  stop_at_step INTEGER NOT NULL, drain_goal INTEGER NOT NULL, proto BLOB NOT NULL,
+  drain_step INTEGER NOT NULL DEFAULT -1, yields_to TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS epochs(
   job TEXT NOT NULL, epoch INTEGER NOT NULL, term INTEGER NOT NULL, plan_hash BLOB NOT NULL,
   fingerprint TEXT NOT NULL, world_size INTEGER NOT NULL, start_step INTEGER NOT NULL,
@@ -50,6 +51,9 @@ INSERT OR IGNORE INTO meta VALUES('schema', 0), ('term', 0);
 
 constexpr char kToSchema3[] = "ALTER TABLE epochs ADD COLUMN gemm_table TEXT NOT NULL DEFAULT ''";
 constexpr char kToSchema4[] = "ALTER TABLE epochs ADD COLUMN ranks TEXT NOT NULL DEFAULT ''";
+constexpr char kToSchema5[] =
+    "ALTER TABLE jobs ADD COLUMN drain_step INTEGER NOT NULL DEFAULT -1;"
+    "ALTER TABLE jobs ADD COLUMN yields_to TEXT NOT NULL DEFAULT ''";
 
 }  // namespace
 
@@ -73,6 +77,7 @@ absl::Status EnsureSchema(Database* db) {
   absl::Status made;
   if (found == 1 || found == 2) made = db->Execute(kToSchema3);
   if (made.ok() && found >= 1 && found <= 3) made = db->Execute(kToSchema4);
+  if (made.ok() && found >= 1 && found <= 4) made = db->Execute(kToSchema5);
   if (made.ok()) made = db->Execute(kCreate);
   if (made.ok()) {
     const std::string set =

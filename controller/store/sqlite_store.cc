@@ -162,14 +162,18 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
 absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
   for (const JobRow& row : batch.jobs) {
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT INTO jobs VALUES(?1,?2,?3,?4,?5,?6) ON CONFLICT(id) DO UPDATE "
-                            "SET base_dir=?3, stop_at_step=?4, drain_goal=?5, proto=?6"));
+                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, proto, "
+                            "drain_step, yields_to) VALUES(?1,?2,?3,?4,?5,?6,?7,?8) "
+                            "ON CONFLICT(id) DO UPDATE SET base_dir=?3, stop_at_step=?4, "
+                            "drain_goal=?5, proto=?6, drain_step=?7, yields_to=?8"));
     RETURN_IF_ERROR(put->Text(1, row.job.id())
                         .Int(2, row.order)
                         .Text(3, row.base_dir)
                         .Int(4, row.stop_at_step)
                         .Int(5, row.drain_goal)
                         .Blob(6, row.job.SerializeAsString())
+                        .Int(7, row.drain_step)
+                        .Text(8, row.yields_to)
                         .Run());
   }
   for (const PlanRow& row : batch.plans) {
@@ -325,8 +329,8 @@ void SqliteStore::ReadJob(const std::string& id, const std::string& proto, JobRo
 
 absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
   ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto, id FROM jobs "
-                          "ORDER BY ord"));
+                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto, id, drain_step, "
+                          "yields_to FROM jobs ORDER BY ord"));
   std::vector<JobRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -336,6 +340,8 @@ absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
     out.base_dir = query->ColumnText(1);
     out.stop_at_step = query->ColumnInt(2);
     out.drain_goal = static_cast<int32_t>(query->ColumnInt(3));
+    out.drain_step = query->ColumnInt(6);
+    out.yields_to = query->ColumnText(7);
     ReadJob(query->ColumnText(5), query->ColumnText(4), &out);
   }
 }

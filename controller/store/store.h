@@ -20,6 +20,11 @@ struct JobRow {
   int64_t order = 0;         // of submission, unique
   int64_t stop_at_step = 0;  // pause after this many finished steps, 0: run to the end
   int32_t drain_goal = 0;    // v1::JobState while DRAINING
+  // While DRAINING, the finished steps after which its gang stops with a checkpoint; kNoDrainStep:
+  // it stops without.
+  static constexpr int64_t kNoDrainStep = -1;
+  int64_t drain_step = kNoDrainStep;
+  std::string yields_to = {};  // while DRAINING, the job that preempted it; empty: none did
   // Not empty: why the row cannot be read. Then only `order` and the job's id are set, and the row
   // is not to be written again: what it holds is the evidence.
   std::string unreadable = {};

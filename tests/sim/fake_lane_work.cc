@@ -22,6 +22,9 @@ driver::GangPlan MakePlan(const std::string& bytes, const driver::BinWork& work,
           .links_measured = links_measured};
 }
 
+// So that its longest answer takes some commands.
+constexpr int kPromptsOfGeneration = 6;
+
 absl::StatusOr<driver::ExportedTo> ExportShard(Files* files, const driver::ExportInput& input) {
   driver::ExportedTo to{.directory = input.spec.output_dir + "/adapter", .merged_directory = ""};
   RETURN_IF_ERROR(files->MakeDirs(to.directory));
@@ -44,6 +47,12 @@ driver::LaneWork MakeFakeLaneWork(const FakeLaneWork& fake) {
     RETURN_IF_ERROR(*fake.prepare_error);
     SyntheticShape shape = fake.shape;
     shape.steps = spec.train.max_steps.value_or(shape.steps);
+    if (config::OnlyGenerates(spec)) {
+      shape = {.steps = 0,
+               .eval_bins = 0,
+               .answer_tokens = spec.generate.max_new_tokens,
+               .prompts = kPromptsOfGeneration};
+    }
     return std::make_shared<SyntheticCurriculum>(shape);
   };
   work.plan = [fake](const driver::PlanInput& input) -> absl::StatusOr<driver::GangPlan> {

@@ -19,7 +19,7 @@ struct FaultKind {
   bool harmless;
   int weight;
   void (*inject)(Simulation& sim, Draw& draw);
-  bool of_controller = false;  // the controller dies, and nothing else
+  bool of_controller = false;  // of the controller, and what users may ask meanwhile
 };
 
 // Every kind.

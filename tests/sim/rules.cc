@@ -199,7 +199,8 @@ void Rules::AtEnd() {
     for (const store::CheckpointRow& checkpoint : checkpoints) {
       if (!checkpoint.deleted) CheckCheckpoint(row.job.id(), checkpoint.directory);
     }
-    if (row.job.state() == v1::JOB_STATE_SUCCEEDED) CheckArtifact(row.job);
+    const bool trains = row.job.progress().total_steps() > 0;
+    if (row.job.state() == v1::JOB_STATE_SUCCEEDED && trains) CheckArtifact(row.job);
   }
   for (const auto& [name, id] : accepted_) {
     if (!states.contains(id)) Report("sim-9", id + " was accepted and is gone");

@@ -42,6 +42,9 @@ class Rules {
   // A user was told that the request was taken; `name` of the job.
   void Accepted(const std::string& name, const std::string& id);
   void Cancelled(const std::string& id) { cancelled_[id] = true; }
+  // A user paused or cancelled it while its gang was awaited after a crash: that is let go.
+  void LetGo(const std::string& id) { let_go_[id] = true; }
+  bool was_let_go(const std::string& id) const { return let_go_.contains(id); }
 
   // The rules that the end of a run is judged by.
   void AtEnd();
@@ -86,6 +89,7 @@ class Rules {
   std::map<std::string, int64_t> trained_again_;                    // by job
   std::map<std::string, std::string> accepted_;                     // id by name
   std::map<std::string, bool> cancelled_;                           // by id
+  std::map<std::string, bool> let_go_;                              // by id
   std::map<std::string, int64_t> idle_since_ns_;  // jobs that could have had workers since
   int64_t next_idle_check_ns_ = 0;
   // The clock of the rules about time: a stall is counted when its round is over, which a look

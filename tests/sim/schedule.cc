@@ -43,6 +43,14 @@ void DrawShort(Draw& draw, Schedule* schedule) {
                             .may_be_cancelled = true});
 }
 
+void AddOneThatGenerates(Draw& draw, Schedule* schedule) {
+  schedule->jobs.push_back({.shape = {.name = "answers",
+                                      .workers = static_cast<int>(draw.Upto(2)),
+                                      .steps = 0,
+                                      .answer_tokens = 20 + draw.Upto(60)},
+                            .at_ms = draw.Upto(9000)});
+}
+
 void DrawLong(Draw& draw, Schedule* schedule) {
   Simulation::Options& options = schedule->options;
   options.workers = 4 + draw.Below(5);
@@ -64,6 +72,26 @@ bool AllEnded(Simulation& sim, const Schedule& schedule) {
     const std::string& name = job.shape.name;
     return sim.users().accepted(name) && state::IsTerminal(sim.Job(sim.users().id(name)).state());
   });
+}
+
+// A gang ends in good order or not at all, whichever controller it is told by.
+void CheckOnlyControllerFailed(Simulation& sim, const v1::Job& job) {
+  if (const int64_t again = sim.rules().steps_trained_again(job.id()); again > 0) {
+    sim.rules().Report("sim-11", absl::StrCat(job.name(), " trained ", again,
+                                              " steps again, and only the controller had failed"));
+  }
+  size_t drained = 0;
+  for (const v1::JobEvent& event : sim.Events(job.id(), "StateChanged")) {
+    const v1::StateChanged& change = event.state_changed();
+    // The latter: of one that had drained when its controller stopped.
+    drained += change.event() == "Drained" ||
+               (change.from() == "DRAINING" && change.event() == "ControllerRestarted");
+  }
+  const size_t formed = sim.Events(job.id(), "GangFormed").size();
+  if (formed > 1 + drained) {
+    sim.rules().Report("sim-11", absl::StrCat(job.name(), " formed ", formed, " gangs and drained ",
+                                              drained, ", and only the controller had failed"));
+  }
 }
 
 // What became of a job that nobody cancelled.
@@ -90,10 +118,8 @@ void CheckEnd(Simulation& sim, const Schedule& schedule, const Schedule::Job& pl
   if (schedule.kind == ScheduleKind::kGentle && job.epoch() != 1) {
     sim.rules().Report("sim-10", absl::StrCat(name, " formed ", job.epoch(), " gangs"));
   }
-  if (schedule.kind == ScheduleKind::kController && sim.rules().steps_trained_again(job.id()) > 0) {
-    sim.rules().Report("sim-11",
-                       absl::StrCat(name, " trained ", sim.rules().steps_trained_again(job.id()),
-                                    " steps again, and only the controller had failed"));
+  if (schedule.kind == ScheduleKind::kController && !sim.rules().was_let_go(job.id())) {
+    CheckOnlyControllerFailed(sim, job);
   }
 }
 
@@ -115,7 +141,8 @@ Schedule DrawSchedule(uint64_t seed) {
   schedule.options.network.max_delay_ms = draw.Upto(20);
   schedule.options.lane_most_ms = draw.Upto(200);
   schedule.kind == ScheduleKind::kLong ? DrawLong(draw, &schedule) : DrawShort(draw, &schedule);
-  if (of != FaultsOf::kAll) {  // a priority would end gangs too
+  if (of == FaultsOf::kController) AddOneThatGenerates(draw, &schedule);
+  if (of == FaultsOf::kHarmless) {  // a priority would end gangs too
     for (Schedule::Job& job : schedule.jobs) job.shape.priority = 0;
   }
   const auto faults = static_cast<int>(4 + draw.Upto(6));

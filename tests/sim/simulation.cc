@@ -21,12 +21,17 @@ constexpr int64_t kRegisterAgainMs = 300;
 }  // namespace
 
 std::string JobYaml(const JobShape& shape) {
+  const std::string work =
+      shape.answer_tokens > 0
+          ? absl::StrCat("  method: generate\n  generate: {prompts: [a, b], max_new_tokens: ",
+                         shape.answer_tokens, "}\n")
+          : absl::StrCat("  adapter: lora\n  datasets: [{path: /data.jsonl}]\n",
+                         "  val_set_size: 3\n", "  train: {max_steps: ", shape.steps,
+                         ", global_batch_size: 4}\n  eval: {eval_steps: ", shape.eval_steps,
+                         shape.extra_eval, "}\n");
   return absl::StrCat(
       "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: ", shape.name,
-      "}\nspec:\n  base_model: /model\n  adapter: lora\n  datasets: [{path: /data.jsonl}]\n",
-      "  val_set_size: 3\n", "  train: {max_steps: ", shape.steps,
-      ", global_batch_size: 4}\n  eval: {eval_steps: ", shape.eval_steps, shape.extra_eval,
-      "}\n  checkpoint: {output_dir: ",
+      "}\nspec:\n  base_model: /model\n", work, "  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
       ", resume: ", shape.resume, shape.extra_checkpoint, "}\n  resources: {",

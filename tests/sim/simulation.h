@@ -49,6 +49,7 @@ struct JobShape {
   std::string resume = "auto";
   std::string extra_checkpoint = {};  // e.g. ", test_save: true"
   std::string output_dir = {};        // empty: /out/<name>
+  int64_t answer_tokens = 0;          // not 0: it trains nothing and answers, with as many at most
 };
 
 std::string JobYaml(const JobShape& shape);

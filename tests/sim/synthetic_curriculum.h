@@ -15,7 +15,8 @@ struct SyntheticShape {
   int64_t steps = 12;
   int64_t bins_per_step = 4;
   int64_t eval_bins = 3;
-  int64_t answer_tokens = 0;  // of two prompts at most; 0: nothing is asked
+  int64_t answer_tokens = 0;  // of each prompt at most; 0: nothing is asked
+  int prompts = 2;            // at least
 };
 
 // The bins of a step, ids ascending.
@@ -35,6 +36,10 @@ class SyntheticCurriculum : public driver::Curriculum {
     if (shape.answer_tokens == 0) return;
     questions_.texts = {"first", "second"};
     questions_.ids = {{1}, {2, 3}};
+    for (int i = 2; i < shape.prompts; ++i) {
+      questions_.texts.push_back("prompt " + std::to_string(i));
+      questions_.ids.push_back({i + 1});
+    }
     questions_.ends = {0};
     questions_.most_tokens = shape.answer_tokens;
     questions_.decode = [](std::span<const int32_t> ids) {

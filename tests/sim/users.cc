@@ -72,10 +72,21 @@ void Users::Submit(const std::string& name, const std::string& yaml, int lost_an
          .lost_answers = lost_answers});
 }
 
+// A job that is asked to stop now, while its gang of the controller before is awaited or entered,
+// lets that gang go.
+void Users::LookForAwaited(const api::Context& context, const std::string& name) {
+  const absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(name);
+  if (!job.ok()) return;
+  const bool drains = (*job)->phase() == v1::JOB_STATE_DRAINING;
+  const bool enters = (*job)->phase() == v1::JOB_STATE_ADMITTED;
+  if (enters || ((*job)->job().has_readoption() && !drains)) rules_->LetGo((*job)->job().id());
+}
+
 // Of a job that has ended, or writes its artifacts, nothing is cancelled; nor twice.
 void Users::Cancel(const std::string& name, bool with_checkpoint, int lost_answers) {
   Begin({.send =
-             [name, with_checkpoint](api::Context& context, api::Reply<v1::Job> reply) {
+             [this, name, with_checkpoint](api::Context& context, api::Reply<v1::Job> reply) {
+               LookForAwaited(context, name);
                v1::CancelRequest request;
                request.set_job(name);
                request.set_checkpoint(with_checkpoint);
@@ -119,7 +130,8 @@ void Users::Uncordon(const std::string& target) {
 
 void Users::PauseFor(const std::string& name, int64_t ms, int lost_answers) {
   Begin({.send =
-             [name](api::Context& context, api::Reply<v1::Job> reply) {
+             [this, name](api::Context& context, api::Reply<v1::Job> reply) {
+               LookForAwaited(context, name);
                v1::PauseRequest request;
                request.set_job(name);
                api::Pause(context, request, std::move(reply));

@@ -52,6 +52,7 @@ class Users {
   void Hear(const std::shared_ptr<Request>& request, int attempt, const Answer& answer);
   void Begin(Request request);
   void Resume(const std::string& name);
+  void LookForAwaited(const api::Context& context, const std::string& name);
 
   Agenda* const agenda_;
   Rules* const rules_;

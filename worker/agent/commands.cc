@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
+#include "common/kept_answers.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
@@ -13,8 +14,6 @@
 
 namespace coxswain::agent {
 namespace {
-
-constexpr size_t kRecords = 256;
 
 int64_t UnixMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -110,7 +109,7 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   epoch.last_queued_seq = seq;
   epoch.waiting.push_back({.seq = seq, .summary = Summary(command), .queued_unix_ms = UnixMs()});
   epoch.accepted.push_back({seq, IdentityOf(command), Summary(command)});
-  if (epoch.accepted.size() > kRecords) epoch.accepted.pop_front();
+  if (epoch.accepted.size() > kKeptAnswers) epoch.accepted.pop_front();
   Apply(AgentEvent::kCommandQueued);
   executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
                   summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });
@@ -182,7 +181,7 @@ void Agent::Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Wo
   epoch->waiting.pop_front();
   record.seconds = took.count();
   record.event = event;
-  if (epoch->records.size() > kRecords) epoch->records.pop_front();
+  if (epoch->records.size() > kKeptAnswers) epoch->records.pop_front();
   Report(*epoch, event);
   if (done.ok()) {
     const auto* step = std::get_if<engine::TrainStep>(&work->what);

@@ -2,6 +2,12 @@
 // time over fake workers, which keep their answers as real ones do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "common/kept_answers.h"
+#include "controller/driver/readoption.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -221,6 +227,215 @@ TEST_F(ReadoptionTest, APositionThatCannotBeReadIsNamed) {
   EXPECT_NE(ReasonOf(sim, id).find("cannot be read"), std::string::npos);
   EXPECT_EQ(sim.Job(id).epoch(), 2u);
   ExpectClean(sim);
+}
+
+// Answers that are no longer kept cannot be asked for again: that is known before any is.
+TEST_F(ReadoptionTest, ARankThatHasForgottenWhatIsNeededIsNamed) {
+  gang::Rank rank;
+  rank.target.id = "sim/0";
+  rank.target.incarnation = "a";
+  store::MemoryStore store;
+  store::Batch batch;
+  batch.plans = {{"plan", "bytes"}};
+  batch.epochs = {
+      {.job = "job", .epoch = 1, .plan_hash = "plan", .ranks = gang::RanksJson({rank})}};
+  batch.positions = {{"job", 1, 0, driver::ToldJson({.bytes = {3}})}};
+  ASSERT_TRUE(store.Commit(batch).ok());
+  v1::Job job;
+  job.set_id("job");
+  job.set_epoch(1);
+  auto found = driver::Readoption::Find(&store, job, /*trains=*/false);
+  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
+  EXPECT_EQ((*found)->told().bytes, std::vector<size_t>{3});
+  scheduler::Worker worker;
+  worker.target = rank.target;
+  v1::Fence& fence = *worker.hello.mutable_current();
+  fence.set_job("job");
+  fence.set_epoch(1);
+  fence.set_plan_hash("plan");
+  worker.hello.set_last_done_seq(kKeptAnswers);
+  EXPECT_EQ(*(*found)->Return(worker), 0);
+  worker.hello.set_last_done_seq(kKeptAnswers + 1);
+  EXPECT_NE((*found)->Return(worker).status().message().find("keeps the answers of the newest 256"),
+            absl::string_view::npos);
+}
+
+// What was drained is drained by the next controller, and saved.
+class DrainReadoptionTest : public ReadoptionTest {
+ protected:
+  static driver::JobDriver& Driver(Simulation& sim, const std::string& id) {
+    return **sim.jobs().Find(id);
+  }
+  static int64_t NewestCheckpoint(Simulation& sim, const std::string& id) {
+    int64_t newest = 0;
+    for (const v1::CheckpointInfo& info : sim.Job(id).checkpoints()) {
+      newest = std::max(newest, info.step());
+    }
+    return newest;
+  }
+  // Killed when it has had so many effects since it was asked to drain. False: it died before that
+  // was decided.
+  static bool KillInDrain(Simulation& sim, const std::string& id, int effects,
+                          const std::function<absl::Status()>& drain) {
+    EXPECT_TRUE(RunToStep(sim, id, 4));
+    sim.KillControllerAfter(effects, 700);
+    return drain().ok();
+  }
+  static void ExpectSavedInFirstGang(Simulation& sim, const std::string& id) {
+    EXPECT_EQ(ReasonOf(sim, id), "") << sim.history();
+    EXPECT_EQ(sim.Job(id).epoch(), 1u);
+    EXPECT_EQ(NewestCheckpoint(sim, id), sim.Job(id).progress().step()) << sim.history();
+  }
+};
+
+TEST_F(DrainReadoptionTest, APauseLosesNoStepWheneverTheControllerDies) {
+  for (int effects = 0; effects < 40; ++effects) {
+    SCOPED_TRACE("killed after " + std::to_string(effects) + " effects");
+    Simulation::Options options = Steps(100);
+    options.settings.credits = 1 + effects % 3;
+    options.lane_most_ms = 150;
+    Simulation sim(options);
+    const std::string id = sim.Submit({.eval_steps = 3, .save_steps = 3 + effects % 2 * 100});
+    if (!KillInDrain(sim, id, effects, [&] { return Driver(sim, id).Pause(); })) continue;
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_PAUSED, 60'000)) << sim.history();
+    ExpectSavedInFirstGang(sim, id);
+    if (sim.terms() == 1) return;  // so many it does not have in a drain
+    ASSERT_TRUE(Driver(sim, id).Resume(0).ok());
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    EXPECT_EQ(sim.rules().steps_trained_again(id), 0) << sim.history();
+    EXPECT_EQ(sim.store().AllSteps(id).size(), 12u);
+    ExpectClean(sim);
+  }
+}
+
+TEST_F(DrainReadoptionTest, ACancelWithACheckpointSavesIt) {
+  for (int effects = 0; effects < 30; effects += 2) {
+    SCOPED_TRACE("killed after " + std::to_string(effects) + " effects");
+    Simulation sim(Steps(100));
+    const std::string id = sim.Submit({.save_steps = 100});
+    if (!KillInDrain(sim, id, effects, [&] { return Driver(sim, id).Cancel(true); })) continue;
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED, 60'000)) << sim.history();
+    ExpectSavedInFirstGang(sim, id);
+    EXPECT_EQ(CountOf(sim, id, "Warning"), 0);
+    ExpectClean(sim);
+  }
+}
+
+TEST_F(DrainReadoptionTest, APlainCancelWaitsForNoGang) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  ASSERT_TRUE(Driver(sim, id).Cancel().ok());
+  sim.CrashController();
+  sim.StartController();
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 20'000));
+  ExpectClean(sim);
+}
+
+TEST_F(DrainReadoptionTest, AJobThatIsDrainingShowsWhomItAwaitsAndMayBeCancelled) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  ASSERT_TRUE(Driver(sim, id).Pause().ok());
+  sim.workers().Partition(1, true);
+  Restart(sim);
+  sim.RunFor(3000);
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_DRAINING);
+  EXPECT_EQ(sim.Job(id).readoption().returned(), 1);
+  ASSERT_TRUE(Driver(sim, id).Cancel().ok());
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_FALSE(sim.Job(id).has_readoption());
+  sim.workers().Partition(1, false);
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 20'000));
+  ExpectClean(sim);
+}
+
+TEST_F(DrainReadoptionTest, OneWhoseGangDoesNotComeBackEndsWhereItWasGoing) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 3});
+  ASSERT_TRUE(RunToStep(sim, id, 5));
+  ASSERT_TRUE(Driver(sim, id).Cancel(/*with_checkpoint=*/true).ok());
+  sim.CrashController();
+  sim.RestartWorker(1, 100);
+  sim.RunFor(500);
+  sim.StartController();
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_CANCELLED, 10'000)) << sim.history();
+  EXPECT_NE(ReasonOf(sim, id).find("is another process"), std::string::npos);
+  ASSERT_EQ(CountOf(sim, id, "Warning"), 1);
+  EXPECT_NE(sim.Events(id, "Warning")[0].message().find("cancelled without a checkpoint of step"),
+            std::string::npos);
+  EXPECT_TRUE(sim.RunUntil([&] { return sim.registry().Free("cpu").size() == 2; }, 20'000));
+  ExpectClean(sim);
+}
+
+TEST_F(DrainReadoptionTest, WhoIsPreemptedStillGivesItsWorkersAway) {
+  for (int effects = 0; effects < 20; ++effects) {
+    SCOPED_TRACE("killed after " + std::to_string(effects) + " effects");
+    Simulation sim(SlowSteps());
+    const std::string id = sim.Submit({.save_steps = 100});
+    ASSERT_TRUE(RunToStep(sim, id, 4));
+    const std::string urgent = sim.Submit({.name = "urgent", .priority = 1});
+    ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "Preempted") == 1; }, 20'000));
+    sim.KillControllerAfter(effects, 700);
+    ASSERT_TRUE(sim.RunUntilState(urgent, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    EXPECT_EQ(sim.rules().steps_trained_again(id), 0) << sim.history();
+    EXPECT_EQ(CountOf(sim, id, "GangFormed"), 2) << sim.history();
+    ExpectClean(sim);
+  }
+}
+
+TEST_F(DrainReadoptionTest, AControllerThatHadNoTimeToStopLosesNoStep) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.StopController(/*grace_ms=*/100, /*down_ms=*/1000);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.terms() == 2; }, 20'000)) << sim.history();
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_DRAINING);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(sim.Job(id).epoch(), 2u);
+  EXPECT_EQ(sim.rules().steps_trained_again(id), 0) << sim.history();
+  ExpectClean(sim);
+}
+
+TEST_F(DrainReadoptionTest, AWorkerThatLeavesIsAwaitedForItsCheckpoint) {
+  Simulation sim(SlowSteps(3));
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(RunToStep(sim, id, 4));
+  sim.workers().Drain(0);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).state() == v1::JOB_STATE_DRAINING; }, 5000));
+  Restart(sim);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+  EXPECT_EQ(ReasonOf(sim, id), "");
+  EXPECT_EQ(sim.rules().steps_trained_again(id), 0) << sim.history();
+  ExpectClean(sim);
+}
+
+// Its ranks keep their answers; what was told of them is not told again.
+TEST_F(ReadoptionTest, AJobThatGeneratesAnswersOnceWheneverTheControllerDies) {
+  for (int effects = 0; effects < 60; ++effects) {
+    SCOPED_TRACE("killed after " + std::to_string(effects) + " effects");
+    Simulation::Options options = Steps(100);
+    options.settings.credits = 1 + effects % 3;
+    Simulation sim(options);
+    const std::string id = sim.Submit({.steps = 0, .answer_tokens = 50 + effects % 4 * 8});
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_RUNNING));
+    sim.KillControllerAfter(effects, 700);
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    EXPECT_EQ(sim.Job(id).epoch(), 1u) << sim.history();
+    EXPECT_EQ(ReasonOf(sim, id), "");
+    std::map<int32_t, std::string> pieces;
+    for (const v1::JobEvent& event : sim.Events(id, "AnswerWritten")) {
+      pieces[event.answer_written().prompt()] += event.answer_written().piece();
+    }
+    const auto answers = sim.Events(id, "PromptAnswered");
+    ASSERT_EQ(answers.size(), 6u);
+    for (const v1::JobEvent& event : answers) {
+      EXPECT_EQ(pieces[event.prompt_answered().prompt()], event.prompt_answered().answer());
+    }
+    ExpectClean(sim);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 namespace coxswain::driver {
 namespace {
 
+constexpr int64_t kAllPieces = 1000;
+
 std::string Letter(const gang::Order& order) {
   return std::string(1, order.phase == std::string("stop") ? '.' : order.phase[0]) +
          std::to_string(order.step);
@@ -72,7 +74,8 @@ class TrainingTest : public testing::Test {
  protected:
   std::unique_ptr<Training> Make(sim::SyntheticShape shape, ScriptRules rules,
                                  std::optional<int64_t> patience = {},
-                                 std::optional<TrainingPosition> position = {}) {
+                                 std::optional<TrainingPosition> position = {},
+                                 std::optional<int64_t> drains_at = {}) {
     gang_.ranks.resize(2);
     rules.total_steps = shape.steps;
     rules.has_eval = shape.eval_bins > 0;
@@ -102,6 +105,7 @@ class TrainingTest : public testing::Test {
                      .rules = rules,
                      .start = position ? position->run : checkpoint::RunState(),
                      .patience = patience,
+                     .drains_at = drains_at,
                      .work = {},
                      .position = position},
         std::move(events));
@@ -125,7 +129,7 @@ TEST_F(TrainingTest, OneThatGoesOnAtAPositionSendsTheSameCommands) {
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(gang.Answer());
   EXPECT_EQ(gang.Send(2), "t4 t5 ");
   first->SaveFinished();
-  const auto position = ParsePosition(*first->Position(), first->state().evals);
+  const auto position = ParsePosition(first->Position()->state, first->state().evals);
   ASSERT_TRUE(position.ok()) << position.status();
   EXPECT_EQ(position->run, first->state());
   EXPECT_EQ(position->sent.size(), 4u);
@@ -140,12 +144,39 @@ TEST_F(TrainingTest, OneThatGoesOnAtAPositionSendsTheSameCommands) {
   EXPECT_EQ(second->state(), first->state());
 }
 
+// The drain is no part of the position: it may be older.
+TEST_F(TrainingTest, OneThatGoesOnDrainingStopsWhereTheOtherDid) {
+  const sim::SyntheticShape shape{.steps = 9, .eval_bins = 0};
+  const auto first = Make(shape, {.save_steps = 4});
+  Player gang(first.get());
+  EXPECT_EQ(gang.Send(2), "t0 t1 ");
+  EXPECT_FALSE(gang.Answer());
+  const auto position = ParsePosition(first->Position()->state, {});
+  ASSERT_TRUE(position.ok()) << position.status();
+  EXPECT_EQ(gang.Send(1), "t2 ");
+  const int64_t boundary = first->Boundary();
+  EXPECT_EQ(boundary, 3);
+  first->Drain(/*with_checkpoint=*/true);
+  EXPECT_EQ(gang.Send(), "s3 ");
+
+  const auto second = Make(shape, {.save_steps = 4}, {}, *position, boundary);
+  Player other(second.get());
+  EXPECT_EQ(other.Send(1), "t1 ");
+  second->Drain(/*with_checkpoint=*/true);  // it does already
+  EXPECT_EQ(other.Send(), "t2 s3 ");
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(other.Answer());
+  EXPECT_EQ(other.Send(), "");
+  second->SaveFinished();
+  EXPECT_EQ(other.Send(), ".3 ");
+  EXPECT_FALSE(second->complete());
+}
+
 TEST_F(TrainingTest, APositionIsToldBetweenEvaluationsAndKnowsTheCheckpointInProgress) {
   const auto training = Make({.steps = 4, .eval_bins = 0}, {.save_steps = 2});
   Player gang(training.get());
   EXPECT_EQ(gang.Send(3), "t0 t1 s2 ");
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(gang.Answer());
-  const auto position = ParsePosition(*training->Position(), {});
+  const auto position = ParsePosition(training->Position()->state, {});
   ASSERT_TRUE(position.ok()) << position.status();
   ASSERT_TRUE(position->saving.has_value());
   EXPECT_EQ(position->saving->step, 2);
@@ -246,9 +277,13 @@ TEST_F(TrainingTest, AGenerationAsksOnceAndLeavesNothing) {
   const auto curriculum = std::make_shared<sim::SyntheticCurriculum>(
       sim::SyntheticShape{.steps = 0, .eval_bins = 0, .answer_tokens = 20});
   int told = 0;
-  Generation generation(curriculum, [&](int64_t, const Answers&, double, bool) { ++told; });
+  Generation generation(
+      curriculum, [&](int64_t, const Answers&, double, bool) { ++told; },
+      [](int64_t asked) { return std::to_string(asked); }, kAllPieces);
   Player gang(&generation);
   EXPECT_EQ(gang.Send(), "g0 g0 g0 ");
+  EXPECT_EQ(generation.Position()->state, "3");
+  EXPECT_TRUE(generation.Position()->from_first);
   EXPECT_FALSE(gang.Answer());
   EXPECT_EQ(gang.Send(), "");
   gang.ended = true;
@@ -260,11 +295,27 @@ TEST_F(TrainingTest, AGenerationAsksOnceAndLeavesNothing) {
   EXPECT_FALSE(generation.exports());
 }
 
+// Whose ranks may have STOP already: nothing goes out in its place.
+TEST_F(TrainingTest, AGenerationThatWasToldWholeAsksForNoMoreThanItHad) {
+  const auto curriculum = std::make_shared<sim::SyntheticCurriculum>(
+      sim::SyntheticShape{.steps = 0, .eval_bins = 0, .answer_tokens = 40});
+  Generation generation(
+      curriculum, [](int64_t, const Answers&, double, bool) {},
+      [](int64_t) { return std::string(); }, /*pieces=*/2);
+  Player gang(&generation);
+  EXPECT_EQ(gang.Send(), "g0 g0 ");
+  gang.ended = true;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(gang.Answer());
+  EXPECT_EQ(gang.Send(), ".0 ");
+}
+
 TEST_F(TrainingTest, ACancelledGenerationAsksNoMoreAndAPausedOneFinishes) {
   const auto curriculum = std::make_shared<sim::SyntheticCurriculum>(
       sim::SyntheticShape{.steps = 0, .eval_bins = 0, .answer_tokens = 20});
   for (const bool with_checkpoint : {true, false}) {
-    Generation generation(curriculum, [](int64_t, const Answers&, double, bool) {});
+    Generation generation(
+        curriculum, [](int64_t, const Answers&, double, bool) {},
+        [](int64_t) { return std::string(); }, kAllPieces);
     Player gang(&generation);
     generation.Drain(with_checkpoint);
     EXPECT_EQ(gang.Send(), with_checkpoint ? "g0 g0 g0 " : ".0 ");

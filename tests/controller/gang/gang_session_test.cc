@@ -34,7 +34,8 @@ class Snapshots : public Program {
   }
   void Drain(bool) override { count_ = sent_; }
   bool saving() const override { return false; }
-  std::optional<std::string> Position() const override { return std::nullopt; }
+  int64_t Boundary() const override { return sent_; }
+  std::optional<ProgramPosition> Position() const override { return std::nullopt; }
   bool complete() const override { return true; }
   bool exports() const override { return false; }
   const char* Ending() const override { return ""; }

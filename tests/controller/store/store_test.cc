@@ -252,7 +252,8 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
   EXPECT_NE(again.status().message().find("99"), absl::string_view::npos);
 }
 
-// Schema 1 had no links, 2 no GEMM tables, 3 neither cordons nor positions of gangs.
+// Schema 1 had no links, 2 no GEMM tables, 3 neither cordons nor positions of gangs, 4 no drains
+// that another controller goes on with.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
@@ -264,11 +265,15 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
     ASSERT_TRUE(db->Execute("DROP TABLE links; DROP TABLE cordons; DROP TABLE evals; "
                             "DROP TABLE positions; ALTER TABLE epochs DROP COLUMN gemm_table; "
                             "ALTER TABLE epochs DROP COLUMN ranks; "
+                            "ALTER TABLE jobs DROP COLUMN drain_step; "
+                            "ALTER TABLE jobs DROP COLUMN yields_to; "
                             "UPDATE meta SET value=1 WHERE key='schema'")
                     .ok());
   }
   auto store = *SqliteStore::Open(directory.path());
-  EXPECT_EQ(store->Jobs()->size(), 1u);
+  ASSERT_EQ(store->Jobs()->size(), 1u);
+  EXPECT_EQ(store->Jobs()->at(0).drain_step, JobRow::kNoDrainStep);
+  EXPECT_EQ(store->Jobs()->at(0).yields_to, "");
   EXPECT_EQ(store->Epochs("a")->at(0).gemm_table, "");
   EXPECT_TRUE(store->Links()->empty());
   EXPECT_TRUE(store->Cordons()->empty());
