@@ -40,6 +40,22 @@ class StopsTest(Cluster):
         final = self.cox_json('get', job)
         self.assertEqual((final['epoch'], final.get('restarts', 0)), (2, 0))
 
+    def test_a_controller_killed_in_a_pause_is_followed_by_one_that_pauses(self):
+        expected = self.undisturbed()
+        job = self.start_job()
+        self.cox('pause', job)
+        self.controller.kill()
+        self.controller.wait()
+        self.controller = self.start_controller('--grace', '60', listen=self.endpoint['grpc'])
+        self.wait_state(job, 'PAUSED', 90)
+        paused = self.cox_json('get', job)
+        self.assertEqual(paused['epoch'], 1, self.events(job, 'ReadoptionFailed'))
+        saved = self.events(job, 'CheckpointCommitted')
+        self.assertEqual([checkpoint['step'] for checkpoint in saved], [len(self.step_events(job))])
+        self.cox('resume', job)
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.step_events(job), expected, 'every step once, with the same bits')
+
     def test_a_second_signal_ends_the_controller_at_once(self):
         job = self.start_job()
         worker = int(self.cox_json('workers')['workers'][0]['pid'])

@@ -56,6 +56,12 @@ GUARDS = [
      [('controller/loop.cc', 'stalled_ns_ += away_ns;', '')]),
     ('an answer that comes twice is ignored', ['sim-10'],
      [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;', '')]),
+    ('a gang that drains is gone on with', ['sim-11'],
+     [('controller/driver/job_readoption.cc', 'return row.drain_step != store::JobRow::kNoDrainStep;', 'return false;')]),
+    ('the end of a gang is durable before its ranks leave', ['sim-11'],
+     [('controller/driver/job_finish.cc', '  attempt_.Stop();\n  checkpoints_.Stop();\n  readoption_.EndPosition();',
+       '  gang::GangSession::Release(session);\n  attempt_.Stop();\n  checkpoints_.Stop();\n  readoption_.EndPosition();'),
+      ('controller/driver/job_finish.cc', '  gang::GangSession::Release(std::move(session));\n', '')]),
 ]
 
 
