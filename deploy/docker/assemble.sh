@@ -35,17 +35,6 @@ put() {
   printf '%s\t%s\n' "$2" "$1" >>"$origins"
 }
 
-# Debian's libtorch_cpu names OpenCV, FFmpeg and what they drag in, and calls none of it: 250 MB. The copy
-# forgets every library of which it uses no symbol; check_whole finds what would be missing.
-put_libtorch() {
-  local source unused
-  source=$(ldd "$1" | awk '$1 ~ /^libtorch_cpu\.so/ {print $3}')
-  [[ -n $source ]] || return 0
-  put "$source" "/usr/lib/x86_64-linux-gnu/${source##*/}"
-  mapfile -t unused < <(ldd -u "$source" | awk '/^\t/ {sub(".*/", ""); print "--remove-needed"; print}')
-  patchelf "${unused[@]}" "$libdir/${source##*/}"
-}
-
 put_libraries_of() {
   local library
   export LD_LIBRARY_PATH=$libdir
@@ -72,9 +61,6 @@ check_whole() {
 for program in "${programs[@]}"; do
   [[ -x $build/bin/$program ]] || { echo "assemble.sh: $build/bin/$program is not built" >&2; exit 1; }
   strip --strip-unneeded -o "$root/usr/bin/$program" "$build/bin/$program"
-done
-for program in "${programs[@]}"; do
-  put_libtorch "$build/bin/$program"
 done
 put_libraries_of "${programs[@]/#/$build/bin/}"
 # Loaded by name: what reads Parquet, where deploy/fetch-arrow.sh ran before the build.

@@ -1,6 +1,5 @@
 #include "kernels/device.h"
 
-#include <ATen/Parallel.h>
 #include <dlfcn.h>
 
 #include <chrono>
@@ -9,6 +8,8 @@
 #include <new>
 #include <stdexcept>
 #include <utility>
+
+#include "kernels/cpu/parallel.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -109,11 +110,11 @@ void SetNumThreads(int count) {
   if (count < 1) {
     throw std::invalid_argument("threads: " + std::to_string(count) + ", must be at least 1");
   }
-  at::set_num_threads(count);
+  cpu::SetParallelThreads(count);
   if (auto* set = BlasSymbol<void(int)>("openblas_set_num_threads")) set(count);
 }
 
-int NumThreads() { return at::get_num_threads(); }
+int NumThreads() { return cpu::ParallelThreads(); }
 
 std::string DeviceFingerprint() {
   std::string blas = "unknown";

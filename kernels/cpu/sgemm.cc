@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-// Fortran BLAS, column-major. ATen calls the same symbol, behind a tensor object per operand.
+// Fortran BLAS, column-major.
 extern "C" void sgemm_(const char* transa, const char* transb, const int* m, const int* n,
                        const int* k, const float* alpha, const float* a, const int* lda,
                        const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
