@@ -58,7 +58,7 @@ def missing_functions(headers, declared):
 def missing_companions(declared, defined, sources, tests, wrappers):
     for name in sorted(declared):
         if name not in defined:
-            yield f'coxswain_{name} is declared in kernels/c_api and defined in no kernels/cuda/c_api*.cc'
+            yield f'coxswain_{name} is declared in kernels/c_api and defined in no kernels/c_api/*.cc'
         if f'coxswain_{name}(' not in tests:
             yield f'coxswain_{name} is called in no tests/kernels/cuda/c_api*_test.cc'
         called = re.sub('_workspace_bytes$', '', name)
@@ -68,14 +68,14 @@ def missing_companions(declared, defined, sources, tests, wrappers):
         yield f'coxswain_{name} is defined and not declared in kernels/c_api'
     for struct in sorted(set(re.findall(r'\bcoxswain_\w+_args\b', read('kernels/c_api/*.h')))):
         if struct not in sources:
-            yield f'{struct} is read in no kernels/cuda/c_api*.cc'
+            yield f'{struct} is read in no kernels/c_api/*.cc'
 
 
 def main():
     headers = {os.path.basename(p): read(p) for p in glob.glob(os.path.join(ROOT, 'kernels/*.h'))}
     headers.pop('c_api.h')
     declared = set(FUNCTION.findall(read('kernels/c_api/*.h')))
-    sources = read('kernels/cuda/c_api*.cc')
+    sources = read('kernels/c_api/*.cc')
     tests, wrappers = read('tests/kernels/cuda/c_api*_test.cc'), read('bench/torch_*.py')
     bad = list(missing_functions(headers, declared))
     bad += missing_companions(declared, set(FUNCTION.findall(sources)), sources, tests, wrappers)

@@ -16,7 +16,7 @@ README_LINES = {'common': 120, 'controller/data': 80, 'bench': 70, 'deploy': 200
 # Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
 # The C ABI turns exceptions into codes; a failed capture is ended before its exception goes on (kernels/device.h).
 NO_CATCH = ('kernels/', 'worker/engine/', 'worker/comm/')
-MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc', 'kernels/cuda/c_api.cc', 'kernels/cuda/device.cc'}
+MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc', 'kernels/c_api/calls.cc', 'kernels/cuda/device.cc'}
 # "Invariant" or "Invariants", then ids with commas or "and" between them, each perhaps with a remark in brackets.
 CITATION = re.compile(r'[Ii]nvariants?((?:[\s,/#:]|and|\([^)]*\)|[a-z]+-\d+)+)')
 SLOW_HEADERS = re.compile(r'#include *[<"](torch/torch\.h|torch/extension\.h|ATen/ATen\.h|regex)[>"]')

@@ -1,5 +1,5 @@
 // Translates the structs of kernels/c_api.h into those of the ops: norms.
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"

@@ -1,7 +1,7 @@
 // Translates the structs of kernels/c_api.h into those of the ops: products and what goes with
 // them.
 #include "kernels/bias.h"
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/gated_linear.h"
 #include "kernels/gemm.h"
 

@@ -1,7 +1,7 @@
 // Translates the structs of kernels/c_api.h into those of the ops: rotation and attention.
 #include "kernels/attention.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/cached_attention.h"
-#include "kernels/cuda/c_api_calls.h"
 #include "kernels/rope.h"
 
 namespace coxswain::kernels::c_api {

@@ -2,7 +2,7 @@
 #include <iterator>
 #include <span>
 
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/dora.h"
 #include "kernels/dropout.h"
 #include "kernels/lora_linear.h"

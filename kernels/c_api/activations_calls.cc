@@ -1,5 +1,5 @@
 // Translates the structs of kernels/c_api.h into those of the ops: gated units and GELU.
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
 #include "kernels/swiglu.h"

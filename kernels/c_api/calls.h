@@ -1,13 +1,13 @@
 // What every function of kernels/c_api.h does around its op.
-#ifndef COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
-#define COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
+#ifndef COXSWAIN_KERNELS_C_API_CALLS_H_
+#define COXSWAIN_KERNELS_C_API_CALLS_H_
 
 #include <functional>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/c_api.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/device.h"
 #include "kernels/dtype.h"
 
 namespace coxswain::kernels::c_api {
@@ -23,8 +23,8 @@ int64_t GuardedBytes(const Count& count) {
   return bytes;
 }
 
-// The library's handles for a caller's stream, one set per thread and stream, kept for the life of
-// the process: at its end the driver may be gone before them.
+// What a caller's stream is to the library; each library defines its own (cuda/caller_stream.cc,
+// cpu/caller_stream.cc).
 Stream* Wrap(void* handle);
 
 inline DType Type(int32_t dtype) {
@@ -41,4 +41,4 @@ inline Workspace Lent(const coxswain_workspace& workspace) {
 
 }  // namespace coxswain::kernels::c_api
 
-#endif  // COXSWAIN_KERNELS_CUDA_C_API_CALLS_H_
+#endif  // COXSWAIN_KERNELS_C_API_CALLS_H_

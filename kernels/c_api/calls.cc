@@ -1,15 +1,8 @@
-// Errors, device and streams of kernels/c_api.h: exceptions become codes.
-#include "kernels/c_api.h"
+// Errors and device of kernels/c_api.h: exceptions become codes.
+#include "kernels/c_api/calls.h"
 
-#include <map>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <string>
-#include <thread>
-#include <utility>
-
-#include "kernels/cuda/c_api_calls.h"
 
 namespace coxswain::kernels::c_api {
 namespace {
@@ -34,15 +27,6 @@ int Guarded(const std::function<void()>& call) {
   } catch (const std::exception& error) {
     return Fail(COXSWAIN_INVALID_ARGUMENT, error.what());
   }
-}
-
-Stream* Wrap(void* handle) {
-  static std::mutex mutex;
-  static auto* streams = new std::map<std::pair<std::thread::id, void*>, std::unique_ptr<Stream>>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<Stream>& stream = (*streams)[{std::this_thread::get_id(), handle}];
-  if (stream == nullptr) stream = std::make_unique<Stream>(static_cast<cudaStream_t>(handle));
-  return stream.get();
 }
 
 }  // namespace coxswain::kernels::c_api

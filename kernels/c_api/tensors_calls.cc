@@ -1,8 +1,8 @@
 // Translates the structs of kernels/c_api.h into those of the ops: whole tensors.
 #include "kernels/add.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/checksum.h"
 #include "kernels/convert.h"
-#include "kernels/cuda/c_api_calls.h"
 #include "kernels/random_fill.h"
 #include "kernels/reduce.h"
 

@@ -1,8 +1,8 @@
 // Translates the structs of kernels/c_api.h into those of the ops: embedding, rows, loss and
 // maxima.
 #include "kernels/argmax.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/cross_entropy.h"
-#include "kernels/cuda/c_api_calls.h"
 #include "kernels/embedding.h"
 #include "kernels/row_gather.h"
 #include "kernels/target_hits.h"

@@ -1,5 +1,5 @@
 // Translates the structs of kernels/c_api.h into those of the ops: quantised weights.
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/int8_rows.h"
 #include "kernels/nf4.h"
 #include "kernels/quantized_formats.h"

@@ -4,7 +4,7 @@
 
 #include "kernels/adamw.h"
 #include "kernels/adamw_8bit.h"
-#include "kernels/cuda/c_api_calls.h"
+#include "kernels/c_api/calls.h"
 #include "kernels/global_norm.h"
 
 namespace coxswain::kernels::c_api {
