@@ -1,0 +1,131 @@
+"""The ops as functions. Tensors are float32 or bfloat16 (on the CPU float32), of one type in a call; targets, ids,
+positions and cu_seqlens int32."""
+import torch
+
+from . import library, shapes  # noqa: F401  they define torch.ops.coxswain
+
+_ops = torch.ops.coxswain
+ACTIVATIONS = {'silu': 0, 'gelu_tanh': 1, 'gelu': 2}
+
+
+def rms_norm(x, weight, eps=1e-6, weight_offset=0.0):
+    """x / rms(x) (weight_offset + weight) over the last dimension."""
+    return _ops.rms_norm(x, weight, eps, weight_offset)[0]
+
+
+def add_rms_norm(x, residual, weight, eps=1e-6, weight_offset=0.0):
+    """(rms_norm(x + residual), x + residual)."""
+    return _ops.add_rms_norm(x, residual, weight, eps, weight_offset)[:2]
+
+
+def layer_norm(x, weight, bias=None, eps=1e-5):
+    return _ops.layer_norm(x, weight, bias, eps)[0]
+
+
+def rope(qkv, cos, sin, positions, num_heads, num_kv_heads, interleaved=False):
+    """The first r elements of the q and k heads of qkv [T, (nq + 2 nkv) hd], turned. cos, sin: float32 [L, r / 2];
+    positions: [T], rows of these."""
+    return _ops.rope(qkv, cos, sin, positions, num_heads, num_kv_heads, interleaved)
+
+
+def qkv_projection(x, weights, biases, cos, sin, positions, num_heads, num_kv_heads, norms=None, eps=1e-6,
+                   weight_offset=0.0, interleaved=False):
+    """x by the weights of q, k and v (three, or one with the rows of all), RMSNorm of the q and k heads where `norms`
+    has their two weights, rotation: [T, (nq + 2 nkv) hd]. biases: as many, or None."""
+    q, k, v = (*weights, None, None)[:3]
+    q_bias, k_bias, v_bias = (*(biases or ()), None, None, None)[:3]
+    q_norm, k_norm = norms or (None, None)
+    return _ops.qkv_projection(x, q, k, v, q_bias, k_bias, v_bias, q_norm, k_norm, cos, sin, positions, num_heads,
+                               num_kv_heads, eps, weight_offset, interleaved)[0]
+
+
+def swiglu(gate_up):
+    """silu(gate) up of [..., 2 I]: gate, up."""
+    return _ops.swiglu(gate_up)
+
+
+def geglu(gate_up, approximate='tanh'):
+    return _ops.geglu(gate_up, approximate == 'none')
+
+
+def gelu(x, approximate='tanh'):
+    return _ops.gelu(x, approximate == 'none')
+
+
+def gated_mlp(x, gate, up, down, activation='silu', overwrites=False):
+    """(act(x gate^T) (x up^T)) down^T. up None: gate has the rows of both. Where up lies behind gate in memory, as
+    `patch` lays them, a GPU of compute capability 9.0 runs product and activation in one launch. overwrites: backward
+    writes over what forward saved, so that a second backward of the same graph fails."""
+    return _ops.gated_mlp(x, gate, up, down, ACTIVATIONS[activation], overwrites)[0]
+
+
+def cross_entropy(logits, targets, reduction='mean', label_smoothing=0.0, z_loss=0.0, softcap=0.0):
+    """Of logits [N, V] and targets [N], -100: ignored. 'none' gives the losses of rows, without a gradient."""
+    total, rows, _ = _ops.cross_entropy(logits, targets, label_smoothing, z_loss, softcap)
+    if reduction == 'none':
+        return rows
+    return total if reduction == 'sum' else total / (targets != -100).sum()
+
+
+def linear_cross_entropy(x, weight, targets, scale=None, label_smoothing=0.0, z_loss=0.0, softcap=0.0,
+                         chunk_rows=None):
+    """cross_entropy(x weight^T), of x [N, H] and weight [V, H], times scale (one float32 on the device; None: the mean
+    over the targets that are not -100). The logits exist in chunks, by default of about 2^28 elements at most."""
+    if scale is None:
+        scale = (targets != -100).sum().float().reciprocal()
+    if chunk_rows is None:
+        chunk_rows = max(256, 2 ** 28 // weight.shape[0] // 128 * 128)
+    return _ops.linear_cross_entropy(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows)[0]
+
+
+def packed_attention(qkv, cu_seqlens, max_length, num_heads, num_kv_heads, scale=None, window=0, softcap=0.0,
+                     dense=False, deterministic=True):
+    """Causal attention of documents that lie behind one another in qkv [T, (nq + 2 nkv) hd]: [T, nq hd]. dense: each
+    has max_length tokens. window: the last positions that are seen, 0: all."""
+    head_dim = qkv.shape[1] // (num_heads + 2 * num_kv_heads)
+    return _ops.packed_attention(qkv, cu_seqlens, max_length, dense, num_heads, num_kv_heads,
+                                 head_dim ** -0.5 if scale is None else scale, window, softcap, deterministic)[0]
+
+
+def attention(q, k, v, cu_seqlens, max_length, scale=None, window=0, softcap=0.0, dense=False, deterministic=True):
+    """The same of q [T, nq, hd], k and v [T, nkv, hd]."""
+    return _ops.attention(q, k, v, cu_seqlens, max_length, dense, q.shape[2] ** -0.5 if scale is None else scale,
+                          window, softcap, deterministic)[0]
+
+
+def lora_linear(x, weight, bias, a, b, scale):
+    """x weight^T + bias + scale (x a^T) b^T; weight and bias are frozen."""
+    return _ops.lora_linear(x, weight, bias, a, b, scale)[0]
+
+
+def dora_linear(x, weight, bias, a, b, magnitude, scale):
+    """(x weight^T + scale (x a^T) b^T) magnitude / ||weight + scale b a|| + bias; the lengths count as constants."""
+    return _ops.dora_linear(x, weight, bias, a, b, magnitude, scale)[0]
+
+
+def embedding(ids, weight, scale=1.0):
+    return _ops.embedding(ids, weight, scale)
+
+
+def nf4_quantize(x):
+    """float32 to (codes, absmax of blocks of 64)."""
+    return _ops.nf4_quantize(x)
+
+
+def nf4_dequantize(codes, shape, absmax=None, absmax_codes=None, constants=None, dtype=torch.bfloat16):
+    return _ops.nf4_dequantize(codes, absmax, absmax_codes, constants, shape, dtype == torch.bfloat16)
+
+
+def int8_quantize(x):
+    """float32 [N, K] to (codes, absmax of rows)."""
+    return _ops.int8_quantize(x)
+
+
+def int8_dequantize(codes, absmax, dtype=torch.bfloat16):
+    return _ops.int8_dequantize(codes, absmax, dtype == torch.bfloat16)
+
+
+def tune_products(on=True):
+    """While on, the first product of each shape on a GPU is timed by several algorithms and the fastest kept."""
+    if torch.cuda.is_available():
+        _ops.tune_products(on)

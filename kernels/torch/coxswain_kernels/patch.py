@@ -1,0 +1,93 @@
+"""patch(model): the modules of a transformers model over the ops of this package; unpatch(model) takes it back."""
+import functools
+
+import torch
+from torch import nn
+
+from . import modules
+from .compare import require_equal
+
+FAMILIES = ('llama', 'qwen2', 'qwen3', 'mistral', 'gemma', 'phi3')
+FORWARDS = {'RMSNorm': modules.rms_norm, 'RotaryEmbedding': modules.rotary_embedding, 'MLP': modules.mlp,
+            'Attention': modules.attention, 'DecoderLayer': modules.decoder_layer, 'ForCausalLM': modules.causal_lm}
+
+
+def patch(model, verify=False, join=True):
+    """Changes `model` in place and returns it. verify: compares logits and gradients with those of the unpatched model
+    on a small random batch, and raises, with the model as it was, where they differ by more than rounding. join: the
+    weights of gate and up, and those of q, k and v, are laid behind one another, for one product each."""
+    parts = list(_parts(model))
+    if not parts:
+        raise ValueError(f'coxswain_kernels: {type(model).__name__} has no module of {", ".join(FAMILIES)}')
+    if any('forward' in vars(module) for module, _ in parts):
+        raise ValueError('coxswain_kernels: the forward of a module is replaced already; unpatch first')
+    _require_types(model)
+    if verify:
+        require_equal(model, functools.partial(_put, parts, join), unpatch)
+    else:
+        _put(parts, join)
+    return model
+
+
+def unpatch(model):
+    for module, _ in _parts(model):
+        if hasattr(vars(module).get('forward'), 'coxswain_original'):
+            del module.forward
+            for linear in _joinable(module):
+                linear.weight.data = linear.weight.data.clone()
+    return model
+
+
+def _parts(model):
+    for module in model.modules():
+        for cls in type(module).__mro__:
+            place, _, name = cls.__module__.rpartition('.')[2].partition('_')
+            family = cls.__module__.split('.')[-2] if cls.__module__.startswith('transformers.models.') else None
+            kind = next((k for k in FORWARDS if cls.__name__.endswith(k)), None)
+            if family in FAMILIES and place == 'modeling' and kind:
+                yield module, kind
+                break
+
+
+def _require_types(model):
+    for name, parameter in model.named_parameters():
+        kinds = (torch.float32,) if parameter.device.type == 'cpu' else (torch.float32, torch.bfloat16)
+        if parameter.is_floating_point() and parameter.dtype not in kinds:
+            raise ValueError(f'coxswain_kernels: {name} is {parameter.dtype} on {parameter.device}; the kernels take '
+                             f'{" and ".join(str(k) for k in kinds)} there')
+
+
+def _put(parts, join):
+    for module, kind in parts:
+        original = module.forward
+        forward = functools.wraps(original)(_bound(FORWARDS[kind], module, original))
+        forward.coxswain_original = original
+        module.forward = forward
+        if join:
+            _join(_joinable(module))
+
+
+def _bound(function, module, original):
+    def forward(*args, **kwargs):
+        return function(module, original, *args, **kwargs)
+    return forward
+
+
+def _joinable(module):
+    for names in (('gate_proj', 'up_proj'), ('q_proj', 'k_proj', 'v_proj')):
+        linears = [getattr(module, name, None) for name in names]
+        if all(modules.is_linear(m) for m in linears):
+            return linears
+    return []
+
+
+def _join(linears):
+    """One piece of memory for weights that are plain, of one type, and of one width."""
+    weights = [m.weight for m in linears]
+    if not weights or any(type(w) is not nn.Parameter or w.is_meta for w in weights):
+        return
+    if len({(w.device, w.dtype, w.shape[1]) for w in weights}) != 1:
+        return
+    whole = torch.cat([w.data for w in weights])
+    for weight, rows in zip(weights, whole.split([w.shape[0] for w in weights])):
+        weight.data = rows

@@ -1,0 +1,155 @@
+// Cross-entropy of x W^T without the logits as a whole; formulas: kernels/cross_entropy.h.
+//
+// Chunks of rows in turn: logits, losses with the gradient of `scale` times their sum in place of
+// the logits, dx, dW += dlogits^T x. dW is kept in W's type, each chunk's product summed in float32
+// and rounded when it is added. The gradients are made in the forward, as long as the logits are
+// there; backward multiplies them by the gradient of the result.
+// Source: Hsu et al., "Liger Kernel", 2024, section 3.2.
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sum.h>
+
+#include "kernels/torch/product.h"
+#include "kernels/torch/registration.h"
+
+namespace coxswain::kernels::torch_ops {
+namespace {
+
+struct Head {
+  Tensor x, weight, targets, scale;  // scale: one float
+  double label_smoothing, z_loss, softcap;
+  Tensor dx, dweight;  // undefined: not wanted
+  Tensor loss;         // [rows]
+};
+
+void Chunk(const Head& head, const Tensor& logits, int64_t begin, int64_t rows) {
+  const Tensor x = head.x.narrow(0, begin, rows);
+  Product(logits, x, head.weight, {.transpose_b = true});
+  coxswain_cross_entropy_args args = {};
+  args.dtype = Type(logits, "x");
+  args.rows = rows;
+  args.vocab = logits.size(1);
+  args.label_smoothing = static_cast<float>(head.label_smoothing);
+  args.z_loss = static_cast<float>(head.z_loss);
+  args.softcap = static_cast<float>(head.softcap);
+  args.logits = logits.data_ptr();
+  args.targets = Ints(head.targets, logits, "targets") + begin;
+  const bool gradients = head.dx.defined() || head.dweight.defined();
+  args.gradient_scale = gradients ? Floats(head.scale, logits, "scale") : nullptr;
+  args.loss = head.loss.data_ptr<float>() + begin;
+  COXSWAIN_LAUNCH(cross_entropy, args, logits);
+  if (head.dx.defined()) Product(head.dx.narrow(0, begin, rows), logits, head.weight, {});
+  if (head.dweight.defined()) {
+    Product(head.dweight, logits, x, {.transpose_a = true, .beta = begin == 0 ? 0.0f : 1.0f});
+  }
+}
+
+// scale times the sum of losses, dx, dW.
+std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, const Tensor& weight,
+                                                      const Tensor& targets, const Tensor& scale,
+                                                      double label_smoothing, double z_loss,
+                                                      double softcap, int64_t chunk_rows,
+                                                      bool wants_x, bool wants_weight) {
+  RequireDims(x_given, 2, "x");
+  TORCH_CHECK_VALUE(chunk_rows > 0, "coxswain: chunks of ", chunk_rows, " rows");
+  Head head = {
+      x_given.contiguous(), weight, targets, scale, label_smoothing, z_loss, softcap, {}, {}, {}};
+  const int64_t rows = head.x.size(0);
+  RequireSize(targets, rows, "targets");
+  RequireSize(scale, 1, "scale");
+  Address(weight, head.x, "weight");
+  if (wants_x) head.dx = EmptyLike(head.x);
+  if (wants_weight) head.dweight = rows > 0 ? EmptyLike(weight) : weight.mul(0);
+  head.loss = EmptyFloats({rows}, head.x);
+  const Tensor logits = EmptyTensor({std::min(rows, chunk_rows), weight.size(0)}, head.x);
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, rows - begin);
+    Chunk(head, logits.narrow(0, 0, count), begin, count);
+  }
+  const Tensor sum = at::sum(head.loss).mul(scale.reshape({}));
+  return {sum, wants_x ? head.dx : None(head.x), wants_weight ? head.dweight : None(weight)};
+}
+
+class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossEntropyFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                               const Tensor& targets, const Tensor& scale, double label_smoothing,
+                               double z_loss, double softcap, int64_t chunk_rows) {
+    const bool wants_x = x.requires_grad(), wants_weight = weight.requires_grad();
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto [sum, dx, dweight] = COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
+                                        .call(x, weight, targets, scale, label_smoothing, z_loss,
+                                              softcap, chunk_rows, wants_x, wants_weight);
+    ctx->save_for_backward({dx, dweight});
+    ctx->saved_data["wants_x"] = wants_x;
+    ctx->saved_data["wants_weight"] = wants_weight;
+    ctx->mark_non_differentiable({dx, dweight});
+    return {sum, dx, dweight};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const auto times = [&](const Tensor& gradient, const char* wanted) {
+      if (!ctx->saved_data[wanted].toBool()) return Tensor();
+      return gradient.mul(gradients[0].to(gradient.scalar_type()));
+    };
+    return {times(saved[0], "wants_x"),
+            times(saved[1], "wants_weight"),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
+  }
+};
+
+// Which gradients are wanted is told by the tensors, not by the caller.
+std::tuple<Tensor, Tensor, Tensor> Differentiable(const Tensor& x, const Tensor& weight,
+                                                  const Tensor& targets, const Tensor& scale,
+                                                  double label_smoothing, double z_loss,
+                                                  double softcap, int64_t chunk_rows, bool wants_x,
+                                                  bool wants_weight) {
+  if (!at::GradMode::is_enabled() || !(x.requires_grad() || weight.requires_grad())) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
+        .call(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, wants_x,
+              wants_weight);
+  }
+  const variable_list out = LinearCrossEntropyFunction::apply(
+      x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows);
+  return {out[0], out[1], out[2]};
+}
+
+std::tuple<Tensor, Tensor, Tensor> Autocast(const Tensor& x, const Tensor& weight,
+                                            const Tensor& targets, const Tensor& scale,
+                                            double label_smoothing, double z_loss, double softcap,
+                                            int64_t chunk_rows, bool wants_x, bool wants_weight) {
+  const WithoutAutocast without;
+  return COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
+      .call(Lowered(x), Lowered(weight), targets, scale, label_smoothing, z_loss, softcap,
+            chunk_rows, wants_x, wants_weight);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(coxswain, library) {
+  SayPythonModule(library);
+  library.def(
+      "linear_cross_entropy(Tensor x, Tensor weight, Tensor targets, Tensor scale, float "
+      "label_smoothing, float z_loss, float softcap, int chunk_rows, bool wants_x=False, bool "
+      "wants_weight=False) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(coxswain, CPU, library) {
+  library.impl("linear_cross_entropy", LinearCrossEntropy);
+}
+TORCH_LIBRARY_IMPL(coxswain, CUDA, library) {
+  library.impl("linear_cross_entropy", LinearCrossEntropy);
+}
+TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
+  library.impl("linear_cross_entropy", Differentiable);
+}
+TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) {
+  library.impl("linear_cross_entropy", Autocast);
+}
+
+}  // namespace coxswain::kernels::torch_ops

@@ -1,0 +1,144 @@
+// A frozen linear with a low-rank adapter, y = x W^T + bias + s (x A^T) B^T; formulas:
+// kernels/lora_linear.h. Saved for backward: x and x A^T.
+#include "kernels/torch/lora_linear.h"
+
+#include "kernels/torch/product.h"
+#include "kernels/torch/registration.h"
+
+namespace coxswain::kernels::torch_ops {
+
+coxswain_lora_linear_args LoraArgs(const Tensor& x, const Tensor& a, const Tensor& b,
+                                   const Tensor& h, double scale) {
+  RequireDims(a, 2, "a");
+  RequireDims(b, 2, "b");
+  TORCH_CHECK_VALUE(a.size(0) == b.size(1) && a.size(1) == x.size(1), "coxswain: a is ", a.sizes(),
+                    ", b ", b.sizes(), ", x has ", x.size(1), " columns");
+  coxswain_lora_linear_args args = {};
+  args.dtype = Type(x, "x");
+  args.members = 1;
+  args.in_features = x.size(1);
+  args.rank = a.size(0);
+  args.out_features[0] = args.ldy = b.size(0);
+  args.scale = static_cast<float>(scale);
+  args.rows = x.size(0);
+  args.x = Address(x, x, "x");
+  args.a = Address(a, x, "a");
+  args.b[0] = Address(b, x, "b");
+  args.h = Address(h, x, "h");
+  return args;
+}
+
+void AddLora(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& h,
+             double scale) {
+  coxswain_lora_linear_args args = LoraArgs(x, a, b, h, scale);
+  args.y = Address(y, x, "y");
+  args.accumulate_y = 1;
+  COXSWAIN_LAUNCH_LENT(lora_linear_forward, args, x);
+}
+
+LoraGradients LoraBackward(const Tensor& dy, const Tensor& dx, const Tensor& x, const Tensor& a,
+                           const Tensor& b, const Tensor& h, double scale) {
+  coxswain_lora_linear_args args = LoraArgs(x, a, b, h, scale);
+  const Tensor da = ZeroFloats(a.sizes(), x), db = ZeroFloats(b.sizes(), x);
+  args.dy = Address(dy, x, "dy");
+  args.da = da.data_ptr();
+  args.db[0] = db.data_ptr();
+  args.dx = dx.defined() ? dx.data_ptr() : nullptr;
+  args.accumulate_dx = 1;
+  COXSWAIN_LAUNCH_LENT(lora_linear_backward, args, x);
+  return {da.to(a.scalar_type()), db.to(b.scalar_type())};
+}
+
+namespace {
+
+std::tuple<Tensor, Tensor> LoraLinear(const Tensor& x_given, const Tensor& weight,
+                                      const optional<Tensor>& bias, const Tensor& a,
+                                      const Tensor& b, double scale) {
+  const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
+  const Tensor y = Linear(x, weight, bias);
+  Tensor h = EmptyTensor({x.size(0), a.size(0)}, x);
+  AddLora(y, x, a, b, h, scale);
+  std::vector<int64_t> shape = x_given.sizes().vec();
+  shape.back() = weight.size(0);
+  return {y.view(shape), h};
+}
+
+std::tuple<Tensor, Tensor, Tensor> LoraLinearBackward(const Tensor& dy_given, const Tensor& x_given,
+                                                      const Tensor& weight, const Tensor& a,
+                                                      const Tensor& b, const Tensor& h,
+                                                      double scale, bool wants_x) {
+  const Tensor dy = dy_given.reshape({-1, dy_given.size(-1)}).contiguous();
+  const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
+  Tensor dx = wants_x ? EmptyTensor(x_given.sizes(), x) : None(x);
+  Tensor rows;
+  if (wants_x) {
+    rows = dx.view({-1, x.size(1)});
+    Product(rows, dy, weight, {});
+  }
+  auto [da, db] = LoraBackward(dy, rows, x, a, b, h, scale);
+  return {dx, da, db};
+}
+
+class LoraLinearFunction : public torch::autograd::Function<LoraLinearFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                               const optional<Tensor>& bias, const Tensor& a, const Tensor& b,
+                               double scale) {
+    TORCH_CHECK_VALUE(!weight.requires_grad() && !OrNone(bias).requires_grad(),
+                      "coxswain: lora_linear has no gradient of its weight and bias");
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto [y, h] = COXSWAIN_OP("lora_linear", LoraLinear).call(x, weight, bias, a, b, scale);
+    ctx->save_for_backward({x, weight, a, b, h});
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["x"] = x.requires_grad();
+    ctx->mark_non_differentiable({h});
+    return {y, h};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const bool x = ctx->saved_data["x"].toBool();
+    const auto [dx, da, db] = COXSWAIN_OP("lora_linear_backward", LoraLinearBackward)
+                                  .call(gradients[0], saved[0], saved[1], saved[2], saved[3],
+                                        saved[4], ctx->saved_data["scale"].toDouble(), x);
+    return {Asked(dx, x), Tensor(), Tensor(), da, db, Tensor()};
+  }
+};
+
+std::tuple<Tensor, Tensor> Differentiable(const Tensor& x, const Tensor& weight,
+                                          const optional<Tensor>& bias, const Tensor& a,
+                                          const Tensor& b, double scale) {
+  const variable_list out = LoraLinearFunction::apply(x, weight, bias, a, b, scale);
+  return {out[0], out[1]};
+}
+
+std::tuple<Tensor, Tensor> Autocast(const Tensor& x, const Tensor& weight,
+                                    const optional<Tensor>& bias, const Tensor& a, const Tensor& b,
+                                    double scale) {
+  const WithoutAutocast without;
+  return COXSWAIN_OP("lora_linear", LoraLinear)
+      .call(Lowered(x), Lowered(weight), Lowered(bias), Lowered(a), Lowered(b), scale);
+}
+
+void Kernels(torch::Library& library) {
+  library.impl("lora_linear", LoraLinear);
+  library.impl("lora_linear_backward", LoraLinearBackward);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(coxswain, library) {
+  SayPythonModule(library);
+  library.def(
+      "lora_linear(Tensor x, Tensor weight, Tensor? bias, Tensor a, Tensor b, float scale) -> "
+      "(Tensor, Tensor)");
+  library.def(
+      "lora_linear_backward(Tensor dy, Tensor x, Tensor weight, Tensor a, Tensor b, Tensor h, "
+      "float scale, bool wants_x) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
+TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
+TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("lora_linear", Differentiable); }
+TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("lora_linear", Autocast); }
+
+}  // namespace coxswain::kernels::torch_ops

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Invariants torch-1, torch-4. Every op of coxswain_kernels: torch.library.opcheck of forward and backward, and values and gradients against torch in
+float64. COXSWAIN_TORCH_DEVICE: cpu (default) or cuda.
+
+The kernels of the CPU take float32 alone, so that gradients are held against float64 instead of by gradcheck in it.
+"""
+import unittest
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import coxswain_kernels as ck
+from samples import DEVICE, DTYPES, integers, normal, samples
+
+# Beyond twice the error of torch's own op in the same type: a few roundings of the result's type.
+BEYOND = {torch.float32: 800 * 2 ** -24, torch.bfloat16: 2 ** -8}
+NO_GRADIENT = {'cos', 'sin', 'scale', 'weight of lora_linear', 'weight of dora_linear', 'bias of lora_linear',
+               'bias of dora_linear'}
+
+
+class Recorder(TorchDispatchMode):
+    """The calls of our ops, forward and backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == 'coxswain':
+            self.calls.append((function, args))
+        return function(*args, **(kwargs or {}))
+
+
+def run(function, inputs, dtype, weights):
+    """Results and gradients; weights of the results are made when there are none."""
+    leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
+    results = function(*leaves)
+    results = list(results) if isinstance(results, tuple) else [results]
+    if not weights:
+        weights += [torch.randn(r.shape, device=DEVICE, dtype=torch.float64) for r in results]
+    return [r.detach() for r in results] + list(
+        torch.autograd.grad(results, leaves, [w.to(r.dtype) for w, r in zip(weights, results)]))
+
+
+def error(got, exact):
+    return max(((g.double() - e).abs().max() / e.abs().max()).item() for g, e in zip(got, exact))
+
+
+def fresh(function, args):
+    """Arguments for opcheck: copies, which ask for gradients where a forward op has them."""
+    name, names = function._schema.name.split('::')[1], [a.name for a in function._schema.arguments]
+    backward = 'backward' in name or not any(r.type.isSubtypeOf(torch._C.TensorType.get()) for r in function._schema.returns)
+
+    def copy(key, value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        value = value.detach().clone()
+        asks = value.is_floating_point() and not backward and not NO_GRADIENT & {key, f'{key} of {name}'}
+        return value.requires_grad_(asks)
+    return tuple(copy(key, value) for key, value in zip(names, args))
+
+
+class OpsTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+
+    def test_values_and_gradients(self):
+        for dtype in DTYPES:
+            for name, inputs, ours, theirs in samples(dtype):
+                with self.subTest(name, dtype=dtype):
+                    weights = []
+                    exact = run(theirs, inputs, torch.float64, weights)
+                    peer = error(run(theirs, inputs, dtype, weights), exact)
+                    self.assertLessEqual(error(run(ours, inputs, dtype, weights), exact), 2 * peer + BEYOND[dtype])
+
+    def test_opcheck(self):
+        checked = set()
+        for name, inputs, ours, _ in samples(DTYPES[-1]):
+            with Recorder() as recorder:
+                run(ours, inputs, DTYPES[-1], [])
+            for function, args in recorder.calls:
+                with self.subTest(name, op=str(function)):
+                    torch.library.opcheck(function, fresh(function, args))
+                checked.add(function._schema.name)
+        for function, args in self.others():
+            with self.subTest(op=str(function)):
+                torch.library.opcheck(function, args)
+            checked.add(function._schema.name)
+        ops = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith('coxswain::')}
+        self.assertEqual(ops - checked, {'coxswain::load_cuda', 'coxswain::tune_products'})
+
+    @staticmethod
+    def others():
+        """Ops that no sample calls, with arguments."""
+        ops = torch.ops.coxswain
+        x = normal(torch.float32, 6, 64)
+        codes, absmax = ck.nf4_quantize(x)
+        yield ops.nf4_quantize.default, (x,)
+        yield ops.nf4_dequantize.default, (codes, absmax, None, None, [6, 64], False)
+        codes, absmax = ck.int8_quantize(x)
+        yield ops.int8_quantize.default, (x,)
+        yield ops.int8_dequantize.default, (codes, absmax, False)
+        gate_up = normal(torch.float32, 6, 256)
+        weights = [normal(torch.float32, *shape) for shape in ((128, 64), (128, 64), (64, 128))]
+        yield ops.gated_mlp_backward_.default, (x, x.clone(), gate_up, *weights, 0, True, True, True)
+        p, g, m, v = (normal(torch.float32, 300) for _ in range(4))
+        scalars = torch.zeros(56, dtype=torch.uint8, device=DEVICE)
+        yield ops.adamw.default, ([p], [g], [m], [v.abs()], scalars, integers([0]), 0.1, 0.9, 0.99, 1e-8, [0.1], 1.0, 0)
+
+    def test_compiles_as_one_graph(self):
+        backend = 'inductor' if DEVICE == 'cuda' else 'aot_eager'
+        for name, inputs, ours, _ in samples(DTYPES[-1]):
+            with self.subTest(name):
+                torch._dynamo.reset()
+                weights = []
+                eager = run(ours, inputs, DTYPES[-1], weights)
+                compiled = run(torch.compile(ours, fullgraph=True, backend=backend), inputs, DTYPES[-1], weights)
+                self.assertLessEqual(error(compiled, [x.double() for x in eager]), BEYOND[DTYPES[-1]])
+
+    def test_quantized_weights_come_back(self):
+        x = normal(torch.float32, 5, 128)
+        codes, absmax = ck.nf4_quantize(x)
+        back = ck.nf4_dequantize(codes, x.shape, absmax, dtype=torch.float32)
+        # Half the widest gap of the sixteen values, of a block's largest.
+        self.assertLessEqual(((back - x).view(-1, 64).abs().amax(1) / absmax).max().item(), 0.1519)
+        codes, absmax = ck.int8_quantize(x)
+        back = ck.int8_dequantize(codes, absmax, torch.float32)
+        self.assertLessEqual(((back - x).abs().amax(1) / absmax).max().item(), 0.5 / 127 * (1 + 2 ** -10))
+
+    def test_optimizer_is_torchs(self):
+        parameters = [torch.randn(n, device=DEVICE) for n in (1, 1000, 40000)]
+
+        def train(make, clip):
+            leaves = [p.clone().requires_grad_() for p in parameters]
+            optimizer = make(leaves)
+            for step in range(5):
+                for i, leaf in enumerate(leaves):
+                    leaf.grad = torch.cos(leaf.detach() * (i + 1) + step)
+                if clip:
+                    torch.nn.utils.clip_grad_norm_(leaves, 1.0)
+                optimizer.step()
+                if step == 2:  # through its state, as a checkpoint would
+                    state, optimizer = optimizer.state_dict(), make(leaves)
+                    optimizer.load_state_dict(state)
+            return leaves
+        ours = train(lambda p: ck.AdamW(p, lr=0.01, weight_decay=0.1, max_norm=1.0), False)
+        theirs = train(lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1), True)
+        for a, b in zip(ours, theirs):
+            # Five updates of at most 1.1 lr, each of fewer than 20 roundings; clipping sums 41,001 squares in float32.
+            self.assertLess((a - b).abs().max().item(), 5 * 0.011 * 400 * 2 ** -24 + 2 ** -22)
+
+    def test_backward_under_activation_checkpointing(self):
+        from torch.utils.checkpoint import checkpoint
+        for name, inputs, ours, _ in samples(DTYPES[-1]):
+            with self.subTest(name):
+                weights = []
+                plain = run(ours, inputs, DTYPES[-1], weights)
+                again = run(lambda *x: checkpoint(ours, *x, use_reentrant=False), inputs, DTYPES[-1], weights)
+                for a, b in zip(plain, again):
+                    self.assertTrue(torch.equal(a, b))
+
+    @unittest.skipIf(DEVICE == 'cpu', 'autocast rules are for GPUs')
+    def test_autocast(self):
+        x, weight = torch.randn(8, 64, device=DEVICE), torch.randn(64, device=DEVICE)
+        w = [torch.randn(*s, device=DEVICE) for s in ((128, 64), (128, 64), (64, 128))]
+        with torch.autocast('cuda', torch.bfloat16):
+            self.assertEqual(ck.rms_norm(x.bfloat16(), weight).dtype, torch.float32)
+            self.assertEqual(ck.gated_mlp(x, *w).dtype, torch.bfloat16)
+
+
+if __name__ == '__main__':
+    unittest.main()
