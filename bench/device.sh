@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
-#                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]]
+#                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -10,6 +10,8 @@
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
 # --checkpoints: what saving costs, and how long a killed job takes to train again, with 140 GB of memory and disk.
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
+# --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, then rows of
+# torch_train.py.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
@@ -23,7 +25,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, torch_train.json, torch_ops.txt, torch_patch.txt; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -34,7 +36,7 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() energy=() rows=()
-gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() dispatch_workers=1,64,1024
+gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -53,6 +55,7 @@ while [[ $# -gt 0 ]]; do
     --step-peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_rows+=("$1"); shift; done ;;
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
+    --torch) while [[ $# -gt 0 && $1 != --* ]]; do torch_rows+=("$1"); shift; done ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
     --qlora | --job | --large | --optimizers | --comm | --fault | --checkpoints | --hosts-played) ;;
@@ -279,6 +282,20 @@ run_gang() {
   [[ $code -eq 0 ]] || tail -n 15 "$work"/state-*/coxswain/*/*.log
   rm -rf "$work"
   return "$code"
+}
+
+run_torch() {
+  local test bad=0
+  local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_TORCH_DEVICE=cuda
+  unpack_wheels || return 1
+  python3 -c 'import coxswain_kernels' || { echo "no coxswain_kernels here: deploy/wheel.sh makes it"; return 1; }
+  for test in ops patch; do
+    (cd "$repository/tests/kernels/torch" && timeout 150 python3 "${test}_test.py") >"$out/torch_$test.txt" 2>&1 || bad=1
+    echo "${test}_test.py: $(tail -n 1 "$out/torch_$test.txt")"
+  done
+  timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 \
+    --json "$out/torch_train.json" || bad=1
+  return $bad
 }
 
 run_peers() {

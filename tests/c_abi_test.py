@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every op of kernels/*.h has its function in the C ABI (kernels/c_api.h), and every function its definition, a test
-against the op, and a call from the torch wrappers of bench.
+against the op, and a call from the ops of kernels/torch, or a reason why torch needs none.
 
 An op is a function of a header that takes the stream, or that says how many bytes of workspace such a function needs.
 Prints what is missing; exit 1 when something is.
@@ -22,8 +22,15 @@ NAMES = {
 LAUNCHER = re.compile(r'^[\w:]+ (\w+)\([^()]*\bStream\* stream\);', re.M)
 WORKSPACE = re.compile(r'^int64_t (\w+WorkspaceBytes)\([^()]*\);', re.M)
 FUNCTION = re.compile(r'^(?:int|int64_t|const char\*) coxswain_(\w+)\(', re.M)
-# What bench calls by other means than its name in quotes.
-LOADING = {'last_error', 'select_device', 'set_gemm_tuning', 'gemm_workspace_bytes'}
+# What kernels/torch does not call, and why.
+NOT_FOR_TORCH = {
+    'add': 'torch adds', 'convert': 'torch converts', 'random_fill': 'torch draws by generators of its own',
+    'checksum': 'torch needs none', 'all_zero': 'torch compares', 'sum': 'torch sums', 'argmax': 'torch has it',
+    'target_hits': 'torch compares', 'gather_rows': 'torch indexes', 'scatter_add_rows': 'torch indexes',
+    'dropout_apply': "torch's dropout has its own draws", 'cache_append': "generation is torch's",
+    'cached_attention': "generation is torch's", 'nf4_quantize_scales': 'weights come quantised',
+    'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
+}
 
 
 def read(*patterns):
@@ -55,15 +62,17 @@ def missing_functions(headers, declared):
         yield f'kernels/{name} is in NOT_OPS of tests/c_abi_test.py and not in kernels'
 
 
-def missing_companions(declared, defined, sources, tests, wrappers):
+def missing_companions(declared, defined, sources, tests, for_torch):
     for name in sorted(declared):
         if name not in defined:
             yield f'coxswain_{name} is declared in kernels/c_api and defined in no kernels/c_api/*.cc'
         if f'coxswain_{name}(' not in tests:
             yield f'coxswain_{name} is called in no tests/kernels/cuda/c_api*_test.cc'
         called = re.sub('_workspace_bytes$', '', name)
-        if name not in LOADING and not re.search(rf"""['"]{called}['"]""", wrappers):
-            yield f'coxswain_{name} is called in no bench/torch_*.py'
+        if called not in NOT_FOR_TORCH and not re.search(rf'(coxswain_{name}|LAUNCH(_LENT)?\(\s*{called})\b', for_torch):
+            yield f'coxswain_{name} is called in no kernels/torch/*.cc'
+    for name in sorted(NOT_FOR_TORCH.keys() - declared):
+        yield f'coxswain_{name} is in NOT_FOR_TORCH of tests/c_abi_test.py and not declared in kernels/c_api'
     for name in sorted(defined - declared):
         yield f'coxswain_{name} is defined and not declared in kernels/c_api'
     for struct in sorted(set(re.findall(r'\bcoxswain_\w+_args\b', read('kernels/c_api/*.h')))):
@@ -76,9 +85,10 @@ def main():
     headers.pop('c_api.h')
     declared = set(FUNCTION.findall(read('kernels/c_api/*.h')))
     sources = read('kernels/c_api/*.cc')
-    tests, wrappers = read('tests/kernels/cuda/c_api*_test.cc'), read('bench/torch_*.py')
+    tests = read('tests/kernels/cuda/c_api*_test.cc')
+    for_torch = read('kernels/torch/*.cc', 'kernels/torch/*.h')
     bad = list(missing_functions(headers, declared))
-    bad += missing_companions(declared, set(FUNCTION.findall(sources)), sources, tests, wrappers)
+    bad += missing_companions(declared, set(FUNCTION.findall(sources)), sources, tests, for_torch)
     print('\n'.join(bad) or f'{len(declared)} functions of the C ABI cover the ops of {len(headers)} headers')
     return 1 if bad else 0
 

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""A plain training loop of a transformers model, in bfloat16, five ways: as it is, by torch.compile, with Liger, with
+coxswain_kernels, and with these by torch.compile.
+
+  bench/torch_train.py [ROW...] [--steps N] [--warmup N] [--limit SECONDS] [--json FILE]      ROW: SHAPE_VARIANT, or all
+
+SHAPE: llama3_8b, 4 rows of 2,048 tokens, plain SGD (fused, no momentum: beside weights and gradients no state fits in 80
+GB), activations checkpointed by layer; qwen25_05b, 16 rows of 1,024, fused AdamW with bfloat16 states, no
+checkpointing. The same for all variants: shapes of bench/models, random weights and tokens, every target valid, SDPA
+attention where it is not ours, no clipping. compile: each layer, the final norm and the loss, which costs less time
+than the model as a whole and gives the same kernels. ours: products are tuned in the warm-up. VARIANT: plain,
+compile, liger, ours, ours_compile. A process for each row. Median over the steps, by CUDA events; memory is that of torch's allocator.
+Needs one GPU, torch, transformers, and liger_kernel or coxswain_kernels.
+"""
+import argparse, json, math, multiprocessing, os, statistics, time
+
+import torch
+import transformers
+
+SHAPES = {'llama3_8b': ('llama31_8b', 4, 2048), 'qwen25_05b': ('0.5b', 16, 1024)}
+VARIANTS = ('plain', 'compile', 'liger', 'ours', 'ours_compile')
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
+
+
+def make_model(name, variant, checkpointed):
+    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, name))
+    config.use_cache = False
+    if variant == 'liger':
+        from liger_kernel.transformers import _apply_liger_kernel
+        _apply_liger_kernel(config.model_type)
+    with torch.device('cuda'):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=torch.bfloat16)
+    if checkpointed:
+        model.gradient_checkpointing_enable({'use_reentrant': False})
+    if variant.startswith('ours'):
+        import coxswain_kernels
+        coxswain_kernels.patch(model)
+    if variant.endswith('compile'):
+        for layer in model.model.layers:
+            layer.compile()
+        model.model.norm.compile()
+        if variant == 'compile':
+            model.loss_function = torch.compile(model.loss_function)
+    return model.train()
+
+
+def make_optimizer(shape, parameters):
+    if shape == 'llama3_8b':
+        return torch.optim.SGD(parameters, lr=1e-3, fused=True)
+    return torch.optim.AdamW(parameters, lr=1e-5, fused=True)
+
+
+def train(args):
+    """Milliseconds of the timed steps, first and last loss."""
+    name, rows, length = SHAPES[args.shape]
+    model = make_model(name, args.variant, args.shape == 'llama3_8b')
+    optimizer = make_optimizer(args.shape, model.parameters())
+    random = torch.Generator(device='cuda').manual_seed(1)
+    if args.variant.startswith('ours'):
+        import coxswain_kernels
+        coxswain_kernels.tune_products(True)
+    losses, events = [], []
+    for step in range(args.warmup + args.steps):
+        if step == args.warmup:
+            if args.variant.startswith('ours'):
+                coxswain_kernels.tune_products(False)
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            events.append(torch.cuda.Event(enable_timing=True))
+            events[-1].record()
+        ids = torch.randint(model.config.vocab_size, (rows, length), device='cuda', generator=random)
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+        if events:
+            events.append(torch.cuda.Event(enable_timing=True))
+            events[-1].record()
+    torch.cuda.synchronize()
+    return [a.elapsed_time(b) for a, b in zip(events, events[1:])], losses[0].item(), losses[-1].item()
+
+
+def measure(args):
+    _, rows, length = SHAPES[args.shape]
+    try:
+        milliseconds, first, last = train(args)
+    except torch.cuda.OutOfMemoryError as error:
+        return {'error': str(error).split('. ')[0]}
+    if not (math.isfinite(first) and math.isfinite(last) and last != first):
+        return {'error': f'loss {first} and then {last}: no speed'}
+    rates = [rows * length * 1e3 / m for m in milliseconds]
+    return {'tokens_per_second': statistics.median(rates), 'tokens_per_second_range': [min(rates), max(rates)],
+            'ms_per_step': statistics.median(milliseconds), 'steps_timed': len(milliseconds), 'loss': [first, last],
+            'peak_gib': torch.cuda.max_memory_allocated() / 2 ** 30,
+            'reserved_gib': torch.cuda.max_memory_reserved() / 2 ** 30}
+
+
+def keep(path, row):
+    """In the file's "rows", in the place of the one of this name."""
+    results = {'rows': []}
+    if os.path.exists(path):
+        with open(path) as f:
+            results = json.load(f)
+    results['rows'] = [r for r in results['rows'] if r['row'] != row['row']] + [row]
+    with open(path, 'w') as f:
+        json.dump(results, f, indent=1)
+
+
+def run(row, args):
+    """In a process of its own."""
+    shape, variant = next((s, v) for s in SHAPES for v in VARIANTS if row == f'{s}_{v}')
+    args.shape, args.variant = shape, variant
+    torch.manual_seed(1)
+    result = {'row': row, 'device': torch.cuda.get_device_name(), 'torch': torch.__version__,
+              'transformers': transformers.__version__, **measure(args)}
+    if args.json:
+        keep(args.json, result)
+    if 'error' in result:
+        print(f'{row}: {result["error"]}', flush=True)
+        raise SystemExit(1)
+    print(f'{row}: {result["tokens_per_second"]:,.0f} tokens/s ({result["ms_per_step"]:.1f} ms), peak '
+          f'{result["peak_gib"]:.1f} GiB, loss {result["loss"][0]:.3f} -> {result["loss"][1]:.3f}', flush=True)
+
+
+def main():
+    rows = [f'{shape}_{variant}' for shape in reversed(SHAPES) for variant in VARIANTS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('rows', nargs='*', help=f'of {", ".join(rows)}')
+    parser.add_argument('--steps', type=int, default=10)
+    parser.add_argument('--warmup', type=int, default=4)
+    parser.add_argument('--limit', type=float, default=120, help='seconds of a row')
+    parser.add_argument('--json', help='file whose "rows" gain these')
+    args = parser.parse_args()
+    unknown = set(args.rows) - set(rows)
+    if unknown:
+        parser.error(f'no row {", ".join(unknown)}')
+    failed = 0
+    for row in args.rows or rows:
+        # Forked before the first call of CUDA: torch is imported once.
+        began, process = time.monotonic(), multiprocessing.get_context('fork').Process(target=run, args=(row, args))
+        process.start()
+        process.join(args.limit)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            print(f'{row}: not done after {args.limit:.0f} s', flush=True)
+        failed += process.exitcode != 0
+        print(f'  {time.monotonic() - began:.0f} s', flush=True)
+    return failed
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())
