@@ -22,9 +22,14 @@ VARIANTS = ('plain', 'compile', 'liger', 'ours', 'ours_compile')
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
 
 
-def make_model(name, variant, checkpointed):
-    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, name))
+def config_of(shape):
+    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, SHAPES[shape][0]))
     config.use_cache = False
+    return config
+
+
+def make_model(shape, variant, checkpointed):
+    config = config_of(shape)
     if variant == 'liger':
         from liger_kernel.transformers import _apply_liger_kernel
         _apply_liger_kernel(config.model_type)
@@ -52,8 +57,8 @@ def make_optimizer(shape, parameters):
 
 def train(args):
     """Milliseconds of the timed steps, first and last loss."""
-    name, rows, length = SHAPES[args.shape]
-    model = make_model(name, args.variant, args.shape == 'llama3_8b')
+    _, rows, length = SHAPES[args.shape]
+    model = make_model(args.shape, args.variant, args.shape == 'llama3_8b')
     optimizer = make_optimizer(args.shape, model.parameters())
     random = torch.Generator(device='cuda').manual_seed(1)
     if args.variant.startswith('ours'):
@@ -135,9 +140,12 @@ def main():
     unknown = set(args.rows) - set(rows)
     if unknown:
         parser.error(f'no row {", ".join(unknown)}')
+    with torch.device('meta'):  # imports what the rows need, once
+        for shape in SHAPES:
+            transformers.AutoModelForCausalLM.from_config(config_of(shape))
     failed = 0
     for row in args.rows or rows:
-        # Forked before the first call of CUDA: torch is imported once.
+        # Forked before the first call of CUDA.
         began, process = time.monotonic(), multiprocessing.get_context('fork').Process(target=run, args=(row, args))
         process.start()
         process.join(args.limit)

@@ -80,12 +80,13 @@ def attention(self, original, hidden_states, position_embeddings=None, attention
     heads = (config.num_attention_heads, config.num_key_value_heads)
     qkv = _packed_qkv(self, hidden_states, position_embeddings, heads)
     window = sliding_window(self) or 0
+    deterministic = torch.are_deterministic_algorithms_enabled()
     if documents is None:
         out = ops.packed_attention(qkv, position_embeddings[3], length, *heads, self.scaling,
-                                   window if window < length else 0, dense=True)
+                                   window if window < length else 0, dense=True, deterministic=deterministic)
     else:
         out = ops.packed_attention(qkv, documents.to(torch.int32), int(kwargs['max_length_q']), *heads, self.scaling,
-                                   window)
+                                   window, deterministic=deterministic)
     return self.o_proj(out.view(batch, length, -1)), None
 
 

@@ -115,7 +115,8 @@ class OpsTest(unittest.TestCase):
                 weights = []
                 eager = run(ours, inputs, DTYPES[-1], weights)
                 compiled = run(torch.compile(ours, fullgraph=True, backend=backend), inputs, DTYPES[-1], weights)
-                self.assertLessEqual(error(compiled, [x.double() for x in eager]), BEYOND[DTYPES[-1]])
+                # Both round: each is off by what the type allows.
+                self.assertLessEqual(error(compiled, [x.double() for x in eager]), 2 * BEYOND[DTYPES[-1]])
 
     def test_quantized_weights_come_back(self):
         x = normal(torch.float32, 5, 128)
