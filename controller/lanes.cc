@@ -20,6 +20,7 @@ constexpr std::array<LaneShape, kNumLanes> kShapes = {{
     {.threads = 2, .niceness = 10},  // kExport
     {.threads = 2, .niceness = 10},  // kPlans
     {.threads = 2, .niceness = 5},   // kRequests
+    {.threads = 1, .niceness = 0},   // kStore: the loop may come to wait for it
 }};
 
 size_t Index(Lane lane) { return static_cast<size_t>(lane); }

@@ -19,8 +19,9 @@ enum class Lane {
   kExport,       // artifacts of jobs: minutes
   kPlans,        // plans that users ask for: a preparation each
   kRequests,     // short reads for users
+  kStore,        // what jobs have told, on its way to the store: one commit at a time
 };
-inline constexpr size_t kNumLanes = 5;
+inline constexpr size_t kNumLanes = 6;
 
 // Work of a lane starts in the order in which it was given; with several threads it may end in
 // another, so nothing relies on that.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,7 +17,8 @@
 
 namespace coxswain::driver {
 
-// Loop thread only. Additions are committed together within kDelay, or at once by Flush. A commit
+// Loop thread only. Additions are committed together within kDelay, in a lane, so that the loop
+// does not wait for the disk; or at once by Flush, which waits for what that lane is at. A commit
 // that fails is kept as it is and tried again; nothing is reordered.
 //
 // What waits for a store that takes no writes is bounded: a job has one row; beyond kMostEvents
@@ -31,24 +33,26 @@ class Journal {
   static constexpr size_t kMostEvents = 8192;
   static constexpr size_t kMostSteps = 16384;
 
-  Journal(Loop* loop, store::Store* store) : loop_(loop), store_(store) {}
+  Journal(Loop* loop, store::Store* store);
+  ~Journal();
 
   // Each joins the next commit. PutJob replaces an earlier, uncommitted row of the same job; a row
   // that could not be read stays as it is in the store. With DeleteJob every row of the job goes.
   void PutJob(const store::JobRow& row);
   // Replaces an earlier, uncommitted one of the same job.
   void PutPosition(store::PositionRow row);
-  void DeleteJob(const std::string& job) { Append(&batch_.deleted_jobs, job); }
-  void Add(store::EpochRow row) { Append(&batch_.epochs, std::move(row)); }
-  void Add(store::PlanRow row) { Append(&batch_.plans, std::move(row)); }
-  void Add(store::StepRow row) { Append(&batch_.steps, std::move(row)); }
-  void Add(store::CheckpointRow row) { Append(&batch_.checkpoints, std::move(row)); }
-  void Add(store::EvalRow row) { Append(&batch_.evals, std::move(row)); }
-  void Add(store::LinkRow row) { Append(&batch_.links, std::move(row)); }
-  void Add(store::CordonRow row) { Append(&batch_.cordons, std::move(row)); }
-  void Add(v1::JobEvent event) { Append(&batch_.events, std::move(event)); }
-  // What the next commit writes.
-  const store::Batch& batch() const { return batch_; }
+  void DeleteJob(const std::string& job) { Append(&rows_.batch.deleted_jobs, job); }
+  void Add(store::EpochRow row) { Append(&rows_.batch.epochs, std::move(row)); }
+  void Add(store::PlanRow row) { Append(&rows_.batch.plans, std::move(row)); }
+  void Add(store::StepRow row) { Append(&rows_.batch.steps, std::move(row)); }
+  void Add(store::CheckpointRow row) { Append(&rows_.batch.checkpoints, std::move(row)); }
+  void Add(store::EvalRow row) { Append(&rows_.batch.evals, std::move(row)); }
+  void Add(store::LinkRow row) { Append(&rows_.batch.links, std::move(row)); }
+  void Add(store::CordonRow row) { Append(&rows_.batch.cordons, std::move(row)); }
+  void Add(v1::JobEvent event) { Append(&rows_.batch.events, std::move(event)); }
+  // What waits for a commit, but for what is being written.
+  const store::Batch& batch() const { return rows_.batch; }
+  // All that was added is durable when OK comes back.
   absl::Status Flush();
   // For what is not answered: a commit that fails is tried again by itself.
   void FlushOrKeep() { Flush().IgnoreError(); }
@@ -74,6 +78,12 @@ class Journal {
   }
 
  private:
+  struct Rows {  // of one commit
+    store::Batch batch;
+    std::map<std::string, size_t> job_at;       // place in batch.jobs
+    std::map<std::string, size_t> position_at;  // likewise
+  };
+  class Writing;
   struct Missing {
     int64_t events = 0;
     int64_t steps = 0;
@@ -84,17 +94,19 @@ class Journal {
     Touch();
   }
   void Touch();  // a commit comes within kDelay
-  void RetryLater();
-  void Clear();
+  void CommitAfter(std::chrono::milliseconds delay);
+  void Write();           // in the lane
+  absl::Status Settle();  // what is being written is durable, or waits again
+  void OnWritten(const Rows& rows);
+  void PutBack(Rows before);
   void Bound();
-  std::vector<v1::JobEvent> TakeLossWarnings();
+  std::vector<v1::JobEvent> TakeLossWarnings(const Rows& written);
 
   Loop* const loop_;
   store::Store* const store_;
-  store::Batch batch_;
-  std::map<std::string, size_t> job_at_;       // place in batch_.jobs
-  std::map<std::string, size_t> position_at_;  // likewise
-  std::map<std::string, Missing> missing_;     // by job, since the last commit
+  Rows rows_;                               // that wait
+  std::shared_ptr<Writing> writing_;        // null: nothing is
+  std::map<std::string, Missing> missing_;  // by job, since the last commit
   absl::Status last_commit_;
   bool timer_set_ = false;
   std::function<void(const std::set<std::string>&)> listener_;

@@ -91,13 +91,15 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   auto history = SqliteHistory::Open((*db)->path());
   if (!history.ok()) return fail(history.status());
   std::unique_ptr<SqliteStore> store(new SqliteStore(lock_fd, std::move(*db), *std::move(history)));
+  MutexLock lock(store->mu_);
   RETURN_IF_ERROR(store->LoadId());
   return store;
 }
 
 absl::Status SqliteStore::LoadId() {
   RETURN_IF_ERROR(
-      db_->Execute("INSERT OR IGNORE INTO meta VALUES('id', random() & 9223372036854775807)"));
+      db_->Execute("INSERT OR IGNORE INTO meta VALUES('id', "
+                   "random() & 9223372036854775807)"));
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='id'"));
   ASSIGN_OR_RETURN(const bool row, query->Step());
   if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no id"));
@@ -117,6 +119,7 @@ absl::StatusOr<Statement*> SqliteStore::Cached(const char* sql) {
 }
 
 absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(db_->Execute("UPDATE meta SET value=value+1 WHERE key='term'"));
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='term'"));
   ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -128,14 +131,17 @@ absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
 }
 
 absl::Status SqliteStore::CheckWritable() {
+  MutexLock lock(mu_);
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
   absl::Status status = db_->Execute(
-      "INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE FROM meta WHERE key='probe'");
+      "INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE "
+      "FROM meta WHERE key='probe'");
   db_->Execute("ROLLBACK").IgnoreError();
   return status;
 }
 
 absl::Status SqliteStore::Commit(const Batch& batch) {
+  MutexLock lock(mu_);
   if (batch.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(fault::Reach(fault::Point::kStoreBegin));
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
@@ -162,7 +168,8 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
 absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
   for (const JobRow& row : batch.jobs) {
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, proto, "
+                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, "
+                            "proto, "
                             "drain_step, yields_to) VALUES(?1,?2,?3,?4,?5,?6,?7,?8) "
                             "ON CONFLICT(id) DO UPDATE SET base_dir=?3, stop_at_step=?4, "
                             "drain_goal=?5, proto=?6, drain_step=?7, yields_to=?8"));
@@ -227,8 +234,8 @@ absl::Status SqliteStore::ApplyGangs(const Batch& batch) {
 
 absl::Status SqliteStore::ApplySteps(const Batch& batch) {
   for (const StepRow& row : batch.steps) {
-    ASSIGN_OR_RETURN(Statement * update,
-                     Cached("UPDATE steps SET superseded=1 WHERE job=? AND step=? AND epoch<?"));
+    ASSIGN_OR_RETURN(Statement * update, Cached("UPDATE steps SET superseded=1 WHERE job=? AND "
+                                                "step=? AND epoch<?"));
     RETURN_IF_ERROR(
         update->Text(1, row.job).Int(2, row.step).Int(3, static_cast<int64_t>(row.epoch)).Run());
     ASSIGN_OR_RETURN(Statement * put,
@@ -328,9 +335,10 @@ void SqliteStore::ReadJob(const std::string& id, const std::string& proto, JobRo
 }
 
 absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
-  ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto, id, drain_step, "
-                          "yields_to FROM jobs ORDER BY ord"));
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT ord, base_dir, stop_at_step, drain_goal, "
+                                             "proto, id, drain_step, "
+                                             "yields_to FROM jobs ORDER BY ord"));
   std::vector<JobRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -347,6 +355,7 @@ absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
 }
 
 absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job) {
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT epoch, term, plan_hash, fingerprint, world_size, start_step, "
                           "gemm_table, ranks FROM epochs WHERE job=? ORDER BY epoch"));
@@ -368,8 +377,9 @@ absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job
 }
 
 absl::StatusOr<std::vector<EvalRow>> SqliteStore::Evals(const std::string& job, uint64_t epoch) {
-  ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT step, point FROM evals WHERE job=? AND epoch=? ORDER BY step"));
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT step, point FROM evals WHERE job=? AND "
+                                             "epoch=? ORDER BY step"));
   query->Text(1, job).Int(2, static_cast<int64_t>(epoch));
   std::vector<EvalRow> rows;
   while (true) {
@@ -380,6 +390,7 @@ absl::StatusOr<std::vector<EvalRow>> SqliteStore::Evals(const std::string& job, 
 }
 
 absl::StatusOr<std::optional<PositionRow>> SqliteStore::Position(const std::string& job) {
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT epoch, seq, state FROM positions WHERE job=?"));
   query->Text(1, job);
@@ -392,6 +403,7 @@ absl::StatusOr<std::optional<PositionRow>> SqliteStore::Position(const std::stri
 }
 
 absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT bytes FROM plans WHERE hash=?"));
   query->Blob(1, hash);
   ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -403,6 +415,7 @@ absl::StatusOr<std::string> SqliteStore::PlanBytes(const std::string& hash) {
 }
 
 absl::StatusOr<std::vector<CheckpointRow>> SqliteStore::Checkpoints(const std::string& job) {
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Statement * query,
                    Cached("SELECT step, epoch, directory, bytes, committed_unix_ms, eval_loss, "
                           "has_eval, deleted FROM checkpoints WHERE job=? ORDER BY step"));
@@ -424,6 +437,7 @@ absl::StatusOr<std::vector<CheckpointRow>> SqliteStore::Checkpoints(const std::s
 }
 
 absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& key) {
+  MutexLock lock(mu_);
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT body_hash, job FROM keys WHERE key=?"));
   query->Text(1, key);
   ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -434,8 +448,9 @@ absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& ke
 }
 
 absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
-  ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT gang, bytes, bytes_per_second FROM links ORDER BY gang, bytes"));
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT gang, bytes, bytes_per_second FROM links "
+                                             "ORDER BY gang, bytes"));
   std::vector<LinkRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -447,9 +462,9 @@ absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
 }
 
 absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
-  ASSIGN_OR_RETURN(
-      Statement * query,
-      Cached("SELECT target, reason, since_unix_ms, automatic FROM cordons ORDER BY target"));
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT target, reason, since_unix_ms, automatic "
+                                             "FROM cordons ORDER BY target"));
   std::vector<CordonRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -463,8 +478,9 @@ absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
 
 absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job, int64_t after,
                                                               int64_t limit) {
-  ASSIGN_OR_RETURN(Statement * query,
-                   Cached("SELECT id, proto FROM events WHERE job=? AND id>? ORDER BY id LIMIT ?"));
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT id, proto FROM events WHERE job=? AND id>? "
+                                             "ORDER BY id LIMIT ?"));
   query->Text(1, job).Int(2, after).Int(3, limit);
   std::vector<v1::JobEvent> events;
   while (true) {

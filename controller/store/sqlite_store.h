@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "common/mutex.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/sqlite_history.h"
 #include "controller/store/store.h"
@@ -41,24 +43,27 @@ class SqliteStore : public Store {
 
  private:
   SqliteStore(int lock_fd, std::unique_ptr<Database> db, std::unique_ptr<SqliteHistory> history);
-  absl::StatusOr<Statement*> Cached(const char* sql);
-  absl::Status LoadId();
-  absl::Status Apply(const Batch& batch);
-  absl::Status ApplyJobs(const Batch& batch);
-  absl::Status ApplyGangs(const Batch& batch);
-  absl::Status ApplySteps(const Batch& batch);
-  absl::Status ApplyCheckpoints(const Batch& batch);
-  absl::Status ApplyLinks(const Batch& batch);
-  absl::Status ApplyCordons(const Batch& batch);
-  absl::Status ApplyEvents(const Batch& batch);
-  absl::Status DeleteJob(const std::string& id);
-  void ReadJob(const std::string& id, const std::string& proto, JobRow* row);
+  absl::StatusOr<Statement*> Cached(const char* sql) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LoadId() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Apply(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyJobs(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyGangs(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplySteps(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyCheckpoints(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyLinks(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyCordons(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyEvents(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status DeleteJob(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadJob(const std::string& id, const std::string& proto, JobRow* row)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   int lock_fd_;
-  std::unique_ptr<Database> db_;
+  Mutex mu_;
+  std::unique_ptr<Database> db_ ABSL_PT_GUARDED_BY(mu_);
   std::unique_ptr<SqliteHistory> history_;
   std::string id_;
-  std::map<const char*, std::unique_ptr<Statement>> statements_;  // keyed by the literal's address
+  // Keyed by the literal's address.
+  std::map<const char*, std::unique_ptr<Statement>> statements_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::store

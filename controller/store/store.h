@@ -148,7 +148,8 @@ class History {
                                                                  int64_t limit) = 0;
 };
 
-// A store is not thread-safe: the loop calls it. Every error names the store's path.
+// Thread-safe, as far as commits come from a lane and all else from the loop: a call waits for the
+// one before. Every error names the store's path.
 class Store {
  public:
   virtual ~Store() = default;

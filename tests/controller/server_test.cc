@@ -393,7 +393,7 @@ TEST_F(ServerTest, AnUnreadableJobRowIsSetAsideAndTheControllerServes) {
   ASSERT_EQ(sqlite3_open((flags_.state_dir + "/coxswain.db").c_str(), &db), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(db,
                          "INSERT INTO jobs VALUES('old-1', 1, '/', 0, 0, x'0A056F6C642D312A0312"
-                         "01FF'), ('noise-2', 2, '/', 0, 0, x'FFFFFFFF')",
+                         "01FF', -1, ''), ('noise-2', 2, '/', 0, 0, x'FFFFFFFF', -1, '')",
                          nullptr, nullptr, nullptr),
             SQLITE_OK)
       << sqlite3_errmsg(db);

@@ -52,9 +52,13 @@ class JournalTest : public testing::Test {
   }
   void Run(int64_t ms) {
     const int64_t end = clock_.NowNs() + ms * 1'000'000;
-    while (loop_.RunReady() || loop_.NextTimerNs() <= end) {
-      clock_.AdvanceTo(std::max(clock_.NowNs(), std::min(end, loop_.NextTimerNs())));
+    while (true) {
+      while (loop_.RunReady()) {
+      }
+      if (loop_.NextTimerNs() > end) break;
+      clock_.AdvanceTo(loop_.NextTimerNs());
     }
+    clock_.AdvanceTo(end);
   }
   std::vector<v1::JobEvent> Stored(const std::string& id, const std::string& type) {
     std::vector<v1::JobEvent> events = *store_.Events(id, 0, 1 << 30);
