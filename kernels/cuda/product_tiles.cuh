@@ -18,7 +18,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/box_blocks.cuh"
 #include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/ring_place.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tma.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -89,20 +91,6 @@ __device__ __forceinline__ void InitOperandBarriers(OperandBarriers<kStages>* ba
   }
 }
 
-// Where a thread is in the ring.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ __forceinline__ void Advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // By one thread: load(tile, k, first, second, barrier) starts the copies of a stage, from value k
 // of the sum on, to where its two operands lie.
 template <int kStages, int kDepth, typename Load>
@@ -121,26 +109,6 @@ __device__ __forceinline__ void LoadOperands(const TileGrid& grid,
       place.Advance();
     }
   });
-}
-
-// Two neighbours of a row: the lower column in the lower half.
-__device__ __forceinline__ uint32_t PackPair(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
-__device__ __forceinline__ float Low(uint32_t pair) { return __uint_as_float(pair << 16); }
-__device__ __forceinline__ float High(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
-
-// Where a lane finds its row of four 8x8 blocks (mma.cuh) in a box of kColumns, 32 or 64, by the 64
-// rows of its warpgroup: rows 0-7 and 8-15 of the warp, then the same of the next 8 columns. `pair`
-// counts 16 columns.
-template <int kColumns>
-__device__ __forceinline__ unsigned BlocksOffset(unsigned pair) {
-  const unsigned lane = threadIdx.x % 32;
-  const unsigned row = threadIdx.x % 128 / 32 * 16 + (lane >> 3 & 1) * 8 + (lane & 7);
-  const unsigned chunk = 2 * pair + (lane >> 4);
-  return kColumns == 64 ? row * 128 + (chunk ^ (row & 7)) * 16
-                        : row * 64 + (chunk ^ (row >> 1 & 3)) * 16;
 }
 
 // One of the two warpgroups that multiply.
