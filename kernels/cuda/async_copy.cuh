@@ -13,7 +13,12 @@ __device__ __forceinline__ void CopyAsync16(uint32_t to, const void* from, bool 
                "r"(valid ? 16 : 0)
                : "memory");
 }
-// The same of 4 bytes.
+// The same of 8 and of 4 bytes.
+__device__ __forceinline__ void CopyAsync8(uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
+               "r"(valid ? 8 : 0)
+               : "memory");
+}
 __device__ __forceinline__ void CopyAsync4(uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
                "r"(valid ? 4 : 0)

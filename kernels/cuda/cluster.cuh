@@ -56,6 +56,11 @@ __device__ __forceinline__ void ArriveAt(uint64_t* barrier, unsigned rank) {
       "r"(rank)
       : "memory");
 }
+// Arrives when what the thread copied by async_copy.cuh has come.
+__device__ __forceinline__ void ArriveAfterCopies(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(SharedAddress(barrier))
+               : "memory");
+}
 // Arrives; the phase ends when `bytes` have come.
 __device__ __forceinline__ void ExpectBytes(uint64_t* barrier, unsigned bytes) {
   asm volatile(

@@ -2,6 +2,9 @@
 
 #include <cudaTypedefs.h>
 
+#include <string>
+#include <vector>
+
 #include "kernels/cuda/stream.h"
 #include "kernels/dtype.h"
 
@@ -24,29 +27,56 @@ PFN_cuTensorMapEncodeTiled_v12000 Encode() {
   return encode;
 }
 
+// Dimensions from the innermost on; `strides` are bytes, of all but the first.
+struct Layout {
+  const void* data = nullptr;
+  std::vector<cuuint64_t> extents, strides;
+  std::vector<cuuint32_t> box;
+};
+
+TensorMap Encoded(const Layout& layout, CUtensorMapSwizzle swizzle) {
+  const std::vector<cuuint32_t> steps(layout.box.size(), 1);
+  TensorMap map;
+  const CUresult result =
+      Encode()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(layout.box.size()),
+               const_cast<void*>(layout.data), layout.extents.data(), layout.strides.data(),
+               layout.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return map;
+  std::string extents;
+  for (const cuuint64_t extent : layout.extents) {
+    extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
+  }
+  throw std::invalid_argument("cuTensorMapEncodeTiled refuses " + extents + ", stride " +
+                              std::to_string(layout.strides.back()) + " bytes: error " +
+                              std::to_string(static_cast<int>(result)));
+}
+
+cuuint64_t Bytes(int64_t elements) {
+  return static_cast<cuuint64_t>(elements * DTypeBytes(DType::kBFloat16));
+}
+
 }  // namespace
 
 TensorMap MakeTensorMap(const Boxes& boxes) {
-  const cuuint64_t extents[2] = {static_cast<cuuint64_t>(boxes.columns),
-                                 static_cast<cuuint64_t>(boxes.rows)};
-  const cuuint64_t strides[1] = {
-      static_cast<cuuint64_t>(boxes.stride * DTypeBytes(DType::kBFloat16))};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(boxes.box_columns),
-                             static_cast<cuuint32_t>(boxes.box_rows)};
-  const cuuint32_t steps[2] = {1, 1};
-  TensorMap map;
-  const CUresult result =
-      Encode()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(boxes.data), extents,
-               strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               boxes.box_columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw std::invalid_argument("cuTensorMapEncodeTiled refuses " + std::to_string(boxes.rows) +
-                                " x " + std::to_string(boxes.columns) + ", stride " +
-                                std::to_string(boxes.stride) + ": error " +
-                                std::to_string(static_cast<int>(result)));
-  }
-  return map;
+  return Encoded(
+      {.data = boxes.data,
+       .extents = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.rows)},
+       .strides = {Bytes(boxes.stride)},
+       .box = {static_cast<cuuint32_t>(boxes.box_columns),
+               static_cast<cuuint32_t>(boxes.box_rows)}},
+      boxes.box_columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
+}
+
+TensorMap MakeHeadMap(const HeadBoxes& boxes) {
+  return Encoded(
+      {.data = boxes.data,
+       .extents = {static_cast<cuuint64_t>(boxes.dim), static_cast<cuuint64_t>(boxes.heads),
+                   static_cast<cuuint64_t>(boxes.tokens)},
+       .strides = {Bytes(boxes.dim), Bytes(boxes.stride)},
+       .box = {64, static_cast<cuuint32_t>(boxes.box_heads),
+               static_cast<cuuint32_t>(boxes.box_tokens)}},
+      CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -23,6 +23,17 @@ struct Boxes {
 // c ^ (r % 8), 64-byte rows at c ^ (r / 2 % 4). Throws std::invalid_argument or DeviceError.
 TensorMap MakeTensorMap(const Boxes& boxes);
 
+// Heads of `dim` elements side by side in rows of tokens, and boxes of 64 elements of box_heads
+// heads of box_tokens tokens: in shared memory a row of 128 bytes per head, all heads of a token
+// after each other, in the order of 128-byte rows above.
+struct HeadBoxes {
+  const void* data = nullptr;  // aligned to 16 bytes
+  int64_t tokens = 0, heads = 0, dim = 0;
+  int64_t stride = 0;  // elements between tokens, a multiple of 8
+  int box_tokens = 0, box_heads = 0;
+};
+TensorMap MakeHeadMap(const HeadBoxes& boxes);
+
 }  // namespace coxswain::kernels::cuda
 
 #endif  // COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_

@@ -25,6 +25,15 @@ __device__ __forceinline__ void LoadBox(void* to, const TensorMap& map, int colu
       "l"(MapAddress(map)), "r"(column), "r"(row), "r"(SharedAddress(barrier))
       : "memory");
 }
+// A box of MakeHeadMap.
+__device__ __forceinline__ void LoadHeads(void* to, const TensorMap& map, int column, int head,
+                                          int token, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4}], [%5];" ::"r"(SharedAddress(to)),
+      "l"(MapAddress(map)), "r"(column), "r"(head), "r"(token), "r"(SharedAddress(barrier))
+      : "memory");
+}
 // To the same place in every block of the cluster whose bit is set in `blocks`, counted there by
 // the barrier of the same place.
 __device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, int column, int row,

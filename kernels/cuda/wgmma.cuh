@@ -90,6 +90,77 @@ __device__ __forceinline__ void Multiply(float (&d)[128], uint64_t a, uint64_t b
       : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
 }
 
+// The same with b [16, 64] and [16, 128]; a may also lie in registers, as four 8x8 blocks of each
+// warp (mma.cuh).
+#define COXSWAIN_D8(d, i)                                                                     \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define COXSWAIN_D32(d, i) \
+  COXSWAIN_D8(d, i), COXSWAIN_D8(d, i + 8), COXSWAIN_D8(d, i + 16), COXSWAIN_D8(d, i + 24)
+#define COXSWAIN_NAMES32                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define COXSWAIN_NAMES64                                                               \
+  COXSWAIN_NAMES32                                                                     \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+template <bool kAcross>
+__device__ __forceinline__ void Multiply(float (&d)[32], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred add;\n"
+      "  setp.ne.b32 add, %34, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" COXSWAIN_NAMES32
+      "}, %32, %33, add, 1, 1, 0, %35; }"
+      : COXSWAIN_D32(d, 0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
+}
+template <bool kAcross>
+__device__ __forceinline__ void Multiply(float (&d)[64], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{ .reg .pred add;\n"
+      "  setp.ne.b32 add, %66, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" COXSWAIN_NAMES64
+      "}, %64, %65, add, 1, 1, 0, %67; }"
+      : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
+}
+template <bool kAcross>
+__device__ __forceinline__ void Multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
+                                         bool add) {
+  asm volatile(
+      "{ .reg .pred add;\n"
+      "  setp.ne.b32 add, %37, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" COXSWAIN_NAMES32
+      "}, {%32, %33, %34, %35}, %36, add, 1, 1, %38; }"
+      : COXSWAIN_D32(d, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+        "n"(kAcross ? 1 : 0));
+}
+template <bool kAcross>
+__device__ __forceinline__ void Multiply(float (&d)[64], const uint32_t (&a)[4], uint64_t b,
+                                         bool add) {
+  asm volatile(
+      "{ .reg .pred add;\n"
+      "  setp.ne.b32 add, %69, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" COXSWAIN_NAMES64
+      "}, {%64, %65, %66, %67}, %68, add, 1, 1, %70; }"
+      : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+        "n"(kAcross ? 1 : 0));
+}
+#undef COXSWAIN_D8
+#undef COXSWAIN_D32
+#undef COXSWAIN_NAMES32
+#undef COXSWAIN_NAMES64
+
+// Ties a product's sums to what was waited for: the compiler moves no use of them before it.
+template <int kCount>
+__device__ __forceinline__ void Finished(float (&d)[kCount]) {
+#pragma unroll
+  for (float& x : d) asm volatile("" : "+f"(x)::"memory");
+}
+
 // Registers of each thread of the warpgroup from here on.
 template <int kCount>
 __device__ __forceinline__ void TakeRegisters() {
