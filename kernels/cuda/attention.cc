@@ -1,5 +1,6 @@
-// Which algorithm runs the attention of kernels/attention.h. What was prepared as dense runs on
-// cuDNN's plan, bfloat16 otherwise on the flash kernels, the rest on the plain ones. The choice
+// Which algorithm runs the attention of kernels/attention.h: on compute capability 9.0 the kernels
+// of warpgroups where they take the heads; what was prepared as dense, where they do not or are
+// slower, cuDNN's plan; bfloat16 otherwise the flash kernels, the rest the plain ones. The choice
 // follows from spec, shape and what PrepareAttention has built, so that forward and backward of the
 // same documents agree.
 #include "kernels/attention.h"
@@ -11,6 +12,7 @@
 
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/flash_attention.h"
+#include "kernels/cuda/hopper_attention.h"
 #include "kernels/cuda/plain_attention.h"
 #include "kernels/cuda/stream.h"
 
@@ -32,7 +34,9 @@ void RequireDocuments(const Documents& documents, int64_t tokens) {
 
 // The plan that serves these documents; null when they run on our own kernels.
 const cuda::CudnnAttention* Plan(const AttentionSpec& spec, const Documents& documents) {
-  if (!documents.dense) return nullptr;
+  if (!documents.dense || cuda::HopperAttentionIsFastest(spec, documents.max_length)) {
+    return nullptr;
+  }
   return cuda::FindCudnnAttention(spec, documents.count, documents.max_length);
 }
 
@@ -42,12 +46,16 @@ Documents DocumentsOf(const AttentionExtents& extents) {
 
 int64_t ForwardBytes(const AttentionSpec& spec, const Documents& documents) {
   const cuda::CudnnAttention* plan = Plan(spec, documents);
-  return plan == nullptr ? 0 : cuda::CudnnAttentionForwardWorkspaceBytes(*plan);
+  if (plan != nullptr) return cuda::CudnnAttentionForwardWorkspaceBytes(*plan);
+  return cuda::HopperAttentionSupports(spec) ? cuda::kHopperAttentionForwardWorkspaceBytes : 0;
 }
 
 int64_t BackwardBytes(const AttentionSpec& spec, const Documents& documents, int64_t tokens) {
   const cuda::CudnnAttention* plan = Plan(spec, documents);
   if (plan != nullptr) return cuda::CudnnAttentionBackwardWorkspaceBytes(*plan);
+  if (cuda::HopperAttentionSupports(spec)) {
+    return cuda::HopperAttentionBackwardWorkspaceBytes(spec, tokens);
+  }
   return cuda::FlashAttentionSupports(spec)
              ? cuda::FlashAttentionBackwardWorkspaceBytes(spec, tokens)
              : cuda::PlainAttentionBackwardWorkspaceBytes(spec, tokens);
@@ -61,6 +69,7 @@ std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extent
                                 " bytes, " + std::to_string(extents.workspace_budget) +
                                 " are allowed");
   }
+  if (cuda::HopperAttentionSupports(spec)) return "warpgroup kernels over packed documents";
   if (cuda::FlashAttentionSupports(spec)) return "flash kernels over packed documents";
   return spec.dtype == DType::kFloat32 ? "plain kernels for float32"
                                        : "plain kernels: " + std::to_string(spec.head_dim) +
@@ -80,7 +89,8 @@ std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& 
                              Stream* stream) {
   cuda::RequireSupported(AttentionSupports(spec), "Attention");
   if (!extents.dense || stream == nullptr || extents.tokens == 0 ||
-      !cuda::CudnnAttentionSupports(spec)) {
+      !cuda::CudnnAttentionSupports(spec) ||
+      cuda::HopperAttentionIsFastest(spec, extents.max_length)) {
     return PrepareOwn(spec, extents);
   }
   std::string line;
@@ -105,6 +115,8 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   if (args.tokens == 0) return;
   if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
     cuda::CudnnAttentionForward(*plan, args, stream);
+  } else if (cuda::HopperAttentionSupports(args.spec)) {
+    cuda::HopperAttentionForward(args, stream);
   } else if (cuda::FlashAttentionSupports(args.spec)) {
     cuda::FlashAttentionForward(args, stream);
   } else {
@@ -120,6 +132,8 @@ void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
   if (args.tokens == 0) return;
   if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
     cuda::CudnnAttentionBackward(*plan, args, stream);
+  } else if (cuda::HopperAttentionSupports(args.spec)) {
+    cuda::HopperAttentionBackward(args, stream);
   } else if (cuda::FlashAttentionSupports(args.spec)) {
     cuda::FlashAttentionBackward(args, stream);
   } else {

@@ -1,6 +1,7 @@
-// Three algorithms against the fp64 formulas: plain (float32, and bfloat16 where it stands in),
-// flash (packed bfloat16) and cuDNN (dense bfloat16). Where a case is too large for fp64 on the
-// CPU, plain is the reference of the other two.
+// The algorithms against the fp64 formulas: plain (float32, and bfloat16 where it stands in),
+// flash, what takes packed bfloat16 (flash, or the kernels of warpgroups) and what takes it dense
+// (those, or cuDNN). Where a case is too large for fp64 on the CPU, plain is the reference of the
+// others.
 #include "kernels/attention.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/flash_attention.h"
+#include "kernels/cuda/hopper_attention.h"
 #include "kernels/cuda/plain_attention.h"
 #include "tests/kernels/attention_heads.h"
 #include "tests/kernels/cuda/gpu_testing.h"
@@ -18,13 +20,13 @@
 namespace coxswain::kernels {
 namespace {
 
-enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn };
+enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kPacked, kDense };
 
-constexpr Algorithm kPacked[] = {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
-                                 Algorithm::kFlash};
+constexpr Algorithm kOfPacked[] = {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
+                                   Algorithm::kFlash, Algorithm::kPacked};
 
 const char* Name(Algorithm algorithm) {
-  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash", "cudnn"};
+  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash", "packed", "dense"};
   return kNames[static_cast<size_t>(algorithm)];
 }
 
@@ -36,7 +38,13 @@ struct Problem {
   int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
   int64_t out_row() const { return spec.num_heads * spec.head_dim; }
-  bool dense() const { return algorithm == Algorithm::kCudnn; }
+  bool dense() const { return algorithm == Algorithm::kDense; }
+  bool hopper() const {
+    return (algorithm == Algorithm::kPacked || dense()) && cuda::HopperAttentionSupports(spec);
+  }
+  bool cudnn() const {
+    return dense() && spec.softcap == 0.0f && !cuda::HopperAttentionIsFastest(spec, longest());
+  }
   std::vector<int32_t> cu_seqlens() const {
     std::vector<int32_t> cu = {0};
     for (int32_t length : lengths) cu.push_back(cu.back() + length);
@@ -80,12 +88,14 @@ bool operator==(const Result& a, const Result& b) {
 void Forward(const Problem& p, const AttentionForwardArgs& args) {
   if (p.algorithm == Algorithm::kPlainBFloat16)
     return cuda::PlainAttentionForward(args, TestStream());
+  if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionForward(args, TestStream());
   AttentionForward(args, TestStream());
 }
 void Backward(const Problem& p, const AttentionBackwardArgs& args) {
   if (p.algorithm == Algorithm::kPlainBFloat16) {
     return cuda::PlainAttentionBackward(args, TestStream());
   }
+  if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionBackward(args, TestStream());
   AttentionBackward(args, TestStream());
 }
 
@@ -102,7 +112,7 @@ void Run(bool captured, const std::function<void()>& launch) {
 Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool captured = false,
                const Floats* forward_out = nullptr) {
   const std::string line = PrepareAttention(p.spec, p.extents(), TestStream());
-  EXPECT_EQ(line.starts_with("cuDNN"), p.dense()) << line;
+  EXPECT_EQ(line.starts_with("cuDNN"), p.cudnn()) << line;
   const DType dtype = p.spec.dtype;
   const DeviceValues<int32_t> cu(p.cu_seqlens());
   const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
@@ -151,6 +161,14 @@ double Bound(const Problem& p, int roundings) {
   return 4 * (2 * std::sqrt(dim) / dim * score + 8 + n) * kUnit(DType::kFloat32);
 }
 
+// Where the algorithm puts lse of row i of the document [start, start + length).
+int64_t SumIndex(const Problem& p, int64_t start, int64_t length, int64_t i, int64_t h) {
+  if (p.cudnn()) return (start / length * p.spec.num_heads + h) * length + i;
+  if (!p.hopper()) return h * p.tokens() + start + i;
+  const int64_t group = p.spec.num_heads / p.spec.num_kv_heads;
+  return (h / group * p.tokens() + start + i) * group + h % group;
+}
+
 struct Expected {
   Doubles out, lse, dqkv;
 };
@@ -172,9 +190,9 @@ Expected Reference(const Problem& p, const Floats& qkv, const Floats& dout,
                                  &e.dqkv[Size(start * p.row())],
                                  &read_out[Size(start * p.out_row())]);
     for (int64_t h = 0; h < p.spec.num_heads; ++h) {
-      const int64_t at =
-          p.dense() ? (start / length * p.spec.num_heads + h) * length : h * p.tokens() + start;
-      std::copy_n(lse.begin() + h * length, length, e.lse.begin() + at);
+      for (int64_t i = 0; i < length; ++i) {
+        e.lse[Size(SumIndex(p, start, length, i, h))] = lse[Size(h * length + i)];
+      }
     }
     start += length;
   }
@@ -205,7 +223,7 @@ void CheckAgainstReference(const Problem& p) {
 const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
 
 TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     for (const HeadShape& shape : {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{2, 2, 16},
                                    HeadShape{4, 2, 32}, HeadShape{2, 1, 96}}) {
       CheckAgainstReference(Make(algorithm, shape, kOddLengths));
@@ -213,9 +231,48 @@ TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
   }
 }
 
+// Every number of heads that packs into a tile of rows, and more than fit beside each other.
+TEST(AttentionGpuTest, GroupsOfEverySize) {
+  for (const int64_t dim : {64, 128}) {
+    for (const int64_t group : {1, 2, 3, 4, 5, 6, 7, 8, 14, 64}) {
+      const int32_t length = group > 8 ? 40 : 150;
+      CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, dim}, {length, 7, 0, 129}));
+    }
+  }
+}
+
+// Tiles of 9, 18 and 27 tokens, and of 64 and 128 keys.
+TEST(AttentionGpuTest, LengthsAroundTheTilesOfPackedRows) {
+  for (const int64_t dim : {64, 128}) {
+    CheckAgainstReference(Make(Algorithm::kPacked, {7, 1, dim},
+                               {8, 9, 10, 17, 18, 19, 26, 27, 28, 127, 128, 129, 191, 193}));
+  }
+}
+
+TEST(AttentionGpuTest, WindowsAcrossTilesOfKeys) {
+  for (const int64_t dim : {64, 128}) {
+    for (const int64_t window : {1, 31, 64, 127, 128, 129, 300}) {
+      Problem p = Make(Algorithm::kPacked, {7, 1, dim}, {500, 1, 130});
+      p.spec.window = window;
+      CheckAgainstReference(p);
+    }
+  }
+}
+
+// The promise that lengths are equal changes the order of the work, not the work.
+TEST(AttentionGpuTest, DenseHasTheBitsOfPackedOnTheSameKernels) {
+  for (const HeadShape& shape : {HeadShape{14, 2, 64}, HeadShape{8, 2, 128}}) {
+    const Problem dense = Make(Algorithm::kDense, shape, {300, 300, 300, 300, 300});
+    if (dense.cudnn()) continue;  // another GPU
+    const Problem packed = Make(Algorithm::kPacked, shape, dense.lengths);
+    const Floats qkv = RandomQkv(dense), dout = RandomDout(dense);
+    EXPECT_TRUE(Compute(dense, qkv, dout) == Compute(packed, qkv, dout));
+  }
+}
+
 TEST(AttentionGpuTest, HeadSizesBetweenTheTiles) {
   for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120, 136, 160, 248}) {
-    CheckAgainstReference(Make(Algorithm::kFlash, {4, 2, dim}, {65, 1, 70}));
+    CheckAgainstReference(Make(Algorithm::kPacked, {4, 2, dim}, {65, 1, 70}));
   }
 }
 
@@ -227,7 +284,7 @@ TEST(AttentionGpuTest, PlainTakesEveryHeadSize) {
 }
 
 TEST(AttentionGpuTest, WindowsOfEverySizeAroundTheTile) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     for (const int64_t window : {1, 2, 33, 63, 64, 65, 128, 199, 200, 1000}) {
       Problem p = Make(algorithm, {4, 2, 64}, {200, 1, 66, 64});
       p.spec.window = window;
@@ -239,7 +296,7 @@ TEST(AttentionGpuTest, WindowsOfEverySizeAroundTheTile) {
 TEST(AttentionGpuTest, WideHeads) {
   for (const HeadShape& shape :
        {HeadShape{4, 2, 136}, HeadShape{2, 2, 192}, HeadShape{3, 1, 256}}) {
-    const Problem p = Make(Algorithm::kFlash, shape, kOddLengths);
+    const Problem p = Make(Algorithm::kPacked, shape, kOddLengths);
     EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("flash"));
     CheckAgainstReference(p);
   }
@@ -248,7 +305,7 @@ TEST(AttentionGpuTest, WideHeads) {
 // Their tiles are of 64 and of 32 rows. With a window of 1 dQ and dK are 0.
 TEST(AttentionGpuTest, WideHeadsInWindowsAroundBothTiles) {
   for (const int64_t window : {1, 2, 31, 32, 33, 63, 64, 65, 96, 100, 128, 199, 200, 1000}) {
-    Problem p = Make(Algorithm::kFlash, {2, 1, 256}, {200, 1, 66, 64, 0, 97});
+    Problem p = Make(Algorithm::kPacked, {2, 1, 256}, {200, 1, 66, 64, 0, 97});
     p.spec.window = window;
     CheckAgainstReference(p);
   }
@@ -258,7 +315,7 @@ TEST(AttentionGpuTest, WideHeadsWithWindowSoftcapAndScale) {
   for (const int64_t dim : {136, 192, 256}) {
     for (const float softcap : {0.5f, 50.0f}) {
       for (const float scale : {0.02f, 0.2f}) {
-        Problem p = Make(Algorithm::kFlash, {4, 2, dim}, {100, 33, 0, 70});
+        Problem p = Make(Algorithm::kPacked, {4, 2, dim}, {100, 33, 0, 70});
         p.spec.window = softcap > 1 ? 40 : 0;
         p.spec.scale = scale;
         p.spec.softcap = softcap;
@@ -269,7 +326,7 @@ TEST(AttentionGpuTest, WideHeadsWithWindowSoftcapAndScale) {
 }
 
 TEST(AttentionGpuTest, Softcap) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     for (const float softcap : {0.5f, 3.0f, 50.0f}) {
       Problem p = Make(algorithm, {4, 2, 64}, {100, 33, 70});
       p.spec.softcap = softcap;
@@ -280,7 +337,7 @@ TEST(AttentionGpuTest, Softcap) {
 }
 
 TEST(AttentionGpuTest, WindowSoftcapAndScaleTogether) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     for (const int64_t dim : {64, 256}) {
       for (const float scale : {0.02f, 0.2f}) {
         Problem p = Make(algorithm, {4, 2, dim}, {70, 33, 1});
@@ -295,32 +352,35 @@ TEST(AttentionGpuTest, WindowSoftcapAndScaleTogether) {
 
 TEST(AttentionGpuTest, Dense) {
   for (const HeadShape& shape :
-       {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 64}, HeadShape{4, 2, 80}}) {
-    CheckAgainstReference(Make(Algorithm::kCudnn, shape, {128, 128, 128}));
-    CheckAgainstReference(Make(Algorithm::kCudnn, shape, {200, 200}));
+       {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 80}, HeadShape{4, 2, 96}}) {
+    CheckAgainstReference(Make(Algorithm::kDense, shape, {128, 128, 128}));
+    CheckAgainstReference(Make(Algorithm::kDense, shape, {200, 200}));
   }
 }
 
 TEST(AttentionGpuTest, DenseWindow) {
   for (const int64_t window : {1, 64, 100, 256, 1000}) {
-    Problem p = Make(Algorithm::kCudnn, {4, 2, 64}, {256, 256});
-    p.spec.window = window;
-    CheckAgainstReference(p);
+    for (const int64_t dim : {64, 80}) {
+      Problem p = Make(Algorithm::kDense, {4, 2, dim}, {256, 256});
+      p.spec.window = window;
+      CheckAgainstReference(p);
+    }
   }
 }
 
 TEST(AttentionGpuTest, DenseWithSoftcapRunsOnOurKernels) {
-  Problem p = Make(Algorithm::kCudnn, {4, 2, 64}, {64, 64});
+  Problem p = Make(Algorithm::kDense, {4, 2, 64}, {64, 64});
   p.spec.softcap = 20.0f;
-  EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("flash"));
+  EXPECT_FALSE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("cuDNN"));
+  CheckAgainstReference(p);
 }
 
 TEST(AttentionGpuTest, EmptyDocumentsAndNoTokens) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     CheckAgainstReference(Make(algorithm, {4, 2, 64}, {0, 5, 0, 0, 9, 0}));
     CheckAgainstReference(Make(algorithm, {4, 2, 256}, {0, 5, 0, 0, 9, 0}));
   }
-  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kFlash}) {
+  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPacked}) {
     EXPECT_TRUE(Compute(Make(algorithm, {4, 2, 64}, {}), {}, {}).out.empty());
     EXPECT_TRUE(Compute(Make(algorithm, {4, 2, 64}, {0, 0}), {}, {}).out.empty());
   }
@@ -349,19 +409,20 @@ std::vector<int32_t> MixedLengths(int64_t documents) {
 }
 
 TEST(AttentionGpuTest, ModelShapes) {
-  CheckAgainstPlain(Make(Algorithm::kFlash, {14, 2, 64}, MixedLengths(60)));
-  CheckAgainstPlain(Make(Algorithm::kFlash, {28, 4, 128}, MixedLengths(20)));
-  CheckAgainstPlain(Make(Algorithm::kFlash, {8, 4, 256}, MixedLengths(20)));
-  CheckAgainstPlain(Make(Algorithm::kCudnn, {14, 2, 64}, std::vector<int32_t>(8, 1024)));
-  CheckAgainstPlain(Make(Algorithm::kCudnn, {28, 4, 128}, std::vector<int32_t>(4, 1024)));
+  CheckAgainstPlain(Make(Algorithm::kPacked, {14, 2, 64}, MixedLengths(60)));
+  CheckAgainstPlain(Make(Algorithm::kPacked, {28, 4, 128}, MixedLengths(20)));
+  CheckAgainstPlain(Make(Algorithm::kPacked, {8, 4, 256}, MixedLengths(20)));
+  CheckAgainstPlain(Make(Algorithm::kDense, {14, 2, 64}, std::vector<int32_t>(8, 1024)));
+  CheckAgainstPlain(Make(Algorithm::kDense, {28, 4, 128}, std::vector<int32_t>(4, 1024)));
+  CheckAgainstPlain(Make(Algorithm::kDense, {14, 2, 80}, std::vector<int32_t>(4, 1024)));
 }
 
 TEST(AttentionGpuTest, LongDocument) {
-  CheckAgainstPlain(Make(Algorithm::kFlash, {2, 1, 64}, {3, 5000}));
-  Problem p = Make(Algorithm::kFlash, {2, 1, 128}, {3000, 7});
+  CheckAgainstPlain(Make(Algorithm::kPacked, {2, 1, 64}, {3, 5000}));
+  Problem p = Make(Algorithm::kPacked, {2, 1, 128}, {3000, 7});
   p.spec.window = 300;
   CheckAgainstPlain(p);
-  p = Make(Algorithm::kFlash, {2, 1, 256}, {3000, 7});
+  p = Make(Algorithm::kPacked, {2, 1, 256}, {3000, 7});
   p.spec.window = 1024;
   CheckAgainstPlain(p);
 }
@@ -370,7 +431,7 @@ TEST(AttentionGpuTest, LongDocument) {
 TEST(AttentionGpuTest, ThousandsOfDocuments) {
   std::vector<int32_t> lengths(3000, 1);
   lengths.resize(9000, 0);
-  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kFlash}) {
+  for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPacked}) {
     const Problem p = Make(algorithm, {2, 1, 16}, lengths);
     const Floats qkv = RandomQkv(p);
     const Result r = Compute(p, qkv, RandomDout(p));
@@ -388,8 +449,8 @@ Floats Rows(const Floats& values, int64_t row, int64_t first, int64_t last) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
-  std::vector<Problem> problems = {Make(Algorithm::kFlash, {4, 2, 256}, {3, 70, 1, 129, 20, 64})};
-  for (const Algorithm algorithm : kPacked) {
+  std::vector<Problem> problems = {Make(Algorithm::kPacked, {4, 2, 256}, {3, 70, 1, 129, 20, 64})};
+  for (const Algorithm algorithm : kOfPacked) {
     problems.push_back(Make(algorithm, {4, 2, 64}, {3, 70, 1, 129, 20, 64}));
   }
   for (const Problem& packed : problems) {
@@ -411,9 +472,9 @@ TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, NanInOneDocumentLeavesTheOthersBitEqual) {
-  std::vector<Problem> problems = {Make(Algorithm::kFlash, {4, 2, 256}, {100, 100, 100})};
+  std::vector<Problem> problems = {Make(Algorithm::kPacked, {4, 2, 256}, {100, 100, 100})};
   for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
-                                    Algorithm::kFlash, Algorithm::kCudnn}) {
+                                    Algorithm::kPacked, Algorithm::kDense}) {
     problems.push_back(Make(algorithm, {4, 2, 64}, {100, 100, 100}));
   }
   for (const Problem& p : problems) {
@@ -435,7 +496,7 @@ TEST(AttentionGpuTest, NanInOneDocumentLeavesTheOthersBitEqual) {
 }
 
 TEST(AttentionGpuTest, LaterTokensDoNotReachEarlierOnes) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     const Problem p = Make(algorithm, {2, 1, 64}, {150});
     Floats qkv = RandomQkv(p);
     const Floats dout = RandomDout(p);
@@ -448,7 +509,7 @@ TEST(AttentionGpuTest, LaterTokensDoNotReachEarlierOnes) {
 }
 
 TEST(AttentionGpuTest, LargeScoresStayFinite) {
-  for (const Algorithm algorithm : kPacked) {
+  for (const Algorithm algorithm : kOfPacked) {
     const Problem p = Make(algorithm, {2, 1, 64}, {40, 80});
     Floats qkv = RandomQkv(p);
     for (float& value : qkv) value *= 64.0f;  // scores up to 1e5
@@ -461,8 +522,9 @@ TEST(AttentionGpuTest, LargeScoresStayFinite) {
 
 // Invariant kernels-3, and that launches can be captured.
 TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
-  std::vector<Problem> problems = {Make(Algorithm::kCudnn, {14, 2, 64}, {512, 512, 512, 512})};
-  for (const Algorithm algorithm : kPacked) {
+  std::vector<Problem> problems = {Make(Algorithm::kDense, {14, 2, 64}, {512, 512, 512, 512}),
+                                   Make(Algorithm::kDense, {4, 2, 80}, {512, 512})};
+  for (const Algorithm algorithm : kOfPacked) {
     problems.push_back(Make(algorithm, {6, 2, 64}, {1, 2, 7, 64, 65, 131, 1, 343}));
     problems.push_back(Make(algorithm, {4, 1, 128}, {200, 65, 300}));
     problems.push_back(Make(algorithm, {4, 2, 256}, {200, 0, 65, 300}));
@@ -477,13 +539,13 @@ TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
 }
 
 TEST(AttentionGpuTest, BackwardThatNeedNotRepeatIsAsExact) {
-  Problem p = Make(Algorithm::kCudnn, {14, 2, 64}, {256, 256});
+  Problem p = Make(Algorithm::kDense, {14, 2, 80}, {256, 256});
   p.spec.deterministic = false;
   CheckAgainstReference(p);
 }
 
 TEST(AttentionGpuTest, TakesOurKernelsWhenThePlanExceedsTheBudget) {
-  const Problem p = Make(Algorithm::kCudnn, {2, 1, 64}, std::vector<int32_t>(4, 192));
+  const Problem p = Make(Algorithm::kDense, {2, 1, 80}, std::vector<int32_t>(4, 192));
   AttentionExtents extents = p.extents();
   extents.workspace_budget = 4 * 2 * extents.tokens;
   EXPECT_TRUE(PrepareAttention(p.spec, extents, TestStream()).starts_with("flash"));
@@ -494,7 +556,7 @@ TEST(AttentionGpuTest, TakesOurKernelsWhenThePlanExceedsTheBudget) {
 
 // The jobs of a process may have other budgets for the same shape.
 TEST(AttentionGpuTest, TheLastBudgetOfAShapeDecides) {
-  const Problem p = Make(Algorithm::kCudnn, {2, 1, 64}, std::vector<int32_t>(4, 320));
+  const Problem p = Make(Algorithm::kDense, {2, 1, 80}, std::vector<int32_t>(4, 320));
   AttentionExtents extents = p.extents();
   const auto choose = [&](int64_t budget) {
     extents.workspace_budget = budget;

@@ -1,0 +1,110 @@
+// The launches of attention by warpgroup products, and what its backward reads of each row: the
+// base 2 logarithm of its sum and D = rowsum(dO O).
+//
+// Workspace of the backward: two floats a packed row (hopper_tiles.cuh), then the counters of its
+// two kernels. Bytes of the row sums: 4 per element of out, 12 per row. Deterministic: a row's sum
+// has a fixed order.
+#include "kernels/cuda/hopper_attention.h"
+
+#include "kernels/cuda/hopper_tiles.cuh"
+
+namespace coxswain::kernels::cuda {
+namespace {
+
+constexpr int kMostGroupHeads = 64;
+constexpr int64_t kCounterBytes = kHopperAttentionForwardWorkspaceBytes;
+constexpr int kSumThreads = 256;
+
+// kDim / 8 lanes a row, 8 elements each.
+template <int kDim>
+__global__ void __launch_bounds__(kSumThreads)
+    HopperRowSumsKernel(HopperParams p, float2* statistics) {
+  constexpr int kLanes = kDim / 8;
+  const int64_t row = (int64_t{blockIdx.x} * kSumThreads + static_cast<int>(threadIdx.x)) / kLanes;
+  if (row >= int64_t{p.tokens} * p.heads) return;
+  const int64_t at = row * kDim + threadIdx.x % kLanes * 8;
+  const uint4 out = *reinterpret_cast<const uint4*>(p.out + at);
+  const uint4 dout = *reinterpret_cast<const uint4*>(p.dout + at);
+  const uint32_t a[4] = {out.x, out.y, out.z, out.w}, b[4] = {dout.x, dout.y, dout.z, dout.w};
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum += __uint_as_float(a[i] << 16) * __uint_as_float(b[i] << 16) +
+           __uint_as_float(a[i] & 0xffff0000u) * __uint_as_float(b[i] & 0xffff0000u);
+  }
+  const unsigned lanes = (kLanes == 8 ? 0xffu : 0xffffu) << (threadIdx.x % kWarp / kLanes * kLanes);
+#pragma unroll
+  for (int i = kLanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(lanes, sum, i);
+  if (threadIdx.x % kLanes != 0) return;
+  const int token = static_cast<int>(row / p.heads);
+  const int head = static_cast<int>(row - int64_t{token} * p.heads);
+  const int kv_head = head / p.group_heads;
+  const int64_t packed =
+      (int64_t{kv_head} * p.tokens + token) * p.group_heads + (head - kv_head * p.group_heads);
+  statistics[packed] = {p.lse[packed] * kLog2E, sum};
+}
+
+void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
+  const int64_t threads = int64_t{p.tokens} * p.heads * (p.dim / 8);
+  const auto blocks = static_cast<unsigned>(CeilDiv(threads, int64_t{kSumThreads}));
+  if (p.dim == 64) {
+    HopperRowSumsKernel<64><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
+  } else {
+    HopperRowSumsKernel<128><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
+  }
+}
+
+int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
+  return AlignUp(static_cast<int64_t>(sizeof(float2)) * spec.num_heads * tokens);
+}
+
+}  // namespace
+
+bool HopperAttentionSupports(const AttentionSpec& spec) {
+  return spec.dtype == DType::kBFloat16 && (spec.head_dim == 64 || spec.head_dim == 128) &&
+         spec.num_heads <= kMostGroupHeads * spec.num_kv_heads && QueryRow(spec) % 8 == 0 &&
+         KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && Capability() == 90;
+}
+
+bool HopperAttentionIsFastest(const AttentionSpec& spec, int64_t length) {
+  return HopperAttentionSupports(spec) &&
+         (spec.deterministic || spec.head_dim == 64 || length < 2048);
+}
+
+int64_t HopperAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens) {
+  return StatisticsBytes(spec, tokens) + kCounterBytes;
+}
+
+void HopperAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
+  RequireFlashAligned(args.in);
+  RequireFlashAligned(args.out, "out");
+  auto* next = static_cast<int*>(args.workspace.data);
+  CheckCuda(cudaMemsetAsync(next, 0, kCounterBytes, Handle(stream)), "cudaMemsetAsync");
+  LaunchHopperForward(args, MakeHopperParams(args.spec, args.documents, args.tokens, args.in), next,
+                      stream);
+  CheckLaunch("AttentionForward");
+}
+
+void HopperAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
+  RequireFlashAligned(args.in);
+  RequireFlashAligned(args.out, "out");
+  RequireFlashAligned(args.dout, "dout");
+  RequireFlashAligned(args.gradients);
+  HopperParams p = MakeHopperParams(args.spec, args.documents, args.tokens, args.in);
+  p.out = static_cast<const bf16*>(args.out);
+  p.dout = static_cast<const bf16*>(args.dout);
+  p.lse = args.lse;
+  p.dq = static_cast<bf16*>(args.gradients.q);
+  p.dk = static_cast<bf16*>(args.gradients.k);
+  p.dv = static_cast<bf16*>(args.gradients.v);
+  auto* statistics = static_cast<float2*>(args.workspace.data);
+  auto* next = reinterpret_cast<int*>(static_cast<char*>(args.workspace.data) +
+                                      StatisticsBytes(args.spec, args.tokens));
+  CheckCuda(cudaMemsetAsync(next, 0, kCounterBytes, Handle(stream)), "cudaMemsetAsync");
+  LaunchRowSums(p, statistics, stream);
+  LaunchHopperKeyGradient(args.documents, p, statistics, next, stream);
+  LaunchHopperQueryGradient(args.documents, p, statistics, next + 1, stream);
+  CheckLaunch("AttentionBackward");
+}
+
+}  // namespace coxswain::kernels::cuda

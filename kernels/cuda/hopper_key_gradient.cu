@@ -1,0 +1,393 @@
+// dK and dV of attention over packed documents by warpgroup products.
+//   transposed, keys as rows: P^T = exp(K Q^T - lse), dS^T = P^T (V dO^T - D), with softcap c times
+//   1 - (S / c)^2; dV = sum P^T dO, dK = scale sum dS^T Q, over rows and heads of the group
+// Source: Dao, "FlashAttention-2", 2023, algorithm 2.
+//
+// A block takes tiles of 128 keys of a document and one kv head; each of two warpgroups owns 64
+// keys. Warpgroup 0 brings K and V and, through a ring of stages, Q and dO of 64 packed rows
+// (hopper_tiles.cuh) with their statistics: all heads of the group together, so that a tile spans
+// few tokens. P^T and dS^T go from registers into the left operands of dV and dK, which run while
+// the next products are put under way. K and V of 64-wide heads stay in registers; with 128-wide
+// ones warpgroups give out their products in turns.
+//
+// Barriers: kv_full[s] counts the bytes of K and V, full[s] those of Q and dO and 32 lanes whose
+// statistics have come; kv_empty[s], empty[s] a warp each of those that multiply. A full barrier's
+// use n ends phase n, an empty one's wait before use n is for phase n - 1; RingPlace holds that
+// parity. The rows of K and V become those of dK and dV.
+//
+// Bytes: K, V, dK, dV once; Q and dO by every tile of keys, from the L2 cache. Deterministic: a key
+// has one warp and a fixed order of rows that depends on its document alone.
+#include "kernels/cuda/async_copy.cuh"
+#include "kernels/cuda/hopper_products.cuh"
+
+namespace coxswain::kernels::cuda {
+namespace {
+
+constexpr int kGroups = 2;  // warpgroups that multiply
+constexpr int kKeys = 64 * kGroups;
+constexpr int kRows = 64;  // packed rows of a stage
+constexpr int kThreads = 128 * (kGroups + 1);
+
+template <int kDim>
+struct Shape {
+  static constexpr int kStages = kDim == 64 ? 5 : 3;
+  static constexpr int kBoxes = kDim / 64;
+  static_assert(kBoxes * 64 == kDim);
+  static constexpr int kKeptSteps = kDim == 64 ? kDim / 16 : 0;  // of K and V in registers
+  static_assert(kKeptSteps == 0 || 16 * kKeptSteps == kDim);
+};
+
+// Whether warpgroups give out their products in turns.
+template <int kDim>
+constexpr bool kTurns = kDim > 64;
+
+struct Maps {
+  TensorMap q, k, v, dout;
+};
+
+template <int kDim>
+struct alignas(1024) Shared {
+  static constexpr int kStages = Shape<kDim>::kStages;
+  unsigned char k[2][kKeys * kDim * kBf16Bytes];  // in the end dK
+  unsigned char v[2][kKeys * kDim * kBf16Bytes];  // in the end dV
+  unsigned char q[kStages][kRows * kDim * kBf16Bytes];
+  unsigned char dout[kStages][kRows * kDim * kBf16Bytes];
+  float2 statistics[kStages][kRows];
+  uint64_t kv_full[2], kv_empty[2];
+  uint64_t full[kStages], empty[kStages];
+  HopperItem item[2];  // whose K and V they are
+};
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// The tokens whose rows see a key of the tile: from item.first on, up to this one.
+__device__ __forceinline__ int TokensEnd(const HopperParams& p, const HopperItem& item) {
+  if (p.window == 0) return item.end;
+  return min(item.end, min(item.first + kKeys, item.end) - 1 + p.window);
+}
+
+// By all threads. Rows that no box reaches stay 0.
+template <int kDim>
+__device__ __forceinline__ void InitShared(const HopperParams& p, Shared<kDim>* shared) {
+  using S = Shape<kDim>;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < 2; ++s) {
+      InitBarrier(&shared->kv_full[s]);
+      InitBarrier(&shared->kv_empty[s], 4 * kGroups);
+    }
+    for (int s = 0; s < S::kStages; ++s) {
+      InitBarrier(&shared->full[s], 1 + kWarp);
+      InitBarrier(&shared->empty[s], 4 * kGroups);
+    }
+    PublishBarriers();
+  }
+  if (threadIdx.x < 128) {
+    for (int s = 0; s < S::kStages; ++s) {
+      ZeroRows<kRows, S::kBoxes>(shared->q[s], p.row_tokens * p.group_heads);
+      ZeroRows<kRows, S::kBoxes>(shared->dout[s], p.row_tokens * p.group_heads);
+    }
+    PublishToCopies();
+  }
+  __syncthreads();
+}
+
+// Q, dO and statistics of the rows from `token` on. By a warp.
+template <int kDim>
+__device__ __forceinline__ void LoadRows(const Maps& maps, const HopperParams& p,
+                                         const HopperItem& item, int token,
+                                         const float2* statistics, int stage, unsigned phase,
+                                         Shared<kDim>* shared) {
+  uint64_t* full = &shared->full[stage];
+  WaitForOwnPhase(&shared->empty[stage], phase ^ 1);
+  if (threadIdx.x == 0) {
+    ExpectBytes(full, 2 * p.row_tokens * p.group_heads * kDim * kBf16Bytes);
+    LoadPacked<kDim, kRows>(maps.q, p, item.kv_head, token, shared->q[stage], full);
+    LoadPacked<kDim, kRows>(maps.dout, p, item.kv_head, token, shared->dout[stage], full);
+  }
+  __syncwarp();
+  const float2* source = statistics + PackedIndex(p, item.kv_head, token);
+  const int rows = min(p.row_tokens, item.end - token) * p.group_heads;
+#pragma unroll
+  for (int i = 0; i < kRows / kWarp; ++i) {
+    const int row = i * kWarp + static_cast<int>(threadIdx.x);
+    const bool valid = row < rows;
+    CopyAsync8(SharedAddress(&shared->statistics[stage][row]), valid ? source + row : source,
+               valid);
+  }
+  ArriveAfterCopies(full);
+}
+
+// By a warp.
+template <int kDim>
+__device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p,
+                                          const float2* statistics, Shared<kDim>* shared) {
+  RingPlace<Shape<kDim>::kStages> place;
+  HopperItems items;
+  for (RingPlace<2> kv;; kv.Advance()) {
+    const HopperItem found = items.Next<false>(p);
+    uint64_t* kv_full = &shared->kv_full[kv.stage];
+    WaitForOwnPhase(&shared->kv_empty[kv.stage], kv.phase ^ 1);
+    if (threadIdx.x == 0) {
+      shared->item[kv.stage] = found;
+      if (found.first < 0) {
+        Arrive(kv_full);
+      } else {
+        ExpectBytes(kv_full, 2 * kKeys * kDim * kBf16Bytes);
+        for (int box = 0; box < Shape<kDim>::kBoxes; ++box) {
+          const unsigned at = box * kKeys * kBoxRowBytes;
+          LoadHeads(shared->k[kv.stage] + at, maps.k, box * 64, found.kv_head, found.first,
+                    kv_full);
+          LoadHeads(shared->v[kv.stage] + at, maps.v, box * 64, found.kv_head, found.first,
+                    kv_full);
+        }
+      }
+    }
+    __syncwarp();
+    if (found.first < 0) return;
+    const HopperItem& item = shared->item[kv.stage];  // read anew: registers are few
+    const int end = TokensEnd(p, item);
+    for (int token = item.first; token < end; token += p.row_tokens) {
+      LoadRows<kDim>(maps, p, item, token, statistics, place.stage, place.phase, shared);
+      place.Advance();
+    }
+  }
+}
+
+// Dot products -> the probabilities, packed, and in `s` times the slopes of their scores. An
+// element of column c is of the row whose statistics are of_rows[c].
+template <bool kSoftcap>
+__device__ __forceinline__ void Probabilities(const HopperParams& p, const float2* of_rows,
+                                              float (&s)[32], uint32_t (&packed)[4][4]) {
+  const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float& low = s[4 * j + 2 * h];
+      float& high = s[4 * j + 2 * h + 1];
+      const FlashProbability a = ProbabilityOf<kSoftcap>(p, low, of.x);
+      const FlashProbability b = ProbabilityOf<kSoftcap>(p, high, of.z);
+      packed[j / 2][j % 2 * 2 + h] = PackPair(a.value, b.value);
+      low = kSoftcap ? a.value * a.slope : a.value;
+      high = kSoftcap ? b.value * b.slope : b.value;
+    }
+  }
+}
+// Of keys from first_key on and rows from `token` on, bit n: the key does not see the row.
+__device__ __forceinline__ uint32_t Hidden(const HopperParams& p, int token, int first_key) {
+  uint32_t hidden = 0;
+  const int key = first_key + LaneRow(0, 0);
+  ForEachSum<32>([&](int n, int h, int column) {
+    if (!p.Visible(token + TokenOfRow(p, column), key + 8 * h)) hidden |= 1u << n;
+  });
+  return hidden;
+}
+__device__ __forceinline__ void Hide(uint32_t hidden, uint32_t (&packed)[4][4]) {
+#pragma unroll
+  for (int n = 0; n < 32; n += 2) {
+    uint32_t& pair = packed[n / 8][n % 8 / 2];
+    if (hidden >> n & 1) pair &= 0xffff0000u;
+    if (hidden >> n & 2) pair &= 0x0000ffffu;
+  }
+}
+
+template <int kDim>
+struct Keys {
+  static constexpr int kKept = Shape<kDim>::kKeptSteps > 0 ? Shape<kDim>::kKeptSteps : 1;
+  uint32_t k[kKept][4], v[kKept][4];
+  uint64_t k_rows, v_rows;
+  float dk[kDim / 2], dv[kDim / 2];
+  uint32_t probabilities[kRows / 16][4], ds[kRows / 16][4];  // of the rows met last
+  int pending;  // the stage of those rows; < 0: none is held
+};
+
+// Rows of a stage that are past the document's end become 0.
+template <int kDim>
+__device__ __forceinline__ void CutRows(const HopperParams& p, const HopperItem& item, int token,
+                                        int group, int stage, Shared<kDim>* shared) {
+  if (token + p.row_tokens <= item.end) return;
+  const int rows = (item.end - token) * p.group_heads;
+  ZeroRows<kRows, Shape<kDim>::kBoxes>(shared->q[stage], rows);
+  ZeroRows<kRows, Shape<kDim>::kBoxes>(shared->dout[stage], rows);
+  PublishRows(group);
+}
+
+// S^T and dP^T of the rows of a stage, a group of products each.
+template <int kDim>
+__device__ __forceinline__ void Score(const unsigned char* q, const unsigned char* dout,
+                                      const Keys<kDim>& keys, float (&s)[32], float (&dp)[32]) {
+  if constexpr (Shape<kDim>::kKeptSteps > 0) {
+    MultiplyRows<kRows>(s, keys.k, RowsAlongK<64>(q));
+    CommitProducts();
+    MultiplyRows<kRows>(dp, keys.v, RowsAlongK<64>(dout));
+  } else {
+    MultiplyRows<kDim, kKeys, kRows>(s, keys.k_rows, RowsAlongK<64>(q));
+    CommitProducts();
+    MultiplyRows<kDim, kKeys, kRows>(dp, keys.v_rows, RowsAlongK<64>(dout));
+  }
+  CommitProducts();
+}
+
+// dP^T and the probabilities -> dS^T.
+__device__ __forceinline__ void ScoreGradient(const float2* of_rows, const float (&dp)[32],
+                                              float (&s)[32]) {
+  const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      s[4 * j + 2 * h] *= dp[4 * j + 2 * h] - of.y;
+      s[4 * j + 2 * h + 1] *= dp[4 * j + 2 * h + 1] - of.w;
+    }
+  }
+}
+
+// What is under way ends; no stage is held any more.
+template <int kDim>
+__device__ __forceinline__ void Settle(Shared<kDim>* shared, Keys<kDim>* keys) {
+  WaitForProducts<0>();
+  Finished(keys->dk);
+  Finished(keys->dv);
+  if (keys->pending >= 0) Release(&shared->empty[keys->pending]);
+  keys->pending = -1;
+}
+
+// The 64 keys from first_key on meet the rows from `token` on, in stage `stage`. The products of dV
+// and dK are under way when it returns; those of before are over.
+template <int kDim, bool kSoftcap>
+__device__ __forceinline__ void AddRows(const HopperParams& p, const HopperItem& item, int token,
+                                        int first_key, int group, int stage, Shared<kDim>* shared,
+                                        Keys<kDim>* keys) {
+  CutRows<kDim>(p, item, token, group, stage, shared);
+  float s[kRows / 2], dp[kRows / 2];
+  if (kTurns<kDim>) MeetAt(kTurnBarrier + group, 256);
+  WaitForProducts<1>();  // dV of before: the registers of its P are free for what follows
+  BeginProducts();
+  Score<kDim>(shared->q[stage], shared->dout[stage], *keys, s, dp);
+  if (kTurns<kDim>) PassBy(kTurnBarrier + 1 - group, 256);
+  WaitForProducts<1>();
+  Finished(s);
+  if (keys->pending >= 0) Release(&shared->empty[keys->pending]);
+  keys->pending = stage;
+  Probabilities<kSoftcap>(p, shared->statistics[stage], s, keys->probabilities);
+  const bool masked =
+      token < first_key + 63 || (p.window != 0 && first_key <= token + p.row_tokens - 1 - p.window);
+  const uint32_t hidden = masked ? Hidden(p, token, first_key) : 0;
+  if (masked) Hide(hidden, keys->probabilities);
+  BeginProducts();
+  MultiplyKept(keys->dv, keys->probabilities, RowsAcrossK<kRows>(shared->dout[stage]), true);
+  CommitProducts();
+  WaitForProducts<1>();
+  Finished(dp);
+  ScoreGradient(shared->statistics[stage], dp, s);
+  Pack(s, keys->ds);
+  if (masked) Hide(hidden, keys->ds);
+  BeginProducts();
+  MultiplyKept(keys->dk, keys->ds, RowsAcrossK<kRows>(shared->q[stage]), true);
+  CommitProducts();
+}
+
+template <int kDim, bool kSoftcap>
+__device__ __forceinline__ void MultiplyTile(const HopperParams& p, const HopperItem& item,
+                                             int group, int slot, Shared<kDim>* shared,
+                                             RingPlace<Shape<kDim>::kStages>* place,
+                                             Keys<kDim>* keys) {
+  unsigned char* own_k = shared->k[slot] + group * 64 * kBoxRowBytes;
+  unsigned char* own_v = shared->v[slot] + group * 64 * kBoxRowBytes;
+  if constexpr (Shape<kDim>::kKeptSteps > 0) {
+    Keep<kKeys>(own_k, keys->k);
+    Keep<kKeys>(own_v, keys->v);
+  }
+  keys->k_rows = RowsAlongK<64>(own_k);
+  keys->v_rows = RowsAlongK<64>(own_v);
+#pragma unroll
+  for (int n = 0; n < kDim / 2; ++n) keys->dk[n] = keys->dv[n] = 0.0f;
+  const int first_key = item.first + group * 64, end = TokensEnd(p, item);
+  keys->pending = -1;
+  for (int token = item.first; token < end; token += p.row_tokens) {
+    WaitForOwnPhase(&shared->full[place->stage], place->phase);
+    const bool sees = first_key < item.end && token + p.row_tokens > first_key &&
+                      (p.window == 0 || token < first_key + 63 + p.window);
+    if (sees) {
+      AddRows<kDim, kSoftcap>(p, item, token, first_key, group, place->stage, shared, keys);
+    } else {
+      Settle(shared, keys);  // what comes may need the stage that is held
+      if (kTurns<kDim>) {
+        MeetAt(kTurnBarrier + group, 256);
+        PassBy(kTurnBarrier + 1 - group, 256);
+      }
+      Release(&shared->empty[place->stage]);
+    }
+    place->Advance();
+  }
+  Settle(shared, keys);
+  const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
+  const int count = min(kKeys, item.end - item.first);
+  StoreSums<kKeys>(keys->dk, dk_scale, own_k, group * 64,
+                   {p.dk + p.key(item.first, item.kv_head), p.kv_row, 1, count, 65537});
+  StoreSums<kKeys>(keys->dv, dv_scale, own_v, group * 64,
+                   {p.dv + p.key(item.first, item.kv_head), p.kv_row, 1, count, 65537});
+}
+
+template <int kDim, bool kSoftcap>
+__device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
+                                              Shared<kDim>* shared) {
+  RingPlace<Shape<kDim>::kStages> place;
+  if (kTurns<kDim> && group == kGroups - 1) PassBy(kTurnBarrier, 256);
+  for (RingPlace<2> kv;; kv.Advance()) {
+    WaitForOwnPhase(&shared->kv_full[kv.stage], kv.phase);
+    const HopperItem& item = shared->item[kv.stage];  // read anew: registers are few
+    if (item.first < 0) return;
+    Keys<kDim> keys;
+    MultiplyTile<kDim, kSoftcap>(p, item, group, kv.stage, shared, &place, &keys);
+    PublishToCopies();  // what was written and read here before copies write it
+    Release(&shared->kv_empty[kv.stage]);
+  }
+}
+
+#endif
+
+template <int kDim, bool kSoftcap>
+__global__ void __launch_bounds__(kThreads, 1)
+    HopperKeyGradientKernel(const __grid_constant__ Maps maps, const float2* statistics,
+                            HopperParams p) {
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ unsigned char dynamic[];
+  auto* shared = AlignedShared<Shared<kDim>>(dynamic);
+  InitShared(p, shared);
+  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
+  if (group == 0) {
+    LeaveRegisters<kDim == 64 ? 40 : 24>();
+    if (threadIdx.x < kWarp) LoadTiles<kDim>(maps, p, statistics, shared);
+  } else {
+    TakeRegisters<kDim == 64 ? 232 : 240>();
+    MultiplyTiles<kDim, kSoftcap>(p, group - 1, shared);
+  }
+#endif
+}
+
+template <int kDim>
+void Launch(const Documents& documents, HopperParams p, const float2* statistics, int* next,
+            Stream* stream) {
+  p.row_tokens = kRows / p.group_heads;
+  SetTiles(documents, kKeys, 8, next, &p);
+  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.q_row, p.row_tokens)),
+                  .k = MakeHeadMap(KeyBoxes(p, p.k, kKeys)),
+                  .v = MakeHeadMap(KeyBoxes(p, p.v, kKeys)),
+                  .dout = MakeHeadMap(QueryBoxes(p, p.dout, p.heads * p.dim, p.row_tokens))};
+  LaunchHopper(p.softcap == 0.0f ? HopperKeyGradientKernel<kDim, false>
+                                 : HopperKeyGradientKernel<kDim, true>,
+               kThreads, sizeof(Shared<kDim>) + 1024, p, stream, maps, statistics);
+}
+
+}  // namespace
+
+void LaunchHopperKeyGradient(const Documents& documents, HopperParams p, const float2* statistics,
+                             int* next, Stream* stream) {
+  if (p.dim == 64) return Launch<64>(documents, p, statistics, next, stream);
+  Launch<128>(documents, p, statistics, next, stream);
+}
+
+}  // namespace coxswain::kernels::cuda
