@@ -1,5 +1,6 @@
-// Attention forward and backward by layout and algorithm. FLOPs are those of the causal half:
-// 4 heads head_dim per pair of positions that see each other, 10 in the backward.
+// Attention forward and backward by layout, on the algorithm that the library chooses, and equal
+// documents on cuDNN's plans too, whatever is chosen. FLOPs are those of the causal half: 4 heads
+// head_dim per pair of positions that see each other, 10 in the backward.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -7,11 +8,13 @@
 
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/attention.h"
+#include "kernels/cuda/cudnn_attention.h"
 
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr int64_t kBudget = int64_t{4} << 30;  // the plan's default
+constexpr int64_t kBudget = int64_t{4} << 30;        // the plan's default
+constexpr int64_t kCudnnBudget = int64_t{32} << 30;  // what its fastest plans may take
 
 struct Layout {
   std::string name;
@@ -118,21 +121,69 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
   return operands;
 }
 
-void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
+AttentionSpec SpecOf(const Layout& layout, bool deterministic) {
+  return {.dtype = DType::kBFloat16,
+          .num_heads = layout.heads,
+          .num_kv_heads = layout.kv_heads,
+          .head_dim = layout.head_dim,
+          .window = layout.window,
+          .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
+          .deterministic = deterministic};
+}
+
+AttentionExtents ExtentsOf(const Layout& layout) {
   int64_t tokens = 0;
   for (const int32_t n : layout.lengths) tokens += n;
-  const AttentionSpec spec{.dtype = DType::kBFloat16,
-                           .num_heads = layout.heads,
-                           .num_kv_heads = layout.kv_heads,
-                           .head_dim = layout.head_dim,
-                           .window = layout.window,
-                           .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
-                           .deterministic = deterministic};
-  const AttentionExtents extents{.tokens = tokens,
-                                 .documents = layout.documents,
-                                 .max_length = layout.max_length,
-                                 .dense = layout.dense,
-                                 .workspace_budget = kBudget};
+  return {.tokens = tokens,
+          .documents = layout.documents,
+          .max_length = layout.max_length,
+          .dense = layout.dense,
+          .workspace_budget = kBudget};
+}
+
+std::string HeadsOf(const Layout& layout) {
+  return std::to_string(layout.heads) + "/" + std::to_string(layout.kv_heads) + " x " +
+         std::to_string(layout.head_dim);
+}
+
+// The plans of cuDNN for equal documents.
+void BenchCudnn(Bench* bench, const Layout& layout, bool deterministic) {
+  const AttentionSpec spec = SpecOf(layout, deterministic);
+  const AttentionExtents extents = ExtentsOf(layout);
+  const std::string suffix = "cuDNN " + layout.name + (deterministic ? " deterministic" : " fast");
+  if (!bench->Wanted("attention forward " + suffix)) return;
+  std::string line;
+  const cuda::CudnnAttention* plan = cuda::PrepareCudnnAttention(
+      spec, extents.documents, extents.max_length, kCudnnBudget, bench->stream(), &line);
+  if (plan == nullptr) return bench->AddLine("attention " + suffix, line, {{"error", line}});
+  const auto time = [&](const char* direction, double flops, auto launch) {
+    bench->Time({.name = std::string("attention ") + direction + " " + suffix,
+                 .extents = HeadsOf(layout),
+                 .flops = Flops(layout, flops),
+                 .make = [&](Memory* memory) -> Launch {
+                   Operands operands = MakeOperands(layout, spec, extents, memory);
+                   operands.forward.workspace =
+                       memory->Scratch(cuda::CudnnAttentionForwardWorkspaceBytes(*plan));
+                   operands.backward.workspace =
+                       memory->Scratch(cuda::CudnnAttentionBackwardWorkspaceBytes(*plan));
+                   cuda::CudnnAttentionForward(*plan, operands.forward, bench->stream());
+                   return [=](Stream* s) { launch(*plan, operands, s); };
+                 },
+                 .note = line});
+  };
+  if (deterministic) {
+    time("forward", 4, [](const auto& of, const Operands& operands, Stream* stream) {
+      cuda::CudnnAttentionForward(of, operands.forward, stream);
+    });
+  }
+  time("backward", 10, [](const auto& of, const Operands& operands, Stream* stream) {
+    cuda::CudnnAttentionBackward(of, operands.backward, stream);
+  });
+}
+
+void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
+  const AttentionSpec spec = SpecOf(layout, deterministic);
+  const AttentionExtents extents = ExtentsOf(layout);
   const std::string suffix = layout.name + (deterministic ? " deterministic" : " fast");
   if (!bench->Wanted("attention forward " + suffix) &&
       !bench->Wanted("attention backward " + suffix)) {
@@ -147,10 +198,9 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
   } catch (const std::exception& error) {  // nothing fits, or no memory
     return bench->AddLine("attention " + suffix, error.what(), {{"error", error.what()}});
   }
-  const std::string heads = std::to_string(layout.heads) + "/" + std::to_string(layout.kv_heads) +
-                            " x " + std::to_string(layout.head_dim);
+  if (!deterministic && !chosen.starts_with("cuDNN")) return;  // our backward is the same
   bench->Time({.name = "attention forward " + suffix,
-               .extents = heads,
+               .extents = HeadsOf(layout),
                .flops = Flops(layout, 4),
                .make = [&](Memory* memory) -> Launch {
                  const auto args = MakeOperands(layout, spec, extents, memory).forward;
@@ -158,7 +208,7 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
                },
                .note = chosen});
   bench->Time({.name = "attention backward " + suffix,
-               .extents = heads,
+               .extents = HeadsOf(layout),
                .flops = Flops(layout, 10),
                .make = [&](Memory* memory) -> Launch {
                  const Operands operands = MakeOperands(layout, spec, extents, memory);
@@ -184,6 +234,20 @@ void AddWideHeads(std::vector<Layout>* layouts) {
   }
 }
 
+// 32,768 tokens in documents of each length, by the heads of three models.
+void AddLengths(std::vector<Layout>* layouts) {
+  constexpr Shape kHeads[] = {{"14/2", 32768, 0, 0, 0, 0, 14, 2, 64},
+                              {"28/4", 32768, 0, 0, 0, 0, 28, 4, 128},
+                              {"32/8", 32768, 0, 0, 0, 0, 32, 8, 128}};
+  for (const Shape& heads : kHeads) {
+    for (const int32_t length : {1024, 2048, 8192, 32768}) {
+      Layout layout = Equal(heads, heads.tokens / length, length, /*dense=*/true);
+      layout.name = "32k " + layout.name;
+      layouts->push_back(layout);
+    }
+  }
+}
+
 }  // namespace
 
 void BenchAttention(Bench* bench) {
@@ -194,13 +258,17 @@ void BenchAttention(Bench* bench) {
     layouts.push_back(Equal(kShapes[1], 4, 1024, dense));
     layouts.push_back(Equal(kShapes[1], 8, 1024, dense));
   }
+  AddLengths(&layouts);
   for (const Shape& m : kShapes) {
     layouts.push_back(Mix(m, /*bound=*/false));
     layouts.push_back(Mix(m, /*bound=*/true));
   }
   AddWideHeads(&layouts);
   for (const Layout& layout : layouts) {
-    for (const bool deterministic : {true, false}) BenchLayout(bench, layout, deterministic);
+    for (const bool deterministic : {true, false}) {
+      BenchLayout(bench, layout, deterministic);
+      if (layout.dense) BenchCudnn(bench, layout, deterministic);
+    }
   }
 }
 
