@@ -122,9 +122,9 @@ void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& a
 
 // Whether cuDNN's graph has the memory it needs, where micro-steps would run it.
 void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
-                     Advice& advice) {
+                     int32_t compute_capability, Advice& advice) {
   if (plan.device != "cuda" || !RunsSingleDocuments(plan, recipe.single_document_bins())) return;
-  const int64_t fastest = FastestAttentionBytes(plan);
+  const int64_t fastest = FastestAttentionBytes(plan, compute_capability);
   const std::string need =
       absl::StrCat(FormatBytes(static_cast<uint64_t>(fastest)), " of workspace for cuDNN's ",
                    plan.attention_deterministic ? "deterministic " : "",
@@ -178,13 +178,13 @@ void AdviseSchedule(const config::JobSpec& job, const Recipe& recipe, Advice& ad
 }  // namespace
 
 std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& plan,
-                                const Recipe& recipe) {
+                                const Recipe& recipe, int32_t compute_capability) {
   Advice advice;
   AdviseBySize(job, plan, advice);
   AdvisePrecision(job, plan, advice);
   AdviseQuantized(job, plan, advice);
   AdviseServing(job, plan, advice);
-  AdviseAttention(job, plan, recipe, advice);
+  AdviseAttention(job, plan, recipe, compute_capability, advice);
   AdviseStepSize(plan, recipe, advice);
   AdviseSchedule(job, recipe, advice);
   return advice.Take();

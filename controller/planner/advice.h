@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 #define COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,10 @@
 namespace coxswain::planner {
 
 // One sentence each, naming key, value and recommendation (table of the job reference). Nothing is
-// changed by it. A number is far when it is four times above or below.
+// changed by it. `compute_capability`: of the GPU, x 10; 0: unknown or none. A number is far when
+// it is four times above or below.
 std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& plan,
-                                const Recipe& recipe);
+                                const Recipe& recipe, int32_t compute_capability);
 
 }  // namespace coxswain::planner
 

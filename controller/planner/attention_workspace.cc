@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+
+#include "controller/planner/attention_kernels.h"
 
 namespace coxswain::planner {
 namespace {
@@ -30,6 +33,12 @@ int64_t FastestAttentionBytes(const plan::Plan& plan) {
 }
 
 int64_t LeastAttentionBytes(const plan::Plan& plan) { return OfTokensAndHeads(plan); }
+
+int64_t FastestAttentionBytes(const plan::Plan& plan, int32_t compute_capability) {
+  const bool cudnn =
+      std::string_view(AttentionKernelsOf(plan, compute_capability).single) == "cuDNN";
+  return cudnn ? FastestAttentionBytes(plan) : LeastAttentionBytes(plan);
+}
 
 int64_t WorkspaceOf(int64_t attention_bytes) {
   return std::max(attention_bytes, int64_t{64} << 20);

@@ -17,6 +17,9 @@ inline constexpr int64_t kOrdinaryAttentionBytes = int64_t{4} << 30;
 // take any documents.
 int64_t FastestAttentionBytes(const plan::Plan& plan);
 int64_t LeastAttentionBytes(const plan::Plan& plan);
+// Of the fastest on a GPU of this compute capability (x 10, 0: not known): the least where our own
+// kernels are faster than cuDNN's.
+int64_t FastestAttentionBytes(const plan::Plan& plan, int32_t compute_capability);
 
 // The plan's workspace for such a need: never less than what products take anyway.
 int64_t WorkspaceOf(int64_t attention_bytes);

@@ -126,8 +126,8 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
 }
 
 // "cuDNN for bins of one document, tiles for packed ones".
-std::string KernelsText(const plan::Plan& plan) {
-  const AttentionKernels kernels = AttentionKernelsOf(plan);
+std::string KernelsText(const PlannedJob& planned) {
+  const AttentionKernels kernels = AttentionKernelsOf(planned.plan, planned.compute_capability);
   const auto name = [](std::string_view kernel) {
     return absl::StrCat(std::string(kernel), kernel == "plain" ? " kernels (slow)" : "");
   };
@@ -148,7 +148,8 @@ std::string OptimizerText(const plan::Plan& plan) {
 }
 
 // What computes, in which number formats.
-void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
+void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
+  const plan::Plan& plan = planned.plan;
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
   if (plan.compute_dtype == "bfloat16") {
     const bool rounded = plan.master_dtype == "bfloat16" && plan::TrainsBase(plan);
@@ -164,7 +165,7 @@ void AddDevice(const config::JobSpec& job, const plan::Plan& plan, Page& page) {
   page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));
   if (plan.device != "cuda") return;
   page.Row("Attention",
-           absl::StrFormat("%s, %s, workspace at most %s%s", KernelsText(plan),
+           absl::StrFormat("%s, %s, workspace at most %s%s", KernelsText(planned),
                            plan.attention_deterministic ? "deterministic" : "not deterministic",
                            FormatBytes(static_cast<uint64_t>(plan.attention_workspace_bytes)),
                            job.attention_workspace_gib.has_value() ? "" : " (auto)"));
@@ -226,7 +227,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddModel(job, planned, page);
   AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
-  AddDevice(job, planned.plan, page);
+  AddDevice(job, planned, page);
   AddEstimate(planned.estimate, planned.plan.device == "cuda", page);
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));

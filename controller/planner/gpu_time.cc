@@ -17,10 +17,11 @@ using model::Parameter;
 using model::Role;
 
 // Seconds of a query element (token x heads x head_dim): fixed + span x per position. Lines through
-// the times of documents of 512 and 2,048 tokens. Source: cuDNN SDPA on one H200, causal, packed
-// documents, 32,768 tokens, 14/2 heads x 64 and 28/4 heads x 128, ms of 512 | 2,048 tokens:
-// 64: forward 0.1445 | 0.3455, backward 0.5129 | 1.2257, not deterministic 0.5364 | 1.0493;
-// 128: forward 0.3635 | 0.8824, backward 1.3175 | 3.3027, not deterministic 1.5499 | 3.2189.
+// the times of documents of 1,024 and 8,192 tokens. Source: gpu_bench on one H100,
+// bench/results/h100_attention.json, causal, 32,768 tokens, 14/2 heads x 64 and 28/4 heads x 128,
+// ms of 1,024 | 8,192 tokens: 64: forward 0.196 | 1.002, backward 0.514 | 3.001, the same where
+// bits need not repeat; 128: forward 0.495 | 3.112, backward 1.771 | 11.91, cuDNN's with atomics
+// 9.556 of the latter.
 struct Line {
   double fixed = 0, per_position = 0;
   double At(double span) const { return fixed + span * per_position; }
@@ -29,9 +30,9 @@ struct AttentionLines {
   Line forward, backward, unordered_backward;
 };
 constexpr AttentionLines kNarrowHeads = {
-    {2.64e-12, 4.46e-15}, {9.38e-12, 1.581e-14}, {1.244e-11, 1.137e-14}};
+    {2.74e-12, 3.83e-15}, {5.40e-12, 1.182e-14}, {5.40e-12, 1.182e-14}};
 constexpr AttentionLines kWideHeads = {
-    {1.62e-12, 2.88e-15}, {5.58e-12, 1.101e-14}, {8.46e-12, 9.25e-15}};
+    {1.03e-12, 3.11e-15}, {2.75e-12, 1.205e-14}, {5.61e-12, 9.25e-15}};
 // Our tiles, which have one backward, of 1,024 and 2,048 tokens. Source: gpu_bench on one H200,
 // bench/results/attention_256.json, 16,384 tokens, 8/4 heads x 256, ms of 1,024 | 2,048 tokens:
 // forward 0.3378 | 0.5667, backward 1.4752 | 2.6637.
@@ -84,7 +85,7 @@ SecondsPerToken Products(const plan::Plan& plan) {
 SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   const auto query = static_cast<double>(plan.model.num_heads * plan.model.head_dim);
   const AttentionLines& lines = LinesOf(plan.model.head_dim);
-  const bool plain = std::string_view(AttentionKernelsOf(plan).packed) == "plain";
+  const bool plain = std::string_view(AttentionKernelsOf(plan, 0).packed) == "plain";
   SecondsPerToken seconds;
   for (const int64_t window : plan.model.layer_windows) {
     const auto span =

@@ -101,7 +101,7 @@ absl::Status DoesNotFit(const config::JobSpec& job, const LayoutLimits& limits,
 // The fastest algorithm, where memory is left for it and micro-steps run it.
 void AddAttentionWorkspace(const LayoutLimits& limits, plan::Plan* plan) {
   const int64_t before = plan->attention_workspace_bytes;
-  const int64_t fastest = WorkspaceOf(FastestAttentionBytes(*plan));
+  const int64_t fastest = WorkspaceOf(FastestAttentionBytes(*plan, limits.compute_capability));
   if (fastest <= before || !RunsSingleDocuments(*plan, limits.single_document_bins)) return;
   plan->attention_workspace_bytes = fastest;
   plan->buffers = BufferTable(*plan);

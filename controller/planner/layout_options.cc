@@ -90,9 +90,9 @@ int64_t FixedWorkspace(const config::JobSpec& job) {
                               static_cast<double>(int64_t{1} << 30));
 }
 
-int64_t OrdinaryWorkspace(const plan::Plan& plan) {
+int64_t OrdinaryWorkspace(const plan::Plan& plan, int32_t compute_capability) {
   if (plan.device != "cuda") return kOrdinaryAttentionBytes;  // no algorithm there asks for it
-  const int64_t fastest = FastestAttentionBytes(plan);
+  const int64_t fastest = FastestAttentionBytes(plan, compute_capability);
   return WorkspaceOf(fastest <= kOrdinaryAttentionBytes ? fastest : LeastAttentionBytes(plan));
 }
 
@@ -139,8 +139,9 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->weight_slots = layout.zero == 3 ? layout.weight_slots : kLeastWeightSlots;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
-  plan->attention_workspace_bytes =
-      layout.attention_workspace > 0 ? layout.attention_workspace : OrdinaryWorkspace(*plan);
+  plan->attention_workspace_bytes = layout.attention_workspace > 0
+                                        ? layout.attention_workspace
+                                        : OrdinaryWorkspace(*plan, layout.compute_capability);
   plan->lm_head_chunk_tokens = HeadChunk(*plan);
   plan->buffers = BufferTable(*plan);
 }
@@ -155,7 +156,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
     Layout next{.master_dtype = chosen(job.master_dtype, dtype),
                 .gradient_dtype = chosen(job.gradient_dtype, dtype),
                 .weight_slots = FixedWeightSlots(job, plan),
-                .attention_workspace = FixedWorkspace(job)};
+                .attention_workspace = FixedWorkspace(job),
+                .compute_capability = limits.compute_capability};
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;
     // Only weights of the base model can have smaller masters and gradients.

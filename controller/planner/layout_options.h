@@ -15,6 +15,7 @@ struct LayoutLimits {
   int64_t global_batch_bins = 1;
   uint64_t memory_bytes = 0;        // of the device, per worker; 0: no limit
   double single_document_bins = 1;  // share of the training bins
+  int32_t compute_capability = 0;   // of the device, x 10; 0: not known
 };
 
 // One computes while the next is gathered.
@@ -28,6 +29,7 @@ struct Layout {
   const char* recompute = "none";
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
   int64_t attention_workspace = 0;           // bytes; 0: by the micro-step, what is ordinary
+  int32_t compute_capability = 0;            // of LayoutLimits
 };
 
 // Values the job sets are kept. In order of preference:

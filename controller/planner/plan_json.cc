@@ -65,14 +65,16 @@ Json ScheduleJson(const Recipe& recipe) {
 }
 
 // Of cuda: what the fastest algorithm needs, taken or not.
-Json AttentionJson(const config::JobSpec& job, const plan::Plan& plan) {
+Json AttentionJson(const config::JobSpec& job, const PlannedJob& planned) {
+  const plan::Plan& plan = planned.plan;
   return {{"auto", !job.attention_workspace_gib.has_value()},
-          {"fastest_bytes", plan.device == "cuda" ? FastestAttentionBytes(plan) : 0}};
+          {"fastest_bytes",
+           plan.device == "cuda" ? FastestAttentionBytes(plan, planned.compute_capability) : 0}};
 }
 
-Json AttentionKernelsJson(const plan::Plan& plan) {
-  if (plan.device != "cuda") return nullptr;
-  const AttentionKernels kernels = AttentionKernelsOf(plan);
+Json AttentionKernelsJson(const PlannedJob& planned) {
+  if (planned.plan.device != "cuda") return nullptr;
+  const AttentionKernels kernels = AttentionKernelsOf(planned.plan, planned.compute_capability);
   return {{"single_document_bins", kernels.single}, {"packed_bins", kernels.packed}};
 }
 
@@ -86,7 +88,8 @@ Json OptimizerJson(const plan::Plan& plan) {
   return {{"name", optimizer.name}, {"states", states}};
 }
 
-Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
+Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
+  const plan::Plan& plan = planned.plan;
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
           {"zero", plan.zero},
@@ -104,10 +107,10 @@ Json LayoutJson(const config::JobSpec& job, const plan::Plan& plan) {
           {"gradient_dtype", plan.gradient_dtype},
           {"optimizer", OptimizerJson(plan)},
           {"fusions", plan.fusions},
-          {"attention_kernels", AttentionKernelsJson(plan)},
+          {"attention_kernels", AttentionKernelsJson(planned)},
           {"attention_deterministic", plan.attention_deterministic},
           {"attention_workspace_bytes", plan.attention_workspace_bytes},
-          {"attention_workspace", AttentionJson(job, plan)}};
+          {"attention_workspace", AttentionJson(job, planned)}};
 }
 
 Json PredictedJson(const Estimate& e, const plan::Plan& plan) {
@@ -149,7 +152,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"groups", GroupsJson(job, planned.plan)},
                      {"data", DataJson(recipe, data)},
                      {"schedule", ScheduleJson(recipe)},
-                     {"layout", LayoutJson(job, planned.plan)},
+                     {"layout", LayoutJson(job, planned)},
                      {"memory_bytes_per_rank",
                       {{"weights", e.weights},
                        {"gradients", e.gradients},

@@ -133,6 +133,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
                                     const plan::Generation& generation) {
   RETURN_IF_ERROR(CheckDevice(job, model, resources.compute_capability));
   PlannedJob planned;
+  planned.compute_capability = resources.compute_capability;
   plan::Plan& plan = planned.plan;
   plan.model = model;
   SetScalars(job_id, job, recipe.hash(), &plan);
@@ -141,7 +142,8 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   plan.fusions = plan::ApplicableFusions(plan);
   const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),
                             .memory_bytes = resources.memory_bytes,
-                            .single_document_bins = recipe.single_document_bins()};
+                            .single_document_bins = recipe.single_document_bins(),
+                            .compute_capability = resources.compute_capability};
   ASSIGN_OR_RETURN(std::string why, ChooseMesh(job, limits, resources.ranks_of_hosts, &plan));
   plan.links_measured = plan.world_size() > 1 && !resources.links.empty();
   plan.links = plan.links_measured ? resources.links : DefaultLinks(plan);
@@ -154,7 +156,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   planned.bytes = plan::SerializePlan(plan);
   planned.hash = plan::PlanHash(planned.bytes);
   planned.estimate = MakeEstimate(job, plan, recipe, resources);
-  planned.advice = Advise(job, plan, recipe);
+  planned.advice = Advise(job, plan, recipe, resources.compute_capability);
   for (std::string* line : {&why, &slices}) {
     if (!line->empty()) planned.advice.push_back(std::move(*line));
   }

@@ -56,6 +56,7 @@ struct PlannedJob {
   std::string hash;   // 32 bytes
   Estimate estimate;
   std::vector<std::string> advice;  // settings far from the recommended ones; nothing is changed
+  int32_t compute_capability = 0;   // of the GPU that it was planned for, x 10; 0: unknown or none
 };
 
 // `generation`: what is set aside for answers to sample prompts. Advice also says which number

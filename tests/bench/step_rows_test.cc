@@ -65,11 +65,11 @@ TEST_F(StepRowsTest, PlansTheMemoryThatIsPromised) {
   }
 }
 
-// 7.1 and 28.1 GiB are left beside them on an H200.
+// What our own kernels keep of long documents is less than products take anyway.
 TEST_F(StepRowsTest, PlansTheWorkspaceOfLongDocuments) {
-  const std::map<std::string, double> gib = {{"0.5b_full_8192", 7.12},
+  const std::map<std::string, double> gib = {{"0.5b_full_8192", 0.0625},
                                              {"0.5b_full_8192_4gib", 4},
-                                             {"0.5b_full_32768", 28.12},
+                                             {"0.5b_full_32768", 0.0625},
                                              {"0.5b_full_32768_4gib", 4}};
   size_t seen = 0;
   for (const Row& row : Rows("cuda")) {

@@ -433,6 +433,28 @@ TEST_F(AttentionWorkspaceTest, ComesBeforeGatheredBlocks) {
   EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
 }
 
+// Its kernels of warpgroups keep no partial sums; atomics are faster with wide heads.
+TEST_F(AttentionWorkspaceTest, AHopperAsksForItWhereAtomicsWin) {
+  const auto choose = [this](bool deterministic) {
+    ASSERT_TRUE(Choose(1).ok());
+    plan_.attention_deterministic = deterministic;
+    ASSERT_TRUE(
+        ChooseLayout(job_, {.global_batch_bins = 1, .compute_capability = 90}, &plan_).ok());
+  };
+  choose(true);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+  choose(false);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+  model_.head_dim = 128;
+  choose(true);
+  EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
+  choose(false);
+  EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
+  model_.head_dim = 80;
+  choose(true);
+  EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
+}
+
 // Its kernels keep no partial sums.
 TEST_F(AttentionWorkspaceTest, Float32AsksForNone) {
   job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "float32";

@@ -179,6 +179,16 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
   EXPECT_EQ(json["layout"]["fusions"].size(), 3u);
   EXPECT_EQ(json["layout"]["attention_kernels"]["packed_bins"], "tiles");
+  model_.attention_softcap = 0;
+  model_.head_dim = 64;
+  page_has("cuDNN for bins of one document, tiles for packed ones");
+  resources_.compute_capability = 90;
+  page_has("Attention      warpgroups, ");
+  job_.attention_deterministic = false;
+  page_has("Attention      warpgroups, ");
+  model_.head_dim = 128;
+  job_.sequence_len = 4096;  // from here on atomics win
+  page_has("cuDNN for bins of one document, warpgroups for packed ones");
 }
 
 TEST_F(PlanPageTest, AdvisesOnPrecision) {
