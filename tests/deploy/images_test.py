@@ -10,7 +10,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), 'e2e')]
 from deployment import DEPLOY, ROOT, documents, main
 from processes import BIN, QUICKSTART, metrics, value, wait_for
 
-LIMIT_MIB = {'controller': 150, 'worker-cpu': 400, 'worker-cuda': 3000}
+LIMIT_MIB = {'controller': 150, 'worker-cpu': 120, 'worker-cuda': 3000}
 SCRATCH = os.environ.get('COXSWAIN_IMAGES')     # set inside the namespaces
 USER = 65532
 STEPS = 60                                      # of the job: a drain at the third must find it unfinished
