@@ -36,10 +36,12 @@ target_link_libraries(coxswain_aten INTERFACE ${COXSWAIN_TORCH_CPU} ${COXSWAIN_C
 target_compile_definitions(coxswain_aten INTERFACE
   AT_PER_OPERATOR_HEADERS TORCH_ASSERT_ONLY_METHOD_OPERATORS)
 
-# libtorch with autograd, for tests/reference only.
+# libtorch with autograd, for tests/reference and kernels/torch. Clang 14 compiles 1.13 in C++20 where c10::IValue is
+# complete before all else.
 add_library(coxswain_torch_autograd INTERFACE)
 add_library(coxswain::torch_autograd ALIAS coxswain_torch_autograd)
 target_link_libraries(coxswain_torch_autograd INTERFACE ${COXSWAIN_TORCH_CPU} ${COXSWAIN_C10})
+target_compile_options(coxswain_torch_autograd INTERFACE "$<$<CXX_COMPILER_ID:Clang>:SHELL:-include ATen/core/ivalue.h>")
 
 add_library(coxswain_gloo INTERFACE)
 add_library(coxswain::gloo ALIAS coxswain_gloo)

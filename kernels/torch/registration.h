@@ -21,12 +21,12 @@ c10::TypedOperatorHandle<Signature> OpNamed(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
 }
 // Of the type of the kernel.
-#define COXSWAIN_OP(name, kernel)                                                          \
-  ([]() -> const auto& {                                                                   \
-    static const auto op =                                                                 \
-        ::coxswain::kernels::torch_ops::OpNamed<std::remove_pointer_t<decltype(&kernel)>>( \
-            "coxswain::" name);                                                            \
-    return op;                                                                             \
+#define COXSWAIN_OP(name, kernel)                                                            \
+  ([]() -> const auto& {                                                                     \
+    static const auto op =                                                                   \
+        ::coxswain::kernels::torch_ops::OpNamed<std::remove_pointer_t<decltype(&(kernel))>>( \
+            "coxswain::" name);                                                              \
+    return op;                                                                               \
   }())
 
 // A tensor that may be absent, for save_for_backward.
