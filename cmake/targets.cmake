@@ -15,7 +15,12 @@ set(COXSWAIN_LUMPED agent api checkpoint cli config controller_core data driver 
 list(TRANSFORM COXSWAIN_LUMPED PREPEND coxswain_)
 
 function(_coxswain_common target)
-  if(COXSWAIN_LUMPS AND target IN_LIST COXSWAIN_LUMPED)
+  # A lump lies outside the folder, whose .clang-tidy would not count.
+  set(own_tidy OFF)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.clang-tidy)
+    set(own_tidy ON)
+  endif()
+  if(COXSWAIN_LUMPS AND target IN_LIST COXSWAIN_LUMPED AND NOT own_tidy)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})

@@ -47,7 +47,7 @@ namespace internal {
 struct Never {
   constexpr bool load(std::memory_order) const { return false; }
 };
-inline constexpr Never armed;
+inline const Never armed;
 #else
 extern std::atomic<bool> armed;
 #endif
