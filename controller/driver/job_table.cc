@@ -146,9 +146,10 @@ void JobTable::SweepLeftovers() {
   deps_.loop->Offload(
       Lane::kFiles,
       [files = deps_.files, leftovers] {
-        for (const auto& [output_dir, owner] : leftovers) {
+        for (const auto& leftover : leftovers) {
+          const auto& output_dir = leftover.first;  // clang 14 captures no structured bindings
           if (!files->Exists(checkpoint::StagingRoot(output_dir))) continue;
-          OutputClaim claim(files, output_dir, owner);
+          OutputClaim claim(files, output_dir, leftover.second);
           if (!claim.Take().ok()) continue;
           claim.WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); })
               .IgnoreError();
