@@ -210,10 +210,8 @@ void Journal::Bound() {
     batch.steps.erase(batch.steps.begin(), end);
   }
   if (events + steps == 0) return;
-  log::Warning(
-      "the store takes no writes: the oldest step events and rows "
-      "that wait were dropped",
-      {{"events", events}, {"steps", steps}});
+  log::Warning("the store takes no writes: the oldest step events and rows that wait were dropped",
+               {{"events", events}, {"steps", steps}});
   if (dropped_observer_) dropped_observer_(events, steps);
 }
 

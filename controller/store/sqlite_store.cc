@@ -98,8 +98,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
 
 absl::Status SqliteStore::LoadId() {
   RETURN_IF_ERROR(
-      db_->Execute("INSERT OR IGNORE INTO meta VALUES('id', "
-                   "random() & 9223372036854775807)"));
+      db_->Execute("INSERT OR IGNORE INTO meta VALUES('id', random() & 9223372036854775807)"));
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='id'"));
   ASSIGN_OR_RETURN(const bool row, query->Step());
   if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no id"));
@@ -134,8 +133,7 @@ absl::Status SqliteStore::CheckWritable() {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
   absl::Status status = db_->Execute(
-      "INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE "
-      "FROM meta WHERE key='probe'");
+      "INSERT OR REPLACE INTO meta VALUES('probe', 1); DELETE FROM meta WHERE key='probe'");
   db_->Execute("ROLLBACK").IgnoreError();
   return status;
 }
@@ -168,8 +166,7 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
 absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
   for (const JobRow& row : batch.jobs) {
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, "
-                            "proto, "
+                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, proto, "
                             "drain_step, yields_to) VALUES(?1,?2,?3,?4,?5,?6,?7,?8) "
                             "ON CONFLICT(id) DO UPDATE SET base_dir=?3, stop_at_step=?4, "
                             "drain_goal=?5, proto=?6, drain_step=?7, yields_to=?8"));
@@ -234,8 +231,8 @@ absl::Status SqliteStore::ApplyGangs(const Batch& batch) {
 
 absl::Status SqliteStore::ApplySteps(const Batch& batch) {
   for (const StepRow& row : batch.steps) {
-    ASSIGN_OR_RETURN(Statement * update, Cached("UPDATE steps SET superseded=1 WHERE job=? AND "
-                                                "step=? AND epoch<?"));
+    ASSIGN_OR_RETURN(Statement * update,
+                     Cached("UPDATE steps SET superseded=1 WHERE job=? AND step=? AND epoch<?"));
     RETURN_IF_ERROR(
         update->Text(1, row.job).Int(2, row.step).Int(3, static_cast<int64_t>(row.epoch)).Run());
     ASSIGN_OR_RETURN(Statement * put,
@@ -336,9 +333,9 @@ void SqliteStore::ReadJob(const std::string& id, const std::string& proto, JobRo
 
 absl::StatusOr<std::vector<JobRow>> SqliteStore::Jobs() {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT ord, base_dir, stop_at_step, drain_goal, "
-                                             "proto, id, drain_step, "
-                                             "yields_to FROM jobs ORDER BY ord"));
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT ord, base_dir, stop_at_step, drain_goal, proto, id, drain_step, "
+                          "yields_to FROM jobs ORDER BY ord"));
   std::vector<JobRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -378,8 +375,8 @@ absl::StatusOr<std::vector<EpochRow>> SqliteStore::Epochs(const std::string& job
 
 absl::StatusOr<std::vector<EvalRow>> SqliteStore::Evals(const std::string& job, uint64_t epoch) {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT step, point FROM evals WHERE job=? AND "
-                                             "epoch=? ORDER BY step"));
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT step, point FROM evals WHERE job=? AND epoch=? ORDER BY step"));
   query->Text(1, job).Int(2, static_cast<int64_t>(epoch));
   std::vector<EvalRow> rows;
   while (true) {
@@ -449,8 +446,8 @@ absl::StatusOr<std::optional<KeyRow>> SqliteStore::FindKey(const std::string& ke
 
 absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT gang, bytes, bytes_per_second FROM links "
-                                             "ORDER BY gang, bytes"));
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT gang, bytes, bytes_per_second FROM links ORDER BY gang, bytes"));
   std::vector<LinkRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -463,8 +460,9 @@ absl::StatusOr<std::vector<LinkRow>> SqliteStore::Links() {
 
 absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT target, reason, since_unix_ms, automatic "
-                                             "FROM cordons ORDER BY target"));
+  ASSIGN_OR_RETURN(
+      Statement * query,
+      Cached("SELECT target, reason, since_unix_ms, automatic FROM cordons ORDER BY target"));
   std::vector<CordonRow> rows;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, query->Step());
@@ -479,8 +477,8 @@ absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
 absl::StatusOr<std::vector<v1::JobEvent>> SqliteStore::Events(const std::string& job, int64_t after,
                                                               int64_t limit) {
   MutexLock lock(mu_);
-  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT id, proto FROM events WHERE job=? AND id>? "
-                                             "ORDER BY id LIMIT ?"));
+  ASSIGN_OR_RETURN(Statement * query,
+                   Cached("SELECT id, proto FROM events WHERE job=? AND id>? ORDER BY id LIMIT ?"));
   query->Text(1, job).Int(2, after).Int(3, limit);
   std::vector<v1::JobEvent> events;
   while (true) {
