@@ -93,6 +93,11 @@ int Multiprocessors() {
   return count;
 }
 
+int SharedMemoryOfMultiprocessor() {
+  static const int bytes = Attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  return bytes;
+}
+
 int Capability() {
   static const int capability = 10 * Attribute(cudaDevAttrComputeCapabilityMajor) +
                                 Attribute(cudaDevAttrComputeCapabilityMinor);

@@ -120,26 +120,36 @@ struct BackwardRows {
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
-    LayerNormBackwardKernel(BackwardRows<T> args) {
+    LayerNormBackwardKernel(BackwardRows<T> args, int stages) {
+  extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   const float count = static_cast<float>(args.hidden);
+  const cuda::RowRing<Owner> ring{ring_memory, stages, args.accumulate ? 3 : 2, vectors};
   uint4 weight[Owner::kVectors];
   cuda::LoadWeight<Owner>(args.weight, vectors, weight);
   float dweight[Owner::kVectors][kVector<T>] = {}, dbias[Owner::kVectors][kVector<T>] = {};
-  for (int64_t row = Owner::FirstRow(); row < args.rows; row += Owner::RowStep()) {
+  float next_mean = 0.0f, next_rstd = 0.0f;
+  const auto fetch = [&](int64_t row, int stage) {
     const int64_t at = row * args.hidden;
-    uint4 dy[Owner::kVectors], x[Owner::kVectors], dx[Owner::kVectors] = {};
-    cuda::LoadRow<Owner>(args.dy + at, vectors, dy);
-    cuda::LoadRow<Owner>(args.x + at, vectors, x);
-    if (args.accumulate) cuda::LoadRow<Owner>(args.dx + at, vectors, dx);
-    const float mean = args.mean[row], rstd = args.rstd[row];
+    ring.Fetch(stage, 0, args.dy + at);
+    ring.Fetch(stage, 1, args.x + at);
+    if (args.accumulate) ring.Fetch(stage, 2, args.dx + at);
+  };
+  const auto use = [&](int64_t row, int stage) {
+    const bool first = row == Owner::FirstRow();
+    const float mean = first ? args.mean[row] : next_mean;
+    const float rstd = first ? args.rstd[row] : next_rstd;
+    if (const int64_t next = row + Owner::RowStep(); next < args.rows) {
+      next_mean = args.mean[next];
+      next_rstd = args.rstd[next];
+    }
     float sum = 0, along = 0;
 #pragma unroll
     for (int i = 0; i < Owner::kVectors; ++i) {  // past the end of the row dy is 0
       Vector<T> d, a, w;
-      d.Unpack(dy[i]);
-      a.Unpack(x[i]);
+      d.Unpack(ring.Read(stage, 0, i));
+      a.Unpack(ring.Read(stage, 1, i));
       w.Unpack(weight[i]);
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
@@ -152,30 +162,30 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
     }
     sum = Owner::Sum(sum, shared) / count;
     along = Owner::Sum(along, shared) / count;
-    cuda::UnpackAgain(dy);
-    cuda::UnpackAgain(x);
     cuda::UnpackAgain(weight);
 #pragma unroll
     for (int i = 0; i < Owner::kVectors; ++i) {
       const int v = Owner::Index(i);
       if (v >= vectors) continue;
-      Vector<T> d, a, w, out;
-      d.Unpack(dy[i]);
-      a.Unpack(x[i]);
+      Vector<T> d, a, w, out = {};
+      d.Unpack(ring.Read(stage, 0, i));
+      a.Unpack(ring.Read(stage, 1, i));
       w.Unpack(weight[i]);
-      out.Unpack(dx[i]);
+      if (args.accumulate) out.Unpack(ring.Read(stage, 2, i));
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
         const float n = (a.value[e] - mean) * rstd;
         out.value[e] += rstd * (d.value[e] * w.value[e] - sum - n * along);
       }
-      out.Store(args.dx + at + int64_t{v} * kVector<T>);
+      out.Store(args.dx + row * args.hidden + int64_t{v} * kVector<T>);
     }
-  }
+  };
+  ring.Walk(args.rows, fetch, use);
   if (args.partials == nullptr) return;
   float* out = args.partials + int64_t{blockIdx.x} * 2 * args.hidden;
-  cuda::StoreBlockSums<Owner, T>(dweight, vectors, out);
-  cuda::StoreBlockSums<Owner, T>(dbias, vectors, out + args.hidden);
+  float* sums = reinterpret_cast<float*>(ring_memory);
+  cuda::StoreBlockSums<Owner, T>(dweight, vectors, sums, out);
+  cuda::StoreBlockSums<Owner, T>(dbias, vectors, sums, out + args.hidden);
 }
 
 // Each block has at least one row, which writes its part of dw and db; later rows add to it.

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/row_ring.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -126,7 +127,23 @@ void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data
   });
 }
 
-// The same of a backward, whose blocks PlanBackward<kMost> counted.
+// What StoreBlockSums puts the sums of the warps into: a line of lanes per (i, e), 4 floats longer,
+// so that reading by column meets every bank.
+inline constexpr int kSumsLine = kWarp + 4;
+template <typename T, class Owner>
+inline constexpr int kBlockSumsFloats =
+    Owner::kWarpPerRow ? kBackwardThreads / kWarp* Owner::kVectors* kVector<T>* kSumsLine : 0;
+
+// Bytes of dynamic shared memory of a backward: its ring, and then the sums of StoreBlockSums.
+template <typename T, class Owner>
+int BackwardSharedBytes(int threads, int stages, int tensors) {
+  const int ring = stages * tensors * Owner::kVectors * threads * static_cast<int>(sizeof(uint4));
+  return std::max(ring, kBlockSumsFloats<T, Owner> * static_cast<int>(sizeof(float)));
+}
+
+// The same of a backward, whose blocks PlanBackward<kMost> counted. Its kernels take args and the
+// stages of their ring of 2 tensors, 3 where args.accumulate: as many as all the blocks of a
+// multiprocessor have room for.
 template <typename T, int kMost, class Args, class Held>
 void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> data,
                         const BackwardGrid& grid, const Held& held, void (*looped)(Args),
@@ -137,8 +154,19 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
     return;
   }
   ForOwner<kMost>(args.hidden / kVector<T>, [&](auto owner) {
+    using Owner = decltype(owner);
+    constexpr int kReserved = 1024 + kWarp * 4;  // of a block, by the system and for BlockSum
+    const int room =
+        SharedMemoryOfMultiprocessor() / (Owner::kResidentThreads / grid.threads) - kReserved;
+    const int tensors = args.accumulate ? 3 : 2;
+    int bytes = BackwardSharedBytes<T, Owner>(grid.threads, kRingStages, tensors), stages = 2;
+    if (bytes > room) {
+      bytes = BackwardSharedBytes<T, Owner>(grid.threads, 1, tensors), stages = 1;
+    }
     const auto kernel = held(owner);
-    kernel<<<blocks, grid.threads, 0, stream>>>(args);
+    CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+              "norm backward");
+    kernel<<<blocks, grid.threads, bytes, stream>>>(args, stages);
   });
 }
 
@@ -176,31 +204,26 @@ __device__ __forceinline__ void UnpackAgain(uint4 (&raw)[kCount]) {
 }
 
 // Writes the block's sums over its rows to out [vectors x kVector<T>]: the sums of its warps, added
-// in their order.
+// in their order. `shared` [kBlockSumsFloats] may hold what the threads have read.
 template <class Owner, typename T>
 __device__ __forceinline__ void StoreBlockSums(const float (&sums)[Owner::kVectors][kVector<T>],
-                                               int vectors, float* out) {
+                                               int vectors, float* shared, float* out) {
   if constexpr (Owner::kWarpPerRow) {
-    // One line of lanes per (i, e), 4 floats apart so that reading by column meets every bank.
-    constexpr int kLine = kWarp + 4;
-    constexpr int kWarps = kBackwardThreads / kWarp;
-    __shared__ float shared[kWarps][Owner::kVectors * kVector<T> * kLine];
-    const int lane = threadIdx.x % kWarp;
-    __syncthreads();  // an earlier call may still be reading
+    constexpr int kOfWarp = kBlockSumsFloats<T, Owner> / (kBackwardThreads / kWarp);
+    float* own = shared + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp;
+    __syncthreads();
 #pragma unroll
     for (int i = 0; i < Owner::kVectors; ++i) {
 #pragma unroll
-      for (int e = 0; e < kVector<T>; ++e) {
-        shared[threadIdx.x / kWarp][(i * kVector<T> + e) * kLine + lane] = sums[i][e];
-      }
+      for (int e = 0; e < kVector<T>; ++e) own[(i * kVector<T> + e) * kSumsLine] = sums[i][e];
     }
     __syncthreads();
     for (int column = threadIdx.x; column < vectors * kVector<T>; column += kBackwardThreads) {
       const int v = column / kVector<T>, e = column % kVector<T>;
-      const int at = (v / kWarp * kVector<T> + e) * kLine + v % kWarp;
-      float sum = shared[0][at];
+      const int at = (v / kWarp * kVector<T> + e) * kSumsLine + v % kWarp;
+      float sum = shared[at];
 #pragma unroll
-      for (int w = 1; w < kWarps; ++w) sum += shared[w][at];
+      for (int w = 1; w < kBackwardThreads / kWarp; ++w) sum += shared[w * kOfWarp + at];
       out[column] = sum;
     }
   } else {

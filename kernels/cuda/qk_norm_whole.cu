@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(kLoopThreads)
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
-    QkNormWholeBackwardKernel(BackwardRows<T> args) {
-  RmsBackwardRow<Owner>(args);
+    QkNormWholeBackwardKernel(BackwardRows<T> args, int stages) {
+  RmsBackwardRow<Owner>(args, stages);
 }
 
 template <typename T>

@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(Forwa
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
-    RmsNormBackwardKernel(BackwardRows<T> args) {
-  cuda::RmsBackwardRow<Owner>(args);
+    RmsNormBackwardKernel(BackwardRows<T> args, int stages) {
+  cuda::RmsBackwardRow<Owner>(args, stages);
 }
 
 template <typename T>

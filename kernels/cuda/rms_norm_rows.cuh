@@ -131,26 +131,33 @@ struct RmsBackwardRows {
   Layout layout;
 };
 
+// `stages` of a ring of dy, x and, where it is added to, dx.
 template <class Owner, typename T, class Layout>
-__device__ __forceinline__ void RmsBackwardRow(const RmsBackwardRows<T, Layout>& args) {
+__device__ __forceinline__ void RmsBackwardRow(const RmsBackwardRows<T, Layout>& args, int stages) {
+  extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
+  const RowRing<Owner> ring{ring_memory, stages, args.accumulate ? 3 : 2, vectors};
   uint4 weight[Owner::kVectors];
   LoadWeight<Owner>(args.weight, vectors, weight);
   float dweight[Owner::kVectors][kVector<T>] = {};
-  for (int64_t row = Owner::FirstRow(); row < args.rows; row += Owner::RowStep()) {
+  float next_rstd = 0.0f;
+  const auto fetch = [&](int64_t row, int stage) {
     const int64_t at = args.layout.Activation(row, args.hidden);
-    uint4 dy[Owner::kVectors], x[Owner::kVectors], dx[Owner::kVectors] = {};
-    LoadRow<Owner>(args.dy + at, vectors, dy);
-    LoadRow<Owner>(args.x + args.layout.Saved(row, args.hidden), vectors, x);
-    if (args.accumulate) LoadRow<Owner>(args.dx + at, vectors, dx);
-    const float rstd = args.rstd[args.layout.Rstd(row)];
+    ring.Fetch(stage, 0, args.dy + at);
+    ring.Fetch(stage, 1, args.x + args.layout.Saved(row, args.hidden));
+    if (args.accumulate) ring.Fetch(stage, 2, args.dx + at);
+  };
+  const auto use = [&](int64_t row, int stage) {
+    const float rstd = row == Owner::FirstRow() ? args.rstd[args.layout.Rstd(row)] : next_rstd;
+    const int64_t next = row + Owner::RowStep();
+    if (next < args.rows) next_rstd = args.rstd[args.layout.Rstd(next)];
     float along = 0;
 #pragma unroll
     for (int i = 0; i < Owner::kVectors; ++i) {
       Vector<T> d, a, w;
-      d.Unpack(dy[i]);
-      a.Unpack(x[i]);
+      d.Unpack(ring.Read(stage, 0, i));
+      a.Unpack(ring.Read(stage, 1, i));
       w.Unpack(weight[i]);
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
@@ -159,27 +166,28 @@ __device__ __forceinline__ void RmsBackwardRow(const RmsBackwardRows<T, Layout>&
       }
     }
     along = Owner::Sum(along, shared) / static_cast<float>(args.hidden) * rstd * rstd * rstd;
-    UnpackAgain(dy);
-    UnpackAgain(x);
     UnpackAgain(weight);
+    T* dx = args.dx + args.layout.Activation(row, args.hidden);
 #pragma unroll
     for (int i = 0; i < Owner::kVectors; ++i) {
       const int v = Owner::Index(i);
       if (v >= vectors) continue;
-      Vector<T> d, a, w, out;
-      d.Unpack(dy[i]);
-      a.Unpack(x[i]);
+      Vector<T> d, a, w, out = {};
+      d.Unpack(ring.Read(stage, 0, i));
+      a.Unpack(ring.Read(stage, 1, i));
       w.Unpack(weight[i]);
-      out.Unpack(dx[i]);
+      if (args.accumulate) out.Unpack(ring.Read(stage, 2, i));
 #pragma unroll
       for (int e = 0; e < kVector<T>; ++e) {
         out.value[e] += rstd * (d.value[e] * (args.offset + w.value[e])) - along * a.value[e];
       }
-      out.Store(args.dx + at + int64_t{v} * kVector<T>);
+      out.Store(dx + int64_t{v} * kVector<T>);
     }
-  }
+  };
+  ring.Walk(args.rows, fetch, use);
   if (args.partials == nullptr) return;
-  StoreBlockSums<Owner, T>(dweight, vectors, args.partials + int64_t{blockIdx.x} * args.hidden);
+  StoreBlockSums<Owner, T>(dweight, vectors, reinterpret_cast<float*>(ring_memory),
+                           args.partials + int64_t{blockIdx.x} * args.hidden);
 }
 
 // Each block has at least one row, which writes its part of dw; later rows add to it.

@@ -82,6 +82,8 @@ inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t AlignUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 int Multiprocessors();
+// Bytes that the blocks of a multiprocessor share, 1 KiB for each of them included.
+int SharedMemoryOfMultiprocessor();
 // Compute capability x 10 of the selected device.
 int Capability();
 
