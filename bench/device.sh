@@ -2,6 +2,7 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
+#                   [--papers kernels|lm_head]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -12,6 +13,7 @@
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, then rows of
 # torch_train.py.
+# --papers: one table of bench/papers, with the same wheels: 150 s for kernels, 60 s for lm_head.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
@@ -25,7 +27,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, torch_train.json, torch_ops.txt, torch_patch.txt; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, torch_train.json, torch_ops.txt, torch_patch.txt, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -36,7 +38,7 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() energy=() rows=()
-gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() dispatch_workers=1,64,1024
+gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() paper=kernels dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -56,6 +58,7 @@ while [[ $# -gt 0 ]]; do
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --torch) while [[ $# -gt 0 && $1 != --* ]]; do torch_rows+=("$1"); shift; done ;;
+    --papers) [[ $# -gt 0 && $1 != --* ]] && { paper=$1; shift; } ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
     --qlora | --job | --large | --optimizers | --comm | --fault | --checkpoints | --hosts-played) ;;
@@ -296,6 +299,13 @@ run_torch() {
   timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 \
     --json "$out/torch_train.json" || bad=1
   return $bad
+}
+
+run_papers() {
+  local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1
+  [[ -f $repository/bench/papers/$paper.py ]] || { echo "device.sh: no table $paper in bench/papers"; return 1; }
+  unpack_wheels || return 1
+  timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" --json "$out/papers_$paper.json"
 }
 
 run_peers() {
