@@ -2,12 +2,12 @@
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 //
 // One thread per vector of a row: a Philox draw serves 4 columns, so 1 or 2 draws per thread.
-// 2 sizeof(T) bytes per element (3 when accumulating) and about 25 integer instructions, which
-// take as long as the bytes in bfloat16. Elementwise: bitwise deterministic, the mask equal to the
-// CPU's.
+// 2 sizeof(T) bytes per element (3 when accumulating) and about 15 instructions. Elementwise:
+// bitwise deterministic, the mask equal to the CPU's.
 #include "kernels/dropout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "kernels/cuda/stream.h"
@@ -21,29 +21,55 @@ constexpr int kThreads = 256;
 constexpr int64_t kMaxColumns = 262144;  // 16 bits of column / 4
 constexpr uint32_t kMaxSites = 65536;
 
+// n / divisor for n below 2^31, by one product. Source: Granlund and Montgomery, "Division by
+// invariant integers using multiplication", PLDI 1994.
+struct Divisor {
+  uint32_t divisor, factor, shift;
+
+  explicit Divisor(uint32_t d) : divisor(d), factor(0), shift(31) {
+    while ((uint64_t{1} << (shift - 31)) < d) ++shift;
+    factor = static_cast<uint32_t>((uint64_t{1} << shift) / d + 1);
+  }
+  __device__ __forceinline__ uint32_t Quotient(uint32_t n) const {
+    return static_cast<uint32_t>(uint64_t{n} * factor >> shift);
+  }
+};
+
+// What a launch draws: a word w is kept when w >= threshold, which is (w >> 8) 2^-24 >= rate.
+struct Draw {
+  DropoutMask mask;
+  PhiloxKeys keys;
+  uint32_t threshold;
+  float keep_scale;
+
+  Draw(const DropoutMask& from, float rate)
+      : mask(from),
+        keys(MakePhiloxKeys(from.key[0], from.key[1])),
+        threshold(static_cast<uint32_t>(std::ceil(std::ldexp(rate, 24))) << 8),
+        keep_scale(1.0f / (1.0f - rate)) {}
+};
+
 // Multiplies the elements from `column` on of one token by 0 or keep_scale.
 template <typename V>
-__device__ __forceinline__ void Drop(const DropoutMask& mask, int64_t row, uint32_t column,
-                                     float rate, float keep_scale, V* x) {
-  const uint32_t step = *mask.step, bin = mask.bins[row], position = mask.positions[row];
+__device__ __forceinline__ void Drop(const Draw& draw, int64_t row, uint32_t column, V* x) {
+  const uint32_t step = *draw.mask.step, bin = draw.mask.bins[row];
+  const uint32_t position = draw.mask.positions[row], site = draw.mask.site << 16;
 #pragma unroll
   for (int i = 0; i < V::kSize; i += 4) {
-    const PhiloxWords words = Philox({{step, mask.site << 16 | (column + i) / 4, bin, position}},
-                                     mask.key[0], mask.key[1]);
+    const PhiloxWords words = Philox({{step, site | (column + i) / 4, bin, position}}, draw.keys);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      const float uniform = static_cast<float>(words.word[w] >> 8) * 0x1p-24f;
       if (V::kSize == 1 && column % 4 != w) continue;
       float& value = x->value[V::kSize == 1 ? 0 : i + w];
-      value = uniform >= rate ? value * keep_scale : 0.0f;
+      value = words.word[w] >= draw.threshold ? value * draw.keep_scale : 0.0f;
     }
   }
 }
 
 template <typename V, bool kDraw, bool kAccumulate>
 __global__ void __launch_bounds__(kThreads)
-    DropoutKernel(uint32_t count, uint32_t row_vectors, DropoutMask mask, float rate,
-                  float keep_scale, const typename V::Element* x, typename V::Element* y) {
+    DropoutKernel(uint32_t count, Divisor row_vectors, Draw draw, const typename V::Element* x,
+                  typename V::Element* y) {
   const uint32_t v = blockIdx.x * kThreads + threadIdx.x;
   if (v >= count) return;
   const int64_t at = int64_t{v} * V::kSize;
@@ -51,8 +77,8 @@ __global__ void __launch_bounds__(kThreads)
   value.Load(x + at);
   if (kAccumulate) before.Load(y + at);
   if (kDraw) {
-    const uint32_t row = v / row_vectors;
-    Drop(mask, row, (v - row * row_vectors) * V::kSize, rate, keep_scale, &value);
+    const uint32_t row = row_vectors.Quotient(v);
+    Drop(draw, row, (v - row * row_vectors.divisor) * V::kSize, &value);
   }
 #pragma unroll
   for (int i = 0; i < V::kSize; ++i) {
@@ -74,7 +100,7 @@ void ForBool(bool value, const Fn& fn) {
 template <typename V>
 void Launch(const DropoutArgs& args, cudaStream_t stream) {
   using T = typename V::Element;
-  const float rate = args.spec.rate, keep_scale = 1.0f / (1.0f - rate);
+  const float rate = args.spec.rate;
   const int64_t columns = args.spec.columns, row_vectors = columns / V::kSize;
   const int64_t piece_rows = (int64_t{1} << 31) / row_vectors;
   for (int64_t first = 0; first < args.rows; first += piece_rows) {
@@ -88,8 +114,8 @@ void Launch(const DropoutArgs& args, cudaStream_t stream) {
       ForBool(args.accumulate, [&](auto accumulate) {
         DropoutKernel<V, draw(), accumulate()>
             <<<static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads)), kThreads, 0, stream>>>(
-                static_cast<uint32_t>(vectors), static_cast<uint32_t>(row_vectors), mask, rate,
-                keep_scale, static_cast<const T*>(args.x) + first * columns,
+                static_cast<uint32_t>(vectors), Divisor(static_cast<uint32_t>(row_vectors)),
+                Draw(mask, rate), static_cast<const T*>(args.x) + first * columns,
                 static_cast<T*>(args.y) + first * columns);
       });
     });
