@@ -13,7 +13,7 @@
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, then rows of
 # torch_train.py.
-# --papers: one table of bench/papers, with the same wheels: 150 s for kernels, 60 s for lm_head.
+# --papers: one table of bench/papers, with the same wheels; what has not begun or ended by DEADLINE is not run.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
