@@ -49,9 +49,14 @@ struct RowRing {
     CommitCopies();
     int stage = 0;
     for (int64_t row = Owner::FirstRow(); row < rows; row += step, stage ^= other) {
-      if (stages == kRingStages) begin(row + step, stage ^ other);
-      CommitCopies();
-      WaitForCopies<1>();
+      if (stages == kRingStages) {
+        begin(row + step, stage ^ other);
+        CommitCopies();
+        WaitForCopies<1>();  // those of the next row may be under way
+      } else {
+        CommitCopies();
+        WaitForCopies<0>();
+      }
       use(row, stage);
       if (stages < kRingStages) begin(row + step, stage);
     }
