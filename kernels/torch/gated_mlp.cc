@@ -73,20 +73,34 @@ void GateUp(const Tensor& x, const Tensor& gate, const optional<Tensor>& up, con
   Activate(gate_up, y, activation);
 }
 
-// gate_up is the second result.
-std::tuple<Tensor, Tensor> GatedMlp(const Tensor& x_given, const Tensor& gate,
-                                    const optional<Tensor>& up, const Tensor& down,
-                                    int64_t activation, bool overwrites) {
+// act(gate(x)) up(x) of x's leading extents, and gate_up [rows, 2 I].
+std::tuple<Tensor, Tensor> GatedMlpActivation(const Tensor& x_given, const Tensor& gate,
+                                              const optional<Tensor>& up, int64_t activation) {
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
-  Tensor gate_up = EmptyTensor({x.size(0), 2 * down.size(1)}, x);
-  const Tensor y = EmptyTensor({x.size(0), down.size(1)}, x);
-  TORCH_CHECK_VALUE(
-      gate.size(0) == (up.has_value() ? 1 : 2) * down.size(1) && gate.size(1) == x.size(1),
-      "coxswain: gate of ", gate.sizes(), " beside down of ", down.sizes());
-  GateUp(x, gate, up, gate_up, y, activation);
+  TORCH_CHECK_VALUE(gate.size(1) == x.size(1) && (up.has_value() || gate.size(0) % 2 == 0),
+                    "coxswain: gate of ", gate.sizes(), " beside x of ", x_given.sizes());
+  const int64_t width = up.has_value() ? gate.size(0) : gate.size(0) / 2;
+  Tensor gate_up = EmptyTensor({x.size(0), 2 * width}, x);
   std::vector<int64_t> shape = x_given.sizes().vec();
+  shape.back() = width;
+  Tensor y = EmptyTensor(shape, x);
+  GateUp(x, gate, up, gate_up, y.view({-1, width}), activation);
+  return {y, gate_up};
+}
+
+Tensor GatedMlpProduct(const Tensor& y, const Tensor& down) {
+  std::vector<int64_t> shape = y.sizes().vec();
+  TORCH_CHECK_VALUE(shape.back() == down.size(1), "coxswain: down of ", down.sizes(),
+                    " beside gate's products of ", y.sizes());
   shape.back() = down.size(0);
-  return {Linear(y, down).view(shape), gate_up};
+  return Linear(y.reshape({-1, y.size(-1)}), down).view(shape);
+}
+
+// gate_up is the second result.
+std::tuple<Tensor, Tensor> GatedMlp(const Tensor& x, const Tensor& gate, const optional<Tensor>& up,
+                                    const Tensor& down, int64_t activation, bool /*overwrites*/) {
+  const auto [y, gate_up] = GatedMlpActivation(x, gate, up, activation);
+  return {GatedMlpProduct(y, down), gate_up};
 }
 
 struct Wants {
@@ -102,7 +116,7 @@ Gradients BackwardIn(const Tensor& gradient, const Tensor& dout_given, const Ten
   const Tensor dout = dout_given.reshape({-1, dout_given.size(-1)}).contiguous();
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
   const int64_t width = down.size(1);
-  const Tensor y = EmptyTensor({x.size(0), width}, x);
+  Tensor y = EmptyTensor({x.size(0), width}, x);
   coxswain_gated_linear_args args = ArgsOf(dout, gradient, activation);
   args.x = Address(dout, x, "dout");
   args.weight = Address(down, x, "down");
@@ -112,6 +126,7 @@ Gradients BackwardIn(const Tensor& gradient, const Tensor& dout_given, const Ten
   args.workspace = {scratch.data_ptr(), scratch.numel()};
   COXSWAIN_LAUNCH(gated_linear_backward, args, x);
   Tensor ddown = wants.down ? WeightGradient(dout, y) : None(x);
+  y.reset();  // before the other gradients take memory
   Tensor dgate = None(x), dup = None(x), dx = None(x);
   if (wants.gate_up) {
     dgate = WeightGradient(up.has_value() ? gradient.narrow(1, 0, width) : gradient, x);
@@ -147,22 +162,27 @@ Gradients GatedMlpBackwardOver(const Tensor& dout, const Tensor& x, const Tensor
                     {wants_x, wants_gate_up, wants_down});
 }
 
+// The first node. Of its results the activation counts only as a value: the gradient of the whole
+// comes back through `link`, a tensor of the whole's shape without memory that nothing reads.
 class GatedMlpFunction : public torch::autograd::Function<GatedMlpFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& gate,
                                const optional<Tensor>& up, const Tensor& down, int64_t activation,
                                bool overwrites) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [out, gate_up] =
-        COXSWAIN_OP("gated_mlp", GatedMlp).call(x, gate, up, down, activation, overwrites);
+    const auto [y, gate_up] =
+        COXSWAIN_OP("gated_mlp_activation", GatedMlpActivation).call(x, gate, up, activation);
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = down.size(0);
+    const Tensor link = EmptyTensor({1}, y).expand(shape);
     ctx->save_for_backward({x, gate_up, gate, OrNone(up), down});
     ctx->saved_data["activation"] = activation;
     ctx->saved_data["overwrites"] = overwrites;
     ctx->saved_data["x"] = x.requires_grad();
     ctx->saved_data["gate_up"] = gate.requires_grad() || OrNone(up).requires_grad();
     ctx->saved_data["down"] = down.requires_grad();
-    ctx->mark_non_differentiable({gate_up});
-    return {out, gate_up};
+    ctx->mark_non_differentiable({y, gate_up});
+    return {link, y, gate_up};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -189,11 +209,25 @@ class GatedMlpFunction : public torch::autograd::Function<GatedMlpFunction> {
   }
 };
 
+// The second.
+class GatedMlpProductFunction : public torch::autograd::Function<GatedMlpProductFunction> {
+ public:
+  static Tensor forward(AutogradContext* /*ctx*/, const Tensor& /*link*/, const Tensor& y,
+                        const Tensor& down) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return COXSWAIN_OP("gated_mlp_product", GatedMlpProduct).call(y, down);
+  }
+
+  static variable_list backward(AutogradContext* /*ctx*/, const variable_list& gradients) {
+    return {gradients[0], Tensor(), Tensor()};
+  }
+};
+
 std::tuple<Tensor, Tensor> Differentiable(const Tensor& x, const Tensor& gate,
                                           const optional<Tensor>& up, const Tensor& down,
                                           int64_t activation, bool overwrites) {
   const variable_list out = GatedMlpFunction::apply(x, gate, up, down, activation, overwrites);
-  return {out[0], out[1]};
+  return {GatedMlpProductFunction::apply(out[0], out[1], down.detach()), out[2]};
 }
 
 std::tuple<Tensor, Tensor> Autocast(const Tensor& x, const Tensor& gate, const optional<Tensor>& up,
@@ -205,6 +239,8 @@ std::tuple<Tensor, Tensor> Autocast(const Tensor& x, const Tensor& gate, const o
 
 void Kernels(torch::Library& library) {
   library.impl("gated_mlp", GatedMlp);
+  library.impl("gated_mlp_activation", GatedMlpActivation);
+  library.impl("gated_mlp_product", GatedMlpProduct);
   library.impl("gated_mlp_backward", GatedMlpBackward);
   library.impl("gated_mlp_backward_", GatedMlpBackwardOver);
 }
@@ -216,6 +252,10 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
   library.def(
       "gated_mlp(Tensor x, Tensor gate, Tensor? up, Tensor down, int activation, bool overwrites) "
       "-> (Tensor, Tensor)");
+  library.def(
+      "gated_mlp_activation(Tensor x, Tensor gate, Tensor? up, int activation) -> (Tensor, "
+      "Tensor)");
+  library.def("gated_mlp_product(Tensor y, Tensor down) -> Tensor");
   library.def(
       "gated_mlp_backward(Tensor dout, Tensor x, Tensor gate_up, Tensor gate, Tensor? up, Tensor "
       "down, int activation, bool wants_x, bool wants_gate_up, bool wants_down) -> (Tensor, "

@@ -120,6 +120,17 @@ def _(x, gate, up, down, activation, overwrites):
     return x.new_empty((*x.shape[:-1], down.shape[0])), x.new_empty((_rows(x), 2 * down.shape[1]))
 
 
+@register_fake('coxswain::gated_mlp_activation')
+def _(x, gate, up, activation):
+    width = gate.shape[0] // (2 if up is None else 1)
+    return x.new_empty((*x.shape[:-1], width)), x.new_empty((_rows(x), 2 * width))
+
+
+@register_fake('coxswain::gated_mlp_product')
+def _(y, down):
+    return y.new_empty((*y.shape[:-1], down.shape[0]))
+
+
 def _gated_mlp_backward(dout, x, gate_up, gate, up, down, activation, wants_x, wants_gate_up, wants_down):
     dup = x.new_empty((0,)) if up is None else _wanted(up, wants_gate_up)
     return _wanted(x, wants_x), _wanted(gate, wants_gate_up), dup, _wanted(down, wants_down)

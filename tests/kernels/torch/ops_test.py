@@ -16,6 +16,7 @@ from samples import DEVICE, DTYPES, integers, normal, samples
 BEYOND = {torch.float32: 800 * 2 ** -24, torch.bfloat16: 2 ** -8}
 NO_GRADIENT = {'cos', 'sin', 'scale', 'weight of lora_linear', 'weight of dora_linear', 'bias of lora_linear',
                'bias of dora_linear'}
+WITHOUT_GRADIENT = {'gated_mlp_activation', 'gated_mlp_product'}  # parts of gated_mlp, which has one
 
 
 class Recorder(TorchDispatchMode):
@@ -49,7 +50,7 @@ def error(got, exact):
 def fresh(function, args):
     """Arguments for opcheck: copies, which ask for gradients where a forward op has them."""
     name, names = function._schema.name.split('::')[1], [a.name for a in function._schema.arguments]
-    backward = 'backward' in name or not any(r.type.isSubtypeOf(torch._C.TensorType.get()) for r in function._schema.returns)
+    backward = 'backward' in name or name in WITHOUT_GRADIENT or not any(r.type.isSubtypeOf(torch._C.TensorType.get()) for r in function._schema.returns)
 
     def copy(key, value):
         if not isinstance(value, torch.Tensor):
@@ -102,6 +103,8 @@ class OpsTest(unittest.TestCase):
         yield ops.int8_dequantize.default, (codes, absmax, False)
         gate_up = normal(torch.float32, 6, 256)
         weights = [normal(torch.float32, *shape) for shape in ((128, 64), (128, 64), (64, 128))]
+        asking = [w.clone().requires_grad_() for w in weights]
+        yield ops.gated_mlp.default, (x, *asking, 0, False)  # above autograd, where the recorder does not see it
         yield ops.gated_mlp_backward_.default, (x, x.clone(), gate_up, *weights, 0, True, True, True)
         p, g, m, v = (normal(torch.float32, 300) for _ in range(4))
         scalars = torch.zeros(56, dtype=torch.uint8, device=DEVICE)
@@ -159,6 +162,16 @@ class OpsTest(unittest.TestCase):
                 again = run(lambda *x: checkpoint(ours, *x, use_reentrant=False), inputs, DTYPES[-1], weights)
                 for a, b in zip(plain, again):
                     self.assertTrue(torch.equal(a, b))
+
+    def test_checkpointing_ends_before_the_last_product(self):
+        from torch.utils.checkpoint import checkpoint
+        x = normal(torch.float32, 6, 64).requires_grad_()
+        weights = [normal(torch.float32, *shape).requires_grad_() for shape in ((128, 64), (128, 64), (64, 128))]
+        with Recorder() as recorder:
+            checkpoint(ck.gated_mlp, x, *weights, use_reentrant=False).sum().backward()
+        calls = [function._schema.name.split('::')[1] for function, _ in recorder.calls]
+        self.assertEqual(calls, ['gated_mlp_activation', 'gated_mlp_product', 'gated_mlp_activation',
+                                 'gated_mlp_backward'])
 
     @unittest.skipIf(DEVICE == 'cpu', 'autocast rules are for GPUs')
     def test_autocast(self):
