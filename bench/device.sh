@@ -296,7 +296,7 @@ run_torch() {
     (cd "$repository/tests/kernels/torch" && timeout 150 python3 "${test}_test.py") >"$out/torch_$test.txt" 2>&1 || bad=1
     echo "${test}_test.py: $(tail -n 1 "$out/torch_$test.txt")"
   done
-  timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 \
+  timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 --profile \
     --json "$out/torch_train.json" || bad=1
   return $bad
 }

@@ -2,7 +2,8 @@
 """A plain training loop of a transformers model, in bfloat16, five ways: as it is, by torch.compile, with Liger, with
 coxswain_kernels, and with these by torch.compile.
 
-  bench/torch_train.py [ROW...] [--steps N] [--warmup N] [--limit SECONDS] [--json FILE]      ROW: SHAPE_VARIANT, or all
+  bench/torch_train.py [ROW...] [--steps N] [--warmup N] [--limit SECONDS] [--profile] [--json FILE]
+                                                                                      ROW: SHAPE_VARIANT, or all
 
 SHAPE: llama3_8b, 4 rows of 2,048 tokens, plain SGD (fused, no momentum: beside weights and gradients no state fits in 80
 GB), activations checkpointed by layer; qwen25_05b, 16 rows of 1,024, fused AdamW with bfloat16 states, no
@@ -10,12 +11,15 @@ checkpointing. The same for all variants: shapes of bench/models, random weights
 attention where it is not ours, no clipping. compile: each layer, the final norm and the loss, which costs less time
 than the model as a whole and gives the same kernels. ours: products are tuned in the warm-up. VARIANT: plain,
 compile, liger, ours, ours_compile. A process for each row. Median over the steps, by CUDA events; memory is that of torch's allocator.
+--profile: a step more, its kernels by what they do, and the peaks of memory of its forward and backward.
 Needs one GPU, torch, transformers, and liger_kernel or coxswain_kernels.
 """
 import argparse, json, math, multiprocessing, os, statistics, time
 
 import torch
 import transformers
+
+import torch_kernels
 
 SHAPES = {'llama3_8b': ('llama31_8b', 4, 2048), 'qwen25_05b': ('0.5b', 16, 1024)}
 VARIANTS = ('plain', 'compile', 'liger', 'ours', 'ours_compile')
@@ -55,41 +59,71 @@ def make_optimizer(shape, parameters):
     return torch.optim.AdamW(parameters, lr=1e-5, fused=True)
 
 
-def train(args):
-    """Milliseconds of the timed steps, first and last loss."""
+def peaks_of(forward):
+    """GiB allocated at most in a forward and in its backward."""
+    peaks = {}
+    for phase in ('forward', 'backward'):
+        torch.cuda.reset_peak_memory_stats()
+        if phase == 'forward':
+            loss = forward()
+        else:
+            loss.backward()
+        torch.cuda.synchronize()
+        peaks[phase] = torch.cuda.max_memory_allocated() / 2 ** 30
+    return peaks
+
+
+def make_step(args):
+    """The forward, which returns the loss, and a whole step over it."""
     _, rows, length = SHAPES[args.shape]
     model = make_model(args.shape, args.variant, args.shape == 'llama3_8b')
     optimizer = make_optimizer(args.shape, model.parameters())
     random = torch.Generator(device='cuda').manual_seed(1)
-    if args.variant.startswith('ours'):
-        import coxswain_kernels
-        coxswain_kernels.tune_products(True)
-    losses, events = [], []
-    for step in range(args.warmup + args.steps):
-        if step == args.warmup:
-            if args.variant.startswith('ours'):
-                coxswain_kernels.tune_products(False)
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            events.append(torch.cuda.Event(enable_timing=True))
-            events[-1].record()
+
+    def forward():
         ids = torch.randint(model.config.vocab_size, (rows, length), device='cuda', generator=random)
-        loss = model(input_ids=ids, labels=ids).loss
+        return model(input_ids=ids, labels=ids).loss
+
+    def step():
+        loss = forward()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.detach())
-        if events:
-            events.append(torch.cuda.Event(enable_timing=True))
-            events[-1].record()
+        return loss.detach()
+    return forward, step
+
+
+def tune_products(args, on):
+    if args.variant.startswith('ours'):
+        import coxswain_kernels
+        coxswain_kernels.tune_products(on)
+
+
+def train(args):
+    """Milliseconds of the timed steps, first and last loss; memory and what was profiled."""
+    forward, step = make_step(args)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(args.steps + 1)]
+    tune_products(args, True)
+    losses = [step() for _ in range(args.warmup)]
+    tune_products(args, False)
     torch.cuda.synchronize()
-    return [a.elapsed_time(b) for a, b in zip(events, events[1:])], losses[0].item(), losses[-1].item()
+    torch.cuda.reset_peak_memory_stats()
+    events[0].record()
+    for event in events[1:]:
+        losses.append(step())
+        event.record()
+    torch.cuda.synchronize()
+    more = {'peak_gib': torch.cuda.max_memory_allocated() / 2 ** 30,
+            'reserved_gib': torch.cuda.max_memory_reserved() / 2 ** 30}
+    if args.profile:
+        more['profile'] = {**torch_kernels.kernel_times(step), 'peak_gib': peaks_of(forward)}
+    return [a.elapsed_time(b) for a, b in zip(events, events[1:])], losses[0].item(), losses[-1].item(), more
 
 
 def measure(args):
     _, rows, length = SHAPES[args.shape]
     try:
-        milliseconds, first, last = train(args)
+        milliseconds, first, last, more = train(args)
     except torch.cuda.OutOfMemoryError as error:
         return {'error': str(error).split('. ')[0]}
     if not (math.isfinite(first) and math.isfinite(last) and last != first):
@@ -97,8 +131,7 @@ def measure(args):
     rates = [rows * length * 1e3 / m for m in milliseconds]
     return {'tokens_per_second': statistics.median(rates), 'tokens_per_second_range': [min(rates), max(rates)],
             'ms_per_step': statistics.median(milliseconds), 'steps_timed': len(milliseconds), 'loss': [first, last],
-            'peak_gib': torch.cuda.max_memory_allocated() / 2 ** 30,
-            'reserved_gib': torch.cuda.max_memory_reserved() / 2 ** 30}
+            **more}
 
 
 def keep(path, row):
@@ -121,6 +154,8 @@ def run(row, args):
               'transformers': transformers.__version__, **measure(args)}
     if args.json:
         keep(args.json, result)
+    if 'profile' in result:
+        print(json.dumps(result['profile'], indent=1), flush=True)
     if 'error' in result:
         print(f'{row}: {result["error"]}', flush=True)
         raise SystemExit(1)
@@ -135,6 +170,7 @@ def main():
     parser.add_argument('--steps', type=int, default=10)
     parser.add_argument('--warmup', type=int, default=4)
     parser.add_argument('--limit', type=float, default=120, help='seconds of a row')
+    parser.add_argument('--profile', action='store_true', help='kernels and memory of a step more')
     parser.add_argument('--json', help='file whose "rows" gain these')
     args = parser.parse_args()
     unknown = set(args.rows) - set(rows)
