@@ -23,7 +23,7 @@ using cuda::ToFloat;
 using cuda::Vector;
 
 // Vectors of a row that a thread holds at most; backward holds two sums per element.
-constexpr int kMostForward = 4, kMostBackward = 2;
+constexpr int kMostForward = 4, kMostBackward = 4;
 
 template <typename T>
 struct ForwardRows {
