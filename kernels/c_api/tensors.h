@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: add.h, convert.h, random_fill.h, checksum.h and reduce.h. */
+/* Of kernels/c_api.h: add.h, scale.h, convert.h, random_fill.h, checksum.h and reduce.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TENSORS_H_
 #define COXSWAIN_KERNELS_C_API_TENSORS_H_
 
@@ -18,6 +18,15 @@ typedef struct {
   void* y;       /* [count] */
 } coxswain_add_args;
 int coxswain_add(const coxswain_add_args* args, void* stream);
+
+/* x *= factor; nothing is done where it is 1. */
+typedef struct {
+  int32_t dtype; /* of x */
+  int64_t count;
+  const float* factor; /* one float */
+  void* x;             /* [count] */
+} coxswain_scale_args;
+int coxswain_scale(const coxswain_scale_args* args, void* stream);
 
 typedef struct {
   int32_t from, to; /* dtypes */

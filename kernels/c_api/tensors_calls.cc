@@ -5,6 +5,7 @@
 #include "kernels/convert.h"
 #include "kernels/random_fill.h"
 #include "kernels/reduce.h"
+#include "kernels/scale.h"
 
 namespace coxswain::kernels::c_api {
 namespace {
@@ -36,6 +37,16 @@ int coxswain_add(const coxswain_add_args* args, void* stream) {
                   .x = args->x,
                   .y = args->y},
                  c_api::Wrap(stream));
+  });
+}
+
+int coxswain_scale(const coxswain_scale_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Scale({.dtype = c_api::Type(args->dtype),
+                    .count = args->count,
+                    .factor = args->factor,
+                    .x = args->x},
+                   c_api::Wrap(stream));
   });
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/dropout.h"
 #include "kernels/random_fill.h"
 #include "kernels/reduce.h"
+#include "kernels/scale.h"
 
 namespace coxswain::kernels::bench {
 namespace {
@@ -26,6 +27,19 @@ void BenchAdd(Bench* bench, const Shape& m) {
                                     .y = memory->BFloat16(n)};
                  return [=](Stream* s) { Add(args, s); };
                }});
+}
+
+void BenchScale(Bench* bench, const Shape& m) {
+  const int64_t n = m.tokens * m.hidden;
+  bench->Time(
+      {.name = "scale",
+       .extents = Extents(m.tokens, m.hidden),
+       .bytes = 4.0 * static_cast<double>(n),
+       .make = [n](Memory* memory) -> Launch {
+         const ScaleArgs args{
+             .dtype = kBF16, .count = n, .factor = memory->Floats(1), .x = memory->BFloat16(n)};
+         return [=](Stream* s) { Scale(args, s); };
+       }});
 }
 
 void BenchConvert(Bench* bench, const Shape& m) {
@@ -125,6 +139,7 @@ void BenchReductions(Bench* bench, const Shape& m) {
 void BenchElementwise(Bench* bench) {
   for (const Shape& m : kShapes) {
     BenchAdd(bench, m);
+    BenchScale(bench, m);
     BenchConvert(bench, m);
     BenchDropout(bench, m);
     BenchFill(bench, m);

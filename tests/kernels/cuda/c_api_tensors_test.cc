@@ -6,6 +6,7 @@
 #include "kernels/convert.h"
 #include "kernels/random_fill.h"
 #include "kernels/reduce.h"
+#include "kernels/scale.h"
 #include "kernels/target_hits.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 
@@ -37,6 +38,21 @@ TEST(CApiTensorsGpuTest, AddWithAndWithoutAnAlpha) {
   args.dtype = COXSWAIN_BFLOAT16;
   args.x_dtype = COXSWAIN_FLOAT32;
   EXPECT_REFUSED(coxswain_add(&args, nullptr), "Add: x of float32");
+}
+
+TEST(CApiTensorsGpuTest, Scale) {
+  const Twins x(Normal(kCount, 1, kType), kType);
+  const DeviceValues<float> factor({0.3f});
+  coxswain_scale_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.count = kCount;
+  args.factor = factor.data();
+  args.x = x.c.data();
+  EXPECT_OK(coxswain_scale(&args, nullptr));
+  Scale({.dtype = kType, .count = kCount, .factor = factor.data(), .x = x.op.data()}, TestStream());
+  x.ExpectSame("scaled values");
+  args.count = -1;
+  EXPECT_REFUSED(coxswain_scale(&args, nullptr), "Scale");
 }
 
 TEST(CApiTensorsGpuTest, Convert) {
