@@ -1,12 +1,12 @@
-// Cross-entropy of a chunk of logits; the gradient replaces the logits. With p = softmax(z),
-// lse = log sum exp z, smoothing e, z-loss weight c and target y:
+// Cross-entropy of a chunk of logits, and its gradient, which may replace them. With p =
+// softmax(z), lse = log sum exp z, smoothing e, z-loss weight c and target y:
 //   nll = lse - z_y;  loss = (1 - e) nll + e mean_v(lse - z_v) + c lse^2
 //   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale; p_y - 1 is formed in float32.
 // With softcap k: z = k tanh(logit/k), and the gradient of the logit is dz (1 - (z/k)^2).
 // An ignored row has loss 0, nll 0 and gradient 0, whatever its logits.
-// What lies between the rows is no logit: it is not looked at, and becomes 0 where a gradient
-// replaces the logits. CUDA reads a row once, by 16 bytes, where rows start at multiples of them.
-// Source: torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
+// What lies between the rows is no logit: it is not looked at, and the gradient has 0 there. CUDA
+// reads a row once, by 16 bytes, where rows start at multiples of them. Source:
+// torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
 #ifndef COXSWAIN_KERNELS_CROSS_ENTROPY_H_
 #define COXSWAIN_KERNELS_CROSS_ENTROPY_H_
 
@@ -31,12 +31,13 @@ bool CrossEntropySupports(const CrossEntropySpec& spec);
 struct CrossEntropyArgs {
   CrossEntropySpec spec = {};
   int64_t rows = 0;                       // N; N V may exceed 2^31
-  void* logits = nullptr;                 // [N, V]; overwritten by dz unless gradient_scale is null
-  int64_t ld = 0;                         // elements between rows, at least V; 0: V
+  void* logits = nullptr;                 // [N, V]
+  void* gradient = nullptr;               // [N, V], dz; null: overwrites the logits
+  int64_t ld = 0;                         // elements between rows of both, at least V; 0: V
   const int32_t* targets = nullptr;       // [N], in [0, V) or kIgnoreTarget; the CPU throws for any
                                           // other, CUDA, which cannot see them, gives loss NaN
   const float* gradient_scale = nullptr;  // one float in device memory: 1 / targets of the global
-                                          // batch; null: losses only, logits unchanged
+                                          // batch; null: losses only
   float* loss = nullptr;                  // [N], the objective, unscaled
   float* nll = nullptr;                   // [N], without smoothing and z-loss; null: not wanted
 };

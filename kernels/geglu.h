@@ -31,7 +31,8 @@ struct GegluBackwardArgs {
   GegluSpec spec = {};
   int64_t rows = 0;
   const void* dy = nullptr;  // [T, I]
-  void* gate_up = nullptr;   // [T, 2 I], overwritten by its gradient
+  void* gate_up = nullptr;   // [T, 2 I]
+  void* gradient = nullptr;  // [T, 2 I], of gate_up; null: overwrites it
   void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
 };
 void GegluBackward(const GegluBackwardArgs& args, Stream* stream);

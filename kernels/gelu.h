@@ -30,7 +30,8 @@ struct GeluBackwardArgs {
   GeluSpec spec = {};
   int64_t rows = 0;
   const void* dy = nullptr;  // [T, C]
-  void* x = nullptr;         // [T, C], overwritten by its gradient
+  void* x = nullptr;         // [T, C]
+  void* gradient = nullptr;  // [T, C], of x; null: overwrites it
 };
 void GeluBackward(const GeluBackwardArgs& args, Stream* stream);
 

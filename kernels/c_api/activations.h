@@ -12,7 +12,8 @@ typedef struct {
   int32_t dtype;
   int64_t rows, intermediate;
   const void* dy; /* [rows, intermediate]; backward only */
-  void* gate_up;  /* [rows, 2 intermediate]; backward overwrites it by its gradient */
+  void* gate_up;  /* [rows, 2 intermediate] */
+  void* gradient; /* [rows, 2 intermediate]; null: overwrites gate_up; backward only */
   void* y;        /* [rows, intermediate]; null: the backward does not give it */
 } coxswain_swiglu_args;
 int coxswain_swiglu_forward(const coxswain_swiglu_args* args, void* stream);
@@ -23,7 +24,8 @@ typedef struct {
   int32_t erf; /* of GELU; 0: the tanh form */
   int64_t rows, intermediate;
   const void* dy; /* [rows, intermediate]; backward only */
-  void* gate_up;  /* [rows, 2 intermediate]; backward overwrites it by its gradient */
+  void* gate_up;  /* [rows, 2 intermediate] */
+  void* gradient; /* [rows, 2 intermediate]; null: overwrites gate_up; backward only */
   void* y;        /* [rows, intermediate]; null: the backward does not give it */
 } coxswain_geglu_args;
 int coxswain_geglu_forward(const coxswain_geglu_args* args, void* stream);
@@ -34,7 +36,8 @@ typedef struct {
   int32_t erf; /* 0: the tanh form */
   int64_t rows, columns;
   const void* dy; /* [rows, columns]; backward only */
-  void* x;        /* [rows, columns]; backward overwrites it by its gradient */
+  void* x;        /* [rows, columns] */
+  void* gradient; /* [rows, columns]; null: overwrites x; backward only */
   void* y;        /* [rows, columns]; forward only */
 } coxswain_gelu_args;
 int coxswain_gelu_forward(const coxswain_gelu_args* args, void* stream);

@@ -41,6 +41,7 @@ int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream) {
                              .rows = args->rows,
                              .dy = args->dy,
                              .gate_up = args->gate_up,
+                             .gradient = args->gradient,
                              .y = args->y},
                             c_api::Wrap(stream));
   });
@@ -60,6 +61,7 @@ int coxswain_geglu_backward(const coxswain_geglu_args* args, void* stream) {
                             .rows = args->rows,
                             .dy = args->dy,
                             .gate_up = args->gate_up,
+                            .gradient = args->gradient,
                             .y = args->y},
                            c_api::Wrap(stream));
   });
@@ -75,9 +77,12 @@ int coxswain_gelu_forward(const coxswain_gelu_args* args, void* stream) {
 
 int coxswain_gelu_backward(const coxswain_gelu_args* args, void* stream) {
   return c_api::Guarded([&] {
-    kernels::GeluBackward(
-        {.spec = c_api::SpecOf(*args), .rows = args->rows, .dy = args->dy, .x = args->x},
-        c_api::Wrap(stream));
+    kernels::GeluBackward({.spec = c_api::SpecOf(*args),
+                           .rows = args->rows,
+                           .dy = args->dy,
+                           .x = args->x,
+                           .gradient = args->gradient},
+                          c_api::Wrap(stream));
   });
 }
 

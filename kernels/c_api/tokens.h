@@ -11,9 +11,10 @@ extern "C" {
 typedef struct {
   int32_t dtype;
   int64_t rows, vocab;
-  int64_t ld; /* elements between rows of logits; 0: vocab */
+  int64_t ld; /* elements between rows of logits and gradient; 0: vocab */
   float label_smoothing, z_loss, softcap;
-  void* logits;                /* [rows, vocab]; overwritten by the gradient */
+  void* logits;                /* [rows, vocab] */
+  void* gradient;              /* [rows, vocab]; null: overwrites the logits */
   const int32_t* targets;      /* [rows]; -100: ignored */
   const float* gradient_scale; /* one float; null: losses only */
   float* loss;                 /* [rows] */

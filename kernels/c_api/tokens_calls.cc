@@ -43,6 +43,7 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
                                     .softcap = args->softcap},
                            .rows = args->rows,
                            .logits = args->logits,
+                           .gradient = args->gradient,
                            .ld = args->ld,
                            .targets = args->targets,
                            .gradient_scale = args->gradient_scale,

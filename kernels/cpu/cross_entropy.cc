@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/gradient_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -124,7 +125,9 @@ void WriteGradient(const CrossEntropyArgs& args, const RowSums& sums, double lse
 // `ld` elements between rows.
 void OneRow(const CrossEntropyArgs& args, int64_t row, int64_t ld) {
   const int64_t vocab = args.spec.vocab;
-  float* z = static_cast<float*>(args.logits) + row * ld;
+  float* z = args.gradient_scale == nullptr
+                 ? static_cast<float*>(args.logits) + row * ld
+                 : cpu::RowForGradient(args.logits, args.gradient, row, ld);
   const int32_t target = args.targets[row];
   const bool ignored = target == kIgnoreTarget;
   if (args.gradient_scale != nullptr) std::fill(z + (ignored ? 0 : vocab), z + ld, 0.0f);

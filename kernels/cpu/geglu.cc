@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/gelu_point.h"
+#include "kernels/cpu/gradient_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -81,7 +82,7 @@ void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 16 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const float* dy = static_cast<const float*>(args.dy) + t * n;
-      BackwardRow(args.spec.tanh, dy, static_cast<float*>(args.gate_up) + t * 2 * n,
+      BackwardRow(args.spec.tanh, dy, cpu::RowForGradient(args.gate_up, args.gradient, t, 2 * n),
                   args.y == nullptr ? nullptr : static_cast<float*>(args.y) + t * n, n);
     }
   });

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/gelu_point.h"
+#include "kernels/cpu/gradient_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -52,7 +53,7 @@ void GeluBackward(const GeluBackwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 16 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const float* dy = static_cast<const float*>(args.dy) + t * n;
-      float* x = static_cast<float*>(args.x) + t * n;
+      float* x = cpu::RowForGradient(args.x, args.gradient, t, n);
       args.spec.tanh ? BackwardTanh(dy, x, n) : BackwardErf(dy, x, n);
     }
   });

@@ -3,6 +3,7 @@
 #include "kernels/swiglu.h"
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/gradient_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -57,7 +58,7 @@ void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream) {
   const int64_t n = args.spec.intermediate;
   cpu::ParallelFor(args.rows, 8 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      float* gate = static_cast<float*>(args.gate_up) + t * 2 * n;
+      float* gate = cpu::RowForGradient(args.gate_up, args.gradient, t, 2 * n);
       const float* dy = static_cast<const float*>(args.dy) + t * n;
       if (args.y == nullptr) {
         BackwardRow(dy, gate, gate + n, n);

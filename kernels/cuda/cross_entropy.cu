@@ -1,4 +1,4 @@
-// Cross-entropy of logits and its gradient in their place (kernels/cross_entropy.h has the
+// Cross-entropy of logits and its gradient, in their place or not (kernels/cross_entropy.h has the
 // formulas).
 //
 // Rows that start at multiples of 16 bytes are read by vectors of 16; the elements behind the last
@@ -93,8 +93,9 @@ struct Slice {
   int begin, count, tail;
   bool last;  // of the row's
 
-  __device__ __forceinline__ T* Of(const CrossEntropyArgs& args, int64_t row) const {
-    return static_cast<T*>(args.logits) + row * args.ld + int64_t{begin} * kSize;
+  // Of a matrix with the rows of the logits.
+  __device__ __forceinline__ T* Of(void* matrix, int64_t ld, int64_t row) const {
+    return static_cast<T*>(matrix) + row * ld + int64_t{begin} * kSize;
   }
   // Index in the slice of an element of the row; -1 where it is another block's.
   __device__ __forceinline__ int Find(int element) const {
@@ -150,7 +151,7 @@ __device__ __forceinline__ void WriteIgnoredSlice(const CrossEntropyArgs& args, 
                                                   const Slice<T>& mine) {
   if (mine.begin == 0 && threadIdx.x == 0) WriteIgnored(args, row);
   if (args.gradient_scale == nullptr) return;
-  uint4* dz = reinterpret_cast<uint4*>(mine.Of(args, row));
+  uint4* dz = reinterpret_cast<uint4*>(mine.Of(args.gradient, args.ld, row));
   for (int v = threadIdx.x; v < mine.count; v += kThreads) __stcs(dz + v, uint4{0, 0, 0, 0});
   if (mine.last) ZeroFrom<T>(args, row, int64_t{mine.begin + mine.count} * mine.kSize);
 }
@@ -164,7 +165,7 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
   const int writer = own >= 0 ? mine.OwnerOf(own) : 0;
   const bool writes = static_cast<int>(threadIdx.x) == writer &&
                       (InVocabulary(args, target) ? own >= 0 : mine.begin == 0);
-  T* dz = mine.Of(args, row);
+  T* dz = mine.Of(args.gradient, args.ld, row);
   if (args.gradient_scale != nullptr) {
     gradient.SetRow(sums);
     for (int v = threadIdx.x; v < mine.count; v += kThreads) {
@@ -216,7 +217,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
   const auto fetch = [&](int64_t row, int32_t target, int stage) {
     if (threadIdx.x != 0 || target == kIgnoreTarget) return;
-    CopyToShared(slices + stage * slice, mine.Of(args, row), mine.bytes(), &full[stage]);
+    CopyToShared(slices + stage * slice, mine.Of(args.logits, args.ld, row), mine.bytes(),
+                 &full[stage]);
   };
   if (threadIdx.x == 0) {
     InitBarrier(&full[0]);
@@ -280,13 +282,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t row = blockIdx.x, vocab = args.spec.vocab;
   const int64_t begin = int64_t{threadIdx.x} * V::kSize, step = kThreads * V::kSize;
   const int64_t whole = vocab / V::kSize * V::kSize, lone = whole + threadIdx.x;
-  T* z = static_cast<T*>(args.logits) + row * args.ld;
+  const T* z = static_cast<const T*>(args.logits) + row * args.ld;
+  T* dz = static_cast<T*>(args.gradient) + row * args.ld;
   const int32_t target = args.targets[row];
   if (target == kIgnoreTarget) {
     if (threadIdx.x == 0) WriteIgnored(args, row);
     const V zero{};
     for (int64_t v = begin; args.gradient_scale != nullptr && v < whole; v += step) {
-      zero.StoreStreaming(z + v);
+      zero.StoreStreaming(dz + v);
     }
     if (args.gradient_scale != nullptr) ZeroFrom<T>(args, row, whole);
     return;
@@ -308,12 +311,12 @@ __global__ void __launch_bounds__(kThreads, 2)
     const auto replace = [&](auto x, int64_t column) {
       x.Load(z + column);
       gradient.Apply<kSoftcap>(x.value);
-      x.StoreStreaming(z + column);
+      x.StoreStreaming(dz + column);
     };
     for (int64_t v = begin; v < whole; v += step) replace(V{}, v);
     if (lone < vocab) replace(Vector<T, 1>{}, lone);
     ZeroFrom<T>(args, row, vocab);
-    if (owns_target) z[target] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
+    if (owns_target) dz[target] = FromFloat<T>(gradient.AtTarget<kSoftcap>(z_target));
   }
   if (threadIdx.x == 0) WriteLosses(args, row, sums, z_target);
 }
@@ -358,7 +361,7 @@ void LaunchClusters(Kernel kernel, int cluster, int slice, const CrossEntropyArg
 
 template <typename T, bool kSmoothing, bool kSoftcap>
 void Launch(const CrossEntropyArgs& args, Stream* stream) {
-  const bool aligned = Aligned<T>(args.logits, args.ld);
+  const bool aligned = Aligned<T>(args.logits, args.ld) && Aligned<T>(args.gradient, args.ld);
   const int64_t vectors = CeilDiv(args.spec.vocab, kVector<T>);
   if (aligned && Capability() == 90) {
     if (const int cluster = ClusterFor(vectors); cluster > 0) {
@@ -387,6 +390,7 @@ void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
   cuda::RequireExtent(args.rows, "CrossEntropy", "rows");
   if (args.rows == 0) return;
   CrossEntropyArgs strided = args;
+  if (args.gradient == nullptr) strided.gradient = args.logits;
   strided.ld = cuda::RowStride(args.ld, args.spec.vocab, "CrossEntropy");
   cuda::ForDType(args.spec.dtype, [&](auto zero) {
     using T = decltype(zero);

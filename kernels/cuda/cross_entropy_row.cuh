@@ -203,7 +203,7 @@ __device__ __forceinline__ void WriteIgnored(const CrossEntropyArgs& args, int64
 template <typename T>
 __device__ __forceinline__ void ZeroFrom(const CrossEntropyArgs& args, int64_t row,
                                          int64_t column) {
-  T* dz = static_cast<T*>(args.logits) + row * args.ld;
+  T* dz = static_cast<T*>(args.gradient) + row * args.ld;
   for (int64_t i = column + threadIdx.x; i < args.ld; i += kThreads) dz[i] = FromFloat<T>(0.0f);
 }
 

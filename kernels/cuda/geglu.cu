@@ -1,4 +1,4 @@
-// y = gelu(gate) up on packed gate and up, and its gradient in place.
+// y = gelu(gate) up on packed gate and up, and its gradient.
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 //
 // The kernels of glu.cuh with the activations of gelu.cuh: 3 sizeof(T) bytes per element of y
@@ -25,10 +25,8 @@ void GegluForward(const GegluForwardArgs& args, Stream* stream) {
 void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(GegluSupports(args.spec), "GegluBackward");
   cuda::RequireExtent(args.rows, "GegluBackward", "rows");
-  const auto backward =
-      args.spec.tanh ? cuda::GluBackward<cuda::TanhGelu> : cuda::GluBackward<cuda::ErfGelu>;
-  backward(args.spec.dtype, args.rows, args.spec.intermediate, args.dy, args.gate_up, args.y,
-           cuda::Handle(stream));
+  args.spec.tanh ? cuda::GluBackward<cuda::TanhGelu>(args, cuda::Handle(stream))
+                 : cuda::GluBackward<cuda::ErfGelu>(args, cuda::Handle(stream));
   cuda::CheckLaunch("GegluBackward");
 }
 

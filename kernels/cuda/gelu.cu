@@ -1,4 +1,4 @@
-// y = gelu(x) of every element, and its gradient in place. Source: kernels/gelu.h.
+// y = gelu(x) of every element, and its gradient. Source: kernels/gelu.h.
 //
 // One thread takes kVectors vectors that lie a block apart, and fetches all of them before it uses
 // one. Every byte is touched once, so loads and stores stream: 2 sizeof(T) bytes per element
@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class V, class Activation>
 __global__ void __launch_bounds__(kThreads)
-    GeluBackwardKernel(int64_t count, const typename V::Element* dy, typename V::Element* x) {
+    GeluBackwardKernel(int64_t count, const typename V::Element* dy, const typename V::Element* x,
+                       typename V::Element* dx) {
   typename V::Raw raw[kVectors] = {}, gradient[kVectors] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
       float value;
       a.value[i] = d.value[i] * Activation::Slope(a.value[i], &value);
     }
-    if (Index(k) < count) a.StoreStreaming(x + Index(k) * V::kSize);
+    if (Index(k) < count) a.StoreStreaming(dx + Index(k) * V::kSize);
   }
 }
 
@@ -102,14 +103,17 @@ void GeluBackward(const GeluBackwardArgs& args, Stream* stream) {
   cuda::RequireExtent(args.rows, "GeluBackward", "rows");
   const int64_t elements = args.rows * args.spec.columns;
   if (elements == 0) return;
-  ForActivation(args.spec, elements, {args.dy, args.x}, [&](auto vector, auto activation) {
-    using V = decltype(vector);
-    using T = typename V::Element;
-    const int64_t count = elements / V::kSize;
-    GeluBackwardKernel<V, decltype(activation)>
-        <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(
-            count, static_cast<const T*>(args.dy), static_cast<T*>(args.x));
-  });
+  void* gradient = args.gradient == nullptr ? args.x : args.gradient;
+  ForActivation(args.spec, elements, {args.dy, args.x, gradient},
+                [&](auto vector, auto activation) {
+                  using V = decltype(vector);
+                  using T = typename V::Element;
+                  const int64_t count = elements / V::kSize;
+                  GeluBackwardKernel<V, decltype(activation)>
+                      <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(
+                          count, static_cast<const T*>(args.dy), static_cast<const T*>(args.x),
+                          static_cast<T*>(gradient));
+                });
   cuda::CheckLaunch("GeluBackward");
 }
 

@@ -1,5 +1,5 @@
-// Gated linear units on packed gate and up: y = f(gate) up, and in place dgate = dy up f'(gate),
-// dup = dy f(gate).
+// Gated linear units on packed gate and up: y = f(gate) up, and dgate = dy up f'(gate), dup = dy
+// f(gate), which may take their place.
 //
 // One thread takes kGluVectors vectors that lie a block apart, and fetches all of them before it
 // uses one: 4 loads in flight forward, 6 backward. Every byte is touched once, so loads and stores
@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(kGluThreads)
 template <typename V, typename Activation>
 __global__ void __launch_bounds__(kGluThreads)
     GluBackwardKernel(uint32_t count, uint32_t row_vectors, const typename V::Element* dy,
-                      typename V::Element* gate_up, typename V::Element* y) {
+                      const typename V::Element* gate_up, typename V::Element* gradient,
+                      typename V::Element* y) {
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
   typename V::Raw gates[kGluVectors] = {}, ups[kGluVectors] = {}, dys[kGluVectors] = {};
   int64_t at[kGluVectors] = {};
@@ -94,8 +95,8 @@ __global__ void __launch_bounds__(kGluThreads)
     }
     const uint32_t v = first + k * kGluThreads;
     if (v < count) {
-      gate.StoreStreaming(gate_up + at[k] * V::kSize);
-      up.StoreStreaming(gate_up + (at[k] + row_vectors) * V::kSize);
+      gate.StoreStreaming(gradient + at[k] * V::kSize);
+      up.StoreStreaming(gradient + (at[k] + row_vectors) * V::kSize);
       if (y != nullptr) d.StoreStreaming(y + int64_t{v} * V::kSize);
     }
   }
@@ -130,21 +131,22 @@ inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const vo
   });
 }
 
-// dy [rows, intermediate]; gate_up [rows, 2 intermediate] is overwritten by its gradient; y [rows,
-// intermediate], which may be dy, gets the forward's output unless null.
-template <typename Activation>
-inline void GluBackward(DType dtype, int64_t rows, int64_t intermediate, const void* dy,
-                        void* gate_up, void* y, cudaStream_t stream) {
-  ForVectorOf(dtype, intermediate, {gate_up, dy, y}, [&](auto vector) {
+// Args: SwigluBackwardArgs or GegluBackwardArgs.
+template <typename Activation, class Args>
+inline void GluBackward(const Args& args, cudaStream_t stream) {
+  const int64_t width = args.spec.intermediate;
+  void* gradient = args.gradient == nullptr ? args.gate_up : args.gradient;
+  ForVectorOf(args.spec.dtype, width, {args.gate_up, gradient, args.dy, args.y}, [&](auto vector) {
     using V = decltype(vector);
     using T = typename V::Element;
-    const int64_t row_vectors = intermediate / V::kSize;
-    ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+    const int64_t row_vectors = width / V::kSize;
+    ForGluPieces(args.rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
       GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
           vectors, static_cast<uint32_t>(row_vectors),
-          static_cast<const T*>(dy) + first * intermediate,
-          static_cast<T*>(gate_up) + first * 2 * intermediate,
-          y == nullptr ? nullptr : static_cast<T*>(y) + first * intermediate);
+          static_cast<const T*>(args.dy) + first * width,
+          static_cast<const T*>(args.gate_up) + first * 2 * width,
+          static_cast<T*>(gradient) + first * 2 * width,
+          args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width);
     });
   });
 }

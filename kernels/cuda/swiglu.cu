@@ -1,4 +1,4 @@
-// y = silu(gate) up on packed gate and up, and its gradient in place.
+// y = silu(gate) up on packed gate and up, and its gradient.
 //   silu(a) = a s, silu'(a) = s (1 + a (1 - s)), s = 1 / (1 + e^-a)
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 //
@@ -24,8 +24,7 @@ void SwigluForward(const SwigluForwardArgs& args, Stream* stream) {
 void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(SwigluSupports(args.spec), "SwigluBackward");
   cuda::RequireExtent(args.rows, "SwigluBackward", "rows");
-  cuda::GluBackward<cuda::Silu>(args.spec.dtype, args.rows, args.spec.intermediate, args.dy,
-                                args.gate_up, args.y, cuda::Handle(stream));
+  cuda::GluBackward<cuda::Silu>(args, cuda::Handle(stream));
   cuda::CheckLaunch("SwigluBackward");
 }
 

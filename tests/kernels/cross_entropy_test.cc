@@ -41,6 +41,16 @@ void Check(const CrossEntropySpec& spec, const Floats& logits,
                lone = Compute(spec, logits, targets, nullptr);
   EXPECT_TRUE(SameBits(lone.logits, logits)) << "losses only leave the logits";
   EXPECT_TRUE(SameBits(lone.loss, got.loss));
+  Floats kept = logits, elsewhere(logits.size()), loss(targets.size());
+  CrossEntropy({.spec = spec,
+                .rows = static_cast<int64_t>(targets.size()),
+                .logits = kept.data(),
+                .gradient = elsewhere.data(),
+                .targets = targets.data(),
+                .gradient_scale = &scale,
+                .loss = loss.data()},
+               nullptr);
+  EXPECT_TRUE(SameBits(elsewhere, got.logits) && SameBits(kept, logits));
   const Doubles z = Double(logits);
   const reference::CrossEntropyOptions<double> options{spec.label_smoothing, spec.z_loss,
                                                        spec.softcap};

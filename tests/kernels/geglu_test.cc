@@ -20,13 +20,18 @@ class GegluTest : public testing::TestWithParam<bool> {
                  nullptr);
     return y;
   }
-  Floats Backward(int64_t rows, int64_t n, Floats gate_up, const Floats& dy) const {
-    GegluBackward({.spec = {.intermediate = n, .tanh = GetParam()},
-                   .rows = rows,
-                   .dy = dy.data(),
-                   .gate_up = gate_up.data()},
-                  nullptr);
-    return gate_up;
+  Floats Backward(int64_t rows, int64_t n, const Floats& gate_up, const Floats& dy) const {
+    Floats gradient = gate_up, kept = gate_up, elsewhere(gate_up.size());
+    GegluBackwardArgs args = {.spec = {.intermediate = n, .tanh = GetParam()},
+                              .rows = rows,
+                              .dy = dy.data(),
+                              .gate_up = gradient.data()};
+    GegluBackward(args, nullptr);
+    args.gate_up = kept.data();
+    args.gradient = elsewhere.data();
+    GegluBackward(args, nullptr);
+    EXPECT_TRUE(SameBits(elsewhere, gradient) && SameBits(kept, gate_up));
+    return gradient;
   }
 };
 

@@ -19,12 +19,21 @@ class GeluTest : public testing::TestWithParam<bool> {
         nullptr);
     return y;
   }
-  Floats Backward(int64_t rows, int64_t n, Floats x, const Floats& dy) const {
-    const ExpectNoAllocation launches;
-    GeluBackward(
-        {.spec = {.columns = n, .tanh = GetParam()}, .rows = rows, .dy = dy.data(), .x = x.data()},
-        nullptr);
-    return x;
+  Floats Backward(int64_t rows, int64_t n, const Floats& x, const Floats& dy) const {
+    Floats gradient = x, kept = x, elsewhere(x.size());
+    {
+      const ExpectNoAllocation launches;
+      GeluBackwardArgs args = {.spec = {.columns = n, .tanh = GetParam()},
+                               .rows = rows,
+                               .dy = dy.data(),
+                               .x = gradient.data()};
+      GeluBackward(args, nullptr);
+      args.x = kept.data();
+      args.gradient = elsewhere.data();
+      GeluBackward(args, nullptr);
+    }
+    EXPECT_TRUE(SameBits(elsewhere, gradient) && SameBits(kept, x));
+    return gradient;
   }
 };
 

@@ -24,6 +24,14 @@ TEST(SwigluTest, MatchesReferenceForEveryTailAndLargeInputs) {
     SwigluBackward(
         {.spec = {.intermediate = n}, .rows = rows, .dy = dy.data(), .gate_up = gradient.data()},
         nullptr);
+    Floats kept = gate_up, elsewhere(gate_up.size());
+    SwigluBackward({.spec = {.intermediate = n},
+                    .rows = rows,
+                    .dy = dy.data(),
+                    .gate_up = kept.data(),
+                    .gradient = elsewhere.data()},
+                   nullptr);
+    EXPECT_TRUE(SameBits(elsewhere, gradient) && SameBits(kept, gate_up));
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t j = 0; j < n; ++j) {
         const double a = gate_up[Size(t * 2 * n + j)], b = gate_up[Size(t * 2 * n + n + j)];

@@ -39,6 +39,20 @@ Result Compute(const CrossEntropySpec& spec, const Floats& logits,
                 .nll = nll.floats()},
                TestStream());
   const Floats all = z.Read();
+  if (scale != nullptr) {  // the same in another place
+    const DeviceTensor kept(spec.dtype, shifted), elsewhere(spec.dtype, shifted);
+    const int64_t bytes = offset * DTypeBytes(spec.dtype);
+    CrossEntropy({.spec = spec,
+                  .rows = rows,
+                  .logits = static_cast<char*>(kept.data()) + bytes,
+                  .gradient = static_cast<char*>(elsewhere.data()) + bytes,
+                  .ld = stride,
+                  .targets = device_targets.data(),
+                  .gradient_scale = device_scale.data(),
+                  .loss = loss.floats()},
+                 TestStream());
+    EXPECT_TRUE(SameBits(elsewhere.Read(), all) && SameBits(kept.Read(), shifted));
+  }
   Result result{loss.Read(), nll.Read(), {}};
   for (size_t i = 0; i < spread.size(); ++i) {
     const float value = all[Size(offset) + i];

@@ -23,10 +23,15 @@ class GegluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
     return y.Read();
   }
   Floats Backward(int64_t rows, int64_t n, const Floats& gate_up, const Floats& dy) const {
-    const DeviceTensor gradient(dtype_, gate_up), device_dy(dtype_, dy);
-    GegluBackward(
-        {.spec = Spec(n), .rows = rows, .dy = device_dy.data(), .gate_up = gradient.data()},
-        TestStream());
+    const DeviceTensor gradient(dtype_, gate_up), kept(dtype_, gate_up), device_dy(dtype_, dy);
+    const DeviceTensor elsewhere(dtype_, rows * 2 * n);
+    GegluBackwardArgs args = {
+        .spec = Spec(n), .rows = rows, .dy = device_dy.data(), .gate_up = gradient.data()};
+    GegluBackward(args, TestStream());
+    args.gate_up = kept.data();
+    args.gradient = elsewhere.data();
+    GegluBackward(args, TestStream());
+    EXPECT_TRUE(SameBits(elsewhere.Read(), gradient.Read()) && SameBits(kept.Read(), gate_up));
     return gradient.Read();
   }
   void ExpectReference(int64_t rows, int64_t n) const;

@@ -31,9 +31,15 @@ class GeluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
     return {all.begin() + shift, all.end()};
   }
   Floats Backward(int64_t rows, int64_t n, const Floats& x, const Floats& dy) const {
-    const DeviceTensor gradient(dtype_, x), device_dy(dtype_, dy);
-    GeluBackward({.spec = Spec(n), .rows = rows, .dy = device_dy.data(), .x = gradient.data()},
-                 TestStream());
+    const DeviceTensor gradient(dtype_, x), kept(dtype_, x), device_dy(dtype_, dy);
+    const DeviceTensor elsewhere(dtype_, rows * n);
+    GeluBackwardArgs args = {
+        .spec = Spec(n), .rows = rows, .dy = device_dy.data(), .x = gradient.data()};
+    GeluBackward(args, TestStream());
+    args.x = kept.data();
+    args.gradient = elsewhere.data();
+    GeluBackward(args, TestStream());
+    EXPECT_TRUE(SameBits(elsewhere.Read(), gradient.Read()) && SameBits(kept.Read(), x));
     return gradient.Read();
   }
   void ExpectReference(int64_t rows, int64_t n) const;

@@ -22,12 +22,17 @@ class SwigluGpuTest : public testing::TestWithParam<DType> {
     return y.Read();
   }
   Floats Backward(int64_t rows, int64_t n, const Floats& gate_up, const Floats& dy) const {
-    const DeviceTensor gradient(dtype_, gate_up), device_dy(dtype_, dy);
-    SwigluBackward({.spec = {.dtype = dtype_, .intermediate = n},
-                    .rows = rows,
-                    .dy = device_dy.data(),
-                    .gate_up = gradient.data()},
-                   TestStream());
+    const DeviceTensor gradient(dtype_, gate_up), kept(dtype_, gate_up), device_dy(dtype_, dy);
+    const DeviceTensor elsewhere(dtype_, rows * 2 * n);
+    SwigluBackwardArgs args = {.spec = {.dtype = dtype_, .intermediate = n},
+                               .rows = rows,
+                               .dy = device_dy.data(),
+                               .gate_up = gradient.data()};
+    SwigluBackward(args, TestStream());
+    args.gate_up = kept.data();
+    args.gradient = elsewhere.data();
+    SwigluBackward(args, TestStream());
+    EXPECT_TRUE(SameBits(elsewhere.Read(), gradient.Read()) && SameBits(kept.Read(), gate_up));
     return gradient.Read();
   }
   void ExpectReference(int64_t rows, int64_t n) const;
