@@ -26,12 +26,13 @@ Tensor Swiglu(const Tensor& gate_up_given) {
   return y;
 }
 
-Tensor SwigluBackward(const Tensor& dy_given, const Tensor& gate_up) {
-  const Tensor dy = dy_given.contiguous();
-  Tensor gradient = Copy(gate_up);
-  auto args = GatedArgs<coxswain_swiglu_args>(gradient);
-  args.dy = Address(dy, gradient, "dy");
-  args.gate_up = gradient.data_ptr();
+Tensor SwigluBackward(const Tensor& dy_given, const Tensor& gate_up_given) {
+  const Tensor dy = dy_given.contiguous(), gate_up = gate_up_given.contiguous();
+  Tensor gradient = EmptyLike(gate_up);
+  auto args = GatedArgs<coxswain_swiglu_args>(gate_up);
+  args.dy = Address(dy, gate_up, "dy");
+  args.gate_up = gate_up.data_ptr();
+  args.gradient = gradient.data_ptr();
   COXSWAIN_LAUNCH(swiglu_backward, args, gradient);
   return gradient;
 }
@@ -47,13 +48,14 @@ Tensor Geglu(const Tensor& gate_up_given, bool erf) {
   return y;
 }
 
-Tensor GegluBackward(const Tensor& dy_given, const Tensor& gate_up, bool erf) {
-  const Tensor dy = dy_given.contiguous();
-  Tensor gradient = Copy(gate_up);
-  auto args = GatedArgs<coxswain_geglu_args>(gradient);
+Tensor GegluBackward(const Tensor& dy_given, const Tensor& gate_up_given, bool erf) {
+  const Tensor dy = dy_given.contiguous(), gate_up = gate_up_given.contiguous();
+  Tensor gradient = EmptyLike(gate_up);
+  auto args = GatedArgs<coxswain_geglu_args>(gate_up);
   args.erf = erf;
-  args.dy = Address(dy, gradient, "dy");
-  args.gate_up = gradient.data_ptr();
+  args.dy = Address(dy, gate_up, "dy");
+  args.gate_up = gate_up.data_ptr();
+  args.gradient = gradient.data_ptr();
   COXSWAIN_LAUNCH(geglu_backward, args, gradient);
   return gradient;
 }
@@ -72,16 +74,17 @@ Tensor Gelu(const Tensor& x_given, bool erf) {
   return y;
 }
 
-Tensor GeluBackward(const Tensor& dy_given, const Tensor& x, bool erf) {
-  const Tensor dy = dy_given.contiguous();
-  Tensor gradient = Copy(x);
+Tensor GeluBackward(const Tensor& dy_given, const Tensor& x_given, bool erf) {
+  const Tensor dy = dy_given.contiguous(), x = x_given.contiguous();
+  Tensor gradient = EmptyLike(x);
   coxswain_gelu_args args = {};
   args.dtype = Type(x, "x");
   args.erf = erf;
   args.rows = Rows(x);
   args.columns = x.size(-1);
   args.dy = Address(dy, x, "dy");
-  args.x = gradient.data_ptr();
+  args.x = x.data_ptr();
+  args.gradient = gradient.data_ptr();
   COXSWAIN_LAUNCH(gelu_backward, args, x);
   return gradient;
 }

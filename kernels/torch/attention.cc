@@ -166,11 +166,12 @@ class PackedAttentionFunction : public torch::autograd::Function<PackedAttention
     ctx->saved_data["window"] = window;
     ctx->saved_data["softcap"] = softcap;
     ctx->saved_data["deterministic"] = deterministic;
-    ctx->mark_non_differentiable({lse});
+    OnlyValues(ctx, {lse});
     return {out, lse};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(10);
     const variable_list saved = ctx->get_saved_variables();
     auto& data = ctx->saved_data;
     variable_list out(10);
@@ -201,11 +202,12 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->saved_data["window"] = window;
     ctx->saved_data["softcap"] = softcap;
     ctx->saved_data["deterministic"] = deterministic;
-    ctx->mark_non_differentiable({lse});
+    OnlyValues(ctx, {lse});
     return {out, lse};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(10);
     const variable_list saved = ctx->get_saved_variables();
     auto& data = ctx->saved_data;
     variable_list out(10);

@@ -1,6 +1,6 @@
 // Cross-entropy of logits; formulas: kernels/cross_entropy.h. The first result is the sum of the
 // rows' losses and alone has a gradient; then the losses of rows, and those without smoothing and
-// z-loss. Backward makes the gradient in a copy of the logits.
+// z-loss.
 #include <ATen/ops/sum.h>
 
 #include "kernels/torch/registration.h"
@@ -42,12 +42,14 @@ std::tuple<Tensor, Tensor, Tensor> CrossEntropy(const Tensor& logits_given, cons
 }
 
 // dsum: one float.
-Tensor CrossEntropyBackward(const Tensor& dsum_given, const Tensor& logits, const Tensor& targets,
-                            double label_smoothing, double z_loss, double softcap) {
-  const Tensor dsum = dsum_given.contiguous();
-  Tensor gradient = Copy(logits);
+Tensor CrossEntropyBackward(const Tensor& dsum_given, const Tensor& logits_given,
+                            const Tensor& targets, double label_smoothing, double z_loss,
+                            double softcap) {
+  const Tensor dsum = dsum_given.contiguous(), logits = logits_given.contiguous();
+  Tensor gradient = EmptyLike(logits);
   const Tensor loss = EmptyFloats({logits.size(0)}, logits);
-  auto args = ArgsOf(gradient, targets, {label_smoothing, z_loss, softcap});
+  auto args = ArgsOf(logits, targets, {label_smoothing, z_loss, softcap});
+  args.gradient = gradient.data_ptr();
   RequireSize(dsum, 1, "dsum");
   args.gradient_scale = Floats(dsum, logits, "dsum");
   args.loss = loss.data_ptr<float>();
@@ -66,11 +68,12 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["label_smoothing"] = label_smoothing;
     ctx->saved_data["z_loss"] = z_loss;
     ctx->saved_data["softcap"] = softcap;
-    ctx->mark_non_differentiable({loss, nll});
+    OnlyValues(ctx, {loss, nll});
     return {sum, loss, nll};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(5);
     const variable_list saved = ctx->get_saved_variables();
     Tensor gradient =
         COXSWAIN_OP("cross_entropy_backward", CrossEntropyBackward)

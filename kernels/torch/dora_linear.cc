@@ -100,11 +100,12 @@ class DoraLinearFunction : public torch::autograd::Function<DoraLinearFunction> 
     ctx->save_for_backward({x, weight, a, b, magnitude, h, u, norm, factor});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["x"] = x.requires_grad();
-    ctx->mark_non_differentiable({h, u, norm, factor});
+    OnlyValues(ctx, {h, u, norm, factor});
     return {y, h, u, norm, factor};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(7);
     const variable_list saved = ctx->get_saved_variables();
     const bool x = ctx->saved_data["x"].toBool();
     const auto [dx, da, db, dmagnitude] =

@@ -181,11 +181,12 @@ class GatedMlpFunction : public torch::autograd::Function<GatedMlpFunction> {
     ctx->saved_data["x"] = x.requires_grad();
     ctx->saved_data["gate_up"] = gate.requires_grad() || OrNone(up).requires_grad();
     ctx->saved_data["down"] = down.requires_grad();
-    ctx->mark_non_differentiable({y, gate_up});
+    OnlyValues(ctx, {y, gate_up});
     return {link, y, gate_up};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(6);
     const variable_list saved = ctx->get_saved_variables();
     const optional<Tensor> up = Present(saved[3]);
     const int64_t activation = ctx->saved_data["activation"].toInt();

@@ -61,11 +61,12 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     ctx->save_for_backward({x.contiguous(), weight, mean, rstd});
     ctx->saved_data["wants_weight"] = weight.requires_grad();
     ctx->saved_data["wants_bias"] = bias.has_value() && bias->requires_grad();
-    ctx->mark_non_differentiable({mean, rstd});
+    OnlyValues(ctx, {mean, rstd});
     return {y, mean, rstd};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(4);
     const variable_list saved = ctx->get_saved_variables();
     const bool wants_weight = ctx->saved_data["wants_weight"].toBool();
     const bool wants_bias = ctx->saved_data["wants_bias"].toBool();

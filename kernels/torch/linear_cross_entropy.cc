@@ -3,7 +3,8 @@
 // Chunks of rows in turn: logits, losses with the gradient of `scale` times their sum in place of
 // the logits, dx, dW += dlogits^T x. dW is kept in W's type, each chunk's product summed in float32
 // and rounded when it is added. The gradients are made in the forward, as long as the logits are
-// there; backward multiplies them by the gradient of the result.
+// there; backward multiplies them by the gradient of the result, or, `overwrites`, does so in their
+// place where that is not 1: then a second backward of the same graph fails.
 // Source: Hsu et al., "Liger Kernel", 2024, section 3.2.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
@@ -48,7 +49,8 @@ std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, con
                                                       const Tensor& targets, const Tensor& scale,
                                                       double label_smoothing, double z_loss,
                                                       double softcap, int64_t chunk_rows,
-                                                      bool wants_x, bool wants_weight) {
+                                                      bool /*overwrites*/, bool wants_x,
+                                                      bool wants_weight) {
   RequireDims(x_given, 2, "x");
   TORCH_CHECK_VALUE(chunk_rows > 0, "coxswain: chunks of ", chunk_rows, " rows");
   Head head = {
@@ -69,31 +71,52 @@ std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, con
   return {sum, wants_x ? head.dx : None(head.x), wants_weight ? head.dweight : None(weight)};
 }
 
+// x times factor, one float, in place.
+void Scale(const Tensor& x, const Tensor& factor_given) {
+  const Tensor factor = factor_given.to(at::kFloat);
+  RequireSize(factor, 1, "factor");
+  coxswain_scale_args args = {};
+  args.dtype = Type(x, "x");
+  args.count = x.numel();
+  args.factor = Floats(factor, x, "factor");
+  args.x = x.data_ptr();
+  COXSWAIN_LAUNCH(scale, args, x);
+  x.unsafeGetTensorImpl()->bump_version();
+}
+
 class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossEntropyFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                                const Tensor& targets, const Tensor& scale, double label_smoothing,
-                               double z_loss, double softcap, int64_t chunk_rows) {
+                               double z_loss, double softcap, int64_t chunk_rows, bool overwrites) {
     const bool wants_x = x.requires_grad(), wants_weight = weight.requires_grad();
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [sum, dx, dweight] = COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
-                                        .call(x, weight, targets, scale, label_smoothing, z_loss,
-                                              softcap, chunk_rows, wants_x, wants_weight);
+    const auto [sum, dx, dweight] =
+        COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
+            .call(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows,
+                  overwrites, wants_x, wants_weight);
     ctx->save_for_backward({dx, dweight});
+    ctx->saved_data["overwrites"] = overwrites;
     ctx->saved_data["wants_x"] = wants_x;
     ctx->saved_data["wants_weight"] = wants_weight;
-    ctx->mark_non_differentiable({dx, dweight});
+    OnlyValues(ctx, {dx, dweight});
     return {sum, dx, dweight};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(9);
     const variable_list saved = ctx->get_saved_variables();
     const auto times = [&](const Tensor& gradient, const char* wanted) {
       if (!ctx->saved_data[wanted].toBool()) return Tensor();
+      if (ctx->saved_data["overwrites"].toBool()) {
+        COXSWAIN_OP("scale_", Scale).call(gradient, gradients[0]);
+        return gradient;
+      }
       return gradient.mul(gradients[0].to(gradient.scalar_type()));
     };
     return {times(saved[0], "wants_x"),
             times(saved[1], "wants_weight"),
+            Tensor(),
             Tensor(),
             Tensor(),
             Tensor(),
@@ -107,27 +130,34 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
 std::tuple<Tensor, Tensor, Tensor> Differentiable(const Tensor& x, const Tensor& weight,
                                                   const Tensor& targets, const Tensor& scale,
                                                   double label_smoothing, double z_loss,
-                                                  double softcap, int64_t chunk_rows, bool wants_x,
+                                                  double softcap, int64_t chunk_rows,
+                                                  bool overwrites, bool wants_x,
                                                   bool wants_weight) {
   if (!at::GradMode::is_enabled() || !(x.requires_grad() || weight.requires_grad())) {
     at::AutoDispatchBelowADInplaceOrView below;
     return COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
-        .call(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, wants_x,
-              wants_weight);
+        .call(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, overwrites,
+              wants_x, wants_weight);
   }
   const variable_list out = LinearCrossEntropyFunction::apply(
-      x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows);
+      x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, overwrites);
   return {out[0], out[1], out[2]};
 }
 
 std::tuple<Tensor, Tensor, Tensor> Autocast(const Tensor& x, const Tensor& weight,
                                             const Tensor& targets, const Tensor& scale,
                                             double label_smoothing, double z_loss, double softcap,
-                                            int64_t chunk_rows, bool wants_x, bool wants_weight) {
+                                            int64_t chunk_rows, bool overwrites, bool wants_x,
+                                            bool wants_weight) {
   const WithoutAutocast without;
   return COXSWAIN_OP("linear_cross_entropy", LinearCrossEntropy)
       .call(Lowered(x), Lowered(weight), targets, scale, label_smoothing, z_loss, softcap,
-            chunk_rows, wants_x, wants_weight);
+            chunk_rows, overwrites, wants_x, wants_weight);
+}
+
+void Kernels(torch::Library& library) {
+  library.impl("linear_cross_entropy", LinearCrossEntropy);
+  library.impl("scale_", Scale);
 }
 
 }  // namespace
@@ -136,15 +166,12 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
   SayPythonModule(library);
   library.def(
       "linear_cross_entropy(Tensor x, Tensor weight, Tensor targets, Tensor scale, float "
-      "label_smoothing, float z_loss, float softcap, int chunk_rows, bool wants_x=False, bool "
-      "wants_weight=False) -> (Tensor, Tensor, Tensor)");
+      "label_smoothing, float z_loss, float softcap, int chunk_rows, bool overwrites=False, bool "
+      "wants_x=False, bool wants_weight=False) -> (Tensor, Tensor, Tensor)");
+  library.def("scale_(Tensor(a!) x, Tensor factor) -> ()");
 }
-TORCH_LIBRARY_IMPL(coxswain, CPU, library) {
-  library.impl("linear_cross_entropy", LinearCrossEntropy);
-}
-TORCH_LIBRARY_IMPL(coxswain, CUDA, library) {
-  library.impl("linear_cross_entropy", LinearCrossEntropy);
-}
+TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
+TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("linear_cross_entropy", Differentiable);
 }

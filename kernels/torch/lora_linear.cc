@@ -91,11 +91,12 @@ class LoraLinearFunction : public torch::autograd::Function<LoraLinearFunction> 
     ctx->save_for_backward({x, weight, a, b, h});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["x"] = x.requires_grad();
-    ctx->mark_non_differentiable({h});
+    OnlyValues(ctx, {h});
     return {y, h};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(6);
     const variable_list saved = ctx->get_saved_variables();
     const bool x = ctx->saved_data["x"].toBool();
     const auto [dx, da, db] = COXSWAIN_OP("lora_linear_backward", LoraLinearBackward)

@@ -167,11 +167,12 @@ class QkvProjectionFunction : public torch::autograd::Function<QkvProjectionFunc
         q.requires_grad() || OrNone(k).requires_grad() || OrNone(v).requires_grad();
     ctx->saved_data["biases"] = OrNone(q_bias).requires_grad();
     ctx->saved_data["norm"] = OrNone(q_norm).requires_grad() || OrNone(k_norm).requires_grad();
-    ctx->mark_non_differentiable({saved, rstd});
+    OnlyValues(ctx, {saved, rstd});
     return {qkv, saved, rstd};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(17);
     const variable_list saved = ctx->get_saved_variables();
     auto& data = ctx->saved_data;
     const bool x = data["x"].toBool(), weights = data["weights"].toBool();

@@ -36,6 +36,12 @@ inline Tensor OrNone(const optional<Tensor>& tensor) {
 inline optional<Tensor> Present(const Tensor& tensor) {
   return tensor.defined() ? optional<Tensor>(tensor) : optional<Tensor>();
 }
+// Results that have no gradient. Without the second call torch would make zeros for theirs in every
+// backward, as large as the results; with it a gradient that never came is an undefined tensor.
+inline void OnlyValues(AutogradContext* ctx, const variable_list& results) {
+  ctx->mark_non_differentiable(results);
+  ctx->set_materialize_grads(false);
+}
 // A gradient as the backward ops give it: no elements where it was not asked for.
 inline Tensor Asked(const Tensor& gradient, bool asked) { return asked ? gradient : Tensor(); }
 

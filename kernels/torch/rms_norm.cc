@@ -80,11 +80,12 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
     ctx->save_for_backward({x.contiguous(), weight, rstd});
     ctx->saved_data["weight_offset"] = weight_offset;
     ctx->saved_data["wants_weight"] = weight.requires_grad();
-    ctx->mark_non_differentiable({rstd});
+    OnlyValues(ctx, {rstd});
     return {y, rstd};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (!gradients[0].defined()) return variable_list(4);
     const variable_list saved = ctx->get_saved_variables();
     const bool wants_weight = ctx->saved_data["wants_weight"].toBool();
     const auto [dx, dweight] = COXSWAIN_OP("rms_norm_backward", RmsNormBackward)
@@ -104,8 +105,7 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
     ctx->save_for_backward({sum, weight, rstd});
     ctx->saved_data["weight_offset"] = weight_offset;
     ctx->saved_data["wants_weight"] = weight.requires_grad();
-    ctx->mark_non_differentiable({rstd});
-    ctx->set_materialize_grads(false);
+    OnlyValues(ctx, {rstd});
     return {y, sum, rstd};
   }
 

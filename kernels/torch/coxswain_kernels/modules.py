@@ -141,5 +141,6 @@ def causal_lm(self, original, input_ids=None, labels=None, logits_to_keep=0, **k
     hidden = outputs.last_hidden_state
     targets = targets.reshape(-1).to(device=hidden.device, dtype=torch.int32)
     count = (targets != -100).sum() if items is None else torch.as_tensor(items, device=hidden.device)
-    loss = ops.linear_cross_entropy(hidden.flatten(0, -2), self.lm_head.weight, targets, count.float().reciprocal())
+    loss = ops.linear_cross_entropy(hidden.flatten(0, -2), self.lm_head.weight, targets, count.float().reciprocal(),
+                                    overwrites=not torch.compiler.is_compiling())
     return CausalLMOutputWithPast(loss=loss, hidden_states=outputs.hidden_states, attentions=outputs.attentions)

@@ -152,8 +152,14 @@ def _(dsum, logits, targets, label_smoothing, z_loss, softcap):
 
 
 @register_fake('coxswain::linear_cross_entropy')
-def _(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, wants_x=False, wants_weight=False):
+def _(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows, overwrites=False, wants_x=False,
+      wants_weight=False):
     return _floats(x), _wanted(x, wants_x), _wanted(weight, wants_weight)
+
+
+@register_fake('coxswain::scale_')
+def _(x, factor):
+    return None
 
 
 @register_fake('coxswain::packed_attention')

@@ -103,6 +103,7 @@ class OpsTest(unittest.TestCase):
         yield ops.int8_dequantize.default, (codes, absmax, False)
         gate_up = normal(torch.float32, 6, 256)
         weights = [normal(torch.float32, *shape) for shape in ((128, 64), (128, 64), (64, 128))]
+        yield ops.scale_.default, (x.clone(), torch.tensor(0.3, device=DEVICE))
         asking = [w.clone().requires_grad_() for w in weights]
         yield ops.gated_mlp.default, (x, *asking, 0, False)  # above autograd, where the recorder does not see it
         yield ops.gated_mlp_backward_.default, (x, x.clone(), gate_up, *weights, 0, True, True, True)
@@ -172,6 +173,32 @@ class OpsTest(unittest.TestCase):
         calls = [function._schema.name.split('::')[1] for function, _ in recorder.calls]
         self.assertEqual(calls, ['gated_mlp_activation', 'gated_mlp_product', 'gated_mlp_activation',
                                  'gated_mlp_backward'])
+
+    def test_loss_that_overwrites_gives_the_same_gradients_once(self):
+        targets = integers([3, -100, 60, 0, 7, 7, 1])
+        for factor in (1.0, 0.3):
+            leaves = [normal(torch.float32, *shape).requires_grad_() for shape in ((7, 64), (63, 64))]
+            plain = ck.linear_cross_entropy(*leaves, targets) * factor
+            over = ck.linear_cross_entropy(*leaves, targets, overwrites=True) * factor
+            for a, b in zip(torch.autograd.grad(plain, leaves), torch.autograd.grad(over, leaves, retain_graph=True)):
+                self.assertTrue(torch.equal(a, b))
+            with self.assertRaisesRegex(RuntimeError, 'modified by an inplace operation'):
+                torch.autograd.grad(over, leaves)
+
+    def test_backward_makes_no_zeros_for_results_without_a_gradient(self):
+        x = normal(torch.float32, 6, 64).requires_grad_()
+        weights = [normal(torch.float32, *shape) for shape in ((128, 64), (128, 64), (64, 128))]
+
+        class Names(TorchDispatchMode):
+            names = []
+
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                self.names.append(function._schema.name)
+                return function(*args, **(kwargs or {}))
+        out = ck.gated_mlp(x, *weights, overwrites=True)
+        with Names() as mode:
+            torch.autograd.grad(out, x, torch.ones_like(out))
+        self.assertFalse([n for n in mode.names if 'zero' in n or 'full' in n], mode.names)
 
     @unittest.skipIf(DEVICE == 'cpu', 'autocast rules are for GPUs')
     def test_autocast(self):
