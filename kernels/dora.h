@@ -9,8 +9,8 @@
 // Around the calls of a LoRA linear (lora_linear.h), whose packed output this describes too:
 //   loading           DoraRowSquares of W, which is frozen
 //   each update       DoraFactors of A, B and m as they are now
-//   forward           Gemm without bias, LoraLinearForward: u;  DoraForward: y. u is kept
-//   backward          DoraBackward: dy becomes du;  LoraLinearBackward and Gemm of du
+//   forward           LoraLinearForward without bias: u;  DoraForward: y. u is kept
+//   backward          DoraBackward: dy becomes du;  LoraLinearBackward of du
 #ifndef COXSWAIN_KERNELS_DORA_H_
 #define COXSWAIN_KERNELS_DORA_H_
 

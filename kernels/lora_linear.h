@@ -1,6 +1,8 @@
-// Low-rank adapters of linears that share their input x (q, k, v; gate, up; or one alone):
-//   h = drop(x) A^T;  y_j += scale h_j B_j^T
-//   g_j = scale dy_j B_j;  dB_j += scale dy_j^T h_j;  dA += g^T drop(x);  dx += undrop(g A)
+// A frozen linear with low-rank adapters of members that share its input x (q, k, v; gate, up; or
+// one alone):
+//   h = scale drop(x) A^T;  y = weight_scale x W^T + bias;  y_j += h_j B_j^T
+//   g_j = scale dy_j B_j;  dB_j += dy_j^T h_j;  dA += g^T drop(x)
+//   dx = weight_scale dy W + undrop(g A)
 // The j-th member's y_j is a column slice of the packed output. No N x K temporary is formed.
 // Source: Hu et al., "LoRA", 2021; peft lora.Linear.
 #ifndef COXSWAIN_KERNELS_LORA_LINEAR_H_
@@ -35,8 +37,11 @@ struct LoraLinearSpec {
   int64_t ldy = 0;            // columns of the packed y, >= offset_j + N_j
   float scale = 0.0f;         // alpha/r or alpha/sqrt(r)
   float dropout_rate = 0.0f;  // in [0, 1)
+  int64_t out_features = 0;   // N, rows of W; 0: ldy
+  float weight_scale = 1.0f;
 
   int64_t stacked_rank() const { return static_cast<int64_t>(members.size()) * rank; }  // g r
+  int64_t columns() const { return out_features == 0 ? ldy : out_features; }            // N
 };
 bool LoraLinearSupports(const LoraLinearSpec& spec);
 
@@ -45,15 +50,15 @@ int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t row
 
 struct LoraLinearForwardArgs {
   LoraLinearSpec spec = {};
-  DropoutMask mask = {};    // read only when dropout_rate > 0
-  int64_t rows = 0;         // T
-  const void* x = nullptr;  // [T, K]
-  const void* a = nullptr;  // [g r, K]: A_0, A_1, ...
-  void* h = nullptr;        // [T, g r], saved for backward
-  // [T, ldy], slices accumulated. With accumulate_y false they are overwritten: the members then
-  // cover every column of y and the product with W comes second, with beta 1.
-  void* y = nullptr;
-  bool accumulate_y = true;
+  DropoutMask mask = {};         // read only when dropout_rate > 0
+  int64_t rows = 0;              // T
+  const void* x = nullptr;       // [T, K]
+  const void* weight = nullptr;  // W [N, K]
+  const void* bias = nullptr;    // [N]; null: none
+  const void* a = nullptr;       // [g r, K]: A_0, A_1, ...
+  void* h = nullptr;             // [T, g r], saved for backward
+  void* y = nullptr;             // [T, N] in rows of ldy
+  bool accumulate_y = false;     // false: overwritten
   Workspace workspace = {};
 };
 void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream);
@@ -62,13 +67,14 @@ struct LoraLinearBackwardArgs {
   LoraLinearSpec spec = {};
   DropoutMask mask = {};  // that of forward
   int64_t rows = 0;
-  const void* x = nullptr;    // [T, K]
-  const void* a = nullptr;    // [g r, K]
-  const void* h = nullptr;    // [T, g r]
-  const void* dy = nullptr;   // [T, ldy]
-  void* da = nullptr;         // [g r, K], accumulated
-  void* dx = nullptr;         // [T, K], accumulated; null: x needs no gradient
-  bool accumulate_dx = true;  // false: overwritten
+  const void* x = nullptr;       // [T, K]
+  const void* weight = nullptr;  // [N, K]; read only for dx
+  const void* a = nullptr;       // [g r, K]
+  const void* h = nullptr;       // [T, g r]
+  const void* dy = nullptr;      // [T, N] in rows of ldy
+  void* da = nullptr;            // [g r, K], accumulated
+  void* dx = nullptr;            // [T, K]; null: x needs no gradient
+  bool accumulate_dx = false;    // false: overwritten
   Workspace workspace = {};
 };
 void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream);

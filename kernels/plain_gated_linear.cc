@@ -41,16 +41,7 @@ void PlainGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream)
         .ldc = columns,
         .workspace = args.workspace},
        stream);
-  if (args.y == nullptr) return;
-  if (IsSilu(args.spec)) {
-    SwigluForward(
-        {.spec = ForSwiglu(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
-        stream);
-  } else {
-    GegluForward(
-        {.spec = ForGeglu(args.spec), .rows = args.rows, .gate_up = args.gate_up, .y = args.y},
-        stream);
-  }
+  PlainGate(args.spec, args.rows, args.gate_up, args.y, stream);
 }
 
 void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
@@ -67,20 +58,27 @@ void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* strea
         .ldc = columns,
         .workspace = args.workspace},
        stream);
-  void* y = args.wants_y ? args.y : nullptr;
-  if (IsSilu(args.spec)) {
-    SwigluBackward({.spec = ForSwiglu(args.spec),
-                    .rows = args.rows,
-                    .dy = args.y,
-                    .gate_up = args.gate_up,
-                    .y = y},
+  PlainGateGradient(args.spec, args.rows, args.y, args.gate_up, args.wants_y, stream);
+}
+
+void PlainGate(const GatedLinearSpec& spec, int64_t rows, const void* gate_up, void* y,
+               Stream* stream) {
+  if (y == nullptr) return;
+  if (IsSilu(spec)) {
+    SwigluForward({.spec = ForSwiglu(spec), .rows = rows, .gate_up = gate_up, .y = y}, stream);
+  } else {
+    GegluForward({.spec = ForGeglu(spec), .rows = rows, .gate_up = gate_up, .y = y}, stream);
+  }
+}
+
+void PlainGateGradient(const GatedLinearSpec& spec, int64_t rows, void* dy, void* gate_up,
+                       bool wants_y, Stream* stream) {
+  void* y = wants_y ? dy : nullptr;
+  if (IsSilu(spec)) {
+    SwigluBackward({.spec = ForSwiglu(spec), .rows = rows, .dy = dy, .gate_up = gate_up, .y = y},
                    stream);
   } else {
-    GegluBackward({.spec = ForGeglu(args.spec),
-                   .rows = args.rows,
-                   .dy = args.y,
-                   .gate_up = args.gate_up,
-                   .y = y},
+    GegluBackward({.spec = ForGeglu(spec), .rows = rows, .dy = dy, .gate_up = gate_up, .y = y},
                   stream);
   }
 }

@@ -11,6 +11,13 @@ bool PlainGatedLinearSupports(const GatedLinearSpec& spec);
 void PlainGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream);
 void PlainGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream);
 
+// The pass alone. y = act(gate) up; null: nothing to do.
+void PlainGate(const GatedLinearSpec& spec, int64_t rows, const void* gate_up, void* y,
+               Stream* stream);
+// dy and, in place, gate_up's gradient; dy becomes y where `wants_y`.
+void PlainGateGradient(const GatedLinearSpec& spec, int64_t rows, void* dy, void* gate_up,
+                       bool wants_y, Stream* stream);
+
 }  // namespace coxswain::kernels
 
 #endif  // COXSWAIN_KERNELS_PLAIN_GATED_LINEAR_H_

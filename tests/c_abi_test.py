@@ -11,7 +11,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Headers without an op for others, and why.
 NOT_OPS = {
     'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
+    'lora_base.h': 'a part of lora_linear.h', 'lora_terms.h': 'the parts of lora_linear.h',
     'plain_gated_linear.h': 'a part of gated_linear.h, which launches it where no fused kernel is faster',
+    'plain_lora_gated_linear.h': 'a part of lora_gated_linear.h',
 }
 # Functions whose name in C is not their own in snake_case.
 NAMES = {
@@ -29,6 +31,8 @@ NOT_FOR_TORCH = {
     'target_hits': 'torch compares', 'gather_rows': 'torch indexes', 'scatter_add_rows': 'torch indexes',
     'dropout_apply': "torch's dropout has its own draws", 'cache_append': "generation is torch's",
     'cached_attention': "generation is torch's", 'nf4_quantize_scales': 'weights come quantised',
+    'lora_gated_linear_forward': "adapters of the patched models are peft's",
+    'lora_gated_linear_backward': "adapters of the patched models are peft's",
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
 

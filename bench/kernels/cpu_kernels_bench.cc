@@ -296,26 +296,29 @@ void BenchLora(const Model& m, Table* table) {
                             .ldy = 2 * m.intermediate,
                             .scale = 2.0f};
   auto x = Values(m.tokens * m.hidden), dx = x, a = Values(16 * m.hidden), da = a;
-  auto h = Values(m.tokens * 16);
+  auto h = Values(m.tokens * 16), weight = Values(2 * m.intermediate * m.hidden);
   auto y = Values(m.tokens * 2 * m.intermediate);
   std::vector<char> scratch(static_cast<size_t>(LoraLinearBackwardWorkspaceBytes(spec, m.tokens)));
   const Workspace workspace{scratch.data(), static_cast<int64_t>(scratch.size())};
+  const double base = 4.0 * static_cast<double>(m.tokens * m.hidden * m.intermediate);
   const double forward =
       2.0 * static_cast<double>(m.tokens * (16 * m.hidden + 16 * m.intermediate));
-  table->Add(m, "lora gate_up r=8 forward", 0, forward, [&] {
+  table->Add(m, "lora gate_up r=8 forward", 0, base + forward, [&] {
     LoraLinearForward({.spec = spec,
                        .rows = m.tokens,
                        .x = x.data(),
+                       .weight = weight.data(),
                        .a = a.data(),
                        .h = h.data(),
                        .y = y.data(),
                        .workspace = workspace},
                       nullptr);
   });
-  table->Add(m, "lora gate_up r=8 backward", 0, 2 * forward, [&] {
+  table->Add(m, "lora gate_up r=8 backward", 0, base + 2 * forward, [&] {
     LoraLinearBackward({.spec = spec,
                         .rows = m.tokens,
                         .x = x.data(),
+                        .weight = weight.data(),
                         .a = a.data(),
                         .h = h.data(),
                         .dy = y.data(),

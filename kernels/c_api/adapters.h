@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: lora_linear.h, dropout.h and dora.h. */
+/* Of kernels/c_api.h: lora_linear.h, lora_gated_linear.h, dropout.h and dora.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ADAPTERS_H_
 #define COXSWAIN_KERNELS_C_API_ADAPTERS_H_
 
@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Up to 3 adapters that share their input; a member's y is a column slice of the packed output. */
+/* A frozen linear with up to 3 adapters that share its input; a member's y is a column slice of the
+   packed output. */
 typedef struct {
   int32_t dtype, grad_dtype;
   int32_t members;
@@ -22,6 +23,8 @@ typedef struct {
   const uint32_t *bins, *positions; /* [rows] */
   int64_t rows;
   const void* x;                       /* [rows, in_features] */
+  const void* weight;                  /* [ldy, in_features] */
+  const void* bias;                    /* [ldy]; null: none; forward only */
   const void* a;                       /* [members rank, in_features] */
   const void* b[3];                    /* [out_features, rank] */
   void* h;                             /* [rows, members rank]; forward writes it */
@@ -37,6 +40,18 @@ int64_t coxswain_lora_linear_forward_workspace_bytes(const coxswain_lora_linear_
 int64_t coxswain_lora_linear_backward_workspace_bytes(const coxswain_lora_linear_args* args);
 int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* stream);
 int coxswain_lora_linear_backward(const coxswain_lora_linear_args* args, void* stream);
+
+/* The linear of gate and up, whose y is gate_up, with the gated unit behind it; backward: the down
+   projection, whose dx is the product's gradient, with that of the unit. Without bias; workspaces
+   are those of the linear. */
+typedef struct {
+  coxswain_lora_linear_args linear; /* backward: x null: the product comes back in dx */
+  int32_t activation;
+  void* product; /* [rows, intermediate]; null: not wanted; forward only */
+  void* gate_up; /* [rows, 2 intermediate], overwritten by its gradient; backward only */
+} coxswain_lora_gated_linear_args;
+int coxswain_lora_gated_linear_forward(const coxswain_lora_gated_linear_args* args, void* stream);
+int coxswain_lora_gated_linear_backward(const coxswain_lora_gated_linear_args* args, void* stream);
 
 /* y = the kept elements of x / (1 - rate); the backward is the same call on dy. */
 typedef struct {

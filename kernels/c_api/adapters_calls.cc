@@ -2,9 +2,11 @@
 #include <iterator>
 #include <span>
 
+#include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/dora.h"
 #include "kernels/dropout.h"
+#include "kernels/lora_gated_linear.h"
 #include "kernels/lora_linear.h"
 
 namespace coxswain::kernels::c_api {
@@ -60,6 +62,34 @@ DropoutMask MaskOf(const Args& args) {
           .positions = args.positions};
 }
 
+LoraLinearForwardArgs ForwardArgs(const coxswain_lora_linear_args& args, const Adapted& adapted) {
+  return {.spec = adapted.spec,
+          .mask = MaskOf(args),
+          .rows = args.rows,
+          .x = args.x,
+          .weight = args.weight,
+          .bias = args.bias,
+          .a = args.a,
+          .h = args.h,
+          .y = args.y,
+          .accumulate_y = args.accumulate_y != 0,
+          .workspace = Lent(args.workspace)};
+}
+LoraLinearBackwardArgs BackwardArgs(const coxswain_lora_linear_args& args, const Adapted& adapted) {
+  return {.spec = adapted.spec,
+          .mask = MaskOf(args),
+          .rows = args.rows,
+          .x = args.x,
+          .weight = args.weight,
+          .a = args.a,
+          .h = args.h,
+          .dy = args.dy,
+          .da = args.da,
+          .dx = args.dx,
+          .accumulate_dx = args.accumulate_dx != 0,
+          .workspace = Lent(args.workspace)};
+}
+
 }  // namespace
 }  // namespace coxswain::kernels::c_api
 
@@ -83,34 +113,34 @@ int64_t coxswain_lora_linear_backward_workspace_bytes(const coxswain_lora_linear
 int coxswain_lora_linear_forward(const coxswain_lora_linear_args* args, void* stream) {
   return c_api::Guarded([&] {
     const c_api::Adapted adapted(*args);
-    kernels::LoraLinearForward({.spec = adapted.spec,
-                                .mask = c_api::MaskOf(*args),
-                                .rows = args->rows,
-                                .x = args->x,
-                                .a = args->a,
-                                .h = args->h,
-                                .y = args->y,
-                                .accumulate_y = args->accumulate_y != 0,
-                                .workspace = c_api::Lent(args->workspace)},
-                               c_api::Wrap(stream));
+    kernels::LoraLinearForward(c_api::ForwardArgs(*args, adapted), c_api::Wrap(stream));
   });
 }
 
 int coxswain_lora_linear_backward(const coxswain_lora_linear_args* args, void* stream) {
   return c_api::Guarded([&] {
     const c_api::Adapted adapted(*args);
-    kernels::LoraLinearBackward({.spec = adapted.spec,
-                                 .mask = c_api::MaskOf(*args),
-                                 .rows = args->rows,
-                                 .x = args->x,
-                                 .a = args->a,
-                                 .h = args->h,
-                                 .dy = args->dy,
-                                 .da = args->da,
-                                 .dx = args->dx,
-                                 .accumulate_dx = args->accumulate_dx != 0,
-                                 .workspace = c_api::Lent(args->workspace)},
-                                c_api::Wrap(stream));
+    kernels::LoraLinearBackward(c_api::BackwardArgs(*args, adapted), c_api::Wrap(stream));
+  });
+}
+
+int coxswain_lora_gated_linear_forward(const coxswain_lora_gated_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    const c_api::Adapted adapted(args->linear);
+    kernels::LoraGatedLinearForward({.linear = c_api::ForwardArgs(args->linear, adapted),
+                                     .activation = c_api::Activation(args->activation),
+                                     .product = args->product},
+                                    c_api::Wrap(stream));
+  });
+}
+
+int coxswain_lora_gated_linear_backward(const coxswain_lora_gated_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    const c_api::Adapted adapted(args->linear);
+    kernels::LoraGatedLinearBackward({.linear = c_api::BackwardArgs(args->linear, adapted),
+                                      .activation = c_api::Activation(args->activation),
+                                      .gate_up = args->gate_up},
+                                     c_api::Wrap(stream));
   });
 }
 

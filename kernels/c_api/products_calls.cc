@@ -1,6 +1,7 @@
 // Translates the structs of kernels/c_api.h into those of the ops: products and what goes with
 // them.
 #include "kernels/bias.h"
+#include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/gated_linear.h"
 #include "kernels/gemm.h"
@@ -9,16 +10,10 @@ namespace coxswain::kernels::c_api {
 namespace {
 
 GatedLinearSpec SpecOf(const coxswain_gated_linear_args& args) {
-  if (args.activation < COXSWAIN_SILU || args.activation > COXSWAIN_GELU) {
-    throw std::invalid_argument("activation is " + std::to_string(args.activation) +
-                                ", must be one of coxswain_activation");
-  }
   return {.dtype = Type(args.dtype),
           .hidden = args.hidden,
           .intermediate = args.intermediate,
-          .activation = args.activation == COXSWAIN_SILU        ? GateActivation::kSilu
-                        : args.activation == COXSWAIN_GELU_TANH ? GateActivation::kGeluTanh
-                                                                : GateActivation::kGelu};
+          .activation = Activation(args.activation)};
 }
 
 BiasSpec SpecOf(const coxswain_bias_args& args) {

@@ -1,6 +1,6 @@
-// The products of adapters (kernels/lora_linear.h) as passes of low_rank_pass.cu: h = x A^T is P
-// with W = A^T; g_j = scale dy_j B_j and dB_j += scale dy_j^T h_j are P and G of one pass over
-// dy_j; dA += g^T x is G^T with H = g. Bytes and determinism: there.
+// The products of adapters (kernels/lora_linear.h) as passes of low_rank_pass.cu: h = scale x A^T
+// is P with W = A^T; g_j = scale dy_j B_j and dB_j += dy_j^T h_j are P and G of one pass over dy_j;
+// dA += g^T x is G^T with H = g. Bytes and determinism: there.
 #include "kernels/cuda/low_rank.h"
 
 #include "kernels/cuda/low_rank_pass.cuh"
@@ -22,8 +22,10 @@ bool LowRankProjection(const LoraLinearForwardArgs& args, const void* x, Stream*
       !Aligned<bf16>(args.h, 0)) {
     return false;
   }
-  LowRankPass pass{
-      .ldx = spec.in_features, .ldw = spec.in_features, .ldp = spec.stacked_rank(), .scale = 1.0f};
+  LowRankPass pass{.ldx = spec.in_features,
+                   .ldw = spec.in_features,
+                   .ldp = spec.stacked_rank(),
+                   .scale = spec.scale};
   pass.member[0] = {.x = static_cast<const bf16*>(x),
                     .w = static_cast<const bf16*>(args.a),
                     .p = static_cast<bf16*>(args.h)};

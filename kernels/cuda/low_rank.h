@@ -8,10 +8,10 @@
 
 namespace coxswain::kernels::cuda {
 
-// h = x A^T. `x` is what A is multiplied with: args.x or its dropped copy.
+// h = scale x A^T. `x` is what A is multiplied with: args.x or its dropped copy.
 bool LowRankProjection(const LoraLinearForwardArgs& args, const void* x, Stream* stream);
 
-// g_j = scale dy_j B_j and dB_j += scale dy_j^T h_j of all members.
+// g_j = scale dy_j B_j and dB_j += dy_j^T h_j of all members.
 bool LowRankMemberGradients(const LoraLinearBackwardArgs& args, void* g, Stream* stream);
 
 // dA += g^T x.

@@ -1,6 +1,6 @@
 // One pass over a wide bfloat16 matrix X [T, N] of adapters (kernels/lora_linear.h):
-//   P = scale X W [T, R] and G += scale X^T H [N, R], either or both.
-// Forward: h = x A^T is P with W = A^T. Backward: g_j = scale dy_j B_j and dB_j += scale dy_j^T h_j
+//   P = scale X W [T, R] and G += X^T H [N, R], either or both.
+// Forward: h = scale x A^T is P with W = A^T. Backward: g_j = scale dy_j B_j and dB_j += dy_j^T h_j
 // are both of one pass over dy_j; dA += g^T x is G^T with H = g.
 // Source: Hu et al., "LoRA", 2021.
 //

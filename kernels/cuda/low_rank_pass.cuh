@@ -7,7 +7,7 @@
 
 namespace coxswain::kernels::cuda {
 
-// P = scale X W and G += scale X^T H of one member, X [T, columns].
+// P = scale X W and G += X^T H of one member, X [T, columns].
 struct LowRankMember {
   const bf16* x = nullptr;
   const bf16* w = nullptr;  // [columns, R], or [R, columns] where only P is wanted
@@ -19,8 +19,8 @@ struct LowRankMember {
 struct LowRankPass {
   int64_t rows = 0;
   int64_t ldx = 0, ldw = 0, ldh = 0, ldp = 0;
-  int32_t rank = 0;  // R
-  float scale = 1.0f;
+  int32_t rank = 0;    // R
+  float scale = 1.0f;  // of P
   DType grad_dtype = DType::kFloat32;
   // Of G: element (column, rank) is at column column_stride + rank rank_stride.
   int64_t column_stride = 0, rank_stride = 0;

@@ -1,4 +1,4 @@
-// Second stage of the low-rank passes: P = scale sum over slices, G += scale sum over splits.
+// Second stage of the low-rank passes: P = scale sum over slices, G += sum over splits.
 //
 // P: one thread per four ranks of a row. G: a warp per split, eight splits side by side over 128
 // elements, then the eight warps in order. Reads 4 bytes per partial sum, which the pass before
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     Grad* at = gradient + i * pass.rank_stride;
-    *at = FromFloat<Grad>(ToFloat(*at) + pass.scale * value[i]);
+    *at = FromFloat<Grad>(ToFloat(*at) + value[i]);
   }
 }
 

@@ -1,7 +1,6 @@
 // A frozen linear with a weight-decomposed adapter: u = x W^T + s (x A^T) B^T, y = u m / n + bias,
 // n the lengths of the rows of W + s B A, which count as constants; formulas: kernels/dora.h.
 #include "kernels/torch/lora_linear.h"
-#include "kernels/torch/product.h"
 #include "kernels/torch/registration.h"
 
 namespace coxswain::kernels::torch_ops {
@@ -45,13 +44,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> DoraLinear(
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
   Tensor norm = EmptyFloats({b.size(0)}, x), factor = EmptyFloats({b.size(0)}, x);
   Tensor h = EmptyTensor({x.size(0), a.size(0)}, x);
-  Tensor u = Linear(x, weight);
+  Tensor u = LoraForward({x, weight, a, b, scale}, {}, h);
   const Tensor squares = RowSquares(weight);
   coxswain_dora_args args = ArgsOf(x, a, b, magnitude, scale, norm, factor);
   args.w = weight.data_ptr();
   args.squares = squares.data_ptr<float>();
   COXSWAIN_LAUNCH_LENT(dora_factors, args, x);
-  AddLora(u, x, a, b, h, scale);
   std::vector<int64_t> shape = x_given.sizes().vec();
   shape.back() = weight.size(0);
   Tensor y = EmptyTensor(shape, x);
@@ -78,12 +76,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> DoraLinearBackward(
   args.dy = Address(du, x, "dy");
   COXSWAIN_LAUNCH_LENT(dora_backward, args, x);
   Tensor dx = wants_x ? EmptyTensor(x_given.sizes(), x) : None(x);
-  Tensor rows;
-  if (wants_x) {
-    rows = dx.view({-1, x.size(1)});
-    Product(rows, du, weight, {});
-  }
-  auto [da, db] = LoraBackward(du, rows, x, a, b, h, scale);
+  const Tensor rows = wants_x ? dx.view({-1, x.size(1)}) : Tensor();
+  auto [da, db] = LoraBackward({x, weight, a, b, scale}, du, rows, h);
   return {dx, da, db, dmagnitude.to(magnitude.scalar_type())};
 }
 

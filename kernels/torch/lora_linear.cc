@@ -1,50 +1,62 @@
 // A frozen linear with a low-rank adapter, y = x W^T + bias + s (x A^T) B^T; formulas:
-// kernels/lora_linear.h. Saved for backward: x and x A^T.
+// kernels/lora_linear.h. Saved for backward: x and s x A^T.
 #include "kernels/torch/lora_linear.h"
 
-#include "kernels/torch/product.h"
 #include "kernels/torch/registration.h"
 
 namespace coxswain::kernels::torch_ops {
 
-coxswain_lora_linear_args LoraArgs(const Tensor& x, const Tensor& a, const Tensor& b,
-                                   const Tensor& h, double scale) {
-  RequireDims(a, 2, "a");
-  RequireDims(b, 2, "b");
-  TORCH_CHECK_VALUE(a.size(0) == b.size(1) && a.size(1) == x.size(1), "coxswain: a is ", a.sizes(),
-                    ", b ", b.sizes(), ", x has ", x.size(1), " columns");
+namespace {
+
+coxswain_lora_linear_args ArgsOf(const LoraOperands& o, const Tensor& h) {
+  RequireDims(o.weight, 2, "weight");
+  RequireDims(o.a, 2, "a");
+  RequireDims(o.b, 2, "b");
+  TORCH_CHECK_VALUE(o.a.size(0) == o.b.size(1) && o.a.size(1) == o.x.size(1), "coxswain: a is ",
+                    o.a.sizes(), ", b ", o.b.sizes(), ", x has ", o.x.size(1), " columns");
+  TORCH_CHECK_VALUE(o.weight.size(0) == o.b.size(0) && o.weight.size(1) == o.x.size(1),
+                    "coxswain: weight is ", o.weight.sizes(), ", b ", o.b.sizes(), ", x has ",
+                    o.x.size(1), " columns");
   coxswain_lora_linear_args args = {};
-  args.dtype = Type(x, "x");
+  args.dtype = Type(o.x, "x");
   args.members = 1;
-  args.in_features = x.size(1);
-  args.rank = a.size(0);
-  args.out_features[0] = args.ldy = b.size(0);
-  args.scale = static_cast<float>(scale);
-  args.rows = x.size(0);
-  args.x = Address(x, x, "x");
-  args.a = Address(a, x, "a");
-  args.b[0] = Address(b, x, "b");
-  args.h = Address(h, x, "h");
+  args.in_features = o.x.size(1);
+  args.rank = o.a.size(0);
+  args.out_features[0] = args.ldy = o.b.size(0);
+  args.scale = static_cast<float>(o.scale);
+  args.rows = o.x.size(0);
+  args.x = Address(o.x, o.x, "x");
+  args.weight = Address(o.weight, o.x, "weight");
+  args.a = Address(o.a, o.x, "a");
+  args.b[0] = Address(o.b, o.x, "b");
+  args.h = Address(h, o.x, "h");
   return args;
 }
 
-void AddLora(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& h,
-             double scale) {
-  coxswain_lora_linear_args args = LoraArgs(x, a, b, h, scale);
-  args.y = Address(y, x, "y");
-  args.accumulate_y = 1;
+}  // namespace
+
+Tensor LoraForward(const LoraOperands& operands, const optional<Tensor>& bias, const Tensor& h) {
+  const Tensor& x = operands.x;
+  coxswain_lora_linear_args args = ArgsOf(operands, h);
+  Tensor y = EmptyTensor({x.size(0), operands.weight.size(0)}, x);
+  if (bias.has_value()) {
+    RequireSize(*bias, operands.weight.size(0), "bias");
+    args.bias = Address(*bias, x, "bias");
+  }
+  args.y = y.data_ptr();
   COXSWAIN_LAUNCH_LENT(lora_linear_forward, args, x);
+  return y;
 }
 
-LoraGradients LoraBackward(const Tensor& dy, const Tensor& dx, const Tensor& x, const Tensor& a,
-                           const Tensor& b, const Tensor& h, double scale) {
-  coxswain_lora_linear_args args = LoraArgs(x, a, b, h, scale);
+LoraGradients LoraBackward(const LoraOperands& operands, const Tensor& dy, const Tensor& dx,
+                           const Tensor& h) {
+  const Tensor &x = operands.x, &a = operands.a, &b = operands.b;
+  coxswain_lora_linear_args args = ArgsOf(operands, h);
   const Tensor da = ZeroFloats(a.sizes(), x), db = ZeroFloats(b.sizes(), x);
   args.dy = Address(dy, x, "dy");
   args.da = da.data_ptr();
   args.db[0] = db.data_ptr();
   args.dx = dx.defined() ? dx.data_ptr() : nullptr;
-  args.accumulate_dx = 1;
   COXSWAIN_LAUNCH_LENT(lora_linear_backward, args, x);
   return {da.to(a.scalar_type()), db.to(b.scalar_type())};
 }
@@ -55,9 +67,8 @@ std::tuple<Tensor, Tensor> LoraLinear(const Tensor& x_given, const Tensor& weigh
                                       const optional<Tensor>& bias, const Tensor& a,
                                       const Tensor& b, double scale) {
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
-  const Tensor y = Linear(x, weight, bias);
   Tensor h = EmptyTensor({x.size(0), a.size(0)}, x);
-  AddLora(y, x, a, b, h, scale);
+  const Tensor y = LoraForward({x, weight, a, b, scale}, bias, h);
   std::vector<int64_t> shape = x_given.sizes().vec();
   shape.back() = weight.size(0);
   return {y.view(shape), h};
@@ -70,12 +81,8 @@ std::tuple<Tensor, Tensor, Tensor> LoraLinearBackward(const Tensor& dy_given, co
   const Tensor dy = dy_given.reshape({-1, dy_given.size(-1)}).contiguous();
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
   Tensor dx = wants_x ? EmptyTensor(x_given.sizes(), x) : None(x);
-  Tensor rows;
-  if (wants_x) {
-    rows = dx.view({-1, x.size(1)});
-    Product(rows, dy, weight, {});
-  }
-  auto [da, db] = LoraBackward(dy, rows, x, a, b, h, scale);
+  const Tensor rows = wants_x ? dx.view({-1, x.size(1)}) : Tensor();
+  auto [da, db] = LoraBackward({x, weight, a, b, scale}, dy, rows, h);
   return {dx, da, db};
 }
 

@@ -1,4 +1,4 @@
-// The low-rank part of an adapted linear, on its own and under DoRA.
+// An adapted linear, on its own and under DoRA.
 #ifndef COXSWAIN_KERNELS_TORCH_LORA_LINEAR_H_
 #define COXSWAIN_KERNELS_TORCH_LORA_LINEAR_H_
 
@@ -6,18 +6,19 @@
 
 namespace coxswain::kernels::torch_ops {
 
-coxswain_lora_linear_args LoraArgs(const Tensor& x, const Tensor& a, const Tensor& b,
-                                   const Tensor& h, double scale);
-// y += s (x A^T) B^T; h takes x A^T.
-void AddLora(const Tensor& y, const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& h,
-             double scale);
+struct LoraOperands {
+  Tensor x, weight, a, b;  // [T, K], [N, K], [r, K], [N, r]
+  double scale;
+};
+// x W^T + bias + h B^T; h takes s x A^T.
+Tensor LoraForward(const LoraOperands& operands, const optional<Tensor>& bias, const Tensor& h);
 
 struct LoraGradients {
   Tensor da, db;
 };
-// dx, where there is one, is added to.
-LoraGradients LoraBackward(const Tensor& dy, const Tensor& dx, const Tensor& x, const Tensor& a,
-                           const Tensor& b, const Tensor& h, double scale);
+// dx, where there is one, is overwritten.
+LoraGradients LoraBackward(const LoraOperands& operands, const Tensor& dy, const Tensor& dx,
+                           const Tensor& h);
 
 }  // namespace coxswain::kernels::torch_ops
 

@@ -3,6 +3,7 @@
 #include "kernels/gated_linear.h"
 #include "kernels/gelu.h"
 #include "kernels/layer_norm.h"
+#include "kernels/lora_gated_linear.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
@@ -46,8 +47,16 @@ void ProductGradient(const Sweep& sweep, const BoundGate& op) {
   kernels::SwigluBackward(swiglu, sweep.stream);
 }
 
-// From the gradient of the branch to that of gate_up in its place.
+// From the gradient of the branch to that of gate_up in its place; adapters get theirs.
 void DownInputGradient(const Sweep& sweep, const BoundGateDown& op) {
+  if (!op.down.linear->adapters.members.empty()) {
+    kernels::LoraGatedLinearBackwardArgs adapted;
+    adapted.linear = AdaptedBackwardArgs(sweep, op.down);
+    if (op.product_comes_back) adapted.linear.x = nullptr;
+    adapted.activation = GatedSpec(sweep.model).activation;
+    adapted.gate_up = op.gate.gate_up;
+    return kernels::LoraGatedLinearBackward(adapted, sweep.stream);
+  }
   kernels::GatedLinearBackwardArgs gated;
   gated.spec = GatedSpec(sweep.model);
   gated.rows = sweep.batch.tokens;

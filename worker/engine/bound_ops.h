@@ -90,8 +90,8 @@ struct BoundGatedLinear {
 struct BoundGateDown {
   BoundGate gate;
   BoundLinear down;
-  // The product was not computed again: it comes back in gate.dy, for the weight gradient of the
-  // down projection, which then comes second.
+  // The product was not computed again: it comes back in gate.dy, for the gradients of the down
+  // projection that read it, which then come second.
   bool product_comes_back = false;
 };
 

@@ -4,6 +4,7 @@
 #include "kernels/gated_linear.h"
 #include "kernels/gelu.h"
 #include "kernels/layer_norm.h"
+#include "kernels/lora_gated_linear.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
@@ -146,6 +147,13 @@ struct Forward {
   }
 
   void operator()(const BoundGatedLinear& op) const {
+    if (!op.linear.linear->adapters.members.empty()) {
+      kernels::LoraGatedLinearForwardArgs adapted;
+      adapted.linear = AdaptedForwardArgs(sweep, op.linear);
+      adapted.activation = GatedSpec(sweep.model).activation;
+      adapted.product = op.wants_product ? op.gate.y : nullptr;
+      return kernels::LoraGatedLinearForward(adapted, sweep.stream);
+    }
     kernels::GatedLinearForwardArgs gated;
     gated.spec = GatedSpec(sweep.model);
     gated.rows = sweep.batch.tokens;

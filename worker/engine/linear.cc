@@ -5,7 +5,6 @@
 #include "kernels/bias.h"
 #include "kernels/device.h"
 #include "kernels/dora.h"
-#include "kernels/lora_linear.h"
 #include "worker/engine/dense.h"
 
 namespace coxswain::engine {
@@ -15,47 +14,6 @@ namespace {
 int64_t AdapterOffsetBytes(const Sweep& sweep, const Linear& linear) {
   return linear.adapters.slot * sweep.batch.tokens * sweep.model.lora_rank *
          kernels::DTypeBytes(sweep.model.compute_dtype);
-}
-
-// Every column of y has an adapter: then the low-rank product is written first and the product with
-// W added to it, which saves reading y once more.
-bool AdaptersCover(const Linear& linear) {
-  int64_t columns = 0;
-  for (const kernels::LoraMember& member : linear.adapters.members) columns += member.out_features;
-  return columns == linear.out;
-}
-
-void AdaptersForward(const Sweep& sweep, const BoundLinear& args, void* y, bool accumulate) {
-  const Linear& linear = *args.linear;
-  kernels::LoraLinearForwardArgs lora;
-  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
-  lora.mask = DropoutOf(sweep, linear);
-  lora.rows = sweep.batch.tokens;
-  lora.x = args.x;
-  lora.a = linear.adapters.a.value;
-  lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
-  lora.y = y;
-  lora.accumulate_y = accumulate;
-  lora.workspace = sweep.buffers.scratch;
-  kernels::LoraLinearForward(lora, sweep.stream);
-}
-
-// The product with W is added to dx behind it.
-void AdaptersBackward(const Sweep& sweep, const BoundLinear& args) {
-  const Linear& linear = *args.linear;
-  kernels::LoraLinearBackwardArgs lora;
-  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
-  lora.mask = DropoutOf(sweep, linear);
-  lora.rows = sweep.batch.tokens;
-  lora.x = args.x;
-  lora.a = linear.adapters.a.value;
-  lora.da = linear.adapters.a.gradient;
-  lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
-  lora.dy = args.dy;
-  lora.dx = args.dx;
-  lora.accumulate_dx = args.accumulates;
-  lora.workspace = sweep.buffers.scratch;
-  kernels::LoraLinearBackward(lora, sweep.stream);
 }
 
 Dense DenseOf(const Sweep& sweep, const Linear& linear) {
@@ -76,8 +34,9 @@ void BiasGradient(const Sweep& sweep, const BoundLinear& args) {
   kernels::BiasBackward(bias, sweep.stream);
 }
 
+bool Adapted(const Linear& linear) { return !linear.adapters.members.empty(); }
 bool Scaled(const Sweep& sweep, const Linear& linear) {
-  return sweep.model.dora && !linear.adapters.members.empty();
+  return sweep.model.dora && Adapted(linear);
 }
 
 void ScaleForward(const Sweep& sweep, const BoundLinear& args) {
@@ -114,14 +73,6 @@ void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
   kernels::DoraBackward(dora, sweep.stream);
 }
 
-void InputGradient(const Sweep& sweep, const BoundLinear& args) {
-  if (args.dx == nullptr) return;
-  // What the adapters left in dx is added to.
-  const bool adapted = !args.linear->adapters.members.empty();
-  DenseInputGradient(sweep, DenseOf(sweep, *args.linear),
-                     {args.dy, args.dx, adapted || args.accumulates});
-}
-
 }  // namespace
 
 kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear) {
@@ -148,19 +99,56 @@ kernels::LoraLinearSpec LoraSpec(const Model& model, const Linear& linear, bool 
   return spec;
 }
 
+kernels::LoraLinearForwardArgs AdaptedForwardArgs(const Sweep& sweep, const BoundLinear& args) {
+  const Linear& linear = *args.linear;
+  kernels::LoraLinearForwardArgs lora;
+  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
+  lora.mask = DropoutOf(sweep, linear);
+  lora.rows = sweep.batch.tokens;
+  lora.x = args.x;
+  lora.weight = linear.weight.value;
+  lora.bias = linear.bias.value;
+  lora.a = linear.adapters.a.value;
+  lora.h = static_cast<char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
+  lora.y = args.y;
+  lora.accumulate_y = args.adds;
+  lora.workspace = sweep.buffers.scratch;
+  return lora;
+}
+
+kernels::LoraLinearBackwardArgs AdaptedBackwardArgs(const Sweep& sweep, const BoundLinear& args) {
+  const Linear& linear = *args.linear;
+  kernels::LoraLinearBackwardArgs lora;
+  lora.spec = LoraSpec(sweep.model, linear, sweep.batch.train);
+  lora.mask = DropoutOf(sweep, linear);
+  lora.rows = sweep.batch.tokens;
+  lora.x = args.x;
+  lora.weight = linear.weight.value;
+  lora.a = linear.adapters.a.value;
+  lora.da = linear.adapters.a.gradient;
+  lora.h = static_cast<const char*>(args.lora_h) + AdapterOffsetBytes(sweep, linear);
+  lora.dy = args.dy;
+  lora.dx = args.dx;
+  lora.accumulate_dx = args.accumulates;
+  lora.workspace = sweep.buffers.scratch;
+  return lora;
+}
+
 void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
-  const Dense dense = DenseOf(sweep, linear);
-  const bool first = AdaptersCover(linear), scaled = Scaled(sweep, linear);
-  // DoRA scales what this linear alone puts out: it is added to y behind the scale.
-  void* y = scaled ? args.u : args.y;
-  const bool adds = args.adds && !scaled;
-  const void* bias = scaled ? nullptr : linear.bias.value;  // the scale comes before the bias
-  if (first) AdaptersForward(sweep, args, y, adds);
-  DenseForward(sweep, dense, {args.x, bias, y, first || adds});
-  if (!linear.adapters.members.empty() && !first)
-    AdaptersForward(sweep, args, y, /*accumulate=*/true);
-  if (scaled) ScaleForward(sweep, args);
+  if (!Adapted(linear)) {
+    return DenseForward(sweep, DenseOf(sweep, linear),
+                        {args.x, linear.bias.value, args.y, args.adds});
+  }
+  kernels::LoraLinearForwardArgs lora = AdaptedForwardArgs(sweep, args);
+  if (!Scaled(sweep, linear)) return kernels::LoraLinearForward(lora, sweep.stream);
+  // DoRA scales what this linear alone puts out, before the bias: it is added to y behind the
+  // scale.
+  lora.bias = nullptr;
+  lora.y = args.u;
+  lora.accumulate_y = false;
+  kernels::LoraLinearForward(lora, sweep.stream);
+  ScaleForward(sweep, args);
 }
 
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
@@ -174,14 +162,18 @@ void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
 }
 
 void LinearBackward(const Sweep& sweep, const BoundLinear& args) {
+  const Linear& linear = *args.linear;
   LinearParameterGradients(sweep, args);
-  BoundLinear unscaled = args;
-  if (Scaled(sweep, *args.linear)) {
-    ScaleBackward(sweep, args);
-    unscaled.dy = args.du;
+  if (Adapted(linear)) {
+    kernels::LoraLinearBackwardArgs lora = AdaptedBackwardArgs(sweep, args);
+    if (Scaled(sweep, linear)) {
+      ScaleBackward(sweep, args);
+      lora.dy = args.du;
+    }
+    kernels::LoraLinearBackward(lora, sweep.stream);
+  } else if (args.dx != nullptr) {
+    DenseInputGradient(sweep, DenseOf(sweep, linear), {args.dy, args.dx, args.accumulates});
   }
-  if (!args.linear->adapters.members.empty()) AdaptersBackward(sweep, unscaled);
-  InputGradient(sweep, unscaled);
 }
 
 }  // namespace coxswain::engine

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_LINEAR_H_
 #define COXSWAIN_WORKER_ENGINE_LINEAR_H_
 
+#include "kernels/lora_linear.h"
 #include "worker/engine/bound_ops.h"
 #include "worker/engine/sweep.h"
 
@@ -13,6 +14,11 @@ void LinearForward(const Sweep& sweep, const BoundLinear& op);
 void LinearBackward(const Sweep& sweep, const BoundLinear& op);
 // Computes the gradients that need x, of a linear without adapters.
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& op);
+
+// What the launches of an adapted linear read and write, as bound: y with bias, dx with what the
+// product with W adds.
+kernels::LoraLinearForwardArgs AdaptedForwardArgs(const Sweep& sweep, const BoundLinear& op);
+kernels::LoraLinearBackwardArgs AdaptedBackwardArgs(const Sweep& sweep, const BoundLinear& op);
 
 // What drops elements of the input of the linear's adapters, of all tokens.
 kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear);

@@ -86,37 +86,36 @@ Dense Head(const Sweep& sweep, Chunk chunk) {
           Stride(sweep)};
 }
 
+bool Adapted(const Sweep& sweep) { return !sweep.model.adapted_head.adapters.members.empty(); }
+
 // h of this chunk stays for its gradients.
-void AdapterForward(const Sweep& sweep, Chunk chunk) {
-  const Adapters& adapters = sweep.model.adapted_head.adapters;
-  if (adapters.members.empty()) return;
+void AdaptedForward(const Sweep& sweep, Chunk chunk) {
   kernels::LoraLinearForwardArgs lora;
   lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
   lora.mask = Mask(sweep, chunk);
   lora.rows = chunk.count;
   lora.x = sweep.buffers.head_x;
-  lora.a = adapters.a.value;
+  lora.weight = sweep.model.head.value;
+  lora.a = sweep.model.adapted_head.adapters.a.value;
   lora.h = sweep.buffers.head_lora_h;
   lora.y = sweep.buffers.logits;
   lora.workspace = sweep.buffers.scratch;
   kernels::LoraLinearForward(lora, sweep.stream);
 }
 
-// What it leaves in head_dx is added to.
-void AdapterBackward(const Sweep& sweep, Chunk chunk) {
+void AdaptedBackward(const Sweep& sweep, Chunk chunk) {
   const Adapters& adapters = sweep.model.adapted_head.adapters;
-  if (adapters.members.empty()) return;
   kernels::LoraLinearBackwardArgs lora;
   lora.spec = HeadLoraSpec(sweep.model, sweep.batch.train);
   lora.mask = Mask(sweep, chunk);
   lora.rows = chunk.count;
   lora.x = sweep.buffers.head_x;
+  lora.weight = sweep.model.head.value;
   lora.a = adapters.a.value;
   lora.da = adapters.a.gradient;
   lora.h = sweep.buffers.head_lora_h;
   lora.dy = sweep.buffers.logits;
   lora.dx = sweep.buffers.head_dx;
-  lora.accumulate_dx = false;
   lora.workspace = sweep.buffers.scratch;
   kernels::LoraLinearBackward(lora, sweep.stream);
 }
@@ -128,9 +127,11 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
   if (sweep.model.head.gradient != nullptr) {
     DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x});
   }
-  AdapterBackward(sweep, chunk);
-  const bool adapted = !sweep.model.adapted_head.adapters.members.empty();
-  DenseInputGradient(sweep, head, {buffers.logits, buffers.head_dx, adapted});
+  if (Adapted(sweep)) {
+    AdaptedBackward(sweep, chunk);
+  } else {
+    DenseInputGradient(sweep, head, {buffers.logits, buffers.head_dx});
+  }
   kernels::RowGatherArgs scatter = Gather(sweep, chunk);
   scatter.in = buffers.head_dx;
   scatter.out = buffers.dnorm;
@@ -142,8 +143,8 @@ void Logits(const Sweep& sweep, Chunk chunk) {
   gather.in = sweep.buffers.final_norm;
   gather.out = sweep.buffers.head_x;
   kernels::GatherRows(gather, sweep.stream);
+  if (Adapted(sweep)) return AdaptedForward(sweep, chunk);
   DenseForward(sweep, Head(sweep, chunk), {sweep.buffers.head_x, nullptr, sweep.buffers.logits});
-  AdapterForward(sweep, chunk);
 }
 
 }  // namespace
@@ -151,7 +152,9 @@ void Logits(const Sweep& sweep, Chunk chunk) {
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
   kernels::LoraLinearSpec spec = LoraSpec(model, model.adapted_head, train);
   spec.ldy = plan::LogitsStride(model.config.vocab_size, kernels::DTypeBytes(model.compute_dtype));
+  spec.out_features = model.config.vocab_size;
   spec.scale = static_cast<float>(model.lora_scale * model.config.logit_scale);
+  spec.weight_scale = static_cast<float>(model.config.logit_scale);
   return spec;
 }
 

@@ -1,5 +1,5 @@
-// LoRA of each projection of a block, rank 16: what the adapters cost beside the base products; and
-// what DoRA adds to that.
+// Each projection of a block with LoRA, ranks 16 and 64, beside the product alone; and what DoRA
+// adds to rank 16.
 #include <memory>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace coxswain::kernels::bench {
 namespace {
 
 constexpr DType kBF16 = DType::kBFloat16;
-constexpr int64_t kRank = 16;
+constexpr int64_t kRank = 16;  // of DoRA
 
 struct Projection {
   const char* name;
@@ -40,71 +40,72 @@ Members MembersOf(const Projection& p) {
   return members;
 }
 
-LoraLinearSpec Spec(const Projection& p, const Members& members) {
+LoraLinearSpec Spec(const Projection& p, const Members& members, int64_t rank = kRank) {
   return {.dtype = kBF16,
           .in_features = p.in_features,
-          .rank = kRank,
+          .rank = rank,
           .members = *members,
           .ldy = members->back().column_offset + members->back().out_features,
           .scale = 2.0f};
 }
 
-// Bytes of x, h and `y_passes` reads or writes of y, `x_passes` of x.
-double Bytes(const LoraLinearSpec& spec, int64_t rows, double x_passes, double y_passes) {
+// Of the product and the low-rank ones.
+double Flops(const LoraLinearSpec& spec, int64_t rows) {
   return 2.0 * static_cast<double>(rows) *
-         (x_passes * static_cast<double>(spec.in_features) +
-          static_cast<double>(spec.stacked_rank()) + y_passes * static_cast<double>(spec.ldy));
+         static_cast<double>(spec.ldy * spec.in_features + spec.stacked_rank() * spec.in_features +
+                             spec.rank * spec.ldy);
 }
 
-void BenchForward(Bench* bench, const Shape& m, const Projection& p, bool accumulate) {
-  const Members members = MembersOf(p);
-  const LoraLinearSpec spec = Spec(p, members);
-  const auto g = static_cast<int64_t>(members->size());
-  bench->Time(
-      {.name = std::string("lora forward ") + p.name + (accumulate ? "" : " overwriting y"),
-       .extents = Extents(m.tokens, p.in_features) + " -> " + std::to_string(spec.ldy),
-       .bytes = Bytes(spec, m.tokens, 1, accumulate ? 2 : 1),
-       .flops = 2.0 * static_cast<double>(m.tokens * kRank * (g * spec.in_features + spec.ldy)),
-       .make = [=](Memory* memory) -> Launch {
-         LoraLinearForwardArgs args{
-             .spec = spec,
-             .rows = m.tokens,
-             .x = memory->BFloat16(m.tokens * spec.in_features),
-             .a = memory->BFloat16(g * kRank * spec.in_features),
-             .h = memory->BFloat16(m.tokens * g * kRank),
-             .y = memory->BFloat16(m.tokens * spec.ldy),
-             .accumulate_y = accumulate,
-             .workspace = memory->Scratch(LoraLinearForwardWorkspaceBytes(spec, m.tokens))};
-         for (LoraMember& member : *members) {
-           member.b = memory->BFloat16(member.out_features * kRank);
-         }
-         return [args, members](Stream* s) { LoraLinearForward(args, s); };
-       }});
+std::string NameOf(const char* what, const Projection& p, int64_t rank) {
+  return std::string(what) + p.name + " r=" + std::to_string(rank);
 }
 
-void BenchBackward(Bench* bench, const Shape& m, const Projection& p) {
+void BenchForward(Bench* bench, const Shape& m, const Projection& p, int64_t rank) {
   const Members members = MembersOf(p);
-  const LoraLinearSpec spec = Spec(p, members);
-  const auto g = static_cast<int64_t>(members->size());
+  const LoraLinearSpec spec = Spec(p, members, rank);
+  bench->Time({.name = NameOf("lora forward ", p, rank),
+               .extents = Extents(m.tokens, p.in_features) + " -> " + std::to_string(spec.ldy),
+               .flops = Flops(spec, m.tokens),
+               .make = [=](Memory* memory) -> Launch {
+                 LoraLinearForwardArgs args{
+                     .spec = spec,
+                     .rows = m.tokens,
+                     .x = memory->BFloat16(m.tokens * spec.in_features),
+                     .weight = memory->BFloat16(spec.ldy * spec.in_features),
+                     .a = memory->BFloat16(spec.stacked_rank() * spec.in_features),
+                     .h = memory->BFloat16(m.tokens * spec.stacked_rank()),
+                     .y = memory->BFloat16(m.tokens * spec.ldy),
+                     .workspace = memory->Scratch(LoraLinearForwardWorkspaceBytes(spec, m.tokens))};
+                 for (LoraMember& member : *members) {
+                   member.b = memory->BFloat16(member.out_features * rank);
+                 }
+                 return [args, members](Stream* s) { LoraLinearForward(args, s); };
+               }});
+}
+
+void BenchBackward(Bench* bench, const Shape& m, const Projection& p, int64_t rank) {
+  const Members members = MembersOf(p);
+  const LoraLinearSpec spec = Spec(p, members, rank);
   bench->Time(
-      {.name = std::string("lora backward ") + p.name,
+      {.name = NameOf("lora backward ", p, rank),
        .extents = Extents(m.tokens, p.in_features) + " <- " + std::to_string(spec.ldy),
-       .bytes = Bytes(spec, m.tokens, 3, 1),
-       .flops = 4.0 * static_cast<double>(m.tokens * kRank * (g * spec.in_features + spec.ldy)),
+       .flops = Flops(spec, m.tokens) + 2.0 * static_cast<double>(m.tokens * rank * spec.ldy) +
+                2.0 * static_cast<double>(m.tokens * spec.stacked_rank() * spec.in_features),
        .make = [=](Memory* memory) -> Launch {
          LoraLinearBackwardArgs args{
              .spec = spec,
              .rows = m.tokens,
              .x = memory->BFloat16(m.tokens * spec.in_features),
-             .a = memory->BFloat16(g * kRank * spec.in_features),
-             .h = memory->BFloat16(m.tokens * g * kRank),
+             .weight = memory->BFloat16(spec.ldy * spec.in_features),
+             .a = memory->BFloat16(spec.stacked_rank() * spec.in_features),
+             .h = memory->BFloat16(m.tokens * spec.stacked_rank()),
              .dy = memory->BFloat16(m.tokens * spec.ldy),
-             .da = memory->Floats(g * kRank * spec.in_features),
+             .da = memory->Floats(spec.stacked_rank() * spec.in_features),
              .dx = memory->BFloat16(m.tokens * spec.in_features),
              .workspace = memory->Scratch(LoraLinearBackwardWorkspaceBytes(spec, m.tokens))};
          for (LoraMember& member : *members) {
-           member.b = memory->BFloat16(member.out_features * kRank);
-           member.db = memory->Floats(member.out_features * kRank);
+           member.b = memory->BFloat16(member.out_features * rank);
+           member.db = memory->Floats(member.out_features * rank);
          }
          return [args, members](Stream* s) { LoraLinearBackward(args, s); };
        }});
@@ -189,9 +190,10 @@ void BenchLora(Bench* bench) {
   SetGemmTuning(true);
   for (const Shape& m : kShapes) {
     for (const Projection& p : Projections(m)) {
-      BenchForward(bench, m, p, /*accumulate=*/true);
-      BenchForward(bench, m, p, /*accumulate=*/false);
-      BenchBackward(bench, m, p);
+      for (const int64_t rank : {16, 64}) {
+        BenchForward(bench, m, p, rank);
+        BenchBackward(bench, m, p, rank);
+      }
       BenchDoraFactors(bench, p);
       BenchDora(bench, m, p);
     }

@@ -95,6 +95,15 @@ std::vector<Row> QuantizedRows() {
           fits("llama_70b", 207093760, 54)};
 }
 
+// Trained parameters are those of A and B alone, of r each.
+Row OfRank64(Row row) {
+  row.name += "_r64";
+  row.parameters *= 64 / row.lora_rank;
+  row.lora_rank = 64;
+  row.goal = 0;
+  return row;
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
                  .model = "0.5b",
@@ -148,6 +157,7 @@ std::vector<Row> CudaRows() {
                   .micro_bins = 32,
                   .lora_rank = 16,
                   .goal = 185000});
+  rows.push_back(OfRank64(rows.back()));
   rows.push_back({.name = "7b_lora_1024",
                   .model = "7b",
                   .parameters = kSevenLora,
@@ -155,6 +165,7 @@ std::vector<Row> CudaRows() {
                   .micro_bins = 8,
                   .lora_rank = 16,
                   .goal = 19500});
+  rows.push_back(OfRank64(rows.back()));
   rows.push_back({.name = "0.5b_packed_2048",
                   .model = "0.5b",
                   .parameters = kHalf,

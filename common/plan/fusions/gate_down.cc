@@ -1,5 +1,5 @@
 // The input gradient of the down projection with that of the activation before it:
-// kernels/gated_linear.h, backward.
+// kernels/gated_linear.h, backward, and kernels/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
 
 namespace coxswain::plan {
@@ -14,9 +14,9 @@ int64_t FuseGateDown(const Plan& plan, OpLists* lists) {
       const auto* gate = std::get_if<model::GateOp>(&op);
       const auto* down =
           rewritten.empty() ? nullptr : std::get_if<model::LinearOp>(&rewritten.back());
-      // Adapters read the product together with the gradient that comes before it.
-      const bool fuses =
-          gate != nullptr && down != nullptr && down->in == gate->out && !adapted.Has(*down, layer);
+      // DoRA has the gradient of its sum alone.
+      const bool fuses = gate != nullptr && down != nullptr && down->in == gate->out &&
+                         !(plan.lora.dora && adapted.Has(*down, layer));
       if (fuses) {
         model::GateDownOp both{*gate, *down};
         rewritten.back() = std::move(both);

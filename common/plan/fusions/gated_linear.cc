@@ -1,4 +1,5 @@
-// The product of gate and up with the activation that follows: kernels/gated_linear.h, forward.
+// The product of gate and up with the activation that follows: kernels/gated_linear.h, forward, and
+// kernels/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
 
 namespace coxswain::plan {
@@ -17,8 +18,9 @@ int64_t FuseGatedLinear(const Plan& plan, OpLists* lists) {
       const auto* gate = std::get_if<model::GateOp>(&op);
       const auto* linear =
           rewritten.empty() ? nullptr : std::get_if<model::LinearOp>(&rewritten.back());
+      // DoRA scales the sum before the activation reads it.
       const bool fuses = gate != nullptr && linear != nullptr && linear->out == gate->in &&
-                         !HasBias(*linear) && !adapted.Has(*linear, layer);
+                         !HasBias(*linear) && !(plan.lora.dora && adapted.Has(*linear, layer));
       if (fuses) {
         model::GatedLinearOp both{*linear, *gate};
         rewritten.back() = std::move(both);

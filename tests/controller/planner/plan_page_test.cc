@@ -169,7 +169,9 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   page_has("plain kernels (slow), ");
   job_.compute_dtype = "bfloat16";
   page_has("cuDNN for bins of one document, tiles for packed ones");
-  page_has("  fused        add_norm\n");  // adapters on every linear
+  page_has("add_norm, gated_linear, gate_down");
+  job_.lora.use_dora = true;  // on every linear
+  page_has("  fused        add_norm\n");
   model_.attention_softcap = 50;
   page_has("Attention      tiles, ");
   model_.head_dim = 256;

@@ -1,7 +1,8 @@
-// The functions of kernels/c_api/adapters.h: the bits of the ops that they call. LoRA:
-// c_api_layers_test.cc.
+// The functions of kernels/c_api/adapters.h: the bits of the ops that they call. A LoRA linear
+// alone: c_api_layers_test.cc.
 #include "kernels/dora.h"
 #include "kernels/dropout.h"
+#include "kernels/lora_gated_linear.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
@@ -67,6 +68,111 @@ TEST(CApiAdaptersGpuTest, RowSquaresOfAWeight) {
   squares.ExpectSame("squares");
   args.columns = -1;
   EXPECT_REFUSED(coxswain_dora_row_squares(&args, nullptr), "columns is -1");
+}
+
+// Gate and up of 40 columns each; backward as a down projection back to them.
+class CApiLoraGatedGpuTest : public testing::Test {
+ protected:
+  static constexpr int64_t kRows = 33, kIn = 48, kInner = 40, kRank = 8;
+
+  coxswain_lora_gated_linear_args Args(int64_t in, int64_t out) const {
+    coxswain_lora_gated_linear_args args{};
+    args.activation = COXSWAIN_GELU_TANH;
+    args.linear.dtype = COXSWAIN_BFLOAT16;
+    args.linear.in_features = in;
+    args.linear.rank = kRank;
+    args.linear.ldy = out;
+    args.linear.scale = 2.0f;
+    args.linear.rows = kRows;
+    args.linear.weight = w_.data();
+    args.linear.a = a_.data();
+    return args;
+  }
+  LoraLinearSpec SpecOf(int64_t in, std::span<const LoraMember> members, int64_t out) const {
+    return {.dtype = kType,
+            .in_features = in,
+            .rank = kRank,
+            .members = members,
+            .ldy = out,
+            .scale = 2.0f};
+  }
+
+  const DeviceTensor x_{kType, Normal(kRows* kIn, 1, kType)};
+  const DeviceTensor w_{kType, Normal(2 * kInner * kIn, 2, kType, 0.1f)};
+  const DeviceTensor a_{kType, Normal(2 * kRank * kIn, 3, kType, 0.1f)};
+  const DeviceTensor b0_{kType, Normal(kIn* kRank, 4, kType, 0.1f)};
+  const DeviceTensor b1_{kType, Normal(kIn* kRank, 5, kType, 0.1f)};
+};
+
+TEST_F(CApiLoraGatedGpuTest, Forward) {
+  const LoraMember members[] = {{.out_features = kInner, .b = b0_.data()},
+                                {.out_features = kInner, .column_offset = kInner, .b = b1_.data()}};
+  const Twins h{Floats(Size(kRows * 2 * kRank))}, gate_up{Floats(Size(kRows * 2 * kInner))};
+  const Twins product{Floats(Size(kRows * kInner))};
+  coxswain_lora_gated_linear_args args = Args(kIn, 2 * kInner);
+  args.linear.members = 2;
+  for (size_t j = 0; j < 2; ++j) {
+    args.linear.out_features[j] = members[j].out_features;
+    args.linear.column_offset[j] = members[j].column_offset;
+    args.linear.b[j] = members[j].b;
+  }
+  args.linear.x = x_.data();
+  args.linear.h = h.c.data();
+  args.linear.y = gate_up.c.data();
+  args.product = product.c.data();
+  const Scratch scratch(coxswain_lora_linear_forward_workspace_bytes(&args.linear));
+  args.linear.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_lora_gated_linear_forward(&args, nullptr));
+  Synchronize(nullptr);  // one scratch
+  LoraGatedLinearForward({.linear = {.spec = SpecOf(kIn, members, 2 * kInner),
+                                     .rows = kRows,
+                                     .x = x_.data(),
+                                     .weight = w_.data(),
+                                     .a = a_.data(),
+                                     .h = h.op.data(),
+                                     .y = gate_up.op.data(),
+                                     .workspace = scratch.workspace()},
+                          .activation = GateActivation::kGeluTanh,
+                          .product = product.op.data()},
+                         TestStream());
+  for (const Twins* t : {&h, &gate_up, &product}) t->ExpectSame("forward");
+  args.activation = 3;
+  EXPECT_REFUSED(coxswain_lora_gated_linear_forward(&args, nullptr), "activation is 3");
+}
+
+TEST_F(CApiLoraGatedGpuTest, Backward) {
+  const DeviceTensor h(kType, Normal(kRows * kRank, 6, kType));
+  const Twins gate_up{Normal(kRows * 2 * kInner, 7, kType)}, dx{Floats(Size(kRows * kInner))};
+  const Twins da(Floats(Size(kRank * kInner)), DType::kFloat32);
+  const Twins db(Floats(Size(kIn * kRank)), DType::kFloat32);
+  const LoraMember member{.out_features = kIn, .b = b0_.data(), .db = db.op.data()};
+  coxswain_lora_gated_linear_args args = Args(kInner, kIn);
+  args.linear.members = 1;
+  args.linear.out_features[0] = kIn;
+  args.linear.b[0] = b0_.data();
+  args.linear.db[0] = db.c.data();
+  args.linear.h = const_cast<void*>(h.data());
+  args.linear.dy = x_.data();
+  args.linear.da = da.c.data();
+  args.linear.dx = dx.c.data();
+  args.gate_up = gate_up.c.data();
+  const Scratch scratch(coxswain_lora_linear_backward_workspace_bytes(&args.linear));
+  args.linear.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_lora_gated_linear_backward(&args, nullptr));
+  Synchronize(nullptr);  // one scratch
+  LoraGatedLinearBackward({.linear = {.spec = SpecOf(kInner, {&member, 1}, kIn),
+                                      .rows = kRows,
+                                      .weight = w_.data(),
+                                      .a = a_.data(),
+                                      .h = h.data(),
+                                      .dy = x_.data(),
+                                      .da = da.op.data(),
+                                      .dx = dx.op.data(),
+                                      .workspace = scratch.workspace()},
+                           .activation = GateActivation::kGeluTanh,
+                           .gate_up = gate_up.op.data()},
+                          TestStream());
+  for (const Twins* t : {&gate_up, &dx, &da, &db}) t->ExpectSame("backward");
 }
 
 // Two members, and columns between them that are of none.

@@ -317,6 +317,7 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
   const DeviceTensor x(kType, Normal(rows * in, 1, kType)),
       a(kType, Normal(2 * rank * in, 2, kType));
   const DeviceTensor b0(kType, Normal(24 * rank, 3, kType)), b1(kType, Normal(32 * rank, 4, kType));
+  const DeviceTensor w(kType, Normal(ldy * in, 6, kType)), bias(kType, Normal(ldy, 7, kType));
   const Twins h(Floats(Size(rows * 2 * rank))), y(Normal(rows * ldy, 5, kType));
   coxswain_lora_linear_args args{};
   args.dtype = COXSWAIN_BFLOAT16;
@@ -338,6 +339,8 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
   args.positions = places.data();
   args.rows = rows;
   args.x = x.data();
+  args.weight = w.data();
+  args.bias = bias.data();
   args.a = a.data();
   args.b[0] = b0.data();
   args.b[1] = b1.data();
@@ -369,9 +372,12 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
                      .mask = mask,
                      .rows = rows,
                      .x = x.data(),
+                     .weight = w.data(),
+                     .bias = bias.data(),
                      .a = a.data(),
                      .h = h.op.data(),
                      .y = y.op.data(),
+                     .accumulate_y = true,
                      .workspace = forward.workspace()},
                     TestStream());
   h.ExpectSame("h");
@@ -391,12 +397,12 @@ TEST(CApiLayersGpuTest, LoraLinearOfTwoMembersWithDropout) {
                       .mask = mask,
                       .rows = rows,
                       .x = x.data(),
+                      .weight = w.data(),
                       .a = a.data(),
                       .h = h.op.data(),
                       .dy = y.op.data(),
                       .da = da.op.data(),
                       .dx = dx.op.data(),
-                      .accumulate_dx = false,
                       .workspace = backward.workspace()},
                      TestStream());
   for (const Twins* t : {&da, &db0, &db1, &dx}) t->ExpectSame("gradients");

@@ -23,6 +23,7 @@ struct Case {
   float rate = 0.0f;
   bool accumulate = true;  // y and dx
   bool want_dx = true;
+  bool bias = false;
 };
 
 std::vector<LoraMember> MembersOf(const Case& c) {
@@ -52,7 +53,8 @@ std::string Describe(const Case& c) {
          std::to_string(c.rows) + " in " + std::to_string(c.in) + " rank " +
          std::to_string(c.rank) + " members " + std::to_string(c.out.size()) + " gap " +
          std::to_string(c.gap) + " rate " + std::to_string(c.rate) +
-         (c.accumulate ? "" : " overwritten") + (c.want_dx ? "" : " no dx");
+         (c.accumulate ? "" : " overwritten") + (c.want_dx ? "" : " no dx") +
+         (c.bias ? " bias" : "");
 }
 
 struct Result {
@@ -66,12 +68,14 @@ struct Problem {
   LoraLinearSpec spec;
   int64_t stacked;
   std::vector<uint32_t> bins, positions;
-  Floats x, a, dy, y, da, dx;
+  Floats x, w, bias, a, dy, y, da, dx;
   std::vector<Floats> b, db;
 
   explicit Problem(const Case& in)
       : c(in), members(MembersOf(in)), spec(SpecOf(in, members)), stacked(spec.stacked_rank()) {
     x = Normal(c.rows * c.in, 1, c.dtype);
+    w = Normal(spec.ldy * c.in, 7, c.dtype, 1.0f / std::sqrt(static_cast<float>(c.in)));
+    bias = c.bias ? Normal(spec.ldy, 8, c.dtype) : Floats(Size(spec.ldy));
     a = Normal(stacked * c.in, 2, c.dtype, 1.0f / std::sqrt(static_cast<float>(c.in)));
     dy = Normal(c.rows * spec.ldy, 3, c.dtype);
     y = c.accumulate ? Normal(c.rows * spec.ldy, 4, c.dtype) : Floats(dy.size(), kNaN);
@@ -112,6 +116,7 @@ struct Problem {
                            .bins = device_bins.data(),
                            .positions = device_positions.data()};
     const DeviceTensor device_x(c.dtype, x), device_a(c.dtype, a), device_dy(c.dtype, dy);
+    const DeviceTensor device_w(c.dtype, w), device_bias(c.dtype, bias);
     const DeviceTensor device_h(c.dtype, c.rows * stacked), device_y(c.dtype, y);
     const DeviceTensor device_da(c.grad_dtype, da), device_dx(c.dtype, dx);
     std::vector<std::unique_ptr<DeviceTensor>> device_b, device_db;
@@ -128,6 +133,8 @@ struct Problem {
                                   .mask = mask,
                                   .rows = c.rows,
                                   .x = device_x.data(),
+                                  .weight = device_w.data(),
+                                  .bias = c.bias ? device_bias.data() : nullptr,
                                   .a = device_a.data(),
                                   .h = device_h.data(),
                                   .y = device_y.data(),
@@ -137,6 +144,7 @@ struct Problem {
                                     .mask = mask,
                                     .rows = c.rows,
                                     .x = device_x.data(),
+                                    .weight = device_w.data(),
                                     .a = device_a.data(),
                                     .h = device_h.data(),
                                     .dy = device_dy.data(),
@@ -162,6 +170,19 @@ struct Expected {
   std::vector<Doubles> db;
 };
 
+// The product with W and the bias.
+void AddBase(const Problem& p, Expected* e) {
+  const Doubles x = Double(p.x), w = Double(p.w), dy = Double(p.dy);
+  const int64_t out = p.spec.columns(), ldy = p.spec.ldy, in = p.c.in;
+  reference::AddProduct<double>({p.c.rows, out, in}, 1, {x.data(), in}, {w.data(), in, true},
+                                e->y.data(), ldy);
+  reference::AddProduct<double>({p.c.rows, in, out}, 1, {dy.data(), ldy}, {w.data(), in},
+                                e->dx.data(), in);
+  for (int64_t t = 0; t < p.c.rows; ++t) {
+    for (int64_t n = 0; n < out; ++n) e->y[Size(t * ldy + n)] += p.bias[Size(n)];
+  }
+}
+
 Expected Reference(const Problem& p) {
   const Case& c = p.c;
   const Doubles x = Double(p.x), mask = p.Multipliers();
@@ -173,8 +194,10 @@ Expected Reference(const Problem& p) {
     e.y.assign(e.y.size(), 0.0);
     e.dx.assign(e.dx.size(), 0.0);
   }
-  reference::AddProduct<double>({c.rows, p.stacked, c.in}, 1, {dropped.data(), c.in},
+  const double scale = static_cast<double>(p.spec.scale);
+  reference::AddProduct<double>({c.rows, p.stacked, c.in}, scale, {dropped.data(), c.in},
                                 {all_a.data(), c.in, true}, e.h.data(), p.stacked);
+  AddBase(p, &e);
   for (size_t j = 0; j < c.out.size(); ++j) {
     const int64_t out = c.out[j], offset = p.members[j].column_offset;
     const int64_t block = static_cast<int64_t>(j) * c.rank * c.in;
@@ -196,10 +219,11 @@ Expected Reference(const Problem& p) {
   return e;
 }
 
-// Roundings to the type: dropped x, then h or g, the undropped g A, and the result. Each adds one
-// unit to the relative norm of the error, for its error does not depend on the other factor. A sum
-// of k normal products in float32 is within k u of the sum of their sizes, which is sqrt(k) times
-// the norm of the sum; twice that where tensor cores cut instead of rounding.
+// Roundings to the type: dropped x, h or g, one of the two products where they are not one (the
+// undropped g A is one more, where there is no third), and the result. Each adds one unit to the
+// relative norm of the error, for its error does not depend on the other factor. A sum of k normal
+// products in float32 is within k u of the sum of their sizes, which is sqrt(k) times the norm of
+// the sum; twice that where tensor cores cut instead of rounding.
 double Bound(const Case& c, DType out, int64_t terms) {
   const double k = static_cast<double>(terms + c.rank);
   return 3 * kUnit(c.dtype) + kUnit(out) + 2 * k * std::sqrt(k) * kUnit(DType::kFloat32);
@@ -220,7 +244,7 @@ void CheckAgainstReference(const Case& c) {
     EXPECT_TRUE(SameBits(got.db[j], again.db[j])) << name << ": db, same bits twice";
   }
   if (c.want_dx) {
-    ExpectRelativeError(got.dx, want.dx, Bound(c, c.dtype, Widest(c)), name + " dx");
+    ExpectRelativeError(got.dx, want.dx, Bound(c, c.dtype, p.spec.ldy), name + " dx");
   } else {
     EXPECT_TRUE(SameBits(got.dx, p.dx)) << name << ": dx is not touched";
   }
@@ -291,34 +315,51 @@ TEST_P(LoraLinearGpuTest, OverwritesWhenTold) {
 }
 
 TEST_P(LoraLinearGpuTest, MatchesReferenceAtModelShapes) {
-  CheckAgainstReference(Make(257, 896, 16, {896, 128, 128}));
-  CheckAgainstReference(Make(129, 896, 8, {4864, 4864}));
-  CheckAgainstReference(Make(130, 4864, 16, {896}));
-  CheckAgainstReference(Make(4111, 128, 16, {264}));
+  CheckAgainstReference(Make(131, 896, 16, {896, 128, 128}));
+  CheckAgainstReference(Make(33, 896, 8, {4864, 4864}));
+  CheckAgainstReference(Make(65, 4864, 16, {896}));
+  CheckAgainstReference(Make(2111, 128, 16, {264}));
 }
 
-TEST_P(LoraLinearGpuTest, ColumnsOutsideTheMembersStay) {
+TEST_P(LoraLinearGpuTest, AddsTheBias) {
+  Case c = Make(65, 64, 16, {32, 48});
+  c.bias = true;
+  CheckAgainstReference(c);
+  c.accumulate = false;
+  CheckAgainstReference(c);
+}
+
+// Rows of y may lie apart.
+TEST_P(LoraLinearGpuTest, ColumnsBehindTheWeightStay) {
   Case c = Make(33, 64, 8, {16, 24});
   c.gap = 8;
-  const Problem p(c);
+  Problem p(c);
+  p.spec.out_features = 56;
   const Result got = p.Compute();
+  const Expected want = Reference(p);
   for (int64_t t = 0; t < c.rows; ++t) {
-    for (int64_t n = 0; n < p.spec.ldy; ++n) {
-      if ((n >= 8 && n < 24) || (n >= 32 && n < 56)) continue;
+    for (int64_t n = 56; n < p.spec.ldy; ++n) {
       const size_t at = Size(t * p.spec.ldy + n);
       ASSERT_EQ(got.y[at], p.y[at]) << "row " << t << " column " << n;
     }
   }
+  ExpectRelativeError(got.y, want.y, Bound(c, c.dtype, c.in), "y");
 }
 
-TEST_P(LoraLinearGpuTest, ZeroBGivesZeroGradientOfAAndOfX) {
-  Problem p(Make(150, 64, 16, {48, 32}));
-  for (Floats& b : p.b) std::fill(b.begin(), b.end(), 0.0f);
-  const Result got = p.Compute();
-  EXPECT_EQ(got.y, p.y);
-  EXPECT_EQ(got.da, p.da);
-  EXPECT_EQ(got.dx, p.dx);
-  EXPECT_NE(got.db[0], p.db[0]);
+TEST_P(LoraLinearGpuTest, ZeroBIsTheLinearAlone) {
+  for (const bool accumulate : {false, true}) {
+    Case c = Make(150, 64, 16, {48, 32});
+    c.accumulate = accumulate;
+    Problem p(c), alone(c);
+    for (Floats& b : p.b) std::fill(b.begin(), b.end(), 0.0f);
+    alone.b = p.b;
+    std::fill(alone.a.begin(), alone.a.end(), 0.0f);
+    const Result got = p.Compute(), want = alone.Compute();
+    EXPECT_EQ(got.y, want.y);
+    EXPECT_EQ(got.da, p.da);
+    EXPECT_EQ(got.dx, want.dx);
+    EXPECT_NE(got.db[0], p.db[0]);
+  }
 }
 
 // Invariant kernels-2.

@@ -58,21 +58,6 @@ struct Worst {
 std::vector<float> Logits(const State& state, int64_t tokens) {
   const int64_t vocab = state.plan.model.vocab_size, hidden = state.plan.model.hidden_size;
   void* logits = kernels::AllocateMemory(tokens * vocab * 4);
-  kernels::GemmArgs gemm;
-  gemm.spec.dtype = state.model.compute_dtype;
-  gemm.spec.transpose_b = true;
-  gemm.m = tokens;
-  gemm.n = vocab;
-  gemm.k = hidden;
-  gemm.alpha = static_cast<float>(state.plan.model.logit_scale);
-  gemm.a = state.buffers.final_norm;
-  gemm.lda = hidden;
-  gemm.b = state.model.head.value;
-  gemm.ldb = hidden;
-  gemm.c = logits;
-  gemm.ldc = vocab;
-  gemm.workspace = state.buffers.scratch;
-  kernels::Gemm(gemm, state.stream);
   const Adapters& adapters = state.model.adapted_head.adapters;
   void* h = kernels::AllocateMemory(tokens * std::max<int64_t>(1, state.model.lora_rank) * 4);
   if (!adapters.members.empty()) {
@@ -81,11 +66,28 @@ std::vector<float> Logits(const State& state, int64_t tokens) {
     lora.spec.ldy = vocab;
     lora.rows = tokens;
     lora.x = state.buffers.final_norm;
+    lora.weight = state.model.head.value;
     lora.a = adapters.a.value;
     lora.h = h;
     lora.y = logits;
     lora.workspace = state.buffers.scratch;
     kernels::LoraLinearForward(lora, state.stream);
+  } else {
+    kernels::GemmArgs gemm;
+    gemm.spec.dtype = state.model.compute_dtype;
+    gemm.spec.transpose_b = true;
+    gemm.m = tokens;
+    gemm.n = vocab;
+    gemm.k = hidden;
+    gemm.alpha = static_cast<float>(state.plan.model.logit_scale);
+    gemm.a = state.buffers.final_norm;
+    gemm.lda = hidden;
+    gemm.b = state.model.head.value;
+    gemm.ldb = hidden;
+    gemm.c = logits;
+    gemm.ldc = vocab;
+    gemm.workspace = state.buffers.scratch;
+    kernels::Gemm(gemm, state.stream);
   }
   kernels::Synchronize(state.stream);
   std::vector<float> values = ReadFloats(logits, kernels::DType::kFloat32, tokens * vocab);
