@@ -27,8 +27,9 @@ int64_t GemmWorkspaceBytes();
 // (C may be left with any value) and the fastest is used from then on; while it is off, a shape not
 // seen before takes the heuristic's first choice. Nothing on the CPU.
 void SetGemmTuning(bool on);
-// The choices made so far, those of gated_linear.h with them, as JSON {"device": ..., "library":
-// ..., "gemms": [...], "gated": [...]}; "" on the CPU. Same table, device and library: same bits.
+// The choices made so far, those of gated_linear.h and lora_linear.h with them, as JSON {"device":
+// ..., "library": ..., "gemms": [...], "gated": [...], "lora": [...]}; "" on the CPU. Same table,
+// device and library: same bits.
 std::string GemmTable();
 // Of the shapes launched since tuning was last turned on alone.
 std::string TunedGemmTable();

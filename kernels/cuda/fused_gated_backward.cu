@@ -5,14 +5,15 @@
 
 namespace coxswain::kernels::cuda {
 
-void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
+void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args,
+                              const GatedBackwardAdapter* adapter, Stream* stream) {
   switch (args.spec.activation) {
     case GateActivation::kSilu:
-      return fused_gated_backward::Launch<Silu>(args, stream);
+      return fused_gated_backward::Launch<Silu>(args, adapter, stream);
     case GateActivation::kGeluTanh:
-      return fused_gated_backward::Launch<TanhGelu>(args, stream);
+      return fused_gated_backward::Launch<TanhGelu>(args, adapter, stream);
     case GateActivation::kGelu:
-      return fused_gated_backward::Launch<ErfGelu>(args, stream);
+      return fused_gated_backward::Launch<ErfGelu>(args, adapter, stream);
   }
 }
 

@@ -1,7 +1,7 @@
-// dy = dout V and, in place of gate and up, dgate = dy up act'(gate), dup = dy act(gate); where
-// wanted y = act(gate) up. act is an Activation of glu.cuh. One launch; dy, rounded, stays in
-// registers.
-// Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+// dy = dout V, with an adapter dout V + g A, and, in place of gate and up, dgate = dy up
+// act'(gate), dup = dy act(gate); where wanted y = act(gate) up. act is an Activation of glu.cuh.
+// One launch; dy, rounded, stays in registers. Source: Shazeer, "GLU Variants Improve Transformer",
+// 2020; Hu et al., "LoRA", 2021.
 //
 // product_tiles.cuh with tiles of 128 x 256 of dy, in stages of 32 values of k: short ones hide the
 // latency of the L2 cache, which gate and up keep busy, with less shared memory. A thread of
@@ -13,6 +13,8 @@
 // runs over k in order, in one warpgroup.
 #ifndef COXSWAIN_KERNELS_CUDA_FUSED_GATED_BACKWARD_CUH_
 #define COXSWAIN_KERNELS_CUDA_FUSED_GATED_BACKWARD_CUH_
+
+#include <type_traits>
 
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/gelu.cuh"
@@ -42,6 +44,25 @@ static_assert(kChunks / kSlots % 2 == 0 && kChunks % 2 == 0);
 
 struct BackwardMaps {
   TensorMap dout, weight, gate, up, y;
+};
+
+// The adapter as terms of product_tiles.cuh.
+struct BackwardAdapter {
+  TensorMap g, a;
+  int rank;
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
+  template <typename Add>
+  __device__ __forceinline__ void ForAdded(const Tile&, const Add& add) const {
+    ForRank<kDepth>(0, rank, add);
+  }
+  __device__ __forceinline__ void Load(const Tile& tile, const AddedStep& step, void* left,
+                                       unsigned char* right, uint64_t* barrier) const {
+    LoadBox(left, g, step.k, tile.row * kTileRows, barrier);
+    LoadAcross<kDepth>(right, a, step.k, tile.column * kTileColumns, Columns::kAll, barrier);
+  }
+#endif
 };
 
 struct alignas(1024) BackwardShared {
@@ -119,17 +140,14 @@ class ChunkMover {
   bool wants_y_;
 };
 
+template <typename Terms>
 __device__ __forceinline__ void LoadStages(const BackwardMaps& maps, const TileGrid& grid,
-                                           BackwardShared* shared) {
-  constexpr int kBoxColumns = 64, kBoxes = kTileColumns / kBoxColumns / kProductCluster;
-  const int first = static_cast<int>(ClusterRank()) * kBoxes;
-  LoadOperands(grid, &shared->operands, &shared->barriers,
+                                           const Terms& terms, BackwardShared* shared) {
+  LoadOperands(grid, terms, &shared->operands, &shared->barriers,
                [&](const Tile& tile, int k, void* dout, unsigned char* weights, uint64_t* barrier) {
                  LoadBox(dout, maps.dout, k, tile.row * kTileRows, barrier);
-                 for (int box = first; box < first + kBoxes; ++box) {
-                   LoadBoxForAll(weights + box * kBoxColumns * kDepth * kBf16Bytes, maps.weight,
-                                 tile.column * kTileColumns + box * kBoxColumns, k, barrier, 3);
-                 }
+                 LoadAcross<kDepth>(weights, maps.weight, k, tile.column * kTileColumns,
+                                    Columns::kAll, barrier);
                });
 }
 
@@ -191,12 +209,12 @@ class Backward {
   uint32_t gates_[4], ups_[4];
 };
 
-template <typename Activation>
-__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
-                                              BackwardShared* shared, int half) {
+template <typename Activation, typename Terms>
+__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, const Terms& terms,
+                                              bool wants_y, BackwardShared* shared, int half) {
   Multiplier<true, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
   Backward<Activation> work(shared, half, wants_y);
-  multiplier.Run<kTileColumns / 16>(grid, &work);
+  multiplier.template Run<kTileColumns / 16>(grid, terms, &work);
 }
 
 __device__ __forceinline__ void InitBackward(BackwardShared* shared) {
@@ -213,9 +231,10 @@ __device__ __forceinline__ void InitBackward(BackwardShared* shared) {
 
 #endif
 
-template <typename Activation>
+template <typename Activation, typename Terms>
 __global__ void __launch_bounds__(kProductThreads, 1)
-    Kernel(const __grid_constant__ BackwardMaps maps, TileGrid grid, bool wants_y) {
+    Kernel(const __grid_constant__ BackwardMaps maps, const __grid_constant__ Terms terms,
+           TileGrid grid, bool wants_y) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
   auto* shared =
@@ -225,37 +244,60 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
     LeaveRegisters<40>();
-    if (threadIdx.x == 0) LoadStages(maps, grid, shared);
+    if (threadIdx.x == 0) LoadStages(maps, grid, terms, shared);
     if (threadIdx.x == 32) ChunkMover(maps, grid, wants_y, shared, 0);
     if (threadIdx.x == 64) ChunkMover(maps, grid, wants_y, shared, 1);
   } else {
     TakeRegisters<232>();
-    MultiplyTiles<Activation>(grid, wants_y, shared, group - 1);
+    MultiplyTiles<Activation>(grid, terms, wants_y, shared, group - 1);
   }
   ClusterBarrier();  // the other block still arrives at this one's barriers
 #endif
 }
 
-template <typename Activation>
-void Launch(const GatedLinearBackwardArgs& args, Stream* stream) {
+inline BackwardMaps MapsOf(const GatedLinearBackwardArgs& args) {
   const int64_t h = args.spec.hidden, n = args.spec.intermediate;
   auto* gate_up = static_cast<bf16*>(args.gate_up);
   const auto chunks = [&](const void* data, int64_t stride) {
     return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
   };
-  const BackwardMaps maps{.dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kDepth}),
-                          .weight = MakeTensorMap({args.weight, h, n, n, kDepth, 64}),
-                          .gate = chunks(gate_up, 2 * n),
-                          .up = chunks(gate_up + n, 2 * n),
-                          .y = chunks(args.y, n)};
-  const TileGrid grid = MakeTileGrid(args.rows, n, kTileColumns, h, kDepth);
-  LaunchProduct(Kernel<Activation>, kSharedBytes, grid, Handle(stream), "GatedLinearBackward", maps,
-                grid, args.wants_y);
+  return {.dout = MakeTensorMap({args.dout, args.rows, h, h, kTileRows, kDepth}),
+          .weight = MakeTensorMap({args.weight, h, n, n, kDepth, 64}),
+          .gate = chunks(gate_up, 2 * n),
+          .up = chunks(gate_up + n, 2 * n),
+          .y = chunks(args.y, n)};
+}
+
+inline BackwardAdapter AdapterOf(const GatedLinearBackwardArgs& args,
+                                 const GatedBackwardAdapter& adapter) {
+  const int64_t n = args.spec.intermediate, r = adapter.rank;
+  return {.g = MakeTensorMap({adapter.g, args.rows, r, r, kTileRows, kDepth}),
+          .a = MakeTensorMap({adapter.a, r, n, n, kDepth, 64}),
+          .rank = static_cast<int>(r)};
+}
+
+template <typename Activation>
+void Launch(const GatedLinearBackwardArgs& args, const GatedBackwardAdapter* adapter,
+            Stream* stream) {
+  const BackwardMaps maps = MapsOf(args);
+  const TileGrid grid =
+      MakeTileGrid(args.rows, args.spec.intermediate, kTileColumns, args.spec.hidden, kDepth);
+  const auto launch = [&](const auto& terms) {
+    LaunchProduct(Kernel<Activation, std::decay_t<decltype(terms)>>, kSharedBytes, grid,
+                  Handle(stream), "GatedLinearBackward", maps, terms, grid, args.wants_y);
+  };
+  if (adapter == nullptr) {
+    launch(WholeTiles{});
+  } else {
+    launch(AdapterOf(args, *adapter));
+  }
 }
 
 // In fused_gated_backward_gelu.cu.
-extern template void Launch<TanhGelu>(const GatedLinearBackwardArgs&, Stream*);
-extern template void Launch<ErfGelu>(const GatedLinearBackwardArgs&, Stream*);
+extern template void Launch<TanhGelu>(const GatedLinearBackwardArgs&, const GatedBackwardAdapter*,
+                                      Stream*);
+extern template void Launch<ErfGelu>(const GatedLinearBackwardArgs&, const GatedBackwardAdapter*,
+                                     Stream*);
 
 }  // namespace coxswain::kernels::cuda::fused_gated_backward
 

@@ -3,7 +3,8 @@
 
 namespace coxswain::kernels::cuda::fused_gated_backward {
 
-template void Launch<TanhGelu>(const GatedLinearBackwardArgs&, Stream*);
-template void Launch<ErfGelu>(const GatedLinearBackwardArgs&, Stream*);
+template void Launch<TanhGelu>(const GatedLinearBackwardArgs&, const GatedBackwardAdapter*,
+                               Stream*);
+template void Launch<ErfGelu>(const GatedLinearBackwardArgs&, const GatedBackwardAdapter*, Stream*);
 
 }  // namespace coxswain::kernels::cuda::fused_gated_backward

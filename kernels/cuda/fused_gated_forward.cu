@@ -5,14 +5,15 @@
 
 namespace coxswain::kernels::cuda {
 
-void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream) {
+void FusedGatedLinearForward(const GatedLinearForwardArgs& args,
+                             const GatedForwardAdapters* adapters, Stream* stream) {
   switch (args.spec.activation) {
     case GateActivation::kSilu:
-      return fused_gated_forward::Launch<Silu>(args, stream);
+      return fused_gated_forward::Launch<Silu>(args, adapters, stream);
     case GateActivation::kGeluTanh:
-      return fused_gated_forward::Launch<TanhGelu>(args, stream);
+      return fused_gated_forward::Launch<TanhGelu>(args, adapters, stream);
     case GateActivation::kGelu:
-      return fused_gated_forward::Launch<ErfGelu>(args, stream);
+      return fused_gated_forward::Launch<ErfGelu>(args, adapters, stream);
   }
 }
 

@@ -1,5 +1,6 @@
-// gate_up = x W^T and y = act(gate) up in one launch, act an Activation of glu.cuh.
-// Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+// gate_up = x W^T and y = act(gate) up in one launch, act an Activation of glu.cuh; with adapters,
+// gate_up = x W^T + [h_gate B_gate^T, h_up B_up^T].
+// Source: Shazeer, "GLU Variants Improve Transformer", 2020; Hu et al., "LoRA", 2021.
 //
 // product_tiles.cuh with tiles of 128 rows by 128 columns of gate and the same 128 columns of up,
 // so that a thread holds both factors of its elements of y. They are rounded, and y is computed
@@ -7,9 +8,12 @@
 // of the three into shared memory, and a thread of warpgroup 0 stores the chunk of all four warps
 // by the copy engine. Bytes: 6 per element of y written; x and W are read by every column or row of
 // tiles, mostly from the L2 cache. Bitwise deterministic: a sum runs over k in order, in one
-// warpgroup.
+// warpgroup. Adapters are steps behind those of W: first of gate's half of the columns, then of
+// up's.
 #ifndef COXSWAIN_KERNELS_CUDA_FUSED_GATED_FORWARD_CUH_
 #define COXSWAIN_KERNELS_CUDA_FUSED_GATED_FORWARD_CUH_
+
+#include <type_traits>
 
 #include "kernels/cuda/fused_gated_linear.h"
 #include "kernels/cuda/gelu.cuh"
@@ -35,6 +39,29 @@ static_assert(kChunks % 2 == 0);
 
 struct ForwardMaps {
   TensorMap x, gate_weight, up_weight, gate, up, y;
+};
+
+// The adapters of gate and up as terms of product_tiles.cuh.
+struct ForwardAdapters {
+  TensorMap h[2], b[2];  // of gate, of up
+  int rank, columns;     // columns of gate
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
+  template <typename Add>
+  __device__ __forceinline__ void ForAdded(const Tile&, const Add& add) const {
+    for (int member = 0; member < 2; ++member) ForRank<kDepth>(member, rank, add);
+  }
+  __device__ __forceinline__ void Load(const Tile& tile, const AddedStep& step, void* left,
+                                       unsigned char* right, uint64_t* barrier) const {
+    LoadBox(left, h[step.member], step.k, tile.row * kTileRows, barrier);
+    const int half = static_cast<int>(ClusterRank());
+    // Behind the last row there are zeros.
+    const int row = half == step.member ? tile.column * kGatedColumns : columns;
+    LoadBoxForAll(right + half * Operands<kStages, kDepth>::kHalfBytes, b[step.member], step.k, row,
+                  barrier, 3);
+  }
+#endif
 };
 
 struct alignas(1024) ForwardShared {
@@ -70,12 +97,13 @@ __device__ __forceinline__ void StoreChunks(const ForwardMaps& maps, const TileG
   WaitUntilWritten();
 }
 
+template <typename Terms>
 __device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGrid& grid,
-                                           ForwardShared* shared) {
+                                           const Terms& terms, ForwardShared* shared) {
   const bool first = ClusterRank() == 0;
   const TensorMap& weight = first ? maps.gate_weight : maps.up_weight;
-  const unsigned offset = first ? 0 : shared->operands.kSecondBytes / 2;
-  LoadOperands(grid, &shared->operands, &shared->barriers,
+  const unsigned offset = first ? 0 : shared->operands.kHalfBytes;
+  LoadOperands(grid, terms, &shared->operands, &shared->barriers,
                [&](const Tile& tile, int k, void* x, unsigned char* weights, uint64_t* barrier) {
                  LoadBox(x, maps.x, k, tile.row * kTileRows, barrier);
                  LoadBoxForAll(weights + offset, weight, k, tile.column * kGatedColumns, barrier,
@@ -125,12 +153,12 @@ class Forward {
   unsigned at_[kPairs];
 };
 
-template <typename Activation>
-__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, bool wants_y,
-                                              ForwardShared* shared, int half) {
+template <typename Activation, typename Terms>
+__device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, const Terms& terms,
+                                              bool wants_y, ForwardShared* shared, int half) {
   Multiplier<false, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
   Forward<Activation> work(shared, half, wants_y);
-  multiplier.Run<kGatedColumns / 16>(grid, &work);
+  multiplier.template Run<kGatedColumns / 16>(grid, terms, &work);
 }
 
 __device__ __forceinline__ void InitForward(ForwardShared* shared) {
@@ -144,9 +172,10 @@ __device__ __forceinline__ void InitForward(ForwardShared* shared) {
 
 #endif
 
-template <typename Activation>
+template <typename Activation, typename Terms>
 __global__ void __launch_bounds__(kProductThreads, 1)
-    Kernel(const __grid_constant__ ForwardMaps maps, TileGrid grid, bool wants_y) {
+    Kernel(const __grid_constant__ ForwardMaps maps, const __grid_constant__ Terms terms,
+           TileGrid grid, bool wants_y) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
   auto* shared =
@@ -156,40 +185,68 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
     LeaveRegisters<40>();
-    if (threadIdx.x == 0) LoadStages(maps, grid, shared);
+    if (threadIdx.x == 0) LoadStages(maps, grid, terms, shared);
     if (threadIdx.x == 32) StoreChunks(maps, grid, wants_y, shared, 0);
     if (threadIdx.x == 64) StoreChunks(maps, grid, wants_y, shared, 1);
   } else {
     TakeRegisters<232>();
-    MultiplyTiles<Activation>(grid, wants_y, shared, group - 1);
+    MultiplyTiles<Activation>(grid, terms, wants_y, shared, group - 1);
   }
   ClusterBarrier();  // the other block still arrives at this one's barriers
 #endif
 }
 
-template <typename Activation>
-void Launch(const GatedLinearForwardArgs& args, Stream* stream) {
+inline ForwardMaps MapsOf(const GatedLinearForwardArgs& args) {
   const int64_t h = args.spec.hidden, n = args.spec.intermediate;
   const auto* weight = static_cast<const bf16*>(args.weight);
   auto* gate_up = static_cast<bf16*>(args.gate_up);
   const auto output = [&](const void* data, int64_t stride) {
     return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
   };
-  const ForwardMaps maps{
-      .x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kDepth}),
-      .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kDepth}),
-      .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kDepth}),
-      .gate = output(gate_up, 2 * n),
-      .up = output(gate_up + n, 2 * n),
-      .y = output(args.y != nullptr ? args.y : gate_up, n)};
-  const TileGrid grid = MakeTileGrid(args.rows, n, kGatedColumns, h, kDepth);
-  LaunchProduct(Kernel<Activation>, kSharedBytes, grid, Handle(stream), "GatedLinearForward", maps,
-                grid, args.y != nullptr);
+  return {.x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kDepth}),
+          .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kDepth}),
+          .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kDepth}),
+          .gate = output(gate_up, 2 * n),
+          .up = output(gate_up + n, 2 * n),
+          .y = output(args.y != nullptr ? args.y : gate_up, n)};
+}
+
+inline ForwardAdapters AdaptersOf(const GatedLinearForwardArgs& args,
+                                  const GatedForwardAdapters& adapters) {
+  const int64_t n = args.spec.intermediate, r = adapters.rank;
+  const auto* h = static_cast<const bf16*>(adapters.h);
+  ForwardAdapters terms = {};
+  terms.rank = static_cast<int>(r);
+  terms.columns = static_cast<int>(n);
+  for (int j = 0; j < 2; ++j) {
+    terms.h[j] = MakeTensorMap({h + j * r, args.rows, r, 2 * r, kTileRows, kDepth});
+    terms.b[j] = MakeTensorMap({adapters.b[j], n, r, r, kGatedColumns, kDepth});
+  }
+  return terms;
+}
+
+template <typename Activation>
+void Launch(const GatedLinearForwardArgs& args, const GatedForwardAdapters* adapters,
+            Stream* stream) {
+  const ForwardMaps maps = MapsOf(args);
+  const TileGrid grid =
+      MakeTileGrid(args.rows, args.spec.intermediate, kGatedColumns, args.spec.hidden, kDepth);
+  const auto launch = [&](const auto& terms) {
+    LaunchProduct(Kernel<Activation, std::decay_t<decltype(terms)>>, kSharedBytes, grid,
+                  Handle(stream), "GatedLinearForward", maps, terms, grid, args.y != nullptr);
+  };
+  if (adapters == nullptr) {
+    launch(WholeTiles{});
+  } else {
+    launch(AdaptersOf(args, *adapters));
+  }
 }
 
 // In fused_gated_forward_gelu.cu.
-extern template void Launch<TanhGelu>(const GatedLinearForwardArgs&, Stream*);
-extern template void Launch<ErfGelu>(const GatedLinearForwardArgs&, Stream*);
+extern template void Launch<TanhGelu>(const GatedLinearForwardArgs&, const GatedForwardAdapters*,
+                                      Stream*);
+extern template void Launch<ErfGelu>(const GatedLinearForwardArgs&, const GatedForwardAdapters*,
+                                     Stream*);
 
 }  // namespace coxswain::kernels::cuda::fused_gated_forward
 

@@ -3,7 +3,7 @@
 
 namespace coxswain::kernels::cuda::fused_gated_forward {
 
-template void Launch<TanhGelu>(const GatedLinearForwardArgs&, Stream*);
-template void Launch<ErfGelu>(const GatedLinearForwardArgs&, Stream*);
+template void Launch<TanhGelu>(const GatedLinearForwardArgs&, const GatedForwardAdapters*, Stream*);
+template void Launch<ErfGelu>(const GatedLinearForwardArgs&, const GatedForwardAdapters*, Stream*);
 
 }  // namespace coxswain::kernels::cuda::fused_gated_forward

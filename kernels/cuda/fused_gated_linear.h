@@ -10,10 +10,25 @@ namespace coxswain::kernels::cuda {
 bool FusedGatedLinearRuns(const GatedLinearForwardArgs& args);
 bool FusedGatedLinearRuns(const GatedLinearBackwardArgs& args);
 
-// No workspace; of the arguments that gated_linear.h names, y of a backward that does not want it
-// is left as it is.
-void FusedGatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream);
-void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream);
+// What adapters add to the sums: h [B_gate; B_up]^T by halves of gate_up's columns.
+struct GatedForwardAdapters {
+  const void* h = nullptr;                // [T, 2 r]: of gate, of up
+  const void* b[2] = {nullptr, nullptr};  // [I, r]
+  int64_t rank = 0;                       // r, a multiple of 8
+};
+// g A.
+struct GatedBackwardAdapter {
+  const void* g = nullptr;  // [T, r]
+  const void* a = nullptr;  // [r, I]
+  int64_t rank = 0;         // r, a multiple of 8
+};
+
+// Without adapters where null. No workspace; of the arguments that gated_linear.h names, y of a
+// backward that does not want it is left as it is.
+void FusedGatedLinearForward(const GatedLinearForwardArgs& args,
+                             const GatedForwardAdapters* adapters, Stream* stream);
+void FusedGatedLinearBackward(const GatedLinearBackwardArgs& args,
+                              const GatedBackwardAdapter* adapter, Stream* stream);
 
 }  // namespace coxswain::kernels::cuda
 

@@ -1,8 +1,9 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
 // "microseconds", "tflops" (the last two 0 where not measured)}, ...], "gated": [{the fields of
-// GatedKey and GatedChoice but "settled" and "used"; no "activation" means silu}, ...]}, sorted by
-// key. A table without "gated" has none.
+// GatedKey and FusedChoice but "settled" and "used"; no "activation" means silu, no "rank" 0},
+// ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...]}, sorted by key. A table
+// without "gated" or "lora" has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -116,17 +117,35 @@ bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
   return ParseHexadecimal(algo, &choice->algo);
 }
 
-Json Describe(const GatedKey& key, const GatedChoice& choice) {
+void AddChoice(const FusedChoice& choice, Json* to) {
+  (*to)["fused"] = choice.fused;
+  (*to)["plain_microseconds"] = choice.plain_microseconds;
+  (*to)["fused_microseconds"] = choice.fused_microseconds;
+}
+bool ReadChoice(const Json& from, FusedChoice* choice) {
+  choice->settled = true;
+  return Read(from, "fused", &choice->fused) &&
+         Read(from, "plain_microseconds", &choice->plain_microseconds) &&
+         Read(from, "fused_microseconds", &choice->fused_microseconds);
+}
+
+Json Describe(const GatedKey& key, const FusedChoice& choice) {
   Json described = {{"backward", key.backward},
                     {"rows", key.rows},
                     {"hidden", key.hidden},
-                    {"intermediate", key.intermediate},
-                    {"fused", choice.fused},
-                    {"plain_microseconds", choice.plain_microseconds},
-                    {"fused_microseconds", choice.fused_microseconds}};
+                    {"intermediate", key.intermediate}};
+  AddChoice(choice, &described);
   if (key.activation != GateActivation::kSilu) {
     described["activation"] = key.activation == GateActivation::kGelu ? "gelu" : "gelu_tanh";
   }
+  if (key.rank > 0) described["rank"] = key.rank;
+  return described;
+}
+
+Json Describe(const LoraKey& key, const FusedChoice& choice) {
+  Json described = {{"backward", key.backward}, {"rows", key.rows}, {"in", key.in},
+                    {"out", key.out},           {"rank", key.rank}, {"members", key.members}};
+  AddChoice(choice, &described);
   return described;
 }
 
@@ -138,14 +157,19 @@ bool ParseActivation(const Json& from, GateActivation* activation) {
   return name == "gelu" || name == "gelu_tanh";
 }
 
-bool ParseEntry(const Json& from, GatedKey* key, GatedChoice* choice) {
-  choice->settled = true;
+bool ParseEntry(const Json& from, GatedKey* key, FusedChoice* choice) {
   return from.is_object() && ParseActivation(from, &key->activation) &&
+         (!from.contains("rank") || Read(from, "rank", &key->rank)) &&
          Read(from, "backward", &key->backward) && Read(from, "rows", &key->rows) &&
          Read(from, "hidden", &key->hidden) && Read(from, "intermediate", &key->intermediate) &&
-         Read(from, "fused", &choice->fused) &&
-         Read(from, "plain_microseconds", &choice->plain_microseconds) &&
-         Read(from, "fused_microseconds", &choice->fused_microseconds);
+         ReadChoice(from, choice);
+}
+
+bool ParseEntry(const Json& from, LoraKey* key, FusedChoice* choice) {
+  return from.is_object() && Read(from, "backward", &key->backward) &&
+         Read(from, "rows", &key->rows) && Read(from, "in", &key->in) &&
+         Read(from, "out", &key->out) && Read(from, "rank", &key->rank) &&
+         Read(from, "members", &key->members) && ReadChoice(from, choice);
 }
 
 // The rows of a list of the table; false if one cannot be read.
@@ -157,6 +181,31 @@ bool ParseList(const Json& list, std::vector<std::pair<Key, Choice>>* rows) {
     if (!ParseEntry(list[i], &(*rows)[i].first, &(*rows)[i].second)) return false;
   }
   return true;
+}
+
+// Of a map of choices; under the lock of its owner.
+template <typename Key>
+std::optional<FusedChoice> FindIn(std::map<Key, FusedChoice>* choices, const Key& key) {
+  const auto found = choices->find(key);
+  if (found == choices->end()) return std::nullopt;
+  found->second.used = true;
+  return found->second;
+}
+template <typename Key>
+FusedChoice RememberIn(std::map<Key, FusedChoice>* choices, const Key& key,
+                       const FusedChoice& choice) {
+  FusedChoice& kept = (*choices)[key];
+  if (!kept.settled) kept = choice;
+  kept.used = true;
+  return kept;
+}
+template <typename Key>
+Json ListOf(const std::map<Key, FusedChoice>& choices, Rows rows) {
+  Json list = Json::array();
+  for (const auto& [key, choice] : choices) {
+    if (rows == Rows::kAll || choice.used) list.push_back(Describe(key, choice));
+  }
+  return list;
 }
 
 std::string DeviceName() {
@@ -193,31 +242,34 @@ GemmChoice GemmChoices::Remember(const GemmKey& key, const GemmEntry& entry) {
   return kept.choice;
 }
 
-std::optional<GatedChoice> GemmChoices::Find(const GatedKey& key) {
+std::optional<FusedChoice> GemmChoices::Find(const GatedKey& key) {
   const std::lock_guard lock(mutex_);
-  const auto found = gated_.find(key);
-  if (found == gated_.end()) return std::nullopt;
-  found->second.used = true;
-  return found->second;
+  return FindIn(&gated_, key);
+}
+FusedChoice GemmChoices::Remember(const GatedKey& key, const FusedChoice& choice) {
+  const std::lock_guard lock(mutex_);
+  return RememberIn(&gated_, key, choice);
 }
 
-GatedChoice GemmChoices::Remember(const GatedKey& key, const GatedChoice& choice) {
+std::optional<FusedChoice> GemmChoices::Find(const LoraKey& key) {
   const std::lock_guard lock(mutex_);
-  GatedChoice& kept = gated_[key];
-  if (!kept.settled) kept = choice;
-  kept.used = true;
-  return kept;
+  return FindIn(&lora_, key);
+}
+FusedChoice GemmChoices::Remember(const LoraKey& key, const FusedChoice& choice) {
+  const std::lock_guard lock(mutex_);
+  return RememberIn(&lora_, key, choice);
 }
 
 void GemmChoices::ForgetUse() {
   const std::lock_guard lock(mutex_);
   for (auto& [key, entry] : entries_) entry.used = false;
   for (auto& [key, choice] : gated_) choice.used = false;
+  for (auto& [key, choice] : lora_) choice.used = false;
 }
 
 std::string GemmChoices::ToJson(Rows rows) {
   std::vector<std::pair<std::string, Json>> sorted;
-  Json gated = Json::array();
+  Json gated, lora;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
@@ -226,9 +278,8 @@ std::string GemmChoices::ToJson(Rows rows) {
       std::string order = described.dump();
       sorted.emplace_back(std::move(order), std::move(described));
     }
-    for (const auto& [key, choice] : gated_) {
-      if (rows == Rows::kAll || choice.used) gated.push_back(Describe(key, choice));
-    }
+    gated = ListOf(gated_, rows);
+    lora = ListOf(lora_, rows);
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -237,7 +288,8 @@ std::string GemmChoices::ToJson(Rows rows) {
   return Json{{"device", device_},
               {"library", library_},
               {"gemms", std::move(gemms)},
-              {"gated", std::move(gated)}}
+              {"gated", std::move(gated)},
+              {"lora", std::move(lora)}}
       .dump(1);
 }
 
@@ -251,15 +303,19 @@ bool GemmChoices::Load(const std::string& table) {
   }
   const auto gemms = json.find("gemms");
   const auto gated = json.find("gated");
+  const auto lora = json.find("lora");
   std::vector<std::pair<GemmKey, GemmChoice>> parsed;
-  std::vector<std::pair<GatedKey, GatedChoice>> parsed_gated;
+  std::vector<std::pair<GatedKey, FusedChoice>> parsed_gated;
+  std::vector<std::pair<LoraKey, FusedChoice>> parsed_lora;
   if (gemms == json.end() || !ParseList(*gemms, &parsed)) return false;
   if (gated != json.end() && !ParseList(*gated, &parsed_gated)) return false;
+  if (lora != json.end() && !ParseList(*lora, &parsed_lora)) return false;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, choice] : parsed) {
     entries_[key] = {.choice = choice, .settled = true, .checked = false};
   }
   for (const auto& [key, choice] : parsed_gated) gated_[key] = choice;
+  for (const auto& [key, choice] : parsed_lora) lora_[key] = choice;
   return true;
 }
 

@@ -1,5 +1,5 @@
-// The algorithm of every product launched so far and the body of every gated one, shared by the
-// threads of the process.
+// The algorithm of every product launched so far and the body of every gated or adapted one, shared
+// by the threads of the process.
 #ifndef COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 #define COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 
@@ -29,16 +29,32 @@ struct GatedKey {
   bool backward = false;
   int64_t rows = 0, hidden = 0, intermediate = 0;
   GateActivation activation = GateActivation::kSilu;
+  int64_t rank = 0;  // of its adapters (lora_gated_linear.h); 0: none
 
   bool operator<(const GatedKey& other) const {
     const auto fields = [](const GatedKey& key) {
-      return std::tie(key.backward, key.rows, key.hidden, key.intermediate, key.activation);
+      return std::tie(key.backward, key.rows, key.hidden, key.intermediate, key.activation,
+                      key.rank);
     };
     return fields(*this) < fields(other);
   }
 };
 
-struct GatedChoice {
+// y or dx of lora_linear.h where both bodies run. Leaves out nothing that may decide, as above.
+struct LoraKey {
+  bool backward = false;
+  int64_t rows = 0, in = 0, out = 0, rank = 0, members = 0;
+
+  bool operator<(const LoraKey& other) const {
+    const auto fields = [](const LoraKey& key) {
+      return std::tie(key.backward, key.rows, key.in, key.out, key.rank, key.members);
+    };
+    return fields(*this) < fields(other);
+  }
+};
+
+// Of one launch or several.
+struct FusedChoice {
   bool fused = false;
   double plain_microseconds = 0, fused_microseconds = 0;  // 0: not measured
   bool settled = false;                                   // tuned or loaded: not tuned again
@@ -55,8 +71,10 @@ class GemmChoices {
   // What stands for `key` from now on: `entry`, unless another thread settled it before.
   GemmChoice Remember(const GemmKey& key, const GemmEntry& entry);
 
-  std::optional<GatedChoice> Find(const GatedKey& key);
-  GatedChoice Remember(const GatedKey& key, const GatedChoice& choice);
+  std::optional<FusedChoice> Find(const GatedKey& key);
+  FusedChoice Remember(const GatedKey& key, const FusedChoice& choice);
+  std::optional<FusedChoice> Find(const LoraKey& key);
+  FusedChoice Remember(const LoraKey& key, const FusedChoice& choice);
 
   // From now on only what is found or remembered again counts as used.
   void ForgetUse();
@@ -71,7 +89,8 @@ class GemmChoices {
   std::mutex mutex_;
   // Protected by mutex_.
   std::unordered_map<GemmKey, GemmEntry, GemmKeyHash> entries_;
-  std::map<GatedKey, GatedChoice> gated_;
+  std::map<GatedKey, FusedChoice> gated_;
+  std::map<LoraKey, FusedChoice> lora_;
 };
 
 }  // namespace coxswain::kernels::cuda

@@ -8,6 +8,10 @@
 // of the first operand and one half of the second operand for both, which saves a third of the
 // reads from the L2 cache.
 //
+// The sum over k may go on, behind the steps that all tiles have, with products of other operands,
+// and a tile may have its first half of the columns alone, at half the cost: what a kernel's terms
+// say (WholeTiles).
+//
 // A warpgroup keeps a finished tile, rounded, in 64 more registers and works on it in slices
 // between the steps of the next tile's product: the tensor cores do not wait for it.
 //
@@ -56,6 +60,7 @@ struct Operands {
   static constexpr unsigned kFirstBytes = kTileRows * kDepth * kBf16Bytes;
   static constexpr unsigned kSecondBytes = kTileColumns * kDepth * kBf16Bytes;
   static constexpr unsigned kStageBytes = kFirstBytes + kSecondBytes;
+  static constexpr unsigned kHalfBytes = kSecondBytes / 2;  // of the second operand: 128 columns
 
   unsigned char stages[kStages][kStageBytes];  // at a multiple of 1024
 };
@@ -66,19 +71,55 @@ struct OperandBarriers {
   uint64_t empty[kStages];  // both blocks have multiplied them
 };
 
+// Of a tile that are multiplied.
+enum class Columns { kAll, kFirstHalf };
+
+// A step behind the k_steps that all tiles have: `depth` values of k, a multiple of 16 and at most
+// a stage's, from `k` on of what the kernel's terms call `member`.
+struct AddedStep {
+  int member, k, depth;
+};
+
+// Terms of a sum over k alone. What a kernel's own terms say of a tile must depend on its column
+// only: both blocks of a cluster take the same steps.
+struct WholeTiles {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
+  // Calls add(AddedStep) for each step behind the first k_steps.
+  template <typename Add>
+  __device__ __forceinline__ void ForAdded(const Tile&, const Add&) const {}
+  // Starts the copies of such a step to where its operands lie; those of the second operand are for
+  // both blocks, from one of them.
+  __device__ __forceinline__ void Load(const Tile&, const AddedStep&, void*, unsigned char*,
+                                       uint64_t*) const {}
+#endif
+};
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ __forceinline__ Tile TileAt(const TileGrid& grid, int i) {
+  const int group_tiles = grid.group * grid.column_tiles;
+  const int first = i / group_tiles * grid.group, within = i % group_tiles;
+  const int height = min(grid.group, grid.row_tiles - first);
+  return {(first + within % height) * kProductCluster + static_cast<int>(ClusterRank()),
+          within / height};
+}
 
 // Calls use(tile) for every tile of this block.
 template <typename Use>
 __device__ __forceinline__ void ForTiles(const TileGrid& grid, const Use& use) {
-  const int rank = static_cast<int>(ClusterRank());
-  const int count = grid.row_tiles * grid.column_tiles,
-            group_tiles = grid.group * grid.column_tiles;
+  const int count = grid.row_tiles * grid.column_tiles;
   for (int i = static_cast<int>(blockIdx.x) / kProductCluster; i < count;
        i += static_cast<int>(gridDim.x) / kProductCluster) {
-    const int first = i / group_tiles * grid.group, within = i % group_tiles;
-    const int height = min(grid.group, grid.row_tiles - first);
-    use(Tile{(first + within % height) * kProductCluster + rank, within / height});
+    use(TileAt(grid, i));
+  }
+}
+
+// The steps of `rank` values of k.
+template <int kDepth, typename Add>
+__device__ __forceinline__ void ForRank(int member, int rank, const Add& add) {
+  for (int k = 0; k < rank; k += kDepth) {
+    add(AddedStep{member, k, min(kDepth, (rank - k + 15) / 16 * 16)});
   }
 }
 
@@ -93,22 +134,48 @@ __device__ __forceinline__ void InitOperandBarriers(OperandBarriers<kStages>* ba
 
 // By one thread: load(tile, k, first, second, barrier) starts the copies of a stage, from value k
 // of the sum on, to where its two operands lie.
-template <int kStages, int kDepth, typename Load>
-__device__ __forceinline__ void LoadOperands(const TileGrid& grid,
+template <int kStages, int kDepth, typename Terms, typename Load>
+__device__ __forceinline__ void LoadOperands(const TileGrid& grid, const Terms& terms,
                                              Operands<kStages, kDepth>* operands,
                                              OperandBarriers<kStages>* barriers, const Load& load) {
   using Stage = Operands<kStages, kDepth>;
   RingPlace<kStages> place;
+  const auto fill = [&](Columns columns, const auto& copy) {
+    unsigned char* stage = operands->stages[place.stage];
+    uint64_t* full = &barriers->full[place.stage];
+    WaitForOwnPhase(&barriers->empty[place.stage], place.phase ^ 1);
+    ExpectBytes(full, columns == Columns::kAll ? Stage::kStageBytes
+                                               : Stage::kStageBytes - Stage::kHalfBytes);
+    copy(stage, stage + Stage::kFirstBytes, full);
+    place.Advance();
+  };
   ForTiles(grid, [&](const Tile& tile) {
+    const Columns columns = terms.Of(tile);
     for (int step = 0; step < grid.k_steps; ++step) {
-      unsigned char* stage = operands->stages[place.stage];
-      uint64_t* full = &barriers->full[place.stage];
-      WaitForOwnPhase(&barriers->empty[place.stage], place.phase ^ 1);
-      ExpectBytes(full, Stage::kStageBytes);
-      load(tile, step * kDepth, stage, stage + Stage::kFirstBytes, full);
-      place.Advance();
+      fill(columns, [&](void* first, unsigned char* second, uint64_t* full) {
+        load(tile, step * kDepth, first, second, full);
+      });
     }
+    terms.ForAdded(tile, [&](const AddedStep& step) {
+      fill(columns, [&](void* first, unsigned char* second, uint64_t* full) {
+        terms.Load(tile, step, first, second, full);
+      });
+    });
   });
+}
+
+// This block's half of a second operand that lies across k, in boxes of kDepth rows by 64 columns,
+// for both blocks. Values of k from `k` on, columns from `column` on.
+template <int kDepth>
+__device__ __forceinline__ void LoadAcross(unsigned char* to, const TensorMap& map, int k,
+                                           int column, Columns columns, uint64_t* barrier) {
+  constexpr int kBoxColumns = 64, kBoxes = kTileColumns / kBoxColumns / kProductCluster;
+  const int rank = static_cast<int>(ClusterRank());
+  if (columns == Columns::kFirstHalf && rank > 0) return;
+  for (int box = rank * kBoxes; box < (rank + 1) * kBoxes; ++box) {
+    LoadBoxForAll(to + box * kBoxColumns * kDepth * kBf16Bytes, map, column + box * kBoxColumns, k,
+                  barrier, 3);
+  }
 }
 
 // One of the two warpgroups that multiply.
@@ -130,31 +197,21 @@ class Multiplier {
   // 1, for every tile [64, 256] of this warpgroup; between the two a step of the next tile is put
   // under way. tile[2 j + h] holds the pair of rows and columns that Multiply names for 4 j + 2 h,
   // rounded.
-  template <int kSlices, typename Work>
-  __device__ __forceinline__ void Run(const TileGrid& grid, Work* work) {
-    float sums[128];
+  template <int kSlices, typename Terms, typename Work>
+  __device__ __forceinline__ void Run(const TileGrid& grid, const Terms& terms, Work* work) {
     uint32_t tile[64];
     const int clusters = static_cast<int>(gridDim.x) / kProductCluster;
-    int left = (grid.row_tiles * grid.column_tiles + clusters - 1 -
-                static_cast<int>(blockIdx.x) / kProductCluster) /
-               clusters;
+    int index = static_cast<int>(blockIdx.x) / kProductCluster;
+    int left = (grid.row_tiles * grid.column_tiles + clusters - 1 - index) / clusters;
     if (left == 0) return;
-    for (bool held = false; left > 0; --left) {
-      int k = 0;
-      if (held) work->Fetch(0);
-#pragma unroll
-      for (int s = 0; s < kSlices; ++s) {
-        for (; k <= s * grid.k_steps / kSlices; ++k) Step(sums, k);
-        if (!held) continue;
-        work->Finish(s, tile);
-        if (s + 1 < kSlices) work->Fetch(s + 1);
+    for (bool held = false; left > 0; --left, index += clusters) {
+      const Tile next = TileAt(grid, index);
+      if (terms.Of(next) == Columns::kAll) {
+        SumTile<kSlices, 128>(grid, terms, next, held, tile, work);
+      } else {
+        SumTile<kSlices, 64>(grid, terms, next, held, tile, work);
       }
-      for (; k < grid.k_steps; ++k) Step(sums, k);
       held = true;
-      WaitForProducts<0>();
-      Release(previous_);
-#pragma unroll
-      for (int i = 0; i < 64; ++i) tile[i] = PackPair(sums[2 * i], sums[2 * i + 1]);
     }
 #pragma unroll
     for (int s = 0; s < kSlices; ++s) {
@@ -164,19 +221,48 @@ class Multiplier {
   }
 
  private:
-  __device__ __forceinline__ void Step(float (&sums)[128], int k) {
-    constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
+  static constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
+
+  // What is in `tile`, where it is held, is worked on between the steps, then replaced by the sums
+  // of the next one, kSums of a thread.
+  template <int kSlices, int kSums, typename Terms, typename Work>
+  __device__ __forceinline__ void SumTile(const TileGrid& grid, const Terms& terms,
+                                          const Tile& next, bool held, uint32_t (&tile)[64],
+                                          Work* work) {
+    float sums[kSums];
+    int k = 0;
+    if (held) work->Fetch(0);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s) {
+      for (; k <= s * grid.k_steps / kSlices; ++k) Step<kDepth>(sums, kDepth, k > 0);
+      if (!held) continue;
+      work->Finish(s, tile);
+      if (s + 1 < kSlices) work->Fetch(s + 1);
+    }
+    for (; k < grid.k_steps; ++k) Step<kDepth>(sums, kDepth, k > 0);
+    terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, step.depth, true); });
+    WaitForProducts<0>();
+    Release(previous_);
+#pragma unroll
+    for (int i = 0; i < kSums / 2; ++i) tile[i] = PackPair(sums[2 * i], sums[2 * i + 1]);
+  }
+  // The next stage's first `depth` values of k, kUnrolled at a time; `add` to what is there.
+  template <int kUnrolled, int kSums>
+  __device__ __forceinline__ void Step(float (&sums)[kSums], int depth, bool add) {
     WaitForOwnPhase(&barriers_->full[place_.stage], place_.phase);
     BeginProducts();
     const uint64_t offset = place_.stage * uint64_t{Stage::kStageBytes >> 4};
+    for (int done = 0; done < depth; done += kUnrolled) {
 #pragma unroll
-    for (int i = 0; i < kDepth / 16; ++i) {
-      Multiply<kAcross>(sums, a_ + offset + i * kStepAlongK, b_ + offset + i * kStep,
-                        k > 0 || i > 0);
+      for (int i = 0; i < kUnrolled / 16; ++i) {
+        const int sixteenth = done / 16 + i;
+        Multiply<kAcross>(sums, a_ + offset + sixteenth * kStepAlongK,
+                          b_ + offset + sixteenth * kStep, add || i > 0);
+      }
     }
     CommitProducts();
     WaitForProducts<1>();
-    if (k > 0) Release(previous_);
+    if (add) Release(previous_);
     previous_ = place_.stage;
     place_.Advance();
   }
