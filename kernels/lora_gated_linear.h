@@ -11,7 +11,9 @@
 
 namespace coxswain::kernels {
 
-// Supported where both linears and the gated unit are; workspaces are those of lora_linear.h.
+// CUDA: one launch behind h or g, or a product and an elementwise pass, by the table of gemm.h as
+// in gated_linear.h. Supported where both linears and the gated unit are; workspaces are those of
+// lora_linear.h.
 struct LoraGatedLinearForwardArgs {
   // Of gate and up, N = 2 I: y is gate_up [T, 2 I], overwritten.
   LoraLinearForwardArgs linear = {};

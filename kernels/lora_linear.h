@@ -48,6 +48,9 @@ bool LoraLinearSupports(const LoraLinearSpec& spec);
 int64_t LoraLinearForwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows);
 int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t rows);
 
+// CUDA: one launch for y, and one for dx, with the low-rank product as more terms of the sum over k
+// (lora_product.h there), or a product for each, by the table of gemm.h: while tuning is on, the
+// first launch of each shape times both on its own operands.
 struct LoraLinearForwardArgs {
   LoraLinearSpec spec = {};
   DropoutMask mask = {};         // read only when dropout_rate > 0

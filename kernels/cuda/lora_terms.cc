@@ -1,9 +1,11 @@
 // Products of rank g r: those that reduce a wide matrix to it by passes of low_rank.cu where they
-// take the operands, the others and the rest by the library. The dropped copy of x is made whole in
-// the workspace, in both directions; for dx its place is taken by g A, which is dropped on its way
-// into dx.
+// take the operands; y and dx in one launch with W (lora_product.h) or by the library behind each
+// other, as the table says. The dropped copy of x is made whole in the workspace, in both
+// directions; for dx its place is taken by g A, which is dropped on its way into dx.
 #include "kernels/lora_terms.h"
 
+#include "kernels/cuda/fused_choice.h"
+#include "kernels/cuda/lora_product.h"
 #include "kernels/cuda/lora_workspace.h"
 #include "kernels/cuda/low_rank.h"
 #include "kernels/gemm.h"
@@ -173,6 +175,16 @@ void InputGradientByProducts(const LoraLinearBackwardArgs& args, Stream* stream)
   LoraBaseInputGradient(args, /*accumulate=*/true, stream);
 }
 
+template <typename Args>
+cuda::LoraKey KeyOf(const Args& args, bool backward) {
+  return {.backward = backward,
+          .rows = args.rows,
+          .in = args.spec.in_features,
+          .out = args.spec.columns(),
+          .rank = args.spec.rank,
+          .members = static_cast<int64_t>(args.spec.members.size())};
+}
+
 }  // namespace
 
 void LoraProjection(const LoraLinearForwardArgs& args, Stream* stream) {
@@ -183,7 +195,9 @@ void LoraProjection(const LoraLinearForwardArgs& args, Stream* stream) {
 
 void LoraOutput(const LoraLinearForwardArgs& args, Stream* stream) {
   if (args.rows == 0) return;
-  OutputByProducts(args, stream);
+  cuda::LaunchFaster(
+      cuda::LoraProductRuns(args), KeyOf(args, false), [&] { cuda::LoraProduct(args, stream); },
+      [&] { OutputByProducts(args, stream); }, stream);
 }
 
 void LoraMemberGradients(const LoraLinearBackwardArgs& args, Stream* stream) {
@@ -203,7 +217,9 @@ void LoraGradientOfA(const LoraLinearBackwardArgs& args, Stream* stream) {
 
 void LoraInputGradient(const LoraLinearBackwardArgs& args, Stream* stream) {
   if (args.rows == 0) return;
-  InputGradientByProducts(args, stream);
+  cuda::LaunchFaster(
+      cuda::LoraProductRuns(args), KeyOf(args, true), [&] { cuda::LoraProduct(args, stream); },
+      [&] { InputGradientByProducts(args, stream); }, stream);
 }
 
 }  // namespace coxswain::kernels
