@@ -260,7 +260,8 @@ void Launch(const ProductMaps& maps, const Terms& terms, const TileGrid& grid, S
 
 bool LoraProductTakes(const LoraLinearSpec& spec) {
   return spec.dtype == DType::kBFloat16 && Capability() == 90 && spec.in_features % 8 == 0 &&
-         spec.ldy % 8 == 0 && spec.rank % 8 == 0 && spec.weight_scale == 1.0f;
+         spec.columns() % 8 == 0 && spec.ldy % 8 == 0 && spec.rank % 8 == 0 &&
+         spec.weight_scale == 1.0f;
 }
 
 bool LoraProductRuns(const LoraLinearForwardArgs& args) {

@@ -14,7 +14,7 @@ inline constexpr int kMaxProductMembers = 3;
 bool LoraProductRuns(const LoraLinearForwardArgs& args);
 // dx: overwritten, without dropout.
 bool LoraProductRuns(const LoraLinearBackwardArgs& args);
-// What both need of the linear: bfloat16, compute capability 9.0, K, ldy and r multiples of 8,
+// What both need of the linear: bfloat16, compute capability 9.0, K, N, ldy and r multiples of 8,
 // weight_scale 1.
 bool LoraProductTakes(const LoraLinearSpec& spec);
 
