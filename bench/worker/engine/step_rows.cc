@@ -21,7 +21,7 @@ constexpr const char* kBFloat16State = "precision: {master_weights: bfloat16, gr
 // Attention is most of these; its deterministic backward is fast with much workspace only.
 std::vector<Row> LongRows() {
   std::vector<Row> rows;
-  for (const int64_t length : {8192, 32768}) {
+  for (const int64_t length : {4096, 8192, 32768}) {
     Row row{.name = absl::StrCat("0.5b_full_", length),
             .model = "0.5b",
             .parameters = kHalf,

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Rows of gpu_step_bench and the same by LLM.Q, in turns on one GPU.
+
+  bench/llmq_turns.py TRAIN [ROW...] [--bench FILE] [--turns N] [--seconds S] [--limit S] [--json FILE]
+
+TRAIN: `train` of https://github.com/IST-DASLab/llmq, built as its README says. Same config.json (bench/models), micro-
+batches, micro-steps and random tokens; its numbers are bfloat16 throughout, moments too, where ours are what the row
+says. Its steps are those of its log but the first three. tokens_per_second and llmq_tokens_per_second are medians over
+the turns, `ratio` is the median of the turns' ratios. Each row is kept in the file when it is done; none begins after
+--limit seconds.
+"""
+import argparse, array, json, os, random, shlex, statistics, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROWS = {  # model, rows of a micro-step, length, micro-steps, flags
+    '0.5b_full_1024': ('0.5b', 32, 1024, 4, ''),
+    '0.5b_full_4096': ('0.5b', 8, 4096, 4, ''),
+    '0.5b_full_8192': ('0.5b', 4, 8192, 4, ''),
+    '0.5b_full_32768': ('0.5b', 1, 32768, 4, ''),
+    '1.5b_full_1024': ('1.5b', 32, 1024, 4, '--lmhead-chunks=4'),
+    '7b_full_1024': ('7b', 4, 1024, 16, '--lmhead-chunks=2 --attn-bwd-chunks=2'),
+}
+FIRST = 3  # of LLM.Q's steps, not counted
+
+
+def write_tokens(path, vocabulary, tokens=8 << 20):
+    """LLM.Q's format, version 2: 256 int32 of header, then the ids."""
+    header = array.array('i', [0] * 256)
+    header[0:2] = array.array('i', b'BIN.TOK\n')
+    header[2:6] = array.array('i', [2, 4, tokens, vocabulary])
+    ids = array.array('i', random.Random(1).choices(range(vocabulary), k=tokens))
+    with open(path, 'wb') as f:
+        header.tofile(f)
+        ids.tofile(f)
+
+
+def write_models(folder):
+    """Ours with the two ids that LLM.Q asks for and does not use."""
+    for model in {row[0] for row in ROWS.values()}:
+        with open(os.path.join(HERE, 'models', model, 'config.json')) as f:
+            config = {**json.load(f), 'bos_token_id': 151643, 'eos_token_id': 151643}
+        os.makedirs(os.path.join(folder, model))
+        with open(os.path.join(folder, model, 'config.json'), 'w') as f:
+            json.dump(config, f)
+
+
+def ours(args, row, folder):
+    result, table = os.path.join(folder, 'ours.json'), os.path.join(args.tables, row)
+    command = [args.bench, '--row', row, '--seconds', str(args.seconds), '--json', result, '--gemm-table', table]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    with open(result) as f:
+        measured = json.load(f)['rows'][0]
+    if 'tokens_per_second' not in measured:
+        raise RuntimeError(f'{row}: {measured.get("error")}; {run.stderr[-400:]}')
+    return measured
+
+
+def llmq_command(args, row, folder):
+    model, batch, length, micro_steps, flags = ROWS[row]
+    return [args.train, '--model', os.path.join(args.models, model), '--from-scratch', '--model-dtype=bf16',
+            '--matmul-dtype=bf16', '--opt-m-dtype=bf16', '--opt-v-dtype=bf16', '--use-cuda-graphs', '--gpus=1',
+            f'--seq-length={length}', f'--batch-size={batch}', f'--grad-accumulation={micro_steps}', *flags.split(),
+            '--steps=10000', '--eval-every-n-steps=100000', '--ckpt-interval=100000', f'--train-file={args.tokens}',
+            f'--eval-file={args.tokens}', f'--log-file={folder}/log.json', f'--out-dir={folder}/out',
+            f'--checkpoint-dir={folder}/checkpoints']
+
+
+def steps_of(log):
+    try:
+        with open(log) as f:
+            return [line for line in json.load(f) if line.get('log') == 'step']
+    except (OSError, ValueError):  # not there yet, or being written
+        return []
+
+
+def llmq(args, row, folder):
+    """Tokens/s, from as many steps as fit into the seconds."""
+    command = llmq_command(args, row, folder)
+    with open(os.path.join(folder, 'llmq.txt'), 'w+') as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
+        began, deadline, steps = None, time.monotonic() + 90, []
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            steps = steps_of(os.path.join(folder, 'log.json')) or steps
+            if began is None and len(steps) >= FIRST:
+                began = time.monotonic()
+            if began is not None and time.monotonic() > began + args.seconds and len(steps) > FIRST + 2:
+                break
+        process.kill()
+        process.wait()
+        output.seek(0)
+        said = output.read()[-600:]
+    if len(steps) <= FIRST:
+        raise RuntimeError(f'{row}: {len(steps)} steps of LLM.Q: {said}')
+    counted = steps[FIRST:]
+    if not all(s['loss'] > 0 and s['norm'] > 0 for s in counted):
+        raise RuntimeError(f'{row}: a loss or a norm of LLM.Q is 0')
+    return statistics.median(1e3 * s['step_tokens'] / s['duration_ms'] for s in counted)
+
+
+def measure(args, row):
+    pairs, last = [], {}
+    for _ in range(args.turns):
+        with tempfile.TemporaryDirectory() as folder:
+            last = ours(args, row, folder)
+        with tempfile.TemporaryDirectory() as folder:
+            pairs.append((last['tokens_per_second'], llmq(args, row, folder)))
+            print(f'  {row}: {pairs[-1][0]:,.0f} and LLM.Q {pairs[-1][1]:,.0f}', flush=True)
+    ratios = [a / b for a, b in pairs]
+    command = [os.path.basename(c) if c == args.train else c for c in llmq_command(args, row, 'FOLDER')]
+    command = [c.replace(args.models, 'bench/models').replace(args.tokens, 'TOKENS') for c in command]
+    return {**last, 'tokens_per_second': statistics.median(a for a, _ in pairs),
+            'llmq_tokens_per_second': statistics.median(b for _, b in pairs), 'ratio': statistics.median(ratios),
+            'ratio_range': [min(ratios), max(ratios)], 'turns': args.turns, 'peer_command': shlex.join(command)}
+
+
+def keep(path, row):
+    results = {'rows': []}
+    if os.path.exists(path):
+        with open(path) as f:
+            results = json.load(f)
+    results['rows'] = [r for r in results['rows'] if r['row'] != row['row']] + [row]
+    with open(path, 'w') as f:
+        json.dump(results, f, indent=1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('train')
+    parser.add_argument('rows', nargs='*', help=f'of {", ".join(ROWS)}')
+    parser.add_argument('--bench', default='gpu_step_bench')
+    parser.add_argument('--turns', type=int, default=3)
+    parser.add_argument('--seconds', type=float, default=8, help='of timed steps')
+    parser.add_argument('--limit', type=float, default=500)
+    parser.add_argument('--json')
+    args = parser.parse_args()
+    if unknown := set(args.rows) - set(ROWS):
+        parser.error(f'no row {", ".join(sorted(unknown))}; there are {", ".join(ROWS)}')
+    began, failed = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as scratch:
+        args.tables, args.models, args.tokens = (os.path.join(scratch, n) for n in ('tables', 'models', 'tokens.bin'))
+        os.makedirs(args.tables)
+        write_models(args.models)
+        write_tokens(args.tokens, 151936)
+        for row in args.rows or ROWS:
+            if time.monotonic() - began > args.limit:
+                print(f'{row}: not begun after {args.limit:.0f} s')
+                failed += 1
+                continue
+            try:
+                result = measure(args, row)
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                print(f'{row}: {error}', flush=True)
+                failed += 1
+                continue
+            low, high = result['ratio_range']
+            print(f'{row}: {result["tokens_per_second"]:,.0f} tokens/s, LLM.Q {result["llmq_tokens_per_second"]:,.0f}: '
+                  f'{result["ratio"]:.3f} ({low:.3f} to {high:.3f})', flush=True)
+            if args.json:
+                keep(args.json, result)
+    return failed
+
+
+if __name__ == '__main__':
+    sys.exit(main())
