@@ -12,7 +12,7 @@ namespace {
 // takes every core for minutes. Threads that the work starts inherit the niceness.
 struct LaneShape {
   int threads;
-  int niceness;
+  int niceness;  // added to that of the thread that makes the lanes
 };
 constexpr std::array<LaneShape, kNumLanes> kShapes = {{
     {.threads = 8, .niceness = 5},   // kFiles: they mostly wait for storage
@@ -57,7 +57,8 @@ void Lanes::Run(Lane lane, std::function<void()> work) {
 }
 
 void Lanes::Serve(Queue& queue, int niceness) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
+  const auto thread = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + niceness);
   MutexLock lock(queue.mu);
   while (true) {
     queue.wake.Wait(lock, [&queue]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue.mu) {
