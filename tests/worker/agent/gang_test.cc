@@ -70,14 +70,18 @@ TEST_F(GangTest, RanksAgreeOnTheGlobalSumsBitForBit) {
 
 // Bits depend on the choices: the ranks of a gang make the same.
 TEST_F(GangTest, RanksTakeTheGemmTableOfRankZero) {
-  std::vector<std::string> used;  // by one executor at a time
   std::mutex mu;
+  std::vector<std::string> used;
+  const auto so_far = [&] {
+    std::lock_guard<std::mutex> lock(mu);
+    return used;
+  };
   fake_engine::SetHooks({.use_gemm_table = [&](const std::string& table) {
     std::lock_guard<std::mutex> lock(mu);
     used.push_back(table);
   }});
   Form(2, /*connect=*/false);
-  EXPECT_TRUE(used.empty());
+  EXPECT_EQ(so_far(), std::vector<std::string>());
   v1::PrepareRequest request = all_[0]->PrepareRequest();
   request.mutable_fence()->set_epoch(2);
   request.set_gemm_table("of the last gang");
@@ -90,10 +94,11 @@ TEST_F(GangTest, RanksTakeTheGemmTableOfRankZero) {
     EXPECT_EQ(response.gemm_table(), rank->rank == 0 ? "table of rank 0" : "");
     rank->fence = request.fence();
   }
-  EXPECT_EQ(used, (std::vector<std::string>{"of the last gang", "of the last gang"}));
+  EXPECT_EQ(so_far(), (std::vector<std::string>{"of the last gang", "of the last gang"}));
   ASSERT_EQ(ConnectAll(all_, "table of rank 0"), absl::OkStatus());
-  ASSERT_EQ(used.size(), 3u) << "rank 0 made these choices itself";
-  EXPECT_EQ(used[2], "table of rank 0");
+  const std::vector<std::string> after = so_far();
+  ASSERT_EQ(after.size(), 3u) << "rank 0 made these choices itself";
+  EXPECT_EQ(after[2], "table of rank 0");
 }
 
 // The half of the fingerprint that only ranks which found each other know.
