@@ -70,7 +70,8 @@ struct Progress {
 // calls of one communicator go to one stream, or to streams that the caller puts in order.
 //
 // CPU: a call is done on return and `stream` is null. A peer that dies or is late gives Unavailable
-// naming the operation, its ordinal, this rank and those it waits for.
+// naming the operation, its ordinal, this rank and those it waits for. The process ignores SIGPIPE:
+// what a rank writes to such a peer would end it.
 // GPU: a call is enqueued on `stream`, touches no host memory of the caller and may be captured
 // into a graph. What goes wrong later is told by Poll(), and ends what the streams still hold of
 // the group.

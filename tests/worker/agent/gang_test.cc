@@ -1,4 +1,6 @@
 // Two and three workers as one gang, real Gloo between them, over the relay of Connect.
+#include <signal.h>
+
 #include <chrono>
 #include <mutex>
 
@@ -16,6 +18,7 @@ using support::kTestDeadline;
 
 class GangTest : public testing::Test {
  protected:
+  GangTest() { signal(SIGPIPE, SIG_IGN); }  // as a worker's main does
   void Form(int world, bool connect = true) {
     for (int r = 0; r < world; ++r) {
       nodes_.push_back(std::move(WorkerNode::Start(TestOptions(registry_, r)).value()));

@@ -36,6 +36,7 @@ class ProcessTest : public testing::Test {
     argv.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
+      signal(SIGPIPE, SIG_DFL);  // whatever the tests were started with
       const int err = open((dir_ + "/stderr").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
       dup2(err, STDERR_FILENO);
       execv(COXSWAIN_FAKE_WORKER, argv.data());
@@ -110,6 +111,16 @@ TEST_F(ProcessTest, GivesSignsOfLife) {
   EXPECT_EQ(Wait(), 0);
   close(ends[0]);
   close(ends[1]);
+}
+
+// Gloo writes to it without asking for an error instead of the signal. Without metrics, whose
+// server ignores the signal for the whole process.
+TEST_F(ProcessTest, ARankThatIsGoneEndsNoOther) {
+  Start({"--controller", registry_.address(), "--listen", "127.0.0.1:0", "--metrics", ""});
+  ASSERT_TRUE(Eventually([&] { return registry_.beats() > 0; }));
+  kill(pid_, SIGPIPE);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Wait(), 0);
 }
 
 TEST_F(ProcessTest, PortInUseExits1NamingIt) {

@@ -2,6 +2,8 @@
 #ifndef COXSWAIN_TESTS_WORKER_COMM_TEST_RANKS_H_
 #define COXSWAIN_TESTS_WORKER_COMM_TEST_RANKS_H_
 
+#include <signal.h>
+
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -18,6 +20,7 @@ namespace coxswain::comm {
 inline void WithRanks(int world, const std::function<void(Collectives&)>& body,
                       std::chrono::milliseconds timeout = std::chrono::milliseconds(30000),
                       int shard = 1) {
+  signal(SIGPIPE, SIG_IGN);  // as a worker does
   InProcessRendezvous rendezvous;
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world; ++rank) {
