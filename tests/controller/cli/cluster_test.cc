@@ -130,7 +130,8 @@ TEST_F(ClusterTest, StepsOfAPausedJobRankByRank) {
   const Shell watched = Cox("watch quickstart");
   EXPECT_EQ(watched.code, 0) << watched.out;
   EXPECT_NE(watched.out.find("SUCCEEDED at step 4/4"), std::string::npos) << watched.out;
-  EXPECT_EQ(Cox("download quickstart -o " + TempDir() + "/adapter").code, 0);
+  const Shell downloaded = Cox("download quickstart -o " + TempDir() + "/adapter");
+  EXPECT_EQ(downloaded.code, 0) << downloaded.out;
   EXPECT_TRUE(std::filesystem::exists(TempDir() + "/adapter/adapter_model.safetensors"));
 }
 
