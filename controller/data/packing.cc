@@ -8,6 +8,7 @@
 #include "common/status_macros.h"
 #include "controller/data/best_fit.h"
 #include "controller/data/bin_limits.h"
+#include "controller/data/decreasing_order.h"
 #include "controller/data/first_fit.h"
 #include "controller/data/shuffle.h"
 
@@ -80,15 +81,11 @@ class WindowPacker {
 
   int64_t AssignDecreasing() {
     const size_t n = window_lengths_.size();
-    std::vector<int32_t> by_length(n);
-    std::iota(by_length.begin(), by_length.end(), 0);
-    std::stable_sort(by_length.begin(), by_length.end(), [this](int32_t a, int32_t b) {
-      return window_lengths_[a] > window_lengths_[b];
-    });
+    const std::vector<int32_t> order = DecreasingOrder(window_lengths_, limits_);
     std::vector<int32_t> sorted_lengths(n), sorted_bins(n);
-    for (size_t i = 0; i < n; ++i) sorted_lengths[i] = window_lengths_[by_length[i]];
+    for (size_t i = 0; i < n; ++i) sorted_lengths[i] = window_lengths_[order[i]];
     const int64_t bins = best_fit_.Assign(sorted_lengths, sorted_bins);
-    for (size_t i = 0; i < n; ++i) bin_of_[by_length[i]] = sorted_bins[i];
+    for (size_t i = 0; i < n; ++i) bin_of_[order[i]] = sorted_bins[i];
     return bins;
   }
 
