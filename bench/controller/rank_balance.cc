@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "bench/worker/engine/alpaca_lengths.h"
+#include "bench/document_lengths.h"
 #include "common/model/flops.h"
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
@@ -57,9 +57,9 @@ Mix AlpacaMix() {
 Mix LongTailedMix() {
   Mix mix{"long-tailed", {}, 8192};
   std::mt19937 random(2);
-  std::lognormal_distribution<double> length(std::log(300.0), 1.3);
+  std::lognormal_distribution<double> length = ChatLengths();
   for (int i = 0; i < 30000; ++i) {
-    mix.lengths.push_back(static_cast<int32_t>(std::clamp(length(random), 8.0, 8192.0)));
+    mix.lengths.push_back(static_cast<int32_t>(std::clamp(length(random), kShortestChat, 8192.0)));
   }
   return mix;
 }

@@ -19,8 +19,8 @@ struct Mix {
   int64_t capacity = 0;
 };
 
-Mix AlpacaMix();      // 52,000 documents by the quantiles of alpaca_lengths.h, bins of 2,048
-Mix LongTailedMix();  // log-normal, median 300, one in a hundred above 6,000; bins of 8,192
+Mix AlpacaMix();      // 52,000 documents by the quantiles of document_lengths.h, bins of 2,048
+Mix LongTailedMix();  // 30,000 chats of document_lengths.h, bins of 8,192
 
 // The bins of one packed pass, with the attention of a 0.5B model: small enough that it matters.
 absl::StatusOr<std::vector<driver::BinSize>> PackedBins(const Mix& mix);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+#include <limits>
 #include <random>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "bench/worker/engine/alpaca_lengths.h"
+#include "bench/document_lengths.h"
 #include "common/data/token_store_writer.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
@@ -18,25 +18,38 @@ namespace {
 
 constexpr int64_t kDistinctSteps = 16;
 
-// Lengths whose distribution is the table's, for `tokens` in all.
-std::vector<int64_t> AlpacaMix(int64_t tokens, int64_t longest, std::mt19937* random) {
-  std::uniform_real_distribution<double> uniform(0.0, std::size(kAlpacaLengths) - 1.0);
-  std::vector<int64_t> lengths;
-  for (int64_t sum = 0; sum < tokens; sum += lengths.back()) {
-    const double at = uniform(*random);
-    const auto below = static_cast<size_t>(at);
-    const double low = kAlpacaLengths[below];
-    const double high = kAlpacaLengths[std::min(below + 1, std::size(kAlpacaLengths) - 1)];
-    const double length = low + (high - low) * (at - static_cast<double>(below));
-    lengths.push_back(std::min(static_cast<int64_t>(length + 0.5), longest));
+// One draw of a length: what lies between two quantiles is equally likely.
+template <size_t kQuantiles>
+double DrawFrom(const int32_t (&quantiles)[kQuantiles], std::mt19937* random) {
+  std::uniform_real_distribution<double> uniform(0.0, kQuantiles - 1.0);
+  const double at = uniform(*random);
+  const auto below = static_cast<size_t>(at);
+  const double low = quantiles[below], high = quantiles[std::min(below + 1, kQuantiles - 1)];
+  return low + (high - low) * (at - static_cast<double>(below)) + 0.5;
+}
+
+double DrawLength(Documents documents, std::mt19937* random) {
+  switch (documents) {
+    case Documents::kAlpaca:
+      return DrawFrom(kAlpacaLengths, random);
+    case Documents::kGsm8k:
+      return DrawFrom(kGsm8kLengths, random);
+    case Documents::kChat:
+      return std::max(ChatLengths()(*random), kShortestChat);
+    case Documents::kWhole:
+      break;
   }
-  return lengths;
+  return std::numeric_limits<double>::infinity();  // what a bin takes
 }
 
 std::vector<int64_t> Lengths(const Row& row, std::mt19937* random) {
-  const int64_t bins = row.micro_bins * row.micro_steps * kDistinctSteps;
-  if (row.packed) return AlpacaMix(bins * row.sequence_len, row.sequence_len, random);
-  return std::vector<int64_t>(static_cast<size_t>(bins), row.sequence_len);
+  const int64_t slots = row.micro_bins * row.micro_steps * kDistinctSteps * row.sequence_len;
+  const auto longest = static_cast<double>(row.sequence_len);
+  std::vector<int64_t> lengths;
+  for (int64_t sum = 0; sum < slots; sum += lengths.back()) {
+    lengths.push_back(static_cast<int64_t>(std::min(DrawLength(row.documents, random), longest)));
+  }
+  return lengths;
 }
 
 // One bit for every token but the last, which has none to predict.
@@ -69,6 +82,21 @@ absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab
   return data;
 }
 
+void AddBin(int64_t id, std::span<const int64_t> documents, const data::TokenStore& store,
+            engine::BinBatch* bins) {
+  bins->bin_ids.push_back(id);
+  bins->documents_per_bin.push_back(static_cast<int32_t>(documents.size()));
+  for (const int64_t document : documents) {
+    const std::span<const int32_t> ids = store.tokens(document);
+    const std::span<const uint8_t> bits = store.target_bits(document);
+    bins->document_lengths.push_back(static_cast<int32_t>(ids.size()));
+    bins->token_ids.insert(bins->token_ids.end(), ids.begin(), ids.end());
+    for (size_t t = 0; t < ids.size(); ++t) {
+      bins->targets.push_back((bits[t / 8] >> (t % 8)) & 1);
+    }
+  }
+}
+
 engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,
                            int64_t step) {
   engine::TrainStep out;
@@ -77,18 +105,8 @@ engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore
   out.loss_denominator = 0;
   for (const planner::BinRef& bin : recipe.step_bins(step)) {
     const std::span<const int64_t> documents = recipe.documents(bin);
-    out.bins.bin_ids.push_back(bin.index);
-    out.bins.documents_per_bin.push_back(static_cast<int32_t>(documents.size()));
-    for (const int64_t document : documents) {
-      const std::span<const int32_t> ids = store.tokens(document);
-      const std::span<const uint8_t> bits = store.target_bits(document);
-      out.bins.document_lengths.push_back(static_cast<int32_t>(ids.size()));
-      out.bins.token_ids.insert(out.bins.token_ids.end(), ids.begin(), ids.end());
-      for (size_t t = 0; t < ids.size(); ++t) {
-        out.bins.targets.push_back((bits[t / 8] >> (t % 8)) & 1);
-      }
-      out.loss_denominator += store.targets(document);
-    }
+    AddBin(bin.index, documents, store, &out.bins);
+    for (const int64_t document : documents) out.loss_denominator += store.targets(document);
   }
   return out;
 }

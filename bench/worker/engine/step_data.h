@@ -2,6 +2,8 @@
 #ifndef COXSWAIN_BENCH_WORKER_ENGINE_STEP_DATA_H_
 #define COXSWAIN_BENCH_WORKER_ENGINE_STEP_DATA_H_
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,9 +15,13 @@
 namespace coxswain::bench {
 
 // As many documents as fill the bins of a few steps, written to a token store in `directory`.
-// Lengths are sequence_len, or those of the Alpaca set; ids are uniform in [0, vocab).
+// Lengths are as row.documents says; ids are uniform in [0, vocab).
 absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab,
                                                    const std::string& directory);
+
+// Adds a bin of these documents of `store`.
+void AddBin(int64_t id, std::span<const int64_t> documents, const data::TokenStore& store,
+            engine::BinBatch* bins);
 
 // A step's whole batch, as the controller would send it to a single rank.
 engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,

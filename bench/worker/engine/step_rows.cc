@@ -104,6 +104,34 @@ Row OfRank64(Row row) {
   return row;
 }
 
+// Documents of several lengths in a bin, which packing fills. A step of one micro-step has a batch
+// that is still one of few micro-steps where a document has a bin to itself.
+std::vector<Row> PackedRows() {
+  const Row half{.name = "0.5b_packed_2048_x1",
+                 .model = "0.5b",
+                 .parameters = kHalf,
+                 .sequence_len = 2048,
+                 .micro_bins = 16,
+                 .documents = Documents::kAlpaca};
+  Row gsm8k = half, chat = half;
+  gsm8k.name = "0.5b_gsm8k_2048";
+  gsm8k.documents = Documents::kGsm8k;
+  chat.name = "0.5b_chat_8192";
+  chat.documents = Documents::kChat;
+  chat.sequence_len = 8192;
+  chat.micro_bins = 4;
+  return {half,
+          gsm8k,
+          chat,
+          {.name = "llama31_8b_lora_packed_2048",
+           .model = "llama31_8b",
+           .parameters = 41943040,
+           .sequence_len = 2048,
+           .micro_bins = 4,
+           .lora_rank = 16,
+           .documents = Documents::kAlpaca}};
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
                  .model = "0.5b",
@@ -172,7 +200,7 @@ std::vector<Row> CudaRows() {
                   .sequence_len = 2048,
                   .micro_bins = 16,
                   .micro_steps = 4,
-                  .packed = true,
+                  .documents = Documents::kAlpaca,
                   .remark = "Alpaca lengths, best fit, real tokens only"});
   rows.push_back(variant("_norm_swiglu", {"recompute: norm_swiglu"}, ""));
   rows.push_back(variant("_fast_attention", {"attention: {deterministic: false}"}, ""));
@@ -181,6 +209,7 @@ std::vector<Row> CudaRows() {
   for (Row& row : LongRows()) rows.push_back(std::move(row));
   for (Row& row : FamilyRows()) rows.push_back(std::move(row));
   for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
+  for (Row& row : PackedRows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -193,13 +222,15 @@ std::vector<Row> CpuRows() {
                  .sequence_len = 512,
                  .micro_bins = 2,
                  .micro_steps = 2};
-  Row block = full, lora = full;
+  Row block = full, lora = full, packed = full;
   block.name += "_block";
   block.settings = {"recompute: block"};
   lora.name = "tiny_lora_512";
   lora.lora_rank = 16;
   lora.parameters = 299008;
-  return {full, block, lora};
+  packed.name = "tiny_packed_512";
+  packed.documents = Documents::kAlpaca;
+  return {full, block, lora, packed};
 }
 
 }  // namespace

@@ -10,6 +10,10 @@
 
 namespace coxswain::bench {
 
+// How long documents are: as long as a bin; or as the records of Alpaca and GSM8K, or as chats with
+// a long tail (document_lengths.h), none longer than a bin.
+enum class Documents { kWhole, kAlpaca, kGsm8k, kChat };
+
 struct Row {
   std::string name;        // size_method_sequence, then what is not a default
   std::string model;       // folder of bench/models
@@ -22,7 +26,7 @@ struct Row {
   bool quantized = false;  // the base, in NF4, doubly
   const char* optimizer = "adamw";
   double memory_limit = 0;  // GiB that the plan may take; 0: no limit
-  bool packed = false;      // lengths of the Alpaca set; else every document fills its bin
+  Documents documents = Documents::kWhole;
   // Lines of the job's spec beyond the defaults: "recompute: norm_swiglu".
   std::vector<std::string> settings = {};
   double goal = 0;  // tokens/s; 0: none
