@@ -1,14 +1,15 @@
 // Training steps through the worker's engine under plans of the controller's planner: tokens per
 // second of the rows in step_rows.cc, from random weights and random tokens.
 //   step_bench | gpu_step_bench [--row NAME]... [--steps N] [--warmup N] [--seconds S] [--json
-//   FILE]
+//   FILE] [--set LINE]... [--without WORD]...
 // A step is timed from handing its batch to Engine::Train until the statistics are back; tokens/s
 // is the median over the steps, real tokens only. --seconds bounds the timed steps of a row, and a
 // quarter of it the warm-up. With libsync_counter.so preloaded, the calls that made the host wait
 // in the timed steps are counted. --json keeps the rows of other names that the file holds; without
 // it a run of all rows writes bench/results (kResults). A row whose step fails, whose gradients are
 // zero or not finite, or whose updates were not all applied has no speed. Energy is that of the
-// timed steps, by the driver's counter.
+// timed steps, by the driver's counter. --set adds a line to the spec of each row's job, --without
+// takes away what makes a step fast (without.h): both are part of the name of the row.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -34,6 +35,8 @@
 #include "bench/worker/engine/step_data.h"
 #include "bench/worker/engine/step_plan.h"
 #include "bench/worker/engine/step_rows.h"
+#include "bench/worker/engine/step_text.h"
+#include "bench/worker/engine/without.h"
 #include "common/build_info.h"
 #include "common/hash.h"
 #include "common/plan/optimizer_states.h"
@@ -60,7 +63,8 @@ struct Flags {
   double seconds = 0;   // 0: no bound
   std::string pci_bus;  // of the device
   std::string json_path;
-  std::string gemm_table;  // file; empty: products are tuned in this process
+  std::string gemm_table;                      // file; empty: products are tuned in this process
+  std::vector<std::string> settings, without;  // in the name of the row too
 };
 
 struct Measured {
@@ -100,7 +104,7 @@ absl::Status CheckStep(const engine::StepStats& stats, int64_t step) {
 
 // Trains warm-up and timed steps. Steps whose batch is not full are trained and not timed.
 absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
-                               engine::Engine* engine) {
+                               const Without& without, engine::Engine* engine) {
   Measured measured;
   const planner::Recipe& recipe = *prepared.recipe;
   const auto full = static_cast<size_t>(recipe.global_batch_bins());
@@ -110,7 +114,9 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
   bool warm = flags.warmup == 0;
   CountHostWaits();
   for (int64_t step = 0; step < recipe.total_steps(); ++step) {
-    const engine::TrainStep batch = MakeStep(recipe, *prepared.data.train, step);
+    engine::TrainStep batch = MakeStep(recipe, *prepared.data.train, step);
+    const bool whole = batch.bins.bin_ids.size() == full;
+    if (without.packing) Unpack(&batch);
     const Clock::time_point begin = Clock::now();
     ASSIGN_OR_RETURN(const engine::StepStats stats, engine->Train(batch));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -130,7 +136,7 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
       continue;
     }
     SetProfilerWindow(false);  // one step is enough
-    if (batch.bins.bin_ids.size() != full) continue;
+    if (!whole) continue;
     timed += seconds;
     measured.rates.push_back(static_cast<double>(stats.tokens) / seconds);
     measured.seconds.push_back(seconds);
@@ -218,6 +224,12 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
       {"weights", Gib(memory.weights)},     {"gradients", Gib(memory.gradients)},
       {"optimizer", Gib(memory.optimizer)}, {"activations", Gib(memory.activations)},
       {"workspace", Gib(memory.workspace)}};
+  const planner::Estimate& estimate = prepared.planned.estimate;
+  json["planned_gib"] = {
+      {"weights", Gib(estimate.weights)},     {"gradients", Gib(estimate.gradients)},
+      {"optimizer", Gib(estimate.optimizer)}, {"activations", Gib(estimate.activations)},
+      {"workspace", Gib(estimate.workspace)}, {"runtime", Gib(estimate.runtime)}};
+  json["flops_per_token"] = estimate.flops_per_token;
   json["dtypes"] = {{"compute", plan.compute_dtype},
                     {"master", elements.master > 0 ? "float32" : plan.master_dtype},
                     {"gradients", plan.gradient_dtype},
@@ -237,59 +249,24 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
   return json;
 }
 
-void PrintRow(const Json& r) {
-  const auto number = [&](const char* path) {
-    return r.at(Json::json_pointer(path)).get<double>();
-  };
-  const double rate = number("/tokens_per_second"), goal = number("/goal");
-  std::printf("  speed       %.0f tokens/s (%.0f .. %.0f), %.1f ms a step, %.0f steps after %.0f",
-              rate, number("/tokens_per_second_range/0"), number("/tokens_per_second_range/1"),
-              number("/ms_per_step"), number("/steps_timed"), number("/steps_warm_up"));
-  if (goal > 0) std::printf("; goal %.0f: %s", goal, rate >= goal ? "met" : "MISSED");
-  if (r.contains("host_waits")) {
-    std::printf("\n  host waits  %.0f %s", number("/host_waits/count"),
-                r["host_waits"]["calls"].get<std::string>().c_str());
-  }
-  if (r.contains("energy")) {
-    std::printf("\n  energy      %.0f J a step, %.0f W, %.0f tokens/J",
-                number("/energy/joules_per_step"), number("/energy/watts"),
-                number("/energy/tokens_per_joule"));
-  }
-  std::printf("\n  device      forward %.1f, backward %.1f, optimizer %.1f, step %.1f ms\n",
-              number("/device_ms/forward"), number("/device_ms/backward"),
-              number("/device_ms/optimizer"), number("/device_ms/step"));
-  std::printf("  loss        %.4f -> %.4f, gradient norm %.4f -> %.4f\n", number("/loss/0"),
-              number("/loss/1"), number("/grad_norm/0"), number("/grad_norm/1"));
-  std::printf("  parameters  %.0f trainable, %.0f expected, %.0f in all\n",
-              number("/parameters/trainable"), number("/parameters/expected"),
-              number("/parameters/total"));
-  const double peak = number("/memory_gib/peak"), planned = number("/memory_gib/plan");
-  std::printf("  memory      peak %.2f GiB, plan %.2f (%+.1f %%)%s\n", peak, planned,
-              100 * (peak / planned - 1),
-              r["on_device"].get<bool>() ? "" : ", of the whole process");
-  std::printf("  dtypes      %s\n  layout      %s\n", r["dtypes"].dump().c_str(),
-              r["layout"].dump().c_str());
-  std::printf("  choices     %s\n", r["choices"].get<std::string>().c_str());
-  for (const char* when : {"gpu_before", "gpu_under_load", "gpu_after"}) {
-    if (!r[when].is_null()) std::printf("  %-11s %s\n", when + 4, GpuStateText(r[when]).c_str());
-  }
-}
-
 absl::Status Measure(const Row& row, const Flags& flags, const planner::WorkerResources& worker,
                      Json* result) {
   Json& json = *result;
   json["gpu_before"] = GpuState();
-  ASSIGN_OR_RETURN(const PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
-                                                      flags.warmup + flags.steps, worker));
+  ASSIGN_OR_RETURN(const Without without, ParseWithout(flags.without));
+  ASSIGN_OR_RETURN(PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
+                                                flags.warmup + flags.steps, worker));
+  RETURN_IF_ERROR(RemoveFromPlan(without, &prepared.planned));
+  ReplaceCalls(without);
   json["config_hash"] = ToHex(prepared.planned.hash).substr(0, 12);
-  std::printf("%s: commit %s, plan %s%s%s\n", row.name.c_str(), std::string(BuildCommit()).c_str(),
-              json["config_hash"].get<std::string>().c_str(), row.remark.empty() ? "" : ", ",
-              row.remark.c_str());
+  std::printf("%s: commit %s, plan %s%s%s\n", json["row"].get<std::string>().c_str(),
+              std::string(BuildCommit()).c_str(), json["config_hash"].get<std::string>().c_str(),
+              row.remark.empty() ? "" : ", ", row.remark.c_str());
   std::fflush(stdout);
   const Clock::time_point begin = Clock::now();
   ASSIGN_OR_RETURN(const auto engine, engine::Engine::Prepare(prepared.planned.plan, 0, ""));
   json["prepare_seconds"] = std::chrono::duration<double>(Clock::now() - begin).count();
-  ASSIGN_OR_RETURN(const Measured measured, Train(prepared, flags, engine.get()));
+  ASSIGN_OR_RETURN(const Measured measured, Train(prepared, flags, without, engine.get()));
   json["gpu_under_load"] = measured.under_load;
   json["gpu_after"] = GpuState();
   const Json facts = Facts(row, prepared, measured, *engine);
@@ -302,6 +279,14 @@ absl::Status Measure(const Row& row, const Flags& flags, const planner::WorkerRe
   json.update(facts);
   PrintRow(json);
   return absl::OkStatus();
+}
+
+// "0.5b_full_1024, recompute: block, without graphs".
+std::string NameOf(const Row& row, const Flags& flags) {
+  std::string name = row.name;
+  for (const std::string& line : flags.settings) absl::StrAppend(&name, ", ", line);
+  for (const std::string& word : flags.without) absl::StrAppend(&name, ", without ", word);
+  return name;
 }
 
 // The file's rows without those measured now.
@@ -345,11 +330,12 @@ int Run(Flags flags) {
   std::printf("%s\n", kernels::DeviceFingerprint().c_str());
   Json rows = Json::array();
   bool failed = false;
-  for (const Row& row : Rows(device->kind)) {
+  for (Row& row : Rows(device->kind)) {
     const bool wanted = flags.rows.empty() || std::find(flags.rows.begin(), flags.rows.end(),
                                                         row.name) != flags.rows.end();
     if (!wanted) continue;
-    Json result = {{"row", row.name}, {"commit", BuildCommit()}};
+    row.settings.insert(row.settings.end(), flags.settings.begin(), flags.settings.end());
+    Json result = {{"row", NameOf(row, flags)}, {"commit", BuildCommit()}};
     if (!row.remark.empty()) result["remark"] = row.remark;
     planner::WorkerResources resources = worker;
     if (row.memory_limit > 0) {
@@ -360,7 +346,8 @@ int Run(Flags flags) {
     if (!status.ok()) {
       failed = true;
       result["error"] = status.ToString();
-      std::printf("%s: no speed: %s\n", row.name.c_str(), status.ToString().c_str());
+      std::printf("%s: no speed: %s\n", result["row"].get<std::string>().c_str(),
+                  status.ToString().c_str());
     }
     std::fflush(stdout);
     rows.push_back(std::move(result));
@@ -390,6 +377,9 @@ int main(int argc, char** argv) {
   app.add_option("--json", flags.json_path, "results file");
   app.add_option("--gemm-table", flags.gemm_table,
                  "file of the products' algorithms, so that processes run the same");
+  app.add_option("--set", flags.settings, "a line of the job's spec; may be repeated");
+  app.add_option("--without", flags.without,
+                 "packing, chunks, fusions, fused_update, tuning or graphs; may be repeated");
   CLI11_PARSE(app, argc, argv);
   return coxswain::bench::Run(std::move(flags));
 }

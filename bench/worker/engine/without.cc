@@ -1,0 +1,57 @@
+#include "bench/worker/engine/without.h"
+
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/plan_bytes.h"
+#include "common/plan/plan_checks.h"
+#include "common/status_macros.h"
+#include "controller/planner/buffer_table.h"
+#include "controller/planner/memory.h"
+
+namespace coxswain::bench {
+
+absl::StatusOr<Without> ParseWithout(const std::vector<std::string>& words) {
+  constexpr std::pair<const char*, bool Without::*> kWords[] = {
+      {"packing", &Without::packing}, {"chunks", &Without::chunks},
+      {"fusions", &Without::fusions}, {"fused_update", &Without::fused_update},
+      {"tuning", &Without::tuning},   {"graphs", &Without::graphs}};
+  Without without;
+  for (const std::string& word : words) {
+    bool known = false;
+    for (const auto& [name, field] : kWords) {
+      if (word != name) continue;
+      without.*field = true;
+      known = true;
+    }
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("nothing to be without: ", word));
+  }
+  return without;
+}
+
+absl::Status RemoveFromPlan(const Without& without, planner::PlannedJob* planned) {
+  plan::Plan& plan = planned->plan;
+  if (without.fusions) plan.fusions.clear();
+  if (without.chunks) plan.lm_head_chunk_tokens = plan.micro_batch_bins * plan.sequence_len;
+  plan.buffers = planner::BufferTable(plan);
+  RETURN_IF_ERROR(plan::CheckPlan(plan));
+  planned->bytes = plan::SerializePlan(plan);
+  planned->hash = plan::PlanHash(planned->bytes);
+  const planner::MemoryByClass memory = planner::PlannedMemory(plan);
+  planned->estimate.activations = memory.activations;
+  planned->estimate.workspace = memory.workspace;
+  planned->estimate.total_bytes = memory.total();
+  return absl::OkStatus();
+}
+
+void Unpack(engine::TrainStep* step) {
+  engine::BinBatch& bins = step->bins;
+  const size_t documents = bins.document_lengths.size();
+  bins.documents_per_bin.assign(documents, 1);
+  bins.bin_ids.resize(documents);
+  std::iota(bins.bin_ids.begin(), bins.bin_ids.end(), int64_t{0});
+}
+
+}  // namespace coxswain::bench

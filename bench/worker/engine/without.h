@@ -1,0 +1,39 @@
+// Training steps without one of the things that make them fast, for ablations. The engine has none
+// of these ways; a benchmark puts them in its place (without.cc, replaced_calls.cc).
+#ifndef COXSWAIN_BENCH_WORKER_ENGINE_WITHOUT_H_
+#define COXSWAIN_BENCH_WORKER_ENGINE_WITHOUT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/planner/planner.h"
+#include "worker/engine/commands.h"
+
+namespace coxswain::bench {
+
+struct Without {
+  bool packing = false;       // a bin holds one document; the batch the same documents
+  bool chunks = false;        // the logits of all rows of a micro-step are there at once
+  bool fusions = false;       // of the plan: ops one by one
+  bool fused_update = false;  // AdamW launched for each tensor, after the host has decided on it
+  bool tuning = false;        // products by the library's first choice
+  bool graphs = false;        // each kernel launched by the host
+};
+
+// InvalidArgument for a word that is no field above.
+absl::StatusOr<Without> ParseWithout(const std::vector<std::string>& words);
+
+// Makes the process run what `without` says from now on: before Engine::Prepare, and for one engine
+// at a time. Without `packing`, `chunks` and `fusions`, which are of plan and step.
+void ReplaceCalls(const Without& without);
+
+// The plan without what is of it, and what follows: buffers, hash, memory. Predicted times stay.
+absl::Status RemoveFromPlan(const Without& without, planner::PlannedJob* planned);
+
+// The same documents, each in a bin of its own: more micro-steps.
+void Unpack(engine::TrainStep* step);
+
+}  // namespace coxswain::bench
+
+#endif  // COXSWAIN_BENCH_WORKER_ENGINE_WITHOUT_H_

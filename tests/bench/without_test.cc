@@ -1,0 +1,77 @@
+#include "bench/worker/engine/without.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/worker/engine/step_data.h"
+#include "bench/worker/engine/step_plan.h"
+
+namespace coxswain::bench {
+namespace {
+
+PlannedRow PlanOf(const std::string& name) {
+  for (const Row& row : Rows("cuda")) {
+    if (row.name != name) continue;
+    auto planned =
+        PlanRow(row, testing::TempDir() + "/without_" + name, 3, {.compute_capability = 90});
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    if (planned.ok()) return *std::move(planned);
+  }
+  ADD_FAILURE() << "no row " << name;
+  return {};
+}
+
+TEST(WithoutTest, KnowsEveryPartByItsWord) {
+  const auto all =
+      ParseWithout({"packing", "chunks", "fusions", "fused_update", "tuning", "graphs"});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_TRUE(all->packing && all->chunks && all->fusions && all->fused_update && all->tuning &&
+              all->graphs);
+  const auto none = ParseWithout({});
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->packing || none->chunks || none->fusions || none->fused_update ||
+               none->tuning || none->graphs);
+  EXPECT_EQ(ParseWithout({"speed"}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(WithoutTest, PlanWithoutChunksHoldsTheLogitsOfAMicroStep) {
+  planner::PlannedJob planned = PlanOf("0.5b_packed_2048_x1").planned;
+  const planner::PlannedJob before = planned;
+  ASSERT_TRUE(RemoveFromPlan({.chunks = true}, &planned).ok());
+  EXPECT_EQ(planned.plan.lm_head_chunk_tokens, 16 * 2048);
+  EXPECT_NE(planned.hash, before.hash);
+  // bfloat16 logits of the rows beyond the chunk, of a vocabulary of 151,936.
+  const uint64_t rows = 16 * 2048 - before.plan.lm_head_chunk_tokens;
+  EXPECT_GE(planned.estimate.total_bytes, before.estimate.total_bytes + rows * 151936 * 2);
+}
+
+TEST(WithoutTest, PlanWithoutFusionsHasNone) {
+  planner::PlannedJob planned = PlanOf("0.5b_packed_2048_x1").planned;
+  ASSERT_FALSE(planned.plan.fusions.empty());
+  ASSERT_TRUE(RemoveFromPlan({.fusions = true}, &planned).ok());
+  EXPECT_TRUE(planned.plan.fusions.empty());
+}
+
+TEST(WithoutTest, PlanWithoutWhatIsOfTheStepAloneStays) {
+  planner::PlannedJob planned = PlanOf("0.5b_packed_2048_x1").planned;
+  const std::string hash = planned.hash;
+  const Without step = {.packing = true, .fused_update = true, .tuning = true, .graphs = true};
+  ASSERT_TRUE(RemoveFromPlan(step, &planned).ok());
+  EXPECT_EQ(planned.hash, hash);
+}
+
+TEST(WithoutTest, UnpackedStepHasTheSameDocumentsInABinEach) {
+  const PlannedRow row = PlanOf("0.5b_packed_2048_x1");
+  const engine::TrainStep packed = MakeStep(*row.recipe, *row.data.train, 0);
+  engine::TrainStep step = packed;
+  Unpack(&step);
+  const size_t documents = packed.bins.document_lengths.size();
+  ASSERT_GT(documents, packed.bins.bin_ids.size());
+  EXPECT_EQ(step.bins.documents_per_bin, std::vector<int32_t>(documents, 1));
+  EXPECT_EQ(step.bins.bin_ids.size(), documents);
+  EXPECT_EQ(step.bins.bin_ids.back(), static_cast<int64_t>(documents) - 1);
+  EXPECT_EQ(step.bins.token_ids, packed.bins.token_ids);
+  EXPECT_EQ(step.loss_denominator, packed.loss_denominator);
+}
+
+}  // namespace
+}  // namespace coxswain::bench
