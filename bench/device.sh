@@ -2,7 +2,7 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
-#                   [--papers kernels|lm_head]
+#                   [--papers kernels|lm_head|memory|convergence|ablation|packing|lora_plus]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -13,7 +13,8 @@
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, then rows of
 # torch_train.py.
-# --papers: one table of bench/papers, with the same wheels; what has not begun or ended by DEADLINE is not run.
+# --papers: one table of bench/papers, kernels and lm_head with the same wheels; what has not begun or ended by DEADLINE
+# is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""LoRA+: after how many steps is it where plain LoRA ends? By the ratio of the rates of B and A, each at its best rate.
+
+  bench/papers/lora_plus.py [--steps N] [--seeds 1 2 3] [--ratios 1 4 8 16 32] [--base MODEL] [--budget SECONDS] [--json FILE]
+
+The quickstart's LoRA job by train_bench (or another base: --base, a Hugging Face directory), constant rate after the
+warm-up, held-back loss every steps / 12. The rate of A is tuned for each ratio with the first seed: by factors of 2
+from START / sqrt(ratio), by the loss at the end, until the best one has a worse one on either side. Then every seed at
+that rate. speedup = steps / the step, between evaluations by a straight line, at which the loss is that of plain LoRA
+(ratio 1) of the same seed at its end; 0 where it never is. Means with 95 % intervals over the seeds.
+"""
+import argparse, math, os, sys
+
+import intervals
+import runs
+
+JOB = os.path.join('deploy', 'quickstart', 'job-lora.yaml')
+START = 4e-3  # of plain LoRA on the quickstart's model
+EVALUATIONS = 12
+FURTHEST = 4  # factors of 2 from START, in which tuning ends
+
+
+def train(ratio, rate, seed, args):
+    settings = {'lora.loraplus_lr_ratio': ratio, 'train.learning_rate': rate, 'train.seed': seed,
+                'train.max_steps': args.steps, 'train.lr_scheduler': 'constant', 'train.global_batch_size': args.batch,
+                'eval.eval_steps': max(args.steps // EVALUATIONS, 1), 'resources.workers': 1,
+                'resources.device': runs.DEVICE, 'test_datasets.0.max_samples': args.held_back}
+    if args.base:
+        settings['base_model.path'] = os.path.abspath(args.base)
+    results = runs.results_of('train_bench', JOB, *(p for i in settings.items() for p in ('--set', '%s=%s' % i)))
+    curve = [(e['step'], e['loss']) for e in results['evaluations']]
+    return {'ratio': ratio, 'rate': rate, 'seed': seed, 'curve': curve}, results
+
+
+def tuned(loss_at):
+    """The exponent of 2 whose loss_at is least, of those tried from -1, 0 and 1 on until it is inside of them."""
+    tried = {e: loss_at(e) for e in (-1, 0, 1)}
+    while True:
+        best = min(tried, key=tried.get)
+        beyond = best - 1 if best == min(tried) else best + 1
+        if min(tried) < best < max(tried) or abs(beyond) > FURTHEST:
+            return best
+        tried[beyond] = loss_at(beyond)
+
+
+def speedup(curve, target):
+    """Steps of the curve over the step at which it comes down to `target`; 0: never."""
+    for (before, high), (step, low) in zip(curve, curve[1:]):
+        if low <= target:
+            return curve[-1][0] / (before + (step - before) * (high - target) / (high - low))
+    return 0.0
+
+
+def summary(rows, ratios):
+    """Of each ratio whose seeds are all there: rate, speedups, their mean and interval."""
+    ends = {row['seed']: row['curve'][-1][1] for row in rows if row['ratio'] == 1 and row['kind'] == 'seed'}
+    found = []
+    for ratio in ratios:
+        mine = [row for row in rows if row['ratio'] == ratio and row['kind'] == 'seed' and row['seed'] in ends]
+        if len(mine) < 2:
+            continue
+        samples = [speedup(row['curve'], ends[row['seed']]) for row in mine]
+        mean, low, high = intervals.interval(samples)
+        found.append({'ratio': ratio, 'rate': mine[0]['rate'], 'speedups': samples, 'mean': mean, 'interval': [low, high],
+                      'end_losses': [row['curve'][-1][1] for row in mine]})
+    return found
+
+
+def tune(ratio, args, table):
+    """The run of the first seed at the best rate."""
+    tried = {}
+
+    def loss_at(exponent):
+        rate = START / math.sqrt(ratio) * 2.0 ** exponent
+        tried[exponent], results = train(ratio, rate, args.seeds[0], args)
+        table.add({'kind': 'rate', **tried[exponent]}, results)
+        print(f'ratio {ratio}, rate {rate:.2e}: {tried[exponent]["curve"][-1][1]:.4f}', flush=True)
+        return tried[exponent]['curve'][-1][1]
+    return tried[tuned(loss_at)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--steps', type=int, default=120)
+    parser.add_argument('--batch', type=int, default=2, help='bins of 512 tokens a step')
+    parser.add_argument('--held-back', type=int, default=40, help='records of an evaluation')
+    parser.add_argument('--seeds', type=int, nargs='+', default=[1, 2, 3])
+    parser.add_argument('--ratios', type=int, nargs='+', default=[1, 4, 8, 16, 32])
+    parser.add_argument('--base')
+    runs.add_options(parser, 470)
+    args = parser.parse_args()
+    table = runs.Table(args.json, args.budget, job=JOB, steps=args.steps, seeds=args.seeds, batch=args.batch)
+    for ratio in args.ratios:
+        if table.spent(f'ratio {ratio}'):
+            continue
+        best = tune(ratio, args, table)
+        table.add({'kind': 'seed', **best})
+        for seed in args.seeds[1:]:
+            row, results = train(ratio, best['rate'], seed, args)
+            table.add({'kind': 'seed', **row}, results)
+        table.fields['ratios'] = summary(table.rows, args.ratios)
+        table.write()
+        print(*(f'ratio {r["ratio"]}: {r["mean"]:.2f} {r["interval"]}' for r in table.fields['ratios'][-1:]), flush=True)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
