@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes bench/papers/README.md and its plots from the files of bench/results; numbers come from nowhere else.
+
+  bench/papers/page.py [--check]        --check: writes nothing, exit code 1 where the page is not what it would write
+"""
+import os, statistics, sys
+
+import rivals
+import sections
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HEAD = """# The field's tables, measured
+
+Written by `bench/papers/page.py` from the files of `bench/results`: change those. Tables that published kernels and
+trainers show of themselves, with ours beside them: one command each, on one machine, the peer's in the same call where no
+other is named. A ratio is how many times as fast ours is; nearer to 1 than 2 % is level, for chips of one kind differ by
+so much.
+"""
+
+
+def ranked(found):
+    """(ahead, level, behind), the largest distance from 1 first."""
+    kinds = {'win': [], 'other': [], 'loss': []}
+    for c in found:
+        kinds[sections.kind_of(c.ratio)].append(c)
+    return (sorted(kinds['win'], key=lambda c: -c.ratio), kinds['other'], sorted(kinds['loss'], key=lambda c: c.ratio))
+
+
+def named(found):
+    return '; '.join(f'{c.label} / {c.peer} **{c.ratio:.2f}**' for c in found) or 'nothing'
+
+
+def minute(found):
+    lines = ['## In one minute', '']
+    names = {'training': 'Training steps', 'attention': 'Attention, forward and backward', 'kernels': 'Other kernels, forward '
+             'and backward', 'head': 'LM head with its loss'}
+    for group, name in names.items():
+        mine = [c for c in found if c.group == group]
+        if not mine:
+            lines.append(f'- **{name}**: not measured beside peers.')
+            continue
+        ahead, level, behind = ranked(mine)
+        median = statistics.median(c.ratio for c in mine)
+        lines.append(f'- **{name}**: ahead in {len(ahead)} of {len(mine)}, level in {len(level)}, behind in {len(behind)}; '
+                     f'median ratio {median:.2f}. Furthest ahead: {named(ahead[:2])}. Behind: {named(behind[:6])}'
+                     + (f' and {len(behind) - 6} more.' if len(behind) > 6 else '.'))
+    if all(c.peer != 'LLM.Q' for c in found):
+        lines.append('- **LLM.Q**: not measured in one call with ours; on another card of the kind, `bench/results/README.md`.')
+    return lines + ['', '![Ratios of training steps](plots/training.svg)', '']
+
+
+def training(found):
+    lines = ['## Training steps beside others', '']
+    lines += sections.table(['row', 'peer', 'ours, tokens/s', "peer's", 'ratio'], [
+        [c.label, c.peer, f'{c.ours:,.0f}', f'{c.theirs:,.0f}', f'{c.ratio:.2f}'] for c in found])
+    for source in {(c.source.file, c.source.commit): c.source for c in found}.values():
+        rows = [c.label for c in found if (c.source.file, c.source.commit) == (source.file, source.commit)]
+        lines.append(f'- `{source.file}`, {", ".join(dict.fromkeys(rows))}: `{source.command}`, commit {source.commit[:12]}, '
+                     f'{source.machine}; peer: `{source.peer_command}`.')
+    return lines + ['']
+
+
+def attention(found):
+    s = found[0].source
+    return ['## Attention', '', '![Ratios of attention](plots/attention.svg)', '',
+            f'32,768 tokens, causal, bfloat16, forward and backward; ours repeats its bits. `{s.command}`, commit '
+            f'{s.commit[:12]}, {s.machine}; peer: {s.peer_command}. Times are in `bench/results/{s.file}`.', '']
+
+
+def section(title, made, plots):
+    lines, drawn = made
+    plots.update(drawn)
+    return [f'## {title}', ''] + [f'![{name}](plots/{name}.svg)\n' for name in drawn] + lines
+
+
+def page():
+    """(the text of README.md, plots by name)"""
+    found = list(rivals.comparisons())
+    groups = {g: [c for c in found if c.group == g] for g in ('training', 'attention', 'kernels', 'head')}
+    plots = {g: sections.ratio_plot(f'How many times as fast: {g}', groups[g]) for g in ('training', 'attention')}
+
+    lines = minute(found) + training(groups['training']) + attention(groups['attention'])
+    for title, made in (('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head(groups['head'])),
+                        ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
+                        ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
+                        ('7. Convergence', sections.convergence())):
+        lines += section(title, made, plots)
+    return HEAD + '\n' + '\n'.join(lines).rstrip() + '\n', plots
+
+
+def main():
+    text, plots = page()
+    files = {'README.md': text, **{f'plots/{name}.svg': plot for name, plot in plots.items()}}
+    bad = 0
+    for name, content in files.items():
+        path = os.path.join(HERE, name)
+        old = open(path, encoding='utf-8').read() if os.path.exists(path) else None
+        if sys.argv[1:] == ['--check']:
+            if old != content:
+                print(f'bench/papers/{name} is not what bench/papers/page.py writes')
+                bad = 1
+            continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(content)
+    for name in sorted(os.listdir(os.path.join(HERE, 'plots'))):
+        if f'plots/{name}' not in files:
+            print(f'bench/papers/plots/{name} is drawn by nothing any more')
+            bad = 1
+    return bad
+
+
+if __name__ == '__main__':
+    sys.exit(main())

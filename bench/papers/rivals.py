@@ -1,0 +1,148 @@
+"""Every number of ours in bench/results that another's stands beside, measured on the same kind of card."""
+import json, os
+from dataclasses import dataclass, field
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RESULTS = os.path.join(ROOT, 'bench', 'results')
+
+
+@dataclass
+class Source:
+    """Where numbers come from: commands as they are typed, `commit` and `machine` as the file says."""
+    file: str
+    command: str
+    peer_command: str
+    commit: str
+    machine: str
+
+
+@dataclass
+class Comparison:
+    group: str  # training | attention | kernels | head
+    label: str
+    peer: str
+    ours: float
+    theirs: float
+    unit: str  # tokens/s, where more is better, or a time
+    source: Source = field(repr=False)
+
+    @property
+    def ratio(self):
+        """How many times as fast ours is."""
+        return self.ours / self.theirs if self.unit == 'tokens/s' else self.theirs / self.ours
+
+
+def load(name):
+    path = os.path.join(RESULTS, name)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding='utf-8') as file:
+        return json.load(file)
+
+
+def machine_of(results):
+    """The card where there is one, and the host."""
+    device = results.get('device', '')
+    card = device.split('name=')[1].split(' sm=')[0] if 'name=' in device else ''
+    machine = results.get('machine', device)
+    return f'one {card}, {machine}' if card and card not in machine else machine
+
+
+def families():
+    results = load('h200_families.json')
+    rows = {row['row']: row for row in results['rows']}
+    for name, row in rows.items():
+        peer = rows.get(f'{name}_peer_compiled_bf16')
+        if peer:
+            source = Source('h200_families.json', 'bench/device.sh --step-peers ROW',
+                            f'bench/peer_step.py ROW --precision bf16 --warmup 2 --steps 8, torch {peer["torch"]}, '
+                            f'transformers {peer["transformers"]}', row.get('commit', results['commit']),
+                            machine_of(results))
+            yield Comparison('training', name, 'torch.compile', row['tokens_per_second'], peer['tokens_per_second'],
+                             'tokens/s', source)
+
+
+def step_files():
+    """Rows that carry what LLM.Q did in the same call."""
+    for name in sorted(os.listdir(RESULTS)):
+        results = load(name) if name.endswith('.json') else None
+        for row in (results or {}).get('rows', []):
+            if isinstance(row, dict) and 'llmq_tokens_per_second' in row and 'tokens_per_second' in row:
+                source = Source(name, results.get('command', 'gpu_step_bench --row ROW'), row['peer_command'],
+                                row.get('commit', results.get('commit', '')), machine_of(results))
+                yield Comparison('training', row['row'], 'LLM.Q', row['tokens_per_second'],
+                                 row['llmq_tokens_per_second'], 'tokens/s', source)
+
+
+def torch_loops():
+    results = load('h100_torch_train.json')
+    rows = {row['row']: row['tokens_per_second'] for row in results['rows']}
+    source = Source('h100_torch_train.json', results['command'], 'the same, variants compile and liger '
+                    f'(Liger {results["liger_kernel"]})', results['commit'], results['machine'])
+    for shape in ('qwen25_05b', 'llama3_8b'):
+        for peer, name in (('compile', 'torch.compile'), ('liger', 'Liger')):
+            yield Comparison('training', f'{shape}, our kernels in torch', name, rows[f'{shape}_ours'],
+                             rows[f'{shape}_{peer}'], 'tokens/s', source)
+
+
+def quantized():
+    results = load('h200_qlora.json')
+    rows = {row['row']: row for row in results['rows']}
+    for name, peer, label in (('7b_qlora_1024', '7b_qlora_1024_peer_plain_bf16', 'bitsandbytes'),
+                              ('7b_qlora_1024_block', '7b_qlora_1024_peer_documented_bf16', 'bitsandbytes, recomputing')):
+        source = Source('h200_qlora.json', 'bench/device.sh --qlora', 'bench/peer_step.py 7b_qlora_1024 --' +
+                        ('documented' if 'documented' in peer else 'plain'),
+                        rows[name].get('commit', results['commit']), machine_of(results))
+        yield Comparison('training', name, label, rows[name]['tokens_per_second'], rows[peer]['tokens_per_second'],
+                         'tokens/s', source)
+
+
+def gangs():
+    ours, peers = load('h200x2_gang.json'), load('h200x2_peers.json')
+    rows = [row for row in ours['rows'] if row['row'] == 'llama8b_full_512']
+    best = max(rows, key=lambda row: row['gang']['tokens_per_second'])
+    for name, liger in (('FSDP2', False), ('FSDP2 + Liger', True)):
+        theirs = max((row for row in peers['rows'] if ('_liger_' in row['row']) == liger and 'tokens_per_second' in row),
+                     key=lambda row: row['tokens_per_second'])
+        source = Source('h200x2_gang.json', 'bench/device.sh --gpus 2 --gang llama8b_full_512', peers['script'],
+                        best['commit'], peers['device'])
+        yield Comparison('training', 'llama8b_full_512, two GPUs', name, best['gang']['tokens_per_second'],
+                         theirs['tokens_per_second'], 'tokens/s', source)
+
+
+def attention():
+    """Forward and backward together: ours, whose bits repeat, beside both of cuDNN's."""
+    results = load('h100_attention.json')
+    times = {(row['op'], row['extents']): row['median_us'] for row in results['rows'] if not row.get('error')}
+    source = Source('h100_attention.json', results['command'], 'the same (cuDNN 9.19 on its own plans)',
+                    results['commit'], machine_of(results))
+    for heads in ('14/2 x 64', '28/4 x 128', '32/8 x 128'):
+        for documents in ('32 x 1024', '16 x 2048', '4 x 8192', '1 x 32768'):
+            def time(op, how):
+                return times.get((f'attention {op} 32k dense {documents} {how}', heads))
+            ours = time('forward', 'deterministic') + time('backward', 'deterministic')
+            forward = time('forward cuDNN', 'deterministic') or time('forward', 'fast')
+            for how, name in (('deterministic', 'cuDNN deterministic'), ('fast', 'cuDNN atomics')):
+                backward = time('backward cuDNN', how)
+                if forward and backward:
+                    yield Comparison('attention', f'{heads}, {documents}', name, ours, forward + backward, 'us', source)
+
+
+def torch_tables():
+    """Kernels and LM head of bench/papers: ours beside each other variant of the same shape."""
+    for file, group, time, shape in (
+            ('papers_kernels.json', 'kernels', lambda r: r['full_ms'][1], lambda r: f'{r["op"]} {r["width"]}'),
+            ('papers_lm_head.json', 'head', lambda r: r['milliseconds'][1],
+             lambda r: f'{r["rows"]} x {r["width"]} x {r["vocabulary"]}')):
+        results = load(file)
+        rows = [row for row in (results or {}).get('rows', []) if 'error' not in row]
+        for ours in (row for row in rows if row['variant'] == 'ours'):
+            for row in rows:
+                if shape(row) == shape(ours) and row['variant'] in ('eager', 'compile', 'liger'):
+                    source = Source(file, results['command'], 'the same', results['commit'], results['machine'])
+                    yield Comparison(group, shape(ours), row['variant'], time(ours), time(row), 'ms', source)
+
+
+def comparisons():
+    for collect in (families, step_files, torch_loops, quantized, gangs, attention, torch_tables):
+        yield from collect()

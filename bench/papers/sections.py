@@ -1,0 +1,200 @@
+"""The sections of the page, each from the files of bench/results that it names; without its file it says so."""
+import statistics
+
+import intervals
+import svg
+from rivals import load, machine_of
+
+PEAK_FLOPS = 989.4e12  # dense bfloat16 of an H100 or H200. Source: NVIDIA H200 data sheet
+LEVEL = 0.02  # nearer to 1 than this is level: chips of one kind differ by so much
+
+
+def table(header, rows):
+    """Lines of Markdown."""
+    return ['| ' + ' | '.join(header) + ' |', '|' + '---|' * len(header)] + ['| ' + ' | '.join(r) + ' |' for r in rows] + ['']
+
+
+def origin(results, command=None):
+    """The line below a table: by which command, of which commit, on which machine."""
+    return [f'`{command or results["command"]}`, commit {results["commit"][:12]}, {machine_of(results)}.', '']
+
+
+def missing(part, files=''):
+    return [f'Not measured. `bench/device.sh --papers {part}` measures it{files}.', '']
+
+
+def kind_of(ratio):
+    return 'other' if abs(ratio - 1) < LEVEL else 'win' if ratio > 1 else 'loss'
+
+
+def ratio_plot(title, found):
+    entries = [svg.Bar(f'{c.label} / {c.peer}', c.ratio, f'{c.ratio:.2f}', kind_of(c.ratio))
+               for c in sorted(found, key=lambda c: -c.ratio)]
+    return svg.bars(title, entries, 1.0, 'as fast')
+
+
+def head(found):
+    if not found:
+        return missing('lm_head'), {}
+    rows, peers = {}, list(dict.fromkeys(c.peer for c in found))
+    for c in found:
+        rows.setdefault(c.label, {})[c.peer] = c
+    lines = table(['rows x width x vocabulary', 'ours, ms'] + peers, [
+        [label, f'{next(iter(of.values())).ours:.2f}'] +
+        [f'{of[p].theirs:.2f} ({of[p].ratio:.2f})' if p in of else 'does not fit' for p in peers]
+        for label, of in rows.items()])
+    return lines + ['In brackets how many times as fast ours is.', ''] + beside(found), {}
+
+
+def kernels(found):
+    """Each kernel beside its fastest peer: a plot, and a line for each op."""
+    if not found:
+        return missing('kernels'), {}
+    fastest = {}
+    for c in found:
+        if c.label not in fastest or c.ratio < fastest[c.label].ratio:
+            fastest[c.label] = c
+    rows = []
+    for op in dict.fromkeys(label.split()[0] for label in fastest):
+        mine = [c for c in found if c.label.split()[0] == op]
+        worst = min((c for c in fastest.values() if c.label.split()[0] == op), key=lambda c: c.ratio)
+        medians = {p: statistics.median([c.ratio for c in mine if c.peer == p] or [0]) for p in ('eager', 'compile', 'liger')}
+        rows.append([op, *(f'{m:.2f}' if m else '' for m in medians.values()), f'{worst.label}, {worst.peer}: {worst.ratio:.2f}'])
+    lines = table(['op, forward and backward', 'eager', 'torch.compile', 'Liger', 'least'], rows)
+    lines += ['Median over the widths of how many times as fast ours is.', ''] + beside(found)
+    return lines, {'kernels': ratio_plot('Kernels beside the fastest peer', fastest.values())}
+
+
+def beside(found):
+    s = found[0].source
+    return [f'`{s.command}`, commit {s.commit[:12]}, {s.machine}; peers in the same call. Quantiles, forward, backward and '
+            f'memory: `bench/results/{s.file}`.', '']
+
+
+def ablation():
+    results = load('papers_ablation.json')
+    if not results:
+        return missing('ablation'), {}
+    lines, plots, parts = [], {}, results['parts']
+    for name in dict.fromkeys(r['row'] for r in results['rows']):
+        mine = {tuple(r['without']): r for r in results['rows'] if r['row'] == name}
+        steps = [mine.get(tuple(parts[i:])) for i in range(len(parts) + 1)]  # with the first i parts
+        rows = []
+        for part, step in zip(['none of them'] + parts, steps):
+            alone = speed_of(mine.get((part,)))
+            change = f'{alone:,.0f} ({100 * (alone / speed_of(steps[-1]) - 1):+.1f} %)' if alone else ''
+            rows.append([part, *step_cells(step), change])
+        lines += [f'**{name}**', ''] + table(['with it and those above', 'tokens/s', 'MFU %', 'GiB', 'J / 1,000 tokens',
+                                              'without it alone'], rows)
+        norms = [r['grad_norm'][0] for r in mine.values() if 'grad_norm' in r]
+        lines += [f'First gradient norms of all {len(norms)} ways: {min(norms):.5f} to {max(norms):.5f}.', '']
+        plots[f'ablation_{name}'] = svg.bars(f'{name}: tokens/s as parts are added', [
+            svg.Bar(part if i == 0 else f'+ {part}', speed_of(step), f'{speed_of(step):,.0f}')
+            for i, (part, step) in enumerate(zip(['none of them'] + parts, steps)) if speed_of(step)])
+    return lines + origin(results), plots
+
+
+def speed_of(row):
+    return (row or {}).get('tokens_per_second')
+
+
+def step_cells(row):
+    if not speed_of(row):
+        return ['not run', '', '', '']
+    on_gpu = row.get('on_device')
+    return [f'{row["tokens_per_second"]:,.0f}',
+            f'{100 * row["tokens_per_second"] * row["flops_per_token"] / PEAK_FLOPS:.1f}' if on_gpu else '',
+            f'{row["memory_gib"]["peak"]:.1f}',
+            f'{1000 / row["energy"]["tokens_per_joule"]:.1f}' if 'energy' in row else '']
+
+
+def lora_plus():
+    lines, plots = [], {}
+    for file, what in (('papers_lora_plus.json', 'GPU'), ('cpu_lora_plus.json', 'CPU')):
+        results = load(file)
+        if not results or not results.get('ratios'):
+            continue
+        rows = results['ratios']
+        lines += table(['ratio of B to A', 'best rate of A', 'speedup, mean', '95 % interval', 'held-back loss at the end'], [
+            [str(r['ratio']), f'{r["rate"]:.2e}', f'{r["mean"]:.2f}', '{:.2f} to {:.2f}'.format(*r['interval']),
+             ', '.join(f'{v:.4f}' for v in r['end_losses'])] for r in rows])
+        entries = [svg.Bar(f'ratio {r["ratio"]}', r['mean'], f'{r["mean"]:.2f}', 'plain', *r['interval']) for r in rows]
+        plots[f'lora_plus_{what.lower()}'] = svg.bars(f'LoRA+ on the {what}: steps of plain LoRA over steps', entries, 1.0,
+                                                      'plain LoRA')
+        lines += [f'{results["steps"]} steps of {results["batch"]} bins of 512 tokens, seeds {results["seeds"]}, constant rate '
+                  'after the warm-up; claims: 1.5 to 2.'] + origin(results)
+    return lines or missing('lora_plus'), plots
+
+
+def packing():
+    results, speed = load('packing.json'), load('papers_packing.json')
+    rows_of = {'alpaca': '0.5b_packed_2048_x1', 'gsm8k': '0.5b_gsm8k_2048', 'long-tailed': '0.5b_chat_8192'}
+    speeds = {(r['row'], r['strategy']): f'{r["tokens_per_second"]:,.0f}' for r in (speed or {}).get('rows', [])}
+    entries, rows = [], []
+    for of in results['sets']:
+        free = {r['strategy']: r['efficiency'] for r in of['strategies'] if r['max_documents_per_bin'] == of['capacity']}
+        for r in (r for r in of['strategies'] if r['max_documents_per_bin'] == 32):
+            count, filled = r['documents_per_bin'], 100 * r['efficiency']
+            rows.append([f'{of["set"]}, {of["capacity"]}', r['strategy'], f'{filled:.2f}',
+                         f'{100 * free[r["strategy"]]:.2f}' if r['strategy'] in free else '',
+                         f'{count["p10"]}, {count["median"]}, {count["p90"]}', str(count['bins_at_the_bound']),
+                         f'{r["ms_median"]:.1f}', speeds.get((rows_of[of['set']], r['strategy']), 'not measured')])
+            entries.append(svg.Bar(f'{of["set"]}, {r["strategy"]}', filled, f'{filled:.2f} %'))
+    lines = table(['documents, tokens of a bin', 'strategy', '% filled, at most 32', 'no bound', 'documents a bin: 10, 50, 90 %',
+                   'bins of 32', 'ms', 'real tokens/s, 0.5B'], rows)
+    lines += ['Claim: 97 % filled. Best-fit decreasing under the bound filled 97.53 % of Alpaca (2,705 bins, 407 of exactly 32 '
+              'short documents) while its order went to the end (before commit dc03672).', ''] + origin(results)
+    lines += origin(speed) if speed else ['Real tokens/s: `bench/device.sh --papers packing` measures them.', '']
+    return lines, {'packing': svg.bars('Slots filled, at most 32 documents a bin', entries)}
+
+
+def memory():
+    results, limits = load('papers_memory.json'), load('memory_limits.json')
+    lines, plots = [], {}
+    if results:
+        first = {r['row']: r['tokens_per_second'] for r in reversed(results['rows']) if 'tokens_per_second' in r}
+        rows = [r for r in results['rows'] if 'tokens_per_second' in r]
+        classes = ('weights', 'gradients', 'optimizer', 'activations', 'workspace')
+        lines += table(['row', 'recompute', 'plan', 'measured', *classes, 'tokens/s', 'slower', 'tokens/s a GiB'], [
+            [r['row'], r['recompute'], f'{r["memory_gib"]["plan"]:.2f}', f'{r["memory_gib"]["peak"]:.2f}',
+             *(f'{r["planned_gib"][c]:.2f} / {r["memory_gib"][c]:.2f}' for c in classes), f'{r["tokens_per_second"]:,.0f}',
+             f'{100 * (1 - r["tokens_per_second"] / first[r["row"]]):.1f} %',
+             f'{r["tokens_per_second"] / r["memory_gib"]["peak"]:,.0f}'] for r in rows])
+        lines += ['GiB; classes planned / measured.', ''] + origin(results)
+        plots['memory'] = svg.bars('Peak memory by recompute level, GiB', [
+            svg.Bar(f'{r["row"]}, {r["recompute"]}', r['memory_gib']['peak'],
+                    f'{r["memory_gib"]["peak"]:.1f} GiB, {r["tokens_per_second"]:,.0f} tokens/s') for r in rows])
+    else:
+        lines += missing('memory')
+    if limits:
+        lines += ['The longest micro-step of one bin that fits into a card, by the plan (within 3 % of measured peaks), none '
+                  'recomputed / blocks recomputed; *all*: as long as the model was made for; 0: not even 1,024 tokens:', '']
+        lines += limit_table(limits) + origin(limits)
+    return lines, plots
+
+
+def limit_table(limits):
+    methods = list(dict.fromkeys(r['method'] for r in limits['rows']))
+    cards = list(limits['gib'])
+    by = {(r['model'], r['method'], r['recompute']): r for r in limits['rows']}
+
+    def cell(model, method, card):
+        pair = [by[model, method, level] for level in ('none', 'block')]
+        return ' / '.join('*all*' if r[card] >= min(r['positions'], 131072) else f'{r[card]:,}' for r in pair)
+    return table(['model'] + [f'{m}, {c} of {limits["gib"][c]:.0f} GiB' for m in methods for c in cards], [
+        [model] + [cell(model, m, c) for m in methods for c in cards] for model in dict.fromkeys(r['model'] for r in limits['rows'])])
+
+
+def convergence():
+    results = load('papers_convergence.json')
+    if not results or not results.get('differences'):
+        return missing('convergence'), {}
+    entries, rows = [], []
+    for name, values in results['differences'].items():
+        mean, low, high = intervals.interval(values)
+        rows.append([name, f'{mean:+.4f}', f'{low:+.4f} to {high:+.4f}', 'yes' if low <= 0 <= high else 'no'])
+        entries.append(svg.Bar(f'{name} - float32', mean, f'{mean:+.4f}', 'win' if low <= 0 <= high else 'loss', low, high))
+    lines = table(['variant less the float32 control', 'mean', '95 % interval', 'contains 0'], rows)
+    lines += [f'Held-back loss after {results["steps"]} steps of `{results["job"]}`, seeds {results["seeds"]}; broken: the '
+              'backward of RoPE does nothing.', ''] + origin(results)
+    return lines, {'convergence': svg.bars('Held-back loss less that of float32', entries, 0.0, 'float32')}
