@@ -303,10 +303,14 @@ run_torch() {
 }
 
 run_papers() {
-  local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1
+  local options=() commit
+  commit=$(cox version 2>/dev/null | sed -n 's/^cox .*(\(.*\))$/\1/p')
+  local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_COMMIT=${COXSWAIN_COMMIT:-$commit}
   [[ -f $repository/bench/papers/$paper.py ]] || { echo "device.sh: no table $paper in bench/papers"; return 1; }
   unpack_wheels || return 1
-  timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" --json "$out/papers_$paper.json"
+  [[ $paper == lora_plus ]] && options=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4)
+  timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" "${options[@]}" \
+    --json "$out/papers_$paper.json"
 }
 
 run_peers() {
