@@ -31,7 +31,7 @@ def named(found):
 
 
 def minute(found):
-    lines = ['## In one minute', '']
+    lines = ['## In one minute']
     names = {'training': 'Training steps', 'attention': 'Attention, forward and backward', 'kernels': 'Other kernels, forward '
              'and backward', 'head': 'LM head with its loss'}
     for group, name in names.items():
@@ -50,9 +50,13 @@ def minute(found):
 
 
 def training(found):
-    lines = ['## Training steps beside others', '']
-    lines += sections.table(['row', 'peer', 'ours, tokens/s', "peer's", 'ratio'], [
-        [c.label, c.peer, f'{c.ours:,.0f}', f'{c.theirs:,.0f}', f'{c.ratio:.2f}'] for c in found])
+    lines = ['## Training steps beside others']
+    rows = {}
+    for c in found:
+        rows.setdefault(c.label, []).append(c)
+    lines += sections.table(['row', 'ours, tokens/s', "peers' (ratio)"], [
+        [label, f'{of[0].ours:,.0f}', '; '.join(f'{c.peer} {c.theirs:,.0f} ({c.ratio:.2f})' for c in of)]
+        for label, of in rows.items()])
     for source in {(c.source.file, c.source.commit): c.source for c in found}.values():
         rows = [c.label for c in found if (c.source.file, c.source.commit) == (source.file, source.commit)]
         lines.append(f'- `{source.file}`, {", ".join(dict.fromkeys(rows))}: `{source.command}`, commit {source.commit[:12]}, '
@@ -62,7 +66,7 @@ def training(found):
 
 def attention(found):
     s = found[0].source
-    return ['## Attention', '', '![Ratios of attention](plots/attention.svg)', '',
+    return ['## Attention', '![Ratios of attention](plots/attention.svg)', '',
             f'32,768 tokens, causal, bfloat16, forward and backward; ours repeats its bits. `{s.command}`, commit '
             f'{s.commit[:12]}, {s.machine}; peer: {s.peer_command}. Times are in `bench/results/{s.file}`.', '']
 
@@ -70,7 +74,8 @@ def attention(found):
 def section(title, made, plots):
     lines, drawn = made
     plots.update(drawn)
-    return [f'## {title}', ''] + [f'![{name}](plots/{name}.svg)\n' for name in drawn] + lines
+    images = ' '.join(f'![{name}](plots/{name}.svg)' for name in drawn)
+    return [f'## {title}'] + ([images, ''] if images else []) + lines
 
 
 def page():
@@ -80,7 +85,7 @@ def page():
     plots = {g: sections.ratio_plot(f'How many times as fast: {g}', groups[g]) for g in ('training', 'attention')}
 
     lines = minute(found) + training(groups['training']) + attention(groups['attention'])
-    for title, made in (('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head(groups['head'])),
+    for title, made in (('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head()),
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
                         ('7. Convergence', sections.convergence())):

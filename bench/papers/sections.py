@@ -33,17 +33,27 @@ def ratio_plot(title, found):
     return svg.bars(title, entries, 1.0, 'as fast')
 
 
-def head(found):
-    if not found:
+def head():
+    results = load('papers_lm_head.json')
+    if not results:
         return missing('lm_head'), {}
-    rows, peers = {}, list(dict.fromkeys(c.peer for c in found))
-    for c in found:
-        rows.setdefault(c.label, {})[c.peer] = c
-    lines = table(['rows x width x vocabulary', 'ours, ms'] + peers, [
-        [label, f'{next(iter(of.values())).ours:.2f}'] +
-        [f'{of[p].theirs:.2f} ({of[p].ratio:.2f})' if p in of else 'does not fit' for p in peers]
-        for label, of in rows.items()])
-    return lines + ['In brackets how many times as fast ours is.', ''] + beside(found), {}
+    rows, variants = {}, list(dict.fromkeys(r['variant'] for r in results['rows']))
+    for r in results['rows']:
+        rows.setdefault(f'{r["rows"]} x {r["width"]} x {r["vocabulary"]}', {})[r['variant']] = r
+
+    def cell(row):
+        if row is None or 'error' in row:
+            return 'does not fit' if row else 'not run'
+        memory = '' if row['extra_bytes'] is None else f', {row["extra_bytes"] / 2 ** 30:.2f} GiB'
+        return f'{row["milliseconds"][1]:.2f} ms{memory}'
+    lines = table(['rows x width x vocabulary'] + variants, [
+        [shape] + [cell(of.get(v)) for v in variants] for shape, of in rows.items()])
+    load_of = next((r['gpu_under_load'] for r in results['rows'] if r.get('gpu_under_load')), None)
+    clock = f' {load_of["sm_mhz"]} MHz and {load_of["watts"]} W under load.' if load_of else ''
+    lines += ['Loss and gradients, on a card kept warm, memory above the inputs; ours_frozen: no gradient of the weight.' + clock +
+              ' Published for 4096 x 4096 x 128256 on an H200, not measured here: QuACK 17.33 ms, LigerCute 18.06, Liger Triton '
+              'about 141.', ''] + origin(results)
+    return lines, {}
 
 
 def kernels(found):
@@ -61,8 +71,16 @@ def kernels(found):
         medians = {p: statistics.median([c.ratio for c in mine if c.peer == p] or [0]) for p in ('eager', 'compile', 'liger')}
         rows.append([op, *(f'{m:.2f}' if m else '' for m in medians.values()), f'{worst.label}, {worst.peer}: {worst.ratio:.2f}'])
     lines = table(['op, forward and backward', 'eager', 'torch.compile', 'Liger', 'least'], rows)
-    lines += ['Median over the widths of how many times as fast ours is.', ''] + beside(found)
+    lines += ['Median over the widths of how many times as fast ours is.' + over_plain(), ''] + beside(found)
     return lines, {'kernels': ratio_plot('Kernels beside the fastest peer', fastest.values())}
+
+
+def over_plain():
+    """A sentence: a LoRA linear over the product without an adapter."""
+    times = {(r['variant'], r['width']): r['full_ms'][1] for r in load('papers_kernels.json')['rows'] if r['op'] == 'lora'}
+    ranks = sorted(w for v, w in times if v == 'ours' and ('plain', w) in times)
+    ratios = ', '.join(f'{times["ours", r] / times["plain", r]:.2f} (r = {r})' for r in ranks)
+    return f' LoRA linear over the plain product: {ratios}; claims: 1.27 to 1.45.' if ranks else ''
 
 
 def beside(found):
@@ -75,22 +93,20 @@ def ablation():
     results = load('papers_ablation.json')
     if not results:
         return missing('ablation'), {}
-    lines, plots, parts = [], {}, results['parts']
+    parts, plots, notes = ['none of them'] + results['parts'], {}, []
+    header, rows = ['with it and those above'], [[part] for part in parts]
     for name in dict.fromkeys(r['row'] for r in results['rows']):
         mine = {tuple(r['without']): r for r in results['rows'] if r['row'] == name}
-        steps = [mine.get(tuple(parts[i:])) for i in range(len(parts) + 1)]  # with the first i parts
-        rows = []
-        for part, step in zip(['none of them'] + parts, steps):
-            alone = speed_of(mine.get((part,)))
-            change = f'{alone:,.0f} ({100 * (alone / speed_of(steps[-1]) - 1):+.1f} %)' if alone else ''
-            rows.append([part, *step_cells(step), change])
-        lines += [f'**{name}**', ''] + table(['with it and those above', 'tokens/s', 'MFU %', 'GiB', 'J / 1,000 tokens',
-                                              'without it alone'], rows)
+        steps = [mine.get(tuple(parts[i + 1:])) for i in range(len(parts))]  # with the first i parts
+        header += [f'{name}: tokens/s (MFU %)', 'GiB, J / 1,000 tokens', 'without it alone']
+        for cells, part, step in zip(rows, parts, steps):
+            cells += [*step_cells(step), change(mine.get((part,)), steps[-1])]
         norms = [r['grad_norm'][0] for r in mine.values() if 'grad_norm' in r]
-        lines += [f'First gradient norms of all {len(norms)} ways: {min(norms):.5f} to {max(norms):.5f}.', '']
+        notes.append(f'{name}: {min(norms):.5f} to {max(norms):.5f}')
         plots[f'ablation_{name}'] = svg.bars(f'{name}: tokens/s as parts are added', [
             svg.Bar(part if i == 0 else f'+ {part}', speed_of(step), f'{speed_of(step):,.0f}')
-            for i, (part, step) in enumerate(zip(['none of them'] + parts, steps)) if speed_of(step)])
+            for i, (part, step) in enumerate(zip(parts, steps)) if speed_of(step)])
+    lines = table(header, rows) + [f'Gradient norms of the first step over all ways: {"; ".join(notes)}.', '']
     return lines + origin(results), plots
 
 
@@ -98,14 +114,18 @@ def speed_of(row):
     return (row or {}).get('tokens_per_second')
 
 
+def change(row, whole):
+    if not speed_of(row) or not speed_of(whole):
+        return ''
+    return f'{speed_of(row):,.0f} ({100 * (speed_of(row) / speed_of(whole) - 1):+.1f} %)'
+
+
 def step_cells(row):
     if not speed_of(row):
-        return ['not run', '', '', '']
-    on_gpu = row.get('on_device')
-    return [f'{row["tokens_per_second"]:,.0f}',
-            f'{100 * row["tokens_per_second"] * row["flops_per_token"] / PEAK_FLOPS:.1f}' if on_gpu else '',
-            f'{row["memory_gib"]["peak"]:.1f}',
-            f'{1000 / row["energy"]["tokens_per_joule"]:.1f}' if 'energy' in row else '']
+        return ['not run', '']
+    mfu = f' ({100 * speed_of(row) * row["flops_per_token"] / PEAK_FLOPS:.1f})' if row.get('on_device') else ''
+    joules = f', {1000 / row["energy"]["tokens_per_joule"]:.1f}' if 'energy' in row else ''
+    return [f'{speed_of(row):,.0f}{mfu}', f'{row["memory_gib"]["peak"]:.1f}{joules}']
 
 
 def lora_plus():
@@ -115,14 +135,19 @@ def lora_plus():
         if not results or not results.get('ratios'):
             continue
         rows = results['ratios']
-        lines += table(['ratio of B to A', 'best rate of A', 'speedup, mean', '95 % interval', 'held-back loss at the end'], [
-            [str(r['ratio']), f'{r["rate"]:.2e}', f'{r["mean"]:.2f}', '{:.2f} to {:.2f}'.format(*r['interval']),
+        lines += table(['ratio of B to A', 'best rate of A', 'speedup by seed', 'mean, 95 % interval', 'held-back loss at the end'], [
+            [str(r['ratio']), f'{r["rate"]:.2e}', ', '.join('never' if v is None else f'{v:.2f}' for v in r['speedups']),
+             '' if r['mean'] is None else '{:.2f}, {:.2f} to {:.2f}'.format(r['mean'], *r['interval']),
              ', '.join(f'{v:.4f}' for v in r['end_losses'])] for r in rows])
-        entries = [svg.Bar(f'ratio {r["ratio"]}', r['mean'], f'{r["mean"]:.2f}', 'plain', *r['interval']) for r in rows]
+        entries = [svg.Bar(f'ratio {r["ratio"]}', r['mean'], f'{r["mean"]:.2f}', 'plain', *r['interval'])
+                   for r in rows if r['mean'] is not None]
         plots[f'lora_plus_{what.lower()}'] = svg.bars(f'LoRA+ on the {what}: steps of plain LoRA over steps', entries, 1.0,
                                                       'plain LoRA')
-        lines += [f'{results["steps"]} steps of {results["batch"]} bins of 512 tokens, seeds {results["seeds"]}, constant rate '
-                  'after the warm-up; claims: 1.5 to 2.'] + origin(results)
+        base = f'a model of the shape {results["shape"]}' if results.get('shape') else "the quickstart's model"
+        lines += [f'On the {what}, {base}: {results["steps"]} steps of {results["batch"]} bins of 512 tokens, seeds '
+                  f'{results["seeds"]}, constant rate after the warm-up. Speedup: steps over the step at which the held-back '
+                  'loss is that of plain LoRA at its end. Claims: 1.5 to 2.', '']
+        lines += origin(results)
     return lines or missing('lora_plus'), plots
 
 
@@ -130,18 +155,20 @@ def packing():
     results, speed = load('packing.json'), load('papers_packing.json')
     rows_of = {'alpaca': '0.5b_packed_2048_x1', 'gsm8k': '0.5b_gsm8k_2048', 'long-tailed': '0.5b_chat_8192'}
     speeds = {(r['row'], r['strategy']): f'{r["tokens_per_second"]:,.0f}' for r in (speed or {}).get('rows', [])}
-    entries, rows = [], []
+    header, rows, entries = ['strategy'], {}, []
     for of in results['sets']:
+        header.append(f'{of["set"]}, {of["documents"]:,} documents into bins of {of["capacity"]:,}')
         free = {r['strategy']: r['efficiency'] for r in of['strategies'] if r['max_documents_per_bin'] == of['capacity']}
         for r in (r for r in of['strategies'] if r['max_documents_per_bin'] == 32):
             count, filled = r['documents_per_bin'], 100 * r['efficiency']
-            rows.append([f'{of["set"]}, {of["capacity"]}', r['strategy'], f'{filled:.2f}',
-                         f'{100 * free[r["strategy"]]:.2f}' if r['strategy'] in free else '',
-                         f'{count["p10"]}, {count["median"]}, {count["p90"]}', str(count['bins_at_the_bound']),
-                         f'{r["ms_median"]:.1f}', speeds.get((rows_of[of['set']], r['strategy']), 'not measured')])
+            unbound = f' ({100 * free[r["strategy"]]:.2f})' if r['strategy'] in free else ''
+            rows.setdefault(r['strategy'], [r['strategy']]).append(
+                f'{filled:.2f}{unbound}; {count["p10"]}, {count["median"]}, {count["p90"]}; {count["bins_at_the_bound"]}; '
+                f'{r["ms_median"]:.1f} ms; ' + speeds.get((rows_of[of['set']], r['strategy']), 'not measured'))
             entries.append(svg.Bar(f'{of["set"]}, {r["strategy"]}', filled, f'{filled:.2f} %'))
-    lines = table(['documents, tokens of a bin', 'strategy', '% filled, at most 32', 'no bound', 'documents a bin: 10, 50, 90 %',
-                   'bins of 32', 'ms', 'real tokens/s, 0.5B'], rows)
+    lines = table(header, rows.values())
+    lines += ['% of slots filled with at most 32 documents a bin (without a bound); documents a bin at 10, 50 and 90 %; bins of '
+              'exactly 32; time to pack; real tokens/s of a 0.5B model.', '']
     lines += ['Claim: 97 % filled. Best-fit decreasing under the bound filled 97.53 % of Alpaca (2,705 bins, 407 of exactly 32 '
               'short documents) while its order went to the end (before commit dc03672).', ''] + origin(results)
     lines += origin(speed) if speed else ['Real tokens/s: `bench/device.sh --papers packing` measures them.', '']

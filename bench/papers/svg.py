@@ -43,8 +43,9 @@ def bars(title, entries, origin=0.0, origin_name=''):
         y = TOP + LINE * i
         out.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(bar.label)}</text>')
         begin, end = sorted((x(origin), x(bar.value)))
+        faint = ' fill-opacity="0.6"' if bar.low is not None else ''  # whiskers lie over it
         out.append(f'<rect x="{begin:.1f}" y="{y + 3}" width="{max(end - begin, 1):.1f}" height="{LINE - 6}" '
-                   f'fill="{COLOURS[bar.kind]}"/>')
+                   f'fill="{COLOURS[bar.kind]}"{faint}/>')
         beyond = max(end, x(origin))
         if bar.low is not None:
             middle = y + LINE / 2

@@ -79,7 +79,7 @@ class ScriptsTest(unittest.TestCase):
         text, plots = page.page()
         for script in SMALL:
             self.assertNotIn(f'--papers {script}` measures', text)
-        self.assertIn('First gradient norms of all 12 ways', text)
+        self.assertIn('over all ways: tiny_packed_512: 1.1', text)
         for name, plot in plots.items():
             ElementTree.fromstring(plot)
             self.assertIn(f'(plots/{name}.svg)', text)
@@ -134,7 +134,17 @@ class StatisticsTest(unittest.TestCase):
         curve = [(0, 4.0), (50, 3.0), (100, 2.0)]
         self.assertAlmostEqual(lora_plus.speedup(curve, 2.5), 100 / 75)
         self.assertAlmostEqual(lora_plus.speedup(curve, 2.0), 1.0)
-        self.assertEqual(lora_plus.speedup(curve, 1.9), 0.0)
+        self.assertIsNone(lora_plus.speedup(curve, 1.9))
+
+    def test_losses_are_means_of_three_evaluations(self):
+        self.assertEqual(lora_plus.smooth([(0, 4.0), (1, 2.0), (2, 3.0), (3, 1.0)]), [(0, 4.0), (1, 3.0), (2, 3.0), (3, 2.0)])
+
+    def test_a_ratio_of_which_a_seed_never_gets_there_has_no_mean(self):
+        rows = [{'kind': 'seed', 'ratio': ratio, 'rate': 1e-3, 'seed': seed, 'curve': [(0, 4.0), (10, end)]}
+                for ratio, seed, end in ((1, 1, 2.0), (1, 2, 2.0), (4, 1, 1.0), (4, 2, 3.0))]
+        plain, plus = lora_plus.summary(rows, [1, 4, 8])
+        self.assertEqual(plain['mean'], 1.0)
+        self.assertEqual((plus['speedups'], plus['mean']), ([1.5, None], None))
 
     def test_tuning_goes_on_until_the_best_is_inside(self):
         for best in (-3, -1, 0, 2, 4):
