@@ -16,9 +16,12 @@ class Failed(Exception):
 
 
 def program(name):
-    if DEVICE == 'cuda':
-        return shutil.which(f'gpu_{name}')
-    return os.path.join(os.environ.get('COXSWAIN_BENCH', os.path.join(ROOT, 'build/cpu/bench')), name)
+    """Its path. Failed: it is not there."""
+    folder = os.environ.get('COXSWAIN_BENCH', os.path.join(ROOT, 'build/cpu/bench'))
+    path = shutil.which(f'gpu_{name}') if DEVICE == 'cuda' else os.path.join(folder, name)
+    if path is None or not os.path.exists(path):
+        raise Failed(f'{path or "gpu_" + name} is not built')
+    return path
 
 
 def results_of(name, *options):
