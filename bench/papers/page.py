@@ -46,7 +46,7 @@ def minute(found):
                      + (f' and {len(behind) - 6} more.' if len(behind) > 6 else '.'))
     if all(c.peer != 'LLM.Q' for c in found):
         lines.append('- **LLM.Q**: not measured in one call with ours; on another card of the kind, `bench/results/README.md`.')
-    return lines + ['', '![Ratios of training steps](plots/training.svg)', '']
+    return lines + [sections.claims(), '', '![Ratios of training steps](plots/training.svg)', '']
 
 
 def training(found):

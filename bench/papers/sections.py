@@ -23,6 +23,20 @@ def missing(part, files=''):
     return [f'Not measured. `bench/device.sh --papers {part}` measures it{files}.', '']
 
 
+def claims():
+    """What published claims come to, in a line."""
+    of = {s['set']: s['strategies'] for s in load('packing.json')['sets']}
+    filled = [100 * next(r for r in rows if r['strategy'] == 'best_fit')['efficiency'] for rows in of.values()]
+    said = [f'packing fills {min(filled):.1f} to {max(filled):.1f} % of the slots (97 claimed)']
+    for file, what in (('papers_lora_plus.json', 'GPU'), ('cpu_lora_plus.json', 'CPU')):
+        ratios = [r for r in (load(file) or {}).get('ratios', []) if r['ratio'] != 1]
+        means = [r['mean'] for r in ratios if r['mean'] is not None]
+        if ratios:
+            best = f'at most {max(means):.2f} times as fast' if means else 'faster with every seed at no ratio'
+            said.append(f'LoRA+ on the {what} is {best} (1.5 to 2 claimed)')
+    return '- **Claims of others**: ' + '; '.join(said) + '.'
+
+
 def kind_of(ratio):
     return 'other' if abs(ratio - 1) < LEVEL else 'win' if ratio > 1 else 'loss'
 
@@ -135,20 +149,26 @@ def lora_plus():
         if not results or not results.get('ratios'):
             continue
         rows = results['ratios']
-        lines += table(['ratio of B to A', 'best rate of A', 'speedup by seed', 'mean, 95 % interval', 'held-back loss at the end'], [
+        lines += table(['ratio of B to A', 'best rate of A', 'speedup by seed', 'mean, 95 % interval',
+                        "loss at the end less plain LoRA's, 95 % interval"], [
             [str(r['ratio']), f'{r["rate"]:.2e}', ', '.join('never' if v is None else f'{v:.2f}' for v in r['speedups']),
              '' if r['mean'] is None else '{:.2f}, {:.2f} to {:.2f}'.format(r['mean'], *r['interval']),
-             ', '.join(f'{v:.4f}' for v in r['end_losses'])] for r in rows])
-        entries = [svg.Bar(f'ratio {r["ratio"]}', r['mean'], f'{r["mean"]:.2f}', 'plain', *r['interval'])
-                   for r in rows if r['mean'] is not None]
-        plots[f'lora_plus_{what.lower()}'] = svg.bars(f'LoRA+ on the {what}: steps of plain LoRA over steps', entries, 1.0,
-                                                      'plain LoRA')
+             '{:+.4f}, {:+.4f} to {:+.4f}'.format(r['above_plain'], *r['above_plain_interval'])] for r in rows])
+        plots[f'lora_plus_{what.lower()}'] = svg.bars(f'LoRA+ on the {what}: held-back loss at the end', [
+            signed(f'ratio {r["ratio"]}', (r['above_plain'], *r['above_plain_interval'])) for r in rows if r['ratio'] != 1], 0.0,
+            'plain LoRA')
         base = f'a model of the shape {results["shape"]}' if results.get('shape') else "the quickstart's model"
         lines += [f'On the {what}, {base}: {results["steps"]} steps of {results["batch"]} bins of 512 tokens, seeds '
                   f'{results["seeds"]}, constant rate after the warm-up. Speedup: steps over the step at which the held-back '
                   'loss is that of plain LoRA at its end. Claims: 1.5 to 2.', '']
         lines += origin(results)
     return lines or missing('lora_plus'), plots
+
+
+def signed(label, interval):
+    """A bar of a loss beside another: less is better, an interval around 0 is level."""
+    mean, low, high = interval
+    return svg.Bar(label, mean, f'{mean:+.4f}', 'other' if low <= 0 <= high else 'win' if high < 0 else 'loss', low, high)
 
 
 def packing():
@@ -220,7 +240,7 @@ def convergence():
     for name, values in results['differences'].items():
         mean, low, high = intervals.interval(values)
         rows.append([name, f'{mean:+.4f}', f'{low:+.4f} to {high:+.4f}', 'yes' if low <= 0 <= high else 'no'])
-        entries.append(svg.Bar(f'{name} - float32', mean, f'{mean:+.4f}', 'win' if low <= 0 <= high else 'loss', low, high))
+        entries.append(signed(f'{name} - float32', (mean, low, high)))
     lines = table(['variant less the float32 control', 'mean', '95 % interval', 'contains 0'], rows)
     lines += [f'Held-back loss after {results["steps"]} steps of `{results["job"]}`, seeds {results["seeds"]}; broken: the '
               'backward of RoPE does nothing.', ''] + origin(results)

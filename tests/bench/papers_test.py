@@ -145,6 +145,8 @@ class StatisticsTest(unittest.TestCase):
         plain, plus = lora_plus.summary(rows, [1, 4, 8])
         self.assertEqual(plain['mean'], 1.0)
         self.assertEqual((plus['speedups'], plus['mean']), ([1.5, None], None))
+        self.assertEqual(plus['above_plain'], 0.0)  # means of two evaluations: 2.5 and 3.5 beside 3
+        self.assertEqual(plus['above_plain_interval'][0], -plus['above_plain_interval'][1])
 
     def test_tuning_goes_on_until_the_best_is_inside(self):
         for best in (-3, -1, 0, 2, 4):
