@@ -3,8 +3,8 @@ import re
 
 import torch
 
-FAMILIES = (('attention', r'attention|fmha|flash|sdpa|cudnn'),
-            ('products', r'nvjet|gemm|cutlass|xmma|splitK|FusedGatedLinear'),
+FAMILIES = (('attention', r'attention|fmha|flash|sdpa|cudnn|Hopper(Forward|KeyGradient|QueryGradient)Kernel'),
+            ('products', r'nvjet|gemm|cutlass|xmma|splitK|fused_gated|lora_product'),
             ('norms', r'norm'),
             ('cross-entropy', r'cross_?entropy|softmax|nll'),
             ('activations', r'glu|gelu|silu'),

@@ -75,9 +75,9 @@ def step_files():
 
 
 def torch_loops():
-    results = load('h100_torch_train.json')
+    results = load('h200_torch_train.json')
     rows = {row['row']: row['tokens_per_second'] for row in results['rows']}
-    source = Source('h100_torch_train.json', results['command'], 'the same, variants compile and liger '
+    source = Source('h200_torch_train.json', results['command'], 'the same, variants compile and liger '
                     f'(Liger {results["liger_kernel"]})', results['commit'], results['machine'])
     for shape in ('qwen25_05b', 'llama3_8b'):
         for peer, name in (('compile', 'torch.compile'), ('liger', 'Liger')):
