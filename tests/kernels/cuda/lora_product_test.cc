@@ -233,13 +233,10 @@ TEST_F(LoraProductGpuTest, MatchesReferenceForMembers) {
   }
 }
 
-// 300: not fused, as boxes end at whole 16 bytes of a row.
 TEST_F(LoraProductGpuTest, RowsOfYMayLieApart) {
-  for (const int64_t out : {304, 300}) {
-    Case c = Packed(130, 264, 16, {out}, 13);
-    c.ldy = 320;
-    Check(c);
-  }
+  Case c = Packed(130, 264, 16, {304}, 13);
+  c.ldy = 320;
+  Check(c);
 }
 
 TEST_F(LoraProductGpuTest, MatchesReferenceForModels) {
