@@ -188,13 +188,13 @@ TEST_F(OpsTest, CrossEntropy) {
         return Call("cross_entropy", {in[0], targets, 0.1, 0.01, 5.0});
       },
       [&](const Tensors& in) { return Tensors{formula(in[0])}; });
-  for (const int64_t chunk : {2, 64}) {
+  for (const auto& [chunk, overwrites] : {std::pair<int64_t, bool>{2, false}, {64, true}}) {
     const Tensor scale = at::full({1}, 0.25, at::kFloat);
     Expect(
         {Normal({5, 8}), Normal({11, 8})}, 1,
-        [&](const Tensors& in) {
+        [&, rows = chunk, over = overwrites](const Tensors& in) {
           return Call("linear_cross_entropy",
-                      {in[0], in[1], targets, scale, 0.1, 0.01, 5.0, chunk, false, false});
+                      {in[0], in[1], targets, scale, 0.1, 0.01, 5.0, rows, over, false, false});
         },
         [&](const Tensors& in) { return Tensors{0.25 * formula(at::linear(in[0], in[1]))}; });
   }
