@@ -11,6 +11,8 @@ the turns, `ratio` is the median of the turns' ratios. Each row is kept in the f
 """
 import argparse, array, json, os, random, shlex, statistics, subprocess, sys, tempfile, time
 
+import row_file
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROWS = {  # model, rows of a micro-step, length, micro-steps, flags
     '0.5b_full_1024': ('0.5b', 32, 1024, 4, ''),
@@ -114,16 +116,6 @@ def measure(args, row):
             'ratio_range': [min(ratios), max(ratios)], 'turns': args.turns, 'peer_command': shlex.join(command)}
 
 
-def keep(path, row):
-    results = {'rows': []}
-    if os.path.exists(path):
-        with open(path) as f:
-            results = json.load(f)
-    results['rows'] = [r for r in results['rows'] if r['row'] != row['row']] + [row]
-    with open(path, 'w') as f:
-        json.dump(results, f, indent=1)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('train')
@@ -157,7 +149,7 @@ def main():
             print(f'{row}: {result["tokens_per_second"]:,.0f} tokens/s, LLM.Q {result["llmq_tokens_per_second"]:,.0f}: '
                   f'{result["ratio"]:.3f} ({low:.3f} to {high:.3f})', flush=True)
             if args.json:
-                keep(args.json, result)
+                row_file.keep(args.json, result)
     return failed
 
 

@@ -19,6 +19,7 @@ import argparse, json, math, multiprocessing, os, statistics, time
 import torch
 import transformers
 
+import row_file
 import torch_kernels
 
 SHAPES = {'llama3_8b': ('llama31_8b', 4, 2048), 'qwen25_05b': ('0.5b', 16, 1024)}
@@ -134,17 +135,6 @@ def measure(args):
             **more}
 
 
-def keep(path, row):
-    """In the file's "rows", in the place of the one of this name."""
-    results = {'rows': []}
-    if os.path.exists(path):
-        with open(path) as f:
-            results = json.load(f)
-    results['rows'] = [r for r in results['rows'] if r['row'] != row['row']] + [row]
-    with open(path, 'w') as f:
-        json.dump(results, f, indent=1)
-
-
 def run(row, args):
     """In a process of its own."""
     shape, variant = next((s, v) for s in SHAPES for v in VARIANTS if row == f'{s}_{v}')
@@ -153,7 +143,7 @@ def run(row, args):
     result = {'row': row, 'device': torch.cuda.get_device_name(), 'torch': torch.__version__,
               'transformers': transformers.__version__, **measure(args)}
     if args.json:
-        keep(args.json, result)
+        row_file.keep(args.json, result)
     if 'profile' in result:
         print(json.dumps(result['profile'], indent=1), flush=True)
     if 'error' in result:
