@@ -68,7 +68,7 @@ std::tuple<Tensor, Tensor> LoraLinear(const Tensor& x_given, const Tensor& weigh
                                       const Tensor& b, double scale) {
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
   Tensor h = EmptyTensor({x.size(0), a.size(0)}, x);
-  const Tensor y = LoraForward({x, weight, a, b, scale}, bias, h);
+  const Tensor y = LoraForward({x, weight.contiguous(), a, b, scale}, bias, h);
   std::vector<int64_t> shape = x_given.sizes().vec();
   shape.back() = weight.size(0);
   return {y.view(shape), h};
@@ -82,7 +82,7 @@ std::tuple<Tensor, Tensor, Tensor> LoraLinearBackward(const Tensor& dy_given, co
   const Tensor x = x_given.reshape({-1, x_given.size(-1)}).contiguous();
   Tensor dx = wants_x ? EmptyTensor(x_given.sizes(), x) : None(x);
   const Tensor rows = wants_x ? dx.view({-1, x.size(1)}) : Tensor();
-  auto [da, db] = LoraBackward({x, weight, a, b, scale}, dy, rows, h);
+  auto [da, db] = LoraBackward({x, weight.contiguous(), a, b, scale}, dy, rows, h);
   return {dx, da, db};
 }
 

@@ -129,6 +129,7 @@ def int8_dequantize(codes, absmax, dtype=torch.bfloat16):
 
 
 def tune_products(on=True):
-    """While on, the first product of each shape on a GPU is timed by several algorithms and the fastest kept."""
+    """While on, the first product of each shape on a GPU is timed by several algorithms and the fastest kept. They are
+    timed on its own operands: gradients of such a step may be anything. Throw them away, and turn it off to train."""
     if torch.cuda.is_available():
         _ops.tune_products(on)

@@ -297,6 +297,14 @@ TEST_F(OpsTest, Adapters) {
         return Call("lora_linear", {in[0], weight, bias, in[1], in[2], 2.0});
       },
       [&](const Tensors& in) { return Tensors{product(in) + bias}; });
+  const Tensor apart = at::cat({weight, weight}, 1).narrow(1, 0, weight.size(1));
+  EXPECT_FALSE(apart.is_contiguous());
+  Expect(
+      {inputs[0], inputs[1], inputs[2]}, 1,
+      [&](const Tensors& in) {
+        return Call("lora_linear", {in[0], apart, bias, in[1], in[2], 2.0});
+      },
+      [&](const Tensors& in) { return Tensors{product(in) + bias}; });
   Expect(
       inputs, 1,
       [&](const Tensors& in) {
