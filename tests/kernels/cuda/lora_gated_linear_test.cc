@@ -4,9 +4,8 @@
 
 #include <memory>
 
-#include "kernels/cuda/lora_product.h"
-#include "kernels/gemm.h"
 #include "kernels/plain_gated_linear.h"
+#include "tests/kernels/cuda/lora_gpu_testing.h"
 #include "tests/kernels/cuda/product_sums.h"
 
 namespace coxswain::kernels {
@@ -136,7 +135,7 @@ class DownProblem {
   }
   void Check() const {
     const int64_t n = c_.intermediate, r = c_.rank;
-    const Floats dp = Dp(), g = GradientOfH();
+    const Floats dp = Dp(), g = ReadGradientOfH(*scratch_, c_.rows * c_.rank);
     ExpectSums(
         dp, {c_.rows, n, n, c_.step},
         [&](int64_t t, int64_t j, const auto& add) {
@@ -170,16 +169,6 @@ class DownProblem {
     }
     EXPECT_TRUE(SameBits(da[0], da[1])) << Describe(c_);
   }
-  // It lies behind the scratch of products (kernels/cuda/lora_workspace.h).
-  Floats GradientOfH() const {
-    Synchronize(TestStream());
-    std::vector<uint16_t> bits(Size(c_.rows * c_.rank));
-    CopyMemory(bits.data(), static_cast<const char*>(scratch_->data()) + GemmWorkspaceBytes(),
-               static_cast<int64_t>(bits.size() * 2), nullptr);
-    Floats g;
-    for (const uint16_t value : bits) g.push_back(FromBFloat16Bits(value));
-    return g;
-  }
 
   Case c_;
   Floats dy_, v_, a_;
@@ -194,13 +183,7 @@ void Check(const Case& c) {
   DownProblem(c).Check();
 }
 
-class LoraGatedLinearGpuTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const LoraLinearSpec spec{.dtype = kType, .in_features = 8, .rank = 8, .ldy = 8};
-    if (!cuda::LoraProductTakes(spec)) GTEST_SKIP() << "compute capability 9.0 alone has it";
-  }
-};
+class LoraGatedLinearGpuTest : public FusedLoraTest {};
 
 TEST_F(LoraGatedLinearGpuTest, MatchesReferenceForEveryTail) {
   for (const int64_t rows : {1, 63, 65, 131, 257}) Check({rows, 512, 136, 16, 7});

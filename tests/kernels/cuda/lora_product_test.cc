@@ -2,9 +2,9 @@
 // 9.0), so that sums are rounded once. What does not run there is tested by lora_linear_test.cc.
 #include <memory>
 
-#include "kernels/cuda/lora_product.h"
 #include "kernels/gemm.h"
 #include "kernels/lora_linear.h"
+#include "tests/kernels/cuda/lora_gpu_testing.h"
 #include "tests/kernels/cuda/product_sums.h"
 
 namespace coxswain::kernels {
@@ -132,7 +132,7 @@ class Problem {
   // Behind CheckForward.
   void CheckBackward() const {
     Backward();
-    const Floats dx = dx_.Read(), g = GradientOfH();
+    const Floats dx = dx_.Read(), g = ReadGradientOfH(*scratch_, c_.rows * stacked_);
     ExpectSums(
         dx, {c_.rows, c_.in, c_.in, c_.step},
         [&](int64_t t, int64_t k, const auto& add) {
@@ -151,17 +151,6 @@ class Problem {
  private:
   static constexpr float kBefore = 77.0f;
 
-  // It lies behind the scratch of products (kernels/cuda/lora_workspace.h).
-  Floats GradientOfH() const {
-    Synchronize(TestStream());
-    std::vector<uint16_t> bits(Size(c_.rows * stacked_));
-    CopyMemory(bits.data(), static_cast<const char*>(scratch_->data()) + GemmWorkspaceBytes(),
-               static_cast<int64_t>(bits.size() * 2), nullptr);
-    Floats g;
-    for (const uint16_t value : bits) g.push_back(FromBFloat16Bits(value));
-    return g;
-  }
-
   Case c_;
   int64_t ldy_, stacked_;
   Floats x_, w_, a_, dy_;
@@ -179,13 +168,7 @@ void Check(const Case& c) {
   p.CheckBackward();
 }
 
-class LoraProductGpuTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const LoraLinearSpec spec{.dtype = kType, .in_features = 8, .rank = 8, .ldy = 8};
-    if (!cuda::LoraProductTakes(spec)) GTEST_SKIP() << "compute capability 9.0 alone has it";
-  }
-};
+class LoraProductGpuTest : public FusedLoraTest {};
 
 TEST_F(LoraProductGpuTest, MatchesReferenceForEveryTail) {
   for (const int64_t rows : {1, 63, 64, 65, 131, 257}) Check(Packed(rows, 512, 16, {136}, 7));
