@@ -5,8 +5,8 @@ namespace {
 
 void RequireMatrix(const Tensor& matrix, const char* name) {
   RequireDims(matrix, 2, name);
-  TORCH_CHECK_VALUE(matrix.stride(1) == 1 || matrix.size(1) <= 1, "coxswain: columns of ", name,
-                    " lie apart");
+  TORCH_CHECK_VALUE(matrix.stride(1) == 1 || matrix.size(1) <= 1 || matrix.numel() == 0,
+                    "coxswain: columns of ", name, " lie apart");
 }
 
 int64_t Stride(const Tensor& matrix) { return std::max(matrix.stride(0), matrix.size(1)); }

@@ -164,6 +164,15 @@ TEST_F(OpsTest, GatedMlp) {
   }
 }
 
+TEST_F(OpsTest, GatedMlpOfNoRowsHasGradientsOfZero) {
+  const Tensor x = Normal({0, 4}).set_requires_grad(true);
+  const Tensor down = Normal({4, 5}).set_requires_grad(true);
+  const Tensor out = Call("gated_mlp", {x, Normal({5, 4}), Normal({5, 4}), down, 0, false})[0];
+  EXPECT_EQ(out.sizes(), x.sizes());
+  out.sum().backward();
+  EXPECT_EQ(down.grad().abs().sum().item<float>(), 0.0f);
+}
+
 // Where backward wrote over what forward saved, a second one of the same graph is refused.
 TEST_F(OpsTest, ASecondBackwardOverWhatIsGoneFails) {
   const Tensor x = Normal({3, 4}).set_requires_grad(true);
