@@ -50,7 +50,8 @@ class Table:
     def __init__(self, path, budget, **fields):
         self.path, self.fields, self.rows = path, fields, []
         self.ends = time.monotonic() + budget
-        self.command = ' '.join([os.path.relpath(sys.argv[0], ROOT)] + sys.argv[1:])
+        words = [os.path.basename(word) if word == path else word for word in sys.argv[1:]]
+        self.command = ' '.join([os.path.relpath(sys.argv[0], ROOT)] + words)
         self.origin = {}
 
     def spent(self, what):

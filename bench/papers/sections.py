@@ -242,7 +242,7 @@ def convergence():
     entries, rows = [], []
     for name, values in results['differences'].items():
         mean, low, high = intervals.interval(values)
-        rows.append([name, f'{mean:+.4f}', f'{low:+.4f} to {high:+.4f}', 'yes' if low <= 0 <= high else 'no'])
+        rows.append([name, f'{mean:+.5f}', f'{low:+.5f} to {high:+.5f}', 'yes' if low <= 0 <= high else 'no'])
         entries.append(signed(f'{name} - float32', (mean, low, high)))
     lines = table(['variant less the float32 control', 'mean', '95 % interval', 'contains 0'], rows)
     lines += [f'Held-back loss after {results["steps"]} steps of `{results["job"]}`, seeds {results["seeds"]}; broken: the '
