@@ -37,14 +37,20 @@ class Valve {
                                [this](int, int64_t, const std::function<bool()>& aborted) {
                                  ++entered;
                                  Eventually([&] { return open.load() || aborted(); });
+                                 ++left;
                                  return aborted() ? absl::CancelledError("aborted")
                                                   : absl::OkStatus();
                                },
                            .evaluate = {},
                            .snapshot = {}});
   }
-  ~Valve() { fake_engine::SetHooks({}); }
-  std::atomic<int> entered{0};
+  // Nobody is inside any more.
+  ~Valve() {
+    fake_engine::SetHooks({});
+    open = true;
+    EXPECT_TRUE(Eventually([this] { return left == entered; }));
+  }
+  std::atomic<int> entered{0}, left{0};
   std::atomic<bool> open{false};
 };
 
