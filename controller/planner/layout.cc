@@ -125,6 +125,16 @@ void AddWeightSlots(const LayoutLimits& limits, plan::Plan* plan) {
   plan->buffers = BufferTable(*plan);
 }
 
+// Larger LM-head chunks, where the head is trained, memory is left for them and none is saved by
+// computing twice.
+void AddHeadRows(const LayoutLimits& limits, plan::Plan* plan) {
+  if (!plan::TrainsBase(*plan) || plan->recompute != "none") return;
+  const plan::Plan before = *plan;
+  EnlargeHeadChunk(plan);
+  if (limits.memory_bytes == 0 || PlannedMemory(*plan).total() <= limits.memory_bytes) return;
+  *plan = before;
+}
+
 }  // namespace
 
 absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits,
@@ -150,6 +160,7 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
     }
     const bool stay = plan->zero == 3 && plan->quantization.empty();
     if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
+    if (plan->device == "cuda") AddHeadRows(limits, plan);
     return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);

@@ -18,7 +18,7 @@ using config::Recompute;
 struct DeviceShape {
   int64_t most_tokens;    // of a micro-step
   int64_t enough_tokens;  // from here on a smaller micro-step is better than more recomputation
-  int64_t logits_bytes;   // of an LM-head chunk
+  int64_t logits_bytes;   // of an LM-head chunk, at most
   int64_t chunk_rows;     // a chunk is a multiple of so many rows
   int64_t smallest_chunk;
 };
@@ -29,13 +29,14 @@ DeviceShape ShapeOf(const plan::Plan& plan) {
   return {4096, 1, int64_t{64} << 20, 64, 128};
 }
 
-// Rows of the logits buffer: what the budget holds, at most all rows.
-int64_t HeadChunk(const plan::Plan& plan) {
+// Rows of the logits buffer: equal chunks of a micro-step, as few as `bytes` of logits allow.
+int64_t HeadChunk(const plan::Plan& plan, int64_t bytes) {
   const DeviceShape shape = ShapeOf(plan);
-  const int64_t element = plan::ComputeBytes(plan);
-  const int64_t rows =
-      shape.logits_bytes / (element * plan.model.vocab_size) / shape.chunk_rows * shape.chunk_rows;
-  return std::min(std::max(rows, shape.smallest_chunk), plan.micro_batch_bins * plan.sequence_len);
+  const int64_t held = bytes / (plan::ComputeBytes(plan) * plan.model.vocab_size);
+  const int64_t most = std::max(held / shape.chunk_rows * shape.chunk_rows, shape.smallest_chunk);
+  const int64_t rows = plan.micro_batch_bins * plan.sequence_len;
+  const int64_t equal = CeilDiv(CeilDiv(rows, CeilDiv(rows, most)), shape.chunk_rows);
+  return std::min(equal * shape.chunk_rows, rows);
 }
 
 // Micro-batches to try, largest first.
@@ -142,7 +143,12 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->attention_workspace_bytes = layout.attention_workspace > 0
                                         ? layout.attention_workspace
                                         : OrdinaryWorkspace(*plan, layout.compute_capability);
-  plan->lm_head_chunk_tokens = HeadChunk(*plan);
+  plan->lm_head_chunk_tokens = HeadChunk(*plan, ShapeOf(*plan).logits_bytes);
+  plan->buffers = BufferTable(*plan);
+}
+
+void EnlargeHeadChunk(plan::Plan* plan) {
+  plan->lm_head_chunk_tokens = HeadChunk(*plan, int64_t{5} << 30);
   plan->buffers = BufferTable(*plan);
 }
 

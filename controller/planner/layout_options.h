@@ -50,6 +50,10 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
 // Fills what the layout decides, lm_head_chunk_tokens and buffers.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
+// LM-head chunks of 5 GiB of logits, on cuda: the gradient of the head is read and written once for
+// each.
+void EnlargeHeadChunk(plan::Plan* plan);
+
 // Device bytes of the smallest layout, NCCL's too.
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
                              plan::Plan plan);

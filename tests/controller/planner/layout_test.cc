@@ -160,15 +160,40 @@ TEST_F(CudaLayoutTest, AutoTakesEqualMicroStepsOfAtMost32768Tokens) {
   EXPECT_EQ(plan_.micro_batch_bins, 32);
 }
 
-TEST_F(CudaLayoutTest, HeadChunkHoldsOneAndAQuarterGibOfLogits) {
+TEST_F(CudaLayoutTest, HeadChunksAreEqualAndHoldOneAndAQuarterGibOfLogits) {
   model_.vocab_size = 151936;
   ASSERT_TRUE(Choose(32).ok());
+  const uint64_t roomy = Bytes();
+  ASSERT_TRUE(Choose(32, roomy - 1).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  ASSERT_TRUE(Choose(6, roomy - 1).ok());  // 6,144 rows: not 4,096 and 2,048
+  ASSERT_TRUE(Choose(6, Bytes() - 1).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 3072);
   ASSERT_TRUE(Choose(2).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 2048);  // all rows
-  model_.vocab_size = 2'000'000;
+  model_.vocab_size = 4'000'000;
   ASSERT_TRUE(Choose(32).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 1024);
+}
+
+TEST_F(CudaLayoutTest, ATrainedHeadHasLargerChunksWhereMemoryIsLeft) {
+  model_.vocab_size = 151936;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 16384);
+  const plan::Plan roomy = plan_;
+  ASSERT_TRUE(Choose(32, Bytes()).ok());
+  EXPECT_EQ(plan_, roomy);
+  ASSERT_TRUE(Choose(32, Bytes() - 1).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  EXPECT_EQ(plan_.micro_batch_bins, roomy.micro_batch_bins);
+  EXPECT_EQ(plan_.recompute, roomy.recompute);
+  job_.recompute = config::Recompute::kNormSwiglu;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  job_.recompute = config::Recompute::kAuto;
+  job_.adapter = config::Adapter::kLora;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
 }
 
 // Masters are given up for speed: before products are computed again, after what costs bandwidth
