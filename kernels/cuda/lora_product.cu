@@ -1,4 +1,4 @@
-// y = x W^T + h B^T by members, and dx = dy W + g A, each in one launch.
+// y = x W^T + bias + h B^T by members, and dx = dy W + g A, each in one launch.
 // Source: Hu et al., "LoRA", 2021.
 //
 // product_tiles.cuh: the steps behind those of W multiply h with B, or g with A, so that the sums
@@ -58,6 +58,7 @@ __device__ __forceinline__ Columns ColumnsWithin(const Tile& tile, int columns) 
 struct OutputTerms {
   TensorMap h[kMaxProductMembers], b[kMaxProductMembers];
   int begin[kMaxProductMembers], end[kMaxProductMembers];  // empty behind the last member
+  const bf16* bias;                                        // [columns]; null: none
   int rank, columns;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -65,6 +66,13 @@ struct OutputTerms {
 
   __device__ __forceinline__ Columns Of(const Tile& tile) const {
     return ColumnsWithin(tile, columns);
+  }
+  // While this warpgroup reads the bias, the other one multiplies.
+  __device__ __forceinline__ float2 Addend(const Tile& tile, int j) const {
+    const int column = tile.column * kTileColumns + 8 * j + static_cast<int>(threadIdx.x) % 4 * 2;
+    if (bias == nullptr || column >= columns) return {};
+    const uint32_t pair = __ldg(reinterpret_cast<const uint32_t*>(bias + column));
+    return {Low(pair), High(pair)};
   }
   template <typename Add>
   __device__ __forceinline__ void ForAdded(const Tile& tile, const Add& add) const {
@@ -234,6 +242,7 @@ OutputTerms TermsOf(const LoraLinearForwardArgs& args) {
   const LoraLinearSpec& spec = args.spec;
   const int64_t r = spec.rank, stacked = spec.stacked_rank();
   OutputTerms terms = {};
+  terms.bias = static_cast<const bf16*>(args.bias);
   terms.rank = static_cast<int>(r);
   terms.columns = static_cast<int>(spec.columns());
   for (size_t j = 0; j < kMaxProductMembers; ++j) {
@@ -266,9 +275,8 @@ bool LoraProductTakes(const LoraLinearSpec& spec) {
 
 bool LoraProductRuns(const LoraLinearForwardArgs& args) {
   const LoraLinearSpec& spec = args.spec;
-  if (!LoraProductTakes(spec) || args.accumulate_y || args.bias != nullptr ||
-      spec.members.size() > kMaxProductMembers ||
-      !AllAligned(args.x, args.weight, args.h, args.y)) {
+  if (!LoraProductTakes(spec) || args.accumulate_y || spec.members.size() > kMaxProductMembers ||
+      !AllAligned(args.x, args.weight, args.h, args.y, args.bias)) {
     return false;
   }
   for (const LoraMember& member : spec.members) {

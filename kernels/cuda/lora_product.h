@@ -10,7 +10,7 @@ namespace coxswain::kernels::cuda {
 // Of y at most.
 inline constexpr int kMaxProductMembers = 3;
 
-// y: overwritten, without bias, members from multiples of 128 columns on.
+// y: overwritten, members from multiples of 128 columns on.
 bool LoraProductRuns(const LoraLinearForwardArgs& args);
 // dx: overwritten, without dropout.
 bool LoraProductRuns(const LoraLinearBackwardArgs& args);

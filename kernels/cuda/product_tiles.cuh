@@ -81,7 +81,8 @@ struct AddedStep {
 };
 
 // Terms of a sum over k alone. What a kernel's own terms say of a tile must depend on its column
-// only: both blocks of a cluster take the same steps.
+// only: both blocks of a cluster take the same steps. They may have `float2 Addend(tile, j)`, what
+// the pair j of a thread's columns in the order of Multiply gets before it is rounded.
 struct WholeTiles {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
@@ -244,7 +245,15 @@ class Multiplier {
     WaitForProducts<0>();
     Release(previous_);
 #pragma unroll
-    for (int i = 0; i < kSums / 2; ++i) tile[i] = PackPair(sums[2 * i], sums[2 * i + 1]);
+    for (int j = 0; j < kSums / 4; ++j) {
+      if constexpr (requires { terms.Addend(next, j); }) {
+        const float2 addend = terms.Addend(next, j);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[4 * j + i] += i % 2 == 0 ? addend.x : addend.y;
+      }
+      tile[2 * j] = PackPair(sums[4 * j], sums[4 * j + 1]);
+      tile[2 * j + 1] = PackPair(sums[4 * j + 2], sums[4 * j + 3]);
+    }
   }
   // The next stage's first `depth` values of k, kUnrolled at a time; `add` to what is there.
   template <int kUnrolled, int kSums>

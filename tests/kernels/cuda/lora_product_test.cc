@@ -18,6 +18,7 @@ struct Case {
   int64_t out;                      // columns of y
   int64_t step = 1;                 // every step-th row is compared
   int64_t ldy = 0;                  // 0: out
+  bool bias = false;
 };
 
 // Members one behind the other.
@@ -33,7 +34,8 @@ Case Packed(int64_t rows, int64_t in, int64_t rank, const std::vector<int64_t>& 
 
 std::string Describe(const Case& c) {
   std::string text = "T " + std::to_string(c.rows) + " K " + std::to_string(c.in) + " N " +
-                     std::to_string(c.out) + " r " + std::to_string(c.rank) + " members";
+                     std::to_string(c.out) + " r " + std::to_string(c.rank) +
+                     (c.bias ? " bias" : "") + " members";
   for (const LoraMember& member : c.columns) {
     text += " " + std::to_string(member.column_offset) + "+" + std::to_string(member.out_features);
   }
@@ -52,10 +54,12 @@ class Problem {
         w_(Normal(c.out * c.in, 2, kType, Scale(c.in))),
         a_(Normal(stacked_ * c.in, 3, kType, Scale(c.in))),
         dy_(Normal(c.rows * ldy_, 4, kType)),
+        bias_(Normal(c.out, 5, kType)),
         device_x_(kType, x_),
         device_w_(kType, w_),
         device_a_(kType, a_),
         device_dy_(kType, dy_),
+        device_bias_(kType, bias_),
         h_(kType, c.rows * stacked_),
         y_(kType, Floats(Size(c.rows * ldy_), kBefore)),
         dx_(kType, c.rows * c.in),
@@ -86,6 +90,7 @@ class Problem {
                        .rows = c_.rows,
                        .x = device_x_.data(),
                        .weight = device_w_.data(),
+                       .bias = c_.bias ? device_bias_.data() : nullptr,
                        .a = device_a_.data(),
                        .h = h_.data(),
                        .y = y_.data(),
@@ -112,6 +117,7 @@ class Problem {
     ExpectSums(
         y, {c_.rows, c_.out, ldy_, c_.step},
         [&](int64_t t, int64_t n, const auto& add) {
+          if (c_.bias) add(bias_[Size(n)], 1.0f);
           for (int64_t k = 0; k < c_.in; ++k) add(x_[Size(t * c_.in + k)], w_[Size(n * c_.in + k)]);
           for (size_t j = 0; j < members_.size(); ++j) {
             const int64_t row = n - members_[j].column_offset;
@@ -153,9 +159,9 @@ class Problem {
 
   Case c_;
   int64_t ldy_, stacked_;
-  Floats x_, w_, a_, dy_;
+  Floats x_, w_, a_, dy_, bias_;
   std::vector<Floats> b_;
-  DeviceTensor device_x_, device_w_, device_a_, device_dy_, h_, y_, dx_, da_;
+  DeviceTensor device_x_, device_w_, device_a_, device_dy_, device_bias_, h_, y_, dx_, da_;
   std::vector<std::unique_ptr<DeviceTensor>> device_b_, db_;
   std::vector<LoraMember> members_;
   LoraLinearSpec spec_;
@@ -213,6 +219,17 @@ TEST_F(LoraProductGpuTest, MatchesReferenceForMembers) {
                        {.out_features = 256, .column_offset = 0}},
            .out = 512,
            .step = 13});
+  }
+}
+
+// Tiles of all and of half their columns, one behind the other in a block, and the end of the bias.
+TEST_F(LoraProductGpuTest, MatchesReferenceWithABias) {
+  for (const Case& without :
+       {Packed(130, 8, 8, {8}), Packed(130, 264, 16, {392}, 13),
+        Packed(130, 264, 16, {128, 384, 136}, 13), Packed(9001, 392, 16, {896, 128, 128}, 997)}) {
+    Case c = without;
+    c.bias = true;
+    Check(c);
   }
 }
 
