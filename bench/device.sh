@@ -308,7 +308,7 @@ run_papers() {
   local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_COMMIT=${COXSWAIN_COMMIT:-$commit}
   [[ -f $repository/bench/papers/$paper.py ]] || { echo "device.sh: no table $paper in bench/papers"; return 1; }
   unpack_wheels || return 1
-  [[ $paper == lora_plus ]] && options=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4)
+  [[ $paper == lora_plus ]] && options=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4 --at-once 5)
   timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" "${options[@]}" \
     --json "$out/papers_$paper.json"
 }

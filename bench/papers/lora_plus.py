@@ -2,7 +2,7 @@
 """LoRA+: after how many steps is it where plain LoRA ends? By the ratio of the rates of B and A, each at its best rate.
 
   bench/papers/lora_plus.py [--steps N] [--seeds 1 2 3] [--ratios 1 4 8 16 32] [--start RATE] [--shape FOLDER]
-                            [--budget SECONDS] [--json FILE]
+                            [--at-once N] [--budget SECONDS] [--json FILE]
 
 The quickstart's LoRA job by train_bench, constant rate after the warm-up, held-back loss every steps / 12; with --shape
 on a model of that shape which first_model.py makes. The rate of A is tuned for each ratio with the first seed: by
@@ -13,6 +13,7 @@ the same seed at its end; null where it never is. Means with 95 % intervals wher
 at the end less plain LoRA's of the same seed.
 """
 import argparse, os, statistics, sys
+from concurrent.futures import ThreadPoolExecutor
 
 import first_model
 import intervals
@@ -91,6 +92,20 @@ def tune(ratio, args, table):
     return tried[tuned(loss_at)]
 
 
+def measure(ratio, args, table):
+    if table.spent(f'ratio {ratio}'):
+        return
+    best = tune(ratio, args, table)
+    table.add({'kind': 'seed', **best})
+    for seed in args.seeds[1:]:
+        row, results = train(ratio, best['rate'], seed, args)
+        table.add({'kind': 'seed', **row}, results)
+    with table.lock:
+        table.fields['ratios'] = summary(table.rows, args.ratios)
+        table.write()
+    print(f'ratio {ratio}: {best["rate"]:.2e} is best', flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--steps', type=int, default=120)
@@ -101,22 +116,14 @@ def main():
     parser.add_argument('--start', type=float, default=1e-3, help='rate of plain LoRA that tuning begins at')
     parser.add_argument('--shape', help='folder of config.json and tokenizer of the base to be made')
     parser.add_argument('--pretraining', type=int, default=150, help='steps in which it is made')
+    parser.add_argument('--at-once', type=int, default=1, help='ratios')
     runs.add_options(parser, 470)
     args = parser.parse_args()
     table = runs.Table(args.json, args.budget, job=JOB, steps=args.steps, seeds=args.seeds, batch=args.batch,
                        shape=args.shape and os.path.basename(args.shape))
     args.base = first_model.make(args.shape, args.pretraining) if args.shape else None
-    for ratio in args.ratios:
-        if table.spent(f'ratio {ratio}'):
-            continue
-        best = tune(ratio, args, table)
-        table.add({'kind': 'seed', **best})
-        for seed in args.seeds[1:]:
-            row, results = train(ratio, best['rate'], seed, args)
-            table.add({'kind': 'seed', **row}, results)
-        table.fields['ratios'] = summary(table.rows, args.ratios)
-        table.write()
-        print(*(f'ratio {r["ratio"]}: {r["speedups"]}' for r in table.fields['ratios'][-1:]), flush=True)
+    with ThreadPoolExecutor(args.at_once) as pool:
+        list(pool.map(lambda ratio: measure(ratio, args, table), args.ratios))  # raises what they raise
 
 
 if __name__ == '__main__':

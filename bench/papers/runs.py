@@ -3,7 +3,7 @@
 On a machine with gpu_step_bench on PATH (device.sh) the programs are those of the GPU, else those of the CPU in the
 folder COXSWAIN_BENCH, build/cpu/bench by default.
 """
-import atexit, json, os, shutil, subprocess, sys, tempfile, time
+import atexit, json, os, shutil, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEVICE = 'cuda' if shutil.which('gpu_step_bench') else 'cpu'
@@ -26,9 +26,7 @@ def program(name):
 
 def results_of(name, *options):
     """What `name` with the options writes by --json. Failed: its exit code is not 0."""
-    path = os.path.join(SCRATCH, 'results.json')
-    if os.path.exists(path):
-        os.remove(path)
+    path = os.path.join(tempfile.mkdtemp(dir=SCRATCH), 'results.json')
     run = subprocess.run([program(name), *options, '--json', path], cwd=ROOT, capture_output=True, text=True)
     if run.returncode != 0:
         raise Failed((run.stderr.strip() or run.stdout.strip())[-500:] or f'{name}: exit code {run.returncode}')
@@ -45,14 +43,15 @@ def step(row, *options):
 
 
 class Table:
-    """The file of a table: {command, commit, machine, device, fields, rows}, written anew with every row."""
+    """The file of a table: {command, commit, machine, device, fields, rows}, written anew with every row. Rows may come
+    from several threads; `lock` is for what is made of them."""
 
     def __init__(self, path, budget, **fields):
         self.path, self.fields, self.rows = path, fields, []
         self.ends = time.monotonic() + budget
         words = [os.path.basename(word) if word == path else word for word in sys.argv[1:]]
         self.command = ' '.join([os.path.relpath(sys.argv[0], ROOT)] + words)
-        self.origin = {}
+        self.origin, self.lock = {}, threading.RLock()
 
     def spent(self, what):
         """True, and said, when no row may begin any more."""
@@ -63,11 +62,12 @@ class Table:
 
     def add(self, row, results=None):
         """`results`: of the program that gave the row, for commit, machine and device."""
-        self.rows.append(row)
-        for key in ('commit', 'machine', 'device'):
-            if results and key in results:
-                self.origin[key] = results[key]
-        self.write()
+        with self.lock:
+            self.rows.append(row)
+            for key in ('commit', 'machine', 'device'):
+                if results and key in results:
+                    self.origin[key] = results[key]
+            self.write()
 
     def write(self):
         if not self.path:

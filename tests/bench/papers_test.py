@@ -15,7 +15,8 @@ SMALL = {'memory': ('--row', 'tiny_lora_512', '--seconds', '0.1'),
          'ablation': ('--seconds', '0.1'),
          'packing': ('--seconds', '0.1'),
          'convergence': ('--steps', '3', '--seeds', '1', '2', '--held-back', '5'),
-         'lora_plus': ('--steps', '2', '--seeds', '1', '2', '--ratios', '1', '4', '--batch', '1', '--held-back', '5')}
+         'lora_plus': ('--steps', '2', '--seeds', '1', '2', '--ratios', '1', '4', '--batch', '1', '--held-back', '5',
+                       '--at-once', '2')}
 
 
 def run(script, *options):
