@@ -1,5 +1,5 @@
 """Every number of ours in bench/results that another's stands beside, measured on the same kind of card."""
-import json, os
+import json, os, re
 from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -70,7 +70,8 @@ def step_files():
             if isinstance(row, dict) and 'llmq_tokens_per_second' in row and 'tokens_per_second' in row:
                 source = Source(name, results.get('command', 'gpu_step_bench --row ROW'), row['peer_command'],
                                 row.get('commit', results.get('commit', '')), machine_of(results))
-                yield Comparison('training', row['row'], 'LLM.Q', row['tokens_per_second'],
+                card = re.search(r'(\d x )?NVIDIA (\w+)', source.machine).group(0).replace('NVIDIA ', '')
+                yield Comparison('training', f'{row["row"]}, {card}', 'LLM.Q', row['tokens_per_second'],
                                  row['llmq_tokens_per_second'], 'tokens/s', source)
 
 

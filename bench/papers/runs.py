@@ -49,7 +49,7 @@ class Table:
     def __init__(self, path, budget, **fields):
         self.path, self.fields, self.rows = path, fields, []
         self.ends = time.monotonic() + budget
-        words = [os.path.basename(word) if word == path else word for word in sys.argv[1:]]
+        words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
         self.command = ' '.join([os.path.relpath(sys.argv[0], ROOT)] + words)
         self.origin, self.lock = {}, threading.RLock()
 
