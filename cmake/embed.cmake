@@ -10,6 +10,7 @@ file(WRITE ${OUT} "#include \"${HEADER}\"
 
 namespace ${NAMESPACE} {
 
+// NOLINTNEXTLINE(readability-function-size)
 const std::map<std::string, std::string>& ${FUNCTION}() {
   static const auto* const files = new std::map<std::string, std::string>{
 ${entries}  };

@@ -28,6 +28,7 @@ std::string StateName(v1::JobState state) { return std::string(state::PhaseName(
 
 }  // namespace
 
+// A family after the other. NOLINTNEXTLINE(readability-function-size)
 Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std::move(registry)) {
   prometheus::Registry& r = *registry_;
   const auto gauge = [&r](const char* name, const char* help) {

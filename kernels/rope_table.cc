@@ -129,8 +129,8 @@ std::vector<float> BuildQueryScale(double beta, int64_t original_max_position, i
   std::vector<float> scale;
   scale.reserve(static_cast<size_t>(positions));
   for (int64_t p = 0; p < positions; ++p) {
-    const double lengths = static_cast<double>(p / original_max_position);
-    scale.push_back(static_cast<float>(1.0 + beta * std::log1p(lengths)));
+    const int64_t lengths = p / original_max_position;
+    scale.push_back(static_cast<float>(1.0 + beta * std::log1p(static_cast<double>(lengths))));
   }
   return scale;
 }

@@ -293,6 +293,7 @@ void AppendTrain(std::vector<Key>* t) {
   t->insert(t->end(), rows.begin(), rows.end());
 }
 
+// A table. NOLINTNEXTLINE(readability-function-size)
 void AppendExecution(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off

@@ -118,7 +118,8 @@ void ReleasePages(const TensorInfo& tensor) {
   const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t last = (begin + static_cast<uintptr_t>(tensor.bytes)) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first >= last) return;
+  ::madvise(const_cast<uint8_t*>(tensor.data) + (first - begin), last - first, MADV_DONTNEED);
 }
 
 SafetensorsFile::SafetensorsFile() : impl_(std::make_unique<Impl>()) {}

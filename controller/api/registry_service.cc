@@ -79,8 +79,9 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   loop_->Post([this, reactor, request, response] {
     absl::StatusOr<v1::RegisterResponse> answer = registration_.Register(*request);
-    if (answer.ok()) *response = *std::move(answer);
-    reactor->Finish(ToGrpc(answer.status()));
+    const absl::Status status = answer.status();
+    if (status.ok()) *response = *std::move(answer);
+    reactor->Finish(ToGrpc(status));
   });
   return reactor;
 }

@@ -186,7 +186,7 @@ absl::StatusOr<v1::BuildInfo> Client::Version(Timeout timeout) {
 }
 
 absl::Status Client::Watch(const v1::WatchRequest& request, const Take<v1::JobEvent>& take,
-                           std::stop_token stop) {
+                           const std::stop_token& stop) {
   return impl_->Stream(&v1::Jobs::Stub::Watch, request, take, address_, stop);
 }
 

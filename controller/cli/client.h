@@ -56,7 +56,7 @@ class Client {
   using Take = std::function<bool(const Message&)>;
 
   absl::Status Watch(const v1::WatchRequest& request, const Take<v1::JobEvent>& take,
-                     std::stop_token stop = {});
+                     const std::stop_token& stop = {});
   absl::Status Logs(const v1::LogsRequest& request, const Take<v1::LogLine>& take);
   absl::Status Inspect(const v1::InspectRequest& request, const Take<v1::InspectResponse>& take);
   absl::Status Fetch(const v1::FetchRequest& request, const Take<v1::FetchResponse>& take);

@@ -208,7 +208,7 @@ void JobAttempt::Formed() {
 }
 
 void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,
-                         std::shared_ptr<const Readoption> found,
+                         const std::shared_ptr<const Readoption>& found,
                          std::function<void(const absl::Status&)> done) {
   curriculum_ = std::move(curriculum);
   const auto& checkpoints = parts_.record->job().checkpoints();

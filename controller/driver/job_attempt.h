@@ -56,7 +56,7 @@ class JobAttempt {
   // In place of both, where another controller formed it and it was found again. `done` tells
   // whether it may go on.
   void Reenter(std::shared_ptr<const Curriculum> curriculum,
-               std::shared_ptr<const Readoption> found,
+               const std::shared_ptr<const Readoption>& found,
                std::function<void(const absl::Status&)> done);
   // Nothing of it comes any more.
   void Stop();

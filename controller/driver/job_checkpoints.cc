@@ -33,7 +33,7 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const st
 
 }  // namespace
 
-void JobCheckpoints::Save(Content content, Events events) {
+void JobCheckpoints::Save(Content content, const Events& events) {
   checkpoint::CommitRequest request;
   request.output_dir = spec_->output_dir;
   request.manifest = ManifestOf(content, record_->id());

@@ -49,7 +49,7 @@ class JobCheckpoints {
       : deps_(deps), record_(record), spec_(spec) {}
 
   // Every rank holds the snapshot. One save at a time.
-  void Save(Content content, Events events);
+  void Save(Content content, const Events& events);
   // The one that is due at `step` is taken when the one being saved is finished.
   void Delayed(int64_t step);
   // The gang is ending: no event of a save comes any more.

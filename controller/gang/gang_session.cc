@@ -117,6 +117,8 @@ void GangSession::WorkerLost(const std::string& incarnation, const std::string& 
   }
 }
 
+// `session` lives until the end, whoever lets go of it meanwhile.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void GangSession::Abort(std::shared_ptr<GangSession> session, const std::string& reason) {
   session->over_ = true;
   session->lifetime_.Reset();
@@ -134,6 +136,7 @@ void GangSession::Abort(std::shared_ptr<GangSession> session, const std::string&
   session->deps_.loop->Post([session] {});  // this may be one of its callbacks
 }
 
+// As Abort. NOLINTNEXTLINE(performance-unnecessary-value-param)
 void GangSession::Release(std::shared_ptr<GangSession> session) {
   session->over_ = true;
   session->lifetime_.Reset();

@@ -20,7 +20,8 @@ std::string GangKind(const std::vector<Worker>& gang) {
 }
 
 bool LinkTable::Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links) {
-  return !links.empty() && links_.try_emplace(GangKind(gang), std::move(links)).second;
+  if (links.empty()) return false;
+  return links_.try_emplace(GangKind(gang), std::move(links)).second;
 }
 
 void LinkTable::Restore(const std::string& gang_kind, const plan::LinkSpeed& link) {

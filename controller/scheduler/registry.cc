@@ -306,10 +306,10 @@ void Registry::AbortAndFree(const std::string& incarnation, const v1::Fence& fen
   v1::Fence current = fence;
   current.set_term(term_);
   current.set_worker_incarnation(incarnation);
-  SendAbort(incarnation, std::move(current), reason);
+  SendAbort(incarnation, current, reason);
 }
 
-void Registry::SendAbort(const std::string& incarnation, v1::Fence fence,
+void Registry::SendAbort(const std::string& incarnation, const v1::Fence& fence,
                          const std::string& reason) {
   const auto it = workers_.find(incarnation);
   if (it == workers_.end() || it->second.status.phase != state::WorkerPhase::kAborting) return;

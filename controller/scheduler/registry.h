@@ -97,7 +97,7 @@ class Registry {
   void ApplyCordons();
   void CheckLeases();
   void JudgeLeases();
-  void SendAbort(const std::string& incarnation, v1::Fence fence, const std::string& reason);
+  void SendAbort(const std::string& incarnation, const v1::Fence& fence, const std::string& reason);
   void EndLater(const WorkerTarget& worker, const std::string& reason);
   void EndProcess(const WorkerTarget& worker, const std::string& reason);
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/hash.h"
@@ -37,7 +38,7 @@ std::string MomentText(int64_t unix_ms, int64_t now) {
 
 std::string LabelsText(const v1::Job& job) {
   std::vector<std::string> labels;
-  for (const auto& [key, value] : job.labels()) labels.push_back(key + "=" + value);
+  for (const auto& [key, value] : job.labels()) labels.push_back(absl::StrCat(key, "=", value));
   std::sort(labels.begin(), labels.end());
   return fmt::format("{}", fmt::join(labels, ", "));
 }

@@ -25,6 +25,7 @@ COXSWAIN_INLINE float NormRow(const float* x, const float* weight, float offset,
 // dx = (kAccumulate ? dx : 0) + the row's gradient; dx may be dy when not accumulated.
 // dweight [n] is accumulated, null: not wanted.
 template <bool kAccumulate>
+// One loop's operands, inlined. NOLINTNEXTLINE(readability-function-size)
 COXSWAIN_INLINE void NormRowBackward(const float* dy, const float* x, const float* weight,
                                      float offset, float rstd, float* dx, float* dweight,
                                      int64_t n) {

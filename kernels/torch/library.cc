@@ -4,6 +4,7 @@
 namespace coxswain::kernels::torch_ops {
 namespace {
 
+// Arguments of an op are values. NOLINTNEXTLINE(performance-unnecessary-value-param)
 void LoadCuda(std::string path) { LoadCudaLibrary(path.c_str()); }
 
 // While on, the first product of each shape on a GPU is timed by several algorithms.

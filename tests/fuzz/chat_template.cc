@@ -4,9 +4,12 @@
 #include "tests/controller/data/jinja/render_anything.h"
 #include "tests/fuzz/fuzz_target.h"
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   const std::string broken = data::jinja::RenderAnything(std::string(fuzz::TextOf(data, size)));
   fuzz::Expect(broken.empty(), broken);
   return 0;
 }
+
+}  // namespace coxswain

@@ -5,8 +5,9 @@
 #include "common/config/stored_job.h"
 #include "tests/fuzz/fuzz_target.h"
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   const std::string yaml(fuzz::TextOf(data, size));
   const config::ParsedJob job = config::ParseJob(yaml, "/jobs");
   if (!job.errors.empty()) {
@@ -20,3 +21,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                "a stored job is the one that was accepted");
   return 0;
 }
+
+}  // namespace coxswain

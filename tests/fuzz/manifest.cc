@@ -5,8 +5,9 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   const auto manifest = checkpoint::ParseManifest(std::string(fuzz::TextOf(data, size)), "/c/m");
   if (!manifest.ok()) {
     fuzz::Expect(absl::IsDataLoss(manifest.status()), "a broken manifest is lost data");
@@ -19,3 +20,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Expect(checkpoint::ToJson(*again) == written, "nothing is lost");
   return 0;
 }
+
+}  // namespace coxswain

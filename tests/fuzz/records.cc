@@ -45,8 +45,9 @@ void ReadAll(RecordReader& reader, DatasetFormat wanted) {
 }  // namespace
 }  // namespace coxswain::data
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   static const support::ScratchFolder folder;
   if (size == 0) return 0;
   const int formats = static_cast<int>(config::DatasetFormat::kAuto) + 1;
@@ -55,3 +56,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (reader.ok()) data::ReadAll(**reader, static_cast<config::DatasetFormat>(data[0] % formats));
   return 0;
 }
+
+}  // namespace coxswain

@@ -5,8 +5,9 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   if (size == 0) return 0;
   const int64_t data_bytes = int64_t{data[0]} * 4;
   const auto header = ParseSafetensorsHeader(fuzz::TextOf(data + 1, size - 1), data_bytes);
@@ -20,3 +21,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                "tensors are kept");
   return 0;
 }
+
+}  // namespace coxswain

@@ -21,7 +21,7 @@ struct Served {
     const std::string second = sim.Submit({.name = "runs"});
     sim.RunUntilState(second, v1::JOB_STATE_RUNNING);
     page = std::make_unique<status_page::StatusPage>(
-        &context, &sim.clock(), [](status_page::StatusPage::Task task) { task(); });
+        &context, &sim.clock(), [](const status_page::StatusPage::Task& task) { task(); });
   }
 
   sim::Simulation sim{sim::Simulation::Options()};
@@ -30,10 +30,7 @@ struct Served {
 };
 
 }  // namespace
-}  // namespace coxswain
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   static const bool quiet = [] {
     log::Init("fuzz", log::Level::kError);
     return true;
@@ -48,3 +45,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Expect(!response.body.empty(), "an answer says something");
   return 0;
 }
+
+}  // namespace coxswain

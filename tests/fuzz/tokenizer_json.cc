@@ -7,8 +7,9 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/scratch_folder.h"
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   static const support::ScratchFolder folder;
   // A SentencePiece model begins with a line feed, as its first field does.
   const bool model = size > 0 && data[0] == '\n';
@@ -19,9 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::Expect(!tokenizer.status().message().empty(), "a refusal says why");
     return 0;
   }
-  for (const char* text : {"", "Hello, world! 12345",
-                           "Gr\xc3\xbc\xc3\x9f"
-                           "e \xf0\x9f\x99\x82\n\n",
+  for (const char* text : {"", "Hello, world! 12345", "Gr\u00fc\u00dfe \U0001f642\n\n",
                            "\xff\xe2\x82", "<|im_end|>"}) {
     for (const bool plain : {false, true}) {
       std::vector<int32_t> ids;
@@ -37,3 +36,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace coxswain

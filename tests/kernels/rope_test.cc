@@ -1,5 +1,8 @@
 #include "kernels/rope.h"
 
+// Before Tensor.h, for clang.
+#include <ATen/core/ivalue.h>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cos.h>

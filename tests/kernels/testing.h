@@ -60,8 +60,8 @@ class Scratch {
   explicit Scratch(int64_t bytes) : bytes_(bytes), data_(Size(bytes / 8 + 16), std::nan("")) {}
   Workspace view() {
     char* start = reinterpret_cast<char*>(data_.data());
-    const uintptr_t aligned = (reinterpret_cast<uintptr_t>(start) + 63) / 64 * 64;
-    return {.data = reinterpret_cast<void*>(aligned), .bytes = bytes_};
+    const uintptr_t behind = reinterpret_cast<uintptr_t>(start) % 64;
+    return {.data = start + (64 - behind) % 64, .bytes = bytes_};
   }
 
  private:

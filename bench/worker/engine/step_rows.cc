@@ -38,7 +38,8 @@ std::vector<Row> LongRows() {
 
 // Other families; number formats of full rows as their peers have them, moments aside.
 std::vector<Row> FamilyRows() {
-  const auto full = [](std::string model, int64_t parameters, int64_t length, int64_t micro_steps) {
+  const auto full = [](const std::string& model, int64_t parameters, int64_t length,
+                       int64_t micro_steps) {
     return Row{.name = absl::StrCat(model, "_full_", length),
                .model = model,
                .parameters = parameters,
@@ -47,7 +48,7 @@ std::vector<Row> FamilyRows() {
                .micro_steps = micro_steps,
                .settings = {kBFloat16State}};
   };
-  const auto lora = [](std::string model, int64_t parameters) {
+  const auto lora = [](const std::string& model, int64_t parameters) {
     return Row{.name = absl::StrCat(model, "_lora_1024"),
                .model = model,
                .parameters = parameters,

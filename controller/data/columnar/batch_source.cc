@@ -113,7 +113,8 @@ arrow::Result<Batch> Checked(Batch batch) {
 class ArrowFileBatches : public BatchSource {
  public:
   static arrow::Result<std::unique_ptr<BatchSource>> Open(
-      std::shared_ptr<arrow::io::ReadableFile> file, const std::vector<std::string>& wanted) {
+      const std::shared_ptr<arrow::io::ReadableFile>& file,
+      const std::vector<std::string>& wanted) {
     auto source = std::make_unique<ArrowFileBatches>();
     arrow::ipc::IpcReadOptions options = IpcOptions();
     ARROW_ASSIGN_OR_RAISE(const auto all, arrow::ipc::RecordBatchFileReader::Open(file, options));

@@ -255,7 +255,7 @@ Value StripTags(Runtime& runtime, const Value& self, Arguments& arguments) {
       kept.append(text, at, begin - at);
       at = end + std::string_view(close).size();
     }
-    text = kept + text.substr(at);
+    text = kept.append(text, at);
   }
   std::string joined;
   for (const std::string_view word : SplitSpaces(text, -1)) {

@@ -164,9 +164,11 @@ absl::Status Ingest(const IngestArgs& args) {
   };
   stages.make_map = [&]() -> std::function<EncodedBatch(RecordBatch)> {
     auto parser = std::make_shared<RecordParser>(args.dataset->format, args.dataset->fields);
-    return [&encoder, parser](RecordBatch batch) { return EncodeBatch(encoder, *parser, batch); };
+    return [&encoder, parser](const RecordBatch& batch) {
+      return EncodeBatch(encoder, *parser, batch);
+    };
   };
-  stages.consume = [&](EncodedBatch batch) { return sink.Consume(batch); };
+  stages.consume = [&](const EncodedBatch& batch) { return sink.Consume(batch); };
   stages.threads = args.threads;
   stages.in_flight = 2 * args.threads + 2;
   RETURN_IF_ERROR(Pipeline::Run(stages));

@@ -25,7 +25,7 @@ std::unique_ptr<WeightFiles> Open(const std::string& directory) {
 class PackedMatrixTest : public testing::Test {
  protected:
   std::string Message(const std::string& part, const std::vector<uint8_t>* bytes, DType dtype,
-                      std::vector<int64_t> shape) {
+                      const std::vector<int64_t>& shape) {
     const auto from = Open(support::GoldenFolder("llama_qlora"));
     std::vector<TensorSource> tensors;
     for (const TensorInfo* tensor : from->tensors()) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -33,7 +34,7 @@ int64_t FilesIn(const std::string& folder) {
 TensorSource Source(const std::string& name, DType dtype, std::vector<int64_t> shape,
                     const std::string& bytes) {
   return {.name = name, .dtype = dtype, .shape = std::move(shape), .fill = [bytes](uint8_t* out) {
-            if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+            std::copy(bytes.begin(), bytes.end(), out);
             return absl::OkStatus();
           }};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include "absl/strings/str_cat.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
@@ -97,8 +98,9 @@ TEST_F(CsvReaderTest, RowsCrossReadBoundaries) {
   std::string contents = "a,b\n";
   for (int i = 0; i < 900; ++i) {
     const std::string text(i * 37 % 2003, static_cast<char>('a' + i % 26));
-    contents += "\"" + text + "\"\"\"," + text + "\r\n";
-    expected.emplace_back(i + 2, "{\"a\": \"" + text + "\\\"\", \"b\": \"" + text + "\"}");
+    absl::StrAppend(&contents, "\"", text, "\"\"\",", text, "\r\n");
+    expected.emplace_back(i + 2,
+                          absl::StrCat("{\"a\": \"", text, "\\\"\", \"b\": \"", text, "\"}"));
   }
   ASSERT_GT(contents.size(), size_t{1} << 20);
   EXPECT_EQ(Read(contents), expected);

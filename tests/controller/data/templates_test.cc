@@ -188,7 +188,7 @@ TEST(TemplatesTest, NamesTheTokenThatTheTokenizerLacks) {
                                                          {"gemma", "<end_of_turn>"}};
   for (const auto& [name, token] : last_token) {
     TemplateTokens tokens = AllTokens();
-    tokens.find = [&](std::string_view asked) {
+    tokens.find = [&token = token](std::string_view asked) {
       return asked == token ? std::nullopt : std::optional<int32_t>(7);
     };
     config::JobSpec job = config::DefaultSpec();

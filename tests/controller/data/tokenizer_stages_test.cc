@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "controller/data/tokenizer/added_tokens.h"
 #include "controller/data/tokenizer/bpe.h"
 #include "controller/data/tokenizer/nfc.h"
@@ -151,7 +152,7 @@ TEST(UnicodeAdditionsTest, SubstitutesKeepCategoryAndSize) {
   RegexScratch scratch;
   std::string storage;
   for (const auto& [category, character] : cases) {
-    const std::string text = "plain text " + character + "\u4E2D" + character;
+    const std::string text = absl::StrCat("plain text ", character, "\u4E2D", character);
     const std::string_view older = ReplaceUnicodeAdditions(text, &storage);
     ASSERT_EQ(older.size(), text.size());
     EXPECT_EQ(older.find(character), std::string_view::npos);

@@ -162,7 +162,7 @@ TEST(StepScriptTest, ATestedSaveFollowsTheFirstStep) {
   EXPECT_EQ(Play(StepScript(rules, 1)), "t1 s2 t2 s3 ");
 }
 
-v1::Done Answer(double norm, double loss, std::vector<int64_t> bins, int64_t targets) {
+v1::Done Answer(double norm, double loss, const std::vector<int64_t>& bins, int64_t targets) {
   v1::Done done;
   done.set_grad_norm(norm);
   done.set_global_loss_sum(loss);

@@ -98,7 +98,10 @@ TEST_F(ExportTest, RowsLieAsInTheFilesOfTheFamily) {
   request_.plan.init = "random";
   TrainGroup([](const model::Parameter&) { return true; });
   WriteCheckpoint([](const model::Parameter& p, float* out) {
-    for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i / p.cols);
+    for (int64_t i = 0; i < p.elements(); ++i) {
+      const int64_t row = i / p.cols;
+      out[i] = static_cast<float>(row);
+    }
   });
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -134,6 +134,7 @@ TEST(CommandLineTest, OpenQuoteIsAnError) {
 // What is cut off or of another kind is an error or a report, never the end of the program.
 TEST(OddFilesTest, AreReported) {
   const std::string files[] = {
+      // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a file of several lines
       "base_model: [a]\ndatasets: {path: {a: b}, type: [x]}\nlr_scheduler_kwargs: {a: 1, a.b: 2, "
       "'c[x': 3}\nadapter: {r: 1}\nlora_r: [1]\nval_set_size: x\nmax_steps: 1e99\n"
       "save_steps: 1e99\nspecial_tokens: 3\nplugins: {a: b}\nsample_packing: {}\n",

@@ -14,6 +14,7 @@ using P = WorkerPhase;
 
 // Phase after the event, by phase: CONNECTED, READY, JOINED, RUNNING, ABORTING, LOST; -1 refused.
 const std::map<E, std::array<int, kNumWorkerPhases>>& Table() {
+  // NOLINTNEXTLINE(readability-identifier-naming): a column of the table is a letter
   constexpr int c = 0, r = 1, j = 2, u = 3, a = 4, l = 5, x = -1;
   static const auto* table = new std::map<E, std::array<int, kNumWorkerPhases>>{
       {E::kRegistered, {c, c, j, u, a, c}},     {E::kBeat, {r, r, j, u, a, x}},

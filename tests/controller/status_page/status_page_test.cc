@@ -19,10 +19,11 @@ class StatusPageTest : public support::JobTest {
     context_.deps = sim_.deps();
     context_.jobs = &sim_.jobs();
     context_.build.set_version("1.2.3");
-    page_ = std::make_unique<StatusPage>(&context_, &sim_.clock(), [this](StatusPage::Task task) {
-      ++tasks_;
-      if (loop_answers_) task();
-    });
+    page_ = std::make_unique<StatusPage>(&context_, &sim_.clock(),
+                                         [this](const StatusPage::Task& task) {
+                                           ++tasks_;
+                                           if (loop_answers_) task();
+                                         });
   }
   // Not from what is kept.
   HttpResponse Fresh(const std::string& path) {
@@ -95,7 +96,7 @@ TEST_F(StatusPageTest, HistoryOutlivesTheController) {
   sim_.StartController();
   context_.deps = sim_.deps();
   context_.jobs = &sim_.jobs();
-  StatusPage again(&context_, &sim_.clock(), [](StatusPage::Task task) { task(); });
+  StatusPage again(&context_, &sim_.clock(), [](const StatusPage::Task& task) { task(); });
   const auto points = nlohmann::json::parse(again.Answer("/jobs/" + id + ".json").body);
   EXPECT_EQ(points["step"].size(), static_cast<size_t>(sim_.Job(id).progress().total_steps()));
 }

@@ -211,7 +211,9 @@ TEST_P(TransportTest, ASupervisorIsAskedToEndAWorker) {
 TEST_P(TransportTest, StacksComeFromTheSupervisorWhereOneIsTold) {
   if (relay_ == nullptr) StartRelay(0);
   const pid_t child = fork();
-  while (child == 0) pause();
+  if (child == 0) {
+    for (;;) pause();
+  }
   std::ofstream(state_.path() + "/worker-1.json")
       << "{\"address\": \"127.0.0.1:1\", \"incarnation\": \"hangs\", \"pid\": " << child << "}";
   WorkerTarget target = Target(1);
@@ -219,8 +221,9 @@ TEST_P(TransportTest, StacksComeFromTheSupervisorWhereOneIsTold) {
   std::optional<absl::StatusOr<v1::StacksResponse>> answer;
   const auto ask = [&] {
     answer.reset();
-    transport_->Stacks(target, 4096, std::chrono::milliseconds(20'000),
-                       [&](absl::StatusOr<v1::StacksResponse> response) { answer = response; });
+    transport_->Stacks(
+        target, 4096, std::chrono::milliseconds(20'000),
+        [&](const absl::StatusOr<v1::StacksResponse>& response) { answer = response; });
     ASSERT_TRUE(Becomes([&] { return answer.has_value(); }));
   };
   ask();

@@ -43,8 +43,9 @@ class Input {
 }  // namespace
 }  // namespace coxswain::fuzz
 
+namespace coxswain {
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace coxswain;
   static const bool quiet = [] {
     log::Init("fuzz", log::Level::kError);
     google::protobuf::SetLogHandler(nullptr);  // of what does not parse
@@ -67,3 +68,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   return 0;
 }
+
+}  // namespace coxswain

@@ -14,6 +14,7 @@ using S = AgentState;
 
 // State after the event, by state: IDLE, PREPARING, READY, CONNECTED, RUNNING, ABORTED; -1 refused.
 const std::map<E, std::array<int, kNumAgentStates>>& Table() {
+  // NOLINTNEXTLINE(readability-identifier-naming): a column of the table is a letter
   constexpr int i = 0, p = 1, r = 2, c = 3, u = 4, a = 5, x = -1;
   static const auto* table = new std::map<E, std::array<int, kNumAgentStates>>{
       {E::kPrepareStarted, {p, x, x, x, x, p}}, {E::kPrepared, {x, r, x, x, x, x}},

@@ -134,7 +134,7 @@ TEST_F(CheckpointTest, StatesAreSavedAsTheyAreStored) {
   Save(Plan(0, 1, false, "adamw_8bit"), 1);
   const auto file = std::move(SafetensorsFile::Open(directory_ + "/rank-0.safetensors")).value();
   const std::string layer = "model.layers.1.";
-  const auto expect = [&](const std::string& name, DType dtype, std::vector<int64_t> shape) {
+  const auto expect = [&](const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
     const TensorInfo* tensor = file->Find(layer + name);
     ASSERT_NE(tensor, nullptr) << name;
     EXPECT_EQ(tensor->dtype, dtype) << name;

@@ -61,7 +61,7 @@ void ReadBatch(const std::string& path, GoldenCase* golden) {
 
 // Names of the parameter table. Peft's parameter of a magnitude ends in ".weight", and in peft what
 // is trained in full beside an adapter lies below a prefix. A of an embedding is [rank, vocab]
-// there.
+// there. NOLINTNEXTLINE(performance-unnecessary-value-param): its values move
 Tensors WithTableNames(Tensors tensors, int64_t rank) {
   const std::string key = ".lora_magnitude_vector", suffix = ".weight";
   const std::string prefix = "base_model.model.";

@@ -14,6 +14,7 @@
 
 // AddressSanitizer asks for its options here; without this one it ends the process where malloc
 // would return null.
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming): its name for it
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace coxswain::engine {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/checkpoint_tensors.h"
 #include "common/hash.h"
 #include "tests/support/scratch_folder.h"
@@ -108,8 +109,8 @@ TEST_F(ShardedCheckpointTest, AnyMeshAndStageReadsAnyOther) {
     for (const auto& entry : std::filesystem::directory_iterator(origin)) {
       const std::string name = entry.path().filename().string();
       if (!name.ends_with(".safetensors")) continue;
-      EXPECT_EQ(Sha256HexOfFile(origin + "/" + name).value(),
-                Sha256HexOfFile(last + "/" + name).value())
+      EXPECT_EQ(Sha256HexOfFile(absl::StrCat(origin, "/", name)).value(),
+                Sha256HexOfFile(absl::StrCat(last, "/", name)).value())
           << name;
     }
   }

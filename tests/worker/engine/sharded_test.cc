@@ -175,7 +175,7 @@ TEST(ShardedRunTest, StatesOfFewerBitsAreThoseOfOneRank) {
   // Adapters of rank 64 are in blocks, magnitudes of DoRA are too short for them.
   for (const auto& [optimizer, dora_rank] :
        {std::pair{"adamw_bf16", 0}, {"adamw_8bit", 0}, {"adamw_8bit", 64}}) {
-    const auto train = [&](const Mesh& mesh) {
+    const auto train = [&, optimizer = optimizer, dora_rank = dora_rank](const Mesh& mesh) {
       PlanOptions options;
       options.init = "random";
       options.optimizer = optimizer;

@@ -225,7 +225,7 @@ TEST(SelfVerificationTest, AFrozenGroupFailsWhenTheRateHasGrown) {
 class VerificationRulesTest : public testing::Test {
  protected:
   // Two groups: of a full job weights and norms, else A and B.
-  void Begin(PlanOptions options) {
+  void Begin(const PlanOptions& options) {
     plan_ = MakePlan(ConfigOfOnes(), options);
     groups_ = MakeVerifiedGroups(plan_);
     verification_ = std::make_unique<SelfVerification>(plan_, groups_);
