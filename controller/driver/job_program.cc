@@ -85,7 +85,7 @@ void JobDriver::SaveCheckpoint(Training* training, int64_t sent_ns) {
                      .micro_batch_bins = attempt_.plan().micro_batch_bins,
                      .bytes = attempt_.plan().checkpoint_bytes,
                      .sent_ns = sent_ns},
-                    std::move(events));
+                    events);
 }
 
 }  // namespace coxswain::driver

@@ -19,9 +19,9 @@ std::string GangKind(const std::vector<Worker>& gang) {
   return kind;
 }
 
-bool LinkTable::Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links) {
-  if (links.empty()) return false;
-  return links_.try_emplace(GangKind(gang), std::move(links)).second;
+bool LinkTable::Remember(const std::vector<Worker>& gang,
+                         const std::vector<plan::LinkSpeed>& links) {
+  return !links.empty() && links_.try_emplace(GangKind(gang), links).second;
 }
 
 void LinkTable::Restore(const std::string& gang_kind, const plan::LinkSpeed& link) {

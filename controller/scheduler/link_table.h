@@ -19,7 +19,7 @@ class LinkTable {
  public:
   // Keeps the first measurement, so that equal jobs get equal plans. `links` may be empty: nothing
   // was measured. True: this was the first, to be stored.
-  bool Remember(const std::vector<Worker>& gang, std::vector<plan::LinkSpeed> links);
+  bool Remember(const std::vector<Worker>& gang, const std::vector<plan::LinkSpeed>& links);
   // Adds a point that was stored; in ascending order of bytes.
   void Restore(const std::string& gang_kind, const plan::LinkSpeed& link);
   // Empty when no such gang was measured.

@@ -182,7 +182,7 @@ arrow::Result<std::unique_ptr<BatchSource>> BatchSource::Open(
     case kColumnarParquet:
       return ParquetBatches::Open(std::move(file), columns);
     case kColumnarArrowFile:
-      return ArrowFileBatches::Open(std::move(file), columns);
+      return ArrowFileBatches::Open(file, columns);
     case kColumnarArrowStream:
       break;
   }
