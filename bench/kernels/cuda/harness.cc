@@ -129,8 +129,11 @@ Timing Bench::Replay(const std::vector<Launch>& launches) {
   std::vector<double> seconds = Intervals(samples, replay, stream_);
   std::sort(seconds.begin(), seconds.end());
   const auto at = [&](size_t index) { return seconds[index] / launches_of_graph; };
-  Timing timing{
-      .median = at(seconds.size() / 2), .p90 = at(seconds.size() * 9 / 10), .samples = samples};
+  Timing timing{.median = at(seconds.size() / 2),
+                .p20 = at(seconds.size() / 5),
+                .p80 = at(seconds.size() * 4 / 5),
+                .p90 = at(seconds.size() * 9 / 10),
+                .samples = samples};
   if (const auto watts = WattsOf(replay, timing.median * launches_of_graph)) {
     timing.joules = *watts * timing.median;
   }
@@ -149,6 +152,12 @@ std::optional<double> Bench::WattsOf(const std::function<void()>& replay,
   const coxswain::bench::EnergyMeter meter(pci_bus_);
   run(energy_seconds_);
   return meter.Watts();
+}
+
+bool Bench::Wanted(const std::string& name) const {
+  return only_.empty() || std::any_of(only_.begin(), only_.end(), [&](const std::string& text) {
+           return name.find(text) != std::string::npos;
+         });
 }
 
 std::optional<Timing> Bench::Time(const Op& op) {
@@ -179,6 +188,7 @@ std::optional<Timing> Bench::Time(const Op& op) {
   }
   std::fflush(stdout);
   rows_.push_back(std::move(row));
+  save_(*this);
   return timing;
 }
 
@@ -192,6 +202,8 @@ void Bench::Print(const Op& op, const Timing& timing, nlohmann::json* row) const
               op.bytes / timing.median * 1e-9, op.flops / timing.median * 1e-12, percent, roof,
               op.note.c_str());
   row->update({{"median_us", timing.median * 1e6},
+               {"p20_us", timing.p20 * 1e6},
+               {"p80_us", timing.p80 * 1e6},
                {"p90_us", timing.p90 * 1e6},
                {"samples", timing.samples},
                {"bytes", op.bytes},
@@ -236,6 +248,8 @@ void Bench::MeasureCopy() {
   std::vector<double> seconds = Intervals(kSamples, copy, stream_);
   std::sort(seconds.begin(), seconds.end());
   const Timing timing{.median = seconds[seconds.size() / 2],
+                      .p20 = seconds[seconds.size() / 5],
+                      .p80 = seconds[seconds.size() * 4 / 5],
                       .p90 = seconds[seconds.size() * 9 / 10],
                       .samples = static_cast<int>(seconds.size())};
   nlohmann::json row = {{"op", "device copy"}, {"extents", "2 GiB"}};
@@ -252,6 +266,7 @@ void Bench::AddLine(const std::string& name, const std::string& text, nlohmann::
   std::printf("%-44s %s\n", name.c_str(), text.c_str());
   values["line"] = name;
   lines_.push_back(std::move(values));
+  save_(*this);
 }
 
 nlohmann::json Bench::results() const {

@@ -76,7 +76,7 @@ struct Op {
 };
 
 struct Timing {
-  double median = 0, p90 = 0;  // seconds of one launch
+  double median = 0, p20 = 0, p80 = 0, p90 = 0;  // seconds of one launch
   int samples = 0;
   std::optional<double> joules =
       {};  // of one launch, with those before and after it; as Bench asks for
@@ -84,16 +84,18 @@ struct Timing {
 
 class Bench {
  public:
-  // Only ops whose name contains `only` are timed. The energy of each is that of launches for
-  // `energy_seconds`; 0: not measured.
-  Bench(Stream* stream, std::string only, std::string pci_bus, double energy_seconds)
+  // Only ops whose name contains one of `only` are timed; all when it is empty. The energy of each
+  // is that of launches for `energy_seconds`; 0: not measured. `save` is called after every row.
+  Bench(Stream* stream, std::vector<std::string> only, std::string pci_bus, double energy_seconds,
+        std::function<void(const Bench&)> save)
       : stream_(stream),
         only_(std::move(only)),
         pci_bus_(std::move(pci_bus)),
-        energy_seconds_(energy_seconds) {}
+        energy_seconds_(energy_seconds),
+        save_(std::move(save)) {}
 
   Stream* stream() const { return stream_; }
-  bool Wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
+  bool Wanted(const std::string& name) const;
 
   // Times the op, prints and keeps its row; empty when it is not wanted or failed, in which case
   // the row says why. A fault that loses the device is thrown on.
@@ -115,8 +117,10 @@ class Bench {
   void Print(const Op& op, const Timing& timing, nlohmann::json* row) const;
 
   Stream* stream_;
-  const std::string only_, pci_bus_;
+  const std::vector<std::string> only_;
+  const std::string pci_bus_;
   const double energy_seconds_;
+  const std::function<void(const Bench&)> save_;
   double copy_peak_ = 0, gemm_peak_ = 0;  // bytes/s, FLOP/s
   nlohmann::json rows_ = nlohmann::json::array(), lines_ = nlohmann::json::array();
 };

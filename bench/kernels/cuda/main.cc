@@ -1,16 +1,18 @@
 // Times every op of the CUDA library at the extents of two models.
-//   gpu_bench [--only TEXT] [--json FILE] [--energy SECONDS]
+//   gpu_bench [--only TEXT]... [--json FILE] [--energy SECONDS]
 // See harness.h for how a time is taken. Bytes are an op's least traffic (inputs read once, outputs
 // written once, updates both), FLOPs those of its matrix products; a percentage is the time that
 // the device copy or the best matrix product, both measured first in this run, would need for them,
-// over the median. --only times the ops whose name contains TEXT. --energy launches each for
-// SECONDS more between two readings of the driver's counter, and ranks the ops by it.
+// over the median. --only times the ops whose name contains a TEXT. --energy launches each for
+// SECONDS more between two readings of the driver's counter, and ranks the ops by it. FILE is
+// written after every row: a run that is cut short keeps what it has, without gpu_after.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "bench/kernels/cuda/harness.h"
 #include "bench/report.h"
@@ -31,23 +33,22 @@ nlohmann::json Versions() {
   return {{"cuda_driver", Version(driver)}, {"cuda_runtime", Version(runtime)}};
 }
 
-// The result file is written after each family: a run that is cut short keeps what it has.
-void BenchAll(Bench* bench, const std::function<void()>& save) {
+void BenchAll(Bench* bench) {
   bench->MeasureCopy();
   for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
                        BenchActivations, BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise,
                        BenchAttention, BenchLora, BenchGemm, BenchQuantized}) {
     family(bench);
-    save();
   }
 }
 
 int Main(int argc, char** argv) {
-  std::string only, json_path;
+  std::vector<std::string> only;
+  std::string json_path;
   double energy_seconds = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
-    if (flag == "--only") only = argv[i + 1];
+    if (flag == "--only") only.emplace_back(argv[i + 1]);
     if (flag == "--json") json_path = argv[i + 1];
     if (flag == "--energy") energy_seconds = std::stod(argv[i + 1]);
   }
@@ -61,19 +62,23 @@ int Main(int argc, char** argv) {
               coxswain::bench::GpuStateText(before).c_str());
   std::printf("%-44s %-22s %10s %10s %9s %9s %8s %8s of\n", "op", "extents", "median us", "p90 us",
               "MB", "GB/s", "TFLOP/s", "");
-  Bench bench(stream, only, device.pci_bus, energy_seconds);
-  BenchAll(&bench, [&] {
+  const auto save = [&](const Bench& of, const nlohmann::json& after) {
     if (json_path.empty()) return;
-    nlohmann::json results = bench.results();
+    nlohmann::json results = of.results();
     results["device"] = DeviceFingerprint();
     results["versions"] = versions;
     results["gpu_before"] = before;
-    results["gpu_after"] = coxswain::bench::GpuState();
+    if (!after.is_null()) results["gpu_after"] = after;
     results["gemm_table"] = nlohmann::json::parse(GemmTable(), nullptr, false);
     coxswain::bench::WriteResults(json_path, std::move(results));
-  });
+  };
+  Bench bench(stream, only, device.pci_bus, energy_seconds,
+              [&](const Bench& of) { save(of, nullptr); });
+  BenchAll(&bench);
+  const nlohmann::json after = coxswain::bench::GpuState();
+  save(bench, after);
   bench.PrintByEnergy();
-  std::printf("after: %s\n", coxswain::bench::GpuStateText(coxswain::bench::GpuState()).c_str());
+  std::printf("after: %s\n", coxswain::bench::GpuStateText(after).c_str());
   DestroyStream(stream);
   return 0;
 }
