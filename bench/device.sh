@@ -2,7 +2,7 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
-#                   [--papers kernels|lm_head|memory|convergence|ablation|packing|lora_plus]
+#                   [--papers attention|kernels|lm_head|memory|convergence|ablation|packing|lora_plus]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.

@@ -5,6 +5,7 @@
 """
 import os, statistics, sys
 
+import attention_section
 import rivals
 import sections
 
@@ -69,13 +70,6 @@ def training(found):
     return lines + ['']
 
 
-def attention(found):
-    s = found[0].source
-    return ['## Attention', '![Ratios of attention](plots/attention.svg)', '',
-            f'32,768 tokens, causal, bfloat16, forward and backward; ours repeats its bits. `{s.command}`, commit '
-            f'{s.commit[:12]}, {s.machine}; peer: {s.peer_command}. Times are in `bench/results/{s.file}`.', '']
-
-
 def section(title, made, plots):
     lines, drawn = made
     plots.update(drawn)
@@ -87,10 +81,11 @@ def page():
     """(the text of README.md, plots by name)"""
     found = list(rivals.comparisons())
     groups = {g: [c for c in found if c.group == g] for g in ('training', 'attention', 'kernels', 'head')}
-    plots = {g: sections.ratio_plot(f'How many times as fast: {g}', groups[g]) for g in ('training', 'attention')}
+    plots = {'training': sections.ratio_plot('How many times as fast: training', groups['training'])}
 
-    lines = minute(found) + training(groups['training']) + attention(groups['attention'])
-    for title, made in (('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head()),
+    lines = minute(found) + training(groups['training'])
+    for title, made in (('Attention', attention_section.attention(groups['attention'])),
+                        ('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head()),
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
                         ('7. Convergence', sections.convergence())):

@@ -111,8 +111,28 @@ def gangs():
                          theirs['tokens_per_second'], 'tokens/s', source)
 
 
+ATTENTION_PEERS = {'cudnn_deterministic': 'cuDNN deterministic', 'cudnn_atomics': 'cuDNN atomics',
+                   'flash': 'FlashAttention', 'flash_deterministic': 'FlashAttention deterministic'}
+
+
 def attention():
-    """Forward and backward together: ours, whose bits repeat, beside both of cuDNN's."""
+    """Forward and backward together: ours, whose bits repeat, beside each peer; without FlashAttention where its table has
+    not been measured."""
+    results = load('papers_attention.json')
+    if not results:
+        yield from attention_beside_cudnn()
+        return
+    times = {(row['heads'], row['documents'], row['engine']): row['forward_us'][1] + row['backward_us'][1]
+             for row in results['rows'] if 'error' not in row}
+    source = Source('papers_attention.json', results['command'], f'the same; {results["flash"]}', results['commit'],
+                    machine_of(results))
+    for (heads, documents, engine), ours in times.items():
+        for peer, name in ATTENTION_PEERS.items() if engine == 'ours' else ():
+            if (heads, documents, peer) in times:
+                yield Comparison('attention', f'{heads}, {documents}', name, ours, times[heads, documents, peer], 'us', source)
+
+
+def attention_beside_cudnn():
     results = load('h100_attention.json')
     times = {(row['op'], row['extents']): row['median_us'] for row in results['rows'] if not row.get('error')}
     source = Source('h100_attention.json', results['command'], 'the same (cuDNN 9.19 on its own plans)',

@@ -1,12 +1,12 @@
 """How the tables of bench/papers run our own benchmarks, and keep what came of them after every row.
 
-On a machine with gpu_step_bench on PATH (device.sh) the programs are those of the GPU, else those of the CPU in the
-folder COXSWAIN_BENCH, build/cpu/bench by default.
+On a machine with gpu_step_bench or gpu_bench on PATH (device.sh) the programs are those of the GPU, else those of the CPU
+in the folder COXSWAIN_BENCH, build/cpu/bench by default.
 """
 import atexit, json, os, shutil, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEVICE = 'cuda' if shutil.which('gpu_step_bench') else 'cpu'
+DEVICE = 'cuda' if shutil.which('gpu_step_bench') or shutil.which('gpu_bench') else 'cpu'
 SCRATCH = tempfile.mkdtemp(prefix='coxswain-papers-')
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 

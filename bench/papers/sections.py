@@ -48,6 +48,15 @@ def ratio_plot(title, found):
     return svg.bars(title, entries, 1.0, 'as fast')
 
 
+def fastest_peers(found):
+    """The comparison with the fastest peer, by label."""
+    fastest = {}
+    for c in found:
+        if c.label not in fastest or c.ratio < fastest[c.label].ratio:
+            fastest[c.label] = c
+    return fastest
+
+
 def head():
     results = load('papers_lm_head.json')
     if not results:
@@ -75,10 +84,7 @@ def kernels(found):
     """Each kernel beside its fastest peer: a plot, and a line for each op."""
     if not found:
         return missing('kernels'), {}
-    fastest = {}
-    for c in found:
-        if c.label not in fastest or c.ratio < fastest[c.label].ratio:
-            fastest[c.label] = c
+    fastest = fastest_peers(found)
     rows = []
     for op in dict.fromkeys(label.split()[0] for label in fastest):
         mine = [c for c in found if c.label.split()[0] == op]

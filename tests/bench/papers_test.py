@@ -112,7 +112,7 @@ class PageTest(unittest.TestCase):
         results, rivals.RESULTS = rivals.RESULTS, folder
         self.addCleanup(setattr, rivals, 'RESULTS', results)
         text, _ = page.page()
-        for part in ('kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence'):
+        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence'):
             self.assertIn(f'`bench/device.sh --papers {part}`', text)
 
     def test_a_ratio_is_how_many_times_as_fast(self):

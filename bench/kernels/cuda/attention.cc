@@ -146,6 +146,11 @@ std::string HeadsOf(const Layout& layout) {
          std::to_string(layout.head_dim);
 }
 
+void AddError(Bench* bench, const Layout& layout, const std::string& suffix,
+              const std::string& error) {
+  bench->AddLine("attention " + suffix, error, {{"extents", HeadsOf(layout)}, {"error", error}});
+}
+
 // The plans of cuDNN for equal documents.
 void BenchCudnn(Bench* bench, const Layout& layout, bool deterministic) {
   const AttentionSpec spec = SpecOf(layout, deterministic);
@@ -155,10 +160,7 @@ void BenchCudnn(Bench* bench, const Layout& layout, bool deterministic) {
   std::string line;
   const cuda::CudnnAttention* plan = cuda::PrepareCudnnAttention(
       spec, extents.documents, extents.max_length, kCudnnBudget, bench->stream(), &line);
-  if (plan == nullptr) {
-    return bench->AddLine("attention " + suffix, line,
-                          {{"extents", HeadsOf(layout)}, {"error", line}});
-  }
+  if (plan == nullptr) return AddError(bench, layout, suffix, line);
   const auto time = [&](const char* direction, double flops, auto launch) {
     bench->Time({.name = std::string("attention ") + direction + " " + suffix,
                  .extents = HeadsOf(layout),
@@ -195,9 +197,9 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
     chosen = PrepareAttention(spec, extents, bench->stream());
   } catch (const DeviceError& error) {
     if (error.sticky()) throw;
-    return bench->AddLine("attention " + suffix, error.what(), {{"error", error.what()}});
+    return AddError(bench, layout, suffix, error.what());
   } catch (const std::exception& error) {  // nothing fits, or no memory
-    return bench->AddLine("attention " + suffix, error.what(), {{"error", error.what()}});
+    return AddError(bench, layout, suffix, error.what());
   }
   if (!deterministic && !chosen.starts_with("cuDNN")) return;  // our backward is the same
   bench->Time({.name = "attention forward " + suffix,
