@@ -23,11 +23,13 @@
 # .carry/wheels, once as fast as it goes and once as its documents prepare it; then the rows that have to fit into a memory.
 # --energy: each kernel launched for half a second more; ranked by the joules of a launch.
 # --optimizers: the update of each optimizer and storage against the device's copy.
+# --sanitize: memcheck, racecheck and synccheck of our kernels by the tests that FILTER names, in the time that is left and
+# SANITIZE_LIMIT (150) seconds of each test; compute-sanitizer of the machine, or its wheel in .carry/wheels.
 # --job: the quickstart's job through cox, its controller and a CUDA worker; its adapter read by peft where that is.
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, job.json, nccl.xml,
+# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, torch_train.json, torch_ops.txt, torch_patch.txt, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
@@ -189,53 +191,12 @@ unpack_wheels() {
   PYTHONPATH=$scratch/wheels${PYTHONPATH:+:$PYTHONPATH}
 }
 
-# Our kernels only, by the tests of the ops: the engine launches no others, and those of the libraries are not
-# ours to mend and take long under a checker. racecheck gets a process for each test: where the tool itself dies, in
-# kernels that multicast their tiles (cuBLASLt's in bfloat16, fused_gated_*), that test is named and the others are
-# checked.
 run_sanitize() {
   have gpu_tests || return 1
-  local tool bad=0
-  mkdir -p "$out/checks"
-  export out bundle
-  export -f check_tests
-  {
-    list_tests "$sanitize_filter" | split --number=r/4 --filter='sed "s/^/memcheck /" | paste -sd " "'
-    list_tests "$sanitize_filter" | sed 's/^/racecheck /'
-  } | sed 's/ memcheck /:/g' |
-    timeout "$((deadline - SECONDS))" xargs -P 16 -L 1 bash -c 'check_tests "$@"' check_tests >"$out/checks.txt" ||
-    { echo "not all tests were checked"; bad=1; }
-  for tool in memcheck racecheck; do
-    echo "$tool: $(grep -c "^$tool clean" "$out/checks.txt") tests clean," \
-      "$(grep -c "^$tool skipped" "$out/checks.txt") skipped, $(grep -c "^$tool failed" "$out/checks.txt") failed," \
-      "the tool died in $(grep -c "^$tool died" "$out/checks.txt")"
-  done
-  grep '^[a-z]* died' "$out/checks.txt" | sort
-  ! grep '^[a-z]* failed\|^memcheck died' "$out/checks.txt" || bad=1
-  return $bad
-}
-
-# What GoogleTest lists of FILTER, a full name a line.
-list_tests() {
-  "$bundle/bin/gpu_tests" --gtest_list_tests --gtest_filter="$1" |
-    awk '/^[^ ].*\.( |$)/ { suite = $1; next } /^  / { print suite $1 }'
-}
-
-# TOOL NAME[:NAME...]; what the tool finds is found in any of them.
-check_tests() {
-  local tool=$1 name options=() outcome=failed file
-  file=$(mktemp "$out/checks/$tool.XXXXXX")
-  [[ $tool == memcheck ]] && options=(--report-api-errors no)  # a test asks for too much memory
-  compute-sanitizer --tool "$tool" "${options[@]}" --kernel-name kns=coxswain --error-exitcode 99 \
-    --print-limit 20 "$bundle/bin/gpu_tests" --gtest_filter="$2" >"$file" 2>&1 && outcome=skipped
-  grep -q 'Internal Sanitizer Error' "$file" && outcome=died
-  for name in ${2//:/ }; do
-    if [[ $outcome == skipped ]] && grep -qF "[       OK ] $name" "$file"; then
-      echo "$tool clean $name"
-    else
-      echo "$tool $outcome $name"
-    fi
-  done
+  local -x PYTHONPATH=${PYTHONPATH:-}
+  unpack_wheels || return 1
+  python3 "$repository/bench/sanitize.py" "$bundle/bin/gpu_tests" --filter "$sanitize_filter" \
+    --seconds "$((deadline - SECONDS))" --limit "${SANITIZE_LIMIT:-150}" --out "$out"
 }
 
 # One step, kernel by kernel: where the time goes that is not in the GEMMs.
