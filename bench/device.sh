@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
-#                   [--step-peers ROW...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
+#                   [--step-peers ROW[:VARIANT]...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
 #                   [--papers attention|kernels|lm_head|memory|convergence|ablation|packing|lora_plus]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
@@ -18,7 +18,8 @@
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
-# where it is importable or its wheel is in .carry/wheels.
+# where it is importable or its wheel is in .carry/wheels. ROW:VARIANT is that peer alone: compiled (one graph, minutes for
+# large models), layers (a graph of each layer, a fraction of the time), plain or liger; a process each, kept as it ends.
 # --qlora: 7b_lora_1024 beside 7b_qlora_1024 and its peer with bitsandbytes, whose wheel may lie in
 # .carry/wheels, once as fast as it goes and once as its documents prepare it; then the rows that have to fit into a memory.
 # --energy: each kernel launched for half a second more; ranked by the joules of a launch.
@@ -30,7 +31,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, torch_train.json, torch_ops.txt, torch_patch.txt, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, peer_ROW_VARIANT.txt, torch_train.json, torch_ops.txt, torch_patch.txt, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -142,16 +143,24 @@ run_steps() {
 }
 
 run_step-peers() {
-  local row rows bad=0
+  local row rows whole=() bad=0
   local -x PYTHONPATH=${PYTHONPATH:-}
   unpack_wheels || return 1
   for row in "${peer_rows[@]}"; do
-    rows=("$row")
-    run_steps || bad=1
-    run_step_peer "$row" || bad=1
+    case $row in
+      *:compiled) run_step_peer "${row%:*}" || bad=1 ;;
+      *:*) run_step_peer "${row%:*}" "--${row#*:}" || bad=1 ;;
+      *)
+        rows=("$row")
+        run_steps || bad=1
+        run_step_peer "$row" || bad=1
+        whole+=("$row")
+        ;;
+    esac
   done
+  [[ ${#whole[@]} -gt 0 ]] || return $bad
   python3 -c 'import liger_kernel' 2>/dev/null || { echo "no liger_kernel here: torch.compile alone"; return $bad; }
-  for row in "${peer_rows[@]}"; do
+  for row in "${whole[@]}"; do
     run_step_peer "$row" --liger || bad=1
   done
   return $bad
@@ -174,13 +183,17 @@ run_qlora() {
   return $bad
 }
 
-# ROW [OPTION]...
+# ROW [--VARIANT]; what it says is in peer_ROW_VARIANT.txt as it says it.
 run_step_peer() {
-  local left=$((deadline - SECONDS))
+  local left=$((deadline - SECONDS)) kind=${2:---compiled} said code
+  said=$out/peer_${1}_${kind#--}.txt
   [[ $left -ge 30 ]] || { echo "$*: not run, $left s are left"; return 1; }
   timeout "$left" python3 "$repository/bench/peer_step.py" "$@" --precision bf16 --warmup 2 --steps 8 \
-    --seconds "$step_seconds" --json "$out/steps.json" 2>&1 | grep -v '^{' | tail -n 4
-  return "${PIPESTATUS[0]}"
+    --seconds "$step_seconds" --json "$out/steps.json" >"$said" 2>&1
+  code=$?
+  grep -v '^{' "$said" | tail -n 4
+  [[ $code -ne 124 ]] || echo "$*: ended after $left s"
+  return $code
 }
 
 # Adds what .carry/wheels holds to the caller's PYTHONPATH.

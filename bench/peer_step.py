@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
 """A row of step_bench by transformers and torch on the same GPU: the peer to alternate with.
 
-  bench/peer_step.py ROW [--plain | --documented | --liger] [--precision mixed|bf16] [--split K] [--steps N] [--warmup N]
-                     [--seconds S] [--json FILE]
+  bench/peer_step.py ROW [--layers | --plain | --documented | --liger] [--precision mixed|bf16] [--split K] [--steps N]
+                     [--warmup N] [--seconds S] [--json FILE]
 
 ROW as in bench/worker/engine/step_rows.cc, of which it has those below. Same config.json (bench/models), random weights,
-random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; torch.compile of model and loss
-unless --plain, --documented or --liger; attention by torch's SDPA. Rows of qlora: linears of the blocks in NF4 by bitsandbytes;
+random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; attention by torch's SDPA.
+torch.compile of model and loss as one graph; --layers: of each layer, the final norm and the loss, which takes a fraction
+of the time to compile; neither with --plain, --documented or --liger. Rows of qlora: linears of the blocks in NF4 by bitsandbytes;
 --documented prepares them by peft.prepare_model_for_kbit_training, with checkpointing of activations, as its documents tell.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
 float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
-steps; prints tokens/s, peak GiB (JSON: optimizer states in it), loss, and one JSON line. Needs one GPU, torch
-and transformers; peft for LoRA; bitsandbytes for qlora; liger_kernel for --liger.
+steps; prints tokens/s, peak GiB (JSON: optimizer states in it, seconds to the end of the first step), loss, and one JSON
+line. Needs one GPU (rows of tiny: none), torch and transformers; peft for LoRA; bitsandbytes for qlora; liger_kernel for
+--liger.
 """
 import argparse, json, math, os, statistics, subprocess, time
 
 import torch
 import transformers
+
+import row_file
 
 ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     '0.5b_full_1024': (32, 1024, 4, 0),
@@ -33,7 +37,10 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     'gemma3_12b_lora_1024': (4, 1024, 1, 16),
     'qwen3_14b_lora_1024': (4, 1024, 1, 16),
     '7b_qlora_1024': (8, 1024, 1, 16),
+    'tiny_full_512': (2, 512, 2, 0),
+    'tiny_lora_512': (2, 512, 2, 16),
 }
+DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
 
 
@@ -89,9 +96,19 @@ def make_model(size, lora_rank, dtype, args, quantized):
         _apply_liger_kernel(config.model_type)
     if quantized:
         return quantized_model(config, lora_rank, args.documented)
-    with torch.device('cuda'):
+    with torch.device(DEVICE):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
+    if args.layers:
+        compile_layers(model)
     return adapted(model, lora_rank) if lora_rank else model.train()
+
+
+def compile_layers(model):
+    """Layers of one kind share their graphs."""
+    for layer in model.model.layers:
+        layer.compile()
+    model.model.norm.compile()
+    model.loss_function = torch.compile(model.loss_function)
 
 
 def gpu_state():
@@ -120,11 +137,11 @@ class Trainer:
         autocast = self.mixed or frozen
 
         def loss_of(ids):
-            with torch.autocast('cuda', dtype=torch.bfloat16, enabled=autocast):
+            with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=autocast):
                 return model(input_ids=ids, labels=ids).loss
 
-        self.loss_of = loss_of if args.plain or args.documented or args.liger else torch.compile(loss_of)
-        self.random = torch.Generator(device='cuda').manual_seed(1)
+        self.loss_of = torch.compile(loss_of) if kind_of(args) == 'compiled' else loss_of
+        self.random = torch.Generator(device=DEVICE).manual_seed(1)
 
     def optimizer_gib(self):
         states = [t for state in self.optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
@@ -135,9 +152,9 @@ class Trainer:
 
     def step(self):
         micro_steps = self.micro_steps * self.split
-        loss_sum = torch.zeros((), device='cuda')
+        loss_sum = torch.zeros((), device=DEVICE)
         for _ in range(micro_steps):
-            ids = torch.randint(self.vocab, (self.batch // self.split, self.length), device='cuda',
+            ids = torch.randint(self.vocab, (self.batch // self.split, self.length), device=DEVICE,
                                 generator=self.random)
             loss = self.loss_of(ids) / micro_steps
             loss.backward()
@@ -148,34 +165,62 @@ class Trainer:
         return loss_sum, norm
 
 
+def mark():
+    """A moment after everything before it; its host time where there is no GPU."""
+    if DEVICE == 'cpu':
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    event.synchronize()
+    return event
+
+
+def seconds_between(a, b):
+    return b - a if DEVICE == 'cpu' else a.elapsed_time(b) * 1e-3
+
+
+def kind_of(args):
+    return next((kind for kind in ('layers', 'plain', 'documented', 'liger') if getattr(args, kind)), 'compiled')
+
+
 def measure(trainer, args):
-    """Seconds of each timed step, first and last loss, last norm."""
+    """Seconds of each timed step, when the first of all was done, first and last loss, last norm."""
     began = time.monotonic()
     first = None
     for count in range(max(args.warmup, 2)):
         loss, norm = trainer.step()
         first = loss.item() if first is None else first
+        if count == 0:
+            prepared = time.monotonic()
+            print(f'first step took {prepared - began:.1f} s', flush=True)
         if args.seconds and count >= 2 and time.monotonic() - began > args.seconds:
             break
-    torch.cuda.synchronize()
-    events = [torch.cuda.Event(enable_timing=True)]
-    events[0].record()
+    marks = [mark()]
     began = time.monotonic()
-    while len(events) <= args.steps and not (args.seconds and len(events) > 3 and time.monotonic() - began > args.seconds):
+    while len(marks) <= args.steps and not (args.seconds and len(marks) > 3 and time.monotonic() - began > args.seconds):
         loss, norm = trainer.step()
-        events.append(torch.cuda.Event(enable_timing=True))
-        events[-1].record()
-        events[-1].synchronize()
-    seconds = [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
-    return seconds, first, loss.item(), norm.item()
+        marks.append(mark())
+    seconds = [seconds_between(a, b) for a, b in zip(marks, marks[1:])]
+    return seconds, prepared, first, loss.item(), norm.item()
 
 
-def main():
+def memory_gib(trainer):
+    """Of torch's allocator; nothing on the CPU."""
+    if DEVICE == 'cpu':
+        return {}
+    return {'peak': torch.cuda.max_memory_allocated() / 2**30, 'optimizer': trainer.optimizer_gib(),
+            'reserved': torch.cuda.max_memory_reserved() / 2**30}
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('row', choices=ROWS)
-    parser.add_argument('--plain', action='store_true', help='no torch.compile')
-    parser.add_argument('--documented', action='store_true', help="no torch.compile; a quantised base as peft's documents prepare it")
-    parser.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument('--layers', action='store_true', help='torch.compile of each layer, the final norm and the loss')
+    kind.add_argument('--plain', action='store_true', help='no torch.compile')
+    kind.add_argument('--documented', action='store_true',
+                      help="no torch.compile; a quantised base as peft's documents prepare it")
+    kind.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
     parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
     parser.add_argument('--split', type=int, default=1)
     parser.add_argument('--steps', type=int, default=100)
@@ -183,39 +228,37 @@ def main():
     parser.add_argument('--seconds', type=float, default=0)
     parser.add_argument('--json', help='file whose "rows" gain this one')
     args = parser.parse_args()
+    if DEVICE == 'cpu' and not args.row.startswith('tiny_'):
+        parser.error(f'{args.row} needs a GPU')
+    return args
 
+
+def main():
+    began, args = time.monotonic(), arguments()
     torch.set_float32_matmul_precision('high')
     torch.manual_seed(1)
     before = gpu_state()
     trainer = Trainer(args.row, args)
-    seconds, first, last, norm = measure(trainer, args)
+    print(f'model made {time.monotonic() - began:.1f} s after the start', flush=True)
+    seconds, prepared, first, last, norm = measure(trainer, args)
     after = gpu_state()
     if not (math.isfinite(last) and math.isfinite(norm) and norm > 0):
         raise SystemExit(f'peer_step.py: loss {last}, gradient norm {norm}: no speed')
     rates = [trainer.tokens() / s for s in seconds]
-    kind = 'liger' if args.liger else 'plain' if args.plain else 'documented' if args.documented else 'compiled'
-    name = f'{args.row}_peer_{kind}_{args.precision}'
+    name = f'{args.row}_peer_{kind_of(args)}_{args.precision}'
     row = {'row': name, 'tokens_per_second': statistics.median(rates),
            'tokens_per_second_range': [min(rates), max(rates)], 'ms_per_step': 1e3 * statistics.median(seconds),
-           'steps_timed': len(seconds), 'split': args.split,
-           'memory_gib': {'peak': torch.cuda.max_memory_allocated() / 2**30, 'optimizer': trainer.optimizer_gib(),
-                          'reserved': torch.cuda.max_memory_reserved() / 2**30},
-           'loss': [first, last], 'grad_norm': [None, norm],
+           'steps_timed': len(seconds), 'split': args.split, 'prepare_seconds': prepared - began,
+           'memory_gib': memory_gib(trainer), 'loss': [first, last], 'grad_norm': [None, norm],
            'parameters': {'trainable': sum(p.numel() for p in trainer.parameters)},
            'torch': torch.__version__, 'transformers': transformers.__version__, 'gpu_before': before,
            'gpu_after': after}
-    print(f"{name}: {row['tokens_per_second']:,.0f} tokens/s ({min(rates):,.0f} .. {max(rates):,.0f}), "
-          f"{row['memory_gib']['peak']:.1f} GiB, loss {first:.4f} -> {last:.4f}, {len(seconds)} steps; {before}; {after}")
-    print(json.dumps(row))
     if args.json:
-        results = {'rows': []}
-        if os.path.exists(args.json):
-            with open(args.json) as f:
-                results = json.load(f)
-        results['rows'] = [r for r in results['rows'] if r['row'] != name] + [row]
-        with open(args.json, 'w') as f:
-            json.dump(results, f, indent=1)
-            f.write('\n')
+        row_file.keep(args.json, row)
+    peak = f'{row["memory_gib"]["peak"]:.1f} GiB, ' if row['memory_gib'] else ''
+    print(f"{name}: {row['tokens_per_second']:,.0f} tokens/s ({min(rates):,.0f} .. {max(rates):,.0f}), "
+          f"{peak}loss {first:.4f} -> {last:.4f}, {len(seconds)} steps; {before}; {after}")
+    print(json.dumps(row))
 
 
 if __name__ == '__main__':

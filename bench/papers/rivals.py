@@ -52,13 +52,15 @@ def families():
     results = load('h200_families.json')
     rows = {row['row']: row for row in results['rows']}
     for name, row in rows.items():
-        peer = rows.get(f'{name}_peer_compiled_bf16')
-        if peer:
+        for kind, peer_name in (('compiled', 'torch.compile'), ('layers', 'torch.compile by layers'), ('liger', 'Liger')):
+            peer = rows.get(f'{name}_peer_{kind}_bf16')
+            if not peer:
+                continue
             source = Source('h200_families.json', 'bench/device.sh --step-peers ROW',
                             f'bench/peer_step.py ROW --precision bf16 --warmup 2 --steps 8, torch {peer["torch"]}, '
                             f'transformers {peer["transformers"]}', row.get('commit', results['commit']),
                             machine_of(results))
-            yield Comparison('training', name, 'torch.compile', row['tokens_per_second'], peer['tokens_per_second'],
+            yield Comparison('training', name, peer_name, row['tokens_per_second'], peer['tokens_per_second'],
                              'tokens/s', source)
 
 
