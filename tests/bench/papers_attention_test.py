@@ -34,7 +34,7 @@ class FlopsTest(unittest.TestCase):
         self.assertEqual(compared, 2 * (3 * 4 + 4))
 
     def test_window_hides_what_lies_before_it(self):
-        self.assertEqual(attention.Layout(1, 1, 64, (5, 2), 3).pairs(), 1 + 2 + 3 + 3 + 3 + 1 + 2)
+        self.assertEqual(attention.Layout(1, 1, 64, (5, 2, 1), 3).pairs(), 1 + 2 + 3 + 3 + 3 + 1 + 2 + 1)
 
 
 class RowsTest(unittest.TestCase):
@@ -54,8 +54,8 @@ class RowsTest(unittest.TestCase):
 
     def test_what_gpu_bench_says_of_a_plan_is_kept(self):
         name = f'attention cuDNN {self.documents.op} fast'
-        results = of_gpu_bench(lines=[{'line': name, 'extents': '14/2 x 64', 'error': 'of others'},
-                                      {'line': name, 'extents': '8/4 x 256', 'error': 'no backward plan'}])
+        results = of_gpu_bench(lines=[{'line': name, 'extents': '8/4 x 256', 'error': 'no backward plan'},
+                                      {'line': name, 'extents': '14/2 x 64', 'error': 'of others'}])
         rows = {row['engine']: row for row in attention.gpu_bench_rows(self.documents, results)}
         self.assertEqual(rows['cudnn_atomics']['error'], 'no backward plan')
 
