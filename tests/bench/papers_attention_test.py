@@ -131,6 +131,17 @@ class FlashTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             flash.check(lambda layout, _: by_torch(attention.Layout(4, 2, 64, layout.lengths, 15), False), layout=self.layout)
 
+    def test_what_is_not_attention_is_not_timed(self):
+        import flash
+        import torch
+        flash.timing.DEVICE, flash.timing.DTYPE = 'cpu', torch.bfloat16
+        found, flash.found = flash.found, lambda: ('of zeros', lambda layout, _: lambda q, k, v: torch.zeros_like(q))
+        self.addCleanup(setattr, flash, 'found', found)
+        what, make = attention.checked(flash)
+        self.assertEqual(what, 'of zeros')
+        with self.assertRaisesRegex(ValueError, 'from its formula'):
+            make(self.layout, False)
+
     def test_arguments_are_those_of_torchs_kernels(self):
         import flash
         import torch
