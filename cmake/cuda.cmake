@@ -19,7 +19,9 @@ foreach(architecture ${COXSWAIN_CUDA_ARCHITECTURES})
 endforeach()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 if(COXSWAIN_CCACHE)
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${COXSWAIN_CCACHE})
+  # What ccache would preprocess of a source is its first architecture alone: code of another one may change and the
+  # old object come back. By its list of dependencies it compares the files. The namespace leaves older entries aside.
+  set(CMAKE_CUDA_COMPILER_LAUNCHER env CCACHE_DEPEND=1 CCACHE_NAMESPACE=cuda-by-files ${COXSWAIN_CCACHE})
 endif()
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
