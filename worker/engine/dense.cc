@@ -71,4 +71,8 @@ void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
   kernels::Gemm(gemm, sweep.stream);
 }
 
+bool FindsGradient(const Sweep& sweep, const Tensor& weight) {
+  return !sweep.first && !weight.gradient_slotted;
+}
+
 }  // namespace coxswain::engine

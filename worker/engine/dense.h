@@ -39,10 +39,14 @@ void DenseInputGradient(const Sweep& sweep, const Dense& dense, const DenseInput
 struct DenseWeightGradientArgs {
   const void* dy = nullptr;  // [rows, out]
   const void* x = nullptr;   // [rows, in]
-  bool accumulate = true;
+  bool accumulate = false;
 };
 void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
                          const DenseWeightGradientArgs& args);
+
+// Whether the gradient of a weight holds what earlier micro-steps of the step came to: the product
+// of this one is added to it.
+bool FindsGradient(const Sweep& sweep, const Tensor& weight);
 
 }  // namespace coxswain::engine
 

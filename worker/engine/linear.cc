@@ -154,9 +154,8 @@ void LinearForward(const Sweep& sweep, const BoundLinear& args) {
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   if (linear.weight.gradient != nullptr) {
-    // A slot is written once in a micro-step.
-    const bool accumulate = !linear.weight.gradient_slotted;
-    DenseWeightGradient(sweep, DenseOf(sweep, linear), {args.dy, args.x, accumulate});
+    DenseWeightGradient(sweep, DenseOf(sweep, linear),
+                        {args.dy, args.x, FindsGradient(sweep, linear.weight)});
   }
   if (linear.bias.gradient != nullptr) BiasGradient(sweep, args);
 }

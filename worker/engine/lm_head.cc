@@ -125,7 +125,8 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
   const Buffers& buffers = sweep.buffers;
   const Dense head = Head(sweep, chunk);
   if (sweep.model.head.gradient != nullptr) {
-    DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x});
+    const bool accumulate = chunk.begin > 0 || FindsGradient(sweep, sweep.model.head);
+    DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x, accumulate});
   }
   if (Adapted(sweep)) {
     AdaptedBackward(sweep, chunk);
@@ -147,6 +148,15 @@ void Logits(const Sweep& sweep, Chunk chunk) {
   DenseForward(sweep, Head(sweep, chunk), {sweep.buffers.head_x, nullptr, sweep.buffers.logits});
 }
 
+// A micro-step without targets has no product that would write them.
+void ClearGradients(const Sweep& sweep) {
+  const Tensor& head = sweep.model.head;
+  if (head.gradient == nullptr || FindsGradient(sweep, head)) return;
+  const int64_t bytes = sweep.model.config.vocab_size * sweep.model.config.hidden_size *
+                        kernels::DTypeBytes(head.gradient_dtype);
+  kernels::SetMemory(head.gradient, 0, bytes, sweep.stream);
+}
+
 }  // namespace
 
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
@@ -166,6 +176,7 @@ void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec sp
     const int64_t bytes = sweep.batch.tokens * sweep.model.config.hidden_size *
                           kernels::DTypeBytes(sweep.model.compute_dtype);
     kernels::SetMemory(buffers.dnorm, 0, bytes, sweep.stream);
+    if (sweep.batch.target_rows == 0) ClearGradients(sweep);
   }
   for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {
     const Chunk chunk{begin, std::min(chunk_rows, sweep.batch.target_rows - begin)};

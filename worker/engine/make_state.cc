@@ -18,6 +18,7 @@
 #include "worker/engine/rope_tables.h"
 #include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
+#include "worker/engine/written_gradients.h"
 
 namespace coxswain::engine {
 namespace {
@@ -97,6 +98,7 @@ State::State(const plan::Plan& plan_in, int rank_in)
       rank(rank_in),
       layout(plan, rank),
       verified_groups(MakeVerifiedGroups(plan)),
+      written_gradients(WrittenBytes(plan, layout.map)),
       stream(owned_stream.get()),
       stager(plan),
       exchange(plan, layout, buffers, stream),

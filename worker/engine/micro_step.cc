@@ -39,7 +39,7 @@ void AdapterEmbedBackward(const Sweep& sweep) {
   const Buffers& buffers = sweep.buffers;
   if (sweep.model.embedding_adapter.a.value == nullptr) return;
   const Dense dense = AdapterDense(sweep);
-  DenseWeightGradient(sweep, dense, {buffers.dres, buffers.embedding_lora_h});
+  DenseWeightGradient(sweep, dense, {buffers.dres, buffers.embedding_lora_h, /*accumulate=*/true});
   DenseInputGradient(sweep, dense, {buffers.dres, buffers.embedding_lora_dh});
   kernels::EmbeddingBackwardArgs rows;
   rows.spec = AdapterEmbeddingSpec(sweep.model);

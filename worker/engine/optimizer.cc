@@ -121,10 +121,6 @@ void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGr
                       static_cast<int64_t>(norms.size() * sizeof(norms[0])), nullptr);
 }
 
-void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream) {
-  kernels::SetMemory(buffers.gradients, 0, layout.map.gradients, stream);
-}
-
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream) {
   kernels::GlobalNormArgs norm;

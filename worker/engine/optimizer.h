@@ -28,9 +28,6 @@ void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGr
                      const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
                      const Buffers& buffers);
 
-// Clears all gradients but slots, which are cleared when a unit takes them.
-void ZeroGradients(const ParameterLayout& layout, const Buffers& buffers, kernels::Stream* stream);
-
 // Writes sum of squares and non-finite count of a range of norm_tensors into `sums`.
 void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
             kernels::Stream* stream);

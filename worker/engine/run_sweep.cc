@@ -33,9 +33,9 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
               void (*body)(const State&, const Sweep&)) {
   const Range range(kind.name);
   const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
-  const bool factors = sweep.first && state.model.dora;
+  const bool first = sweep.first && kind.differs_first;
   const Stopwatch& exposed = state.graphs.Run(
-      absl::StrCat(kind.name, factors ? " dora" : "", script.Key()), sweep.batch,
+      absl::StrCat(kind.name, first ? " first" : "", script.Key()), sweep.batch,
       [&state, sweep, script, body](Stopwatch* watch) {
         watch->Reset();
         UnitSweep units(state.exchange, script, watch);

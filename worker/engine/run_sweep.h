@@ -27,6 +27,7 @@ class Range {
 struct SweepKind {
   const char* name;
   bool last_micro_step = false;  // what ranks reduce then
+  bool differs_first = false;    // Sweep::first changes what it launches
   PhaseSeconds* seconds = nullptr;
   double* phase = nullptr;  // of `seconds`
 };

@@ -35,6 +35,7 @@ struct State {
   const int rank;
   const ParameterLayout layout;
   const std::vector<VerifiedGroup> verified_groups;
+  const std::vector<plan::Range> written_gradients;  // WrittenBytes
   const StreamHandle owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;

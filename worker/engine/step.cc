@@ -13,6 +13,7 @@
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/run_sweep.h"
+#include "worker/engine/written_gradients.h"
 
 namespace coxswain::engine {
 namespace {
@@ -57,17 +58,24 @@ int64_t CountTargets(const BinBatch& bins) {
 }
 
 void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
-  RunSweep(state, sweep, {"forward", false, seconds, &seconds->forward}, ForwardVisits(state.model),
+  const SweepKind kind{.name = "forward",
+                       .differs_first = state.model.dora,
+                       .seconds = seconds,
+                       .phase = &seconds->forward};
+  RunSweep(state, sweep, kind, ForwardVisits(state.model),
            [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
 }
 
 void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
                         PhaseSeconds* seconds) {
   const bool train = sweep.batch.train;
-  RunSweep(state, sweep,
-           {"backward", train && last_micro_step && state.plan.world_size() > 1, seconds,
-            train ? &seconds->backward : &seconds->forward},
-           BackwardVisits(state.model, state.ops, train), [](const State& s, const Sweep& p) {
+  const SweepKind kind{.name = "backward",
+                       .last_micro_step = train && last_micro_step && state.plan.world_size() > 1,
+                       .differs_first = train && !state.written_gradients.empty(),
+                       .seconds = seconds,
+                       .phase = train ? &seconds->backward : &seconds->forward};
+  RunSweep(state, sweep, kind, BackwardVisits(state.model, state.ops, train),
+           [](const State& s, const Sweep& p) {
              p.units->Enter(UnitOf(s.plan.model.num_layers));
              if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
              if (p.batch.train) BackwardFromFinalNorm(p);
@@ -79,6 +87,13 @@ int64_t Rounds(const State& state, const BinBatch& bins) {
   const int64_t size = state.plan.micro_batch_bins;
   const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
   return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
+}
+
+// All but slots, which are cleared when a unit takes them, and but `written` bytes.
+void ClearGradients(State& state, const std::vector<plan::Range>& written) {
+  for (const plan::Range& bytes : Beside(written, state.layout.map.gradients)) {
+    kernels::SetMemory(state.buffers.gradients + bytes.begin, 0, bytes.count(), state.stream);
+  }
 }
 
 // Norm and loss of the step, the same bits on all ranks.
@@ -188,9 +203,10 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
   state.waits.clear();
   SendScalars(state, ScalarsOf(state, step));
-  ZeroGradients(state.layout, state.buffers, state.stream);
   BinCursor cursor;
   const int64_t rounds = Rounds(state, step.bins);
+  const bool idle = step.bins.bin_ids.empty();
+  if (idle) ClearGradients(state, {});
   for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
     MicroBatch batch;
     if (cursor.bin < step.bins.bin_ids.size()) {
@@ -200,6 +216,8 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
+    // Behind a forward, which hides that these launches are many.
+    if (sweep.first && !idle) ClearGradients(state, state.written_gradients);
     RunHeadAndBackward(state, sweep, round + 1 == rounds, seconds);
     state.timeline.Mark(&seconds->backward, state.stream);
   }

@@ -22,7 +22,9 @@ struct Sweep {
   const BoundModel& ops;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
-  bool first = false;          // of the step or evaluation: it computes the factors of DoRA
+  // Of the step or evaluation: it computes the factors of DoRA, and its products write gradients
+  // (written_gradients.h) that later ones add to.
+  bool first = false;
   UnitSweep* units = nullptr;  // the sweep's exchange
   CacheUse cache = CacheUse::kNone;
 

@@ -5,29 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/quantized_weights.h"
+#include "worker/engine/written_gradients.h"
 
 namespace coxswain::engine {
 
 using comm::Communicator;
-
-namespace {
-
-// What a flat has beside the weights of linears, whose gradient is one product: ascending.
-std::vector<plan::Range> BesideLinears(const plan::Plan& plan, const plan::ShardMap& map,
-                                       const plan::Flat& flat) {
-  std::vector<plan::Range> ranges;
-  int64_t at = 0;
-  for (const size_t i : flat.parameters) {
-    if (!model::IsLinear(plan.parameters[i].role)) continue;
-    const int64_t first = map.places[i].offset;
-    if (first > at) ranges.push_back({at, first});
-    at = first + plan.parameters[i].elements();
-  }
-  if (flat.elements > at) ranges.push_back({at, flat.elements});
-  return ranges;
-}
-
-}  // namespace
 
 std::string ExchangeScript::Key() const {
   std::string key =
@@ -55,7 +37,8 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
       arrived_(fetches_.size()) {
   for (size_t f = 0; f < layout.map.flats.size(); ++f) {
     flats_of_unit_[static_cast<size_t>(layout.map.flats[f].unit)].push_back(f);
-    accumulated_.push_back(BesideLinears(plan, layout.map, layout.map.flats[f]));
+    const plan::Flat& flat = layout.map.flats[f];
+    accumulated_.push_back(Beside(WrittenElements(plan, layout.map, flat), flat.elements));
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     if (plan.parameters[i].role == model::Role::kEmbedding) owned_embedding_ = layout.owned[i];

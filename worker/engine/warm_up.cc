@@ -11,10 +11,10 @@
 namespace coxswain::engine {
 namespace {
 
-// A full micro-batch: `documents` equal documents per bin, every token but their last a target.
-BinBatch Batch(const plan::Plan& plan, int64_t documents) {
+// Full micro-batches: `documents` equal documents per bin, every token but their last a target.
+BinBatch Batch(const plan::Plan& plan, int64_t documents, int64_t micro_steps) {
   BinBatch bins;
-  for (int64_t bin = 0; bin < plan.micro_batch_bins; ++bin) {
+  for (int64_t bin = 0; bin < micro_steps * plan.micro_batch_bins; ++bin) {
     bins.bin_ids.push_back(bin);
     bins.documents_per_bin.push_back(static_cast<int32_t>(documents));
     int64_t left = plan.sequence_len;
@@ -34,13 +34,21 @@ BinBatch Batch(const plan::Plan& plan, int64_t documents) {
 }
 
 // The trained values stay: the rate is zero. The moments do not.
-void RunStep(State& state, int64_t documents) {
+void RunStep(State& state, int64_t documents, int64_t micro_steps) {
   TrainStep step;
-  step.bins = Batch(state.plan, documents);
+  step.bins = Batch(state.plan, documents, micro_steps);
   step.loss_denominator = static_cast<int64_t>(step.bins.token_ids.size());
   // A loss that is not finite is left for the first real step to report.
   (void)RunTrainStep(state, step);
-  (void)RunEvaluation(state, step.bins);
+}
+
+void RunSteps(State& state) {
+  // Products of the second micro-step add where those of the first write: other algorithms.
+  RunStep(state, 1, state.written_gradients.empty() ? 1 : 2);
+  (void)RunEvaluation(state, Batch(state.plan, 1, 1));
+  if (state.plan.max_documents_per_bin == 1 || state.plan.sequence_len == 1) return;
+  RunStep(state, 2, 1);
+  (void)RunEvaluation(state, Batch(state.plan, 2, 1));
 }
 
 // As many texts as there can be, a token of each from its prompt and one from the cache.
@@ -65,11 +73,9 @@ void FillAbsentWeights(const State& state) {
 
 void WarmUp(State& state) {
   FillAbsentWeights(state);
-  const bool packs = state.plan.max_documents_per_bin > 1 && state.plan.sequence_len > 1;
   state.warming_up = true;
   kernels::SetGemmTuning(true);
-  if (state.plan.trains()) RunStep(state, 1);
-  if (state.plan.trains() && packs) RunStep(state, 2);
+  if (state.plan.trains()) RunSteps(state);
   if (state.plan.generates()) Answer(state);
   kernels::SetGemmTuning(false);
   state.gemm_table = kernels::TunedGemmTable();

@@ -1,0 +1,29 @@
+// Which gradients come whole out of one product of a micro-step: those of the weights of linears
+// and of the head, which is the embedding where they are tied. The first micro-step of a step
+// writes them (beta 0) and the next add; into a slot of ZeRO every micro-step writes. All else is
+// added to from the start (norms, biases, rows of the embedding, adapters, sums over ranks) and is
+// cleared.
+#ifndef COXSWAIN_WORKER_ENGINE_WRITTEN_GRADIENTS_H_
+#define COXSWAIN_WORKER_ENGINE_WRITTEN_GRADIENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan/plan.h"
+#include "common/plan/shard_map.h"
+
+namespace coxswain::engine {
+
+// Elements of `flat`, trained or not, that products write: ascending, joined where they touch.
+std::vector<plan::Range> WrittenElements(const plan::Plan& plan, const plan::ShardMap& map,
+                                         const plan::Flat& flat);
+
+// Bytes of "gradients" that the first micro-step of a step writes, in the same way.
+std::vector<plan::Range> WrittenBytes(const plan::Plan& plan, const plan::ShardMap& map);
+
+// [0, end) without `ranges`, which are ascending: none of the result is empty.
+std::vector<plan::Range> Beside(const std::vector<plan::Range>& ranges, int64_t end);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_WRITTEN_GRADIENTS_H_
