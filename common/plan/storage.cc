@@ -74,6 +74,12 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
   return storage;
 }
 
+bool IsWrittenByProduct(const Plan& plan, const model::Parameter& parameter) {
+  const model::Role role = parameter.role;
+  return model::IsLinear(role) || role == model::Role::kLmHead ||
+         (role == model::Role::kEmbedding && plan.model.tie_embeddings);
+}
+
 bool TrainsBase(const Plan& plan) {
   return std::any_of(plan.parameters.begin(), plan.parameters.end(), [](const auto& parameter) {
     return parameter.trainable() && !model::IsAdapter(parameter.role);

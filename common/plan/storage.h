@@ -40,6 +40,11 @@ struct ParameterStorage {
 };
 ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter);
 
+// Whether the gradient of a parameter comes whole out of one product of a micro-step: that of the
+// weight of a linear or of the head, which is the embedding where they are tied. It is written in
+// the first micro-step of a step and added to in the next; all others are cleared and added to.
+bool IsWrittenByProduct(const Plan& plan, const model::Parameter& parameter);
+
 // Whether a tensor of the base model is trained: then master_dtype and gradient_dtype matter.
 bool TrainsBase(const Plan& plan);
 

@@ -173,9 +173,9 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
 }
 
-// States read and written; the gradient cleared, read by the norm and by the update; the master
-// read and written and the weights written, or the weights themselves read and written. DoRA reads
-// every weight of an adapted linear once for the norms of its rows.
+// States read and written; the gradient cleared where no product writes it, read by the norm and by
+// the update; the master read and written and the weights written, or the weights themselves read
+// and written. DoRA reads every weight of an adapted linear once for the norms of its rows.
 double UpdateSeconds(const plan::Plan& plan) {
   const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
   const std::vector<bool> in_blocks = plan::InBlocks(plan);
@@ -188,8 +188,9 @@ double UpdateSeconds(const plan::Plan& plan) {
     const int64_t values =
         storage.master.has_value() ? 2 * plan::StorageBytes(*storage.master, 1) : weights;
     const int64_t gradient = plan::StorageBytes(*storage.gradient, 1);
+    const int64_t passes = plan::IsWrittenByProduct(plan, p) ? 2 : 3;
     bytes += static_cast<double>(2 * plan::StateBytes(optimizer, p.elements(), in_blocks[i]) +
-                                 p.elements() * (3 * gradient + values + weights));
+                                 p.elements() * (passes * gradient + values + weights));
   }
   for (const Parameter& p : plan.parameters) {
     if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;

@@ -1,14 +1,9 @@
 #include "worker/engine/written_gradients.h"
 
-#include "common/model/parameter.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::engine {
 namespace {
-
-bool IsWritten(const plan::Plan& plan, model::Role role) {
-  return model::IsLinear(role) || role == model::Role::kLmHead ||
-         (role == model::Role::kEmbedding && plan.model.tie_embeddings);
-}
 
 void Append(plan::Range range, std::vector<plan::Range>* ranges) {
   if (!ranges->empty() && ranges->back().end == range.begin) {
@@ -24,7 +19,7 @@ std::vector<plan::Range> WrittenElements(const plan::Plan& plan, const plan::Sha
                                          const plan::Flat& flat) {
   std::vector<plan::Range> ranges;
   for (const size_t i : flat.parameters) {
-    if (!IsWritten(plan, plan.parameters[i].role)) continue;
+    if (!plan::IsWrittenByProduct(plan, plan.parameters[i])) continue;
     const int64_t begin = map.places[i].offset;
     Append({begin, begin + plan.parameters[i].elements()}, &ranges);
   }

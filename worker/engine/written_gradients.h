@@ -1,8 +1,7 @@
-// Which gradients come whole out of one product of a micro-step: those of the weights of linears
-// and of the head, which is the embedding where they are tied. The first micro-step of a step
-// writes them (beta 0) and the next add; into a slot of ZeRO every micro-step writes. All else is
-// added to from the start (norms, biases, rows of the embedding, adapters, sums over ranks) and is
-// cleared.
+// Where the gradients lie that products write (plan::IsWrittenByProduct): in "gradients" the first
+// micro-step of a step writes them (beta 0) and the next add, in a slot of ZeRO every one writes.
+// What is beside them is added to from the start (norms, biases, rows of the embedding, adapters,
+// sums over ranks), or is a gap, and is cleared.
 #ifndef COXSWAIN_WORKER_ENGINE_WRITTEN_GRADIENTS_H_
 #define COXSWAIN_WORKER_ENGINE_WRITTEN_GRADIENTS_H_
 

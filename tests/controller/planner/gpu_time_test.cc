@@ -34,7 +34,7 @@ TEST_F(GpuTimeTest, HalfABillionParametersOnAnH200) {
   const double seconds = 32768 * Time().token;
   EXPECT_GT(seconds, 0.137 + 24 * 0.7e-3);
   EXPECT_LT(seconds, 0.26);
-  EXPECT_NEAR(Time().step, 494e6 * (16 + 12 + 10) / kBytesPerSecond, 2e-5);
+  EXPECT_NEAR(Time().step, 494e6 * (16 + 8 + 10) / kBytesPerSecond, 2e-5);
 }
 
 TEST_F(GpuTimeTest, LongerDocumentsAndRecomputationTakeLonger) {
