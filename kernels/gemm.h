@@ -1,4 +1,5 @@
-// C = alpha op(A) op(B) + beta C (+ bias on every row). beta 1 is the gradient accumulator.
+// C = alpha op(A) op(B) + beta Z (+ bias on every row), Z being C itself, beta 1 then the gradient
+// accumulator, or a matrix beside it, the residual that a linear's output is added to.
 // A linear layer y = x W^T + b is {transpose_b, a = x, b = W}; dx = dy W has no transpose;
 // dW += dy^T x is {transpose_a, a = dy, b = x, beta = 1}.
 #ifndef COXSWAIN_KERNELS_GEMM_H_
@@ -37,7 +38,7 @@ std::string TunedGemmTable();
 // of another device or library and returns false.
 bool LoadGemmTable(const std::string& table);
 
-// Row-major. An extent of 0 is allowed: k = 0 leaves beta C (+ bias). With beta 0, C is not read.
+// Row-major. An extent of 0 is allowed: k = 0 leaves beta Z (+ bias). With beta 0, Z is not read.
 struct GemmArgs {
   GemmSpec spec = {};
   int64_t m = 0, n = 0, k = 0;
@@ -49,6 +50,8 @@ struct GemmArgs {
   float beta = 0.0f;
   void* c = nullptr;  // [m, n], overlaps neither A nor B
   int64_t ldc = 0;
+  // Z [m, n] in rows of ldc, of C's type; overlaps C nowhere or is C. null: C.
+  const void* addend = nullptr;
   // [n], added to every row; null: none. Needs output_dtype == dtype.
   const void* bias = nullptr;
   Workspace workspace = {};  // GEMM scratch of the plan; the CPU library needs none

@@ -1,7 +1,7 @@
-// C = beta C + bias: a product of no terms, and the start of one whose algorithm adds no bias.
+// C = beta Z + bias: a product of no terms, and the start of one whose algorithm adds no bias.
 //
 // One thread per element, at most 2 x sizeof(T) bytes moved per element of C; bitwise
-// deterministic. With beta 0, C is not read.
+// deterministic. With beta 0, Z is not read.
 #include <algorithm>
 
 #include "kernels/cuda/gemm_plan.h"
@@ -18,6 +18,7 @@ struct Fill {
   int64_t m, n, ldc;
   float beta;
   const T* bias;
+  const T* z;
   T* c;
 };
 
@@ -26,17 +27,17 @@ __global__ void GemmFillKernel(Fill<T> fill) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < fill.m * fill.n; i += step) {
     const int64_t row = i / fill.n, column = i % fill.n;
-    T* element = fill.c + row * fill.ldc + column;
+    const int64_t at = row * fill.ldc + column;
     float value = fill.bias == nullptr ? 0.0f : ToFloat(fill.bias[column]);
-    if (fill.beta != 0.0f) value += fill.beta * ToFloat(*element);
-    *element = FromFloat<T>(value);
+    if (fill.beta != 0.0f) value += fill.beta * ToFloat(fill.z[at]);
+    fill.c[at] = FromFloat<T>(value);
   }
 }
 
 }  // namespace
 
 void GemmFill(const GemmArgs& args, Stream* stream) {
-  if (args.beta == 1.0f && args.bias == nullptr) return;
+  if (args.beta == 1.0f && args.bias == nullptr && AddendOf(args) == args.c) return;
   ForDType(args.spec.output_dtype, [&](auto zero) {
     using T = decltype(zero);
     const Fill<T> fill{args.m,
@@ -44,6 +45,7 @@ void GemmFill(const GemmArgs& args, Stream* stream) {
                        args.ldc,
                        args.beta,
                        static_cast<const T*>(args.bias),
+                       static_cast<const T*>(AddendOf(args)),
                        static_cast<T*>(args.c)};
     const int64_t blocks =
         std::min<int64_t>(CeilDiv(args.m * args.n, kThreads), int64_t{8} * Multiprocessors());

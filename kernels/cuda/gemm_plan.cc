@@ -81,7 +81,8 @@ class Preference {
     const auto bytes = [&](int i) { return static_cast<uint32_t>(key.alignment[i]); };
     Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes(1));
     Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes(0));
-    Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes(2));
+    Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        key.addend == 0 ? bytes(2) : static_cast<uint32_t>(key.addend));
     Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes(2));
   }
   cublasLtMatmulPreference_t get() { return &preference_; }
@@ -141,7 +142,7 @@ bool GemmKey::operator==(const GemmKey& other) const {
          ldc == other.ldc && workspace == other.workspace && spec.dtype == other.spec.dtype &&
          spec.output_dtype == other.spec.output_dtype &&
          spec.transpose_a == other.spec.transpose_a && spec.transpose_b == other.spec.transpose_b &&
-         accumulate == other.accumulate && bias == other.bias &&
+         accumulate == other.accumulate && bias == other.bias && addend == other.addend &&
          std::equal(std::begin(alignment), std::end(alignment), std::begin(other.alignment));
 }
 
@@ -156,6 +157,7 @@ size_t GemmKeyHash::operator()(const GemmKey& key) const {
     mix(word);
   }
   for (const int32_t bytes : key.alignment) mix(bytes);
+  mix(key.addend);
   mix(static_cast<int64_t>(key.spec.dtype) << 8 | static_cast<int64_t>(key.spec.output_dtype) << 4 |
       key.spec.transpose_a << 3 | key.spec.transpose_b << 2 | key.accumulate << 1 | key.bias << 0);
   return static_cast<size_t>(hash);
@@ -173,7 +175,8 @@ GemmKey MakeGemmKey(const GemmArgs& args) {
           .accumulate = args.beta != 0.0f,
           .bias = args.bias != nullptr,
           .alignment = {AlignmentOf(args.a), AlignmentOf(args.b), AlignmentOf(args.c),
-                        AlignmentOf(args.bias)}};
+                        AlignmentOf(args.bias)},
+          .addend = AddendOf(args) == args.c ? 0 : AlignmentOf(args.addend)};
 }
 
 GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice) {
@@ -181,6 +184,7 @@ GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice) {
   if (choice.bias_first) {
     product.beta = 1.0f;
     product.bias = nullptr;
+    product.addend = nullptr;
   }
   return product;
 }
@@ -231,9 +235,9 @@ GemmChoice FastestGemm(const GemmArgs& args, Stream* stream) {
 cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
   Descriptors descriptors(args);
   return cublasLtMatmul(stream->cublaslt(), descriptors.operation(), &args.alpha, args.b,
-                        descriptors.first(), args.a, descriptors.second(), &args.beta, args.c,
-                        descriptors.result(), args.c, descriptors.result(), &choice.algo,
-                        args.workspace.data, choice.workspace_bytes, stream->cuda());
+                        descriptors.first(), args.a, descriptors.second(), &args.beta,
+                        AddendOf(args), descriptors.result(), args.c, descriptors.result(),
+                        &choice.algo, args.workspace.data, choice.workspace_bytes, stream->cuda());
 }
 
 }  // namespace coxswain::kernels::cuda

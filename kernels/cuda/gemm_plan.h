@@ -23,6 +23,7 @@ struct GemmKey {
   bool bias = false;
   // Bytes that the addresses of A, B, C and bias are multiples of: 256, 16, 8, 4 or 2.
   int32_t alignment[4] = {256, 256, 256, 256};
+  int32_t addend = 0;  // of the addend likewise; 0: what is added to is C
 
   bool operator==(const GemmKey& other) const;
 };
@@ -36,13 +37,13 @@ GemmKey MakeGemmKey(const GemmArgs& args);
 struct GemmChoice {
   cublasLtMatmulAlgo_t algo = {};
   size_t workspace_bytes = 0;
-  // No algorithm adds the bias to this product: C = beta C + bias first, then accumulate onto it.
+  // No algorithm adds the bias to this product: C = beta Z + bias first, then accumulate onto it.
   bool bias_first = false;
   double microseconds = 0;  // 0: not measured
 };
 
-// The arguments of the product itself under `choice`: those of args, or args with beta 1 and no
-// bias.
+// The arguments of the product itself under `choice`: those of args, or args with beta 1 and
+// neither bias nor addend.
 GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice);
 
 // Up to 24 deterministic algorithms, the heuristic's favourite first. A split sum over k is allowed
@@ -57,7 +58,12 @@ GemmChoice FastestGemm(const GemmArgs& args, Stream* stream);
 
 cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream);
 
-// C = beta C + bias (0 where null), what is left of a product without terms.
+// Z of the product: what beta multiplies. C where it is not read.
+inline const void* AddendOf(const GemmArgs& args) {
+  return args.beta == 0.0f || args.addend == nullptr ? args.c : args.addend;
+}
+
+// C = beta Z + bias (0 where null), what is left of a product without terms.
 void GemmFill(const GemmArgs& args, Stream* stream);
 
 }  // namespace coxswain::kernels::cuda

@@ -1,9 +1,9 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
-// "microseconds", "tflops" (the last two 0 where not measured)}, ...], "gated": [{the fields of
-// GatedKey and FusedChoice but "settled" and "used"; no "activation" means silu, no "rank" 0},
-// ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...]}, sorted by key. A table
-// without "gated" or "lora" has none.
+// "microseconds", "tflops" (the last two 0 where not measured); no "addend" means 0}, ...],
+// "gated": [{the fields of GatedKey and FusedChoice but "settled" and "used"; no "activation" means
+// silu, no "rank" 0}, ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...]},
+// sorted by key. A table without "gated" or "lora" has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -55,25 +55,28 @@ bool ParseHexadecimal(const std::string& text, cublasLtMatmulAlgo_t* algo) {
 Json Describe(const GemmKey& key, const GemmChoice& choice) {
   const double operations =
       2.0 * static_cast<double>(key.m) * static_cast<double>(key.n) * static_cast<double>(key.k);
-  return {{"m", key.m},
-          {"n", key.n},
-          {"k", key.k},
-          {"lda", key.lda},
-          {"ldb", key.ldb},
-          {"ldc", key.ldc},
-          {"workspace", key.workspace},
-          {"dtype", TypeName(key.spec.dtype)},
-          {"output_dtype", TypeName(key.spec.output_dtype)},
-          {"transpose_a", key.spec.transpose_a},
-          {"transpose_b", key.spec.transpose_b},
-          {"accumulate", key.accumulate},
-          {"bias", key.bias},
-          {"alignment", key.alignment},
-          {"algo", Hexadecimal(choice.algo)},
-          {"workspace_bytes", choice.workspace_bytes},
-          {"bias_first", choice.bias_first},
-          {"microseconds", choice.microseconds},
-          {"tflops", choice.microseconds > 0 ? operations / choice.microseconds * 1e-6 : 0.0}};
+  Json described = {
+      {"m", key.m},
+      {"n", key.n},
+      {"k", key.k},
+      {"lda", key.lda},
+      {"ldb", key.ldb},
+      {"ldc", key.ldc},
+      {"workspace", key.workspace},
+      {"dtype", TypeName(key.spec.dtype)},
+      {"output_dtype", TypeName(key.spec.output_dtype)},
+      {"transpose_a", key.spec.transpose_a},
+      {"transpose_b", key.spec.transpose_b},
+      {"accumulate", key.accumulate},
+      {"bias", key.bias},
+      {"alignment", key.alignment},
+      {"algo", Hexadecimal(choice.algo)},
+      {"workspace_bytes", choice.workspace_bytes},
+      {"bias_first", choice.bias_first},
+      {"microseconds", choice.microseconds},
+      {"tflops", choice.microseconds > 0 ? operations / choice.microseconds * 1e-6 : 0.0}};
+  if (key.addend > 0) described["addend"] = key.addend;
+  return described;
 }
 
 // False if a field is missing or of another type.
@@ -101,6 +104,7 @@ bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
       !Read(from, "transpose_a", &key->spec.transpose_a) ||
       !Read(from, "transpose_b", &key->spec.transpose_b) ||
       !Read(from, "accumulate", &key->accumulate) || !Read(from, "bias", &key->bias) ||
+      (from.contains("addend") && !Read(from, "addend", &key->addend)) ||
       !Read(from, "algo", &algo) || !Read(from, "workspace_bytes", &choice->workspace_bytes) ||
       !Read(from, "bias_first", &choice->bias_first) ||
       !Read(from, "microseconds", &choice->microseconds)) {

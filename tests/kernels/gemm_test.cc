@@ -13,6 +13,7 @@ struct Case {
   bool transpose_a, transpose_b;
   float alpha, beta;
   bool bias;
+  bool addend = false;
 };
 
 // Leading dimensions leave gaps; the gaps of C must stay as they are.
@@ -22,7 +23,12 @@ void Check(const Case& c) {
   const Floats a = Normal(lda * (c.transpose_a ? c.k : c.m) + 1, 1);
   const Floats b = Normal(ldb * (c.transpose_b ? c.n : c.k) + 1, 2);
   const Floats bias = Normal(c.n + 1, 3), before = Normal(ldc * c.m + 1, 4);
+  // C starts as the addend's opposite where it is beside C, so that reading it is an error.
   Floats out = before;
+  if (c.addend) {
+    for (float& value : out) value = -value;
+  }
+  const Floats start = out;
   Gemm({.spec = {.transpose_a = c.transpose_a, .transpose_b = c.transpose_b},
         .m = c.m,
         .n = c.n,
@@ -35,16 +41,17 @@ void Check(const Case& c) {
         .beta = c.beta,
         .c = out.data(),
         .ldc = ldc,
+        .addend = c.addend ? before.data() : nullptr,
         .bias = c.bias ? bias.data() : nullptr,
         .workspace = {}},
        nullptr);
 
   const Doubles wide_a = Double(a), wide_b = Double(b);
-  Doubles expected = Double(before);
+  Doubles expected = Double(start);
   for (int64_t i = 0; i < c.m; ++i) {
     for (int64_t j = 0; j < c.n; ++j) {
       double& value = expected[Size(i * ldc + j)];
-      value = c.beta * value + (c.bias ? bias[Size(j)] : 0.0f);
+      value = c.beta * before[Size(i * ldc + j)] + (c.bias ? bias[Size(j)] : 0.0f);
     }
   }
   reference::AddProduct<double>({c.m, c.n, c.k}, c.alpha, {wide_a.data(), lda, c.transpose_a},
@@ -62,6 +69,8 @@ TEST(GemmTest, MatchesReferenceForEveryTransposeAndOddSize) {
       Check({17, 5, k, ta, tb, 0.5f, 1.0f, false});
       Check({3, 33, k, ta, tb, 1.0f, 0.0f, true});
       Check({8, 13, k, ta, tb, -2.0f, 0.25f, true});
+      Check({17, 5, k, ta, tb, 1.0f, 1.0f, false, true});
+      Check({8, 13, k, ta, tb, -2.0f, 0.25f, true, true});
     }
   }
 }
@@ -73,11 +82,14 @@ TEST(GemmTest, EmptyExtents) {
   Check({3, 5, 0, false, false, 1.0f, 1.0f, false});
   Check({3, 5, 0, true, true, 1.0f, 0.0f, true});
   Check({3, 5, 0, true, true, 1.0f, 0.0f, false});
+  Check({3, 5, 0, false, false, 1.0f, 0.5f, false, true});
+  Check({0, 5, 4, false, false, 1.0f, 1.0f, false, true});
 }
 
-// Invariant kernels-4.
+// Invariant kernels-4. The addend is NaN too.
 TEST(GemmTest, BetaZeroDoesNotReadC) {
   const Floats a = {1, 2}, b = {3, 4}, bias = {1};
+  const Floats addend = {std::numeric_limits<float>::quiet_NaN()};
   for (const bool with_bias : {false, true}) {
     Floats c = {std::numeric_limits<float>::quiet_NaN()};
     Gemm({.spec = {.transpose_b = true},
@@ -90,6 +102,7 @@ TEST(GemmTest, BetaZeroDoesNotReadC) {
           .ldb = 2,
           .c = c.data(),
           .ldc = 1,
+          .addend = addend.data(),
           .bias = with_bias ? bias.data() : nullptr,
           .workspace = {}},
          nullptr);

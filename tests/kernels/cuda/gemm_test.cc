@@ -15,10 +15,11 @@ struct Case {
   int64_t m, n, k;
   float alpha = 1.0f, beta = 0.0f;
   bool bias = false;
-  int64_t gap = 0;     // elements between rows that belong to others
-  int64_t round = 1;   // and more of them: rows start at multiples of it
-  int64_t offset = 0;  // elements before the first
-  int64_t step = 1;    // every step-th row is compared
+  int64_t gap = 0;      // elements between rows that belong to others
+  int64_t round = 1;    // and more of them: rows start at multiples of it
+  int64_t offset = 0;   // elements before the first
+  int64_t step = 1;     // every step-th row is compared
+  bool addend = false;  // what beta multiplies is beside C, which is NaN before
 };
 
 // A matrix of `rows` x `columns` as a view of a larger buffer whose other elements are NaN.
@@ -63,7 +64,9 @@ struct Problem {
     return static_cast<char*>(tensor.data()) + offset * DTypeBytes(tensor.dtype());
   }
   Floats Compute() const {
-    const DeviceTensor out(c.spec.output_dtype, before.values);
+    const Floats nothing(before.values.size(), kNaN);
+    const DeviceTensor out(c.spec.output_dtype, c.addend ? nothing : before.values);
+    const DeviceTensor addend(c.spec.output_dtype, before.values);
     const GemmArgs args{.spec = c.spec,
                         .m = c.m,
                         .n = c.n,
@@ -76,10 +79,12 @@ struct Problem {
                         .beta = c.beta,
                         .c = At(out, before.offset),
                         .ldc = before.stride,
+                        .addend = c.addend ? At(addend, before.offset) : nullptr,
                         .bias = c.bias ? device_bias.data() : nullptr,
                         .workspace = scratch.workspace()};
     Gemm(args, TestStream());
     Synchronize(TestStream());
+    EXPECT_TRUE(SameBits(addend.Read(), before.values)) << "the addend stays";
     return out.Read();
   }
 };
@@ -88,8 +93,8 @@ std::string Describe(const Case& c) {
   return std::string(Name(c.spec.dtype)) + " to " + Name(c.spec.output_dtype) + " m " +
          std::to_string(c.m) + " n " + std::to_string(c.n) + " k " + std::to_string(c.k) +
          (c.spec.transpose_a ? " ta" : "") + (c.spec.transpose_b ? " tb" : "") +
-         (c.bias ? " bias" : "") + " beta " + std::to_string(c.beta) + " gap " +
-         std::to_string(c.gap) + " round " + std::to_string(c.round) + " offset " +
+         (c.bias ? " bias" : "") + (c.addend ? " addend" : "") + " beta " + std::to_string(c.beta) +
+         " gap " + std::to_string(c.gap) + " round " + std::to_string(c.round) + " offset " +
          std::to_string(c.offset);
 }
 
@@ -205,6 +210,48 @@ TEST_P(GemmGpuTest, AddsTheBiasToEveryRow) {
   }
 }
 
+// The output of o and of down onto the residual, views, odd sizes, and a bias that no algorithm may
+// add to them.
+TEST_P(GemmGpuTest, AddsAMatrixBesideC) {
+  for (int transposes = 0; transposes < 4; ++transposes) {
+    for (const int64_t n : {1, 7, 64, 129}) {
+      Check({.spec = spec(transposes), .m = 63, .n = n, .k = 40, .beta = 1.0f, .addend = true});
+      Check({.spec = spec(transposes),
+             .m = 5,
+             .n = n,
+             .k = 129,
+             .alpha = -2.0f,
+             .beta = 0.25f,
+             .bias = TakesBias(),
+             .gap = 8,
+             .offset = 8,
+             .addend = true});
+    }
+  }
+  Check({.spec = spec(2), .m = 512, .n = 896, .k = 4864, .beta = 1.0f, .step = 61, .addend = true});
+}
+
+TEST_P(GemmGpuTest, AnAddendThatIsCIsC) {
+  const Problem p({.spec = spec(2), .m = 64, .n = 72, .k = 80, .beta = 1.0f});
+  const Floats want = p.Compute();
+  const DeviceTensor out(p.c.spec.output_dtype, p.before.values);
+  Gemm({.spec = p.c.spec,
+        .m = 64,
+        .n = 72,
+        .k = 80,
+        .a = p.device_a.data(),
+        .lda = 80,
+        .b = p.device_b.data(),
+        .ldb = 80,
+        .beta = 1.0f,
+        .c = out.data(),
+        .ldc = 72,
+        .addend = out.data(),
+        .workspace = p.scratch.workspace()},
+       TestStream());
+  EXPECT_TRUE(SameBits(out.Read(), want));
+}
+
 // Invariant kernels-2.
 TEST_P(GemmGpuTest, EmptyExtents) {
   Check({.spec = spec(), .m = 0, .n = 3, .k = 4, .bias = TakesBias()});
@@ -213,6 +260,9 @@ TEST_P(GemmGpuTest, EmptyExtents) {
   Check({.spec = spec(), .m = 3, .n = 5, .k = 0, .beta = 1.0f});
   Check({.spec = spec(3), .m = 300, .n = 5, .k = 0, .beta = 0.5f, .bias = TakesBias()});
   Check({.spec = spec(3), .m = 3, .n = 5, .k = 0, .bias = TakesBias()});
+  Check({.spec = spec(), .m = 3, .n = 5, .k = 0, .beta = 1.0f, .addend = true});
+  Check(
+      {.spec = spec(), .m = 3, .n = 5, .k = 0, .beta = 0.5f, .bias = TakesBias(), .addend = true});
 }
 
 TEST_P(GemmGpuTest, MatchesReferenceAtModelShapes) {
@@ -265,6 +315,33 @@ TEST(GemmTableGpuTest, RoundTripGivesTheSameBits) {
   EXPECT_TRUE(LoadGemmTable(after));
   EXPECT_TRUE(SameBits(p.Compute(), tuned));
   EXPECT_EQ(GemmTable(), after);
+  SetGemmTuning(false);
+}
+
+// What is added to is part of a row, so that the algorithm of one product is not the other's.
+TEST(GemmTableGpuTest, AnAddendIsARowOfItsOwn) {
+  const auto compute = [](bool addend) {
+    return Problem({.spec = Spec(DType::kBFloat16, DType::kBFloat16, 2),
+                    .m = 152,
+                    .n = 56,
+                    .k = 72,
+                    .beta = 1.0f,
+                    .addend = addend})
+        .Compute();
+  };
+  SetGemmTuning(true);
+  (void)compute(false);
+  const Floats tuned = compute(true);
+  SetGemmTuning(false);
+  const std::string table = TunedGemmTable();
+  const nlohmann::json gemms = nlohmann::json::parse(table).at("gemms");
+  ASSERT_EQ(gemms.size(), 2u);
+  EXPECT_NE(gemms[0].contains("addend"), gemms[1].contains("addend"));
+  EXPECT_TRUE(LoadGemmTable(table));
+  EXPECT_TRUE(SameBits(compute(true), tuned));
+  SetGemmTuning(true);
+  EXPECT_TRUE(SameBits(compute(true), tuned)) << "what is loaded is not tuned again";
+  EXPECT_EQ(nlohmann::json::parse(TunedGemmTable()).at("gemms").size(), 1u);
   SetGemmTuning(false);
 }
 
