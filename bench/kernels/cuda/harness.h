@@ -133,6 +133,7 @@ void BenchGemmPeak(Bench* bench);
 void BenchGemm(Bench* bench);
 void BenchNorms(Bench* bench);
 void BenchQuantized(Bench* bench);
+void BenchResidual(Bench* bench);
 void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);

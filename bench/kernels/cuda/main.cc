@@ -37,7 +37,7 @@ void BenchAll(Bench* bench) {
   bench->MeasureCopy();
   for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
                        BenchActivations, BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise,
-                       BenchAttention, BenchLora, BenchGemm, BenchQuantized}) {
+                       BenchAttention, BenchLora, BenchGemm, BenchResidual, BenchQuantized}) {
     family(bench);
   }
 }
