@@ -88,6 +88,12 @@ struct AddOp {
   Row stream = {}, branch = {}, out = {};
 };
 
+// What fusion makes of a LinearOp and the AddOp of its output.
+struct LinearAddOp {
+  LinearOp linear;
+  AddOp add;
+};
+
 // What fusion makes of an AddOp and the NormOp of its sum.
 struct AddNormOp {
   AddOp add;
@@ -107,7 +113,7 @@ struct GateDownOp {
 };
 
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
-                        AddOp, AddNormOp, GatedLinearOp, GateDownOp>;
+                        AddOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp>;
 
 }  // namespace coxswain::model
 

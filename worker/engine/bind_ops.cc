@@ -88,6 +88,9 @@ class BlockBinder {
     return BoundActivation{.x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
   }
   BoundOp operator()(const model::AddOp& op) { return BindAdd(op); }
+  BoundOp operator()(const model::LinearAddOp& op) {
+    return BoundLinearAdd{.linear = BindLinear(op.linear), .add = BindAdd(op.add)};
+  }
   BoundOp operator()(const model::AddNormOp& op) {
     return BoundAddNorm{.add = BindAdd(op.add), .norm = BindNorm(op.norm)};
   }
@@ -179,6 +182,9 @@ class BlockBinder {
   // Whether an op at the end of a block writes what the block's own backward reads.
   bool WritesOwn(const Op& op) const {
     if (std::holds_alternative<model::AddOp>(op)) return false;
+    if (const auto* both = std::get_if<model::LinearAddOp>(&op)) {
+      return both->add.out.layer == layer_;
+    }
     const auto* linear = std::get_if<model::LinearOp>(&op);
     return linear == nullptr || linear->out.layer == layer_ ||
            !block_.linear(linear->pack).adapters.members.empty();

@@ -76,6 +76,12 @@ struct BoundAdd {
   void* out = nullptr;
 };
 
+// add.out = add.stream + the output of a linear without adapters, which is written nowhere.
+struct BoundLinearAdd {
+  BoundLinear linear;
+  BoundAdd add;
+};
+
 struct BoundAddNorm {
   BoundAdd add;
   BoundNorm norm;  // of add.out
@@ -95,9 +101,9 @@ struct BoundGateDown {
   bool product_comes_back = false;
 };
 
-using BoundOp =
-    std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
-                 BoundActivation, BoundAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown>;
+using BoundOp = std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention,
+                             BoundGate, BoundActivation, BoundAdd, BoundLinearAdd, BoundAddNorm,
+                             BoundGatedLinear, BoundGateDown>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

@@ -25,6 +25,7 @@ void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs
   gemm.ldb = dense.in;
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = args.y;
+  gemm.addend = args.addend;
   gemm.ldc = OutStride(dense);
   gemm.bias = args.bias;
   gemm.workspace = sweep.buffers.scratch;

@@ -18,12 +18,13 @@ struct Dense {
   int64_t out_stride = 0;  // elements between rows of y and dy; 0: out
 };
 
-// y = scale x W^T + bias, or added to y.
+// y = scale x W^T + bias, or added to y or to an addend.
 struct DenseForwardArgs {
   const void* x = nullptr;     // [rows, in]
   const void* bias = nullptr;  // [out]; null: none
   void* y = nullptr;           // [rows, out]
   bool accumulate = false;
+  const void* addend = nullptr;  // [rows, out], what is added to, left as it is; null: y
 };
 void DenseForward(const Sweep& sweep, const Dense& dense, const DenseForwardArgs& args);
 

@@ -133,6 +133,8 @@ struct Forward {
     kernels::Add(add, sweep.stream);
   }
 
+  void operator()(const BoundLinearAdd& op) const { LinearAddForward(sweep, op); }
+
   void operator()(const BoundAddNorm& op) const {
     kernels::AddRmsNormForwardArgs norm;
     norm.spec = NormSpec(sweep.model);

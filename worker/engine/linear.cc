@@ -151,6 +151,16 @@ void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   ScaleForward(sweep, args);
 }
 
+void LinearAddForward(const Sweep& sweep, const BoundLinearAdd& op) {
+  const Linear& linear = *op.linear.linear;
+  DenseForward(sweep, DenseOf(sweep, linear),
+               {.x = op.linear.x,
+                .bias = linear.bias.value,
+                .y = op.add.out,
+                .accumulate = true,
+                .addend = op.add.stream});
+}
+
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
   if (linear.weight.gradient != nullptr) {

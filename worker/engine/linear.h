@@ -10,6 +10,8 @@ namespace coxswain::engine {
 
 void LinearForward(const Sweep& sweep, const BoundLinear& op);
 
+void LinearAddForward(const Sweep& sweep, const BoundLinearAdd& op);
+
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.
 void LinearBackward(const Sweep& sweep, const BoundLinear& op);
 // Computes the gradients that need x, of a linear without adapters.

@@ -1,0 +1,77 @@
+#include "common/plan/fused_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/model/parameter_table.h"
+
+namespace coxswain::plan {
+namespace {
+
+// A model of two blocks.
+Plan PlanOf(const std::string& architecture, const std::vector<std::string>& adapted = {}) {
+  Plan plan;
+  model::ModelConfig& config = plan.model;
+  config.architecture = architecture;
+  config.vocab_size = 64;
+  config.hidden_size = 16;
+  config.intermediate_size = 32;
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.head_dim = 8;
+  config.layer_windows = {0, 0};
+  plan.parameters = model::BaseParameterTable(config);
+  if (!adapted.empty()) {
+    plan.parameters = *model::WithLora(plan.parameters, config, {2, adapted, /*dora=*/false});
+  }
+  plan.fusions = ApplicableFusions(plan);
+  return plan;
+}
+
+template <typename Op>
+int64_t CountForward(const Plan& plan) {
+  int64_t count = 0;
+  for (const Ops& ops : OpListsOf(plan).forward) {
+    count += std::count_if(ops.begin(), ops.end(),
+                           [](const auto& op) { return std::holds_alternative<Op>(op); });
+  }
+  return count;
+}
+
+TEST(FusedOpsTest, OutputAndDownAddToTheStream) {
+  for (const char* architecture : {"LlamaForCausalLM", "Starcoder2ForCausalLM"}) {
+    const Plan plan = PlanOf(architecture);
+    EXPECT_EQ(CountForward<model::LinearAddOp>(plan), 4) << architecture;
+    EXPECT_EQ(CountForward<model::AddOp>(plan), 0) << architecture;
+    EXPECT_EQ(CountForward<model::AddNormOp>(plan), 0) << architecture;
+    EXPECT_EQ(plan.fusions.front(), "linear_add") << architecture;
+  }
+}
+
+TEST(FusedOpsTest, TheNormAddsWhatAnAdaptedLinearPutsOut) {
+  const Plan down = PlanOf("LlamaForCausalLM", {"down_proj"});
+  EXPECT_EQ(CountForward<model::LinearAddOp>(down), 2);
+  EXPECT_EQ(CountForward<model::AddNormOp>(down), 2);
+  const Plan all = PlanOf("LlamaForCausalLM", {"all-linear"});
+  EXPECT_EQ(CountForward<model::LinearAddOp>(all), 0);
+  EXPECT_EQ(CountForward<model::AddNormOp>(all), 4);
+}
+
+// A norm stands between linear and add, or two linears add to one branch.
+TEST(FusedOpsTest, OtherBlocksKeepTheirAdds) {
+  for (const char* architecture : {"Gemma3ForCausalLM", "Olmo2ForCausalLM", "CohereForCausalLM"}) {
+    const Plan plan = PlanOf(architecture);
+    EXPECT_EQ(CountForward<model::LinearAddOp>(plan), 0) << architecture;
+    EXPECT_GT(CountForward<model::AddOp>(plan) + CountForward<model::AddNormOp>(plan), 0)
+        << architecture;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::plan
