@@ -66,6 +66,8 @@ GROUPS = {f'{count} x {length}': [equal(count, length, f'32k dense {count} x {le
 GROUPS['mix 131'] = [Documents('mix 131', 'mix 131')]
 GROUPS['wide'] = [equal(count, length, f'256-wide packed {count} x {length}', heads=('8/4 x 256',), **window)
                   for count, length in ((16, 1024), (8, 2048)) for window in ({}, {'window': 1024})]
+GROUPS['wide'] += [equal(count, length, f'96-wide packed {count} x {length}', heads=('32/32 x 96',))
+                   for count, length in ((16, 1024), (8, 2048))]
 GROUPS |= {f'{count} x {length}': [equal(count, length, f'32k dense {count} x {length}')]
            for count, length in ((4, 8192), (1, 32768))}
 

@@ -223,9 +223,11 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
                        " MiB workspace"});
 }
 
-// Heads of 256 elements: a micro-step of Gemma 3 4B, whose layers see 1,024 positions or all.
+// Heads of 256 elements: a micro-step of Gemma 3 4B, whose layers see 1,024 positions or all. Heads
+// of 96: one of Phi 3 mini.
 void AddWideHeads(std::vector<Layout>* layouts) {
   constexpr Shape kGemma = {"gemma3 4b", 16384, 2560, 10240, 262208, 34, 8, 4, 256};
+  constexpr Shape kPhi = {"phi3 mini", 16384, 3072, 8192, 32064, 32, 32, 32, 96};
   for (const int32_t length : {1024, 2048}) {
     for (const int64_t window : {0, 1024}) {
       Layout layout = Equal(kGemma, kGemma.tokens / length, length, /*dense=*/false);
@@ -234,6 +236,9 @@ void AddWideHeads(std::vector<Layout>* layouts) {
       layout.window = window;
       layouts->push_back(layout);
     }
+    Layout layout = Equal(kPhi, kPhi.tokens / length, length, /*dense=*/false);
+    layout.name = "96-wide " + layout.name;
+    layouts->push_back(layout);
   }
 }
 
@@ -278,7 +283,7 @@ void BenchAttention(Bench* bench) {
     for (const bool deterministic : {true, false}) {
       BenchLayout(bench, layout, deterministic);
       // Packed ones of equal length lie in memory as dense ones do.
-      const bool equal = layout.dense || layout.head_dim == 256;
+      const bool equal = layout.dense || layout.name.find("-wide ") != std::string::npos;
       if (equal) BenchCudnn(bench, layout, deterministic);
     }
   }
