@@ -12,19 +12,23 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kMostGroupHeads = 64;
+constexpr int64_t kFlashHeadDim = 32;  // heads of at most that are half zeros here
 constexpr int64_t kCounterBytes = kHopperAttentionForwardWorkspaceBytes;
 constexpr int kSumThreads = 256;
 
-// kDim / 8 lanes a row, 8 elements each.
-template <int kDim>
+// kLanes lanes a row, 8 elements each, of which the last ones may have none.
+template <int kLanes>
 __global__ void __launch_bounds__(kSumThreads)
     HopperRowSumsKernel(HopperParams p, float2* statistics) {
-  constexpr int kLanes = kDim / 8;
   const int64_t row = (int64_t{blockIdx.x} * kSumThreads + static_cast<int>(threadIdx.x)) / kLanes;
   if (row >= int64_t{p.tokens} * p.heads) return;
-  const int64_t at = row * kDim + threadIdx.x % kLanes * 8;
-  const uint4 out = *reinterpret_cast<const uint4*>(p.out + at);
-  const uint4 dout = *reinterpret_cast<const uint4*>(p.dout + at);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t at = row * p.dim + lane * 8;
+  uint4 out = {}, dout = {};
+  if (lane * 8 < p.dim) {
+    out = *reinterpret_cast<const uint4*>(p.out + at);
+    dout = *reinterpret_cast<const uint4*>(p.dout + at);
+  }
   const uint32_t a[4] = {out.x, out.y, out.z, out.w}, b[4] = {dout.x, dout.y, dout.z, dout.w};
   float sum = 0.0f;
 #pragma unroll
@@ -32,10 +36,10 @@ __global__ void __launch_bounds__(kSumThreads)
     sum += __uint_as_float(a[i] << 16) * __uint_as_float(b[i] << 16) +
            __uint_as_float(a[i] & 0xffff0000u) * __uint_as_float(b[i] & 0xffff0000u);
   }
-  const unsigned lanes = (kLanes == 8 ? 0xffu : 0xffffu) << (threadIdx.x % kWarp / kLanes * kLanes);
+  const unsigned lanes = (~0u >> (kWarp - kLanes)) << (threadIdx.x % kWarp / kLanes * kLanes);
 #pragma unroll
   for (int i = kLanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(lanes, sum, i);
-  if (threadIdx.x % kLanes != 0) return;
+  if (lane != 0) return;
   const int token = static_cast<int>(row / p.heads);
   const int head = static_cast<int>(row - int64_t{token} * p.heads);
   const int kv_head = head / p.group_heads;
@@ -45,13 +49,12 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
-  const int64_t threads = int64_t{p.tokens} * p.heads * (p.dim / 8);
-  const auto blocks = static_cast<unsigned>(CeilDiv(threads, int64_t{kSumThreads}));
-  if (p.dim == 64) {
-    HopperRowSumsKernel<64><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
-  } else {
-    HopperRowSumsKernel<128><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
-  }
+  ForHopperDim(p.dim, [&](auto dim) {
+    constexpr int kLanes = dim / 8;
+    const int64_t threads = int64_t{p.tokens} * p.heads * kLanes;
+    const auto blocks = static_cast<unsigned>(CeilDiv(threads, int64_t{kSumThreads}));
+    HopperRowSumsKernel<kLanes><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
+  });
 }
 
 int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
@@ -61,17 +64,19 @@ int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
 }  // namespace
 
 bool HopperAttentionSupports(const AttentionSpec& spec) {
-  return spec.dtype == DType::kBFloat16 && (spec.head_dim == 64 || spec.head_dim == 128) &&
+  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 &&
+         spec.head_dim > kFlashHeadDim && spec.head_dim <= 256 &&
          spec.num_heads <= kMostGroupHeads * spec.num_kv_heads && QueryRow(spec) % 8 == 0 &&
          KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && Capability() == 90;
 }
 
 // Source: gpu_bench on one H100, bench/results/h100_attention.json, 28/4 and 32/8 heads x 128, ms
 // of forward and backward: ours 3.97 and 4.28 at 2,048 tokens, cuDNN's with atomics 4.04 and 4.77;
-// at 8,192 tokens 15.0 and 16.3 beside 12.9 and 14.7.
+// at 8,192 tokens 15.0 and 16.3 beside 12.9 and 14.7. 32/32 heads x 96 at 2,048 tokens: ours 2.24,
+// cuDNN's 2.15, deterministic 2.35 (papers_attention.json). cuDNN has no backward of 256.
 bool HopperAttentionIsFastest(const AttentionSpec& spec, int64_t length) {
   return HopperAttentionSupports(spec) &&
-         (spec.deterministic || spec.head_dim == 64 || length < 4096);
+         (spec.deterministic || spec.head_dim <= 64 || spec.head_dim > 128 || length < 4096);
 }
 
 int64_t HopperAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens) {

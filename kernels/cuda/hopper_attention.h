@@ -7,12 +7,12 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, heads of 64 or 128, at most 64 query heads a kv head, scale > 0, compute capability
-// 9.0.
+// bfloat16, heads of 40 to 256 elements, a multiple of 8, at most 64 query heads a kv head, scale >
+// 0, compute capability 9.0. Heads run as those of 64, 128 or 256 with zeros behind them.
 bool HopperAttentionSupports(const AttentionSpec& spec);
 // Taken before cuDNN's plans for equal documents of this length: faster, forward and backward
 // together, or by less than 6 % slower without gigabytes of workspace. Not for long documents and
-// 128-wide heads where bits need not repeat: cuDNN's atomics win.
+// heads of more than 64 where bits need not repeat: cuDNN's atomics win, up to its 128.
 bool HopperAttentionIsFastest(const AttentionSpec& spec, int64_t length);
 inline constexpr int64_t kHopperAttentionForwardWorkspaceBytes = 16;  // a counter
 // Two floats for each query head and token.

@@ -3,12 +3,13 @@
 //   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l
 // Source: Shah and others, "FlashAttention-3", 2024, algorithms 1 and 2.
 //
-// A block takes tiles of 192 packed rows (hopper_tiles.cuh) of 64-wide heads, 128 of 128-wide ones.
-// Warpgroup 0 brings Q and, through a ring of stages, tiles of 128 keys and values; each other
-// warpgroup owns 64 rows. It puts the scores of the next tile of keys and the product of the
-// present P with V under way together, and makes the next P of the scores while V is multiplied. P
-// goes from the scores' registers into the product's left operand. Warpgroups issue their products
-// in turns, so that the softmax of one runs beside the products of the others.
+// A block takes tiles of 192 packed rows (hopper_tiles.cuh) of 64-wide heads, 128 of wider ones.
+// Warpgroup 0 brings Q and, through a ring of stages, tiles of 128 keys and values, 64 of 256-wide
+// heads, where one tile of Q at a time is in shared memory; each other warpgroup owns 64 rows. It
+// puts the scores of the next tile of keys and the product of the present P with V under way
+// together, and makes the next P of the scores while V is multiplied. P goes from the scores'
+// registers into the product's left operand. Warpgroups issue their products in turns, so that the
+// softmax of one runs beside the products of the others.
 //
 // Barriers: q_full[s], k_full[s], v_full[s] count their bytes; q_empty[s], k_empty[s], v_empty[s] a
 // warp each of those that multiply. A full barrier's use n ends phase n, an empty one's wait before
@@ -28,7 +29,8 @@ struct Shape {
   static constexpr bool kSoftcap = kCapped;
   static constexpr int kGroups = kDim == 64 && !kSoftcap ? 3 : 2;  // that multiply
   static constexpr int kRows = 64 * kGroups;
-  static constexpr int kKeys = 128;
+  static constexpr int kTiles = kDim == 256 ? 1 : 2;  // of Q
+  static constexpr int kKeys = kDim == 256 ? 64 : 128;
   static constexpr int kStages = kDim == 64 ? 3 : 2;
   static constexpr int kBoxes = kDim / 64;
   static_assert(kBoxes * 64 == kDim);
@@ -41,12 +43,12 @@ struct Maps {
 
 template <typename S>
 struct alignas(1024) Shared {
-  unsigned char q[2][S::kRows * S::kDim * kBf16Bytes];  // in the end out
+  unsigned char q[S::kTiles][S::kRows * S::kDim * kBf16Bytes];  // in the end out
   unsigned char k[S::kStages][S::kKeys * S::kDim * kBf16Bytes];
   unsigned char v[S::kStages][S::kKeys * S::kDim * kBf16Bytes];
-  uint64_t q_full[2], q_empty[2];
+  uint64_t q_full[S::kTiles], q_empty[S::kTiles];
   uint64_t k_full[S::kStages], k_empty[S::kStages], v_full[S::kStages], v_empty[S::kStages];
-  HopperItem item[2];  // whose Q it is
+  HopperItem item[S::kTiles];  // whose Q it is
   ItemSlot next;
 };
 
@@ -54,7 +56,7 @@ struct alignas(1024) Shared {
 
 template <typename S>
 __device__ __forceinline__ void InitShared(Shared<S>* shared) {
-  for (int s = 0; s < 2; ++s) {
+  for (int s = 0; s < S::kTiles; ++s) {
     InitBarrier(&shared->q_full[s]);
     InitBarrier(&shared->q_empty[s], 4 * S::kGroups);
   }
@@ -73,7 +75,7 @@ template <typename S>
 __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p,
                                           Shared<S>* shared) {
   RingPlace<S::kStages> place;
-  RingPlace<2> q;
+  RingPlace<S::kTiles> q;
   for (unsigned item_phase = 0;; item_phase ^= 1, q.Advance()) {
     const HopperItem item = TakeItem(&shared->next, item_phase);
     uint64_t* q_full = &shared->q_full[q.stage];
@@ -169,7 +171,7 @@ __device__ __forceinline__ void Write(const HopperParams& p, const HopperItem& i
   }
   StoreSums<S::kRows>(rows.sums, scale, own_rows, group * 64,
                       {out + p.o(item.first, item.kv_head * p.group_heads), p.out_row(),
-                       p.group_heads, tokens, p.reciprocal});
+                       p.group_heads, tokens, p.reciprocal, p.dim});
 }
 
 // Scores against the first keys of a tile, kKeys of them, and their probabilities.
@@ -184,7 +186,7 @@ __device__ __forceinline__ void BeginRows(const HopperParams& p, const HopperIte
     rows->total[h] = 0.0f;
   }
 #pragma unroll
-  for (float& x : rows->sums) x = 0.0f;
+  for (int n = 0; n < S::kDim / 2; ++n) rows->sums[n] = 0.0f;
   WaitForOwnPhase(&shared->k_full[place.stage], place.phase);
   BeginProducts();
   MultiplyRows<S::kDim, S::kRows, S::kKeys>(s, q, RowsAlongK<64>(shared->k[place.stage]));
@@ -246,6 +248,8 @@ __device__ __forceinline__ void EndRows(const HopperItem& item, int group, Share
   place->Advance();
 }
 
+constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
+
 // A tile's rows of a warpgroup; its place in the ring goes on. Of the last keys one half is left
 // out where no row sees it.
 template <typename S>
@@ -255,11 +259,11 @@ __device__ __forceinline__ void AttendTile(const HopperParams& p, const HopperIt
   const KeyRange keys = KeysOf<S::kKeys>(p, item);
   const uint64_t q = RowsAlongK<64>(own_rows);
   const int last = keys.first + (keys.last - keys.first) / S::kKeys * S::kKeys;
-  const bool half = keys.last - last < S::kKeys / 2;
+  const bool half = kLastKeys < S::kKeys && keys.last - last < kLastKeys;
   int key = keys.first;
   Rows<S> rows;
   if (half && key == last) {
-    BeginRows<S, S::kKeys / 2>(p, item, group, shared, *place, q, key, &rows);
+    BeginRows<S, kLastKeys>(p, item, group, shared, *place, q, key, &rows);
   } else {
     BeginRows<S, S::kKeys>(p, item, group, shared, *place, q, key, &rows);
     const int whole = half ? last - S::kKeys : last;
@@ -267,10 +271,10 @@ __device__ __forceinline__ void AttendTile(const HopperParams& p, const HopperIt
       key += S::kKeys;
       NextKeys<S, S::kKeys>(p, item, group, shared, place, q, key, &rows);
     }
-    if (half) NextKeys<S, S::kKeys / 2>(p, item, group, shared, place, q, last, &rows);
+    if (half) NextKeys<S, kLastKeys>(p, item, group, shared, place, q, last, &rows);
   }
   if (half) {
-    EndRows<S, S::kKeys / 2>(item, group, shared, place, last, &rows);
+    EndRows<S, kLastKeys>(item, group, shared, place, last, &rows);
   } else {
     EndRows<S, S::kKeys>(item, group, shared, place, last, &rows);
   }
@@ -283,8 +287,8 @@ __device__ __forceinline__ void AttendTiles(const HopperParams& p, int group, Sh
   if (group == S::kGroups - 1) PassBy(kTurnBarrier, 256);
   RingPlace<S::kStages> place;
   for (unsigned use = 0;; ++use) {
-    const int slot = use % 2;
-    WaitForOwnPhase(&shared->q_full[slot], use / 2 % 2);
+    const int slot = use % S::kTiles;
+    WaitForOwnPhase(&shared->q_full[slot], use / S::kTiles % 2);
     const HopperItem& item = shared->item[slot];  // read anew: registers are few
     if (item.first < 0) return;
     AttendTile<S>(p, item, group, shared, shared->q[slot] + group * 64 * kBoxRowBytes, &place, out,
@@ -333,11 +337,10 @@ void Launch(const AttentionForwardArgs& args, HopperParams p, int* next, Stream*
 
 void LaunchHopperForward(const AttentionForwardArgs& args, HopperParams p, int* next,
                          Stream* stream) {
-  const bool capped = p.softcap != 0.0f;
-  if (p.dim == 64 && !capped) return Launch<Shape<64, false>>(args, p, next, stream);
-  if (p.dim == 64) return Launch<Shape<64, true>>(args, p, next, stream);
-  if (!capped) return Launch<Shape<128, false>>(args, p, next, stream);
-  Launch<Shape<128, true>>(args, p, next, stream);
+  ForHopperDim(p.dim, [&](auto dim) {
+    if (p.softcap != 0.0f) return Launch<Shape<dim, true>>(args, p, next, stream);
+    Launch<Shape<dim, false>>(args, p, next, stream);
+  });
 }
 
 }  // namespace coxswain::kernels::cuda

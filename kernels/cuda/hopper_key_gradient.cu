@@ -4,11 +4,12 @@
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2.
 //
 // A block takes tiles of 128 keys of a document and one kv head; each of two warpgroups owns 64
-// keys. Warpgroup 0 brings K and V and, through a ring of stages, Q and dO of 64 packed rows
-// (hopper_tiles.cuh) with their statistics: all heads of the group together, so that a tile spans
-// few tokens. P^T and dS^T go from registers into the left operands of dV and dK, which run while
-// the next products are put under way. K and V of 64-wide heads stay in registers; with 128-wide
-// ones warpgroups give out their products in turns.
+// keys. Of 256-wide heads a tile is 64 keys, whose dV one warpgroup has and whose dK the other:
+// registers hold no more, and both make P^T. Warpgroup 0 brings K and V and, through a ring of
+// stages, Q and dO of 64 packed rows (hopper_tiles.cuh) with their statistics: all heads of the
+// group together, so that a tile spans few tokens. P^T and dS^T go from registers into the left
+// operands of dV and dK, which run while the next products are put under way. K and V of 64-wide
+// heads stay in registers; with 128-wide ones warpgroups give out their products in turns.
 //
 // Barriers: kv_full[s] counts the bytes of K and V, full[s] those of Q and dO and 32 lanes whose
 // statistics have come; kv_empty[s], empty[s] a warp each of those that multiply. A full barrier's
@@ -19,18 +20,21 @@
 // has one warp and a fixed order of rows that depends on its document alone.
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/hopper_products.cuh"
+#include "kernels/cuda/transposed_scores.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kGroups = 2;  // warpgroups that multiply
-constexpr int kKeys = 64 * kGroups;
-constexpr int kRows = 64;  // packed rows of a stage
+constexpr int kRows = 64;   // packed rows of a stage
 constexpr int kThreads = 128 * (kGroups + 1);
 
 template <int kDim>
 struct Shape {
-  static constexpr int kStages = kDim == 64 ? 5 : 3;
+  static constexpr bool kOwnKeys = kDim < 256;  // of each warpgroup
+  static constexpr int kKeys = kOwnKeys ? 64 * kGroups : 64;
+  static constexpr int kTiles = kOwnKeys ? 2 : 1;  // of K and V
+  static constexpr int kStages = kDim == 64 ? 5 : kDim == 128 ? 3 : 2;
   static constexpr int kBoxes = kDim / 64;
   static_assert(kBoxes * 64 == kDim);
   static constexpr int kKeptSteps = kDim == 64 ? kDim / 16 : 0;  // of K and V in registers
@@ -39,7 +43,7 @@ struct Shape {
 
 // Whether warpgroups give out their products in turns.
 template <int kDim>
-constexpr bool kTurns = kDim > 64;
+constexpr bool kTurns = kDim == 128;
 
 struct Maps {
   TensorMap q, k, v, dout;
@@ -47,23 +51,24 @@ struct Maps {
 
 template <int kDim>
 struct alignas(1024) Shared {
-  static constexpr int kStages = Shape<kDim>::kStages;
-  unsigned char k[2][kKeys * kDim * kBf16Bytes];  // in the end dK
-  unsigned char v[2][kKeys * kDim * kBf16Bytes];  // in the end dV
+  static constexpr int kStages = Shape<kDim>::kStages, kTiles = Shape<kDim>::kTiles;
+  unsigned char k[kTiles][Shape<kDim>::kKeys * kDim * kBf16Bytes];  // in the end dK
+  unsigned char v[kTiles][Shape<kDim>::kKeys * kDim * kBf16Bytes];  // in the end dV
   unsigned char q[kStages][kRows * kDim * kBf16Bytes];
   unsigned char dout[kStages][kRows * kDim * kBf16Bytes];
   float2 statistics[kStages][kRows];
-  uint64_t kv_full[2], kv_empty[2];
+  uint64_t kv_full[kTiles], kv_empty[kTiles];
   uint64_t full[kStages], empty[kStages];
-  HopperItem item[2];  // whose K and V they are
+  HopperItem item[kTiles];  // whose K and V they are
 };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // The tokens whose rows see a key of the tile: from item.first on, up to this one.
+template <int kDim>
 __device__ __forceinline__ int TokensEnd(const HopperParams& p, const HopperItem& item) {
   if (p.window == 0) return item.end;
-  return min(item.end, min(item.first + kKeys, item.end) - 1 + p.window);
+  return min(item.end, min(item.first + Shape<kDim>::kKeys, item.end) - 1 + p.window);
 }
 
 // By all threads. Rows that no box reaches stay 0.
@@ -71,7 +76,7 @@ template <int kDim>
 __device__ __forceinline__ void InitShared(const HopperParams& p, Shared<kDim>* shared) {
   using S = Shape<kDim>;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < 2; ++s) {
+    for (int s = 0; s < S::kTiles; ++s) {
       InitBarrier(&shared->kv_full[s]);
       InitBarrier(&shared->kv_empty[s], 4 * kGroups);
     }
@@ -121,9 +126,10 @@ __device__ __forceinline__ void LoadRows(const Maps& maps, const HopperParams& p
 template <int kDim>
 __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p,
                                           const float2* statistics, Shared<kDim>* shared) {
-  RingPlace<Shape<kDim>::kStages> place;
+  using S = Shape<kDim>;
+  RingPlace<S::kStages> place;
   HopperItems items;
-  for (RingPlace<2> kv;; kv.Advance()) {
+  for (RingPlace<S::kTiles> kv;; kv.Advance()) {
     const HopperItem found = items.Next<false>(p);
     uint64_t* kv_full = &shared->kv_full[kv.stage];
     WaitForOwnPhase(&shared->kv_empty[kv.stage], kv.phase ^ 1);
@@ -132,9 +138,9 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       if (found.first < 0) {
         Arrive(kv_full);
       } else {
-        ExpectBytes(kv_full, 2 * kKeys * kDim * kBf16Bytes);
-        for (int box = 0; box < Shape<kDim>::kBoxes; ++box) {
-          const unsigned at = box * kKeys * kBoxRowBytes;
+        ExpectBytes(kv_full, 2 * S::kKeys * kDim * kBf16Bytes);
+        for (int box = 0; box < S::kBoxes; ++box) {
+          const unsigned at = box * S::kKeys * kBoxRowBytes;
           LoadHeads(shared->k[kv.stage] + at, maps.k, box * 64, found.kv_head, found.first,
                     kv_full);
           LoadHeads(shared->v[kv.stage] + at, maps.v, box * 64, found.kv_head, found.first,
@@ -145,7 +151,7 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
     __syncwarp();
     if (found.first < 0) return;
     const HopperItem& item = shared->item[kv.stage];  // read anew: registers are few
-    const int end = TokensEnd(p, item);
+    const int end = TokensEnd<kDim>(p, item);
     for (int token = item.first; token < end; token += p.row_tokens) {
       LoadRows<kDim>(maps, p, item, token, statistics, place.stage, place.phase, shared);
       place.Advance();
@@ -153,51 +159,15 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
   }
 }
 
-// Dot products -> the probabilities, packed, and in `s` times the slopes of their scores. An
-// element of column c is of the row whose statistics are of_rows[c].
-template <bool kSoftcap>
-__device__ __forceinline__ void Probabilities(const HopperParams& p, const float2* of_rows,
-                                              float (&s)[32], uint32_t (&packed)[4][4]) {
-  const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float& low = s[4 * j + 2 * h];
-      float& high = s[4 * j + 2 * h + 1];
-      const FlashProbability a = ProbabilityOf<kSoftcap>(p, low, of.x);
-      const FlashProbability b = ProbabilityOf<kSoftcap>(p, high, of.z);
-      packed[j / 2][j % 2 * 2 + h] = PackPair(a.value, b.value);
-      low = kSoftcap ? a.value * a.slope : a.value;
-      high = kSoftcap ? b.value * b.slope : b.value;
-    }
-  }
-}
-// Of keys from first_key on and rows from `token` on, bit n: the key does not see the row.
-__device__ __forceinline__ uint32_t Hidden(const HopperParams& p, int token, int first_key) {
-  uint32_t hidden = 0;
-  const int key = first_key + LaneRow(0, 0);
-  ForEachSum<32>([&](int n, int h, int column) {
-    if (!p.Visible(token + TokenOfRow(p, column), key + 8 * h)) hidden |= 1u << n;
-  });
-  return hidden;
-}
-__device__ __forceinline__ void Hide(uint32_t hidden, uint32_t (&packed)[4][4]) {
-#pragma unroll
-  for (int n = 0; n < 32; n += 2) {
-    uint32_t& pair = packed[n / 8][n % 8 / 2];
-    if (hidden >> n & 1) pair &= 0xffff0000u;
-    if (hidden >> n & 2) pair &= 0x0000ffffu;
-  }
-}
+// What a warpgroup sums.
+enum class Part { kBoth, kValues, kKeys };
 
-template <int kDim>
+template <int kDim, Part kPart>
 struct Keys {
   static constexpr int kKept = Shape<kDim>::kKeptSteps > 0 ? Shape<kDim>::kKeptSteps : 1;
   uint32_t k[kKept][4], v[kKept][4];
   uint64_t k_rows, v_rows;
-  float dk[kDim / 2], dv[kDim / 2];
+  float dk[kPart == Part::kValues ? 1 : kDim / 2], dv[kPart == Part::kKeys ? 1 : kDim / 2];
   uint32_t probabilities[kRows / 16][4], ds[kRows / 16][4];  // of the rows met last
   int pending;  // the stage of those rows; < 0: none is held
 };
@@ -213,40 +183,29 @@ __device__ __forceinline__ void CutRows(const HopperParams& p, const HopperItem&
   PublishRows(group);
 }
 
-// S^T and dP^T of the rows of a stage, a group of products each.
-template <int kDim>
+// S^T and, for dK, dP^T of the rows of a stage, a group of products each.
+template <int kDim, Part kPart>
 __device__ __forceinline__ void Score(const unsigned char* q, const unsigned char* dout,
-                                      const Keys<kDim>& keys, float (&s)[32], float (&dp)[32]) {
-  if constexpr (Shape<kDim>::kKeptSteps > 0) {
+                                      const Keys<kDim, kPart>& keys, float (&s)[32],
+                                      float (&dp)[32]) {
+  using S = Shape<kDim>;
+  if constexpr (S::kKeptSteps > 0) {
     MultiplyRows<kRows>(s, keys.k, RowsAlongK<64>(q));
     CommitProducts();
     MultiplyRows<kRows>(dp, keys.v, RowsAlongK<64>(dout));
-  } else {
-    MultiplyRows<kDim, kKeys, kRows>(s, keys.k_rows, RowsAlongK<64>(q));
     CommitProducts();
-    MultiplyRows<kDim, kKeys, kRows>(dp, keys.v_rows, RowsAlongK<64>(dout));
-  }
-  CommitProducts();
-}
-
-// dP^T and the probabilities -> dS^T.
-__device__ __forceinline__ void ScoreGradient(const float2* of_rows, const float (&dp)[32],
-                                              float (&s)[32]) {
-  const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      s[4 * j + 2 * h] *= dp[4 * j + 2 * h] - of.y;
-      s[4 * j + 2 * h + 1] *= dp[4 * j + 2 * h + 1] - of.w;
-    }
+  } else {
+    MultiplyRows<kDim, S::kKeys, kRows>(s, keys.k_rows, RowsAlongK<64>(q));
+    CommitProducts();
+    if constexpr (kPart == Part::kValues) return;
+    MultiplyRows<kDim, S::kKeys, kRows>(dp, keys.v_rows, RowsAlongK<64>(dout));
+    CommitProducts();
   }
 }
 
 // What is under way ends; no stage is held any more.
-template <int kDim>
-__device__ __forceinline__ void Settle(Shared<kDim>* shared, Keys<kDim>* keys) {
+template <int kDim, Part kPart>
+__device__ __forceinline__ void Settle(Shared<kDim>* shared, Keys<kDim, kPart>* keys) {
   WaitForProducts<0>();
   Finished(keys->dk);
   Finished(keys->dv);
@@ -256,18 +215,18 @@ __device__ __forceinline__ void Settle(Shared<kDim>* shared, Keys<kDim>* keys) {
 
 // The 64 keys from first_key on meet the rows from `token` on, in stage `stage`. The products of dV
 // and dK are under way when it returns; those of before are over.
-template <int kDim, bool kSoftcap>
+template <int kDim, bool kSoftcap, Part kPart>
 __device__ __forceinline__ void AddRows(const HopperParams& p, const HopperItem& item, int token,
                                         int first_key, int group, int stage, Shared<kDim>* shared,
-                                        Keys<kDim>* keys) {
+                                        Keys<kDim, kPart>* keys) {
   CutRows<kDim>(p, item, token, group, stage, shared);
   float s[kRows / 2], dp[kRows / 2];
   if (kTurns<kDim>) MeetAt(kTurnBarrier + group, 256);
-  WaitForProducts<1>();  // dV of before: the registers of its P are free for what follows
+  if (kPart == Part::kBoth) WaitForProducts<1>();  // dV of before: the registers of its P are free
   BeginProducts();
   Score<kDim>(shared->q[stage], shared->dout[stage], *keys, s, dp);
   if (kTurns<kDim>) PassBy(kTurnBarrier + 1 - group, 256);
-  WaitForProducts<1>();
+  WaitForProducts<kPart == Part::kValues ? 0 : 1>();  // S^T, and what was before
   Finished(s);
   if (keys->pending >= 0) Release(&shared->empty[keys->pending]);
   keys->pending = stage;
@@ -275,36 +234,69 @@ __device__ __forceinline__ void AddRows(const HopperParams& p, const HopperItem&
   const bool masked =
       token < first_key + 63 || (p.window != 0 && first_key <= token + p.row_tokens - 1 - p.window);
   const uint32_t hidden = masked ? Hidden(p, token, first_key) : 0;
-  if (masked) Hide(hidden, keys->probabilities);
-  BeginProducts();
-  MultiplyKept(keys->dv, keys->probabilities, RowsAcrossK<kRows>(shared->dout[stage]), true);
-  CommitProducts();
-  WaitForProducts<1>();
-  Finished(dp);
-  ScoreGradient(shared->statistics[stage], dp, s);
-  Pack(s, keys->ds);
-  if (masked) Hide(hidden, keys->ds);
-  BeginProducts();
-  MultiplyKept(keys->dk, keys->ds, RowsAcrossK<kRows>(shared->q[stage]), true);
-  CommitProducts();
+  if constexpr (kPart != Part::kKeys) {
+    if (masked) Hide(hidden, keys->probabilities);
+    BeginProducts();
+    MultiplyKept(keys->dv, keys->probabilities, RowsAcrossK<kRows>(shared->dout[stage]), true);
+    CommitProducts();
+  }
+  if constexpr (kPart != Part::kValues) {
+    WaitForProducts<kPart == Part::kBoth ? 1 : 0>();
+    Finished(dp);
+    ScoreGradient(shared->statistics[stage], dp, s);
+    Pack(s, keys->ds);
+    if (masked) Hide(hidden, keys->ds);
+    BeginProducts();
+    MultiplyKept(keys->dk, keys->ds, RowsAcrossK<kRows>(shared->q[stage]), true);
+    CommitProducts();
+  }
 }
 
-template <int kDim, bool kSoftcap>
+// The keys of a warpgroup: rows of a tile.
+template <int kDim>
+__device__ __forceinline__ int OwnKeys(int group) {
+  return Shape<kDim>::kOwnKeys ? group * 64 : 0;
+}
+
+// By way of the rows of K and V.
+template <int kDim, Part kPart>
+__device__ __forceinline__ void StoreKeys(const HopperParams& p, const HopperItem& item, int group,
+                                          unsigned char* own_k, unsigned char* own_v,
+                                          const Keys<kDim, kPart>& keys) {
+  using S = Shape<kDim>;
+  const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
+  const int count = min(S::kKeys, item.end - item.first);
+  const int64_t first = p.key(item.first, item.kv_head);
+  if constexpr (!S::kOwnKeys) MeetAt(kTurnBarrier, 256);  // the other has read K and V
+  if constexpr (kPart != Part::kValues) {
+    StoreSums<S::kKeys>(keys.dk, dk_scale, own_k, OwnKeys<kDim>(group),
+                        {p.dk + first, p.kv_row, 1, count, 65537, p.dim});
+  }
+  if constexpr (kPart != Part::kKeys) {
+    StoreSums<S::kKeys>(keys.dv, dv_scale, own_v, OwnKeys<kDim>(group),
+                        {p.dv + first, p.kv_row, 1, count, 65537, p.dim});
+  }
+}
+
+template <int kDim, bool kSoftcap, Part kPart>
 __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const HopperItem& item,
                                              int group, int slot, Shared<kDim>* shared,
                                              RingPlace<Shape<kDim>::kStages>* place,
-                                             Keys<kDim>* keys) {
-  unsigned char* own_k = shared->k[slot] + group * 64 * kBoxRowBytes;
-  unsigned char* own_v = shared->v[slot] + group * 64 * kBoxRowBytes;
-  if constexpr (Shape<kDim>::kKeptSteps > 0) {
-    Keep<kKeys>(own_k, keys->k);
-    Keep<kKeys>(own_v, keys->v);
+                                             Keys<kDim, kPart>* keys) {
+  using S = Shape<kDim>;
+  unsigned char* own_k = shared->k[slot] + OwnKeys<kDim>(group) * kBoxRowBytes;
+  unsigned char* own_v = shared->v[slot] + OwnKeys<kDim>(group) * kBoxRowBytes;
+  if constexpr (S::kKeptSteps > 0) {
+    Keep<S::kKeys>(own_k, keys->k);
+    Keep<S::kKeys>(own_v, keys->v);
   }
   keys->k_rows = RowsAlongK<64>(own_k);
   keys->v_rows = RowsAlongK<64>(own_v);
 #pragma unroll
-  for (int n = 0; n < kDim / 2; ++n) keys->dk[n] = keys->dv[n] = 0.0f;
-  const int first_key = item.first + group * 64, end = TokensEnd(p, item);
+  for (float& x : keys->dk) x = 0.0f;
+#pragma unroll
+  for (float& x : keys->dv) x = 0.0f;
+  const int first_key = item.first + OwnKeys<kDim>(group), end = TokensEnd<kDim>(p, item);
   keys->pending = -1;
   for (int token = item.first; token < end; token += p.row_tokens) {
     WaitForOwnPhase(&shared->full[place->stage], place->phase);
@@ -323,24 +315,19 @@ __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const Hopper
     place->Advance();
   }
   Settle(shared, keys);
-  const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
-  const int count = min(kKeys, item.end - item.first);
-  StoreSums<kKeys>(keys->dk, dk_scale, own_k, group * 64,
-                   {p.dk + p.key(item.first, item.kv_head), p.kv_row, 1, count, 65537});
-  StoreSums<kKeys>(keys->dv, dv_scale, own_v, group * 64,
-                   {p.dv + p.key(item.first, item.kv_head), p.kv_row, 1, count, 65537});
+  StoreKeys(p, item, group, own_k, own_v, *keys);
 }
 
-template <int kDim, bool kSoftcap>
+template <int kDim, bool kSoftcap, Part kPart>
 __device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
                                               Shared<kDim>* shared) {
   RingPlace<Shape<kDim>::kStages> place;
   if (kTurns<kDim> && group == kGroups - 1) PassBy(kTurnBarrier, 256);
-  for (RingPlace<2> kv;; kv.Advance()) {
+  for (RingPlace<Shape<kDim>::kTiles> kv;; kv.Advance()) {
     WaitForOwnPhase(&shared->kv_full[kv.stage], kv.phase);
     const HopperItem& item = shared->item[kv.stage];  // read anew: registers are few
     if (item.first < 0) return;
-    Keys<kDim> keys;
+    Keys<kDim, kPart> keys;
     MultiplyTile<kDim, kSoftcap>(p, item, group, kv.stage, shared, &place, &keys);
     PublishToCopies();  // what was written and read here before copies write it
     Release(&shared->kv_empty[kv.stage]);
@@ -363,7 +350,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x < kWarp) LoadTiles<kDim>(maps, p, statistics, shared);
   } else {
     TakeRegisters<kDim == 64 ? 232 : 240>();
-    MultiplyTiles<kDim, kSoftcap>(p, group - 1, shared);
+    if constexpr (Shape<kDim>::kOwnKeys) {
+      MultiplyTiles<kDim, kSoftcap, Part::kBoth>(p, group - 1, shared);
+    } else if (group == 1) {
+      MultiplyTiles<kDim, kSoftcap, Part::kValues>(p, 0, shared);
+    } else {
+      MultiplyTiles<kDim, kSoftcap, Part::kKeys>(p, 1, shared);
+    }
   }
 #endif
 }
@@ -372,6 +365,7 @@ template <int kDim>
 void Launch(const Documents& documents, HopperParams p, const float2* statistics, int* next,
             Stream* stream) {
   p.row_tokens = kRows / p.group_heads;
+  constexpr int kKeys = Shape<kDim>::kKeys;
   SetTiles(documents, kKeys, 8, next, &p);
   const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.q_row, p.row_tokens)),
                   .k = MakeHeadMap(KeyBoxes(p, p.k, kKeys)),
@@ -386,8 +380,7 @@ void Launch(const Documents& documents, HopperParams p, const float2* statistics
 
 void LaunchHopperKeyGradient(const Documents& documents, HopperParams p, const float2* statistics,
                              int* next, Stream* stream) {
-  if (p.dim == 64) return Launch<64>(documents, p, statistics, next, stream);
-  Launch<128>(documents, p, statistics, next, stream);
+  ForHopperDim(p.dim, [&](auto dim) { Launch<dim>(documents, p, statistics, next, stream); });
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -101,6 +101,7 @@ struct RowTarget {
   int64_t stride;
   int heads, tokens;  // tokens from this one on are not written
   unsigned reciprocal;
+  int dim;  // of a head: columns from this one on are not written
 };
 // Writes the warpgroup's sums times scale[h], by way of its 64 rows in boxes of kRows rows, which
 // nobody else uses.
@@ -128,10 +129,11 @@ __device__ __forceinline__ void StoreSums(const float (&d)[kCount], const float 
     const int packed = first_row + row;
     const int token = static_cast<int>(static_cast<unsigned>(packed) * target.reciprocal >> 16);
     if (token >= target.tokens) continue;
-    bf16* to = target.data + token * target.stride +
-               (packed - token * target.heads) * (kBoxes * 64) + chunk * 8;
+    bf16* to = target.data + token * target.stride + (packed - token * target.heads) * target.dim +
+               chunk * 8;
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
+      if (box * 64 + chunk * 8 >= target.dim) break;
       *reinterpret_cast<uint4*>(to + box * 64) = *reinterpret_cast<const uint4*>(
           rows + box * kRows * kBoxRowBytes + row * kBoxRowBytes + (chunk ^ (row & 7)) * 16);
     }

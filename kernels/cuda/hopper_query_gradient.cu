@@ -3,10 +3,11 @@
 // Source: Dao, "FlashAttention-2", 2023, algorithm 2, split so that dQ needs no order among blocks.
 //
 // A block takes tiles of 128 packed rows (hopper_tiles.cuh). Warpgroup 0 brings Q and dO and,
-// through a ring of stages, tiles of keys and values: 128 of 64-wide heads, 64 of 128-wide ones,
-// for S and dP of a warpgroup's 64 rows are registers. dS goes from there into the left operand of
-// dS K, which runs while the next S and dP are put under way; the softmax of one warpgroup runs
-// beside the products of the other.
+// through rings of stages, tiles of keys and values: 128 of 64-wide heads, 64 of wider ones, for S
+// and dP of a warpgroup's 64 rows are registers. Of 256-wide heads shared memory holds one tile of
+// Q and dO, two of keys and one of values. dS goes from there into the left operand of dS K, which
+// runs while the next S and dP are put under way; the softmax of one warpgroup runs beside the
+// products of the other.
 //
 // Barriers: q_full[s] (Q and dO), k_full[s], v_full[s] count their bytes; q_empty[s], k_empty[s],
 // v_empty[s] a warp each of those that multiply. A full barrier's use n ends phase n, an empty
@@ -25,13 +26,15 @@ struct Shape {
   static constexpr int kGroups = 2;  // warpgroups that multiply
   static constexpr int kRows = 64 * kGroups;
   static constexpr int kKeys = kDim == 64 ? 128 : 64;
-  static constexpr int kStages = 3;
+  static constexpr int kTiles = kDim == 256 ? 1 : 2;  // of Q and dO
+  static constexpr int kKeyStages = kDim == 256 ? 2 : 3;
+  static constexpr int kValueStages = kDim == 256 ? 1 : 3;
   static constexpr int kBoxes = kDim / 64;
   static_assert(kBoxes * 64 == kDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
   // Q stays in registers where 64 keys at a time leave room: from shared memory both operands of
-  // such narrow products would take its whole bandwidth.
-  static constexpr int kKeptSteps = kDim == 64 ? 0 : kDim / 16;
+  // such narrow products take its whole bandwidth.
+  static constexpr int kKeptSteps = kDim == 128 ? kDim / 16 : 0;
   static_assert(kKeptSteps == 0 || 16 * kKeptSteps == kDim);
 };
 
@@ -42,13 +45,14 @@ struct Maps {
 template <int kDim>
 struct alignas(1024) Shared {
   using S = Shape<kDim>;
-  unsigned char q[2][S::kRows * kDim * kBf16Bytes];  // in the end dQ
-  unsigned char dout[2][S::kRows * kDim * kBf16Bytes];
-  unsigned char k[S::kStages][S::kKeys * kDim * kBf16Bytes];
-  unsigned char v[S::kStages][S::kKeys * kDim * kBf16Bytes];
-  uint64_t q_full[2], q_empty[2];
-  uint64_t k_full[S::kStages], k_empty[S::kStages], v_full[S::kStages], v_empty[S::kStages];
-  HopperItem item[2];  // whose Q it is
+  unsigned char q[S::kTiles][S::kRows * kDim * kBf16Bytes];  // in the end dQ
+  unsigned char dout[S::kTiles][S::kRows * kDim * kBf16Bytes];
+  unsigned char k[S::kKeyStages][S::kKeys * kDim * kBf16Bytes];
+  unsigned char v[S::kValueStages][S::kKeys * kDim * kBf16Bytes];
+  uint64_t q_full[S::kTiles], q_empty[S::kTiles];
+  uint64_t k_full[S::kKeyStages], k_empty[S::kKeyStages];
+  uint64_t v_full[S::kValueStages], v_empty[S::kValueStages];
+  HopperItem item[S::kTiles];  // whose Q it is
   ItemSlot next;
 };
 
@@ -57,15 +61,17 @@ struct alignas(1024) Shared {
 template <int kDim>
 __device__ __forceinline__ void InitShared(Shared<kDim>* shared) {
   using S = Shape<kDim>;
-  for (int s = 0; s < 2; ++s) {
+  for (int s = 0; s < S::kTiles; ++s) {
     InitBarrier(&shared->q_full[s]);
     InitBarrier(&shared->q_empty[s], 4 * S::kGroups);
   }
   InitSlot(&shared->next);
-  for (int s = 0; s < S::kStages; ++s) {
+  for (int s = 0; s < S::kKeyStages; ++s) {
     InitBarrier(&shared->k_full[s]);
-    InitBarrier(&shared->v_full[s]);
     InitBarrier(&shared->k_empty[s], 4 * S::kGroups);
+  }
+  for (int s = 0; s < S::kValueStages; ++s) {
+    InitBarrier(&shared->v_full[s]);
     InitBarrier(&shared->v_empty[s], 4 * S::kGroups);
   }
   PublishBarriers();
@@ -76,8 +82,9 @@ template <int kDim>
 __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p,
                                           Shared<kDim>* shared) {
   using S = Shape<kDim>;
-  RingPlace<S::kStages> place;
-  RingPlace<2> q;
+  RingPlace<S::kKeyStages> k;
+  RingPlace<S::kValueStages> v;
+  RingPlace<S::kTiles> q;
   for (unsigned item_phase = 0;; item_phase ^= 1, q.Advance()) {
     const HopperItem item = TakeItem(&shared->next, item_phase);
     uint64_t* q_full = &shared->q_full[q.stage];
@@ -97,13 +104,12 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
     if (item.first < 0) return;
     const KeyRange keys = KeysOf<S::kKeys>(p, item);
     for (int key = keys.first; key <= keys.last; key += S::kKeys) {
-      LoadKeys<kDim, S::kKeys>(maps.k, item, key, shared->k[place.stage],
-                               &shared->k_empty[place.stage], &shared->k_full[place.stage],
-                               place.phase);
-      LoadKeys<kDim, S::kKeys>(maps.v, item, key, shared->v[place.stage],
-                               &shared->v_empty[place.stage], &shared->v_full[place.stage],
-                               place.phase);
-      place.Advance();
+      LoadKeys<kDim, S::kKeys>(maps.k, item, key, shared->k[k.stage], &shared->k_empty[k.stage],
+                               &shared->k_full[k.stage], k.phase);
+      LoadKeys<kDim, S::kKeys>(maps.v, item, key, shared->v[v.stage], &shared->v_empty[v.stage],
+                               &shared->v_full[v.stage], v.phase);
+      k.Advance();
+      v.Advance();
     }
   }
 }
@@ -141,6 +147,13 @@ __device__ __forceinline__ void Probabilities(const HopperParams& p, const Rows&
   }
 }
 
+// Where a warpgroup is among keys and values.
+template <int kDim>
+struct Places {
+  RingPlace<Shape<kDim>::kKeyStages> k;
+  RingPlace<Shape<kDim>::kValueStages> v;
+};
+
 template <int kDim>
 struct Operands {
   using S = Shape<kDim>;
@@ -154,13 +167,13 @@ struct Operands {
 template <int kDim, bool kSoftcap, int kKeys>
 __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem& item, int group,
                                         int key, const Rows& rows, int previous,
-                                        const RingPlace<Shape<kDim>::kStages>& place,
-                                        Shared<kDim>* shared, Operands<kDim>* of) {
+                                        const Places<kDim>& at, Shared<kDim>* shared,
+                                        Operands<kDim>* of) {
   using S = Shape<kDim>;
   float s[kKeys / 2], dp[kKeys / 2];
   uint32_t ds[kKeys / 16][4];
-  unsigned char* k = shared->k[place.stage];
-  WaitForOwnPhase(&shared->k_full[place.stage], place.phase);
+  unsigned char* k = shared->k[at.k.stage];
+  WaitForOwnPhase(&shared->k_full[at.k.stage], at.k.phase);
   MeetAt(kTurnBarrier + group, 256);
   BeginProducts();
   if constexpr (S::kKeptSteps > 0) {
@@ -169,8 +182,8 @@ __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem&
     MultiplyRows<kDim, S::kRows, S::kKeys>(s, of->q, RowsAlongK<64>(k));
   }
   CommitProducts();
-  WaitForOwnPhase(&shared->v_full[place.stage], place.phase);
-  MultiplyRows<kDim, S::kRows, S::kKeys>(dp, of->dout, RowsAlongK<64>(shared->v[place.stage]));
+  WaitForOwnPhase(&shared->v_full[at.v.stage], at.v.phase);
+  MultiplyRows<kDim, S::kRows, S::kKeys>(dp, of->dout, RowsAlongK<64>(shared->v[at.v.stage]));
   CommitProducts();
   PassBy(kTurnBarrier + 1 - group, 256);
   WaitForProducts<1>();  // S, and dS K of the tile before
@@ -179,7 +192,7 @@ __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem&
   Probabilities<kSoftcap>(p, rows, s);
   WaitForProducts<0>();
   Finished(dp);
-  Release(&shared->v_empty[place.stage]);
+  Release(&shared->v_empty[at.v.stage]);
 #pragma unroll
   for (int n = 0; n < kKeys / 2; ++n) s[n] *= dp[n] - rows.delta[n / 2 % 2];
   if (IsMasked<kKeys>(p, item, key)) {
@@ -202,8 +215,7 @@ __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem&
 template <int kDim, bool kSoftcap>
 __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const HopperItem& item,
                                              int group, int slot, const Rows& rows,
-                                             Shared<kDim>* shared,
-                                             RingPlace<Shape<kDim>::kStages>* place,
+                                             Shared<kDim>* shared, Places<kDim>* at,
                                              Operands<kDim>* of) {
   using S = Shape<kDim>;
   const KeyRange keys = KeysOf<S::kKeys>(p, item);
@@ -216,12 +228,13 @@ __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const Hopper
   int previous = -1;
   for (int key = keys.first; key <= keys.last; key += S::kKeys) {
     if (S::kKeys > 64 && keys.last - key < S::kKeys / 2) {
-      AddKeys<kDim, kSoftcap, 64>(p, item, group, key, rows, previous, *place, shared, of);
+      AddKeys<kDim, kSoftcap, 64>(p, item, group, key, rows, previous, *at, shared, of);
     } else {
-      AddKeys<kDim, kSoftcap, S::kKeys>(p, item, group, key, rows, previous, *place, shared, of);
+      AddKeys<kDim, kSoftcap, S::kKeys>(p, item, group, key, rows, previous, *at, shared, of);
     }
-    previous = place->stage;
-    place->Advance();
+    previous = at->k.stage;
+    at->k.Advance();
+    at->v.Advance();
   }
   WaitForProducts<0>();
   Finished(of->dq);
@@ -232,19 +245,20 @@ template <int kDim, bool kSoftcap>
 __device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
                                               const float2* statistics, Shared<kDim>* shared) {
   using S = Shape<kDim>;
-  RingPlace<S::kStages> place;
+  Places<kDim> at;
   if (group == S::kGroups - 1) PassBy(kTurnBarrier, 256);
-  for (RingPlace<2> q;; q.Advance()) {
+  for (RingPlace<S::kTiles> q;; q.Advance()) {
     WaitForOwnPhase(&shared->q_full[q.stage], q.phase);
     const HopperItem item = shared->item[q.stage];
     if (item.first < 0) return;
     const Rows rows = RowsOf(p, item, group, statistics);
     Operands<kDim> of;
-    MultiplyTile<kDim, kSoftcap>(p, item, group, q.stage, rows, shared, &place, &of);
+    MultiplyTile<kDim, kSoftcap>(p, item, group, q.stage, rows, shared, &at, &of);
     const float scale[2] = {p.scale, p.scale};
-    StoreSums<S::kRows>(of.dq, scale, shared->q[q.stage] + group * 64 * kBoxRowBytes, group * 64,
-                        {p.dq + p.query(item.first, item.kv_head * p.group_heads), p.q_row,
-                         p.group_heads, min(p.tile_tokens, item.end - item.first), p.reciprocal});
+    StoreSums<S::kRows>(
+        of.dq, scale, shared->q[q.stage] + group * 64 * kBoxRowBytes, group * 64,
+        {p.dq + p.query(item.first, item.kv_head * p.group_heads), p.q_row, p.group_heads,
+         min(p.tile_tokens, item.end - item.first), p.reciprocal, p.dim});
     PublishToCopies();  // what was written and read here before copies write it
     Release(&shared->q_empty[q.stage]);
   }
@@ -294,8 +308,7 @@ void Launch(const Documents& documents, HopperParams p, const float2* statistics
 
 void LaunchHopperQueryGradient(const Documents& documents, HopperParams p, const float2* statistics,
                                int* next, Stream* stream) {
-  if (p.dim == 64) return Launch<64>(documents, p, statistics, next, stream);
-  Launch<128>(documents, p, statistics, next, stream);
+  ForHopperDim(p.dim, [&](auto dim) { Launch<dim>(documents, p, statistics, next, stream); });
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -91,6 +91,14 @@ inline HeadBoxes KeyBoxes(const HopperParams& p, const void* data, int keys) {
           .box_tokens = keys,
           .box_heads = 1};
 }
+// Calls fn with the width that the kernels are compiled for, as an integral constant: the copy
+// engine brings zeros for columns that a head does not have.
+template <typename Fn>
+void ForHopperDim(int dim, const Fn& fn) {
+  if (dim <= 64) return fn(std::integral_constant<int, 64>{});
+  if (dim <= 128) return fn(std::integral_constant<int, 128>{});
+  fn(std::integral_constant<int, 256>{});
+}
 // As many blocks as run at once, one a multiprocessor.
 template <typename Kernel, typename... Args>
 void LaunchHopper(Kernel kernel, int threads, int shared_bytes, const HopperParams& p,

@@ -1,7 +1,7 @@
 // The algorithms against the fp64 formulas: plain (float32, and bfloat16 where it stands in),
-// flash, what takes packed bfloat16 (flash, or the kernels of warpgroups) and what takes it dense
-// (those, or cuDNN). Where a case is too large for fp64 on the CPU, plain is the reference of the
-// others.
+// flash, cuDNN, what takes packed bfloat16 (flash, or the kernels of warpgroups) and what takes it
+// dense (those, or cuDNN). Where a case is too large for fp64 on the CPU, plain is the reference of
+// the others.
 #include "kernels/attention.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/flash_attention.h"
 #include "kernels/cuda/hopper_attention.h"
 #include "kernels/cuda/plain_attention.h"
@@ -20,13 +21,14 @@
 namespace coxswain::kernels {
 namespace {
 
-enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kPacked, kDense };
+enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn, kPacked, kDense };
 
 constexpr Algorithm kOfPacked[] = {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
                                    Algorithm::kFlash, Algorithm::kPacked};
 
 const char* Name(Algorithm algorithm) {
-  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash", "packed", "dense"};
+  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash",
+                                    "cuDNN",         "packed",         "dense"};
   return kNames[static_cast<size_t>(algorithm)];
 }
 
@@ -38,11 +40,12 @@ struct Problem {
   int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
   int64_t out_row() const { return spec.num_heads * spec.head_dim; }
-  bool dense() const { return algorithm == Algorithm::kDense; }
+  bool dense() const { return algorithm == Algorithm::kDense || algorithm == Algorithm::kCudnn; }
   bool hopper() const {
     return (algorithm == Algorithm::kPacked || dense()) && cuda::HopperAttentionSupports(spec);
   }
   bool cudnn() const {
+    if (algorithm == Algorithm::kCudnn) return true;
     return dense() && spec.softcap == 0.0f && !cuda::HopperAttentionIsFastest(spec, longest());
   }
   std::vector<int32_t> cu_seqlens() const {
@@ -85,10 +88,35 @@ bool operator==(const Result& a, const Result& b) {
   return SameBits(a.out, b.out) && SameBits(a.lse, b.lse) && SameBits(a.dqkv, b.dqkv);
 }
 
+const cuda::CudnnAttention& CudnnPlan(const Problem& p) {
+  std::string line;
+  const cuda::CudnnAttention* plan = cuda::PrepareCudnnAttention(
+      p.spec, static_cast<int64_t>(p.lengths.size()), p.longest(), 0, TestStream(), &line);
+  if (plan == nullptr) throw std::runtime_error(line);
+  return *plan;
+}
+
+struct WorkspaceBytes {
+  int64_t forward, backward;
+};
+WorkspaceBytes WorkspaceBytesOf(const Problem& p) {
+  if (p.algorithm == Algorithm::kCudnn) {
+    return {cuda::CudnnAttentionForwardWorkspaceBytes(CudnnPlan(p)),
+            cuda::CudnnAttentionBackwardWorkspaceBytes(CudnnPlan(p))};
+  }
+  const std::string line = PrepareAttention(p.spec, p.extents(), TestStream());
+  EXPECT_EQ(line.starts_with("cuDNN"), p.cudnn()) << line;
+  return {AttentionForwardWorkspaceBytes(p.spec, p.extents()),
+          AttentionBackwardWorkspaceBytes(p.spec, p.extents())};
+}
+
 void Forward(const Problem& p, const AttentionForwardArgs& args) {
   if (p.algorithm == Algorithm::kPlainBFloat16)
     return cuda::PlainAttentionForward(args, TestStream());
   if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionForward(args, TestStream());
+  if (p.algorithm == Algorithm::kCudnn) {
+    return cuda::CudnnAttentionForward(CudnnPlan(p), args, TestStream());
+  }
   AttentionForward(args, TestStream());
 }
 void Backward(const Problem& p, const AttentionBackwardArgs& args) {
@@ -96,6 +124,9 @@ void Backward(const Problem& p, const AttentionBackwardArgs& args) {
     return cuda::PlainAttentionBackward(args, TestStream());
   }
   if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionBackward(args, TestStream());
+  if (p.algorithm == Algorithm::kCudnn) {
+    return cuda::CudnnAttentionBackward(CudnnPlan(p), args, TestStream());
+  }
   AttentionBackward(args, TestStream());
 }
 
@@ -111,8 +142,7 @@ void Run(bool captured, const std::function<void()>& launch) {
 // `forward_out`: what the backward reads for out; null: this forward's.
 Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool captured = false,
                const Floats* forward_out = nullptr) {
-  const std::string line = PrepareAttention(p.spec, p.extents(), TestStream());
-  EXPECT_EQ(line.starts_with("cuDNN"), p.cudnn()) << line;
+  const WorkspaceBytes bytes = WorkspaceBytesOf(p);
   const DType dtype = p.spec.dtype;
   const DeviceValues<int32_t> cu(p.cu_seqlens());
   const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
@@ -122,8 +152,7 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool cap
   const DeviceTensor x(dtype, qkv), dy(dtype, dout), out(dtype, p.tokens() * p.out_row());
   const DeviceTensor lse(DType::kFloat32, p.tokens() * p.spec.num_heads), dx(dtype, x.count());
   DeviceTensor read_out(dtype, out.count());
-  const Scratch forward(AttentionForwardWorkspaceBytes(p.spec, p.extents()));
-  const Scratch backward(AttentionBackwardWorkspaceBytes(p.spec, p.extents()));
+  const Scratch forward(bytes.forward), backward(bytes.backward);
   Run(captured, [&] {
     Forward(p, {.spec = p.spec,
                 .tokens = p.tokens(),
@@ -238,20 +267,22 @@ TEST(AttentionGpuTest, GroupsOfEverySize) {
     CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, 64}, {length, 7, 0, 65}));
   }
   for (const int64_t group : {1, 3, 4, 8}) {
-    CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, 128}, {135, 7, 0, 65}));
+    for (const int64_t dim : {96, 128, 256}) {
+      CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, dim}, {135, 7, 0, 65}));
+    }
   }
 }
 
 // Tiles of 9, 18 and 27 tokens, and of 64 and 128 keys.
 TEST(AttentionGpuTest, LengthsAroundTheTilesOfPackedRows) {
-  for (const int64_t dim : {64, 128}) {
+  for (const int64_t dim : {64, 128, 256}) {
     CheckAgainstReference(Make(Algorithm::kPacked, {7, 1, dim},
                                {8, 9, 10, 17, 18, 19, 26, 27, 28, 127, 128, 129, 191, 193}));
   }
 }
 
 TEST(AttentionGpuTest, WindowsAcrossTilesOfKeys) {
-  for (const int64_t dim : {64, 128}) {
+  for (const int64_t dim : {64, 96, 128, 256}) {
     for (const int64_t window : {1, 31, 64, 128, 129}) {
       Problem p = Make(Algorithm::kPacked, {3, 1, dim}, {400, 1, 130});
       p.spec.window = window;
@@ -262,7 +293,8 @@ TEST(AttentionGpuTest, WindowsAcrossTilesOfKeys) {
 
 // The promise that lengths are equal changes the order of the work, not the work.
 TEST(AttentionGpuTest, DenseHasTheBitsOfPackedOnTheSameKernels) {
-  for (const HeadShape& shape : {HeadShape{14, 2, 64}, HeadShape{8, 2, 128}}) {
+  for (const HeadShape& shape :
+       {HeadShape{14, 2, 64}, HeadShape{8, 2, 128}, HeadShape{8, 4, 256}}) {
     const Problem dense = Make(Algorithm::kDense, shape, {300, 300, 300, 300, 300});
     if (dense.cudnn()) continue;  // another GPU
     const Problem packed = Make(Algorithm::kPacked, shape, dense.lengths);
@@ -272,8 +304,10 @@ TEST(AttentionGpuTest, DenseHasTheBitsOfPackedOnTheSameKernels) {
 }
 
 TEST(AttentionGpuTest, HeadSizesBetweenTheTiles) {
-  for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120, 136, 160, 248}) {
-    CheckAgainstReference(Make(Algorithm::kPacked, {4, 2, dim}, {65, 1, 70}));
+  for (const Algorithm algorithm : {Algorithm::kFlash, Algorithm::kPacked}) {
+    for (const int64_t dim : {8, 24, 40, 72, 80, 104, 120, 136, 160, 248}) {
+      CheckAgainstReference(Make(algorithm, {4, 2, dim}, {65, 1, 70}));
+    }
   }
 }
 
@@ -298,8 +332,10 @@ TEST(AttentionGpuTest, WideHeads) {
   for (const HeadShape& shape :
        {HeadShape{4, 2, 136}, HeadShape{2, 2, 192}, HeadShape{3, 1, 256}}) {
     const Problem p = Make(Algorithm::kPacked, shape, kOddLengths);
-    EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with("flash"));
+    const char* kernels = p.hopper() ? "warpgroup" : "flash";
+    EXPECT_TRUE(PrepareAttention(p.spec, p.extents(), TestStream()).starts_with(kernels));
     CheckAgainstReference(p);
+    CheckAgainstReference(Make(Algorithm::kFlash, shape, kOddLengths));
   }
 }
 
@@ -351,20 +387,26 @@ TEST(AttentionGpuTest, WindowSoftcapAndScaleTogether) {
   }
 }
 
+constexpr Algorithm kOfDense[] = {Algorithm::kCudnn, Algorithm::kDense};
+
 TEST(AttentionGpuTest, Dense) {
-  for (const HeadShape& shape :
-       {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 80}, HeadShape{4, 2, 96}}) {
-    CheckAgainstReference(Make(Algorithm::kDense, shape, {128, 128, 128}));
-    CheckAgainstReference(Make(Algorithm::kDense, shape, {200, 200}));
+  for (const Algorithm algorithm : kOfDense) {
+    for (const HeadShape& shape :
+         {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{4, 4, 80}, HeadShape{4, 2, 96}}) {
+      CheckAgainstReference(Make(algorithm, shape, {128, 128, 128}));
+      CheckAgainstReference(Make(algorithm, shape, {200, 200}));
+    }
   }
 }
 
 TEST(AttentionGpuTest, DenseWindow) {
-  for (const int64_t window : {1, 64, 100, 256, 1000}) {
-    for (const int64_t dim : {64, 80}) {
-      Problem p = Make(Algorithm::kDense, {4, 2, dim}, {256, 256});
-      p.spec.window = window;
-      CheckAgainstReference(p);
+  for (const Algorithm algorithm : kOfDense) {
+    for (const int64_t window : {1, 64, 100, 256, 1000}) {
+      for (const int64_t dim : {64, 80}) {
+        Problem p = Make(algorithm, {4, 2, dim}, {256, 256});
+        p.spec.window = window;
+        CheckAgainstReference(p);
+      }
     }
   }
 }
@@ -540,36 +582,53 @@ TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
 }
 
 TEST(AttentionGpuTest, BackwardThatNeedNotRepeatIsAsExact) {
-  Problem p = Make(Algorithm::kDense, {14, 2, 80}, {256, 256});
-  p.spec.deterministic = false;
-  CheckAgainstReference(p);
+  for (const Algorithm algorithm : kOfDense) {
+    Problem p = Make(algorithm, {14, 2, 80}, {256, 256});
+    p.spec.deterministic = false;
+    CheckAgainstReference(p);
+  }
 }
+
+// Documents that cuDNN takes on every GPU, and what our own kernels are called and need for them.
+struct LongDocuments {
+  Problem problem = Make(Algorithm::kDense, {2, 1, 128}, {4096, 4096});
+  std::string own;
+  int64_t own_bytes;
+
+  LongDocuments() {
+    problem.spec.deterministic = false;
+    own = problem.hopper() ? "warpgroup" : "flash";
+    own_bytes = problem.hopper()
+                    ? cuda::HopperAttentionBackwardWorkspaceBytes(problem.spec, problem.tokens())
+                    : cuda::FlashAttentionBackwardWorkspaceBytes(problem.spec, problem.tokens());
+  }
+};
 
 TEST(AttentionGpuTest, TakesOurKernelsWhenThePlanExceedsTheBudget) {
-  const Problem p = Make(Algorithm::kDense, {2, 1, 80}, std::vector<int32_t>(4, 192));
-  AttentionExtents extents = p.extents();
-  extents.workspace_budget = 4 * 2 * extents.tokens;
-  EXPECT_TRUE(PrepareAttention(p.spec, extents, TestStream()).starts_with("flash"));
-  EXPECT_LE(AttentionBackwardWorkspaceBytes(p.spec, extents), extents.workspace_budget);
+  const LongDocuments of;
+  const AttentionSpec& spec = of.problem.spec;
+  AttentionExtents extents = of.problem.extents();
+  extents.workspace_budget = of.own_bytes;
+  EXPECT_TRUE(PrepareAttention(spec, extents, TestStream()).starts_with(of.own));
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(spec, extents), extents.workspace_budget);
   extents.workspace_budget = 1;
-  EXPECT_THROW(PrepareAttention(p.spec, extents, TestStream()), std::invalid_argument);
+  EXPECT_THROW(PrepareAttention(spec, extents, TestStream()), std::invalid_argument);
 }
 
-// The jobs of a process may have other budgets for the same shape.
 TEST(AttentionGpuTest, TheLastBudgetOfAShapeDecides) {
-  const Problem p = Make(Algorithm::kDense, {2, 1, 80}, std::vector<int32_t>(4, 320));
-  AttentionExtents extents = p.extents();
+  const LongDocuments of;
+  const AttentionSpec& spec = of.problem.spec;
+  AttentionExtents extents = of.problem.extents();
   const auto choose = [&](int64_t budget) {
     extents.workspace_budget = budget;
-    return PrepareAttention(p.spec, extents, TestStream());
+    return PrepareAttention(spec, extents, TestStream());
   };
-  const int64_t small = 4 * 2 * extents.tokens;
   EXPECT_TRUE(choose(0).starts_with("cuDNN"));
-  EXPECT_GT(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
-  EXPECT_TRUE(choose(small).starts_with("flash"));
-  EXPECT_LE(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
+  EXPECT_GT(AttentionBackwardWorkspaceBytes(spec, extents), of.own_bytes);
+  EXPECT_TRUE(choose(of.own_bytes).starts_with(of.own));
+  EXPECT_LE(AttentionBackwardWorkspaceBytes(spec, extents), of.own_bytes);
   EXPECT_TRUE(choose(0).starts_with("cuDNN"));
-  EXPECT_GT(AttentionBackwardWorkspaceBytes(p.spec, extents), small);
+  EXPECT_GT(AttentionBackwardWorkspaceBytes(spec, extents), of.own_bytes);
 }
 
 TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
