@@ -191,6 +191,8 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   model_.head_dim = 128;
   job_.sequence_len = 4096;  // from here on atomics win
   page_has("cuDNN for bins of one document, warpgroups for packed ones");
+  model_.head_dim = 256;  // of which cuDNN has no backward
+  page_has("Attention      warpgroups, ");
 }
 
 TEST_F(PlanPageTest, AdvisesOnPrecision) {
