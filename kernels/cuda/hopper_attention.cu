@@ -72,8 +72,8 @@ bool HopperAttentionSupports(const AttentionSpec& spec) {
 
 // Source: gpu_bench on one H100, bench/results/h100_attention.json, 28/4 and 32/8 heads x 128, ms
 // of forward and backward: ours 3.97 and 4.28 at 2,048 tokens, cuDNN's with atomics 4.04 and 4.77;
-// at 8,192 tokens 15.0 and 16.3 beside 12.9 and 14.7. 32/32 heads x 96 at 2,048 tokens: ours 2.24,
-// cuDNN's 2.15, deterministic 2.35 (papers_attention.json). cuDNN has no backward of 256.
+// at 8,192 tokens 15.0 and 16.3 beside 12.9 and 14.7. 32/32 heads x 96 at 2,048 tokens: ours 2.19,
+// cuDNN's 2.21, deterministic 2.33 (papers_attention.json). cuDNN has no backward of 256.
 bool HopperAttentionIsFastest(const AttentionSpec& spec, int64_t length) {
   return HopperAttentionSupports(spec) &&
          (spec.deterministic || spec.head_dim <= 64 || spec.head_dim > 128 || length < 4096);
