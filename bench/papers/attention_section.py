@@ -34,8 +34,7 @@ def attention(found):
     results = load('papers_attention.json')
     plots = {'attention': ratio_plot('Attention, forward and backward, beside the fastest peer', fastest_peers(found).values())}
     if not results:
-        return missing('attention', ' with FlashAttention, packed lengths and heads of 256') + [
-            'The plot is of 32,768 tokens beside cuDNN alone.', ''] + beside(found), plots
+        return missing('attention'), plots
     shapes = {}
     for row in results['rows']:
         shapes.setdefault((row['heads'], row['documents']), {})[row['engine']] = row

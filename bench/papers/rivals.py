@@ -49,18 +49,24 @@ def machine_of(results):
 
 
 def families():
-    results = load('h200_families.json')
+    """Models of the families beside transformers, by card."""
+    for file in ('h200_families.json', 'h100_families.json'):
+        yield from families_of(file, load(file))
+
+
+def families_of(file, results):
+    card = machine_of(results).split(',')[0].split()[2]
     rows = {row['row']: row for row in results['rows']}
     for name, row in rows.items():
         for kind, peer_name in (('compiled', 'torch.compile'), ('layers', 'torch.compile by layers'), ('liger', 'Liger')):
             peer = rows.get(f'{name}_peer_{kind}_bf16')
             if not peer:
                 continue
-            source = Source('h200_families.json', 'bench/device.sh --step-peers ROW',
+            source = Source(file, 'bench/device.sh --step-peers ROW',
                             f'bench/peer_step.py ROW --precision bf16 --warmup 2 --steps 8, torch {peer["torch"]}, '
                             f'transformers {peer["transformers"]}', row.get('commit', results['commit']),
                             machine_of(results))
-            yield Comparison('training', name, peer_name, row['tokens_per_second'], peer['tokens_per_second'],
+            yield Comparison('training', f'{name}, {card}', peer_name, row['tokens_per_second'], peer['tokens_per_second'],
                              'tokens/s', source)
 
 
@@ -70,8 +76,10 @@ def step_files():
         results = load(name) if name.endswith('.json') else None
         for row in (results or {}).get('rows', []):
             if isinstance(row, dict) and 'llmq_tokens_per_second' in row and 'tokens_per_second' in row:
-                source = Source(name, results.get('command', 'gpu_step_bench --row ROW'), row['peer_command'],
-                                row.get('commit', results.get('commit', '')), machine_of(results))
+                command = row.get('command', results.get('command', 'gpu_step_bench --row ROW'))
+                source = Source(name, command, row['peer_command'],
+                                row.get('commit', results.get('commit', '')),
+                                row.get('machine', machine_of(results)))
                 card = re.search(r'(\d x )?NVIDIA (\w+)', source.machine).group(0).replace('NVIDIA ', '')
                 yield Comparison('training', f'{row["row"]}, {card}', 'LLM.Q', row['tokens_per_second'],
                                  row['llmq_tokens_per_second'], 'tokens/s', source)
@@ -118,11 +126,9 @@ ATTENTION_PEERS = {'cudnn_deterministic': 'cuDNN deterministic', 'cudnn_atomics'
 
 
 def attention():
-    """Forward and backward together: ours, whose bits repeat, beside each peer; without FlashAttention where its table has
-    not been measured."""
+    """Forward and backward together: ours, whose bits repeat, beside each peer."""
     results = load('papers_attention.json')
     if not results:
-        yield from attention_beside_cudnn()
         return
     times = {(row['heads'], row['documents'], row['engine']): row['forward_us'][1] + row['backward_us'][1]
              for row in results['rows'] if 'error' not in row}
@@ -132,23 +138,6 @@ def attention():
         for peer, name in ATTENTION_PEERS.items() if engine == 'ours' else ():
             if (heads, documents, peer) in times:
                 yield Comparison('attention', f'{heads}, {documents}', name, ours, times[heads, documents, peer], 'us', source)
-
-
-def attention_beside_cudnn():
-    results = load('h100_attention.json')
-    times = {(row['op'], row['extents']): row['median_us'] for row in results['rows'] if not row.get('error')}
-    source = Source('h100_attention.json', results['command'], 'the same (cuDNN 9.19 on its own plans)',
-                    results['commit'], machine_of(results))
-    for heads in ('14/2 x 64', '28/4 x 128', '32/8 x 128'):
-        for documents in ('32 x 1024', '16 x 2048', '4 x 8192', '1 x 32768'):
-            def time(op, how):
-                return times.get((f'attention {op} 32k dense {documents} {how}', heads))
-            ours = time('forward', 'deterministic') + time('backward', 'deterministic')
-            forward = time('forward cuDNN', 'deterministic') or time('forward', 'fast')
-            for how, name in (('deterministic', 'cuDNN deterministic'), ('fast', 'cuDNN atomics')):
-                backward = time('backward cuDNN', how)
-                if forward and backward:
-                    yield Comparison('attention', f'{heads}, {documents}', name, ours, forward + backward, 'us', source)
 
 
 def torch_tables():
