@@ -33,11 +33,11 @@ constexpr AttentionLines kNarrowHeads = {
     {2.74e-12, 3.83e-15}, {5.40e-12, 1.182e-14}, {5.40e-12, 1.182e-14}};
 constexpr AttentionLines kWideHeads = {
     {1.03e-12, 3.11e-15}, {2.75e-12, 1.205e-14}, {5.61e-12, 9.25e-15}};
-// Our tiles, which have one backward, of 1,024 and 2,048 tokens. Source: gpu_bench on one H200,
-// bench/results/attention_256.json, 16,384 tokens, 8/4 heads x 256, ms of 1,024 | 2,048 tokens:
-// forward 0.3378 | 0.5667, backward 1.4752 | 2.6637.
+// Our kernels alone, which have one backward, of 1,024 and 2,048 tokens. Source: gpu_bench on one
+// H100, bench/results/papers_attention.json, 16,384 tokens, 8/4 heads x 256, ms of 1,024 | 2,048
+// tokens: forward 0.1747 | 0.2754, backward 0.6205 | 1.0636.
 constexpr AttentionLines kWidestHeads = {
-    {3.25e-12, 6.66e-15}, {8.55e-12, 3.459e-14}, {8.55e-12, 3.459e-14}};
+    {2.21e-12, 2.931e-15}, {5.29e-12, 1.290e-14}, {5.29e-12, 1.290e-14}};
 
 const AttentionLines& LinesOf(int64_t head_dim) {
   if (head_dim <= 64) return kNarrowHeads;
