@@ -321,7 +321,8 @@ void AppendExecution(std::vector<Key>* t) {
               "fits.", .count_key = "every"},
       {.path = "spec.attention", .doc = "Attention kernels."},
       {.path = "spec.attention.deterministic", .type = Type::kBool, .def = "true",
-       .doc = "The same bits in every run; `false` may be faster on cuda."},
+       .doc = "The same bits in every run; `false` may be faster on cuda, and the plan says where "
+              "it is not."},
       {.path = "spec.attention.workspace_gib", .type = Type::kNumberOrAuto, .def = "auto",
        .range = {.min = 0.0625, .max = 1024},
        .doc = "GiB; on cuda an algorithm that needs more workspace is not taken. `auto`: what the "

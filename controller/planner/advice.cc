@@ -1,12 +1,14 @@
 #include "controller/planner/advice.h"
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/format.h"
 #include "common/plan/storage.h"
+#include "controller/planner/attention_kernels.h"
 #include "controller/planner/attention_workspace.h"
 
 namespace coxswain::planner {
@@ -142,6 +144,16 @@ void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const R
   }
 }
 
+// All kernels of our own repeat their bits.
+void AdviseDeterminism(const plan::Plan& plan, int32_t compute_capability, Advice& advice) {
+  if (plan.device != "cuda" || plan.attention_deterministic) return;
+  const AttentionKernels kernels = AttentionKernelsOf(plan, compute_capability);
+  if (std::string_view(kernels.single) == "cuDNN") return;
+  advice.Say(absl::StrCat("attention.deterministic: false has no effect on heads of ",
+                          plan.model.head_dim, " elements and documents of ", plan.sequence_len,
+                          " tokens: their kernels (", kernels.single, ") repeat their bits"));
+}
+
 // Below some thousand tokens a step, a GPU waits for its own launches and for the weights.
 constexpr int64_t kFewTokensOfAStep = 8192;
 
@@ -185,6 +197,7 @@ std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& pl
   AdviseQuantized(job, plan, advice);
   AdviseServing(job, plan, advice);
   AdviseAttention(job, plan, recipe, compute_capability, advice);
+  AdviseDeterminism(plan, compute_capability, advice);
   AdviseStepSize(plan, recipe, advice);
   AdviseSchedule(job, recipe, advice);
   return advice.Take();

@@ -195,6 +195,24 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   page_has("Attention      warpgroups, ");
 }
 
+TEST_F(PlanPageTest, SaysWhereBitsRepeatAnyway) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  job_.compute_dtype = "bfloat16";
+  model_.head_dim = 64;
+  resources_.compute_capability = 90;
+  EXPECT_FALSE(Advised("attention.deterministic"));
+  job_.attention_deterministic = false;
+  EXPECT_TRUE(Advised("attention.deterministic: false has no effect on heads of 64 elements"));
+  resources_.compute_capability = 80;
+  EXPECT_FALSE(Advised("attention.deterministic"));
+  resources_.compute_capability = 90;
+  model_.head_dim = 128;
+  EXPECT_TRUE(Advised("(warpgroups) repeat their bits"));
+  job_.sequence_len = 4096;  // cuDNN's atomics, where a bin is one document
+  EXPECT_FALSE(Advised("attention.deterministic"));
+}
+
 TEST_F(PlanPageTest, AdvisesOnPrecision) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;
