@@ -32,9 +32,9 @@ def verdicts(found):
 def attention(found):
     """(lines, plots); `found`: comparisons of forward and backward together."""
     results = load('papers_attention.json')
-    plots = {'attention': ratio_plot('Attention, forward and backward, beside the fastest peer', fastest_peers(found).values())}
     if not results:
-        return missing('attention'), plots
+        return missing('attention'), {}
+    plots = {'attention': ratio_plot('Attention, forward and backward, beside the fastest peer', fastest_peers(found).values())}
     shapes = {}
     for row in results['rows']:
         shapes.setdefault((row['heads'], row['documents']), {})[row['engine']] = row
