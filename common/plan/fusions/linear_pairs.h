@@ -1,0 +1,43 @@
+// What fusions of a linear with the op behind it share: the way through the lists of the blocks.
+#ifndef COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
+#define COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/plan/op_lists.h"
+
+namespace coxswain::plan {
+
+// Of the first `layers` lists a linear and the Next behind it become fuse(linear, next, layer), a
+// std::optional<model::Op>, where that is something. Returns how many did.
+template <typename Next, typename Fuse>
+int64_t FuseLinearPairs(int64_t layers, std::vector<Ops>* lists, const Fuse& fuse) {
+  int64_t pairs = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    Ops& ops = (*lists)[static_cast<size_t>(layer)];
+    Ops rewritten;
+    for (model::Op& op : ops) {
+      const auto* next = std::get_if<Next>(&op);
+      const auto* linear =
+          rewritten.empty() ? nullptr : std::get_if<model::LinearOp>(&rewritten.back());
+      std::optional<model::Op> both;
+      if (next != nullptr && linear != nullptr) both = fuse(*linear, *next, layer);
+      if (both.has_value()) {
+        rewritten.back() = *std::move(both);
+        ++pairs;
+      } else {
+        rewritten.push_back(std::move(op));
+      }
+    }
+    ops = std::move(rewritten);
+  }
+  return pairs;
+}
+
+}  // namespace coxswain::plan
+
+#endif  // COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
