@@ -48,6 +48,11 @@ def machine_of(results):
     return f'one {card}, {machine}' if card and card not in machine else machine
 
 
+def card_of(machine):
+    """H200, or 2 x H100."""
+    return re.search(r'(\d x )?NVIDIA (\w+)', machine).group(0).replace('NVIDIA ', '')
+
+
 def families():
     """Models of the families beside transformers, by card."""
     for file in ('h200_families.json', 'h100_families.json'):
@@ -55,7 +60,7 @@ def families():
 
 
 def families_of(file, results):
-    card = machine_of(results).split(',')[0].split()[2]
+    card = card_of(machine_of(results))
     rows = {row['row']: row for row in results['rows']}
     for name, row in rows.items():
         for kind, peer_name in (('compiled', 'torch.compile'), ('layers', 'torch.compile by layers'), ('liger', 'Liger')):
@@ -80,8 +85,7 @@ def step_files():
                 source = Source(name, command, row['peer_command'],
                                 row.get('commit', results.get('commit', '')),
                                 row.get('machine', machine_of(results)))
-                card = re.search(r'(\d x )?NVIDIA (\w+)', source.machine).group(0).replace('NVIDIA ', '')
-                yield Comparison('training', f'{row["row"]}, {card}', 'LLM.Q', row['tokens_per_second'],
+                yield Comparison('training', f'{row["row"]}, {card_of(source.machine)}', 'LLM.Q', row['tokens_per_second'],
                                  row['llmq_tokens_per_second'], 'tokens/s', source)
 
 

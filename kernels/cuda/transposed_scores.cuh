@@ -9,26 +9,31 @@
 
 namespace coxswain::kernels::cuda {
 
-// Dot products -> the probabilities, packed, and in `s` times the slopes of their scores. An
-// element of column c is of the row whose statistics are of_rows[c].
-template <bool kSoftcap>
-__device__ __forceinline__ void Probabilities(const HopperParams& p, const float2* of_rows,
-                                              float (&s)[32], uint32_t (&packed)[4][4]) {
+// Calls fn(n, low, high) for each two neighbours, sums n and n + 1, of a lane's part of [64 keys,
+// 64 rows]: `low` and `high` are the statistics of their rows, of_rows those of all.
+template <typename Fn>
+__device__ __forceinline__ void ForEachPair(const float2* of_rows, const Fn& fn) {
   const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
     const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float& low = s[4 * j + 2 * h];
-      float& high = s[4 * j + 2 * h + 1];
-      const FlashProbability a = ProbabilityOf<kSoftcap>(p, low, of.x);
-      const FlashProbability b = ProbabilityOf<kSoftcap>(p, high, of.z);
-      packed[j / 2][j % 2 * 2 + h] = PackPair(a.value, b.value);
-      low = kSoftcap ? a.value * a.slope : a.value;
-      high = kSoftcap ? b.value * b.slope : b.value;
-    }
+    for (int h = 0; h < 2; ++h) fn(4 * j + 2 * h, float2{of.x, of.y}, float2{of.z, of.w});
   }
+}
+
+// Dot products -> the probabilities, packed, and in `s` times the slopes of their scores. An
+// element of column c is of the row whose statistics are of_rows[c].
+template <bool kSoftcap>
+__device__ __forceinline__ void Probabilities(const HopperParams& p, const float2* of_rows,
+                                              float (&s)[32], uint32_t (&packed)[4][4]) {
+  ForEachPair(of_rows, [&](int n, float2 of_low, float2 of_high) {
+    const FlashProbability low = ProbabilityOf<kSoftcap>(p, s[n], of_low.x);
+    const FlashProbability high = ProbabilityOf<kSoftcap>(p, s[n + 1], of_high.x);
+    packed[n / 8][n / 2 % 4] = PackPair(low.value, high.value);
+    s[n] = kSoftcap ? low.value * low.slope : low.value;
+    s[n + 1] = kSoftcap ? high.value * high.slope : high.value;
+  });
 }
 // Of keys from first_key on and rows from `token` on, bit n: the key does not see the row.
 __device__ __forceinline__ uint32_t Hidden(const HopperParams& p, int token, int first_key) {
@@ -51,16 +56,10 @@ __device__ __forceinline__ void Hide(uint32_t hidden, uint32_t (&packed)[4][4]) 
 // dP^T and the probabilities -> dS^T.
 __device__ __forceinline__ void ScoreGradient(const float2* of_rows, const float (&dp)[32],
                                               float (&s)[32]) {
-  const int lane_column = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float4 of = *reinterpret_cast<const float4*>(&of_rows[j * 8 + lane_column]);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      s[4 * j + 2 * h] *= dp[4 * j + 2 * h] - of.y;
-      s[4 * j + 2 * h + 1] *= dp[4 * j + 2 * h + 1] - of.w;
-    }
-  }
+  ForEachPair(of_rows, [&](int n, float2 low, float2 high) {
+    s[n] *= dp[n] - low.y;
+    s[n + 1] *= dp[n + 1] - high.y;
+  });
 }
 
 }  // namespace coxswain::kernels::cuda
