@@ -63,11 +63,25 @@ def training(found):
     lines += sections.table(['row', 'ours, tokens/s', "peers' (ratio)"], [
         [label, f'{of[0].ours:,.0f}', '; '.join(f'{c.peer} {c.theirs:,.0f} ({c.ratio:.2f})' for c in of)]
         for label, of in rows.items()])
-    for source in {(c.source.file, c.source.commit): c.source for c in found}.values():
-        rows = [c.label for c in found if (c.source.file, c.source.commit) == (source.file, source.commit)]
-        lines.append(f'- `{source.file}`, {", ".join(dict.fromkeys(rows))}: `{source.command}`, commit {source.commit[:12]}, '
-                     f'{source.machine}; peer: `{source.peer_command}`.')
-    return lines + ['']
+    return lines + sources(found) + ['']
+
+
+def sources(found):
+    """Commands of the rows: a line for all that were measured by one, and below it the peers' where there are several."""
+    lines, runs = [], {}
+    for c in found:
+        runs.setdefault((c.source.file, c.source.command, c.source.commit, c.source.machine), []).append(c)
+    for (file, command, commit, machine), of in runs.items():
+        labels = {}
+        for c in of:
+            labels.setdefault(c.source.peer_command, []).append(c.label)
+        line = f'- `{file}`, {", ".join(dict.fromkeys(c.label for c in of))}: `{command}`, commit {commit[:12]}, {machine}'
+        if len(labels) == 1:
+            lines.append(f'{line}; peer: `{of[0].source.peer_command}`.')
+            continue
+        lines.append(f'{line}. Peers:')
+        lines += [f'  - {", ".join(dict.fromkeys(rows))}: `{peer}`' for peer, rows in labels.items()]
+    return lines
 
 
 def section(title, made, plots):

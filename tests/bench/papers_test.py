@@ -103,6 +103,13 @@ class PageTest(unittest.TestCase):
         said = run('page', '--check')
         self.assertEqual(said.returncode, 0, said.stdout)
 
+    def test_names_each_peers_command_beside_its_rows(self):
+        text, _ = page.page()
+        for c in rivals.comparisons():
+            if c.group == 'training':
+                line = next(line for line in text.splitlines() if f'`{c.source.peer_command}`' in line and c.label in line)
+                self.assertTrue(line.startswith(('- `', '  - ')), line)
+
     def test_says_what_is_not_measured(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
