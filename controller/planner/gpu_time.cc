@@ -4,8 +4,8 @@
 #include <string_view>
 #include <variant>
 
-#include "common/model/family.h"
 #include "common/model/flops.h"
+#include "common/plan/fused_ops.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
@@ -103,34 +103,64 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
   return seconds;
 }
 
-// Elements that the ops of a block other than products and attention read and write, per token:
-// norms with the add before them (4H each way), RoPE (q and k in place), gated products (3I;
-// backward 5I), activations without a gate (2I; 3I).
+// Elements read and written.
+struct Touched {
+  double forward = 0, backward = 0;
+};
+
+// Elements that an op other than products and attention reads and writes, per token: norms (2H, 4H
+// with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
+// RoPE (q and k in place), gated products (3I; backward 5I), activations without a gate (2I; 3I).
 struct OpTraffic {
   const model::ModelConfig& model;
-  double forward = 0, backward = 0;
 
-  void operator()(const model::NormOp& /*op*/) {
-    forward += 4 * static_cast<double>(model.hidden_size);
-    backward += 4 * static_cast<double>(model.hidden_size);
+  Touched operator()(const model::NormOp& /*op*/) const {
+    const auto hidden = static_cast<double>(model.hidden_size);
+    return {2 * hidden, 4 * hidden};
   }
-  void operator()(const model::RotateOp& /*op*/) {
+  Touched operator()(const model::AddOp& /*op*/) const {
+    return {5 * static_cast<double>(model.hidden_size), 0};
+  }
+  Touched operator()(const model::LinearAddOp& /*op*/) const {
+    return {static_cast<double>(model.hidden_size), 0};
+  }
+  Touched operator()(const model::RotateOp& /*op*/) const {
     const auto rotated =
         static_cast<double>((model.num_heads + model.num_kv_heads) * model.head_dim);
-    forward += 2 * rotated;
-    backward += 2 * rotated;
+    return {2 * rotated, 2 * rotated};
   }
-  void operator()(const model::GateOp& /*op*/) {
-    forward += 3 * static_cast<double>(model.intermediate_size);
-    backward += 5 * static_cast<double>(model.intermediate_size);
+  Touched operator()(const model::GateOp& /*op*/) const {
+    const auto inner = static_cast<double>(model.intermediate_size);
+    return {3 * inner, 5 * inner};
   }
-  void operator()(const model::ActivationOp& /*op*/) {
-    forward += 2 * static_cast<double>(model.intermediate_size);
-    backward += 3 * static_cast<double>(model.intermediate_size);
+  Touched operator()(const model::ActivationOp& /*op*/) const {
+    const auto inner = static_cast<double>(model.intermediate_size);
+    return {2 * inner, 3 * inner};
   }
+  Touched operator()(const model::AddNormOp& /*both*/) const {
+    return {4 * static_cast<double>(model.hidden_size), 0};
+  }
+  Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
+  Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }
   template <typename ProductOrAttention>
-  void operator()(const ProductOrAttention& /*op*/) {}
+  Touched operator()(const ProductOrAttention& /*op*/) const {
+    return {};
+  }
 };
+
+// Of all blocks.
+Touched BlockTraffic(const plan::Plan& plan) {
+  const plan::OpLists lists = plan::OpListsOf(plan);
+  const OpTraffic traffic{plan.model};
+  Touched sum;
+  for (size_t layer = 0; layer < lists.backward.size(); ++layer) {
+    for (const model::Op& op : lists.forward[layer]) sum.forward += std::visit(traffic, op).forward;
+    for (const model::Op& op : lists.backward[layer]) {
+      sum.backward += std::visit(traffic, op).backward;
+    }
+  }
+  return sum;
+}
 
 // All that is neither product nor attention: the ops of the blocks, the column sum
 // of a bias gradient, each adapted linear (its input, output and their gradients twice), and
@@ -141,14 +171,11 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   const auto layers = static_cast<double>(m.num_layers);
   const auto hidden = static_cast<double>(m.hidden_size);
   const auto inner = static_cast<double>(m.intermediate_size);
-  OpTraffic ops{.model = m};
-  for (int64_t layer = 0; layer < m.num_layers; ++layer) {
-    for (const model::Op& op : model::BlockOf(m, layer).ops) std::visit(ops, op);
-  }
+  const Touched blocks = BlockTraffic(plan);
   const auto rotated = static_cast<double>((m.num_heads + m.num_kv_heads) * m.head_dim);
   const auto kv = static_cast<double>(m.num_kv_heads * m.head_dim);
   const auto rank = static_cast<double>(plan.lora.rank);
-  double forward = ops.forward, backward = ops.backward;
+  double forward = blocks.forward, backward = blocks.backward;
   if (m.qkv_bias && plan.lora.rank == 0) backward += layers * (rotated + kv);
   for (const Parameter& p : plan.parameters) {
     if (!IsAdapter(p)) continue;

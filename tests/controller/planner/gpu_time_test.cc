@@ -58,6 +58,28 @@ TEST_F(GpuTimeTest, HeadsOf256TakeTheTimeOfTheirKernels) {
   EXPECT_NEAR(seconds, 24 * 0.544e-3, 24 * 0.004e-3);
 }
 
+// Per block and pass of the stream: the norms read and write it (4), the sums copy it, read two and
+// write one (10). A norm that adds has 4 where the two have 7; a product that adds reads one.
+TEST_F(GpuTimeTest, ResidualsTakeWhatTheirFusionsLeave) {
+  const double stream = 24 * 896 * 2 / kBytesPerSecond;
+  const GpuTime plain = Time();
+  plan_.fusions = {"linear_add"};
+  EXPECT_NEAR(plain.forward_token - Time().forward_token, 8 * stream, 1e-6 * stream);
+  plan_.fusions = {"add_norm"};
+  // The last sum goes into the final norm.
+  EXPECT_NEAR(plain.forward_token - Time().forward_token, (6 + 1.0 / 24 * 2) * stream,
+              1e-6 * stream);
+}
+
+TEST_F(GpuTimeTest, GatedFusionsTakeAsLong) {
+  const GpuTime plain = Time();
+  for (const char* fusion : {"gated_linear", "gate_down"}) {
+    plan_.fusions = {fusion};
+    EXPECT_DOUBLE_EQ(Time().token, plain.token) << fusion;
+    EXPECT_DOUBLE_EQ(Time().forward_token, plain.forward_token) << fusion;
+  }
+}
+
 TEST_F(GpuTimeTest, Float32IsManyTimesSlower) {
   const double bfloat16 = Time().token;
   plan_.compute_dtype = "float32";
