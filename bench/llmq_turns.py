@@ -7,9 +7,9 @@
 TRAIN: `train` of https://github.com/IST-DASLab/llmq, built as its README says. Same config.json (bench/models), micro-
 batches, micro-steps and random tokens; its numbers are bfloat16 throughout, moments too, where ours are what the row
 says. Its steps are those of its log but the first three. tokens_per_second and llmq_tokens_per_second are medians over
-the turns, `ratio` is the median of the turns' ratios. With --gpus, `gang` is what gang_jobs.py says of the last turn;
-with --alone `single` is a job on each GPU alone, all at once, in the first turn. Each row is kept in the file when it
-is done; none begins after --limit seconds.
+the turns, `ratio` is the median of the turns' ratios; each begins with the other than the one before, for a card warms
+up. With --gpus, `gang` is what gang_jobs.py says of the last turn; with --alone `single` is a job on each GPU alone,
+all at once, in the first turn. Each row is kept in the file when it is done; none begins after --limit seconds.
 """
 import argparse, array, json, os, random, shlex, statistics, subprocess, sys, tempfile, time
 
@@ -133,12 +133,17 @@ def llmq(args, row, folder):
 
 def measure(args, row):
     pairs, last = [], {}
-    for _ in range(args.turns):
-        with tempfile.TemporaryDirectory() as folder:
-            last = (our_gang if args.gpus > 1 else ours)(args, row, folder)
-        with tempfile.TemporaryDirectory() as folder:
-            pairs.append((last['tokens_per_second'], llmq(args, row, folder)))
-            print(f'  {row}: {pairs[-1][0]:,.0f} and LLM.Q {pairs[-1][1]:,.0f}', flush=True)
+    for turn in range(args.turns):
+        speeds = {}
+        for side in (('ours', 'llmq'), ('llmq', 'ours'))[turn % 2]:
+            with tempfile.TemporaryDirectory() as folder:
+                if side == 'ours':
+                    last = (our_gang if args.gpus > 1 else ours)(args, row, folder)
+                    speeds[side] = last['tokens_per_second']
+                else:
+                    speeds[side] = llmq(args, row, folder)
+        pairs.append((speeds['ours'], speeds['llmq']))
+        print(f'  {row}: {pairs[-1][0]:,.0f} and LLM.Q {pairs[-1][1]:,.0f}', flush=True)
     ratios = [a / b for a, b in pairs]
     command = [os.path.basename(c) if c == args.train else c for c in llmq_command(args, row, 'FOLDER')]
     command = [c.replace(args.models, 'bench/models').replace(args.tokens, 'TOKENS') for c in command]
