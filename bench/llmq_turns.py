@@ -11,7 +11,7 @@ the turns, `ratio` is the median of the turns' ratios; each begins with the othe
 up. With --gpus, `gang` is what gang_jobs.py says of the last turn; with --alone `single` is a job on each GPU alone,
 all at once, in the first turn. Each row is kept in the file when it is done; none begins after --limit seconds.
 """
-import argparse, array, json, os, random, shlex, statistics, subprocess, sys, tempfile, time
+import argparse, array, json, math, os, random, shlex, statistics, subprocess, sys, tempfile, time
 
 import gang_jobs, row_file
 
@@ -54,15 +54,23 @@ def write_models(folder):
             json.dump(config, f)
 
 
+def row_of(command, row, path, seconds):
+    """The row that a benchmark of ours writes into `path`; an error unless the program says that all went well."""
+    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    try:
+        with open(path) as f:
+            measured = json.load(f)['rows'][0]
+    except (OSError, ValueError, LookupError):
+        measured = {}
+    if run.returncode != 0 or not measured:
+        raise RuntimeError(f'{row}: exit code {run.returncode}, {measured.get("error", "no row")}; {run.stderr[-400:]}')
+    return measured
+
+
 def ours(args, row, folder):
     result, table = os.path.join(folder, 'ours.json'), os.path.join(args.tables, row)
     command = [args.bench, '--row', row, '--seconds', str(args.seconds), '--json', result, '--gemm-table', table]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    with open(result) as f:
-        measured = json.load(f)['rows'][0]
-    if 'tokens_per_second' not in measured:
-        raise RuntimeError(f'{row}: {measured.get("error")}; {run.stderr[-400:]}')
-    return measured
+    return row_of(command, row, result, 120)
 
 
 def our_gang(args, row, folder):
@@ -73,11 +81,7 @@ def our_gang(args, row, folder):
             json.dump({'rows': [{'row': gang_jobs.ROWS[row].single, 'tokens_per_second': 1.0}]}, f)
     command = [sys.executable, os.path.join(HERE, 'gang_jobs.py'), 'run', folder, args.tokenizer, '--gpus',
                str(args.gpus), '--rows', row, '--single', known]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=400)
-    with open(os.path.join(folder, 'gang.json')) as f:
-        entry = json.load(f)['rows'][0]
-    if 'gang' not in entry:
-        raise RuntimeError(f'{row}: {entry.get("error")}; {run.stderr[-400:]}')
+    entry = row_of(command, row, os.path.join(folder, 'gang.json'), 400)
     if 'each_gpu' in entry.get('single', {}):
         args.single[row] = entry['single']
         with open(known, 'w') as f:
@@ -119,15 +123,18 @@ def llmq(args, row, folder):
                 began = time.monotonic()
             if began is not None and time.monotonic() > began + args.seconds and len(steps) > FIRST + 2:
                 break
+        ended = process.poll()
         process.kill()
         process.wait()
         output.seek(0)
         said = output.read()[-600:]
+    if ended is not None:  # it has far more steps than time
+        raise RuntimeError(f'{row}: LLM.Q ended by itself, exit code {ended}, after {len(steps)} steps: {said}')
     if len(steps) <= FIRST:
         raise RuntimeError(f'{row}: {len(steps)} steps of LLM.Q: {said}')
     counted = steps[FIRST:]
-    if not all(s['loss'] > 0 and s['norm'] > 0 for s in counted):
-        raise RuntimeError(f'{row}: a loss or a norm of LLM.Q is 0')
+    if not all(s[what] > 0 and math.isfinite(s[what]) for s in counted for what in ('loss', 'norm')):
+        raise RuntimeError(f'{row}: a loss or a norm of LLM.Q is 0 or not finite')
     return statistics.median(1e3 * s['step_tokens'] / s['duration_ms'] for s in counted)
 
 

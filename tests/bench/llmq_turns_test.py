@@ -7,24 +7,29 @@ sys.path.insert(0, os.path.join(ROOT, 'bench'))
 sys.dont_write_bytecode = True
 import llmq_turns
 
-# Both append their name to `order` and take their next speed from their file; a speed of 0 is a run that fails.
+# Both append their name to `order` and take their next speed from their file; a speed of 0 is a run that fails, `silent`
+# one that writes nothing. Where a file NAME.end is, its program ends with code 3 behind all that it wrote.
 OURS = """#!/bin/bash
 echo ours >>"$FAKES/order"
 speed=$(head -n 1 "$FAKES/ours"); sed -i 1d "$FAKES/ours"
 while [[ $1 != --json ]]; do shift; done
+[[ $speed != silent ]] || { echo "no device" >&2; exit 1; }
 [[ $speed != 0 ]] || { echo '{"rows": [{"row": "r", "error": "no step"}]}' >"$2"; exit 1; }
 echo "{\\"rows\\": [{\\"row\\": \\"0.5b_full_1024\\", \\"tokens_per_second\\": $speed}]}" >"$2"
+[[ ! -e $FAKES/ours.end ]] || exit 3
 """
 # Three steps of a tenth of the speed, then steps that count, of which one takes ten times as long.
 TRAIN = """#!/bin/bash
 echo llmq >>"$FAKES/order"
 speed=$(head -n 1 "$FAKES/llmq"); sed -i 1d "$FAKES/llmq"
 norm=1; [[ $speed != 0 ]] || { norm=0; speed=1; }
+[[ $speed != infinite ]] || { norm=Infinity; speed=1; }
 for flag; do [[ $flag != --log-file=* ]] || log=${flag#*=}; done
 step() { echo "{\\"log\\": \\"step\\", \\"loss\\": 2, \\"norm\\": $norm, \\"step_tokens\\": $1, \\"duration_ms\\": 1000}"; }
 slow=$((speed / 10))
 { echo '['; for s in $slow $slow $slow $speed $speed $slow $speed; do step $s; echo ,; done; step $speed; echo ']'; } >"$log.new"
 mv "$log.new" "$log"
+[[ ! -e $FAKES/llmq.end ]] || exit 3
 exec sleep 60
 """
 
@@ -79,11 +84,21 @@ class TurnsTest(unittest.TestCase):
         self.assertAlmostEqual(row['ratio'], 2.0)  # of 2, 1 and 3; medians are 1500 and 1000
 
     def test_a_side_that_did_not_train_is_no_row(self):
-        for ours, llmq, why in (([0], [1000], 'no step'), ([1000], [0], 'a loss or a norm of LLM.Q is 0')):
+        for ours, llmq, why in (([0], [1000], 'no step'), (['silent'], [1000], 'no device'),
+                                ([1000], [0], 'a loss or a norm of LLM.Q is 0'), ([1000], ['infinite'], 'not finite')):
             code, said = self.run_turns(ours, llmq)
             self.assertEqual(code, 1)
             self.assertIn(why, said)
             self.assertFalse(os.path.exists(self.path('kept.json')))
+
+    def test_a_side_that_dies_behind_its_steps_is_no_row(self):
+        for name in ('ours', 'llmq'):
+            open(self.path(f'{name}.end'), 'w').close()
+            code, said = self.run_turns([1000], [1000])
+            self.assertEqual(code, 1, name)
+            self.assertIn('exit code 3', said)
+            self.assertFalse(os.path.exists(self.path('kept.json')))
+            os.remove(self.path(f'{name}.end'))
 
 
 if __name__ == '__main__':

@@ -172,14 +172,14 @@ class Pod:
         self.last_probe = f'{name}: {done.returncode} {done.stdout}{done.stderr}'
         return done.stdout.strip() == 'SERVING'
 
-    def healthy(self, name):
-        """Does the kubelet let it be, which acts once `failureThreshold` probes in succession failed?"""
-        if self.probe(name):
-            return True
-        print(f'{self.image}: {self.last_probe}\n{open(self.log).read()[-3000:]}')
-        settings = self.container[name]
-        wait_for(f'{self.image}: {name}', lambda: self.probe(name), settings['periodSeconds'] * settings.get('failureThreshold', 3))
-        return True
+    def expect_healthy(self, *names):
+        """The kubelet lets it be, which acts once `failureThreshold` probes in succession failed."""
+        for name in names:
+            if self.probe(name):
+                continue
+            print(f'{self.image}: {self.last_probe}\n{open(self.log).read()[-3000:]}')
+            seconds = self.container[name]['periodSeconds'] * self.container[name].get('failureThreshold', 3)
+            wait_for(f'{self.image}: {name}', lambda: self.probe(name), seconds)
 
     def stop(self):
         """(exit code, seconds) of SIGTERM, within the pod's termination grace."""
@@ -247,7 +247,7 @@ class RunTest(unittest.TestCase):
     def test_pods_of_the_base_manifest_train_drain_and_go_on(self):
         self.controller = self.start(Pod(self.controller_template, 'controller'))
         self.wait('controller ready', self.controller, lambda: self.controller.probe('readinessProbe'))
-        self.assertTrue(self.controller.healthy('startupProbe') and self.controller.healthy('livenessProbe'))
+        self.controller.expect_healthy('startupProbe', 'livenessProbe')
         worker = self.start(self.worker())
         self.wait('supervisor started', worker, lambda: worker.probe('startupProbe'))
         self.wait('workers ready', worker, lambda: worker.probe('readinessProbe'))
@@ -263,7 +263,7 @@ class RunTest(unittest.TestCase):
         def step():
             return int((self.job(name).get('progress') or {}).get('step', 0))
         self.wait('three steps', worker, lambda: step() >= 3, 120)
-        self.assertTrue(worker.healthy('livenessProbe') and worker.healthy('readinessProbe'))
+        worker.expect_healthy('livenessProbe', 'readinessProbe')
         code, seconds = worker.stop()
         print(f'drained in {seconds:.1f} s of {worker.spec["terminationGracePeriodSeconds"]} s')
         self.assertEqual(code, 75, open(worker.log).read()[-3000:])
