@@ -14,6 +14,7 @@
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/rope.h"
 
 namespace coxswain::kernels {
 
@@ -110,6 +111,10 @@ struct AttentionBackwardArgs {
   const void* dout = nullptr;  // [T, nq hd]
   HeadOutputs gradients = {};  // rows as those of `in`, overwritten; none of `in`
   Workspace workspace = {};
+  // What turned q and k of `in`: dq and dk are turned back, as RopeBackward does with what
+  // `gradients` would be, or before they are rounded. Its qkv is that of `gradients`, which are
+  // views of one tensor. null: gradients of q and k as `in` has them.
+  const RopeArgs* rotation = nullptr;
 };
 void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream);
 

@@ -347,6 +347,7 @@ void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
           BackwardBlock(args, shape, cpu::MakeBlock(shape, start, length, first), g, scratch);
         }
       });
+  if (args.rotation != nullptr) RopeBackward(*args.rotation, stream);
 }
 
 }  // namespace coxswain::kernels

@@ -133,12 +133,13 @@ void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
   if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
     cuda::CudnnAttentionBackward(*plan, args, stream);
   } else if (cuda::HopperAttentionSupports(args.spec)) {
-    cuda::HopperAttentionBackward(args, stream);
+    return cuda::HopperAttentionBackward(args, stream);  // turns back itself
   } else if (cuda::FlashAttentionSupports(args.spec)) {
     cuda::FlashAttentionBackward(args, stream);
   } else {
     cuda::PlainAttentionBackward(args, stream);
   }
+  if (args.rotation != nullptr) RopeBackward(*args.rotation, stream);
 }
 
 }  // namespace coxswain::kernels

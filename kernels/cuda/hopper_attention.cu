@@ -57,6 +57,15 @@ void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
   });
 }
 
+// Whether dq and dk are turned back where they are stored: all of a head in halves, of a width that
+// the kernels are compiled for.
+bool TurnsBack(const AttentionSpec& spec, const RopeArgs& rotation) {
+  bool compiled = false;
+  ForHopperDim(static_cast<int>(spec.head_dim), [&](auto dim) { compiled = spec.head_dim == dim; });
+  return compiled && !rotation.spec.interleaved && rotation.query_scale == nullptr &&
+         RotatedElements(rotation.spec) == spec.head_dim;
+}
+
 int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
   return AlignUp(static_cast<int64_t>(sizeof(float2)) * spec.num_heads * tokens);
 }
@@ -105,6 +114,11 @@ void HopperAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) 
   p.dq = static_cast<bf16*>(args.gradients.q);
   p.dk = static_cast<bf16*>(args.gradients.k);
   p.dv = static_cast<bf16*>(args.gradients.v);
+  if (args.rotation != nullptr && TurnsBack(args.spec, *args.rotation)) {
+    p.cos = args.rotation->cos;
+    p.sin = args.rotation->sin;
+    p.positions = args.rotation->positions;
+  }
   auto* statistics = static_cast<float2*>(args.workspace.data);
   auto* next = reinterpret_cast<int*>(static_cast<char*>(args.workspace.data) +
                                       StatisticsBytes(args.spec, args.tokens));
@@ -113,6 +127,7 @@ void HopperAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) 
   LaunchHopperKeyGradient(args.documents, p, statistics, next, stream);
   LaunchHopperQueryGradient(args.documents, p, statistics, next + 1, stream);
   CheckLaunch("AttentionBackward");
+  if (args.rotation != nullptr && p.cos == nullptr) RopeBackward(*args.rotation, stream);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -37,6 +37,9 @@ struct HopperParams : FlashParams {
   int dense_documents = 1;  // that go together
   int items = 0;            // tiles x kv heads, those that do not exist included
   int* next = nullptr;      // the item that is taken after those that blocks begin with
+  // dq and dk are turned back by these before they are stored; null: they are not.
+  const float *cos = nullptr, *sin = nullptr;  // [positions, dim / 2]
+  const int32_t* positions = nullptr;          // [tokens]
 };
 
 // Rows [begin, end) are a document, those from `first` on one tile of it. first < 0: none is left.
