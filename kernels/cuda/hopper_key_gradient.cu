@@ -14,12 +14,14 @@
 // Barriers: kv_full[s] counts the bytes of K and V, full[s] those of Q and dO and 32 lanes whose
 // statistics have come; kv_empty[s], empty[s] a warp each of those that multiply. A full barrier's
 // use n ends phase n, an empty one's wait before use n is for phase n - 1; RingPlace holds that
-// parity. The rows of K and V become those of dK and dV.
+// parity. The rows of K and V become those of dK and dV; dK turns back before (hopper_rotation.cuh)
+// where K was turned.
 //
 // Bytes: K, V, dK, dV once; Q and dO by every tile of keys, from the L2 cache. Deterministic: a key
 // has one warp and a fixed order of rows that depends on its document alone.
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/hopper_products.cuh"
+#include "kernels/cuda/hopper_rotation.cuh"
 #include "kernels/cuda/transposed_scores.cuh"
 
 namespace coxswain::kernels::cuda {
@@ -258,22 +260,34 @@ __device__ __forceinline__ int OwnKeys(int group) {
   return Shape<kDim>::kOwnKeys ? group * 64 : 0;
 }
 
+// Of a lane's row h of the warpgroup's keys, for TurnBack; that of the last one behind the document.
+template <int kDim>
+__device__ __forceinline__ int KeyPosition(const HopperParams& p, const HopperItem& item, int group,
+                                           int h) {
+  if (p.cos == nullptr) return 0;
+  const int row = OwnKeys<kDim>(group) + LaneRow(0, h);
+  return p.positions[min(item.first + row, item.end - 1)];
+}
+
 // By way of the rows of K and V.
 template <int kDim, Part kPart>
 __device__ __forceinline__ void StoreKeys(const HopperParams& p, const HopperItem& item, int group,
                                           unsigned char* own_k, unsigned char* own_v,
-                                          const Keys<kDim, kPart>& keys) {
+                                          Keys<kDim, kPart>* keys) {
   using S = Shape<kDim>;
   const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
   const int count = min(S::kKeys, item.end - item.first);
   const int64_t first = p.key(item.first, item.kv_head);
   if constexpr (!S::kOwnKeys) MeetAt(kTurnBarrier, 256);  // the other has read K and V
   if constexpr (kPart != Part::kValues) {
-    StoreSums<S::kKeys>(keys.dk, dk_scale, own_k, OwnKeys<kDim>(group),
+    const int position[2] = {KeyPosition<kDim>(p, item, group, 0),
+                             KeyPosition<kDim>(p, item, group, 1)};
+    TurnBack(p, position, keys->dk);
+    StoreSums<S::kKeys>(keys->dk, dk_scale, own_k, OwnKeys<kDim>(group),
                         {p.dk + first, p.kv_row, 1, count, 65537, p.dim});
   }
   if constexpr (kPart != Part::kKeys) {
-    StoreSums<S::kKeys>(keys.dv, dv_scale, own_v, OwnKeys<kDim>(group),
+    StoreSums<S::kKeys>(keys->dv, dv_scale, own_v, OwnKeys<kDim>(group),
                         {p.dv + first, p.kv_row, 1, count, 65537, p.dim});
   }
 }
@@ -315,7 +329,7 @@ __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const Hopper
     place->Advance();
   }
   Settle(shared, keys);
-  StoreKeys(p, item, group, own_k, own_v, *keys);
+  StoreKeys(p, item, group, own_k, own_v, keys);
 }
 
 template <int kDim, bool kSoftcap, Part kPart>

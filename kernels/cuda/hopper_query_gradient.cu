@@ -12,11 +12,13 @@
 // Barriers: q_full[s] (Q and dO), k_full[s], v_full[s] count their bytes; q_empty[s], k_empty[s],
 // v_empty[s] a warp each of those that multiply. A full barrier's use n ends phase n, an empty
 // one's wait before use n is for phase n - 1; RingPlace holds that parity. K is given back a tile
-// later than V, when dS K is over. The rows of Q become those of dQ.
+// later than V, when dS K is over. The rows of Q become those of dQ, which turns back before
+// (hopper_rotation.cuh) where Q was turned.
 //
 // Bytes: Q, dO, dQ once; K and V by every tile of rows, from the L2 cache. Deterministic: a row has
 // one warp and a fixed order of keys that depends on its document alone.
 #include "kernels/cuda/hopper_products.cuh"
+#include "kernels/cuda/hopper_rotation.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
@@ -117,7 +119,7 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
 // Of a lane's two rows.
 struct Rows {
   float log2_sum[2], delta[2];
-  int token[2];
+  int token[2], position[2];  // position: for TurnBack
 };
 
 __device__ __forceinline__ Rows RowsOf(const HopperParams& p, const HopperItem& item, int group,
@@ -128,7 +130,11 @@ __device__ __forceinline__ Rows RowsOf(const HopperParams& p, const HopperItem& 
   for (int h = 0; h < 2; ++h) {
     const int row = LaneRow(group, h), token = TokenOfRow(p, row);
     float2 of_row = {0.0f, 0.0f};
-    if (token < p.tile_tokens && item.first + token < item.end) of_row = statistics[first + row];
+    rows.position[h] = 0;
+    if (token < p.tile_tokens && item.first + token < item.end) {
+      of_row = statistics[first + row];
+      if (p.cos != nullptr) rows.position[h] = p.positions[item.first + token];
+    }
     rows.log2_sum[h] = of_row.x;
     rows.delta[h] = of_row.y;
     rows.token[h] = item.first + token;
@@ -254,6 +260,7 @@ __device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
     const Rows rows = RowsOf(p, item, group, statistics);
     Operands<kDim> of;
     MultiplyTile<kDim, kSoftcap>(p, item, group, q.stage, rows, shared, &at, &of);
+    TurnBack(p, rows.position, of.dq);
     const float scale[2] = {p.scale, p.scale};
     StoreSums<S::kRows>(
         of.dq, scale, shared->q[q.stage] + group * 64 * kBoxRowBytes, group * 64,
