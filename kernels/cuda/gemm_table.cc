@@ -2,8 +2,9 @@
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
 // "microseconds", "tflops" (the last two 0 where not measured); no "addend" means 0}, ...],
 // "gated": [{the fields of GatedKey and FusedChoice but "settled" and "used"; no "activation" means
-// silu, no "rank" 0}, ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...]},
-// sorted by key. A table without "gated" or "lora" has none.
+// silu, no "rank" 0}, ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...],
+// "rotated": [{those of RotatedKey}, ...]}, sorted by key. A table without "gated", "lora" or
+// "rotated" has none.
 #include "kernels/cuda/gemm_table.h"
 
 #include <algorithm>
@@ -153,6 +154,16 @@ Json Describe(const LoraKey& key, const FusedChoice& choice) {
   return described;
 }
 
+Json Describe(const RotatedKey& key, const FusedChoice& choice) {
+  Json described = {{"rows", key.rows},
+                    {"in", key.in},
+                    {"heads", key.heads},
+                    {"kv_heads", key.kv_heads},
+                    {"head_dim", key.head_dim}};
+  AddChoice(choice, &described);
+  return described;
+}
+
 bool ParseActivation(const Json& from, GateActivation* activation) {
   if (!from.contains("activation")) return true;
   std::string name;
@@ -174,6 +185,12 @@ bool ParseEntry(const Json& from, LoraKey* key, FusedChoice* choice) {
          Read(from, "rows", &key->rows) && Read(from, "in", &key->in) &&
          Read(from, "out", &key->out) && Read(from, "rank", &key->rank) &&
          Read(from, "members", &key->members) && ReadChoice(from, choice);
+}
+
+bool ParseEntry(const Json& from, RotatedKey* key, FusedChoice* choice) {
+  return from.is_object() && Read(from, "rows", &key->rows) && Read(from, "in", &key->in) &&
+         Read(from, "heads", &key->heads) && Read(from, "kv_heads", &key->kv_heads) &&
+         Read(from, "head_dim", &key->head_dim) && ReadChoice(from, choice);
 }
 
 // The rows of a list of the table; false if one cannot be read.
@@ -264,16 +281,26 @@ FusedChoice GemmChoices::Remember(const LoraKey& key, const FusedChoice& choice)
   return RememberIn(&lora_, key, choice);
 }
 
+std::optional<FusedChoice> GemmChoices::Find(const RotatedKey& key) {
+  const std::lock_guard lock(mutex_);
+  return FindIn(&rotated_, key);
+}
+FusedChoice GemmChoices::Remember(const RotatedKey& key, const FusedChoice& choice) {
+  const std::lock_guard lock(mutex_);
+  return RememberIn(&rotated_, key, choice);
+}
+
 void GemmChoices::ForgetUse() {
   const std::lock_guard lock(mutex_);
   for (auto& [key, entry] : entries_) entry.used = false;
   for (auto& [key, choice] : gated_) choice.used = false;
   for (auto& [key, choice] : lora_) choice.used = false;
+  for (auto& [key, choice] : rotated_) choice.used = false;
 }
 
 std::string GemmChoices::ToJson(Rows rows) {
   std::vector<std::pair<std::string, Json>> sorted;
-  Json gated, lora;
+  Json gated, lora, rotated;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, entry] : entries_) {
@@ -284,16 +311,15 @@ std::string GemmChoices::ToJson(Rows rows) {
     }
     gated = ListOf(gated_, rows);
     lora = ListOf(lora_, rows);
+    rotated = ListOf(rotated_, rows);
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   Json gemms = Json::array();
   for (auto& [order, described] : sorted) gemms.push_back(std::move(described));
-  return Json{{"device", device_},
-              {"library", library_},
-              {"gemms", std::move(gemms)},
-              {"gated", std::move(gated)},
-              {"lora", std::move(lora)}}
+  return Json{{"device", device_},         {"library", library_},
+              {"gemms", std::move(gemms)}, {"gated", std::move(gated)},
+              {"lora", std::move(lora)},   {"rotated", std::move(rotated)}}
       .dump(1);
 }
 
@@ -308,18 +334,22 @@ bool GemmChoices::Load(const std::string& table) {
   const auto gemms = json.find("gemms");
   const auto gated = json.find("gated");
   const auto lora = json.find("lora");
+  const auto rotated = json.find("rotated");
   std::vector<std::pair<GemmKey, GemmChoice>> parsed;
   std::vector<std::pair<GatedKey, FusedChoice>> parsed_gated;
   std::vector<std::pair<LoraKey, FusedChoice>> parsed_lora;
+  std::vector<std::pair<RotatedKey, FusedChoice>> parsed_rotated;
   if (gemms == json.end() || !ParseList(*gemms, &parsed)) return false;
   if (gated != json.end() && !ParseList(*gated, &parsed_gated)) return false;
   if (lora != json.end() && !ParseList(*lora, &parsed_lora)) return false;
+  if (rotated != json.end() && !ParseList(*rotated, &parsed_rotated)) return false;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, choice] : parsed) {
     entries_[key] = {.choice = choice, .settled = true, .checked = false};
   }
   for (const auto& [key, choice] : parsed_gated) gated_[key] = choice;
   for (const auto& [key, choice] : parsed_lora) lora_[key] = choice;
+  for (const auto& [key, choice] : parsed_rotated) rotated_[key] = choice;
   return true;
 }
 

@@ -1,5 +1,5 @@
-// The algorithm of every product launched so far and the body of every gated or adapted one, shared
-// by the threads of the process.
+// The algorithm of every product launched so far and the body of every gated, adapted or rotated
+// one, shared by the threads of the process.
 #ifndef COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 #define COXSWAIN_KERNELS_CUDA_GEMM_TABLE_H_
 
@@ -53,6 +53,18 @@ struct LoraKey {
   }
 };
 
+// qkv of rotated_linear.h where both bodies run. Leaves out nothing that may decide, as above.
+struct RotatedKey {
+  int64_t rows = 0, in = 0, heads = 0, kv_heads = 0, head_dim = 0;
+
+  bool operator<(const RotatedKey& other) const {
+    const auto fields = [](const RotatedKey& key) {
+      return std::tie(key.rows, key.in, key.heads, key.kv_heads, key.head_dim);
+    };
+    return fields(*this) < fields(other);
+  }
+};
+
 // Of one launch or several.
 struct FusedChoice {
   bool fused = false;
@@ -75,6 +87,8 @@ class GemmChoices {
   FusedChoice Remember(const GatedKey& key, const FusedChoice& choice);
   std::optional<FusedChoice> Find(const LoraKey& key);
   FusedChoice Remember(const LoraKey& key, const FusedChoice& choice);
+  std::optional<FusedChoice> Find(const RotatedKey& key);
+  FusedChoice Remember(const RotatedKey& key, const FusedChoice& choice);
 
   // From now on only what is found or remembered again counts as used.
   void ForgetUse();
@@ -91,6 +105,7 @@ class GemmChoices {
   std::unordered_map<GemmKey, GemmEntry, GemmKeyHash> entries_;
   std::map<GatedKey, FusedChoice> gated_;
   std::map<LoraKey, FusedChoice> lora_;
+  std::map<RotatedKey, FusedChoice> rotated_;
 };
 
 }  // namespace coxswain::kernels::cuda

@@ -5,6 +5,7 @@
 #define COXSWAIN_KERNELS_CUDA_HOPPER_ROTATION_CUH_
 
 #include "kernels/cuda/hopper_tiles.cuh"
+#include "kernels/cuda/rope_pair.cuh"
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -26,9 +27,9 @@ __device__ __forceinline__ void TurnBack(const HopperParams& p, const int (&posi
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float &a = d[4 * k + 2 * h + i], &b = d[4 * k + 2 * h + i + kCount / 2];
-        const float c = i == 0 ? cos.x : cos.y, s = i == 0 ? sin.x : sin.y, turned = a;
-        a = turned * c + b * s;
-        b = b * c - turned * s;
+        const float c = i == 0 ? cos.x : cos.y, s = i == 0 ? -sin.x : -sin.y, turned = a;
+        a = TurnedFirst(turned, b, c, s);
+        b = TurnedSecond(turned, b, c, s);
       }
     }
   }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/rope_pair.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -46,8 +47,8 @@ __device__ __forceinline__ void Rotate(const float (&cos)[V::kSize], const float
                : 2 * i < kSize ? first->value[(2 * i + 1) % kSize]
                                : second->value[(2 * i + 1) % kSize];
     const float old_a = a, old_b = b;
-    a = old_a * cos[i] - old_b * sin[i];
-    b = old_b * cos[i] + old_a * sin[i];
+    a = cuda::TurnedFirst(old_a, old_b, cos[i], sin[i]);
+    b = cuda::TurnedSecond(old_a, old_b, cos[i], sin[i]);
   }
 }
 

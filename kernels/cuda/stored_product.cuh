@@ -43,6 +43,7 @@ struct alignas(1024) StoredShared {
   uint64_t written[2][kStoredSlots];  // a chunk is complete
   uint64_t stored[2][kStoredSlots];   // and has been read
 };
+class StoredAsIs;  // launches name it where no body is compiled
 // Dynamic shared memory starts at a multiple of 16.
 inline constexpr int kStoredSharedBytes = sizeof(StoredShared) + 1024;
 static_assert(kStoredSharedBytes <= 227 * 1024);
