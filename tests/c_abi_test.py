@@ -13,7 +13,7 @@ NOT_OPS = {
     'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
     'lora_base.h': 'a part of lora_linear.h', 'lora_terms.h': 'the parts of lora_linear.h',
     'plain_gated_linear.h': 'a part of gated_linear.h, which launches it where no fused kernel is faster',
-    'plain_lora_gated_linear.h': 'a part of lora_gated_linear.h',
+    'plain_lora_gated_linear.h': 'a part of lora_gated_linear.h', 'plain_rotated_linear.h': 'a part of rotated_linear.h',
 }
 # Functions whose name in C is not their own in snake_case.
 NAMES = {
@@ -29,6 +29,7 @@ NOT_FOR_TORCH = {
     'add': 'torch adds', 'convert': 'torch converts', 'random_fill': 'torch draws by generators of its own',
     'checksum': 'torch needs none', 'all_zero': 'torch compares', 'sum': 'torch sums', 'argmax': 'torch has it',
     'target_hits': 'torch compares', 'gather_rows': 'torch indexes', 'scatter_add_rows': 'torch indexes',
+    'rotated_linear_forward': 'patched attention turns q and k behind its own projections',
     'dropout_apply': "torch's dropout has its own draws", 'cache_append': "generation is torch's",
     'cached_attention': "generation is torch's", 'nf4_quantize_scales': 'weights come quantised',
     'lora_gated_linear_forward': "adapters of the patched models are peft's",

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: rope.h, attention.h and cached_attention.h. */
+/* Of kernels/c_api.h: rope.h, rotated_linear.h, attention.h and cached_attention.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ATTENTION_H_
 #define COXSWAIN_KERNELS_C_API_ATTENTION_H_
 
@@ -22,6 +22,17 @@ typedef struct {
 } coxswain_rope_args;
 int coxswain_rope_forward(const coxswain_rope_args* args, void* stream);
 int coxswain_rope_backward(const coxswain_rope_args* args, void* stream);
+
+/* rope.qkv = x weight^T + bias, q and k turned. */
+typedef struct {
+  int64_t in_features;
+  const void* x;                /* [rope.tokens, in_features] */
+  const void* weight;           /* [(num_heads + 2 num_kv_heads) head_dim, in_features] */
+  const void* bias;             /* of the columns of qkv; null: none */
+  coxswain_rope_args rope;      /* qkv is overwritten */
+  coxswain_workspace workspace; /* coxswain_gemm_workspace_bytes() */
+} coxswain_rotated_linear_args;
+int coxswain_rotated_linear_forward(const coxswain_rotated_linear_args* args, void* stream);
 
 typedef struct {
   int32_t dtype;

@@ -3,6 +3,7 @@
 #include "kernels/c_api/calls.h"
 #include "kernels/cached_attention.h"
 #include "kernels/rope.h"
+#include "kernels/rotated_linear.h"
 
 namespace coxswain::kernels::c_api {
 namespace {
@@ -79,6 +80,18 @@ int coxswain_rope_forward(const coxswain_rope_args* args, void* stream) {
 int coxswain_rope_backward(const coxswain_rope_args* args, void* stream) {
   return c_api::Guarded(
       [&] { kernels::RopeBackward(c_api::Rotation(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_rotated_linear_forward(const coxswain_rotated_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RotatedLinearForward({.in_features = args->in_features,
+                                   .x = args->x,
+                                   .weight = args->weight,
+                                   .bias = args->bias,
+                                   .rope = c_api::Rotation(args->rope),
+                                   .workspace = c_api::Lent(args->workspace)},
+                                  c_api::Wrap(stream));
+  });
 }
 
 int coxswain_prepare_attention(const coxswain_attention_args* args, void* stream) {

@@ -260,7 +260,8 @@ __device__ __forceinline__ int OwnKeys(int group) {
   return Shape<kDim>::kOwnKeys ? group * 64 : 0;
 }
 
-// Of a lane's row h of the warpgroup's keys, for TurnBack; that of the last one behind the document.
+// Of a lane's row h of the warpgroup's keys, for TurnBack; that of the last one behind the
+// document.
 template <int kDim>
 __device__ __forceinline__ int KeyPosition(const HopperParams& p, const HopperItem& item, int group,
                                            int h) {

@@ -2,6 +2,7 @@
 // c_api_test.cc.
 #include "kernels/attention.h"
 #include "kernels/cached_attention.h"
+#include "kernels/rotated_linear.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
@@ -134,6 +135,54 @@ TEST(CApiAttentionGpuTest, RowsOverACache) {
   EXPECT_REFUSED(coxswain_cached_attention(&args, nullptr), "CachedAttention: workspace of");
   args.length = 0;
   EXPECT_REFUSED(coxswain_cache_append(&args, nullptr), "CacheAppend");
+}
+
+TEST(CApiAttentionGpuTest, QueriesKeysAndValuesTurnedByTheirProduct) {
+  const int64_t tokens = 70, in = 64;
+  const RopeTable table = BuildRopeTable({.rotated = kDim}, tokens);
+  const DeviceTensor cos(DType::kFloat32, table.cos), sin(DType::kFloat32, table.sin);
+  std::vector<int32_t> places;
+  for (int32_t t = 0; t < tokens; ++t) places.push_back(t % 33);
+  const DeviceValues<int32_t> positions(places);
+  const DeviceTensor x(kType, Normal(tokens * in, 1, kType)), bias(kType, Normal(kRow, 2, kType));
+  const DeviceTensor weight(kType, Normal(kRow * in, 3, kType));
+  const Twins qkv(Floats(Size(tokens * kRow)));
+  const Scratch scratch(coxswain_gemm_workspace_bytes());
+  coxswain_rotated_linear_args args{};
+  args.in_features = in;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.bias = bias.data();
+  args.rope.dtype = COXSWAIN_BFLOAT16;
+  args.rope.num_heads = kHeads;
+  args.rope.num_kv_heads = kKvHeads;
+  args.rope.head_dim = kDim;
+  args.rope.tokens = tokens;
+  args.rope.qkv = qkv.c.data();
+  args.rope.cos = cos.floats();
+  args.rope.sin = sin.floats();
+  args.rope.positions = positions.data();
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_rotated_linear_forward(&args, nullptr));
+  Synchronize(nullptr);  // one scratch
+  RotatedLinearForward({.in_features = in,
+                        .x = x.data(),
+                        .weight = weight.data(),
+                        .bias = bias.data(),
+                        .rope = {.spec = {.dtype = kType,
+                                          .num_heads = kHeads,
+                                          .num_kv_heads = kKvHeads,
+                                          .head_dim = kDim},
+                                 .tokens = tokens,
+                                 .qkv = qkv.op.data(),
+                                 .cos = cos.floats(),
+                                 .sin = sin.floats(),
+                                 .positions = positions.data()},
+                        .workspace = scratch.workspace()},
+                       TestStream());
+  qkv.ExpectSame("rotated linear");
+  args.in_features = 0;
+  EXPECT_REFUSED(coxswain_rotated_linear_forward(&args, nullptr), "RotatedLinear");
 }
 
 }  // namespace
