@@ -1,7 +1,7 @@
 // The input gradient of the down projection with that of the activation before it:
 // kernels/gated_linear.h, backward, and kernels/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
-#include "common/plan/fusions/linear_pairs.h"
+#include "common/plan/fusions/pairs.h"
 
 namespace coxswain::plan {
 namespace {
@@ -14,7 +14,7 @@ int64_t FuseGateDown(const Plan& plan, OpLists* lists) {
     if (down.in != gate.out || (plan.lora.dora && adapted.Has(down, layer))) return std::nullopt;
     return model::GateDownOp{gate, down};
   };
-  return FuseLinearPairs<model::GateOp>(plan.model.num_layers, &lists->backward, fuse);
+  return FusePairs<model::LinearOp, model::GateOp>(plan.model.num_layers, &lists->backward, fuse);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The product of gate and up with the activation that follows: kernels/gated_linear.h, forward, and
 // kernels/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
-#include "common/plan/fusions/linear_pairs.h"
+#include "common/plan/fusions/pairs.h"
 
 namespace coxswain::plan {
 namespace {
@@ -21,7 +21,7 @@ int64_t FuseGatedLinear(const Plan& plan, OpLists* lists) {
     }
     return model::GatedLinearOp{linear, gate};
   };
-  return FuseLinearPairs<model::GateOp>(plan.model.num_layers, &lists->forward, fuse);
+  return FusePairs<model::LinearOp, model::GateOp>(plan.model.num_layers, &lists->forward, fuse);
 }
 
 }  // namespace

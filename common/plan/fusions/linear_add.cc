@@ -2,7 +2,7 @@
 // the stream and writes the next, and no norm behind it adds. An adapted linear's output is not one
 // product's; one that adds to what another wrote has an addend already.
 #include "common/plan/fusions/fusions.h"
-#include "common/plan/fusions/linear_pairs.h"
+#include "common/plan/fusions/pairs.h"
 
 namespace coxswain::plan {
 namespace {
@@ -14,7 +14,7 @@ int64_t FuseLinearAdd(const Plan& plan, OpLists* lists) {
     if (linear.out != add.branch || linear.adds || adapted.Has(linear, layer)) return std::nullopt;
     return model::LinearAddOp{linear, add};
   };
-  return FuseLinearPairs<model::AddOp>(plan.model.num_layers, &lists->forward, fuse);
+  return FusePairs<model::LinearOp, model::AddOp>(plan.model.num_layers, &lists->forward, fuse);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What fusions of a linear with the op behind it share: the way through the lists of the blocks.
-#ifndef COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
-#define COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
+// What fusions of an op with the one behind it share: the way through the lists of the blocks.
+#ifndef COXSWAIN_COMMON_PLAN_FUSIONS_PAIRS_H_
+#define COXSWAIN_COMMON_PLAN_FUSIONS_PAIRS_H_
 
 #include <cstdint>
 #include <optional>
@@ -12,20 +12,19 @@
 
 namespace coxswain::plan {
 
-// Of the first `layers` lists a linear and the Next behind it become fuse(linear, next, layer), a
+// Of the first `layers` lists a First and the Next behind it become fuse(first, next, layer), a
 // std::optional<model::Op>, where that is something. Returns how many did.
-template <typename Next, typename Fuse>
-int64_t FuseLinearPairs(int64_t layers, std::vector<Ops>* lists, const Fuse& fuse) {
+template <typename First, typename Next, typename Fuse>
+int64_t FusePairs(int64_t layers, std::vector<Ops>* lists, const Fuse& fuse) {
   int64_t pairs = 0;
   for (int64_t layer = 0; layer < layers; ++layer) {
     Ops& ops = (*lists)[static_cast<size_t>(layer)];
     Ops rewritten;
     for (model::Op& op : ops) {
       const auto* next = std::get_if<Next>(&op);
-      const auto* linear =
-          rewritten.empty() ? nullptr : std::get_if<model::LinearOp>(&rewritten.back());
+      const auto* first = rewritten.empty() ? nullptr : std::get_if<First>(&rewritten.back());
       std::optional<model::Op> both;
-      if (next != nullptr && linear != nullptr) both = fuse(*linear, *next, layer);
+      if (next != nullptr && first != nullptr) both = fuse(*first, *next, layer);
       if (both.has_value()) {
         rewritten.back() = *std::move(both);
         ++pairs;
@@ -40,4 +39,4 @@ int64_t FuseLinearPairs(int64_t layers, std::vector<Ops>* lists, const Fuse& fus
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_FUSIONS_LINEAR_PAIRS_H_
+#endif  // COXSWAIN_COMMON_PLAN_FUSIONS_PAIRS_H_
