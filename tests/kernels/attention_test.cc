@@ -43,7 +43,9 @@ struct Result {
   Floats out, lse, dqkv;
 };
 
-Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
+// `rotation`: what turned q and k; of a qkv of its own.
+Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
+               const RopeArgs* rotation = nullptr) {
   const std::vector<int32_t> cu = p.cu_seqlens();
   const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
                             .cu_seqlens = cu.data(),
@@ -56,6 +58,9 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
       AttentionForwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
   Scratch backward(
       AttentionBackwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
+  RopeArgs back;
+  if (rotation != nullptr) back = *rotation;
+  back.qkv = r.dqkv.data();
   const ExpectNoAllocation launches;
   AttentionForward({.spec = p.spec,
                     .tokens = tokens,
@@ -73,7 +78,8 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout) {
                      .lse = r.lse.data(),
                      .dout = dout.data(),
                      .gradients = PackedOutputs(p.spec, r.dqkv.data()),
-                     .workspace = backward.view()},
+                     .workspace = backward.view(),
+                     .rotation = rotation == nullptr ? nullptr : &back},
                     nullptr);
   return r;
 }
@@ -307,6 +313,37 @@ TEST(AttentionTest, ViewsOfOtherTensorsGiveTheSameBits) {
   EXPECT_TRUE(SameBits(dq, Columns(packed.dqkv, row, 0, q_width, 40)));
   EXPECT_TRUE(SameBits(dk, Columns(packed.dqkv, row, 32, kv_width, 24)));
   EXPECT_TRUE(SameBits(dv, Columns(packed.dqkv, row, 48, kv_width, 24)));
+}
+
+TEST(AttentionTest, RotationTurnsTheGradientsBack) {
+  const Floats scale = BuildQueryScale(0.5, 2, 80);
+  for (const Problem& p :
+       {Make(4, 2, 8, 0, {3, 70, 1, 20}), Make(3, 1, 10, 20, {40, 0, 17}), Make(4, 2, 8, 0, {})}) {
+    const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+    const Result turned = Compute(p, qkv, dout);
+    std::vector<int32_t> positions;
+    for (const int32_t length : p.lengths) {
+      for (int32_t i = 0; i < length; ++i) positions.push_back(i);
+    }
+    for (int flags = 0; flags < 8; ++flags) {
+      RopeArgs rope{.tokens = p.tokens(), .positions = positions.data()};
+      rope.spec = {.num_heads = p.spec.num_heads,
+                   .num_kv_heads = p.spec.num_kv_heads,
+                   .head_dim = p.spec.head_dim,
+                   .rotated = (flags & 1) != 0 ? 6 : 0,
+                   .interleaved = (flags & 2) != 0};
+      if ((flags & 4) != 0) rope.query_scale = scale.data();
+      const RopeTable table = BuildRopeTable({.rotated = RotatedElements(rope.spec)}, 80);
+      rope.cos = table.cos.data();
+      rope.sin = table.sin.data();
+      const Result got = Compute(p, qkv, dout, &rope);
+      Floats want = turned.dqkv;
+      rope.qkv = want.data();
+      RopeBackward(rope, nullptr);
+      ASSERT_TRUE(SameBits(got.dqkv, want)) << p.tokens() << " tokens, flags " << flags;
+      EXPECT_EQ(SameBits(want, turned.dqkv), p.tokens() == 0);
+    }
+  }
 }
 
 TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
