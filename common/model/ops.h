@@ -88,6 +88,12 @@ struct AddOp {
   Row stream = {}, branch = {}, out = {};
 };
 
+// What fusion makes of the LinearOp of q, k and v and the RotateOp behind it.
+struct LinearRotateOp {
+  LinearOp linear;
+  RotateOp rotate;
+};
+
 // What fusion makes of a LinearOp and the AddOp of its output.
 struct LinearAddOp {
   LinearOp linear;
@@ -113,7 +119,7 @@ struct GateDownOp {
 };
 
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
-                        AddOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp>;
+                        AddOp, LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp>;
 
 }  // namespace coxswain::model
 

@@ -46,6 +46,10 @@ class Rows {
     Add(activation.out, model_.intermediate_size, Again::kElementwise);
   }
   void operator()(const model::AddOp& add) { Add(add.out, model_.hidden_size); }
+  void operator()(const model::LinearRotateOp& both) {
+    (*this)(both.linear);
+    (*this)(both.rotate);
+  }
   void operator()(const model::LinearAddOp& both) {
     (*this)(both.linear);
     (*this)(both.add);

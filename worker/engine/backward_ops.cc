@@ -132,6 +132,7 @@ struct Backward {
 
   // The gradient of a sum is that of its parts; the fused ops of forward are not in these lists.
   void operator()(const BoundAdd& /*op*/) const {}
+  void operator()(const BoundLinearRotation& /*op*/) const {}
   void operator()(const BoundLinearAdd& /*op*/) const {}
   void operator()(const BoundAddNorm& /*op*/) const {}
   void operator()(const BoundGatedLinear& /*op*/) const {}

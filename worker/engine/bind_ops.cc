@@ -63,17 +63,7 @@ class BlockBinder {
                        .dqkv = GradientAt(op.qkv),
                        .rstd = FloatAt(op.rstd)};
   }
-  BoundOp operator()(const model::RotateOp& op) {
-    const model::Rope rope = plan_.model.ropes()[static_cast<size_t>(op.rope)];
-    const auto table = [&](const char* name) {
-      return static_cast<const float*>(buffers_.At(plan::RopeRow(op.rope, name)));
-    };
-    return BoundRotation{.cos = table("cos"),
-                         .sin = table("sin"),
-                         .query_scale = rope.query_scale_beta > 0 ? table("query_scale") : nullptr,
-                         .qkv = At(op.qkv),
-                         .dqkv = GradientAt(op.qkv)};
-  }
+  BoundOp operator()(const model::RotateOp& op) { return BindRotation(op); }
   BoundOp operator()(const model::AttentionOp& op) {
     return BoundAttention{.window = op.window,
                           .qkv = At(op.qkv),
@@ -88,6 +78,10 @@ class BlockBinder {
     return BoundActivation{.x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
   }
   BoundOp operator()(const model::AddOp& op) { return BindAdd(op); }
+  BoundOp operator()(const model::LinearRotateOp& op) {
+    return BoundLinearRotation{.linear = BindLinear(op.linear),
+                               .rotation = BindRotation(op.rotate)};
+  }
   BoundOp operator()(const model::LinearAddOp& op) {
     return BoundLinearAdd{.linear = BindLinear(op.linear), .add = BindAdd(op.add)};
   }
@@ -137,6 +131,18 @@ class BlockBinder {
     const bool of_stream = gradients_.at(op.out).name == "dres";
     bound.du = of_stream ? buffers_.At("dnorm") : const_cast<void*>(bound.dy);
     return bound;
+  }
+
+  BoundRotation BindRotation(const model::RotateOp& op) {
+    const model::Rope rope = plan_.model.ropes()[static_cast<size_t>(op.rope)];
+    const auto table = [&](const char* name) {
+      return static_cast<const float*>(buffers_.At(plan::RopeRow(op.rope, name)));
+    };
+    return {.cos = table("cos"),
+            .sin = table("sin"),
+            .query_scale = rope.query_scale_beta > 0 ? table("query_scale") : nullptr,
+            .qkv = At(op.qkv),
+            .dqkv = GradientAt(op.qkv)};
   }
 
   BoundGate BindGate(const model::GateOp& op) {

@@ -76,6 +76,12 @@ struct BoundAdd {
   void* out = nullptr;
 };
 
+// qkv of a linear without adapters, q and k turned.
+struct BoundLinearRotation {
+  BoundLinear linear;
+  BoundRotation rotation;
+};
+
 // add.out = add.stream + the output of a linear without adapters, which is written nowhere.
 struct BoundLinearAdd {
   BoundLinear linear;
@@ -102,8 +108,8 @@ struct BoundGateDown {
 };
 
 using BoundOp = std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention,
-                             BoundGate, BoundActivation, BoundAdd, BoundLinearAdd, BoundAddNorm,
-                             BoundGatedLinear, BoundGateDown>;
+                             BoundGate, BoundActivation, BoundAdd, BoundLinearRotation,
+                             BoundLinearAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

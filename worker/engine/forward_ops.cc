@@ -133,6 +133,7 @@ struct Forward {
     kernels::Add(add, sweep.stream);
   }
 
+  void operator()(const BoundLinearRotation& op) const { LinearRotationForward(sweep, op); }
   void operator()(const BoundLinearAdd& op) const { LinearAddForward(sweep, op); }
 
   void operator()(const BoundAddNorm& op) const {

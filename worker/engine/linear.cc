@@ -5,7 +5,9 @@
 #include "kernels/bias.h"
 #include "kernels/device.h"
 #include "kernels/dora.h"
+#include "kernels/rotated_linear.h"
 #include "worker/engine/dense.h"
+#include "worker/engine/op_specs.h"
 
 namespace coxswain::engine {
 namespace {
@@ -149,6 +151,17 @@ void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   lora.accumulate_y = false;
   kernels::LoraLinearForward(lora, sweep.stream);
   ScaleForward(sweep, args);
+}
+
+void LinearRotationForward(const Sweep& sweep, const BoundLinearRotation& op) {
+  const Linear& linear = *op.linear.linear;
+  kernels::RotatedLinearForward({.in_features = linear.in,
+                                 .x = op.linear.x,
+                                 .weight = linear.weight.value,
+                                 .bias = linear.bias.value,
+                                 .rope = RotationArgs(sweep, op.rotation, op.rotation.qkv),
+                                 .workspace = sweep.buffers.scratch},
+                                sweep.stream);
 }
 
 void LinearAddForward(const Sweep& sweep, const BoundLinearAdd& op) {

@@ -10,6 +10,7 @@ namespace coxswain::engine {
 
 void LinearForward(const Sweep& sweep, const BoundLinear& op);
 
+void LinearRotationForward(const Sweep& sweep, const BoundLinearRotation& op);
 void LinearAddForward(const Sweep& sweep, const BoundLinearAdd& op);
 
 // Gradients of weight, bias and adapters accumulate; a frozen tensor costs no GEMM.

@@ -16,6 +16,7 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/global_norm.h"
+#include "kernels/rotated_linear.h"
 #include "kernels/row_gather.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
@@ -123,6 +124,12 @@ bool SupportsQkNorm(const Model& model) {
          kernels::QkNormSupports(QkSpec(model, block.whole_qk_norm));
 }
 
+bool SupportsRotation(const Model& model) {
+  const kernels::RopeSpec spec = RotarySpec(model);
+  return kernels::RopeSupports(spec) &&
+         kernels::RotatedLinearSupports({spec, model.config.hidden_size});
+}
+
 absl::Status CheckGeneration(const plan::Plan& plan, const Model& model) {
   if (!plan.generates()) return absl::OkStatus();
   const kernels::CachedAttentionSpec spec = CachedSpec(model, 0, plan.generation.length);
@@ -172,8 +179,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
       {SupportsNorm(model, model.final_norm), absl::StrCat("norm", name, " over ", c.hidden_size),
        "another"},
       {SupportsQkNorm(model), absl::StrCat("QK-norm", name, " over ", c.head_dim), "another"},
-      {kernels::RopeSupports(RotarySpec(model)), absl::StrCat("RoPE", name, " over ", c.head_dim),
-       "another"},
+      {SupportsRotation(model), absl::StrCat("RoPE", name, " over ", c.head_dim), "another"},
       {kernels::CrossEntropySupports(LossSpec(plan)),
        absl::StrCat("cross-entropy", name, " over ", c.vocab_size, " classes"), "another"},
       {kernels::TargetHitsSupports({.dtype = LossSpec(plan).dtype, .vocab = c.vocab_size}),

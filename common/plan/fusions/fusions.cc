@@ -3,8 +3,8 @@
 namespace coxswain::plan {
 
 const std::vector<Fusion>& Fusions() {
-  static const auto* const kFusions = new std::vector<Fusion>{kLinearAddFusion, kAddNormFusion,
-                                                              kGatedLinearFusion, kGateDownFusion};
+  static const auto* const kFusions = new std::vector<Fusion>{
+      kLinearRotateFusion, kLinearAddFusion, kAddNormFusion, kGatedLinearFusion, kGateDownFusion};
   return *kFusions;
 }
 

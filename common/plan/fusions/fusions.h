@@ -16,7 +16,8 @@ struct Fusion {
   int64_t (*rewrite)(const Plan& plan, OpLists* lists) = nullptr;
 };
 
-extern const Fusion kLinearAddFusion, kAddNormFusion, kGatedLinearFusion, kGateDownFusion;
+extern const Fusion kLinearRotateFusion, kLinearAddFusion, kAddNormFusion, kGatedLinearFusion,
+    kGateDownFusion;
 
 // In the order in which they apply.
 const std::vector<Fusion>& Fusions();

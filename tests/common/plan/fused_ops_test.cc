@@ -50,7 +50,6 @@ TEST(FusedOpsTest, OutputAndDownAddToTheStream) {
     EXPECT_EQ(CountForward<model::LinearAddOp>(plan), 4) << architecture;
     EXPECT_EQ(CountForward<model::AddOp>(plan), 0) << architecture;
     EXPECT_EQ(CountForward<model::AddNormOp>(plan), 0) << architecture;
-    EXPECT_EQ(plan.fusions.front(), "linear_add") << architecture;
   }
 }
 
@@ -61,6 +60,45 @@ TEST(FusedOpsTest, TheNormAddsWhatAnAdaptedLinearPutsOut) {
   const Plan all = PlanOf("LlamaForCausalLM", {"all-linear"});
   EXPECT_EQ(CountForward<model::LinearAddOp>(all), 0);
   EXPECT_EQ(CountForward<model::AddNormOp>(all), 4);
+}
+
+TEST(FusedOpsTest, TheProductOfQkvTurns) {
+  for (const char* architecture : {"LlamaForCausalLM", "Phi3ForCausalLM", "Gemma2ForCausalLM",
+                                   "CohereForCausalLM", "Starcoder2ForCausalLM"}) {
+    const Plan plan = PlanOf(architecture);
+    EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 2) << architecture;
+    EXPECT_EQ(CountForward<model::RotateOp>(plan), 0) << architecture;
+    EXPECT_EQ(plan.fusions.front(), "linear_rotate") << architecture;
+  }
+}
+
+TEST(FusedOpsTest, AnAdaptedOutputTurnsByItself) {
+  for (const char* target : {"q_proj", "v_proj"}) {
+    const Plan plan = PlanOf("LlamaForCausalLM", {target});
+    EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 0) << target;
+    EXPECT_EQ(CountForward<model::RotateOp>(plan), 2) << target;
+  }
+  EXPECT_EQ(CountForward<model::LinearRotateOp>(PlanOf("LlamaForCausalLM", {"o_proj"})), 2);
+}
+
+// q and k are normalised between product and rotation.
+TEST(FusedOpsTest, NormalisedHeadsTurnByThemselves) {
+  for (const char* architecture : {"LlamaForCausalLM", "Olmo2ForCausalLM", "Gemma3ForCausalLM"}) {
+    Plan plan = PlanOf(architecture);
+    plan.model.qk_norm = true;
+    plan.fusions = ApplicableFusions(plan);
+    EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 0) << architecture;
+    EXPECT_EQ(CountForward<model::RotateOp>(plan), 2) << architecture;
+  }
+}
+
+TEST(FusedOpsTest, WhatDoesNotTurnHasNoPair) {
+  Plan plan = PlanOf("Cohere2ForCausalLM");
+  plan.model.unrotated_layers = {1};
+  plan.fusions = ApplicableFusions(plan);
+  EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 1);
+  EXPECT_EQ(CountForward<model::RotateOp>(plan), 0);
+  EXPECT_GE(CountForward<model::LinearOp>(plan), 1);
 }
 
 // A norm stands between linear and add, or two linears add to one branch.

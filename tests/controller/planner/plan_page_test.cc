@@ -177,9 +177,9 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   model_.head_dim = 256;
   page_has("Attention      tiles, ");
   job_.adapter = config::Adapter::kNone;
-  page_has("linear_add, gated_linear, gate_down");
+  page_has("linear_rotate, linear_add, gated_linear, gate_down");
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
-  EXPECT_EQ(json["layout"]["fusions"].size(), 3u);
+  EXPECT_EQ(json["layout"]["fusions"].size(), 4u);
   EXPECT_EQ(json["layout"]["attention_kernels"]["packed_bins"], "tiles");
   model_.attention_softcap = 0;
   model_.head_dim = 64;
