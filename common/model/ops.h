@@ -118,8 +118,15 @@ struct GateDownOp {
   LinearOp down;
 };
 
+// What fusion makes, for backward, of an AttentionOp and the RotateOp before it.
+struct RotatedAttentionOp {
+  AttentionOp attention;
+  RotateOp rotate;
+};
+
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
-                        AddOp, LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp>;
+                        AddOp, LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp,
+                        RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

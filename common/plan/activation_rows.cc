@@ -66,6 +66,10 @@ class Rows {
     (*this)(both.gate);
     (*this)(both.down);
   }
+  void operator()(const model::RotatedAttentionOp& both) {
+    (*this)(both.rotate);
+    (*this)(both.attention);
+  }
 
   void Add(const Row& row, int64_t width, Again again = Again::kNever) {
     if (row.layer == layer_) rows_.push_back({row, width, /*float32=*/false, again});

@@ -29,6 +29,20 @@ void LayerNormGradient(const Sweep& sweep, const BoundNorm& op) {
   kernels::LayerNormBackward(norm, sweep.stream);
 }
 
+kernels::AttentionBackwardArgs AttentionArgs(const Sweep& sweep, const BoundAttention& op) {
+  kernels::AttentionBackwardArgs attention;
+  attention.spec = BlockAttentionSpec(sweep.model, op.window);
+  attention.tokens = sweep.batch.tokens;
+  attention.documents = DocumentsOf(sweep);
+  attention.in = kernels::PackedInputs(attention.spec, op.qkv);
+  attention.out = op.out;
+  attention.lse = op.lse;
+  attention.dout = op.dout;
+  attention.gradients = kernels::PackedOutputs(attention.spec, op.dqkv);
+  attention.workspace = sweep.buffers.scratch;
+  return attention;
+}
+
 void ProductGradient(const Sweep& sweep, const BoundGate& op) {
   if (!UsesSwiglu(sweep.model)) {
     kernels::GegluBackwardArgs geglu;
@@ -95,16 +109,12 @@ struct Backward {
   }
 
   void operator()(const BoundAttention& op) const {
-    kernels::AttentionBackwardArgs attention;
-    attention.spec = BlockAttentionSpec(sweep.model, op.window);
-    attention.tokens = sweep.batch.tokens;
-    attention.documents = DocumentsOf(sweep);
-    attention.in = kernels::PackedInputs(attention.spec, op.qkv);
-    attention.out = op.out;
-    attention.lse = op.lse;
-    attention.dout = op.dout;
-    attention.gradients = kernels::PackedOutputs(attention.spec, op.dqkv);
-    attention.workspace = sweep.buffers.scratch;
+    kernels::AttentionBackward(AttentionArgs(sweep, op), sweep.stream);
+  }
+  void operator()(const BoundRotatedAttention& op) const {
+    const kernels::RopeArgs rotation = RotationArgs(sweep, op.rotation, op.rotation.dqkv);
+    kernels::AttentionBackwardArgs attention = AttentionArgs(sweep, op.attention);
+    attention.rotation = &rotation;
     kernels::AttentionBackward(attention, sweep.stream);
   }
 

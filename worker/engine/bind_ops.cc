@@ -64,15 +64,7 @@ class BlockBinder {
                        .rstd = FloatAt(op.rstd)};
   }
   BoundOp operator()(const model::RotateOp& op) { return BindRotation(op); }
-  BoundOp operator()(const model::AttentionOp& op) {
-    return BoundAttention{.window = op.window,
-                          .qkv = At(op.qkv),
-                          .out = At(op.out),
-                          .lse = FloatAt(op.lse),
-                          .dout = GradientAt(op.out),
-                          .dqkv = GradientAt(op.qkv),
-                          .cache = {CacheAt("cache.keys"), CacheAt("cache.values")}};
-  }
+  BoundOp operator()(const model::AttentionOp& op) { return BindAttention(op); }
   BoundOp operator()(const model::GateOp& op) { return BindGate(op); }
   BoundOp operator()(const model::ActivationOp& op) {
     return BoundActivation{.x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
@@ -99,6 +91,10 @@ class BlockBinder {
           .gate = BindGate(op.gate), .down = down, .product_comes_back = product_comes_back_};
     }
     return bound;
+  }
+  BoundOp operator()(const model::RotatedAttentionOp& op) {
+    return BoundRotatedAttention{.attention = BindAttention(op.attention),
+                                 .rotation = BindRotation(op.rotate)};
   }
 
  private:
@@ -145,6 +141,16 @@ class BlockBinder {
             .dqkv = GradientAt(op.qkv)};
   }
 
+  BoundAttention BindAttention(const model::AttentionOp& op) {
+    return {.window = op.window,
+            .qkv = At(op.qkv),
+            .out = At(op.out),
+            .lse = FloatAt(op.lse),
+            .dout = GradientAt(op.out),
+            .dqkv = GradientAt(op.qkv),
+            .cache = {CacheAt("cache.keys"), CacheAt("cache.values")}};
+  }
+
   BoundGate BindGate(const model::GateOp& op) {
     return {.gate_up = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
   }
@@ -173,8 +179,13 @@ class BlockBinder {
   }
 
   NeededGradients NeedOf(const Op& op) const {
-    const auto* both = std::get_if<model::GateDownOp>(&op);
-    return needed_.at(both == nullptr ? KeyOf(op) : KeyOf(both->down));
+    if (const auto* both = std::get_if<model::GateDownOp>(&op)) {
+      return needed_.at(KeyOf(both->down));
+    }
+    if (const auto* both = std::get_if<model::RotatedAttentionOp>(&op)) {
+      return needed_.at(KeyOf(both->attention));
+    }
+    return needed_.at(KeyOf(op));
   }
 
   // A row that layers share at the plan's level of recomputation.

@@ -107,9 +107,15 @@ struct BoundGateDown {
   bool product_comes_back = false;
 };
 
-using BoundOp = std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention,
-                             BoundGate, BoundActivation, BoundAdd, BoundLinearRotation,
-                             BoundLinearAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown>;
+struct BoundRotatedAttention {
+  BoundAttention attention;
+  BoundRotation rotation;
+};
+
+using BoundOp =
+    std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
+                 BoundActivation, BoundAdd, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
+                 BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

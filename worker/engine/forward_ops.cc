@@ -170,6 +170,7 @@ struct Forward {
 
   // Of backward alone.
   void operator()(const BoundGateDown& /*op*/) const {}
+  void operator()(const BoundRotatedAttention& /*op*/) const {}
 };
 
 }  // namespace

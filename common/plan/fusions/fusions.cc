@@ -3,8 +3,9 @@
 namespace coxswain::plan {
 
 const std::vector<Fusion>& Fusions() {
-  static const auto* const kFusions = new std::vector<Fusion>{
-      kLinearRotateFusion, kLinearAddFusion, kAddNormFusion, kGatedLinearFusion, kGateDownFusion};
+  static const auto* const kFusions =
+      new std::vector<Fusion>{kLinearRotateFusion, kLinearAddFusion, kAddNormFusion,
+                              kGatedLinearFusion,  kGateDownFusion,  kAttentionRotateFusion};
   return *kFusions;
 }
 

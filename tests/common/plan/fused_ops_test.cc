@@ -35,13 +35,21 @@ Plan PlanOf(const std::string& architecture, const std::vector<std::string>& ada
 }
 
 template <typename Op>
-int64_t CountForward(const Plan& plan) {
+int64_t Count(const std::vector<Ops>& lists) {
   int64_t count = 0;
-  for (const Ops& ops : OpListsOf(plan).forward) {
+  for (const Ops& ops : lists) {
     count += std::count_if(ops.begin(), ops.end(),
                            [](const auto& op) { return std::holds_alternative<Op>(op); });
   }
   return count;
+}
+template <typename Op>
+int64_t CountForward(const Plan& plan) {
+  return Count<Op>(OpListsOf(plan).forward);
+}
+template <typename Op>
+int64_t CountBackward(const Plan& plan) {
+  return Count<Op>(OpListsOf(plan).backward);
 }
 
 TEST(FusedOpsTest, OutputAndDownAddToTheStream) {
@@ -99,6 +107,25 @@ TEST(FusedOpsTest, WhatDoesNotTurnHasNoPair) {
   EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 1);
   EXPECT_EQ(CountForward<model::RotateOp>(plan), 0);
   EXPECT_GE(CountForward<model::LinearOp>(plan), 1);
+  EXPECT_EQ(CountBackward<model::RotatedAttentionOp>(plan), 1);
+  EXPECT_EQ(CountBackward<model::AttentionOp>(plan), 1);
+}
+
+TEST(FusedOpsTest, AttentionsGradientTurnsBack) {
+  for (const char* architecture : {"LlamaForCausalLM", "Olmo2ForCausalLM", "Gemma3ForCausalLM",
+                                   "CohereForCausalLM", "Starcoder2ForCausalLM"}) {
+    for (const bool adapted : {false, true}) {
+      Plan plan = PlanOf(architecture, adapted ? std::vector<std::string>{"all-linear"}
+                                               : std::vector<std::string>{});
+      plan.model.qk_norm = std::string(architecture) != "Starcoder2ForCausalLM";
+      plan.fusions = ApplicableFusions(plan);
+      EXPECT_EQ(CountBackward<model::RotatedAttentionOp>(plan), 2) << architecture;
+      EXPECT_EQ(CountBackward<model::AttentionOp>(plan), 0) << architecture;
+      EXPECT_EQ(CountBackward<model::RotateOp>(plan), 0) << architecture;
+      EXPECT_EQ(CountForward<model::AttentionOp>(plan), 2) << architecture;
+      EXPECT_EQ(plan.fusions.back(), "attention_rotate") << architecture;
+    }
+  }
 }
 
 // A norm stands between linear and add, or two linears add to one branch.

@@ -169,17 +169,17 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   page_has("plain kernels (slow), ");
   job_.compute_dtype = "bfloat16";
   page_has("cuDNN for bins of one document, tiles for packed ones");
-  page_has("add_norm, gated_linear, gate_down");
+  page_has("  fused        add_norm, gated_linear, gate_down, attention_rotate\n");
   job_.lora.use_dora = true;  // on every linear
-  page_has("  fused        add_norm\n");
+  page_has("  fused        add_norm, attention_rotate\n");
   model_.attention_softcap = 50;
   page_has("Attention      tiles, ");
   model_.head_dim = 256;
   page_has("Attention      tiles, ");
   job_.adapter = config::Adapter::kNone;
-  page_has("linear_rotate, linear_add, gated_linear, gate_down");
+  page_has("linear_rotate, linear_add, gated_linear, gate_down, attention_rotate\n");
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
-  EXPECT_EQ(json["layout"]["fusions"].size(), 4u);
+  EXPECT_EQ(json["layout"]["fusions"].size(), 5u);
   EXPECT_EQ(json["layout"]["attention_kernels"]["packed_bins"], "tiles");
   model_.attention_softcap = 0;
   model_.head_dim = 64;

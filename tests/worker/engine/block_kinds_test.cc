@@ -56,7 +56,7 @@ class BlockKindsTest : public testing::TestWithParam<BlockKind> {
   }
 };
 
-// The kernels promise it: kernels/rms_norm.h, kernels/gated_linear.h.
+// The kernels promise it: kernels/rms_norm.h, kernels/gated_linear.h, kernels/rotated_linear.h.
 TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBits) {
   for (const int64_t rank : {0, 3}) {
     plan::Plan plan = Plan(Options(rank));
@@ -67,6 +67,24 @@ TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBits) {
     for (const std::string& one : all) {
       plan.fusions = {one};
       ExpectSameBits(plan, fused, one);
+    }
+  }
+}
+
+// In the first block neither q, k, v nor what is before them has a gradient; in the others the
+// product of q, k and v hands one on and has none itself. Its weights may lie in a slot.
+TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBitsOfFrozenLinears) {
+  PlanOptions options = Options(3);
+  options.lora_targets = {"o_proj"};
+  for (const char* quantization : {"", "nf4"}) {
+    for (const char* level : {"none", "block"}) {
+      options.quantization = quantization;
+      options.recompute = level;
+      plan::Plan plan = Plan(options);
+      const Ranks fused = Train(plan);
+      EXPECT_GT(fused[0].back().grad_norm, 0.0);
+      plan.fusions.clear();
+      ExpectSameBits(plan, fused, level);
     }
   }
 }
