@@ -110,7 +110,8 @@ struct Touched {
 
 // Elements that an op other than products and attention reads and writes, per token: norms (2H, 4H
 // with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
-// RoPE (q and k in place), gated products (3I; backward 5I), activations without a gate (2I; 3I).
+// RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
+// 5I), activations without a gate (2I; 3I).
 struct OpTraffic {
   const model::ModelConfig& model;
 

@@ -58,6 +58,18 @@ TEST_F(GpuTimeTest, HeadsOf256TakeTheTimeOfTheirKernels) {
   EXPECT_NEAR(seconds, 24 * 0.544e-3, 24 * 0.004e-3);
 }
 
+// q and k, 14 and 2 heads of 64, are read and written once less by each, in each of 24 layers.
+TEST_F(GpuTimeTest, RotationsOfProductAndAttentionTakeNoPass) {
+  const double pass = 24 * 2 * (14 + 2) * 64 * 2 / kBytesPerSecond;
+  const GpuTime plain = Time();
+  plan_.fusions = {"linear_rotate"};
+  EXPECT_NEAR(plain.forward_token - Time().forward_token, pass, 1e-6 * pass);
+  EXPECT_NEAR(plain.token - Time().token, pass, 1e-6 * pass);
+  plan_.fusions = {"linear_rotate", "attention_rotate"};
+  EXPECT_NEAR(plain.forward_token - Time().forward_token, pass, 1e-6 * pass);
+  EXPECT_NEAR(plain.token - Time().token, 2 * pass, 1e-6 * pass);
+}
+
 // Per block and pass of the stream: the norms read and write it (4), the sums copy it, read two and
 // write one (10). A norm that adds has 4 where the two have 7; a product that adds reads one.
 TEST_F(GpuTimeTest, ResidualsTakeWhatTheirFusionsLeave) {
