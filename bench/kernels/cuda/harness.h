@@ -134,6 +134,7 @@ void BenchGemm(Bench* bench);
 void BenchNorms(Bench* bench);
 void BenchQuantized(Bench* bench);
 void BenchResidual(Bench* bench);
+void BenchRotated(Bench* bench);
 void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);

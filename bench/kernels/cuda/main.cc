@@ -35,9 +35,10 @@ nlohmann::json Versions() {
 
 void BenchAll(Bench* bench) {
   bench->MeasureCopy();
-  for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
-                       BenchActivations, BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise,
-                       BenchAttention, BenchLora, BenchGemm, BenchResidual, BenchQuantized}) {
+  for (auto* family :
+       {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
+        BenchGatedLinear, BenchLoss, BenchRows, BenchElementwise, BenchAttention, BenchLora,
+        BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
     family(bench);
   }
 }
