@@ -155,20 +155,22 @@ __device__ __forceinline__ void LoadStages(const BackwardMaps& maps, const TileG
 template <typename Activation>
 class Backward {
  public:
+  static constexpr int kParts = kChunks, kSlices = kChunkColumns / 16;
+
   __device__ __forceinline__ Backward(BackwardShared* shared, int half, bool wants_y)
       : shared_(shared), half_(half), wants_y_(wants_y) {
 #pragma unroll
-    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = BlocksOffset<kChunkColumns>(pair);
+    for (int s = 0; s < kSlices; ++s) at_[s] = BlocksOffset<kChunkColumns>(s);
   }
-  __device__ __forceinline__ void Fetch(int s) {
-    const int c = s / kPairs, slot = c % kSlots;
-    if (s % kPairs == 0) WaitForOwnPhase(&shared_->loaded[half_][slot], c / kSlots & 1);
-    LoadBlocks4(SharedAddress(shared_->gates[half_][slot]) + at_[s % kPairs], gates_);
-    LoadBlocks4(SharedAddress(shared_->ups[half_][slot]) + at_[s % kPairs], ups_);
+  __device__ __forceinline__ void Fetch(int chunk, int s) {
+    const int slot = chunk % kSlots;
+    if (s == 0) WaitForOwnPhase(&shared_->loaded[half_][slot], chunk / kSlots & 1);
+    LoadBlocks4(SharedAddress(shared_->gates[half_][slot]) + at_[s], gates_);
+    LoadBlocks4(SharedAddress(shared_->ups[half_][slot]) + at_[s], ups_);
   }
-  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
-    const int c = s / kPairs, slot = c % kSlots;
-    const unsigned at = at_[s % kPairs];
+  __device__ __forceinline__ void Finish(int chunk, int s, const uint32_t (&tile)[64]) {
+    const int slot = chunk % kSlots;
+    const unsigned at = at_[s];
     uint32_t ys[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) Replace(tile[4 * s + i], &gates_[i], &ups_[i], &ys[i]);
@@ -177,15 +179,13 @@ class Backward {
     StoreBlocks4(gate_at, gates_[0], gates_[1], gates_[2], gates_[3]);
     StoreBlocks4(up_at, ups_[0], ups_[1], ups_[2], ups_[3]);
     if (wants_y_) {
-      if (s % kPairs == 0) WaitForOwnPhase(&shared_->y_stored[half_], (c & 1) ^ 1);
+      if (s == 0) WaitForOwnPhase(&shared_->y_stored[half_], (chunk & 1) ^ 1);
       StoreBlocks4(SharedAddress(shared_->ys[half_]) + at, ys[0], ys[1], ys[2], ys[3]);
     }
-    if (s % kPairs == kPairs - 1) Publish(slot);
+    if (s == kSlices - 1) Publish(slot);
   }
 
  private:
-  static constexpr int kPairs = kChunkColumns / 16;
-
   static __device__ __forceinline__ void Replace(uint32_t dy, uint32_t* gate, uint32_t* up,
                                                  uint32_t* y) {
     float low = Low(dy), high = High(dy);
@@ -205,7 +205,7 @@ class Backward {
   BackwardShared* shared_;
   int half_;
   bool wants_y_;
-  unsigned at_[kPairs];
+  unsigned at_[kSlices];
   uint32_t gates_[4], ups_[4];
 };
 
@@ -214,7 +214,7 @@ __device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, const Terms&
                                               bool wants_y, BackwardShared* shared, int half) {
   Multiplier<true, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
   Backward<Activation> work(shared, half, wants_y);
-  multiplier.template Run<kTileColumns / 16>(grid, terms, &work);
+  multiplier.Run(grid, terms, &work);
 }
 
 __device__ __forceinline__ void InitBackward(BackwardShared* shared) {

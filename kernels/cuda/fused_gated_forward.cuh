@@ -115,25 +115,25 @@ __device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGr
 template <typename Activation>
 class Forward {
  public:
+  static constexpr int kParts = kChunks, kSlices = kChunkColumns / 16;
+
   __device__ __forceinline__ Forward(ForwardShared* shared, int half, bool wants_y)
       : shared_(shared), half_(half), wants_y_(wants_y) {
     const unsigned chunk = SharedAddress(shared->chunks[half][0]);
 #pragma unroll
-    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = chunk + BlocksOffset<kChunkColumns>(pair);
+    for (int s = 0; s < kSlices; ++s) at_[s] = chunk + BlocksOffset<kChunkColumns>(s);
   }
-  __device__ __forceinline__ void Fetch(int) {}
-  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
-    if (s % kPairs == 0) WaitForOwnPhase(&shared_->stored[half_], (s / kPairs & 1) ^ 1);
-    Put(&tile[4 * s], &tile[32 + 4 * s], at_[s % kPairs]);
-    if (s % kPairs != kPairs - 1) return;
+  __device__ __forceinline__ void Fetch(int, int) {}
+  __device__ __forceinline__ void Finish(int chunk, int s, const uint32_t (&tile)[64]) {
+    if (s == 0) WaitForOwnPhase(&shared_->stored[half_], (chunk & 1) ^ 1);
+    Put(&tile[4 * s], &tile[32 + 4 * s], at_[s]);
+    if (s != kSlices - 1) return;
     PublishToCopies();
     __syncwarp();
     if (threadIdx.x % 32 == 0) Arrive(&shared_->written[half_]);
   }
 
  private:
-  static constexpr int kPairs = kChunkColumns / 16;
-
   __device__ __forceinline__ void Put(const uint32_t* gates, const uint32_t* ups, unsigned at) {
     StoreBlocks4(at, gates[0], gates[1], gates[2], gates[3]);
     StoreBlocks4(at + kChunkBytes, ups[0], ups[1], ups[2], ups[3]);
@@ -150,7 +150,7 @@ class Forward {
   ForwardShared* shared_;
   int half_;
   bool wants_y_;
-  unsigned at_[kPairs];
+  unsigned at_[kSlices];
 };
 
 template <typename Activation, typename Terms>
@@ -158,7 +158,7 @@ __device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, const Terms&
                                               bool wants_y, ForwardShared* shared, int half) {
   Multiplier<false, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
   Forward<Activation> work(shared, half, wants_y);
-  multiplier.template Run<kGatedColumns / 16>(grid, terms, &work);
+  multiplier.Run(grid, terms, &work);
 }
 
 __device__ __forceinline__ void InitForward(ForwardShared* shared) {

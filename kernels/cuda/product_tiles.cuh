@@ -194,30 +194,29 @@ class Multiplier {
     b_ = kAcross ? RowsAcrossK<kDepth>(second) : RowsAlongK<kDepth>(second);
   }
 
-  // At least kSlices steps of k. Calls work->Fetch(s), work->Finish(s, tile), s = 0, ..., kSlices -
-  // 1, for every tile [64, 256] of this warpgroup; between the two a step of the next tile is put
-  // under way. tile[2 j + h] holds the pair of rows and columns that Multiply names for 4 j + 2 h,
-  // rounded.
-  template <int kSlices, typename Terms, typename Work>
+  // Calls work->Fetch(part, s), work->Finish(part, s, tile), s < Work::kSlices, part <
+  // Work::kParts, for every tile [64, 256] of this warpgroup; between the two a step of the next
+  // tile is put under way. tile[2 j + h], rounded, holds the pair of rows and columns that Multiply
+  // names for 4 j + 2 h, counted from the part's first slice, each of which takes j, j + 1.
+  template <typename Terms, typename Work>
   __device__ __forceinline__ void Run(const TileGrid& grid, const Terms& terms, Work* work) {
     uint32_t tile[64];
     const int clusters = static_cast<int>(gridDim.x) / kProductCluster;
     int index = static_cast<int>(blockIdx.x) / kProductCluster;
     int left = (grid.row_tiles * grid.column_tiles + clusters - 1 - index) / clusters;
     if (left == 0) return;
-    for (bool held = false; left > 0; --left, index += clusters) {
+    for (bool held = false; left > 0; --left, index += clusters, held = true) {
       const Tile next = TileAt(grid, index);
-      if (terms.Of(next) == Columns::kAll) {
-        SumTile<kSlices, 128>(grid, terms, next, held, tile, work);
-      } else {
-        SumTile<kSlices, 64>(grid, terms, next, held, tile, work);
-      }
-      held = true;
+      SumTile(grid.k_steps, terms, next, held, tile, work);
     }
+#pragma unroll 1
+    for (int part = 0; part < Work::kParts; ++part) {
 #pragma unroll
-    for (int s = 0; s < kSlices; ++s) {
-      work->Fetch(s);
-      work->Finish(s, tile);
+      for (int s = 0; s < Work::kSlices; ++s) {
+        work->Fetch(part, s);
+        work->Finish(part, s, tile);
+      }
+      Shift<Work::kSlices>(tile);
     }
   }
 
@@ -225,27 +224,40 @@ class Multiplier {
   static constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
 
   // What is in `tile`, where it is held, is worked on between the steps, then replaced by the sums
-  // of the next one, kSums of a thread.
-  template <int kSlices, int kSums, typename Terms, typename Work>
-  __device__ __forceinline__ void SumTile(const TileGrid& grid, const Terms& terms,
-                                          const Tile& next, bool held, uint32_t (&tile)[64],
-                                          Work* work) {
-    float sums[kSums];
+  // of the next one, kSums of a thread. The loops stay loops: with the
+  // steps unrolled their code does not fit into the instruction caches.
+  template <typename Terms, typename Work>
+  __device__ __forceinline__ void SumTile(int steps, const Terms& terms, const Tile& next,
+                                          bool held, uint32_t (&tile)[64], Work* work) {
+    constexpr int kSlices = Work::kSlices, kAll = Work::kParts * kSlices;
+    const Columns of = terms.Of(next);
+    float sums[128];
     int k = 0;
-    if (held) work->Fetch(0);
+    if (held) work->Fetch(0, 0);
+#pragma unroll 1
+    for (int part = 0; part < Work::kParts; ++part) {
 #pragma unroll
-    for (int s = 0; s < kSlices; ++s) {
-      for (; k <= s * grid.k_steps / kSlices; ++k) Step<kDepth>(sums, kDepth, k > 0);
-      if (!held) continue;
-      work->Finish(s, tile);
-      if (s + 1 < kSlices) work->Fetch(s + 1);
+      for (int s = 0; s < kSlices; ++s) {
+        const int due = (part * kSlices + s) * steps / kAll + 1;
+#pragma unroll 1
+        for (; k < due; ++k) Step<kDepth>(sums, of, kDepth, k > 0);
+        if (!held) continue;
+        work->Finish(part, s, tile);
+        if (s + 1 < kSlices) {
+          work->Fetch(part, s + 1);
+        } else if (part + 1 < Work::kParts) {
+          work->Fetch(part + 1, 0);
+        }
+      }
+      Shift<kSlices>(tile);
     }
-    for (; k < grid.k_steps; ++k) Step<kDepth>(sums, kDepth, k > 0);
-    terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, step.depth, true); });
+#pragma unroll 1
+    for (; k < steps; ++k) Step<kDepth>(sums, of, kDepth, k > 0);
+    terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, of, step.depth, true); });
     WaitForProducts<0>();
     Release(previous_);
 #pragma unroll
-    for (int j = 0; j < kSums / 4; ++j) {
+    for (int j = 0; j < 32; ++j) {
       if constexpr (requires { terms.Addend(next, j); }) {
         const float2 addend = terms.Addend(next, j);
 #pragma unroll
@@ -255,12 +267,33 @@ class Multiplier {
       tile[2 * j + 1] = PackPair(sums[4 * j + 2], sums[4 * j + 3]);
     }
   }
+  // The next part comes first.
+  template <int kSlices>
+  static __device__ __forceinline__ void Shift(uint32_t (&tile)[64]) {
+#pragma unroll
+    for (int j = 0; j + 4 * kSlices < 64; ++j) tile[j] = tile[j + 4 * kSlices];
+  }
   // The next stage's first `depth` values of k, kUnrolled at a time; `add` to what is there.
-  template <int kUnrolled, int kSums>
-  __device__ __forceinline__ void Step(float (&sums)[kSums], int depth, bool add) {
+  template <int kUnrolled>
+  __device__ __forceinline__ void Step(float (&sums)[128], Columns of, int depth, bool add) {
     WaitForOwnPhase(&barriers_->full[place_.stage], place_.phase);
     BeginProducts();
     const uint64_t offset = place_.stage * uint64_t{Stage::kStageBytes >> 4};
+    if (of == Columns::kAll) {
+      MultiplyStage<kUnrolled>(sums, offset, depth, add);
+    } else {
+      MultiplyStage<kUnrolled>(reinterpret_cast<float(&)[64]>(sums), offset, depth, add);
+    }
+    CommitProducts();
+    WaitForProducts<1>();
+    if (add) Release(previous_);
+    previous_ = place_.stage;
+    place_.Advance();
+  }
+  template <int kUnrolled, int kSums>
+  __device__ __forceinline__ void MultiplyStage(float (&sums)[kSums], uint64_t offset, int depth,
+                                                bool add) {
+#pragma unroll 1
     for (int done = 0; done < depth; done += kUnrolled) {
 #pragma unroll
       for (int i = 0; i < kUnrolled / 16; ++i) {
@@ -269,11 +302,6 @@ class Multiplier {
                           b_ + offset + sixteenth * kStep, add || i > 0);
       }
     }
-    CommitProducts();
-    WaitForProducts<1>();
-    if (add) Release(previous_);
-    previous_ = place_.stage;
-    place_.Advance();
   }
   __device__ __forceinline__ void Release(int stage) {
     const unsigned lane = threadIdx.x % 32;

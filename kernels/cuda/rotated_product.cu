@@ -49,6 +49,8 @@ class TurnedTile;  // launches name it where no body is compiled
 template <int kDim>
 class TurnedTile {
  public:
+  static constexpr int kParts = kTileColumns / kDim, kSlices = kDim / 16;  // a part is a head
+
   __device__ __forceinline__ TurnedTile(const TurnedTerms& terms, const TileGrid& grid,
                                         StoredShared* shared, int half)
       : terms_(terms),
@@ -60,9 +62,9 @@ class TurnedTile {
     ReadPositions();
   }
 
-  __device__ __forceinline__ void Fetch(int s) {
-    if (s == 0) BeginTile();
-    if (!Turns(s)) return;
+  __device__ __forceinline__ void Fetch(int part, int s) {
+    if (part == 0 && s == 0) BeginTile();
+    if (!Turns(part)) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
 #pragma unroll
@@ -73,23 +75,25 @@ class TurnedTile {
       }
     }
   }
-  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
+  __device__ __forceinline__ void Finish(int part, int s, const uint32_t (&tile)[64]) {
     uint32_t v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] = tile[4 * s + i];
-    if (Turns(s)) Turn(s, tile, v);
-    writer_.Put(s, v[0], v[1], v[2], v[3]);
+    if (Turns(part)) Turn(s, tile, v);
+    writer_.Put(part * (kSlices / kStoredSlices) + s / kStoredSlices, s % kStoredSlices, v);
   }
 
  private:
   static constexpr int kHalf = kDim / 32;  // slices of half a head
   static_assert(kTileColumns % kDim == 0 && kHalf * 32 == kDim);
 
-  __device__ __forceinline__ bool Turns(int s) const { return column_ + 16 * s < terms_.turned; }
+  __device__ __forceinline__ bool Turns(int part) const {
+    return column_ + kDim * part < terms_.turned;
+  }
 
   // v[2 j + h]: two neighbours of row h, columns 8 j on of the slice.
   __device__ __forceinline__ void Turn(int s, const uint32_t (&tile)[64], uint32_t (&v)[4]) const {
-    const bool first = s % (2 * kHalf) < kHalf;
+    const bool first = s < kHalf;
     const int other = first ? s + kHalf : s - kHalf;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

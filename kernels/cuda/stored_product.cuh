@@ -25,6 +25,7 @@ inline constexpr int kStoredDepth = 64;
 inline constexpr int kStoredColumns = 64;
 inline constexpr unsigned kStoredChunkBytes = 64 * kStoredColumns * kBf16Bytes;
 inline constexpr int kStoredChunks = kTileColumns / kStoredColumns;  // of a tile
+inline constexpr int kStoredSlices = kStoredColumns / 16;            // of a chunk
 inline constexpr int kStoredSlots = 2;  // chunks of a warpgroup in shared memory
 inline constexpr int kHalfTileColumns = kTileColumns / 2;
 using StoredStage = Operands<kStoredStages, kStoredDepth>;
@@ -101,37 +102,37 @@ class ChunkWriter {
   __device__ __forceinline__ ChunkWriter(StoredShared* shared, int half)
       : shared_(shared), half_(half) {
 #pragma unroll
-    for (int pair = 0; pair < kPairs; ++pair) at_[pair] = BlocksOffset<kStoredColumns>(pair);
+    for (int s = 0; s < kStoredSlices; ++s) at_[s] = BlocksOffset<kStoredColumns>(s);
   }
-  // Slice s of a tile, in order: v[2 j + h] are two neighbours of its columns 8 j on.
-  __device__ __forceinline__ void Put(int s, uint32_t v0, uint32_t v1, uint32_t v2, uint32_t v3) {
-    const int c = s / kPairs, slot = c % kStoredSlots;
-    if (s % kPairs == 0) WaitForOwnPhase(&shared_->stored[half_][slot], (c / kStoredSlots & 1) ^ 1);
-    StoreBlocks4(SharedAddress(shared_->chunks[half_][slot]) + at_[s % kPairs], v0, v1, v2, v3);
-    if (s % kPairs != kPairs - 1) return;
+  // Slice s of a chunk, in order: v[2 j + h] are two neighbours of its columns 8 j on.
+  __device__ __forceinline__ void Put(int chunk, int s, const uint32_t* v) {
+    const int slot = chunk % kStoredSlots;
+    if (s == 0) WaitForOwnPhase(&shared_->stored[half_][slot], (chunk / kStoredSlots & 1) ^ 1);
+    StoreBlocks4(SharedAddress(shared_->chunks[half_][slot]) + at_[s], v[0], v[1], v[2], v[3]);
+    if (s != kStoredSlices - 1) return;
     PublishToCopies();
     __syncwarp();
     if (threadIdx.x % 32 == 0) Arrive(&shared_->written[half_][slot]);
   }
 
  private:
-  static constexpr int kPairs = kStoredColumns / 16;
-
   StoredShared* shared_;
   int half_;
-  unsigned at_[kPairs];
+  unsigned at_[kStoredSlices];
 };
 
 // What is done with a tile where nothing is: it is stored as it is.
 class StoredAsIs {
  public:
+  static constexpr int kParts = kStoredChunks, kSlices = kStoredSlices;
+
   template <typename Terms>
   __device__ __forceinline__ StoredAsIs(const Terms&, const TileGrid&, StoredShared* shared,
                                         int half)
       : writer_(shared, half) {}
-  __device__ __forceinline__ void Fetch(int) {}
-  __device__ __forceinline__ void Finish(int s, const uint32_t (&tile)[64]) {
-    writer_.Put(s, tile[4 * s], tile[4 * s + 1], tile[4 * s + 2], tile[4 * s + 3]);
+  __device__ __forceinline__ void Fetch(int, int) {}
+  __device__ __forceinline__ void Finish(int chunk, int s, const uint32_t (&tile)[64]) {
+    writer_.Put(chunk, s, &tile[4 * s]);
   }
 
  private:
@@ -165,7 +166,7 @@ __device__ __forceinline__ void MultiplyStoredTiles(const TileGrid& grid, const 
   Multiplier<Terms::kAcross, kStoredStages, kStoredDepth> multiplier(&shared->operands,
                                                                      &shared->barriers, half);
   Work work(terms, grid, shared, half);
-  multiplier.template Run<kTileColumns / 16>(grid, terms, &work);
+  multiplier.Run(grid, terms, &work);
 }
 
 #endif

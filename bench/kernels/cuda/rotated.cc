@@ -38,20 +38,20 @@ RopeArgs MakeRope(const Shape& m, void* qkv, Memory* memory) {
 
 void BenchForward(Bench* bench, const Shape& m, const char* body,
                   void (*launch)(const RotatedLinearArgs&, Stream*)) {
-  bench->Time({.name = std::string("rotated qkv ") + m.model + " " + body,
-               .extents = Extents(m.tokens, m.packed()) + " x " + std::to_string(m.hidden),
-               .flops = 2.0 * static_cast<double>(m.tokens * m.packed()) *
-                        static_cast<double>(m.hidden),
-               .make = [=](Memory* memory) -> Launch {
-                 const RotatedLinearArgs args{
-                     .in_features = m.hidden,
-                     .x = memory->BFloat16(m.tokens * m.hidden),
-                     .weight = memory->BFloat16(m.packed() * m.hidden),
-                     .bias = memory->BFloat16(m.packed()),
-                     .rope = MakeRope(m, memory->BFloat16(m.tokens * m.packed()), memory),
-                     .workspace = memory->Scratch(GemmWorkspaceBytes())};
-                 return [=](Stream* s) { launch(args, s); };
-               }});
+  bench->Time(
+      {.name = std::string("rotated qkv ") + m.model + " " + body,
+       .extents = Extents(m.tokens, m.packed()) + " x " + std::to_string(m.hidden),
+       .flops = 2.0 * static_cast<double>(m.tokens * m.packed()) * static_cast<double>(m.hidden),
+       .make = [=](Memory* memory) -> Launch {
+         const RotatedLinearArgs args{
+             .in_features = m.hidden,
+             .x = memory->BFloat16(m.tokens * m.hidden),
+             .weight = memory->BFloat16(m.packed() * m.hidden),
+             .bias = memory->BFloat16(m.packed()),
+             .rope = MakeRope(m, memory->BFloat16(m.tokens * m.packed()), memory),
+             .workspace = memory->Scratch(GemmWorkspaceBytes())};
+         return [=](Stream* s) { launch(args, s); };
+       }});
 }
 
 AttentionBackwardArgs MakeBackward(const Shape& m, Memory* memory, Stream* stream) {
@@ -94,19 +94,20 @@ AttentionBackwardArgs MakeBackward(const Shape& m, Memory* memory, Stream* strea
 }
 
 void BenchBackward(Bench* bench, const Shape& m, bool folded) {
-  bench->Time({.name = std::string("rotated gradient ") + m.model + (folded ? " folded" : " in two"),
-               .extents = Extents(m.tokens, m.packed()),
-               .flops = 10.0 / 2 * static_cast<double>(m.tokens * m.query() * (kDocument + 1)),
-               .make = [=](Memory* memory) -> Launch {
-                 const AttentionBackwardArgs args = MakeBackward(m, memory, bench->stream());
-                 const RopeArgs rope = MakeRope(m, args.gradients.q, memory);
-                 return [=](Stream* s) {
-                   AttentionBackwardArgs of = args;
-                   if (folded) of.rotation = &rope;
-                   AttentionBackward(of, s);
-                   if (!folded) RopeBackward(rope, s);
-                 };
-               }});
+  bench->Time(
+      {.name = std::string("rotated gradient ") + m.model + (folded ? " folded" : " in two"),
+       .extents = Extents(m.tokens, m.packed()),
+       .flops = 10.0 / 2 * static_cast<double>(m.tokens * m.query() * (kDocument + 1)),
+       .make = [=](Memory* memory) -> Launch {
+         const AttentionBackwardArgs args = MakeBackward(m, memory, bench->stream());
+         const RopeArgs rope = MakeRope(m, args.gradients.q, memory);
+         return [=](Stream* s) {
+           AttentionBackwardArgs of = args;
+           if (folded) of.rotation = &rope;
+           AttentionBackward(of, s);
+           if (!folded) RopeBackward(rope, s);
+         };
+       }});
 }
 
 }  // namespace
