@@ -10,7 +10,7 @@ int64_t FuseLinearRotate(const Plan& plan, OpLists* lists) {
   const AdaptedLinears adapted(plan);
   const auto fuse = [&](const model::LinearOp& linear, const model::RotateOp& rotate,
                         int64_t layer) -> std::optional<model::Op> {
-    if (linear.out != rotate.qkv || linear.adds || adapted.Has(linear, layer)) return std::nullopt;
+    if (linear.out != rotate.qkv || adapted.Has(linear, layer)) return std::nullopt;
     return model::LinearRotateOp{linear, rotate};
   };
   return FusePairs<model::LinearOp, model::RotateOp>(plan.model.num_layers, &lists->forward, fuse);
