@@ -3,11 +3,11 @@
 
   bench/papers/kernels.py [--op OP]... [--rows N] [--budget SECONDS] [--json FILE]
 
-Forward, backward (of a saved graph) and full (both): milliseconds at 20, 50 and 80 %, caches flushed; extra memory of
-full; bytes that must move over time, as a part of the device's copy. Liger's cross-entropy computes its gradient in
-forward and writes it over the logits: compare full. swiglu, geglu: ours, eager and compile take [N, 2 I], Liger two
-tensors. lora: r in {8 ... 256} of 4,096 to 4,096, over the plain product in place of the copy. Rows that do not begin
-before the budget ends are named. Needs coxswain_kernels; Liger on a GPU.
+Forward, backward (of a saved graph) and full (both): milliseconds of the device at 20, 50 and 80 %, caches flushed and
+the host's time hidden; extra memory of full; bytes that must move over time, as a part of the device's copy. Liger's
+cross-entropy computes its gradient in forward and writes it over the logits: compare full. swiglu, geglu: ours, eager
+and compile take [N, 2 I], Liger two tensors. lora: r in {8 ... 256} of 4,096 to 4,096, over the plain product in place
+of the copy. Rows that do not begin before the budget ends are named. Needs coxswain_kernels; Liger on a GPU.
 """
 import argparse, sys, time
 

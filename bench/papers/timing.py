@@ -5,7 +5,8 @@ import torch
 
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 DTYPE = torch.bfloat16 if DEVICE == 'cuda' else torch.float32
-FLUSH_BYTES = 2 ** 29  # far above any L2; writing it also covers the host's time to launch
+FLUSH_BYTES = 2 ** 29  # far above any L2
+WAIT_CYCLES = 3_000_000  # of the device, some 2 ms: in that time the host has launched what is timed
 
 
 def quantiles(samples):
@@ -15,8 +16,8 @@ def quantiles(samples):
 
 
 def milliseconds(function, seconds, samples=50, warmup=3, prepare=tuple):
-    """Quantiles over at most `samples` calls and about `seconds` of function(*prepare()), of which prepare, and a flush
-    of the device's caches, come before the clock starts."""
+    """Quantiles over at most `samples` calls and about `seconds` of function(*prepare()) on the device, of which prepare,
+    a flush of the device's caches and a wait that hides the host's launches come before the clock starts."""
     for _ in range(warmup):
         function(*prepare())
     if DEVICE == 'cpu':
@@ -28,6 +29,7 @@ def milliseconds(function, seconds, samples=50, warmup=3, prepare=tuple):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         arguments = prepare()
         flush.zero_()
+        torch.cuda._sleep(WAIT_CYCLES)
         start.record()
         function(*arguments)
         end.record()
