@@ -31,11 +31,6 @@ def named(found):
     return '; '.join(f'{c.label} / {c.peer} **{c.ratio:.2f}**' for c in found) or 'nothing'
 
 
-def told(ahead):
-    """Without the kernels so short that what a peer's host does may be its time."""
-    return [c for c in ahead if c.group != 'kernels' or c.ours >= sections.SHORT_MS]
-
-
 def minute(found):
     lines = ['## In one minute']
     names = {'training': 'Training steps', 'attention': 'Attention, forward and backward', 'kernels': 'Other kernels, forward '
@@ -48,7 +43,7 @@ def minute(found):
         ahead, level, behind = ranked(mine)
         median = statistics.median(c.ratio for c in mine)
         lines.append(f'- **{name}**: ahead in {len(ahead)} of {len(mine)}, level in {len(level)}, behind in {len(behind)}; '
-                     f'median ratio {median:.2f}. Furthest ahead: {named(told(ahead)[:2])}. Behind: {named(behind[:6])}'
+                     f'median ratio {median:.2f}. Furthest ahead: {named(ahead[:2])}. Behind: {named(behind[:6])}'
                      + (f' and {len(behind) - 6} more.' if len(behind) > 6 else '.'))
     if all(c.peer != 'LLM.Q' for c in found):
         lines.append('- **LLM.Q**: not measured in one call with ours; on another card of the kind, `bench/results/README.md`.')

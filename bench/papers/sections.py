@@ -6,7 +6,6 @@ import svg
 from rivals import load, machine_of
 
 PEAK_FLOPS = 989.4e12  # dense bfloat16 of an H100 or H200. Source: NVIDIA H200 data sheet
-SHORT_MS = 0.2
 LEVEL = 0.02  # nearer to 1 than this is level: chips of one kind differ by so much
 
 
@@ -92,9 +91,8 @@ def kernels(found):
         medians = {p: statistics.median([c.ratio for c in mine if c.peer == p] or [0]) for p in ('eager', 'compile', 'liger')}
         rows.append([op, *(f'{m:.2f}' if m else '' for m in medians.values()), f'{worst.label}, {worst.peer}: {worst.ratio:.2f}'])
     lines = table(['op, forward and backward', 'eager', 'torch.compile', 'Liger', 'least'], rows)
-    lines += ['Median over the widths of how many times as fast ours is. Calls of PyTorch are timed, so that below some '
-              f'{SHORT_MS} ms a peer may wait for its host: there the largest ratios are not those of kernels.' + over_plain(),
-              ''] + beside(found)
+    lines += ['Median over the widths of how many times as fast ours is, by the time of the device alone: what a host needs '
+              'to launch is hidden.' + over_plain(), ''] + beside(found)
     return lines, {'kernels': ratio_plot('Kernels beside the fastest peer', fastest.values())}
 
 
