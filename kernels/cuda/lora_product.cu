@@ -17,31 +17,18 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 // Columns of y of the members, and their operands.
-struct OutputTerms {
+struct OutputTerms : LinearTerms {
   TensorMap h[kMaxProductMembers], b[kMaxProductMembers];
   int begin[kMaxProductMembers], end[kMaxProductMembers];  // empty behind the last member
-  const bf16* bias;                                        // [columns]; null: none
-  int rank, columns;
+  int rank;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  static constexpr bool kAcross = false;
-
-  __device__ __forceinline__ Columns Of(const Tile& tile) const {
-    return ColumnsWithin(tile, columns);
-  }
-  __device__ __forceinline__ float2 Addend(const Tile& tile, int j) const {
-    return BiasOf(bias, columns, tile, j);
-  }
   template <typename Add>
   __device__ __forceinline__ void ForAdded(const Tile& tile, const Add& add) const {
     const int column = tile.column * kTileColumns;
     for (int j = 0; j < kMaxProductMembers; ++j) {
       if (begin[j] < column + kTileColumns && column < end[j]) ForRank<kStoredDepth>(j, rank, add);
     }
-  }
-  __device__ __forceinline__ void LoadWeight(unsigned char* to, const TensorMap& map, int k,
-                                             const Tile& tile, uint64_t* barrier) const {
-    LoadHalf(to, map, k, tile, 0, columns, Of(tile), barrier);
   }
   __device__ __forceinline__ void Load(const Tile& tile, const AddedStep& step, void* left,
                                        unsigned char* right, uint64_t* barrier) const {

@@ -224,8 +224,9 @@ class Multiplier {
   static constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
 
   // What is in `tile`, where it is held, is worked on between the steps, then replaced by the sums
-  // of the next one, kSums of a thread. The loops stay loops: with the
-  // steps unrolled their code does not fit into the instruction caches.
+  // of the next one; where that has its first half of the columns alone, what stands for the others
+  // is of no meaning. The loops stay loops: with the steps unrolled their code does not fit into
+  // the instruction caches.
   template <typename Terms, typename Work>
   __device__ __forceinline__ void SumTile(int steps, const Terms& terms, const Tile& next,
                                           bool held, uint32_t (&tile)[64], Work* work) {

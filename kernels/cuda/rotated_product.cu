@@ -18,26 +18,10 @@
 namespace coxswain::kernels::cuda {
 namespace {
 
-struct TurnedTerms : WholeTiles {
-  const bf16* bias;           // [columns]; null: none
-  const float *cos, *sin;     // [positions, hd / 2]
-  const int32_t* positions;   // [rows]
-  int rows, columns, turned;  // turned: columns of q and k
-
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  static constexpr bool kAcross = false;
-
-  __device__ __forceinline__ Columns Of(const Tile& tile) const {
-    return ColumnsWithin(tile, columns);
-  }
-  __device__ __forceinline__ float2 Addend(const Tile& tile, int j) const {
-    return BiasOf(bias, columns, tile, j);
-  }
-  __device__ __forceinline__ void LoadWeight(unsigned char* to, const TensorMap& map, int k,
-                                             const Tile& tile, uint64_t* barrier) const {
-    LoadHalf(to, map, k, tile, 0, columns, Of(tile), barrier);
-  }
-#endif
+struct TurnedTerms : LinearTerms {
+  const float *cos, *sin;    // [positions, hd / 2]
+  const int32_t* positions;  // [rows]
+  int rows, turned;          // turned: columns of q and k
 };
 
 template <int kDim>

@@ -69,14 +69,34 @@ __device__ __forceinline__ void LoadHalf(unsigned char* into, const TensorMap& m
                 barrier, 3);
 }
 
-// What is added to pair j of a thread's columns (WholeTiles). While a warpgroup reads it, the other
-// one multiplies.
-__device__ __forceinline__ float2 BiasOf(const bf16* bias, int columns, const Tile& tile, int j) {
-  const int column = tile.column * kTileColumns + 8 * j + static_cast<int>(threadIdx.x) % 4 * 2;
-  if (bias == nullptr || column >= columns) return {};
-  const uint32_t pair = __ldg(reinterpret_cast<const uint32_t*>(bias + column));
-  return {Low(pair), High(pair)};
-}
+#endif
+
+// Terms of x W^T + bias.
+struct LinearTerms : WholeTiles {
+  const bf16* bias;  // [columns]; null: none
+  int columns;
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static constexpr bool kAcross = false;
+
+  __device__ __forceinline__ Columns Of(const Tile& tile) const {
+    return ColumnsWithin(tile, columns);
+  }
+  // While a warpgroup reads it, the other one multiplies.
+  __device__ __forceinline__ float2 Addend(const Tile& tile, int j) const {
+    const int column = tile.column * kTileColumns + 8 * j + static_cast<int>(threadIdx.x) % 4 * 2;
+    if (bias == nullptr || column >= columns) return {};
+    const uint32_t pair = __ldg(reinterpret_cast<const uint32_t*>(bias + column));
+    return {Low(pair), High(pair)};
+  }
+  __device__ __forceinline__ void LoadWeight(unsigned char* to, const TensorMap& map, int k,
+                                             const Tile& tile, uint64_t* barrier) const {
+    LoadHalf(to, map, k, tile, 0, columns, Of(tile), barrier);
+  }
+#endif
+};
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // By one thread for each warpgroup that multiplies.
 __device__ __forceinline__ void StoreChunks(const StoredMaps& maps, const TileGrid& grid,
