@@ -6,7 +6,8 @@ import torch
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 DTYPE = torch.bfloat16 if DEVICE == 'cuda' else torch.float32
 FLUSH_BYTES = 2 ** 29  # far above any L2
-WAIT_CYCLES = 3_000_000  # of the device, some 2 ms: in that time the host has launched what is timed
+WAIT_CYCLES = 3_000_000  # of the device, some 2 ms, in which the host launches what is timed
+LONGEST_WAIT_CYCLES = 16 * WAIT_CYCLES
 
 
 def quantiles(samples):
@@ -17,22 +18,27 @@ def quantiles(samples):
 
 def milliseconds(function, seconds, samples=50, warmup=3, prepare=tuple):
     """Quantiles over at most `samples` calls and about `seconds` of function(*prepare()) on the device, of which prepare,
-    a flush of the device's caches and a wait that hides the host's launches come before the clock starts."""
+    a flush of the device's caches and a wait that hides the host's launches come before the clock starts. A call that
+    the host launched too late is not counted, and the wait is twice as long from then on; at its longest, calls count:
+    those of a function that waits for the device itself."""
     for _ in range(warmup):
         function(*prepare())
     if DEVICE == 'cpu':
         return quantiles([_host_milliseconds(function, prepare()) for _ in range(3)])
     flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=DEVICE)
     torch.cuda.synchronize()
-    pairs, began = [], time.monotonic()
+    pairs, began, wait = [], time.monotonic(), WAIT_CYCLES
     while len(pairs) < samples and (len(pairs) < 5 or time.monotonic() - began < seconds):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         arguments = prepare()
         flush.zero_()
-        torch.cuda._sleep(WAIT_CYCLES)
+        torch.cuda._sleep(wait)
         start.record()
         function(*arguments)
         end.record()
+        if start.query() and wait < LONGEST_WAIT_CYCLES:
+            wait *= 2
+            continue
         pairs.append((start, end))
         if len(pairs) % 5 == 0:
             torch.cuda.synchronize()
