@@ -79,9 +79,18 @@ struct Vector {
   }
 
   __device__ __forceinline__ void Unpack(const Raw& raw) {
-    const T* elements = reinterpret_cast<const T*>(&raw);
+    if constexpr (std::is_same_v<T, bf16> && N % 2 == 0) {  // one instruction for each of a pair
+      const uint32_t* pairs = reinterpret_cast<const uint32_t*>(&raw);
 #pragma unroll
-    for (int i = 0; i < N; ++i) value[i] = ToFloat(elements[i]);
+      for (int i = 0; i < N; i += 2) {
+        value[i] = __uint_as_float(pairs[i / 2] << 16);
+        value[i + 1] = __uint_as_float(pairs[i / 2] & 0xffff0000u);
+      }
+    } else {
+      const T* elements = reinterpret_cast<const T*>(&raw);
+#pragma unroll
+      for (int i = 0; i < N; ++i) value[i] = ToFloat(elements[i]);
+    }
   }
   __device__ __forceinline__ Raw Pack() const {
     Raw raw;
