@@ -10,6 +10,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/cuda/divisor.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/philox.h"
@@ -20,20 +21,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMaxColumns = 262144;  // 16 bits of column / 4
 constexpr uint32_t kMaxSites = 65536;
-
-// n / divisor for n below 2^31, by one product. Source: Granlund and Montgomery, "Division by
-// invariant integers using multiplication", PLDI 1994.
-struct Divisor {
-  uint32_t divisor, factor, shift;
-
-  explicit Divisor(uint32_t d) : divisor(d), factor(0), shift(31) {
-    while ((uint64_t{1} << (shift - 31)) < d) ++shift;
-    factor = static_cast<uint32_t>((uint64_t{1} << shift) / d + 1);
-  }
-  __device__ __forceinline__ uint32_t Quotient(uint32_t n) const {
-    return static_cast<uint32_t>(uint64_t{n} * factor >> shift);
-  }
-};
 
 // What a launch draws: a word w is kept when w >= threshold, which is (w >> 8) 2^-24 >= rate.
 struct Draw {
@@ -68,8 +55,8 @@ __device__ __forceinline__ void Drop(const Draw& draw, int64_t row, uint32_t col
 
 template <typename V, bool kDraw, bool kAccumulate>
 __global__ void __launch_bounds__(kThreads)
-    DropoutKernel(uint32_t count, Divisor row_vectors, Draw draw, const typename V::Element* x,
-                  typename V::Element* y) {
+    DropoutKernel(uint32_t count, cuda::Divisor row_vectors, Draw draw,
+                  const typename V::Element* x, typename V::Element* y) {
   const uint32_t v = blockIdx.x * kThreads + threadIdx.x;
   if (v >= count) return;
   const int64_t at = int64_t{v} * V::kSize;
@@ -114,7 +101,7 @@ void Launch(const DropoutArgs& args, cudaStream_t stream) {
       ForBool(args.accumulate, [&](auto accumulate) {
         DropoutKernel<V, draw(), accumulate()>
             <<<static_cast<unsigned>(cuda::CeilDiv(vectors, kThreads)), kThreads, 0, stream>>>(
-                static_cast<uint32_t>(vectors), Divisor(static_cast<uint32_t>(row_vectors)),
+                static_cast<uint32_t>(vectors), cuda::Divisor(static_cast<uint32_t>(row_vectors)),
                 Draw(mask, rate), static_cast<const T*>(args.x) + first * columns,
                 static_cast<T*>(args.y) + first * columns);
       });

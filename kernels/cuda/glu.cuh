@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/approximate.cuh"
+#include "kernels/cuda/divisor.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -38,10 +39,16 @@ __device__ __forceinline__ void GluGradient(float* dy, float* gate, float* up) {
   *dy = output;
 }
 
-// `count` vectors of y, `row_vectors` of them to a row; gate_up has 2 row_vectors to a row.
+// Of vector v of y, as many of them to a row as `row` divides by: the place of its gate in gate_up,
+// which has twice as many. Its up lies a row's vectors behind.
+__device__ __forceinline__ int64_t GateOf(uint32_t v, const Divisor& row) {
+  return int64_t{v + row.Quotient(v) * row.divisor};
+}
+
+// `count` vectors of y.
 template <typename V, typename Activation>
 __global__ void __launch_bounds__(kGluThreads)
-    GluForwardKernel(uint32_t count, uint32_t row_vectors, const typename V::Element* gate_up,
+    GluForwardKernel(uint32_t count, Divisor row, const typename V::Element* gate_up,
                      typename V::Element* y) {
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
   typename V::Raw gates[kGluVectors] = {}, ups[kGluVectors] = {};
@@ -49,9 +56,9 @@ __global__ void __launch_bounds__(kGluThreads)
   for (int k = 0; k < kGluVectors; ++k) {
     const uint32_t v = first + k * kGluThreads;
     if (v < count) {
-      const int64_t at = int64_t{v + v / row_vectors * row_vectors};
+      const int64_t at = GateOf(v, row);
       gates[k] = V::Fetch(gate_up + at * V::kSize);
-      ups[k] = V::Fetch(gate_up + (at + row_vectors) * V::kSize);
+      ups[k] = V::Fetch(gate_up + (at + row.divisor) * V::kSize);
     }
   }
 #pragma unroll
@@ -68,7 +75,7 @@ __global__ void __launch_bounds__(kGluThreads)
 
 template <typename V, typename Activation>
 __global__ void __launch_bounds__(kGluThreads)
-    GluBackwardKernel(uint32_t count, uint32_t row_vectors, const typename V::Element* dy,
+    GluBackwardKernel(uint32_t count, Divisor row, const typename V::Element* dy,
                       const typename V::Element* gate_up, typename V::Element* gradient,
                       typename V::Element* y) {
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
@@ -78,9 +85,9 @@ __global__ void __launch_bounds__(kGluThreads)
   for (int k = 0; k < kGluVectors; ++k) {
     const uint32_t v = first + k * kGluThreads;
     if (v < count) {
-      at[k] = int64_t{v + v / row_vectors * row_vectors};
+      at[k] = GateOf(v, row);
       gates[k] = V::Fetch(gate_up + at[k] * V::kSize);
-      ups[k] = V::Fetch(gate_up + (at[k] + row_vectors) * V::kSize);
+      ups[k] = V::Fetch(gate_up + (at[k] + row.divisor) * V::kSize);
       dys[k] = V::Fetch(dy + int64_t{v} * V::kSize);
     }
   }
@@ -97,7 +104,7 @@ __global__ void __launch_bounds__(kGluThreads)
     const uint32_t v = first + k * kGluThreads;
     if (v < count) {
       gate.Store(gradient + at[k] * V::kSize);
-      up.Store(gradient + (at[k] + row_vectors) * V::kSize);
+      up.Store(gradient + (at[k] + row.divisor) * V::kSize);
       if (y != nullptr) d.Store(y + int64_t{v} * V::kSize);
     }
   }
@@ -125,7 +132,7 @@ inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const vo
     const int64_t row_vectors = intermediate / V::kSize;
     ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
       GluForwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-          vectors, static_cast<uint32_t>(row_vectors),
+          vectors, Divisor(static_cast<uint32_t>(row_vectors)),
           static_cast<const T*>(gate_up) + first * 2 * intermediate,
           static_cast<T*>(y) + first * intermediate);
     });
@@ -143,7 +150,7 @@ inline void GluBackward(const Args& args, cudaStream_t stream) {
     const int64_t row_vectors = width / V::kSize;
     ForGluPieces(args.rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
       GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-          vectors, static_cast<uint32_t>(row_vectors),
+          vectors, Divisor(static_cast<uint32_t>(row_vectors)),
           static_cast<const T*>(args.dy) + first * width,
           static_cast<const T*>(args.gate_up) + first * 2 * width,
           static_cast<T*>(gradient) + first * 2 * width,
