@@ -7,22 +7,22 @@
 namespace coxswain::kernels::cuda {
 namespace {
 
-// Blocks needed when none does more than `load` columns times tiles.
+// Blocks needed when the tiles of none cost more than `load`.
 int64_t BlocksFor(const LowRankPlan& plan, int64_t tiles, int64_t load) {
   int64_t blocks = 0;
   for (int i = 0; i < plan.slices; ++i) {
-    blocks += CeilDiv(tiles, std::min(tiles, load / plan.slice[i].columns));
+    blocks += CeilDiv(tiles, std::min(tiles, load / LowRankTileCost(plan.slice[i].columns)));
   }
   return blocks;
 }
 
 // The smallest load per block that needs at most `blocks` blocks (one per slice at least).
 int64_t SmallestLoad(const LowRankPlan& plan, int64_t tiles, int64_t blocks) {
-  int64_t widest = 0;
+  int64_t dearest = 0;
   for (int i = 0; i < plan.slices; ++i) {
-    widest = std::max<int64_t>(widest, plan.slice[i].columns);
+    dearest = std::max(dearest, LowRankTileCost(plan.slice[i].columns));
   }
-  int64_t low = widest, high = widest * tiles;
+  int64_t low = dearest, high = dearest * tiles;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (BlocksFor(plan, tiles, middle) <= blocks) {
@@ -69,7 +69,7 @@ LowRankPlan PlanLowRank(const LowRankProblem& problem, int64_t workspace_bytes) 
   const int64_t load = SmallestLoad(plan, tiles, problem.blocks);
   for (int i = 0; i < plan.slices; ++i) {
     LowRankSlice& slice = plan.slice[i];
-    slice.tiles = static_cast<int32_t>(std::min(tiles, load / slice.columns));
+    slice.tiles = static_cast<int32_t>(std::min(tiles, load / LowRankTileCost(slice.columns)));
     slice.splits = static_cast<int32_t>(CeilDiv(tiles, slice.tiles));
     slice.first_block = plan.blocks;
     plan.blocks += slice.splits;

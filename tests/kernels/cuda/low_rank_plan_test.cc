@@ -76,11 +76,25 @@ TEST(LowRankPlanTest, BlocksOfModelShapesAreEven) {
     const LowRankPlan plan = PlanLowRank(Problem(32768, columns, 8), kWorkspace);
     int64_t most = 0, all = 0;
     for (int i = 0; i < plan.slices; ++i) {
-      most = std::max(most, int64_t{plan.slice[i].columns} * plan.slice[i].tiles);
-      all += plan.slice[i].columns * (32768 / kLowRankTileRows);
+      const int64_t cost = LowRankTileCost(plan.slice[i].columns);
+      most = std::max(most, cost * plan.slice[i].tiles);
+      all += cost * (32768 / kLowRankTileRows);
     }
     EXPECT_GE(static_cast<double>(all), 0.9 * 132 * static_cast<double>(most));
   }
+}
+
+// A block of a narrow member has more rows than one of a wide member, though not as many more as it
+// has fewer columns.
+TEST(LowRankPlanTest, PartsOfTilesCostAsMuchAsWholeOnes) {
+  EXPECT_EQ(LowRankTileCost(8), 3);
+  EXPECT_EQ(LowRankTileCost(256), 3);
+  EXPECT_EQ(LowRankTileCost(257), 5);
+  const LowRankPlan plan = PlanLowRank(Problem(32768, {896, 128, 128}, 8), kWorkspace);
+  ASSERT_EQ(plan.slices, 3);
+  EXPECT_EQ(plan.slice[0].tiles, 7);
+  EXPECT_EQ(plan.slice[1].tiles, plan.slice[2].tiles);
+  EXPECT_LE(plan.slice[1].tiles, 7 * LowRankTileCost(896) / LowRankTileCost(128));
 }
 
 TEST(LowRankPlanTest, RefusesWhatDoesNotFit) {
