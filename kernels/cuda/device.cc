@@ -57,10 +57,8 @@ namespace cuda {
 
 void CheckCuda(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
-  if (result == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();
-    throw std::bad_alloc();
-  }
+  (void)cudaGetLastError();  // the check of the next launch would find it again
+  if (result == cudaErrorMemoryAllocation) throw std::bad_alloc();
   throw DeviceError(
       std::string(call) + ": " + cudaGetErrorName(result) + ": " + cudaGetErrorString(result),
       IsSticky(result));
@@ -102,6 +100,13 @@ int Capability() {
   static const int capability = 10 * Attribute(cudaDevAttrComputeCapabilityMajor) +
                                 Attribute(cudaDevAttrComputeCapabilityMinor);
   return capability;
+}
+
+void AllowSharedMemory(const void* kernel, int bytes, const char* op) {
+  cudaFuncAttributes now{};
+  CheckCuda(cudaFuncGetAttributes(&now, kernel), op);
+  if (now.maxDynamicSharedSizeBytes >= bytes) return;
+  CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
 }
 
 }  // namespace cuda

@@ -87,6 +87,10 @@ int SharedMemoryOfMultiprocessor();
 // Compute capability x 10 of the selected device.
 int Capability();
 
+// Lets a kernel be launched with `bytes` of shared memory beside its own. What it was allowed
+// before stays: a graph may hold launches that need it.
+void AllowSharedMemory(const void* kernel, int bytes, const char* op);
+
 }  // namespace cuda
 }  // namespace coxswain::kernels
 
