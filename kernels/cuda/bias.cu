@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -30,6 +31,7 @@ __global__ void __launch_bounds__(kThreads)
     BiasBackwardChunkSumsKernel(int64_t rows, int64_t columns, int64_t chunk_rows,
                                 const typename V::Element* dy, int64_t ldy, float* partial) {
   __shared__ float shared[kWarps][cuda::kWarp * V::kSize];
+  cuda::LetNextStart();
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int64_t column = (int64_t{blockIdx.x} * cuda::kWarp + lane) * V::kSize;
   const int64_t begin = blockIdx.y * chunk_rows, end = min(begin + chunk_rows, rows);
@@ -63,6 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int64_t column = int64_t{blockIdx.x} * cuda::kWarp + lane;
   float sums[1] = {};
+  cuda::WaitForPrevious();
   if (column < columns) {
 #pragma unroll 8
     for (int64_t chunk = warp; chunk < chunks; chunk += kWarps) {
@@ -107,8 +110,8 @@ void BiasBackward(const BiasBackwardArgs& args, Stream* stream) {
   cuda::ForDType(args.spec.grad_dtype, [&](auto zero) {
     using G = decltype(zero);
     const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.columns, cuda::kWarp));
-    BiasBackwardAddChunksKernel<G><<<blocks, kThreads, 0, handle>>>(chunks, args.columns, partial,
-                                                                    static_cast<G*>(args.dbias));
+    cuda::LaunchEarly(BiasBackwardAddChunksKernel<G>, blocks, kThreads, 0, handle, "BiasBackward",
+                      chunks, args.columns, partial, static_cast<G*>(args.dbias));
   });
   cuda::CheckLaunch("BiasBackward");
 }

@@ -9,6 +9,7 @@
 // when dx is overwritten). One rounding of y. Bitwise deterministic on one model of GPU.
 #include "kernels/layer_norm.h"
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norm_rows.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 
@@ -121,6 +122,7 @@ struct BackwardRows {
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     LayerNormBackwardKernel(BackwardRows<T> args, int stages) {
+  cuda::LetNextStart();
   extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);

@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/async_copy.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/shared_address.cuh"
@@ -112,6 +113,7 @@ class Block {
   }
 
   __device__ __forceinline__ void Run() {
+    WaitForPrevious();
     if constexpr (S::kP) CopyWeights();
     CopyTile(0);
     CopyTile(1);
@@ -319,6 +321,7 @@ template <int kRankTiles, Sums kSums>
 __global__ void __launch_bounds__(kThreads, 1)
     LowRankKernel(const __grid_constant__ LowRankPass pass) {
   extern __shared__ __align__(128) unsigned char shared[];
+  LetNextStart();
   int slice = 0;
   while (slice + 1 < pass.plan.slices &&
          static_cast<int>(blockIdx.x) >= pass.plan.slice[slice + 1].first_block) {
@@ -336,9 +339,8 @@ void LaunchPass(const LowRankPass& pass, Stream* stream) {
   const int64_t bytes = kStages * (kTileBytes + S::kHBytes) + S::kHalfBytes + weights;
   const auto kernel = LowRankKernel<kRankTiles, kSums>;
   AllowSharedMemory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "LoraLinear");
-  kernel<<<static_cast<unsigned>(pass.plan.blocks), kThreads, static_cast<size_t>(bytes),
-           Handle(stream)>>>(pass);
-  CheckLaunch("LoraLinear");
+  LaunchEarly(kernel, static_cast<unsigned>(pass.plan.blocks), kThreads, static_cast<size_t>(bytes),
+              Handle(stream), "LoraLinear", pass);
 }
 
 // Tiles of columns that a block can own.

@@ -2,7 +2,9 @@
 //
 // P: one thread per four ranks of a row. G: a warp per split, eight splits side by side over 128
 // elements, then the eight warps in order. Reads 4 bytes per partial sum, which the pass before
-// left in L2; order fixed by the plan: bitwise deterministic.
+// left in L2; order fixed by the plan: bitwise deterministic. The pass and the stage start early
+// (early_launch.cuh): a stage takes 4 to 9 us, half of it the launch.
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/low_rank_pass.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
@@ -26,6 +28,7 @@ __global__ void LowRankSumColumnsKernel(const __grid_constant__ LowRankPass pass
   const int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (quad >= quads) return;
   float4 sum = {0, 0, 0, 0};
+  WaitForPrevious();
   for (int i = 0; i < pass.plan.slices; ++i) {
     const LowRankSlice& slice = pass.plan.slice[i];
     if (slice.member != member) continue;
@@ -48,6 +51,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first = static_cast<int>(blockIdx.x) * kElements + 4 * lane;
   float4 sum = {0, 0, 0, 0};
+  WaitForPrevious();
   if (first < elements) {
     const float* from = pass.sums + slice.row_sums + first;
 #pragma unroll 8
@@ -78,19 +82,18 @@ void SumColumns(const LowRankPass& pass, Stream* stream) {
   for (int i = 0; i < pass.plan.slices; ++i) {
     const LowRankSlice& slice = pass.plan.slice[i];
     if (slice.column_sums < 0 || slice.column != 0) continue;
-    LowRankSumColumnsKernel<<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(
-        pass, slice.member);
+    LaunchEarly(LowRankSumColumnsKernel, static_cast<unsigned>(blocks), kThreads, 0, Handle(stream),
+                "LoraLinear", pass, static_cast<int>(slice.member));
   }
-  CheckLaunch("LoraLinear");
 }
 
 void SumRows(const LowRankPass& pass, Stream* stream) {
   const int64_t blocks = CeilDiv(int64_t{pass.plan.widest} * pass.rank, kElements);
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(pass.plan.slices));
   ForDType(pass.grad_dtype, [&](auto zero) {
-    LowRankSumRowsKernel<decltype(zero)><<<grid, kThreads, 0, Handle(stream)>>>(pass);
+    LaunchEarly(LowRankSumRowsKernel<decltype(zero)>, grid, kThreads, 0, Handle(stream),
+                "LoraLinear", pass);
   });
-  CheckLaunch("LoraLinear");
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -30,6 +31,7 @@ __global__ void __launch_bounds__(kWarp* kWarp) PartialSumsKernel(PartialSums su
   __shared__ float shared[kWarp][kWarp + 1];
   G* gradient = static_cast<G*>(blockIdx.y == 0 ? sums.gradient[0] : sums.gradient[1]);
   if (gradient == nullptr) return;
+  WaitForPrevious();
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t first = int64_t{blockIdx.x} * kWarp;
   const int64_t pitch = sums.gradients * sums.columns;
@@ -52,7 +54,8 @@ inline void AddPartials(const PartialSums& sums, DType grad_dtype, cudaStream_t 
   const dim3 grid(static_cast<unsigned>(CeilDiv(sums.columns, kWarp)),
                   static_cast<unsigned>(sums.gradients));
   ForDType(grad_dtype, [&](auto zero) {
-    PartialSumsKernel<decltype(zero)><<<grid, kWarp * kWarp, 0, stream>>>(sums);
+    LaunchEarly(PartialSumsKernel<decltype(zero)>, grid, kWarp * kWarp, 0, stream, "AddPartials",
+                sums);
   });
 }
 

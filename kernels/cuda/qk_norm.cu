@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/qk_norm_whole.h"
 #include "kernels/cuda/reduce.cuh"
@@ -163,6 +164,7 @@ __device__ __forceinline__ void StoreBlockSums(const Heads& heads, V (&sums)[kHe
 template <class V, typename T = typename V::Element>
 __global__ void __launch_bounds__(kThreads, V::kSize > 1 ? kBlocksPerMultiprocessor : 2)
     QkNormBackwardKernel(Backward<T> args) {
+  cuda::LetNextStart();
   const Heads& heads = args.heads;
   const int step = blockDim.x / heads.lanes;
   V dweight[2][kHeld<V>] = {};

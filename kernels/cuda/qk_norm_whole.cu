@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norm_rows.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/rms_norm_rows.cuh"
@@ -61,6 +62,7 @@ __global__ void __launch_bounds__(kLoopThreads)
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     QkNormWholeBackwardKernel(BackwardRows<T> args, int stages) {
+  LetNextStart();
   RmsBackwardRow<Owner>(args, stages);
 }
 

@@ -12,6 +12,7 @@
 // one model of GPU: the parts depend on the number of multiprocessors.
 #include "kernels/rms_norm.h"
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norm_rows.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/rms_norm_rows.cuh"
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(Forwa
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     RmsNormBackwardKernel(BackwardRows<T> args, int stages) {
+  cuda::LetNextStart();
   cuda::RmsBackwardRow<Owner>(args, stages);
 }
 
