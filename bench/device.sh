@@ -116,7 +116,7 @@ run_kernels() {
 
 run_energy() {
   have gpu_bench || return 1
-  timeout 300 gpu_bench "${energy[@]}" --energy 0.5 --json "$out/energy.json"
+  timeout "$((deadline - SECONDS))" gpu_bench "${energy[@]}" --energy 0.5 --json "$out/energy.json"
 }
 
 run_optimizers() {
