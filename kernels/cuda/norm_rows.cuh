@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/row_ring.cuh"
@@ -115,7 +116,8 @@ template <typename T, int kMost, class Args, class Held>
 void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data, const Held& held,
                        void (*looped)(Args), cudaStream_t stream) {
   if (!OwnerHolds<T, kMost>(args.hidden, data)) {
-    looped<<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
+    LaunchEarly(looped, {.grid = static_cast<unsigned>(args.rows), .block = kLoopThreads}, stream,
+                "norm forward", args);
     return;
   }
   const int64_t vectors = args.hidden / kVector<T>;
@@ -123,7 +125,9 @@ void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data
     const int threads = owner.Threads(vectors, kForwardThreads);
     const int64_t blocks = owner.kWarpPerRow ? CeilDiv(args.rows, threads / kWarp) : args.rows;
     const auto kernel = held(owner);
-    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
+    LaunchEarly(kernel,
+                {.grid = static_cast<unsigned>(blocks), .block = static_cast<unsigned>(threads)},
+                stream, "norm forward", args);
   });
 }
 
@@ -150,7 +154,7 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
                         cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(grid.blocks);
   if (!OwnerHolds<T, kMost>(args.hidden, data)) {
-    looped<<<blocks, kLoopThreads, 0, stream>>>(args);
+    LaunchEarly(looped, {.grid = blocks, .block = kLoopThreads}, stream, "norm backward", args);
     return;
   }
   ForOwner<kMost>(args.hidden / kVector<T>, [&](auto owner) {
@@ -165,7 +169,10 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
     }
     const auto kernel = held(owner);
     AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, "norm backward");
-    kernel<<<blocks, grid.threads, bytes, stream>>>(args, stages);
+    LaunchEarly(
+        kernel,
+        {.grid = blocks, .block = static_cast<unsigned>(grid.threads), .shared_bytes = bytes},
+        stream, "norm backward", args, stages);
   });
 }
 
