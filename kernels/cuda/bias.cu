@@ -110,8 +110,8 @@ void BiasBackward(const BiasBackwardArgs& args, Stream* stream) {
   cuda::ForDType(args.spec.grad_dtype, [&](auto zero) {
     using G = decltype(zero);
     const auto blocks = static_cast<unsigned>(cuda::CeilDiv(args.columns, cuda::kWarp));
-    cuda::LaunchEarly(BiasBackwardAddChunksKernel<G>, {.grid = blocks, .block = kThreads}, handle,
-                      "BiasBackward", chunks, args.columns, partial, static_cast<G*>(args.dbias));
+    cuda::LaunchEarly(BiasBackwardAddChunksKernel<G>, blocks, kThreads, 0, handle, "BiasBackward",
+                      chunks, args.columns, partial, static_cast<G*>(args.dbias));
   });
   cuda::CheckLaunch("BiasBackward");
 }

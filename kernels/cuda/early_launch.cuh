@@ -25,31 +25,20 @@ __device__ __forceinline__ void WaitForPrevious() {
 #endif
 }
 
-struct LaunchShape {
-  dim3 grid, block;
-  int shared_bytes = 0;
-  unsigned cluster = 1;  // blocks
-};
-
 // Launches a kernel that calls WaitForPrevious.
 template <typename Kernel, typename... Args>
-void LaunchEarly(Kernel kernel, const LaunchShape& shape, cudaStream_t stream, const char* op,
-                 const Args&... args) {
-  cudaLaunchAttribute attributes[2] = {};
+void LaunchEarly(Kernel kernel, dim3 grid, int threads, size_t shared_bytes, cudaStream_t stream,
+                 const char* op, const Args&... args) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = shape.grid;
-  config.blockDim = shape.block;
-  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = attributes;
-  if (shape.cluster > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {shape.cluster, 1, 1};
-  }
-  if (Capability() >= 90) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
+  config.attrs = &attribute;
+  config.numAttrs = Capability() >= 90 ? 1 : 0;
   CheckCuda(cudaLaunchKernelEx(&config, kernel, args...), op);
 }
 

@@ -182,8 +182,6 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       reinterpret_cast<ForwardShared*>(dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
   if (threadIdx.x == 0) InitForward(shared);
   ClusterBarrier();
-  LetNextStart();
-  WaitForPrevious();
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
     LeaveRegisters<40>();

@@ -20,8 +20,6 @@ constexpr int kSumThreads = 256;
 template <int kLanes>
 __global__ void __launch_bounds__(kSumThreads)
     HopperRowSumsKernel(HopperParams p, float2* statistics) {
-  LetNextStart();
-  WaitForPrevious();
   const int64_t row = (int64_t{blockIdx.x} * kSumThreads + static_cast<int>(threadIdx.x)) / kLanes;
   if (row >= int64_t{p.tokens} * p.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -55,8 +53,7 @@ void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
     constexpr int kLanes = dim / 8;
     const int64_t threads = int64_t{p.tokens} * p.heads * kLanes;
     const auto blocks = static_cast<unsigned>(CeilDiv(threads, int64_t{kSumThreads}));
-    LaunchEarly(HopperRowSumsKernel<kLanes>, {.grid = blocks, .block = kSumThreads}, Handle(stream),
-                "attention", p, statistics);
+    HopperRowSumsKernel<kLanes><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
   });
 }
 

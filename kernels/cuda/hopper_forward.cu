@@ -305,8 +305,6 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     HopperForwardKernel(const __grid_constant__ Maps maps, bf16* out, float* lse, HopperParams p) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
-  LetNextStart();
-  WaitForPrevious();
   auto* shared = AlignedShared<Shared<S>>(dynamic);
   if (threadIdx.x == 0) InitShared(shared);
   __syncthreads();

@@ -357,8 +357,6 @@ __global__ void __launch_bounds__(kThreads, 1)
                             HopperParams p) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
-  LetNextStart();
-  WaitForPrevious();
   auto* shared = AlignedShared<Shared<kDim>>(dynamic);
   InitShared(p, shared);
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);

@@ -279,8 +279,6 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, 1)
                               HopperParams p) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
-  LetNextStart();
-  WaitForPrevious();
   auto* shared = AlignedShared<Shared<kDim>>(dynamic);
   if (threadIdx.x == 0) InitShared(shared);
   __syncthreads();

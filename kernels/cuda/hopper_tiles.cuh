@@ -16,7 +16,6 @@
 #define COXSWAIN_KERNELS_CUDA_HOPPER_TILES_CUH_
 
 #include "kernels/cuda/cluster.cuh"
-#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/flash_params.cuh"
 #include "kernels/cuda/ring_place.cuh"
 #include "kernels/cuda/tma.cuh"
@@ -109,10 +108,7 @@ void LaunchHopper(Kernel kernel, int threads, int shared_bytes, const HopperPara
                   Stream* stream, const Args&... args) {
   AllowSharedMemory(reinterpret_cast<const void*>(kernel), shared_bytes, "attention");
   const auto blocks = static_cast<unsigned>(std::min(Multiprocessors(), p.items));
-  LaunchEarly(
-      kernel,
-      {.grid = blocks, .block = static_cast<unsigned>(threads), .shared_bytes = shared_bytes},
-      Handle(stream), "attention", args..., p);
+  kernel<<<blocks, threads, static_cast<size_t>(shared_bytes), Handle(stream)>>>(args..., p);
 }
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)

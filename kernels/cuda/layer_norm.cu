@@ -37,8 +37,6 @@ struct ForwardRows {
 
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(ForwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   __shared__ float shared[kWarp];
   const int64_t row = Owner::FirstRow();
   if (Owner::kWarpPerRow && row >= args.rows) return;
@@ -90,8 +88,6 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(For
 
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads) LayerNormLoopedForwardKernel(ForwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   __shared__ float shared[kWarp];
   const int64_t at = int64_t{blockIdx.x} * args.hidden;
   float sum = 0, squares = 0;
@@ -127,7 +123,6 @@ template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     LayerNormBackwardKernel(BackwardRows<T> args, int stages) {
   cuda::LetNextStart();
-  cuda::WaitForPrevious();
   extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
@@ -199,8 +194,6 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads)
     LayerNormLoopedBackwardKernel(BackwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   __shared__ float shared[kWarp];
   const float count = static_cast<float>(args.hidden);
   float* dweight =

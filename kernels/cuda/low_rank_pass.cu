@@ -336,14 +336,11 @@ void LaunchPass(const LowRankPass& pass, Stream* stream) {
   const int64_t weights = !S::kP                    ? 0
                           : kSums == Sums::kColumns ? int64_t{S::kRank} * RowBytes(pass.plan.widest)
                                                     : int64_t{pass.plan.widest} * S::kRankRowBytes;
-  const auto bytes =
-      static_cast<int>(kStages * (kTileBytes + S::kHBytes) + S::kHalfBytes + weights);
+  const int64_t bytes = kStages * (kTileBytes + S::kHBytes) + S::kHalfBytes + weights;
   const auto kernel = LowRankKernel<kRankTiles, kSums>;
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, "LoraLinear");
-  LaunchEarly(
-      kernel,
-      {.grid = static_cast<unsigned>(pass.plan.blocks), .block = kThreads, .shared_bytes = bytes},
-      Handle(stream), "LoraLinear", pass);
+  AllowSharedMemory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "LoraLinear");
+  LaunchEarly(kernel, static_cast<unsigned>(pass.plan.blocks), kThreads, static_cast<size_t>(bytes),
+              Handle(stream), "LoraLinear", pass);
 }
 
 // Tiles of columns that a block can own.

@@ -82,8 +82,8 @@ void SumColumns(const LowRankPass& pass, Stream* stream) {
   for (int i = 0; i < pass.plan.slices; ++i) {
     const LowRankSlice& slice = pass.plan.slice[i];
     if (slice.column_sums < 0 || slice.column != 0) continue;
-    LaunchEarly(LowRankSumColumnsKernel, {.grid = static_cast<unsigned>(blocks), .block = kThreads},
-                Handle(stream), "LoraLinear", pass, static_cast<int>(slice.member));
+    LaunchEarly(LowRankSumColumnsKernel, static_cast<unsigned>(blocks), kThreads, 0, Handle(stream),
+                "LoraLinear", pass, static_cast<int>(slice.member));
   }
 }
 
@@ -91,8 +91,8 @@ void SumRows(const LowRankPass& pass, Stream* stream) {
   const int64_t blocks = CeilDiv(int64_t{pass.plan.widest} * pass.rank, kElements);
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(pass.plan.slices));
   ForDType(pass.grad_dtype, [&](auto zero) {
-    LaunchEarly(LowRankSumRowsKernel<decltype(zero)>, {.grid = grid, .block = kThreads},
-                Handle(stream), "LoraLinear", pass);
+    LaunchEarly(LowRankSumRowsKernel<decltype(zero)>, grid, kThreads, 0, Handle(stream),
+                "LoraLinear", pass);
   });
 }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/row_ring.cuh"
@@ -116,8 +115,7 @@ template <typename T, int kMost, class Args, class Held>
 void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data, const Held& held,
                        void (*looped)(Args), cudaStream_t stream) {
   if (!OwnerHolds<T, kMost>(args.hidden, data)) {
-    LaunchEarly(looped, {.grid = static_cast<unsigned>(args.rows), .block = kLoopThreads}, stream,
-                "norm forward", args);
+    looped<<<static_cast<unsigned>(args.rows), kLoopThreads, 0, stream>>>(args);
     return;
   }
   const int64_t vectors = args.hidden / kVector<T>;
@@ -125,9 +123,7 @@ void LaunchForwardRows(const Args& args, std::initializer_list<const void*> data
     const int threads = owner.Threads(vectors, kForwardThreads);
     const int64_t blocks = owner.kWarpPerRow ? CeilDiv(args.rows, threads / kWarp) : args.rows;
     const auto kernel = held(owner);
-    LaunchEarly(kernel,
-                {.grid = static_cast<unsigned>(blocks), .block = static_cast<unsigned>(threads)},
-                stream, "norm forward", args);
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(args);
   });
 }
 
@@ -154,7 +150,7 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
                         cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(grid.blocks);
   if (!OwnerHolds<T, kMost>(args.hidden, data)) {
-    LaunchEarly(looped, {.grid = blocks, .block = kLoopThreads}, stream, "norm backward", args);
+    looped<<<blocks, kLoopThreads, 0, stream>>>(args);
     return;
   }
   ForOwner<kMost>(args.hidden / kVector<T>, [&](auto owner) {
@@ -169,10 +165,7 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
     }
     const auto kernel = held(owner);
     AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, "norm backward");
-    LaunchEarly(
-        kernel,
-        {.grid = blocks, .block = static_cast<unsigned>(grid.threads), .shared_bytes = bytes},
-        stream, "norm backward", args, stages);
+    kernel<<<blocks, grid.threads, bytes, stream>>>(args, stages);
   });
 }
 

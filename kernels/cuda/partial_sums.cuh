@@ -54,8 +54,8 @@ inline void AddPartials(const PartialSums& sums, DType grad_dtype, cudaStream_t 
   const dim3 grid(static_cast<unsigned>(CeilDiv(sums.columns, kWarp)),
                   static_cast<unsigned>(sums.gradients));
   ForDType(grad_dtype, [&](auto zero) {
-    LaunchEarly(PartialSumsKernel<decltype(zero)>, {.grid = grid, .block = kWarp * kWarp}, stream,
-                "AddPartials", sums);
+    LaunchEarly(PartialSumsKernel<decltype(zero)>, grid, kWarp * kWarp, 0, stream, "AddPartials",
+                sums);
   });
 }
 

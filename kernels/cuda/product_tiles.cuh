@@ -24,7 +24,6 @@
 
 #include "kernels/cuda/box_blocks.cuh"
 #include "kernels/cuda/cluster.cuh"
-#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/ring_place.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tma.cuh"
@@ -345,12 +344,8 @@ void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaSt
   int resident = 0;
   CheckCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config), op);
   const int clusters = std::min(grid.row_tiles * grid.column_tiles, std::max(resident, 1));
-  LaunchEarly(kernel,
-              {.grid = dim3(static_cast<unsigned>(clusters * kProductCluster)),
-               .block = kProductThreads,
-               .shared_bytes = shared_bytes,
-               .cluster = kProductCluster},
-              stream, op, args...);
+  config.gridDim = dim3(static_cast<unsigned>(clusters * kProductCluster));
+  CheckCuda(cudaLaunchKernelEx(&config, kernel, args...), op);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -50,16 +50,12 @@ Part KeyPart(const QkNormSpec& spec) {
 template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads)
     QkNormWholeForwardKernel(ForwardRows<T> args) {
-  LetNextStart();
-  WaitForPrevious();
   RmsForwardRow<Owner, Stored::kInput>(args);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads)
     QkNormWholeLoopedForwardKernel(ForwardRows<T> args) {
-  LetNextStart();
-  WaitForPrevious();
   RmsLoopedForwardRow<Stored::kInput>(args);
 }
 
@@ -67,15 +63,12 @@ template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     QkNormWholeBackwardKernel(BackwardRows<T> args, int stages) {
   LetNextStart();
-  WaitForPrevious();
   RmsBackwardRow<Owner>(args, stages);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads)
     QkNormWholeLoopedBackwardKernel(BackwardRows<T> args) {
-  LetNextStart();
-  WaitForPrevious();
   RmsLoopedBackwardRow(args);
 }
 

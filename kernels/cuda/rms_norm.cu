@@ -39,15 +39,11 @@ using BackwardRows = cuda::RmsBackwardRows<T, Dense>;
 
 template <typename T, class Owner, Stored kStored>
 __global__ void __launch_bounds__(Owner::kMaxThreads) RmsNormForwardKernel(ForwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   cuda::RmsForwardRow<Owner, kStored>(args);
 }
 
 template <typename T, Stored kStored>
 __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(ForwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   cuda::RmsLoopedForwardRow<kStored>(args);
 }
 
@@ -55,14 +51,11 @@ template <typename T, class Owner>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     RmsNormBackwardKernel(BackwardRows<T> args, int stages) {
   cuda::LetNextStart();
-  cuda::WaitForPrevious();
   cuda::RmsBackwardRow<Owner>(args, stages);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedBackwardKernel(BackwardRows<T> args) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   cuda::RmsLoopedBackwardRow(args);
 }
 

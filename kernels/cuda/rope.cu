@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/rope_pair.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -80,8 +79,6 @@ __device__ __forceinline__ void ScaleRest(const Rotation& args, float scale,
 template <class V, bool kInterleaved, bool kPlain>
 __global__ void __launch_bounds__(kThreads)
     RopeKernel(Rotation args, typename V::Element* __restrict__ qkv) {
-  cuda::LetNextStart();
-  cuda::WaitForPrevious();
   constexpr int kSize = V::kSize;
   const int64_t token = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (token >= args.tokens) return;
@@ -153,7 +150,7 @@ void LaunchOver(const Rotation& rotation, bool interleaved, void* qkv, cudaStrea
   const auto kernel = interleaved ? (plain ? RopeKernel<V, true, true> : RopeKernel<V, true, false>)
                       : plain     ? RopeKernel<V, false, true>
                                   : RopeKernel<V, false, false>;
-  cuda::LaunchEarly(kernel, {.grid = blocks, .block = block}, stream, "Rope", rotation, data);
+  kernel<<<blocks, block, 0, stream>>>(rotation, data);
 }
 
 void Launch(const RopeArgs& args, float sign, Stream* stream) {

@@ -28,8 +28,8 @@ __global__ void CountKernel(const int* data, int value, int* counts) {
 void LaunchRounds(int* data, int* counts) {
   for (int value = 0; value < kRounds; ++value) {
     WriteLateKernel<<<kBlocks, kThreads, 0, cuda::Handle(TestStream())>>>(data, value);
-    cuda::LaunchEarly(CountKernel, {.grid = kBlocks, .block = kThreads}, cuda::Handle(TestStream()),
-                      "CountKernel", static_cast<const int*>(data), value, counts);
+    cuda::LaunchEarly(CountKernel, kBlocks, kThreads, 0, cuda::Handle(TestStream()), "CountKernel",
+                      static_cast<const int*>(data), value, counts);
   }
 }
 
