@@ -336,7 +336,7 @@ template <typename Kernel>
 void LaunchClusters(Kernel kernel, int cluster, int slice, const CrossEntropyArgs& args,
                     Stream* stream) {
   const int bytes = 2 * slice * static_cast<int>(sizeof(uint4));
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, "CrossEntropy");
+  AllowSharedMemory(kernel, bytes, "CrossEntropy");
   CheckCuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                  cudaSharedmemCarveoutMaxShared),
             "CrossEntropy");

@@ -17,8 +17,9 @@ __device__ __forceinline__ void LetNextStart() {
 #endif
 }
 
-// Until the kernel ahead has ended and what it wrote can be read: before a thread's first access to
-// memory of the device.
+// Until the kernel ahead has ended and what it wrote can be read. Every thread calls it, before it
+// touches memory of the device or returns: a kernel none of whose threads waits could end before
+// the one ahead, and what comes next would not wait for that one.
 __device__ __forceinline__ void WaitForPrevious() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

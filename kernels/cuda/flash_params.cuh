@@ -138,7 +138,7 @@ inline unsigned FlashBlocks(const FlashParams& p, int heads) {
 template <typename Kernel, typename... Args>
 void LaunchFlash(Kernel kernel, unsigned blocks, int shared_bytes, Stream* stream,
                  const Args&... args) {
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), shared_bytes, "attention");
+  AllowSharedMemory(kernel, shared_bytes, "attention");
   kernel<<<blocks, kFlashThreads, static_cast<size_t>(shared_bytes), Handle(stream)>>>(args...);
 }
 

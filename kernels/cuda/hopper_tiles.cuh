@@ -106,7 +106,7 @@ void ForHopperDim(int dim, const Fn& fn) {
 template <typename Kernel, typename... Args>
 void LaunchHopper(Kernel kernel, int threads, int shared_bytes, const HopperParams& p,
                   Stream* stream, const Args&... args) {
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), shared_bytes, "attention");
+  AllowSharedMemory(kernel, shared_bytes, "attention");
   const auto blocks = static_cast<unsigned>(std::min(Multiprocessors(), p.items));
   kernel<<<blocks, threads, static_cast<size_t>(shared_bytes), Handle(stream)>>>(args..., p);
 }

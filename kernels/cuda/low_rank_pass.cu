@@ -338,7 +338,7 @@ void LaunchPass(const LowRankPass& pass, Stream* stream) {
                                                     : int64_t{pass.plan.widest} * S::kRankRowBytes;
   const int64_t bytes = kStages * (kTileBytes + S::kHBytes) + S::kHalfBytes + weights;
   const auto kernel = LowRankKernel<kRankTiles, kSums>;
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "LoraLinear");
+  AllowSharedMemory(kernel, static_cast<int>(bytes), "LoraLinear");
   LaunchEarly(kernel, static_cast<unsigned>(pass.plan.blocks), kThreads, static_cast<size_t>(bytes),
               Handle(stream), "LoraLinear", pass);
 }

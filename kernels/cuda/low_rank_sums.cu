@@ -26,9 +26,9 @@ __device__ __forceinline__ void AddTo(float4* sum, const float4& x) {
 __global__ void LowRankSumColumnsKernel(const __grid_constant__ LowRankPass pass, int member) {
   const int64_t quads = pass.rows * pass.rank / 4;
   const int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  WaitForPrevious();
   if (quad >= quads) return;
   float4 sum = {0, 0, 0, 0};
-  WaitForPrevious();
   for (int i = 0; i < pass.plan.slices; ++i) {
     const LowRankSlice& slice = pass.plan.slice[i];
     if (slice.member != member) continue;
@@ -47,11 +47,11 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ float4 parts[kWarps][kWarp];
   const LowRankSlice& slice = pass.plan.slice[blockIdx.y];
   const int elements = slice.columns * pass.rank;
+  WaitForPrevious();
   if (static_cast<int>(blockIdx.x) * kElements >= elements) return;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first = static_cast<int>(blockIdx.x) * kElements + 4 * lane;
   float4 sum = {0, 0, 0, 0};
-  WaitForPrevious();
   if (first < elements) {
     const float* from = pass.sums + slice.row_sums + first;
 #pragma unroll 8

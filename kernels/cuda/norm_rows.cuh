@@ -164,7 +164,7 @@ void LaunchBackwardRows(const Args& args, std::initializer_list<const void*> dat
       bytes = BackwardSharedBytes<T, Owner>(grid.threads, 1, tensors), stages = 1;
     }
     const auto kernel = held(owner);
-    AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, "norm backward");
+    AllowSharedMemory(kernel, bytes, "norm backward");
     kernel<<<blocks, grid.threads, bytes, stream>>>(args, stages);
   });
 }

@@ -30,8 +30,8 @@ template <typename G>
 __global__ void __launch_bounds__(kWarp* kWarp) PartialSumsKernel(PartialSums sums) {
   __shared__ float shared[kWarp][kWarp + 1];
   G* gradient = static_cast<G*>(blockIdx.y == 0 ? sums.gradient[0] : sums.gradient[1]);
-  if (gradient == nullptr) return;
   WaitForPrevious();
+  if (gradient == nullptr) return;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t first = int64_t{blockIdx.x} * kWarp;
   const int64_t pitch = sums.gradients * sums.columns;

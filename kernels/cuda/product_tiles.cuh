@@ -329,7 +329,7 @@ inline TileGrid MakeTileGrid(int64_t rows, int64_t columns, int tile_columns, in
 template <typename Kernel, typename... Args>
 void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaStream_t stream,
                    const char* op, const Args&... args) {
-  AllowSharedMemory(reinterpret_cast<const void*>(kernel), shared_bytes, op);
+  AllowSharedMemory(kernel, shared_bytes, op);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {kProductCluster, 1, 1};

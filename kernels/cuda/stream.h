@@ -90,6 +90,10 @@ int Capability();
 // Lets a kernel be launched with `bytes` of shared memory beside its own. What it was allowed
 // before stays: a graph may hold launches that need it.
 void AllowSharedMemory(const void* kernel, int bytes, const char* op);
+template <typename... Args>
+void AllowSharedMemory(void (*kernel)(Args...), int bytes, const char* op) {
+  AllowSharedMemory(reinterpret_cast<const void*>(kernel), bytes, op);
+}
 
 }  // namespace cuda
 }  // namespace coxswain::kernels

@@ -19,7 +19,7 @@ __global__ void WriteLateKernel(int* data, int value) {
   data[blockIdx.x * kThreads + threadIdx.x] = value;
 }
 
-// sums[value] = elements that are `value`.
+// counts[value] grows by the elements that are `value`.
 __global__ void CountKernel(const int* data, int value, int* counts) {
   cuda::WaitForPrevious();
   if (data[blockIdx.x * kThreads + threadIdx.x] == value) atomicAdd(counts + value, 1);

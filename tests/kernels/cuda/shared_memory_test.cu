@@ -17,9 +17,8 @@ __global__ void FillKernel(float* out, int count) {
 // launch its kernels one by one.
 TEST(SharedMemoryGpuTest, ASmallerLaunchTakesNothingFromALargerOne) {
   constexpr int kLarge = 90 * 1024, kSmall = 60 * 1024;
-  const auto* const kernel = reinterpret_cast<const void*>(FillKernel);
-  cuda::AllowSharedMemory(kernel, kLarge, "FillKernel");
-  cuda::AllowSharedMemory(kernel, kSmall, "FillKernel");
+  cuda::AllowSharedMemory(FillKernel, kLarge, "FillKernel");
+  cuda::AllowSharedMemory(FillKernel, kSmall, "FillKernel");
   const DeviceTensor out(DType::kFloat32, Floats{0.0f});
   FillKernel<<<1, 128, kLarge, cuda::Handle(TestStream())>>>(out.floats(), kLarge / 4);
   cuda::CheckLaunch("FillKernel");
@@ -27,8 +26,7 @@ TEST(SharedMemoryGpuTest, ASmallerLaunchTakesNothingFromALargerOne) {
 }
 
 TEST(SharedMemoryGpuTest, MoreThanABlockHasIsAnErrorOfThatCallAlone) {
-  EXPECT_THROW(cuda::AllowSharedMemory(reinterpret_cast<const void*>(FillKernel), 1 << 20, "Fill"),
-               DeviceError);
+  EXPECT_THROW(cuda::AllowSharedMemory(FillKernel, 1 << 20, "Fill"), DeviceError);
   cuda::CheckLaunch("a launch behind it");
 }
 
