@@ -6,9 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "common/files/read_file.h"
 #include "common/outside_text.h"
-#include "common/status_macros.h"
 
 namespace coxswain {
 namespace {
@@ -52,16 +50,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(
                              "--tls-cert, --tls-key and, for who may call, --tls-ca (without "
                              "--insecure)");
   }
-  grpc::SslServerCredentialsOptions options;
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  ASSIGN_OR_RETURN(pair.cert_chain, ReadFile(files.cert));
-  ASSIGN_OR_RETURN(pair.private_key, ReadFile(files.key));
-  options.pem_key_cert_pairs.push_back(std::move(pair));
-  if (!files.ca.empty()) {
-    ASSIGN_OR_RETURN(options.pem_root_certs, ReadFile(files.ca));
-    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
-  }
-  return grpc::SslServerCredentials(options);
+  return TlsServerCredentials(files);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentials(
@@ -71,13 +60,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelCredentials(
   if (files.ca.empty() || insecure) {
     return NeedsCertificates(peer, "--tls-ca (without --insecure)");
   }
-  grpc::SslCredentialsOptions options;
-  ASSIGN_OR_RETURN(options.pem_root_certs, ReadFile(files.ca));
-  if (!files.cert.empty()) {
-    ASSIGN_OR_RETURN(options.pem_cert_chain, ReadFile(files.cert));
-    ASSIGN_OR_RETURN(options.pem_private_key, ReadFile(files.key));
-  }
-  return grpc::SslCredentials(options);
+  return TlsChannelCredentials(files);
 }
 
 void ConfigureServer(grpc::ServerBuilder* builder) {

@@ -12,19 +12,11 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/socket_address.h"
+#include "common/net/tls_credentials.h"
 
 namespace coxswain {
 
 inline constexpr int kMaxMessageBytes = 64 << 20;
-
-// PEM files. A server needs cert and key; with ca, which it needs off loopback, it also demands
-// client certificates signed by it. A client needs ca; cert and key where the server demands them.
-struct TlsFiles {
-  std::string cert;
-  std::string key;
-  std::string ca;
-  bool empty() const { return cert.empty() && key.empty() && ca.empty(); }
-};
 
 // Loopback without certificates is plaintext. FailedPrecondition naming the flags: any other host
 // without all that it needs. `insecure` keeps plaintext on loopback although certificates are

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,7 +40,13 @@ absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& text) {
 }
 
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+  if (host == "localhost") return true;
+  in_addr four{};
+  if (inet_pton(AF_INET, host.c_str(), &four) == 1) {
+    return (ntohl(four.s_addr) >> 24) == IN_LOOPBACKNET;
+  }
+  in6_addr six{};
+  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 std::string BindError(const SocketAddress& address) {

@@ -18,7 +18,7 @@ struct SocketAddress {
 // InvalidArgument names `text` for anything but host:port with a port of 0-65535.
 absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& text);
 
-// "localhost", 127.0.0.0/8 and ::1. Names are not resolved.
+// "localhost", the addresses 127.0.0.0/8 and ::1. Any other name is not one, however it begins.
 bool IsLoopback(const std::string& host);
 
 // Why a TCP server cannot bind `address`, by trying: libraries that bind do not say.

@@ -33,6 +33,17 @@ TEST(SocketAddressTest, RefusesEverythingElse) {
   }
 }
 
+// A name is what its owner's DNS says.
+TEST(SocketAddressTest, ANameThatBeginsLikeALoopbackAddressIsNone) {
+  for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "localhost"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"127.0.0.1.example.com", "127.", "127.1", "127.0.0.1 ", "128.0.0.1",
+                           "localhost.example.com", "::2", "0.0.0.0", "::", ""}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
 TEST(GrpcEndpointTest, PlaintextOnLoopbackOnly) {
   for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
     EXPECT_TRUE(ServerCredentials({host, 0}, {}, false).ok());
