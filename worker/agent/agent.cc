@@ -30,11 +30,10 @@ absl::Status CheckNonce(const v1::PrepareRequest& request) {
   if (request.nonce_path().empty()) return absl::OkStatus();
   const absl::StatusOr<std::string> found = ReadFile(request.nonce_path());
   if (found.ok() && *found == request.nonce()) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      "the controller's file ", request.nonce_path(),
-      found.ok() ? absl::StrCat(" holds \"", *found, "\" here, expected \"", request.nonce(), "\"")
-                 : " cannot be read here",
-      ": output and model must be on storage that controller and workers share"));
+  return absl::NotFoundError(
+      absl::StrCat("the controller's file ", request.nonce_path(),
+                   found.ok() ? " holds other bytes here" : " cannot be read here",
+                   ": output and model must be on storage that controller and workers share"));
 }
 
 absl::Status CheckPlace(const v1::PrepareRequest& request, const plan::Plan& plan) {

@@ -340,7 +340,9 @@ TEST_F(AgentTest, PrepareReadsTheNonceBack) {
     v1::PrepareResponse response;
     return FromGrpc(rank_->stub()->Prepare(&context, request, &response));
   };
-  EXPECT_EQ(prepare(path, "other").code(), absl::StatusCode::kNotFound);
+  const absl::Status other = prepare(path, "other");
+  EXPECT_EQ(other.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(other.message().find("abc"), std::string::npos) << "shows what the file holds";
   const absl::Status missing = prepare("/none/nonce", "abc");
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.message().find("/none/nonce"), std::string::npos) << missing;
