@@ -247,6 +247,15 @@ class MatchTest(unittest.TestCase):
         self.assertGreaterEqual(spec['terminationGracePeriodSeconds'], int(flag(spec['containers'][0], 'grace')) + 10)
 
     @each_overlay
+    def test_a_refused_worker_ends_no_other_and_a_node_can_be_drained(self, rendered):
+        actions = {code: rule['action'] for rule in rendered.workers()['podFailurePolicy']['rules']
+                   for code in rule.get('onExitCodes', {}).get('values', [])}
+        self.assertEqual(actions[77], 'FailIndex')
+        self.assertIn('backoffLimitPerIndex', rendered.workers())  # without it FailIndex is refused
+        for budget in rendered.kind('PodDisruptionBudget').values():
+            self.assertGreaterEqual(budget['spec']['maxUnavailable'], 1)
+
+    @each_overlay
     def test_pods_are_confined(self, rendered):
         for name, template in rendered.templates().items():
             spec, container = template['spec'], template['spec']['containers'][0]
