@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/files/private_folder.h"
 #include "common/ids.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
@@ -175,11 +176,7 @@ absl::Status StartMissing(const ClusterArgs& args, Cluster* cluster) {
 absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
                                      const std::optional<Cluster>& survivors) {
   for (const char* name : {"controller", "workers"}) {
-    std::error_code error;
-    fs::create_directories(Path(args.directory, name), error);
-    if (error)
-      return absl::FailedPreconditionError(
-          absl::StrCat(Path(args.directory, name), ": ", error.message()));
+    RETURN_IF_ERROR(MakePrivateFolder(Path(args.directory, name)));
   }
   Cluster cluster = survivors.value_or(Cluster());
   cluster.directory = args.directory;
@@ -194,14 +191,14 @@ absl::StatusOr<Cluster> StartCluster(const ClusterArgs& args,
 absl::StatusOr<std::vector<std::string>> ListGpus(const std::string& directory) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary("coxswain-worker-cuda"));
   const std::string path = Path(directory, absl::StrCat("gpus-", RandomHex(8), ".log").c_str());
-  std::error_code error;
-  fs::create_directories(directory, error);
+  RETURN_IF_ERROR(MakePrivateFolder(directory));
   ASSIGN_OR_RETURN(const Process process,
                    Spawn({.binary = binary, .args = {"--list-gpus"}, .log_path = path}));
   while (IsRunning(process)) {
     if (WaitForInterrupt(20)) return absl::CancelledError("interrupted");
   }
   std::string said = TailOfFile(path, 1024);
+  std::error_code error;
   fs::remove(path, error);
   std::vector<std::string> names;
   for (const absl::string_view line : absl::StrSplit(said, '\n', absl::SkipEmpty())) {
@@ -260,10 +257,9 @@ bool StopCluster(const Cluster& cluster) {
 }
 
 absl::StatusOr<ClusterLock> ClusterLock::Take(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
+  RETURN_IF_ERROR(MakePrivateFolder(directory));
   const std::string path = Path(directory, "lock");
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);

@@ -63,7 +63,7 @@ Stat ReadStat(pid_t pid) {
 }  // namespace
 
 absl::StatusOr<Process> Spawn(const SpawnArgs& args) {
-  const int log_fd = open(args.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int log_fd = open(args.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log_fd < 0)
     return absl::FailedPreconditionError(absl::StrCat(args.log_path, ": ", std::strerror(errno)));
   int pipe_fds[2];

@@ -4,16 +4,18 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
+#include "common/files/private_folder.h"
 #include "common/outside_text.h"
+#include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/store/event_row.h"
 #include "controller/store/schema.h"
@@ -71,18 +73,20 @@ SqliteStore::~SqliteStore() {
 }
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& state_dir) {
-  std::error_code error;
-  std::filesystem::create_directories(state_dir, error);
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("state directory ", state_dir, ": cannot be made: ", error.message()));
-  }
+  RETURN_IF_ERROR(MakePrivateFolder(state_dir));
   ASSIGN_OR_RETURN(const int lock_fd, LockFile(state_dir + "/lock"));
   auto fail = [&](const absl::Status& status) {
     close(lock_fd);
     return status;
   };
-  auto db = Database::Open(state_dir + "/coxswain.db");
+  // SQLite would make it readable for all; its WAL takes the mode from it.
+  const std::string path = state_dir + "/coxswain.db";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return fail(ErrnoStatus(errno, "open", path));
+  const bool is_private = fchmod(file, 0600) == 0;
+  close(file);
+  if (!is_private) return fail(ErrnoStatus(errno, "make private", path));
+  auto db = Database::Open(path);
   if (!db.ok()) return fail(db.status());
   for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (absl::Status status = (*db)->Execute(pragma); !status.ok()) return fail(status);

@@ -1,7 +1,6 @@
 // coxswain-supervisor: the workers of one host.
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/build_info.h"
 #include "common/fault_flag.h"
 #include "common/fault_point.h"
+#include "common/files/private_folder.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/net/socket_address.h"
@@ -256,11 +256,8 @@ int Run(int argc, char** argv) {
   const auto metrics = ParseSocketAddress(flags.metrics.empty() ? "off:0" : flags.metrics);
   if (!metrics.ok()) return Refuse(metrics.status());
   if (const absl::Status status = FillDefaults(app, flags); !status.ok()) return Refuse(status);
-  std::error_code error;
-  std::filesystem::create_directories(flags.state_dir, error);
-  if (error) {
-    return Refuse(absl::FailedPreconditionError(
-        absl::StrCat("--state-dir ", flags.state_dir, " cannot be made: ", error.message())));
+  if (const absl::Status made = MakePrivateFolder(flags.state_dir); !made.ok()) {
+    return Refuse(absl::FailedPreconditionError(absl::StrCat("--state-dir: ", made.message())));
   }
 
   return Supervise(flags, *listen, *metrics);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,6 +231,21 @@ TEST(SqliteStoreTest, ItsIdIsDrawnOnce) {
   EXPECT_EQ(id.size(), 16u);
   EXPECT_EQ((*SqliteStore::Open(one.path()))->Id(), id);
   EXPECT_NE((*SqliteStore::Open(other.path()))->Id(), id);
+}
+
+// Also a store that an earlier version left readable for all.
+TEST(SqliteStoreTest, ItsFilesAreItsUsersAlone) {
+  support::ScratchFolder above;
+  const std::string directory = above.path() + "/state", path = directory + "/coxswain.db";
+  for (int start = 0; start < 2; ++start) {
+    ASSERT_TRUE(SqliteStore::Open(directory).ok());
+    struct stat found {};
+    ASSERT_EQ(stat(directory.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 07777, 0700u);
+    ASSERT_EQ(stat(path.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 07777, 0600u);
+    ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  }
 }
 
 TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
