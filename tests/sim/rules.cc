@@ -184,12 +184,15 @@ void Rules::StoreReplaced() {
   committed_.clear();
   accepted_.clear();
   cancelled_.clear();
-  for (const store::JobRow& job : *world_.store->Jobs()) {
-    for (const store::EpochRow& row : *world_.store->Epochs(job.job.id())) {
+  const std::vector<store::JobRow> jobs = *world_.store->Jobs();
+  for (const store::JobRow& job : jobs) {
+    const std::vector<store::EpochRow> epochs = *world_.store->Epochs(job.job.id());
+    const auto checkpoints = *world_.store->Checkpoints(job.job.id());
+    for (const store::EpochRow& row : epochs) {
       current_epoch_[row.job] = row.epoch;
       epochs_[{row.job, row.epoch}] = {row.fingerprint, row.gemm_table, row.world_size};
     }
-    for (const store::CheckpointRow& row : *world_.store->Checkpoints(job.job.id())) {
+    for (const store::CheckpointRow& row : checkpoints) {
       if (!row.deleted) committed_[{row.job, row.step}] = row.directory;
     }
   }
