@@ -58,6 +58,7 @@ absl::Status CheckFence(const v1::Fence& fence) {
   RETURN_IF_ERROR(ShortText("current.job", fence.job(), kMostNameBytes));
   RETURN_IF_ERROR(
       ShortText("current.worker_incarnation", fence.worker_incarnation(), kMostNameBytes));
+  RETURN_IF_ERROR(ShortText("current.store", fence.store(), kMostNameBytes));
   return InRange("size of current.plan_hash", static_cast<int64_t>(fence.plan_hash().size()), 0,
                  kMostHashBytes);
 }
@@ -98,6 +99,8 @@ absl::Status CheckArguments(const v1::PlanRequest& request) { return JobFile(req
 absl::Status CheckArguments(const v1::GetRequest& request) { return JobReference(request.job()); }
 
 absl::Status CheckArguments(const v1::ListRequest& request) {
+  RETURN_IF_ERROR(InRange("page_size", request.page_size(), 0, kMostListed));
+  RETURN_IF_ERROR(ShortText("page_token", request.page_token(), kMostNameBytes));
   RETURN_IF_ERROR(InRange("number of labels", request.labels_size(), 0, kMostLabels));
   for (const std::string& label : request.labels()) {
     RETURN_IF_ERROR(ShortText("label", label, kMostPathBytes));

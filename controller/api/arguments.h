@@ -3,11 +3,15 @@
 #ifndef COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
 #define COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "coxswain/v1/jobs_service.pb.h"
 #include "coxswain/v1/registry_service.pb.h"
 
 namespace coxswain::api {
+
+inline constexpr int64_t kMostListed = 1000;  // jobs of one page of List
 
 // InvalidArgument naming the field, its value and what is allowed. Numbers that count or index are
 // in a range in which sums of them do not overflow; texts are bounded and hold no control

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "common/ids.h"
 #include "controller/api/event_hub.h"
 #include "controller/driver/deps.h"
 #include "controller/driver/job_table.h"
@@ -20,6 +21,7 @@ struct Context {
   driver::JobTable* jobs = nullptr;
   EventHub* events = nullptr;
   v1::BuildInfo build;
+  std::function<std::string()> draw_job_hex = [] { return RandomHex(16); };  // behind its name
   // What `cox plan` computes for such workers, in a lane; Cancelled soon after `cancelled` says so.
   std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&, const driver::WorkerFacts&,
                                                  const std::function<bool()>& cancelled)>

@@ -1,20 +1,52 @@
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "controller/api/arguments.h"
+#include "controller/api/listed_job.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::api {
+namespace {
 
+constexpr int64_t kPageBytes = int64_t{4} << 20;  // of all its jobs but the last
+
+bool Matches(const v1::Job& job, const v1::ListRequest& request) {
+  return std::all_of(request.labels().begin(), request.labels().end(),
+                     [&](const std::string& label) {
+                       const size_t equals = label.find('=');
+                       const auto it = job.labels().find(label.substr(0, equals));
+                       return it != job.labels().end() && it->second == label.substr(equals + 1);
+                     });
+}
+
+}  // namespace
+
+// A page token is the order of submission of the last job before: jobs that come or go meanwhile
+// move no other to another page.
 void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply) {
+  int64_t below = std::numeric_limits<int64_t>::max();
+  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &below)) {
+    reply(absl::InvalidArgumentError(absl::StrCat("page_token is '", request.page_token(),
+                                                  "', which is no next_page_token of a reply")));
+    return;
+  }
+  const int64_t most = request.page_size() == 0 ? kMostListed : request.page_size();
+  int64_t bytes = 0;
   v1::ListResponse response;
-  for (driver::JobDriver* job : context.jobs->NewestFirst()) {
-    bool matches = true;
-    for (const std::string& label : request.labels()) {
-      const size_t equals = label.find('=');
-      const auto it = job->job().labels().find(label.substr(0, equals));
-      matches =
-          matches && it != job->job().labels().end() && it->second == label.substr(equals + 1);
+  for (const driver::JobDriver* job : context.jobs->NewestFirst()) {
+    if (job->row().order >= below || !Matches(job->job(), request)) continue;
+    if (response.jobs_size() == most || bytes >= kPageBytes) {
+      response.set_next_page_token(absl::StrCat(below));
+      break;
     }
-    if (matches) *response.add_jobs() = job->job();
+    *response.add_jobs() = ListedJob(job->job());
+    bytes += static_cast<int64_t>(response.jobs().rbegin()->ByteSizeLong());
+    below = job->row().order;
   }
   reply(std::move(response));
 }

@@ -1,6 +1,21 @@
 #include "controller/api/operations.h"
 
 namespace coxswain::api {
+namespace {
+
+void Describe(const v1::RegisterRequest& hello, v1::WorkerInfo* info) {
+  info->set_address(hello.address());
+  info->set_metrics_address(hello.metrics_address());
+  info->set_host(hello.host());
+  info->set_device_name(hello.device_name());
+  info->set_memory_bytes(hello.memory_bytes());
+  info->set_threads(hello.threads());
+  *info->mutable_build() = hello.build();
+  info->set_incarnation(hello.incarnation());
+  info->set_pid(hello.pid());
+}
+
+}  // namespace
 
 void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
                  Reply<v1::ListWorkersResponse> reply) {
@@ -11,17 +26,18 @@ void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
     info->set_state(std::string(state::StatusName(worker.status)));
     info->set_job(worker.job);
     info->set_rank(worker.rank);
-    info->set_address(worker.target.address);
-    info->set_metrics_address(worker.hello.metrics_address());
-    info->set_host(worker.hello.host());
-    info->set_device_name(worker.hello.device_name());
-    info->set_memory_bytes(worker.hello.memory_bytes());
-    info->set_threads(worker.hello.threads());
-    *info->mutable_build() = worker.hello.build();
+    Describe(worker.hello, info);
     info->set_heartbeat_age_seconds(context.deps.registry->BeatAgeSeconds(worker));
-    info->set_incarnation(worker.target.incarnation);
-    info->set_pid(worker.hello.pid());
     info->set_cordoned(worker.cordoned);
+  }
+  for (const auto& [id, refused] : context.deps.registry->refused()) {
+    v1::WorkerInfo* info = response.add_workers();
+    info->set_id(id);
+    info->set_state("REFUSED");
+    info->set_rank(-1);
+    Describe(refused.hello, info);
+    info->set_heartbeat_age_seconds(context.deps.registry->AgeSeconds(refused.since_ns));
+    info->set_cordoned(refused.reason);
   }
   for (const scheduler::Cordon& cordon : context.deps.registry->cordons().All()) {
     v1::WorkerCordon* shown = response.add_cordons();

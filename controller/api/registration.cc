@@ -33,7 +33,7 @@ absl::StatusOr<v1::RegisterResponse> Registration::Register(const v1::RegisterRe
   if (registry_->term() == 0) return absl::UnavailableError("the controller is recovering");
   v1::RegisterResponse response;
   ASSIGN_OR_RETURN(*response.mutable_worker_id(), registry_->Register(request));
-  response.set_term(registry_->term());
+  response.set_term(registry_->TermFor(request.incarnation()));
   response.set_heartbeat_interval_ms(registry_->times().beat.count());
   *response.mutable_controller_build() = build_;
   return response;
@@ -45,7 +45,7 @@ absl::StatusOr<v1::HeartbeatResponse> Registration::Beats::OnBeat(
   incarnation_ = request.incarnation();
   v1::HeartbeatResponse response;
   response.set_register_again(!registry_->Beat(request, number_));
-  response.set_term(registry_->term());
+  response.set_term(registry_->TermFor(request.incarnation()));
   return response;
 }
 

@@ -7,7 +7,7 @@
 #include "common/config/job_parser.h"
 #include "common/fault_point.h"
 #include "common/hash.h"
-#include "common/ids.h"
+#include "common/logging.h"
 #include "common/status_macros.h"
 #include "controller/api/operations.h"
 #include "controller/api/reply_job.h"
@@ -16,6 +16,8 @@
 
 namespace coxswain::api {
 namespace {
+
+constexpr int kMostDraws = 100;  // of an id: more are no chance
 
 std::string MethodName(const config::JobSpec& job) {
   if (config::OnlyGenerates(job)) return job.method;
@@ -33,7 +35,6 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
                      const config::ParsedJob& parsed) {
   store::JobRow row;
   v1::Job& job = row.job;
-  job.set_id(absl::StrCat(parsed.spec.name, "-", RandomHex(6)));
   job.set_name(parsed.spec.name);
   job.mutable_labels()->insert(parsed.spec.labels.begin(), parsed.spec.labels.end());
   job.set_state(request.start_paused() ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
@@ -113,6 +114,31 @@ absl::Status CheckOutput(Context& context, const std::string& output_dir,
   return absl::OkStatus();
 }
 
+v1::JobEvent SubmittedEvent(const v1::Job& job) {
+  v1::JobEvent event;
+  event.set_job(job.id());
+  event.set_time_unix_ms(job.created_unix_ms());
+  event.set_type("Submitted");
+  event.set_message(absl::StrCat("job ", job.id(), " submitted"));
+  event.set_state(job.state());
+  return event;
+}
+
+// Draws the id. One that another job has, an unreadable one too, is drawn again.
+absl::Status StoreUnderNewId(Context& context, const v1::SubmitRequest& request,
+                             store::JobRow* row) {
+  v1::Job& job = row->job;
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    job.set_id(absl::StrCat(job.name(), "-", context.draw_job_hex()));
+    const absl::Status taken = context.deps.journal->Submit(
+        *row, SubmittedEvent(job), {request.idempotency_key(), BodyHash(request), job.id()});
+    if (!absl::IsAlreadyExists(taken)) return taken;
+    log::Warning("the id that was drawn for a job is another's: drawn again", {{"job", job.id()}});
+  }
+  return absl::InternalError(absl::StrCat("each of ", kMostDraws, " random ids, the last ",
+                                          job.id(), ", is another job's"));
+}
+
 absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& request,
                                const config::ParsedJob& parsed,
                                const std::string& output_identity) {
@@ -121,15 +147,7 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   if (known != nullptr) return known->job();
   RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir, output_identity));
   store::JobRow row = NewRow(context, request, parsed);
-  v1::JobEvent event;
-  event.set_job(row.job.id());
-  event.set_time_unix_ms(row.job.created_unix_ms());
-  event.set_type("Submitted");
-  event.set_message(absl::StrCat("job ", row.job.id(), " submitted"));
-  event.set_state(row.job.state());
-
-  const absl::Status taken = context.deps.journal->Submit(
-      row, event, {request.idempotency_key(), BodyHash(request), row.job.id()});
+  const absl::Status taken = StoreUnderNewId(context, request, &row);
   if (!taken.ok()) {
     return absl::Status(taken.code(), absl::StrCat("the job was not accepted: ", taken.message()));
   }

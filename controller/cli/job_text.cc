@@ -174,15 +174,16 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
   }
   Table table(header);
   for (const v1::WorkerInfo& w : workers.workers()) {
-    std::vector<std::string> row = {w.id(),
-                                    w.cordoned().empty() ? w.state() : w.state() + ",CORDONED",
-                                    w.job(),
-                                    w.job().empty() ? "" : std::to_string(w.rank()),
-                                    w.build().device(),
-                                    w.device_name(),
-                                    FormatBytes(w.memory_bytes()),
-                                    std::to_string(w.threads()),
-                                    fmt::format("{:.1f}s", w.heartbeat_age_seconds())};
+    std::vector<std::string> row = {
+        w.id(),
+        w.cordoned().empty() || w.state() == "REFUSED" ? w.state() : w.state() + ",CORDONED",
+        w.job(),
+        w.job().empty() ? "" : std::to_string(w.rank()),
+        w.build().device(),
+        w.device_name(),
+        FormatBytes(w.memory_bytes()),
+        std::to_string(w.threads()),
+        fmt::format("{:.1f}s", w.heartbeat_age_seconds())};
     if (wide) {
       row.insert(row.end(),
                  {w.address(), w.metrics_address(), Build(w.build()), std::to_string(w.pid())});
@@ -194,6 +195,10 @@ std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide) {
 
 std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix_ms) {
   std::string text;
+  for (const v1::WorkerInfo& worker : workers.workers()) {
+    if (worker.state() != "REFUSED") continue;
+    text += fmt::format("{} is refused: {}\n", worker.id(), OnOneLine(worker.cordoned()));
+  }
   for (const v1::WorkerCordon& cordon : workers.cordons()) {
     text += fmt::format("{} is {} since {}: {}\n", cordon.target(),
                         cordon.automatic() ? "left out" : "cordoned",

@@ -1,3 +1,4 @@
+#include <iterator>
 #include <memory>
 
 #include "common/message_json.h"
@@ -21,9 +22,13 @@ absl::StatusOr<std::vector<v1::Job>> Jobs(Cox* cox, const GetArgs& args) {
   if (args.names.empty()) {
     v1::ListRequest request;
     for (const std::string& label : args.labels) request.add_labels(label);
-    const absl::StatusOr<v1::ListResponse> list = cox->Server().List(request);
-    if (!list.ok()) return list.status();
-    jobs.assign(list->jobs().begin(), list->jobs().end());
+    do {
+      absl::StatusOr<v1::ListResponse> page = cox->Server().List(request);
+      if (!page.ok()) return page.status();
+      jobs.insert(jobs.end(), std::make_move_iterator(page->mutable_jobs()->begin()),
+                  std::make_move_iterator(page->mutable_jobs()->end()));
+      request.set_page_token(page->next_page_token());
+    } while (!request.page_token().empty());
     return jobs;
   }
   for (const std::string& name : args.names) {

@@ -8,8 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "common/model/model_config.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
+
+namespace coxswain::planner {
+class Recipe;
+}  // namespace coxswain::planner
 
 namespace coxswain::driver {
 
@@ -36,12 +41,15 @@ struct Questions {
 enum class BinForm { kTokens, kDocumentIds };
 
 // Immutable once made, hence shared between the loop and its lanes. RecipeCurriculum in production,
-// a small synthetic one in the simulator. A step's bins are a pure function of the step.
+// PromptCurriculum for a job that only generates, a small synthetic one in the simulator. A step's
+// bins are a pure function of the step.
 class Curriculum {
  public:
   virtual ~Curriculum() = default;
 
-  virtual const std::string& recipe_hash() const = 0;  // 32 bytes
+  virtual const model::ModelConfig& model() const = 0;
+  virtual const planner::Recipe* training_recipe() const = 0;  // null: nothing is trained
+  virtual const std::string& recipe_hash() const = 0;          // 32 bytes
   virtual int64_t total_steps() const = 0;
   virtual int64_t pass_of_step(int64_t step) const = 0;
   virtual double passes_after(int64_t finished_steps) const = 0;  // e.g. 1.5: half of the second

@@ -14,11 +14,12 @@
 namespace coxswain::driver {
 namespace {
 
-gang::Gang GangOf(const std::string& job, uint64_t term,
+gang::Gang GangOf(const std::string& job, const scheduler::Registry& registry,
                   const std::vector<scheduler::Worker>& workers) {
   gang::Gang gang;
+  gang.store = registry.store();
   gang.job = job;
-  gang.term = term;
+  gang.term = registry.term();
   for (const scheduler::Worker& worker : workers) {
     gang.ranks.push_back({.target = worker.target,
                           .host = worker.hello.host(),
@@ -73,7 +74,7 @@ bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
 void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   recovery_.Placed();
   yields_to_.clear();
-  if (!TakeGang(GangOf(job().id(), deps_.registry->term(), workers),
+  if (!TakeGang(GangOf(job().id(), *deps_.registry, workers),
                 absl::StrCat(workers.size(), " workers reserved"))) {
     return;
   }
@@ -104,7 +105,7 @@ bool JobDriver::MayReadopt() const {
 void JobDriver::Readopt() {
   recovery_.Placed();
   const std::shared_ptr<const Readoption> found = readoption_.Take();
-  if (!TakeGang(found->MakeGang(deps_.registry->term()),
+  if (!TakeGang(found->MakeGang(*deps_.registry),
                 absl::StrCat("all ", found->world_size(), " ranks of gang ", found->epoch(),
                              " are there"))) {
     return;

@@ -45,7 +45,8 @@ JobTable::JobTable(const Deps& deps) : deps_(deps) {
              const auto it = jobs_.find(worker.job);
              if (it != jobs_.end()) it->second->WorkerDraining(worker.target.id);
            },
-       .on_registered = [this](const scheduler::Worker& worker) { return AwaitedRank(worker); }});
+       .on_registered = [this](const scheduler::Worker& worker) { return AwaitedRank(worker); },
+       .next_term = [this](uint64_t seen) { return deps_.journal->store()->NextTerm(seen); }});
   Observe();
 }
 
@@ -65,8 +66,8 @@ JobHooks JobTable::Hooks() {
 }
 
 absl::Status JobTable::Recover() {
-  ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm());
-  deps_.registry->SetTerm(term);
+  ASSIGN_OR_RETURN(const uint64_t term, deps_.journal->store()->NextTerm(/*seen=*/0));
+  deps_.registry->Lead(deps_.journal->store()->Id(), term);
   RestoreLinks();
   RETURN_IF_ERROR(RestoreCordons());
   ASSIGN_OR_RETURN(std::vector<store::JobRow> rows, deps_.journal->store()->Jobs());

@@ -138,6 +138,7 @@ void Journal::PutBack(Rows before) {
                 std::make_move_iterator(more.end()));
   };
   store::Batch& batch = rows_.batch;
+  append(batch.new_jobs, since.batch.new_jobs);
   for (const store::JobRow& row : since.batch.jobs) PutJob(row);
   for (store::PositionRow& row : since.batch.positions) PutPosition(std::move(row));
   append(batch.epochs, since.batch.epochs);
@@ -161,6 +162,7 @@ absl::Status Journal::Flush() {
 
 absl::Status Journal::Transact(absl::FunctionRef<absl::Status()> decide) {
   const auto not_taken = [](const absl::Status& status) {
+    if (absl::IsAlreadyExists(status)) return status;
     return absl::UnavailableError(absl::StrCat(
         "nothing was changed, because the controller's store took no write: ", status.message(),
         ". Try again once it does"));
@@ -180,7 +182,7 @@ absl::Status Journal::Transact(absl::FunctionRef<absl::Status()> decide) {
 absl::Status Journal::Submit(const store::JobRow& row, const v1::JobEvent& event,
                              const store::KeyRow& key) {
   return Transact([&] {
-    PutJob(row);
+    Append(&rows_.batch.new_jobs, row);
     Add(event);
     if (!key.key.empty()) Append(&rows_.batch.keys, key);
     return absl::OkStatus();

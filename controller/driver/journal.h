@@ -61,7 +61,7 @@ class Journal {
   // store's. Without a store that takes what waits already `decide` is not called.
   absl::Status Transact(absl::FunctionRef<absl::Status()> decide);
   // Transact of a new job, its first event and, unless its key is empty, what a repeated request
-  // finds it by.
+  // finds it by. AlreadyExists: the job's id is taken.
   absl::Status Submit(const store::JobRow& row, const v1::JobEvent& event,
                       const store::KeyRow& key);
 

@@ -48,10 +48,8 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config:
                                             Sha256(absl::StrCat("generate ", spec.model_path)));
 }
 
-absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
-                                                             const config::JobSpec& spec,
-                                                             const PrepareHooks& hooks) {
-  if (config::OnlyGenerates(spec)) return PreparePromptsOf(spec);
+absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
+    const std::string& cache_dir, const config::JobSpec& spec, const PrepareHooks& hooks) {
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
   RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
@@ -69,6 +67,13 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& 
   RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe),
                                             std::move(questions));
+}
+
+absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
+                                                             const config::JobSpec& spec,
+                                                             const PrepareHooks& hooks) {
+  if (config::OnlyGenerates(spec)) return PreparePromptsOf(spec);
+  return PrepareTraining(cache_dir, spec, hooks);
 }
 
 planner::WorkerResources Resources(const WorkerFacts& workers) {
@@ -95,15 +100,12 @@ absl::StatusOr<planner::PlannedJob> PlanJob(const std::string& job, const config
                                             const Curriculum& curriculum,
                                             const WorkerFacts& workers) {
   const planner::PromptExtents prompts = ExtentsOf(curriculum.questions());
-  if (config::OnlyGenerates(spec)) {
-    return planner::MakeGenerationPlan(job, spec,
-                                       static_cast<const PromptCurriculum&>(curriculum).model(),
-                                       prompts, Resources(workers));
+  const planner::Recipe* const recipe = curriculum.training_recipe();
+  if (recipe == nullptr) {
+    return planner::MakeGenerationPlan(job, spec, curriculum.model(), prompts, Resources(workers));
   }
-  const auto& recipe = static_cast<const RecipeCurriculum&>(curriculum);
   ASSIGN_OR_RETURN(const plan::Generation generation, planner::GenerationOf(spec, prompts));
-  return planner::MakePlan(job, spec, recipe.model(), recipe.recipe(), Resources(workers),
-                           generation);
+  return planner::MakePlan(job, spec, curriculum.model(), *recipe, Resources(workers), generation);
 }
 
 absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
@@ -137,11 +139,14 @@ absl::StatusOr<GangPlan> ReadGangPlan(const std::string& bytes, const Curriculum
         absl::StrCat("its plan is of recipe ", ToHex(read.recipe_hash), ", the job's is ",
                      ToHex(curriculum.recipe_hash()), " now: did its data change?"));
   }
-  const int64_t span = static_cast<const RecipeCurriculum&>(curriculum).recipe().attention_span();
+  const planner::Recipe* const recipe = curriculum.training_recipe();
   GangPlan plan;
   plan.bytes = bytes;
   plan.hash = plan::PlanHash(bytes);
-  plan.flops_per_token = model::TrainingFlops(read.model, read.parameters, span).total();
+  plan.flops_per_token =
+      recipe == nullptr
+          ? planner::GenerationFlopsPerToken(read)
+          : model::TrainingFlops(read.model, read.parameters, recipe->attention_span()).total();
   plan.micro_batch_bins = read.micro_batch_bins;
   plan.checkpoint_bytes = plan::CheckpointBytes(read);
   plan.work = WorkOf(read);
@@ -181,12 +186,12 @@ absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config
     return absl::InvalidArgumentError("method: generate has no steps to plan; run it");
   }
   ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Curriculum> prepared,
-      PrepareJob(cache_dir, spec, PrepareHooks{.progress = {}, .cancelled = cancelled}));
-  const auto& curriculum = static_cast<const RecipeCurriculum&>(*prepared);
-  ASSIGN_OR_RETURN(const planner::PlannedJob planned, PlanJob(spec.name, spec, *prepared, workers));
-  return PlanPage{planner::FormatPlan(spec, curriculum.recipe(), planned, curriculum.data()),
-                  planner::PlanJson(spec, curriculum.recipe(), planned, curriculum.data())};
+      const std::shared_ptr<const RecipeCurriculum> curriculum,
+      PrepareTraining(cache_dir, spec, PrepareHooks{.progress = {}, .cancelled = cancelled}));
+  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
+                   PlanJob(spec.name, spec, *curriculum, workers));
+  return PlanPage{planner::FormatPlan(spec, curriculum->recipe(), planned, curriculum->data()),
+                  planner::PlanJson(spec, curriculum->recipe(), planned, curriculum->data())};
 }
 
 }  // namespace coxswain::driver

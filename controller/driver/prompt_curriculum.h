@@ -17,8 +17,8 @@ class PromptCurriculum : public Curriculum {
   PromptCurriculum(model::ModelConfig model, Questions questions, std::string hash)
       : model_(std::move(model)), questions_(std::move(questions)), hash_(std::move(hash)) {}
 
-  const model::ModelConfig& model() const { return model_; }
-
+  const model::ModelConfig& model() const override { return model_; }
+  const planner::Recipe* training_recipe() const override { return nullptr; }
   const std::string& recipe_hash() const override { return hash_; }
   int64_t total_steps() const override { return 0; }
   int64_t pass_of_step(int64_t /*step*/) const override { return 0; }

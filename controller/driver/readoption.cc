@@ -127,10 +127,11 @@ std::vector<std::string> Readoption::Present() const {
   return present;
 }
 
-gang::Gang Readoption::MakeGang(uint64_t term) const {
+gang::Gang Readoption::MakeGang(const scheduler::Registry& registry) const {
   gang::Gang gang;
+  gang.store = registry.store();
   gang.job = epoch_.job;
-  gang.term = term;
+  gang.term = registry.term();
   gang.epoch = epoch_.epoch;
   gang.plan_hash = epoch_.plan_hash;
   gang.plan_bytes = plan_bytes_;

@@ -13,6 +13,7 @@
 #include "controller/driver/training_position.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/gang_ranks.h"
+#include "controller/scheduler/registry.h"
 #include "controller/scheduler/worker.h"
 #include "controller/store/store.h"
 
@@ -44,8 +45,8 @@ class Readoption {
   std::string Missing() const;
   // Incarnations of those that have.
   std::vector<std::string> Present() const;
-  // The gang under a controller of this term; every rank has returned.
-  gang::Gang MakeGang(uint64_t term) const;
+  // The gang under the registry's store and term; every rank has returned.
+  gang::Gang MakeGang(const scheduler::Registry& registry) const;
 
  private:
   std::string Name(size_t rank) const;

@@ -20,10 +20,11 @@ class RecipeCurriculum : public Curriculum {
   RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe,
                    Questions questions = {});
 
-  const model::ModelConfig& model() const { return model_; }
   const planner::Recipe& recipe() const { return recipe_; }
   const data::PreparedData& data() const { return data_; }
 
+  const model::ModelConfig& model() const override { return model_; }
+  const planner::Recipe* training_recipe() const override { return &recipe_; }
   const std::string& recipe_hash() const override { return recipe_.hash(); }
   int64_t total_steps() const override { return recipe_.total_steps(); }
   int64_t pass_of_step(int64_t step) const override { return recipe_.pass_of_step(step); }

@@ -8,6 +8,7 @@ v1::Fence Gang::SharedFence() const {
   fence.set_job(job);
   fence.set_epoch(epoch);
   fence.set_plan_hash(plan_hash);
+  fence.set_store(store);
   return fence;
 }
 
@@ -18,8 +19,8 @@ v1::Fence Gang::FenceOf(int rank) const {
 }
 
 bool Gang::IsCurrent(const v1::Fence& fence, int rank) const {
-  return fence.term() == term && fence.job() == job && fence.epoch() == epoch &&
-         fence.worker_incarnation() == ranks[rank].target.incarnation &&
+  return fence.store() == store && fence.term() == term && fence.job() == job &&
+         fence.epoch() == epoch && fence.worker_incarnation() == ranks[rank].target.incarnation &&
          fence.plan_hash() == plan_hash;
 }
 

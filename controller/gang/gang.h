@@ -22,8 +22,9 @@ struct Rank {
 };
 
 struct Gang {
+  std::string store;  // store::Store::Id
   std::string job;
-  uint64_t term = 0;
+  uint64_t term = 0;  // when it was admitted or readopted; it keeps that
   uint64_t epoch = 0;
   std::string plan_hash;  // 32 bytes
   std::string plan_bytes;

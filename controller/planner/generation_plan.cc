@@ -47,8 +47,7 @@ Estimate EstimateOf(const plan::Plan& plan, const MemoryByClass& memory) {
   estimate.workspace = memory.workspace;
   estimate.runtime = memory.runtime;
   estimate.total_bytes = memory.total();
-  estimate.flops_per_token =
-      model::ForwardFlopsPerToken(plan.model, plan.parameters, plan.generation.length);
+  estimate.flops_per_token = GenerationFlopsPerToken(plan);
   return estimate;
 }
 
@@ -76,6 +75,10 @@ absl::StatusOr<plan::Generation> GenerationOf(const config::JobSpec& job,
   return plan::Generation{
       .sequences = prompts.texts,
       .length = std::min(job.sequence_len, prompts.longest + job.generate.max_new_tokens)};
+}
+
+double GenerationFlopsPerToken(const plan::Plan& plan) {
+  return model::ForwardFlopsPerToken(plan.model, plan.parameters, plan.generation.length);
 }
 
 absl::StatusOr<PlannedJob> MakeGenerationPlan(const std::string& job_id, const config::JobSpec& job,

@@ -30,6 +30,8 @@ absl::StatusOr<PlannedJob> MakeGenerationPlan(const std::string& job_id, const c
                                               const model::ModelConfig& model,
                                               const PromptExtents& prompts,
                                               const WorkerResources& resources);
+// Of the last token of the longest text, forward alone; `plan` is one of MakeGenerationPlan.
+double GenerationFlopsPerToken(const plan::Plan& plan);
 
 }  // namespace coxswain::planner
 

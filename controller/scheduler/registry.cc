@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
-#include "common/status_macros.h"
 
 namespace coxswain::scheduler {
 namespace {
@@ -16,8 +15,7 @@ constexpr std::chrono::milliseconds kAbortTimeout{5000};
 constexpr std::chrono::milliseconds kAbortRetry{1000};
 constexpr std::chrono::minutes kForgetLostAfter{10};
 constexpr std::chrono::milliseconds kEndTimeout{5000};
-
-bool IsLost(const Worker& worker) { return worker.status.phase == state::WorkerPhase::kLost; }
+constexpr std::chrono::hours kForgetRefusedAfter{24};
 
 bool IsDevice(const Worker& worker, const std::string& device) {
   return worker.hello.build().device() == device;
@@ -81,70 +79,6 @@ void Registry::Lose(Worker& worker, state::WorkerEvent event, const std::string&
   TellFree();  // who needs more than live holds nobody up any more
 }
 
-// What one supervisor starts in a slot replaces what it had there. Two that claim one slot would
-// replace each other's for ever.
-absl::Status Registry::CheckSlot(const std::string& id, const v1::RegisterRequest& request) const {
-  for (const auto& [incarnation, worker] : workers_) {
-    if (worker.target.id != id || incarnation == request.incarnation() || IsLost(worker)) continue;
-    const bool same = worker.hello.supervisor() == request.supervisor();
-    if (same && !request.supervisor().empty()) continue;
-    const std::string both =
-        absl::StrCat("slot ", request.slot(), " of host ", request.host(),
-                     " has a worker that lives at ", worker.target.address, " (process ",
-                     worker.hello.pid(), "), and another supervisor started one at ",
-                     request.address(), " (process ", request.pid(), ")");
-    if (worker.status.draining) return absl::UnavailableError(both + "; the first is leaving");
-    return absl::AlreadyExistsError(
-        absl::StrCat(both,
-                     ": give one of the supervisors another --host-id when they are on two "
-                     "machines or in two containers, else another --first-slot (--slot of a "
-                     "worker)"));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> Registry::Register(const v1::RegisterRequest& request) {
-  const std::string id = absl::StrCat(request.host(), "/", request.slot());
-  RETURN_IF_ERROR(CheckSlot(id, request));
-  for (auto& [incarnation, worker] : workers_) {
-    if (worker.target.id == id && incarnation != request.incarnation()) {
-      Lose(worker, state::WorkerEvent::kLeaseExpired, "a newer process took its slot");
-    }
-  }
-  Worker& worker = workers_[request.incarnation()];
-  worker.hello = request;
-  worker.target = {.id = id,
-                   .address = request.address(),
-                   .incarnation = request.incarnation(),
-                   .relay = request.relay_address(),
-                   .slot = request.slot(),
-                   .supervisor = request.supervisor_address()};
-  last_registered_ns_ = loop_->clock().NowNs();
-  worker.last_beat_ns = loop_->AttentiveNs();
-  if (request.has_current()) worker.last_job = request.current().job();
-  Apply(worker, state::WorkerEvent::kRegistered);
-  ApplyCordons();
-  log::Info("worker registered", {{"worker", id},
-                                  {"host", request.host()},
-                                  {"address", request.address()},
-                                  {"device", request.build().device()}});
-  if (!worker.job.empty() || worker.status.phase != state::WorkerPhase::kConnected) return id;
-  if (!IsAwaited(worker) && !request.current().job().empty()) {
-    AbortAndFree(request.incarnation(), request.current(),
-                 "the controller restarted: the job goes on in a new gang epoch");
-  }
-  return id;
-}
-
-bool Registry::IsAwaited(Worker& worker) {
-  const int rank = listener_.on_registered ? listener_.on_registered(worker) : -1;
-  if (rank < 0) return false;
-  Apply(worker, state::WorkerEvent::kReturned);
-  worker.job = worker.hello.current().job();
-  worker.rank = rank;
-  return true;
-}
-
 bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   const auto it = workers_.find(request.incarnation());
   if (it == workers_.end() || IsLost(it->second)) return false;
@@ -152,6 +86,7 @@ bool Registry::Beat(const v1::HeartbeatRequest& request, uint64_t stream) {
   worker.last_beat_ns = loop_->AttentiveNs();
   worker.beat_stream = std::max(worker.beat_stream, stream);
   worker.beat = request;
+  if (worker.job.empty()) worker.told_term = term_;
   TakeMemory(worker);
   Apply(worker, state::WorkerEvent::kBeat);
   if (request.draining() && !worker.status.draining) {
@@ -199,6 +134,9 @@ void Registry::JudgeLeases() {
   std::erase_if(workers_, [&](const auto& entry) {
     return IsLost(entry.second) && now - entry.second.last_beat_ns > Ns(kForgetLostAfter);
   });
+  std::erase_if(refused_, [&](const auto& entry) {
+    return now - entry.second.since_ns > Ns(kForgetRefusedAfter);
+  });
 }
 
 std::vector<Worker> Registry::All() const {
@@ -237,8 +175,13 @@ const Worker* Registry::Find(const std::string& incarnation) const {
   return it == workers_.end() ? nullptr : &it->second;
 }
 
-double Registry::BeatAgeSeconds(const Worker& worker) const {
-  return static_cast<double>(loop_->AttentiveNs() - worker.last_beat_ns) * 1e-9;
+uint64_t Registry::TermFor(const std::string& incarnation) const {
+  const Worker* worker = Find(incarnation);
+  return worker == nullptr ? term_ : worker->told_term;
+}
+
+double Registry::AgeSeconds(int64_t since_ns) const {
+  return static_cast<double>(loop_->AttentiveNs() - since_ns) * 1e-9;
 }
 
 absl::Status Registry::Reserve(const std::vector<std::string>& incarnations,
@@ -303,23 +246,22 @@ void Registry::AbortAndFree(const std::string& incarnation, const v1::Fence& fen
     it->second.abort_since_ns = loop_->AttentiveNs();
   }
   Apply(it->second, state::WorkerEvent::kAbortSent);
-  v1::Fence current = fence;
-  current.set_term(term_);
-  current.set_worker_incarnation(incarnation);
-  SendAbort(incarnation, current, reason);
-}
-
-void Registry::SendAbort(const std::string& incarnation, const v1::Fence& fence,
-                         const std::string& reason) {
-  const auto it = workers_.find(incarnation);
-  if (it == workers_.end() || it->second.status.phase != state::WorkerPhase::kAborting) return;
   v1::AbortRequest request;
   *request.mutable_fence() = fence;
+  request.mutable_fence()->set_term(term_);
+  request.mutable_fence()->set_worker_incarnation(incarnation);
+  request.set_gang_term(fence.term());
   request.set_reason(reason);
+  SendAbort(incarnation, request);
+}
+
+void Registry::SendAbort(const std::string& incarnation, const v1::AbortRequest& request) {
+  const auto it = workers_.find(incarnation);
+  if (it == workers_.end() || it->second.status.phase != state::WorkerPhase::kAborting) return;
   transport_->Abort(
       it->second.target, request, kAbortTimeout,
       lifetime_.Wrap(
-          [this, incarnation, fence, reason](const absl::StatusOr<v1::AbortResponse>& response) {
+          [this, incarnation, request](const absl::StatusOr<v1::AbortResponse>& response) {
             const auto found = workers_.find(incarnation);
             if (found == workers_.end() || IsLost(found->second)) return;
             // ABORTED: the worker is already beyond this fence.
@@ -332,8 +274,8 @@ void Registry::SendAbort(const std::string& incarnation, const v1::Fence& fence,
               EndProcess(found->second.target,
                          absl::StrCat("it has not answered Abort for ", waited / 1000000, " ms"));
             }
-            loop_->After(kAbortRetry, lifetime_.Wrap([this, incarnation, fence, reason] {
-              SendAbort(incarnation, fence, reason);
+            loop_->After(kAbortRetry, lifetime_.Wrap([this, incarnation, request] {
+              SendAbort(incarnation, request);
             }));
           }));
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,6 +33,9 @@ class Registry {
   // A process that has not dropped its epoch by then is wedged (it gives itself 5 s): its
   // supervisor is asked to end it.
   static constexpr std::chrono::seconds kAbortPatience{20};
+  // A controller starts less often between a backup and its restore. What is further above the
+  // store's term is no term of it: a worker that says so is left out.
+  static constexpr uint64_t kMostTermsAhead = uint64_t{1} << 20;
 
   struct Listener {
     std::function<void()> on_free;  // a worker became READY, or one fewer lives
@@ -39,20 +43,34 @@ class Registry {
     std::function<void(const Worker&)> on_draining;  // has a job and wants to leave
     // Registered and has no job here. The rank that it is in a gang that is awaited, -1: none.
     std::function<int(const Worker&)> on_registered;
+    // A term above `seen`, durable: store::Store::NextTerm.
+    std::function<absl::StatusOr<uint64_t>(uint64_t seen)> next_term = {};
   };
 
   Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times);
   void SetListener(Listener listener) { listener_ = std::move(listener); }
-  void SetTerm(uint64_t term) { term_ = term; }
+  // The id of the controller's store, and the term that it took there.
+  void Lead(std::string store, uint64_t term) {
+    store_ = std::move(store);
+    term_ = term;
+  }
+  const std::string& store() const { return store_; }
+  // 0: not yet. It rises when a worker registers that has seen another start's, as high or higher.
   uint64_t term() const { return term_; }
+  // What an answer to the worker says: `term`, but for one that has a job that of its gang.
+  uint64_t TermFor(const std::string& incarnation) const;
   const LeaseTimes& times() const { return times_; }
 
   // Adds the worker, or renews one that reconnects. An older incarnation of the same host and slot
   // is lost. A worker still in a gang is reserved for that where its job awaits it, else told to
   // abort it first.
   // Returns the worker id. AlreadyExists names both when a worker that another supervisor started
-  // lives in the slot, Unavailable when that one is about to leave.
+  // lives in the slot, Unavailable when that one is about to leave, or when the store takes no
+  // write. FailedPrecondition names both terms when the worker's is more than kMostTermsAhead
+  // above, Aborted both stores when it is in a gang of another one.
   absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
+  // By worker id, those that were refused for their term or store and have not come in since.
+  const std::map<std::string, RefusedWorker>& refused() const { return refused_; }
 
   int64_t last_registered_ns() const { return last_registered_ns_; }  // by any worker
 
@@ -75,7 +93,8 @@ class Registry {
   void SetCordon(Cordon cordon);
   void LiftCordon(const std::string& target);
   const Cordons& cordons() const { return cordons_; }
-  double BeatAgeSeconds(const Worker& worker) const;
+  double BeatAgeSeconds(const Worker& worker) const { return AgeSeconds(worker.last_beat_ns); }
+  double AgeSeconds(int64_t since_ns) const;  // since Loop::AttentiveNs was that
 
   // Gang admission: worker i gets rank i. FailedPrecondition when one of them is not free; then
   // none is taken.
@@ -93,11 +112,15 @@ class Registry {
   void Lose(Worker& worker, state::WorkerEvent event, const std::string& reason);
   bool IsAwaited(Worker& worker);
   absl::Status CheckSlot(const std::string& id, const v1::RegisterRequest& request) const;
+  absl::Status CheckStore(const std::string& id, const v1::RegisterRequest& request) const;
+  absl::Status RiseAbove(const std::string& id, const v1::RegisterRequest& request);
+  absl::Status Refuse(const std::string& id, const v1::RegisterRequest& request,
+                      absl::Status status);
   void EndStrayEpoch(const Worker& worker);
   void ApplyCordons();
   void CheckLeases();
   void JudgeLeases();
-  void SendAbort(const std::string& incarnation, const v1::Fence& fence, const std::string& reason);
+  void SendAbort(const std::string& incarnation, const v1::AbortRequest& request);
   void EndLater(const WorkerTarget& worker, const std::string& reason);
   void EndProcess(const WorkerTarget& worker, const std::string& reason);
 
@@ -105,10 +128,12 @@ class Registry {
   WorkerTransport* const transport_;
   const LeaseTimes times_;
   Listener listener_;
+  std::string store_;
   uint64_t term_ = 0;
   uint64_t last_stream_ = 0;
   int64_t last_registered_ns_ = 0;
-  std::map<std::string, Worker> workers_;  // by incarnation
+  std::map<std::string, Worker> workers_;         // by incarnation
+  std::map<std::string, RefusedWorker> refused_;  // by id
   LinkTable links_;
   Cordons cordons_;
   Lifetime lifetime_;

@@ -23,6 +23,20 @@ struct Worker {
   int32_t rank = -1;
   std::string cordoned = {};   // why it gets no new job, empty: it may have one
   int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
+  // The newest controller term that it was told. Not raised while it has a job: the term of its
+  // gang stays what it is, and the worker would refuse what is on its way.
+  uint64_t told_term = 0;
+};
+
+inline bool IsLost(const Worker& worker) {
+  return worker.status.phase == state::WorkerPhase::kLost;
+}
+
+// It asked to be registered and was not: what it said, and why not.
+struct RefusedWorker {
+  v1::RegisterRequest hello;
+  std::string reason;
+  int64_t since_ns = 0;  // of the newest try, by Loop::AttentiveNs
 };
 
 }  // namespace coxswain::scheduler

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/api/listed_job.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::status_page {
@@ -9,9 +10,7 @@ namespace {
 
 JobRow RowOf(const driver::JobDriver& driver) {
   JobRow row;
-  row.job = driver.job();
-  row.job.clear_yaml();
-  row.job.clear_effective_json();
+  row.job = api::ListedJob(driver.job());
   if (const gang::Gang* gang = driver.gang()) {
     row.gang = {.phase = std::string(state::PhaseName(gang->status.phase)),
                 .world_size = gang->status.world_size,

@@ -30,14 +30,21 @@ void EraseJob(Map& map, const typename Map::key_type& first) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> MemoryStore::NextTerm() {
+absl::StatusOr<uint64_t> MemoryStore::NextTerm(uint64_t seen) {
   RETURN_IF_ERROR(write_error_);
-  return ++term_;
+  return term_ = std::max(term_, seen) + 1;
 }
 
 absl::Status MemoryStore::Commit(const Batch& batch) {
   RETURN_IF_ERROR(write_error_);
-  for (const JobRow& row : batch.jobs) jobs_[row.job.id()] = row;
+  for (const JobRow& row : batch.new_jobs) {
+    if (!jobs_.contains(row.job.id())) continue;
+    return absl::AlreadyExistsError("memory store: there is a job " + row.job.id() + " already");
+  }
+  for (const JobRow& row : batch.new_jobs) jobs_[row.job.id()] = row;
+  for (const JobRow& row : batch.jobs) {
+    if (const auto at = jobs_.find(row.job.id()); at != jobs_.end()) at->second = row;
+  }
   for (const EpochRow& row : batch.epochs) {
     epochs_[{row.job, row.epoch}] = row;
     evals_.erase(evals_.lower_bound({row.job, 0, kFirst}),

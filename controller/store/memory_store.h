@@ -15,8 +15,10 @@ namespace coxswain::store {
 // The store is of one thread.
 class MemoryStore : public Store, public History {
  public:
-  std::string Id() const override { return "memory"; }
-  absl::StatusOr<uint64_t> NextTerm() override;
+  explicit MemoryStore(std::string id = "memory") : id_(std::move(id)) {}
+
+  std::string Id() const override { return id_; }
+  absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
@@ -43,6 +45,7 @@ class MemoryStore : public Store, public History {
  private:
   void DeleteJob(const std::string& id);
 
+  std::string id_;
   absl::Status write_error_;
   uint64_t term_ = 0;
   int64_t last_event_ = 0;

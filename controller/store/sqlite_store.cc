@@ -121,9 +121,11 @@ absl::StatusOr<Statement*> SqliteStore::Cached(const char* sql) {
   return it->second.get();
 }
 
-absl::StatusOr<uint64_t> SqliteStore::NextTerm() {
+absl::StatusOr<uint64_t> SqliteStore::NextTerm(uint64_t seen) {
   MutexLock lock(mu_);
-  RETURN_IF_ERROR(db_->Execute("UPDATE meta SET value=value+1 WHERE key='term'"));
+  ASSIGN_OR_RETURN(Statement * raise,
+                   Cached("UPDATE meta SET value=max(value, ?)+1 WHERE key='term'"));
+  RETURN_IF_ERROR(raise->Int(1, static_cast<int64_t>(seen)).Run());
   ASSIGN_OR_RETURN(Statement * query, Cached("SELECT value FROM meta WHERE key='term'"));
   ASSIGN_OR_RETURN(const bool row, query->Step());
   if (!row) return absl::DataLossError(absl::StrCat("store ", db_->path(), ": meta has no term"));
@@ -167,21 +169,41 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
   return absl::OkStatus();
 }
 
+absl::Status SqliteStore::InsertJob(const JobRow& row) {
+  ASSIGN_OR_RETURN(Statement * find, Cached("SELECT 1 FROM jobs WHERE id=?"));
+  ASSIGN_OR_RETURN(const bool taken, find->Text(1, row.job.id()).Step());
+  find->Reset();
+  if (taken) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("store ", db_->path(), ": there is a job ", row.job.id(), " already"));
+  }
+  ASSIGN_OR_RETURN(Statement * put,
+                   Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, proto, "
+                          "drain_step, yields_to) VALUES(?,?,?,?,?,?,?,?)"));
+  return put->Text(1, row.job.id())
+      .Int(2, row.order)
+      .Text(3, row.base_dir)
+      .Int(4, row.stop_at_step)
+      .Int(5, row.drain_goal)
+      .Blob(6, row.job.SerializeAsString())
+      .Int(7, row.drain_step)
+      .Text(8, row.yields_to)
+      .Run();
+}
+
 absl::Status SqliteStore::ApplyJobs(const Batch& batch) {
+  for (const JobRow& row : batch.new_jobs) RETURN_IF_ERROR(InsertJob(row));
   for (const JobRow& row : batch.jobs) {
     ASSIGN_OR_RETURN(Statement * put,
-                     Cached("INSERT INTO jobs(id, ord, base_dir, stop_at_step, drain_goal, proto, "
-                            "drain_step, yields_to) VALUES(?1,?2,?3,?4,?5,?6,?7,?8) "
-                            "ON CONFLICT(id) DO UPDATE SET base_dir=?3, stop_at_step=?4, "
-                            "drain_goal=?5, proto=?6, drain_step=?7, yields_to=?8"));
-    RETURN_IF_ERROR(put->Text(1, row.job.id())
-                        .Int(2, row.order)
-                        .Text(3, row.base_dir)
-                        .Int(4, row.stop_at_step)
-                        .Int(5, row.drain_goal)
-                        .Blob(6, row.job.SerializeAsString())
-                        .Int(7, row.drain_step)
-                        .Text(8, row.yields_to)
+                     Cached("UPDATE jobs SET base_dir=?, stop_at_step=?, drain_goal=?, proto=?, "
+                            "drain_step=?, yields_to=? WHERE id=?"));
+    RETURN_IF_ERROR(put->Text(1, row.base_dir)
+                        .Int(2, row.stop_at_step)
+                        .Int(3, row.drain_goal)
+                        .Blob(4, row.job.SerializeAsString())
+                        .Int(5, row.drain_step)
+                        .Text(6, row.yields_to)
+                        .Text(7, row.job.id())
                         .Run());
   }
   for (const PlanRow& row : batch.plans) {

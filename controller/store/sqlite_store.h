@@ -25,7 +25,7 @@ class SqliteStore : public Store {
   ~SqliteStore() override;
 
   std::string Id() const override { return id_; }
-  absl::StatusOr<uint64_t> NextTerm() override;
+  absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const Batch& batch) override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
@@ -46,6 +46,7 @@ class SqliteStore : public Store {
   absl::StatusOr<Statement*> Cached(const char* sql) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LoadId() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Apply(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status InsertJob(const JobRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyJobs(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyGangs(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplySteps(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

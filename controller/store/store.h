@@ -112,9 +112,10 @@ struct CordonRow {
   bool lifted = false;  // the row goes
 };
 
-// One transaction: all of it or nothing. Rows replace those of the same key.
+// One transaction: all of it or nothing. Rows replace those of the same key, but for new jobs.
 struct Batch {
-  std::vector<JobRow> jobs;
+  std::vector<JobRow> new_jobs;  // their ids are no job's yet, else AlreadyExists
+  std::vector<JobRow> jobs;      // of jobs that are there; one that is not, or no more, stays so
   std::vector<EpochRow> epochs;
   std::vector<PlanRow> plans;
   std::vector<EvalRow> evals;
@@ -128,7 +129,7 @@ struct Batch {
   std::vector<std::string> deleted_jobs;  // every row of these jobs goes
 
   bool empty() const {
-    return jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
+    return new_jobs.empty() && jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
            checkpoints.empty() && keys.empty() && links.empty() && cordons.empty() &&
            evals.empty() && positions.empty() && events.empty() && deleted_jobs.empty();
   }
@@ -156,9 +157,11 @@ class Store {
 
   // Drawn when the store was made: tells its controller from others. Never empty.
   virtual std::string Id() const = 0;
-  // Adds 1 to the term, durably, and returns it. Called once at every start.
-  virtual absl::StatusOr<uint64_t> NextTerm() = 0;
-  // Durable (fsync) when it returns OK. Unchanged when it fails.
+  // Raises the term to 1 above both itself and `seen`, durably, and returns it. Called at every
+  // start with 0, and with a term of another start that a worker has seen.
+  virtual absl::StatusOr<uint64_t> NextTerm(uint64_t seen) = 0;
+  // Durable (fsync) when it returns OK. Unchanged when it fails. AlreadyExists names a new job
+  // whose id is taken.
   virtual absl::Status Commit(const Batch& batch) = 0;
 
   virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order; the unreadable ones too

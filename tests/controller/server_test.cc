@@ -44,7 +44,8 @@ class ServerTest : public testing::Test {
     return grpc::CreateChannel(Endpoint(), grpc::InsecureChannelCredentials());
   }
   // Its model has the files that Submit asks for, and nothing in them.
-  std::string Yaml() const {
+  std::string Yaml() const { return YamlInto("out"); }
+  std::string YamlInto(const std::string& output) const {
     const std::string model = directory_ + "/model";
     std::filesystem::create_directories(model);
     std::ofstream(model + "/config.json") << "{}";
@@ -53,7 +54,8 @@ class ServerTest : public testing::Test {
            "  base_model: " +
            model +
            "\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n"
-           "  train: {max_steps: 2}\n  checkpoint: {output_dir: /none/out}\n";
+           "  train: {max_steps: 2}\n  checkpoint: {output_dir: /none/" +
+           output + "}\n";
   }
   // Starts the real binary; stdout and stderr go to `log`.
   pid_t Spawn(const std::vector<std::string>& extra, const std::string& log) {
@@ -356,6 +358,34 @@ TEST_F(ServerTest, SigtermEndsTheProcessInGoodOrderAndSigkillLosesNoJob) {
   kill(pid, SIGTERM);
   EXPECT_EQ(ExitCode(pid), 0);
   EXPECT_FALSE(std::filesystem::exists(flags_.endpoint_file));
+}
+
+// 70 MB of job files: more than a message may have, and what a list needs none of.
+TEST_F(ServerTest, SeventyJobsOfAMegabyteAreListed) {
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto stub = v1::Jobs::NewStub(Dial());
+  const std::string filler(1 << 20, 'x');
+  v1::Job job;
+  for (int i = 0; i < 70; ++i) {
+    v1::SubmitRequest submit;
+    submit.set_yaml(YamlInto(std::to_string(i)) + "# " + filler + "\n");
+    submit.set_start_paused(true);
+    grpc::ClientContext context;
+    const grpc::Status accepted = stub->Submit(&context, submit, &job);
+    ASSERT_TRUE(accepted.ok()) << accepted.error_message();
+  }
+  v1::ListResponse list;
+  grpc::ClientContext list_context;
+  const grpc::Status listed = stub->List(&list_context, v1::ListRequest(), &list);
+  ASSERT_TRUE(listed.ok()) << listed.error_message();
+  EXPECT_EQ(list.jobs_size(), 70);
+  EXPECT_LT(list.ByteSizeLong(), 100'000u);
+  v1::GetRequest get;
+  get.set_job(list.jobs(69).id());
+  grpc::ClientContext get_context;
+  ASSERT_TRUE(stub->Get(&get_context, get, &job).ok());
+  EXPECT_GT(job.yaml().size(), filler.size());
 }
 
 // Invariant api-7, over the wire: unchecked, a tail of -1 empties a queue beyond its end.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Answers of real processes: of a model, an adapter, a job's checkpoints, and of a job's sample prompts."""
-import json, os, sys, unittest
+import json, os, signal, sys, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import QUICKSTART, ROOT, Cluster
+from processes import QUICKSTART, ROOT, Cluster, wait_for
 
 MODEL = os.path.join(QUICKSTART, 'model')
 TRANSFORMERS = json.load(open(os.path.join(ROOT, 'tests/fixtures/quickstart_answers.json')))
@@ -24,6 +24,20 @@ spec:
   eval: {eval_steps: 2, sample_tokens: 24, sample_prompts: [%(prompt)s, Why]}
   checkpoint: {output_dir: %(out)s, save_steps: 2, resume: never}
   resources: {device: cpu, workers: 2}
+"""
+
+
+ASKS = """
+apiVersion: coxswain/v1
+kind: FineTuneJob
+metadata: {name: %(name)s}
+spec:
+  base_model: %(model)s
+  method: generate
+  generate: {prompts: [%(prompt)s, Why, How many, Write], max_new_tokens: 400, temperature: 1, seed: 3}
+  sequence_len: 512
+  checkpoint: {output_dir: %(out)s}
+  resources: {device: cpu, workers: 1}
 """
 
 
@@ -83,6 +97,37 @@ class GenerateTest(Cluster):
         refused = self.cox('generate', f'{job}:3', '-p', 'x', check=1)
         self.assertIn('has no committed checkpoint of step 3', refused.stderr)
         self.cox('generate', job, check=2)
+
+    def asked(self, name):
+        path = os.path.join(self.dir, f'{name}.yaml')
+        with open(path, 'w') as file:
+            file.write(ASKS % {'name': name, 'model': MODEL, 'prompt': json.dumps(QUESTION),
+                               'out': os.path.join(self.dir, name)})
+        return self.submit(path)
+
+    def whole_answers(self, job):
+        return [(e['prompt'], e['answer'], e['tokens']) for e in self.events(job, 'PromptAnswered')]
+
+    def test_answers_go_on_over_a_controller_that_is_killed(self):
+        """The gang of a job that only generates goes on, and nothing of an answer is lost or told twice."""
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(1)
+        undisturbed = self.asked('undisturbed')
+        self.wait_state(undisturbed, 'SUCCEEDED')
+        job = self.asked('disturbed')
+        for pieces in (1, 3):
+            wait_for('a piece of an answer', lambda: len(self.events(job, 'AnswerWritten')) >= pieces)
+            os.kill(controller.pid, signal.SIGKILL)
+            controller.wait()
+            controller = self.start_controller(listen=listen)
+        self.wait_state(job, 'SUCCEEDED')
+        self.assertEqual(self.whole_answers(job), self.whole_answers(undisturbed))
+        self.assertEqual(self.cox_json('get', job)['epoch'], 1)
+        self.assertGreaterEqual(len(self.events(job, 'GangReadopted')), 1)
+        for prompt, answer, _ in self.whole_answers(job):
+            pieces = [e['piece'] for e in self.events(job, 'AnswerWritten') if e.get('prompt', 0) == prompt]
+            self.assertEqual(''.join(pieces), answer)
 
     def test_full_fine_tuning_is_answered_from_its_checkpoint(self):
         job = self.run_job('none')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes die; the job does not. Real processes, SIGKILL, one machine."""
-import fcntl, glob, os, signal, subprocess, sys, time, unittest
+import contextlib, fcntl, glob, os, shutil, signal, sqlite3, subprocess, sys, time, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import Cluster, metrics, value, wait_for
 
@@ -64,6 +64,63 @@ class RecoveryTest(Cluster):
         self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.step_events(job), expected)
         self.assertEqual(self.cox_json('get', job)['epoch'], 1)
+
+    def die(self, controller):
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+
+    def state_file(self, name):
+        return os.path.join(self.dir, 'state', name)
+
+    def test_store_restored_among_living_workers(self):
+        """As deploy/README.md has it: the backup is older than the workers' newest terms and the job's newest steps."""
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job = self.submit(self.job_file(replace=SHORT))
+        wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
+        backup = os.path.join(self.dir, 'backup.db')
+        with contextlib.closing(sqlite3.connect(self.state_file('coxswain.db'))) as store:
+            store.execute(f"VACUUM INTO '{backup}'")
+        for steps in (4, 5, 6):
+            self.die(controller)
+            controller = self.start_controller(listen=listen)
+            wait_for(f'{steps} steps', lambda: len(self.step_events(job)) >= steps, 120)
+        pids = self.worker_pids()
+        self.die(controller)
+        for ending in ('', '-wal', '-shm'):
+            if os.path.exists(self.state_file('coxswain.db' + ending)):
+                os.remove(self.state_file('coxswain.db' + ending))
+        shutil.copy(backup, self.state_file('coxswain.db'))
+        self.start_controller(listen=listen)
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.lineage(job), expected)
+        self.assertEqual(self.events(job, 'AttemptFailed'), [])
+        self.assertEqual(self.worker_pids(), pids)
+
+    def test_store_lost_among_living_workers(self):
+        """Workers in a gang of the lost store are free when their minute is over; the job is submitted again."""
+        controller = self.start_controller()
+        listen = self.endpoint['grpc']
+        self.start_workers(2)
+        expected = self.undisturbed()
+        job_file = self.job_file(replace={**SHORT, 'resume: never': 'resume: auto'})
+        lost = self.submit(job_file)
+        for steps in (2, 5):
+            wait_for(f'{steps} steps', lambda: len(self.step_events(lost)) >= steps, 120)
+            self.die(controller)
+            controller = self.start_controller(listen=listen)
+        self.die(controller)
+        shutil.rmtree(self.state_file(''))
+        self.start_controller(listen=listen)
+        refused = wait_for('both refused', lambda: [w for w in self.cox_json('workers').get('workers', [])
+                                                    if w['state'] == 'REFUSED'][1:])
+        self.assertIn(f'of job {lost} of a controller with store', refused[0]['cordoned'])
+        job = self.submit(job_file)
+        self.wait_state(job, 'SUCCEEDED', 240)
+        self.assertEqual(self.events(job, 'AttemptFailed'), [])
+        self.assertEqual(self.lineage(job), expected[-len(self.lineage(job)):])
 
     def test_controller_and_worker_killed_while_training(self):
         """A gang of which a rank is gone does not go on: its job does, from the last checkpoint."""

@@ -58,6 +58,7 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
   CheckDurable(request.fence());
   DropEpoch(process, "superseded");
   process.gate.Open(request.fence());
+  process.opened = request.fence().term();
   const absl::Status loaded = Load(process, request);
   if (!loaded.ok()) {
     DropEpoch(process, "Prepare failed");
@@ -169,8 +170,9 @@ void FakeWorkers::Abort(const WorkerTarget& worker, const v1::AbortRequest& requ
                         Timeout timeout, Done<v1::AbortResponse> done) {
   Answer<v1::AbortResponse>(worker, timeout, std::move(done),
                             [this, request](Process& process) -> absl::StatusOr<v1::AbortResponse> {
-                              ASSIGN_OR_RETURN(const bool current,
-                                               process.gate.CheckEnd(request.fence()));
+                              ASSIGN_OR_RETURN(
+                                  const bool current,
+                                  process.gate.CheckEnd(request.fence(), request.gang_term()));
                               if (current) DropEpoch(process, "aborted by the controller");
                               return v1::AbortResponse();
                             });

@@ -24,7 +24,8 @@ bool AreOne(const v1::Command& a, const v1::Command& b) {
 void FakeWorkers::Meet(Process& process, const v1::Command& command) {
   if (process.hung || command.has_stop()) return;
   const std::string& job = command.fence().job();
-  const std::string key = absl::StrCat(job, "/", command.fence().epoch(), "/", command.seq());
+  const std::string gang = process.gang();
+  const std::string key = absl::StrCat(gang, "/", command.seq());
   Meeting& meeting = meetings_[key];
   meeting.commands[process.rank] = command;
   process.arrived_ms[command.seq()] = agenda_->now_ms();
@@ -33,17 +34,17 @@ void FakeWorkers::Meet(Process& process, const v1::Command& command) {
     int64_t& busy_until_ms = busy_until_ms_[job];
     const int64_t now_ms = agenda_->now_ms();
     busy_until_ms = std::max(busy_until_ms, now_ms) + network_.step_ms;
-    agenda_->After(busy_until_ms - now_ms, [this, key] { Finish(key); });
+    agenda_->After(busy_until_ms - now_ms, [this, key, gang] { Finish(key, gang); });
   }
 }
 
 // All ranks execute the command together, as collectives force them to.
-void FakeWorkers::Finish(const std::string& key) {
+void FakeWorkers::Finish(const std::string& key, const std::string& gang) {
   Meeting meeting = std::move(meetings_.extract(key).mapped());
   const v1::Fence& fence = meeting.commands.begin()->second.fence();
   std::vector<Process*> ranks;
   for (auto& [slot, process] : processes_) {
-    if (process.alive && !process.stopped && process.In(fence)) ranks.push_back(&process);
+    if (process.alive && !process.stopped && process.gang() == gang) ranks.push_back(&process);
   }
   if (ranks.size() != meeting.commands.size()) return;  // one died: the others hang until aborted
   const v1::Command& first = meeting.commands.begin()->second;

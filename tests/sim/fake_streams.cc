@@ -58,7 +58,7 @@ std::unique_ptr<Outgoing<v1::ConnectRequest>> FakeWorkers::Connect(
 void FakeWorkers::OnConnected(Process& process) {
   std::vector<Process*> peers;
   for (auto& [slot, other] : processes_) {
-    if (other.alive && other.connect && other.In(process.fence())) peers.push_back(&other);
+    if (other.alive && other.connect && other.InGangOf(process)) peers.push_back(&other);
   }
   if (static_cast<int>(peers.size()) < process.world) return;
   std::map<int, std::string> host_of_rank;

@@ -86,6 +86,11 @@ void FakeWorkers::set_fingerprint(int slot, std::string fingerprint) {
   processes_.at(slot).fingerprint = std::move(fingerprint);
 }
 
+std::string FakeWorkers::Process::gang() const {
+  if (!gate.current()) return "";
+  return absl::StrCat(gate.current()->job(), "/", gate.current()->epoch(), "/", opened);
+}
+
 v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   const Process& process = processes_.at(slot);
   v1::RegisterRequest hello;
@@ -98,6 +103,7 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   const auto device = devices_.find(slot);
   hello.mutable_build()->set_device(device == devices_.end() ? "cpu" : device->second);
   hello.set_device_name("Sim " + hello.build().device());
+  hello.set_highest_term(process.gate.highest_term());
   if (!process.gate.current()) return hello;
   *hello.mutable_current() = process.fence();
   hello.set_last_queued_seq(process.last_seq);

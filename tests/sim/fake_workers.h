@@ -79,6 +79,9 @@ class FakeWorkers : public WorkerTransport {
   v1::HeartbeatRequest Beat(int slot) const;
   int slots() const { return static_cast<int>(processes_.size()); }
 
+  // Drops its gang, as a worker does that has had no controller for a minute.
+  void LoseController(int slot) { DropEpoch(processes_.at(slot), "no controller"); }
+
   // Violations of the rules that workers can see, in words; empty is good.
   const std::vector<std::string>& violations() const { return violations_; }
   // Looks into the store at every Prepare: numbers must be durable before use.
@@ -138,6 +141,7 @@ class FakeWorkers : public WorkerTransport {
     bool dies_in_save = false;
     bool damages_shard = false;
     bool corrupts_step = false;
+    uint64_t opened = 0;  // term that gave its epoch: two controllers may use one number
     int rank = 0;
     int world = 0;
     std::string gemm_table;
@@ -158,10 +162,8 @@ class FakeWorkers : public WorkerTransport {
 
     // Of the current epoch; without a job when idle.
     v1::Fence fence() const { return gate.current().value_or(v1::Fence()); }
-    bool In(const v1::Fence& other) const {
-      const auto& current = gate.current();
-      return current && current->job() == other.job() && current->epoch() == other.epoch();
-    }
+    bool InGangOf(const Process& other) const { return gang() != "" && gang() == other.gang(); }
+    std::string gang() const;  // job, epoch and the term that gave it; empty: none
   };
   // Where the ranks of one command meet.
   struct Meeting {
@@ -194,7 +196,7 @@ class FakeWorkers : public WorkerTransport {
   absl::Status Accept(Process& process, const v1::Command& command);
   void Send(Process& process, const v1::Event& event);
   void Meet(Process& process, const v1::Command& command);
-  void Finish(const std::string& key);
+  void Finish(const std::string& key, const std::string& gang);
   v1::Event Execute(Process& process, const Meeting& meeting);
   void WriteOn(Process& process, const v1::Generate& generate, v1::Done* done);
   void Train(Process& process, const Meeting& meeting, v1::Done* done);
@@ -212,7 +214,7 @@ class FakeWorkers : public WorkerTransport {
   std::map<int, std::string> hosts_;  // by slot, of those that moved
   std::map<int, std::string> devices_;
   int next_incarnation_ = 0;
-  std::map<std::string, Meeting> meetings_;                                 // by job/epoch/seq
+  std::map<std::string, Meeting> meetings_;                                 // by gang and seq
   std::map<std::string, int64_t> busy_until_ms_;                            // by job
   std::map<std::pair<std::string, uint64_t>, std::set<int64_t>> finished_;  // steps
   OnTrained on_trained_;

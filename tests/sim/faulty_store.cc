@@ -15,9 +15,9 @@ absl::Status FaultyStore::BeforeRead(const char* what) {
   return absl::UnavailableError("the store cannot be read");
 }
 
-absl::StatusOr<uint64_t> FaultyStore::NextTerm() {
+absl::StatusOr<uint64_t> FaultyStore::NextTerm(uint64_t seen) {
   if (!crash_->Pass()) return absl::UnavailableError("the controller is dead");
-  return base_->NextTerm();
+  return base_->NextTerm(seen);
 }
 
 absl::Status FaultyStore::Commit(const store::Batch& batch) {

@@ -35,7 +35,7 @@ class FaultyStore : public store::Store {
   }
 
   std::string Id() const override { return base_->Id(); }
-  absl::StatusOr<uint64_t> NextTerm() override;
+  absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const store::Batch& batch) override;
   absl::StatusOr<std::vector<store::JobRow>> Jobs() override;
   absl::StatusOr<std::vector<store::EpochRow>> Epochs(const std::string& job) override;

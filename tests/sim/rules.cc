@@ -177,6 +177,27 @@ void Rules::CheckIdle(driver::JobTable& jobs, scheduler::Registry& registry, int
   idle_since_ns_ = std::move(idle);
 }
 
+void Rules::StoreReplaced() {
+  current_epoch_.clear();
+  epochs_.clear();
+  steps_.clear();
+  committed_.clear();
+  accepted_.clear();
+  cancelled_.clear();
+  const std::vector<store::JobRow> jobs = *world_.store->Jobs();
+  for (const store::JobRow& job : jobs) {
+    const std::vector<store::EpochRow> epochs = *world_.store->Epochs(job.job.id());
+    const auto checkpoints = *world_.store->Checkpoints(job.job.id());
+    for (const store::EpochRow& row : epochs) {
+      current_epoch_[row.job] = row.epoch;
+      epochs_[{row.job, row.epoch}] = {row.fingerprint, row.gemm_table, row.world_size};
+    }
+    for (const store::CheckpointRow& row : checkpoints) {
+      if (!row.deleted) committed_[{row.job, row.step}] = row.directory;
+    }
+  }
+}
+
 void Rules::Accepted(const std::string& name, const std::string& id) {
   const auto [known, first] = accepted_.emplace(name, id);
   if (known->second != id) {

@@ -39,6 +39,9 @@ class Rules {
     idle_since_ns_.clear();
     strayed_since_ns_.clear();
   }
+  // It is another's from now on, or has an earlier state: what is not in it never was. But terms go
+  // on, as long as a worker lives that has seen them.
+  void StoreReplaced();
   // A user was told that the request was taken; `name` of the job.
   void Accepted(const std::string& name, const std::string& id);
   void Cancelled(const std::string& id) { cancelled_[id] = true; }

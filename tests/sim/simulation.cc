@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kBeatTravelMs = 2;
 constexpr int64_t kRequestTravelMs = 2;
 constexpr int64_t kRegisterAgainMs = 300;
+constexpr int64_t kControllerGraceMs = 60'000;  // as RegistryClientOptions::controller_grace
 
 }  // namespace
 
@@ -71,6 +72,7 @@ Simulation::~Simulation() { CrashController(); }
 
 void Simulation::AddWorker(int slot) {
   workers_.Start(slot);
+  lost_since_ms_.erase(slot);
   RegisterWorker(slot);
 }
 
@@ -137,6 +139,18 @@ void Simulation::Bury() {
   });
 }
 
+void Simulation::RestoreStore(const store::MemoryStore& backup) {
+  Note("the store is restored");
+  store_ = backup;
+  rules_.StoreReplaced();
+}
+
+void Simulation::LoseStore() {
+  Note("the store is lost");
+  store_ = store::MemoryStore(store_.Id() + "-again");
+  rules_.StoreReplaced();
+}
+
 driver::JobTable& Simulation::jobs() { return *controller_->jobs; }
 driver::Deps& Simulation::deps() { return controller_->deps; }
 scheduler::Registry& Simulation::registry() { return controller_->registry; }
@@ -148,15 +162,24 @@ void Simulation::RegisterWorker(int slot) {
   const auto answer = heard ? controller_->registration.Register(hello)
                             : absl::UnavailableError("there is no controller");
   if (!answer.ok()) {
+    LostController(slot);
     agenda_.After(kRegisterAgainMs, [this, slot, incarnation = hello.incarnation()] {
       if (workers_.incarnation(slot) == incarnation) RegisterWorker(slot);
     });
     return;
   }
+  lost_since_ms_.erase(slot);
   workers_.SeeTerm(slot, answer->term());
   controller_->beats[slot] = std::make_unique<api::Registration::Beats>(&controller_->registration);
   registrations_[slot] = ++last_registration_;
   Beat(slot, last_registration_);
+}
+
+void Simulation::LostController(int slot) {
+  const int64_t since_ms = lost_since_ms_.try_emplace(slot, agenda_.now_ms()).first->second;
+  if (agenda_.now_ms() - since_ms < kControllerGraceMs) return;
+  lost_since_ms_.erase(slot);
+  workers_.LoseController(slot);
 }
 
 // Beats until the worker registers again; they wait for the loop as in the real service.
@@ -251,7 +274,7 @@ std::string Simulation::Submit(const JobShape& shape, bool paused) {
   row.base_dir = "/";
   row.order = jobs().NextOrder();
   store::Batch batch;
-  batch.jobs.push_back(row);
+  batch.new_jobs.push_back(row);
   const std::string id = row.job.id();
   if (!store_.Commit(batch).ok()) return id;
   jobs().Add(std::move(row), std::move(parsed.spec));

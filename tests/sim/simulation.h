@@ -85,6 +85,9 @@ class Simulation {
   void KillControllerAfter(int effects, int64_t down_ms);
   // As SIGTERM: its jobs have `grace_ms` to stop with a checkpoint; it is started after `down_ms`.
   void StopController(int64_t grace_ms, int64_t down_ms);
+  // While the controller is down: its store is that of a backup again, or is lost and made anew.
+  void RestoreStore(const store::MemoryStore& backup);
+  void LoseStore();
   driver::JobTable& jobs();
   driver::Deps& deps();
   scheduler::Registry& registry();
@@ -156,6 +159,7 @@ class Simulation {
   void Beat(int slot, uint64_t registration);
   void OnBeat(int slot, uint64_t registration, const v1::HeartbeatRequest& beat);
   void RegisterWorker(int slot);
+  void LostController(int slot);
   bool Deliver(std::function<void(api::Context&)> request);
 
   const Options options_;
@@ -179,6 +183,7 @@ class Simulation {
   bool in_loop_ = false;                   // a task of the controller runs
   int64_t down_ms_ = 0;                    // after the controller's death
   std::map<int, uint64_t> registrations_;  // the last of each slot
+  std::map<int, int64_t> lost_since_ms_;   // slots without a controller
   uint64_t last_registration_ = 0;
   std::map<std::string, bool> may_cancel_;  // jobs of users, by name
   std::string history_;

@@ -49,6 +49,8 @@ class SyntheticCurriculum : public driver::Curriculum {
     };
   }
 
+  const model::ModelConfig& model() const override { return model_; }
+  const planner::Recipe* training_recipe() const override { return nullptr; }
   const std::string& recipe_hash() const override { return recipe_hash_; }
   int64_t total_steps() const override { return shape_.steps; }
   int64_t pass_of_step(int64_t) const override { return 0; }
@@ -91,6 +93,7 @@ class SyntheticCurriculum : public driver::Curriculum {
   }
 
   const SyntheticShape shape_;
+  const model::ModelConfig model_;
   const std::string recipe_hash_;
   driver::Questions questions_;
 };

@@ -293,7 +293,7 @@ void Agent::Abort(const v1::AbortRequest& request, Finished finished) {
     bool current = false;
     {
       MutexLock lock(mu_);
-      const auto check = gate_.CheckEnd(request.fence());
+      const auto check = gate_.CheckEnd(request.fence(), request.gang_term());
       if (!check.ok()) return finished(Refused(check.status()));
       current = *check;
     }
@@ -340,6 +340,7 @@ void Agent::SeeTerm(uint64_t term) {
 Agent::Progress Agent::progress() const {
   MutexLock lock(mu_);
   Progress progress;
+  progress.highest_term = gate_.highest_term();
   if (epoch_ != nullptr) {
     progress.current = *gate_.current();
     progress.last_queued_seq = epoch_->last_queued_seq;

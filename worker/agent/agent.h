@@ -99,6 +99,7 @@ class Agent {
     v1::Fence current;  // empty when idle
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
+    uint64_t highest_term = 0;   // of any controller, 0: none
     comm::Progress collectives;  // of the group, once it is formed
     bool outstanding() const { return last_queued_seq > last_done_seq; }
   };

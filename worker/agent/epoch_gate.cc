@@ -32,6 +32,11 @@ absl::Status EpochGate::CheckSender(const v1::Fence& fence) {
     return Refuse(absl::StrCat("stale fence: the message has controller term ", fence.term(),
                                ", this worker has seen term ", highest_term_));
   }
+  if (current_ && current_->store() != fence.store()) {
+    return Refuse(absl::StrCat("stale fence: the message is of a controller with store ",
+                               fence.store(), ", this worker is in ", Name(*current_), " of store ",
+                               current_->store(), " until that has ended"));
+  }
   SeeTerm(fence.term());
   return absl::OkStatus();
 }
@@ -41,11 +46,14 @@ absl::StatusOr<bool> EpochGate::CheckOpen(const v1::Fence& fence) {
   if (fence.job().empty() || fence.epoch() == 0) {
     return absl::InvalidArgumentError("fence without job or gang epoch");
   }
-  const uint64_t past = std::max(
-      ended_[fence.job()], current_ && current_->job() == fence.job() ? current_->epoch() : 0);
-  if (fence.epoch() <= past) {
-    return Refuse(absl::StrCat("stale fence: Prepare of ", Name(fence),
-                               ", this worker is at gang epoch ", past, " of that job"));
+  Number past = ended_[fence.job()];
+  if (current_ && current_->job() == fence.job()) {
+    past = std::max(past, Number(current_->term(), current_->epoch()));
+  }
+  if (Number(fence.term(), fence.epoch()) <= past) {
+    return Refuse(absl::StrCat("stale fence: Prepare of ", Name(fence), " in term ", fence.term(),
+                               ", this worker is at gang epoch ", past.second, " of that job in ",
+                               "term ", past.first));
   }
   if (!current_) return false;
   if (current_->job() != fence.job() && current_->term() == fence.term()) {
@@ -77,24 +85,25 @@ absl::Status EpochGate::Check(const v1::Fence& fence) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> EpochGate::CheckEnd(const v1::Fence& fence) {
+absl::StatusOr<bool> EpochGate::CheckEnd(const v1::Fence& fence, uint64_t gang_term) {
   RETURN_IF_ERROR(CheckSender(fence));
+  const Number named(gang_term == 0 ? fence.term() : gang_term, fence.epoch());
   if (current_ && current_->job() == fence.job()) {
     if (fence.epoch() == current_->epoch()) return true;
-    if (fence.epoch() < current_->epoch()) {
+    if (named < Number(current_->term(), current_->epoch())) {
       return Refuse(absl::StrCat("stale fence: the message is for ", Name(fence),
                                  ", this worker is in ", Name(*current_)));
     }
   }
-  uint64_t& ended = ended_[fence.job()];
-  ended = std::max(ended, fence.epoch());
+  Number& ended = ended_[fence.job()];
+  ended = std::max(ended, named);
   return false;
 }
 
 void EpochGate::Close(const std::string& reason) {
   if (!current_) return;
-  uint64_t& ended = ended_[current_->job()];
-  ended = std::max(ended, current_->epoch());
+  Number& ended = ended_[current_->job()];
+  ended = std::max(ended, Number(current_->term(), current_->epoch()));
   end_reason_ = absl::StrCat(Name(*current_), ": ", reason);
   current_.reset();
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,7 +24,8 @@ class EpochGate {
 
   // Says whether `fence` of a Prepare may begin an epoch. True: after the current one was ended,
   // which it supersedes. The answer is Aborted also while this worker is in another job's epoch of
-  // the same term.
+  // the same term, or in an epoch of another controller's store. Epochs of a job rise within a term
+  // only: a controller whose store was restored counts on from there, under a higher term.
   absl::StatusOr<bool> CheckOpen(const v1::Fence& fence);
   void Open(const v1::Fence& fence);
 
@@ -32,8 +34,9 @@ class EpochGate {
   absl::Status Check(const v1::Fence& fence);
 
   // For the fence of Abort or Release it says true when it is of the current epoch; false when it
-  // has ended here or never began (then it never will).
-  absl::StatusOr<bool> CheckEnd(const v1::Fence& fence);
+  // has ended here or never began (then it never will). `gang_term`: that gave the gang its epoch;
+  // 0: the fence's.
+  absl::StatusOr<bool> CheckEnd(const v1::Fence& fence, uint64_t gang_term = 0);
   void Close(const std::string& reason);
 
   const std::optional<v1::Fence>& current() const { return current_; }
@@ -41,14 +44,16 @@ class EpochGate {
   uint64_t refused() const { return refused_; }  // stale messages so far
 
  private:
+  using Number = std::pair<uint64_t, uint64_t>;  // of a job's gang: term and epoch
+
   absl::Status CheckSender(const v1::Fence& fence);
   absl::Status Refuse(const std::string& message);
 
   const std::string incarnation_;
   uint64_t highest_term_ = 0;
   std::optional<v1::Fence> current_;
-  std::map<std::string, uint64_t> ended_;  // job -> highest epoch that can no longer begin
-  std::string end_reason_;                 // of the epoch closed last
+  std::map<std::string, Number> ended_;  // job -> highest that can no longer begin
+  std::string end_reason_;               // of the epoch closed last
   uint64_t refused_ = 0;
 };
 

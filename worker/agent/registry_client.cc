@@ -93,7 +93,7 @@ bool RegistryClient::Taken(const absl::Status& status,
 void RegistryClient::Loop() {
   std::optional<Clock::time_point> lost_since, taken_since;
   std::chrono::milliseconds backoff = kFirstBackoff;
-  bool waiting_logged = false;
+  absl::StatusCode logged = absl::StatusCode::kOk;  // what it waits for, as the log says
   while (true) {
     const absl::Status status = Register();
     if (status.ok()) {
@@ -101,7 +101,7 @@ void RegistryClient::Loop() {
       lost_since.reset();
       taken_since.reset();
       backoff = kFirstBackoff;
-      waiting_logged = false;
+      logged = absl::StatusCode::kOk;
       Beat();
       SetRegistered(false);
       lost_since = Clock::now();
@@ -109,8 +109,8 @@ void RegistryClient::Loop() {
       log::Error("the controller refuses this worker", {{"error", status.ToString()}});
       options_.on_refused(status);
       return;
-    } else if (!waiting_logged) {
-      waiting_logged = true;
+    } else if (logged != status.code()) {
+      logged = status.code();
       log::Warning("waiting for the controller", {{"error", status.ToString()}});
     }
     if (!Sleep(status.ok() ? std::chrono::milliseconds(0) : backoff, false)) return;
@@ -137,6 +137,7 @@ absl::Status RegistryClient::Register() {
   if (progress.current.epoch() != 0) *request.mutable_current() = progress.current;
   request.set_last_queued_seq(progress.last_queued_seq);
   request.set_last_done_seq(progress.last_done_seq);
+  request.set_highest_term(progress.highest_term);
   v1::RegisterResponse response;
   const auto stub = v1::Registry::NewStub(options_.channel);
   absl::Status status = FromGrpc(stub->Register(&context, request, &response));

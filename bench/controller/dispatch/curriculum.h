@@ -27,6 +27,8 @@ class DispatchCurriculum : public driver::Curriculum {
   // Writes its token store into `directory`.
   DispatchCurriculum(const Shape& shape, const std::string& directory);
 
+  const model::ModelConfig& model() const override { return model_; }
+  const planner::Recipe* training_recipe() const override { return nullptr; }
   const std::string& recipe_hash() const override { return recipe_hash_; }
   int64_t total_steps() const override { return shape_.steps; }
   int64_t pass_of_step(int64_t) const override { return 0; }
@@ -43,6 +45,7 @@ class DispatchCurriculum : public driver::Curriculum {
 
  private:
   const Shape shape_;
+  const model::ModelConfig model_;
   const std::string recipe_hash_;
   std::unique_ptr<data::TokenStore> store_;
 };

@@ -8,89 +8,10 @@
 #include "controller/api/arguments.h"
 #include "controller/api/registration.h"
 #include "controller/driver/output_claim.h"
-#include "tests/controller/api/recording_sink.h"
-#include "tests/sim/simulation.h"
-#include "tests/support/job_test.h"
+#include "tests/controller/api/operations_fixture.h"
 
 namespace coxswain::api {
 namespace {
-
-class OperationsTest : public support::JobTest {
- protected:
-  OperationsTest() : sim_(SlowSteps()) {
-    EXPECT_TRUE(sim_.files().MakeDirs("/model").ok());
-    EXPECT_TRUE(sim_.files().WriteDurably("/model/config.json", "{}").ok());
-    EXPECT_TRUE(sim_.files().WriteDurably("/model/model.safetensors", "").ok());
-    Wire();
-  }
-  ~OperationsTest() override {
-    for (const auto& end : ends_) end();
-  }
-  void Wire() {
-    context_.deps = sim_.deps();
-    context_.jobs = &sim_.jobs();
-    context_.events = &events_;
-    context_.build.set_version("1.2.3");
-    context_.plan = [](const config::JobSpec& spec, const driver::WorkerFacts&,
-                       const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
-      v1::PlanResponse response;
-      response.set_text("plan of " + spec.name);
-      return response;
-    };
-    sim_.deps().journal->OnEvents(
-        [this](const std::set<std::string>& jobs) { events_.Notify(jobs); });
-  }
-
-  absl::StatusOr<v1::PlanResponse> CallPlan(const v1::PlanRequest& request) {
-    std::optional<absl::StatusOr<v1::PlanResponse>> result;
-    Plan(
-        context_, request, [] { return false; },
-        [&](absl::StatusOr<v1::PlanResponse> response) { result = std::move(response); });
-    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
-    return result.value_or(absl::InternalError("no reply"));
-  }
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(void (*operation)(Context&, const Request&, Reply<Response>),
-                                const Request& request) {
-    if (absl::Status wrong = CheckArguments(request); !wrong.ok()) return wrong;
-    std::optional<absl::StatusOr<Response>> result;
-    operation(context_, request,
-              [&](absl::StatusOr<Response> response) { result = std::move(response); });
-    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
-    return result.value_or(absl::InternalError("no reply"));
-  }
-  template <typename Request, typename Response>
-  std::shared_ptr<RecordingSink<Response>> Open(void (*operation)(Context&, const Request&,
-                                                                  std::shared_ptr<Sink<Response>>),
-                                                const Request& request) {
-    auto sink = std::make_shared<RecordingSink<Response>>();
-    ends_.push_back([sink] { sink->room = nullptr; });
-    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
-      sink->Finish(wrong);
-      return sink;
-    }
-    operation(context_, request, sink);
-    return sink;
-  }
-  v1::SubmitRequest SubmitOf(const std::string& name, const std::string& key = "") {
-    v1::SubmitRequest request;
-    request.set_yaml(sim::JobYaml({.name = name}));
-    request.set_yaml_path("/jobs/job.yaml");
-    request.set_idempotency_key(key);
-    return request;
-  }
-  template <typename Request>
-  Request Named(const std::string& job) {
-    Request request;
-    request.set_job(job);
-    return request;
-  }
-
-  sim::Simulation sim_;
-  std::vector<std::function<void()>> ends_;  // a call that has ended holds its operation no more
-  EventHub events_;
-  Context context_;
-};
 
 // Invariant api-1.
 TEST_F(OperationsTest, SubmitIsDurableAndIdempotent) {
@@ -258,22 +179,6 @@ TEST_F(OperationsTest, GetFindsByIdPrefixAndName) {
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>("sam")).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Call(Get, Named<v1::GetRequest>("none")).status().code(), absl::StatusCode::kNotFound);
-}
-
-TEST_F(OperationsTest, ListIsNewestFirstAndFiltersByLabels) {
-  v1::SubmitRequest labelled = SubmitOf("a");
-  const std::string metadata = "metadata: {name: a}";
-  std::string yaml = labelled.yaml();
-  yaml.replace(yaml.find(metadata), metadata.size(), "metadata: {name: a, labels: {team: x}}");
-  labelled.set_yaml(yaml);
-  ASSERT_TRUE(Call(Submit, labelled).ok());
-  ASSERT_TRUE(Call(Submit, SubmitOf("b")).ok());
-  v1::ListRequest request;
-  EXPECT_EQ(Call(List, request)->jobs(0).name(), "b");
-  request.add_labels("team=x");
-  ASSERT_EQ(Call(List, request)->jobs_size(), 1);
-  request.add_labels("bad");
-  EXPECT_EQ(Call(List, request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(OperationsTest, PauseResumeAndCancelAnswerTheJobOrSayWhyNot) {

@@ -15,6 +15,12 @@ namespace coxswain::cli {
 using grpc::Status;
 using grpc::StatusCode;
 
+namespace {
+
+constexpr int kJobsOfAPage = 2;
+
+}  // namespace
+
 FakeJobs::FakeJobs() {
   int port = 0;
   grpc::ServerBuilder builder;
@@ -183,15 +189,21 @@ Status FakeJobs::Get(grpc::ServerContext*, const v1::GetRequest* request, v1::Jo
 
 Status FakeJobs::List(grpc::ServerContext*, const v1::ListRequest* request, v1::ListResponse* out) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto id = order_.rbegin(); id != order_.rend(); ++id) {
-    const v1::Job& job = jobs_[*id];
+  size_t left = request->page_token().empty() ? order_.size() : std::stoul(request->page_token());
+  for (; left > 0; --left) {
+    const v1::Job& job = jobs_[order_[left - 1]];
     const bool matches = std::all_of(
         request->labels().begin(), request->labels().end(), [&](const std::string& label) {
           const size_t equals = label.find('=');
           const auto value = job.labels().find(label.substr(0, equals));
           return value != job.labels().end() && value->second == label.substr(equals + 1);
         });
-    if (matches) *out->add_jobs() = job;
+    if (!matches) continue;
+    if (out->jobs_size() == kJobsOfAPage) {
+      out->set_next_page_token(std::to_string(left));
+      break;
+    }
+    *out->add_jobs() = job;
   }
   return Status::OK;
 }

@@ -232,6 +232,14 @@ TEST(GetTest, Table) {
             std::string::npos);
 }
 
+TEST(GetTest, WalksThePages) {
+  FakeJobs fake;
+  for (const char* name : {"a", "b", "c", "d", "e"}) fake.AddJob(name, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunAt(fake, {"get", "-o", "name"}).out,
+            "e-000005\nd-000004\nc-000003\nb-000002\na-000001\n");
+  EXPECT_EQ(Json::parse(RunAt(fake, {"get", "-o", "json"}).out)["jobs"].size(), 5u);
+}
+
 TEST(DescribeTest, Text) {
   FakeJobs fake;
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);

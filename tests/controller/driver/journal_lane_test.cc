@@ -108,6 +108,9 @@ TEST_F(JournalLaneTest, WhatTheLaneCannotWriteStaysInFront) {
 TEST_F(JournalLaneTest, OfARowThatIsWrittenTwiceTheNewerOneStays) {
   store::JobRow row;
   row.job.set_id("a");
+  store::Batch accepted;
+  accepted.new_jobs = {row};
+  ASSERT_TRUE(store_.Commit(accepted).ok());
   row.stop_at_step = 1;
   journal_.PutJob(row);
   journal_.PutPosition({"a", 1, 1, "old"});

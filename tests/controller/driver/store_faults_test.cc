@@ -35,6 +35,11 @@ class JournalTest : public testing::Test {
       dropped_events_ += events;
       dropped_steps_ += steps;
     });
+    store::Batch accepted;
+    accepted.new_jobs.resize(2);
+    accepted.new_jobs[0].job.set_id("a");
+    accepted.new_jobs[1].job.set_id("b");
+    EXPECT_TRUE(store_.MemoryStore::Commit(accepted).ok());
   }
 
   void Put(const std::string& id, v1::JobState state) {
@@ -155,9 +160,10 @@ TEST_F(JournalTest, ATransactionIsTakenWholeOrNotAtAll) {
   Run(3000);
   EXPECT_TRUE(Stored("a", "StateChanged").empty());
   EXPECT_EQ(Stored("b", "EvalDone").size(), 1u);
-  EXPECT_EQ(store_.Jobs()->size(), 1u);
+  EXPECT_EQ(store_.Jobs()->size(), 2u);
   EXPECT_TRUE(journal_.Transact(decide).ok());
   EXPECT_EQ(Stored("a", "StateChanged").size(), 1u);
+  ASSERT_EQ(store_.Jobs()->size(), 1u);
   EXPECT_EQ(store_.Jobs()->at(0).job.id(), "a");
 }
 
@@ -210,7 +216,7 @@ TEST_F(StoreFaultsTest, AnUnreadableJobIsShownFailedAndTheOthersGoOn) {
   bad.job.set_id("bad-1");
   bad.order = 77;
   bad.unreadable = "row 'bad-1' of table jobs in /state/coxswain.db cannot be read: it is noise";
-  batch.jobs.push_back(bad);
+  batch.new_jobs.push_back(bad);
   ASSERT_TRUE(sim.store().Commit(batch).ok());
   sim.CrashController();
   sim.StartController();

@@ -67,7 +67,7 @@ class GangSessionTest : public testing::Test {
       gang.ranks.push_back({.target = registry_.Find(incarnations_[slot])->target, .host = "sim"});
     }
     EXPECT_TRUE(registry_.Reserve(incarnations_, "job").ok());
-    registry_.SetTerm(1);
+    registry_.Lead("store", 1);
     EXPECT_TRUE(files_.MakeDirs("/out").ok());
     session_ = std::make_shared<GangSession>(
         Deps{.loop = &loop_,

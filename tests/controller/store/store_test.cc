@@ -56,7 +56,7 @@ class StoreTest : public testing::TestWithParam<bool> {
 
 TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   Batch batch;
-  batch.jobs = {Row("b", 2), Row("a", 1)};
+  batch.new_jobs = {Row("b", 2), Row("a", 1)};
   batch.epochs = {{.job = "a",
                    .epoch = 1,
                    .term = 3,
@@ -167,7 +167,7 @@ TEST_P(StoreTest, TheNewestEventsOfAJobComeInOrderAndNoMoreThanAsked) {
 
 TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
   Batch batch;
-  batch.jobs = {Row("a", 1), Row("b", 2)};
+  batch.new_jobs = {Row("a", 1), Row("b", 2)};
   batch.steps = {StepOf("a", 0, 1, 1)};
   batch.events = {EventOf("a", "A"), EventOf("b", "B")};
   batch.keys = {{"key", "hash", "a"}};
@@ -184,7 +184,7 @@ TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
 // One position a job, and the evaluations of its newest gang.
 TEST_P(StoreTest, KeepsWhereAGangStands) {
   Batch batch;
-  batch.jobs = {Row("a", 1)};
+  batch.new_jobs = {Row("a", 1)};
   batch.epochs = {{.job = "a", .epoch = 1, .plan_hash = "h", .ranks = "[]"}};
   batch.evals = {{"a", 1, 4, "four"}, {"a", 1, 0, "none"}};
   batch.positions = {{"a", 1, 7, "{}"}};
@@ -221,8 +221,68 @@ TEST(SqliteStoreTest, TheTermRisesAtEveryStart) {
   for (uint64_t term = 1; term <= 3; ++term) {
     auto store = SqliteStore::Open(directory.path());
     ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ(*(*store)->NextTerm(), term);
+    EXPECT_EQ(*(*store)->NextTerm(0), term);
   }
+}
+
+// Invariant store-4.
+TEST_P(StoreTest, TheTermGoesAboveOneThatWasSeen) {
+  EXPECT_EQ(*store_->NextTerm(0), 1u);
+  EXPECT_EQ(*store_->NextTerm(7), 8u);
+  EXPECT_EQ(*store_->NextTerm(8), 9u);
+  EXPECT_EQ(*store_->NextTerm(3), 10u);
+  EXPECT_EQ(*store_->NextTerm(0), 11u);
+}
+
+// Invariant store-7.
+TEST_P(StoreTest, ANewJobNeverTakesTheIdOfAnother) {
+  Batch batch;
+  batch.new_jobs = {Row("a", 1)};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  JobRow other = Row("a", 2);
+  other.job.set_name("other");
+  batch = {};
+  batch.new_jobs = {Row("b", 3), other};
+  batch.events = {EventOf("a", "Submitted")};
+  const absl::Status taken = store_->Commit(batch);
+  EXPECT_EQ(taken.code(), absl::StatusCode::kAlreadyExists) << taken;
+  EXPECT_NE(taken.message().find("a job a already"), absl::string_view::npos) << taken;
+  ASSERT_EQ(store_->Jobs()->size(), 1u);  // nothing of the batch
+  EXPECT_EQ(store_->Jobs()->at(0).order, 1);
+  EXPECT_EQ(store_->Jobs()->at(0).job.name(), Row("a", 1).job.name());
+  EXPECT_TRUE(store_->Events("a", 0, 9)->empty());
+}
+
+TEST_P(StoreTest, AChangeOfAJobThatIsNotThereMakesNone) {
+  Batch batch;
+  batch.jobs = {Row("a", 1)};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_TRUE(store_->Jobs()->empty());
+}
+
+// As deploy/README.md has a backup made, while the store is in use.
+TEST(SqliteStoreTest, ABackupKeepsTheIdAndTheTermOfItsTime) {
+  support::ScratchFolder folder, restored;
+  auto store = *SqliteStore::Open(folder.path());
+  ASSERT_EQ(*store->NextTerm(0), 1u);
+  auto beside = *Database::Open(folder.path() + "/coxswain.db");
+  const std::string copy = "VACUUM INTO '" + restored.path() + "/coxswain.db'";
+  ASSERT_TRUE(beside->Execute(copy.c_str()).ok());
+  ASSERT_EQ(*store->NextTerm(40), 41u);
+  auto again = *SqliteStore::Open(restored.path());
+  EXPECT_EQ(again->Id(), store->Id());
+  EXPECT_EQ(*again->NextTerm(0), 2u);
+}
+
+TEST(SqliteStoreTest, AStoreOfAReleaseWithoutIdsGetsOneThatStays) {
+  support::ScratchFolder folder;
+  ASSERT_TRUE(SqliteStore::Open(folder.path()).ok());
+  ASSERT_TRUE((*Database::Open(folder.path() + "/coxswain.db"))
+                  ->Execute("DELETE FROM meta WHERE key='id'")
+                  .ok());
+  const std::string id = (*SqliteStore::Open(folder.path()))->Id();
+  EXPECT_EQ(id.size(), 16u);
+  EXPECT_EQ((*SqliteStore::Open(folder.path()))->Id(), id);
 }
 
 TEST(SqliteStoreTest, ItsIdIsDrawnOnce) {
@@ -273,7 +333,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
-  batch.jobs = {Row("a", 1)};
+  batch.new_jobs = {Row("a", 1)};
   batch.epochs = {{.job = "a", .epoch = 1, .plan_hash = "h", .fingerprint = "f"}};
   ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
   {
@@ -346,8 +406,8 @@ TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
 TEST(SqliteStoreTest, AnUnreadableRowIsNamedAndKeptAndTheOthersAreServed) {
   support::ScratchFolder directory;
   Batch batch;
-  batch.jobs = {Row("a", 1), Row("b", 2), Row("c", 3), Row("d", 4)};
-  for (JobRow& row : batch.jobs) row.job.set_state(v1::JOB_STATE_PAUSED);
+  batch.new_jobs = {Row("a", 1), Row("b", 2), Row("c", 3), Row("d", 4)};
+  for (JobRow& row : batch.new_jobs) row.job.set_state(v1::JOB_STATE_PAUSED);
   batch.events = {EventOf("b", "A"), EventOf("b", "B"), EventOf("b", "C")};
   ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(batch).ok());
   {

@@ -272,6 +272,8 @@ TEST_F(AgentTest, StaleFencesAreRefusedNamingBothValues) {
   refused("job-9", "job-1");
   rank_->fence.set_worker_incarnation("other");
   refused("other", node_->incarnation());
+  rank_->fence.set_store("store-b");
+  refused("store-b", "store-a");
   rank_->fence.set_plan_hash(std::string(32, 'x'));
   refused(ToHex(std::string(32, 'x')), ToHex(current.plan_hash()));
 
@@ -291,6 +293,41 @@ TEST_F(AgentTest, AnEpochThatEndedNeverBeginsAgain) {
   EXPECT_EQ(late.code(), absl::StatusCode::kAborted) << late;
   rank_->fence.set_epoch(2);
   EXPECT_TRUE(rank_->Prepare().ok());
+}
+
+// Invariant agent-1. A controller whose store was restored counts from its backup on, under a term
+// that no worker has seen.
+TEST_F(AgentTest, AHigherTermMayUseTheNumberOfAnEpochAgain) {
+  rank_->fence.set_term(6);
+  rank_->fence.set_epoch(7);
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  TestRank restored(node_.get(), 0, 1, /*epoch=*/7, /*term=*/9);
+  EXPECT_TRUE(restored.Abort("the old gang", /*gang_term=*/6).ok());
+  EXPECT_TRUE(restored.Abort("its answer was lost", /*gang_term=*/6).ok());
+  restored.fence.set_epoch(4);
+  ASSERT_EQ(restored.Prepare().status(), absl::OkStatus());
+  EXPECT_EQ(restored.Inspect().fence().epoch(), 4u);
+  TestRank superseding(node_.get(), 0, 1, /*epoch=*/2, /*term=*/10);
+  ASSERT_EQ(superseding.Prepare().status(), absl::OkStatus());
+  EXPECT_EQ(superseding.Inspect().fence().epoch(), 2u);
+  EXPECT_TRUE(superseding.Abort().ok());
+  const absl::Status again = superseding.Prepare().status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kAborted) << again;
+}
+
+// Invariant agent-1.
+TEST_F(AgentTest, AControllerOfAnotherStoreIsRefusedUntilTheGangHasEnded) {
+  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+  TestRank other(node_.get(), 0, 1, /*epoch=*/9, /*term=*/99);
+  other.fence.set_store("store-b");
+  for (const absl::Status& refused : {other.Prepare().status(), other.Abort(), other.Release()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAborted) << refused;
+    EXPECT_NE(refused.message().find("store-a"), absl::string_view::npos) << refused;
+    EXPECT_NE(refused.message().find("store-b"), absl::string_view::npos) << refused;
+  }
+  EXPECT_EQ(rank_->Inspect().state(), "READY");
+  EXPECT_TRUE(rank_->Abort().ok());  // its term is seen by nobody
+  EXPECT_EQ(other.Prepare().status(), absl::OkStatus());
 }
 
 TEST_F(AgentTest, NewerEpochSupersedesOlder) {

@@ -101,6 +101,7 @@ TEST_F(NodeTest, ControllerThatComesBackFindsTheEpochAndItsResults) {
   EXPECT_EQ(hello.current().job(), "job-1");
   EXPECT_EQ(hello.current().epoch(), 1u);
   EXPECT_EQ(back.last_beat()->last_done_seq(), 1u);
+  EXPECT_EQ(hello.highest_term(), 1u);
   // The old controller's term is refused from now on; the new one's is taken.
   EXPECT_EQ(rank.Abort().code(), absl::StatusCode::kAborted);
   rank.fence.set_term(2);
@@ -123,6 +124,27 @@ TEST_F(NodeTest, EpochIsDroppedWhenNoControllerComesBack) {
   registry.reset();
   EXPECT_EQ(rank.Inspect().state(), "READY");  // not at once
   EXPECT_TRUE(Eventually([&] { return rank.Inspect().state() == "IDLE"; }));
+  EXPECT_EQ(fake_engine::LiveEngines(), 0);
+}
+
+// It asks a controller of another store until it has dropped the gang, and is taken then.
+TEST_F(NodeTest, AWorkerInAGangOfAnotherStoreIsFreeAfterItsLease) {
+  auto registry = std::make_unique<TestRegistry>(/*term=*/6);
+  const int port = registry->port();
+  WorkerOptions options = TestOptions(*registry);
+  options.controller_grace = std::chrono::milliseconds(300);
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry->beats() > 0; }));
+  TestRank rank(node->get(), 0, 1, /*epoch=*/1, /*term=*/6);
+  ASSERT_TRUE(rank.Prepare().ok());
+  registry.reset();
+  TestRegistry other(/*term=*/1, port);
+  other.RefuseGangs(grpc::Status(grpc::StatusCode::ABORTED, "of store-a, mine is store-b"));
+  ASSERT_TRUE(Eventually([&] { return other.beats() > 0; }));
+  EXPECT_GT(other.refusals(), 0);
+  EXPECT_FALSE(other.registrations().at(0).has_current());
+  EXPECT_EQ(other.registrations().at(0).highest_term(), 6u);
   EXPECT_EQ(fake_engine::LiveEngines(), 0);
 }
 

@@ -43,6 +43,11 @@ void TestRegistry::RefuseWith(grpc::Status status) {
   refusal_ = std::move(status);
 }
 
+void TestRegistry::RefuseGangs(grpc::Status status) {
+  std::lock_guard<std::mutex> lock(mu_);
+  refusal_of_gangs_ = std::move(status);
+}
+
 void TestRegistry::AskToRegisterAgain() {
   std::lock_guard<std::mutex> lock(mu_);
   register_again_ = true;
@@ -74,6 +79,10 @@ grpc::Status TestRegistry::Register(grpc::ServerContext*, const v1::RegisterRequ
   if (!refusal_.ok()) {
     ++refusals_;
     return refusal_;
+  }
+  if (!refusal_of_gangs_.ok() && request->has_current()) {
+    ++refusals_;
+    return refusal_of_gangs_;
   }
   registrations_.push_back(*request);
   register_again_ = false;
@@ -178,6 +187,7 @@ TestRank::TestRank(const std::string& address, const std::string& incarnation, i
         return plan::SerializePlan(plan);
       }()),
       stub_(v1::Worker::NewStub(NewChannel(address, grpc::InsecureChannelCredentials()))) {
+  fence.set_store("store-a");
   fence.set_term(term);
   fence.set_job(job);
   fence.set_epoch(epoch);
@@ -222,12 +232,13 @@ v1::Command TestRank::Train(uint64_t seq, int64_t step, const v1::Bins& bins,
   return command;
 }
 
-absl::Status TestRank::Abort(const std::string& reason) {
+absl::Status TestRank::Abort(const std::string& reason, uint64_t gang_term) {
   grpc::ClientContext context;
   context.set_deadline(Deadline());
   v1::AbortRequest request;
   *request.mutable_fence() = fence;
   request.set_reason(reason);
+  request.set_gang_term(gang_term);
   v1::AbortResponse response;
   return FromGrpc(stub_->Abort(&context, request, &response));
 }

@@ -30,7 +30,8 @@ class TestRegistry : public v1::Registry::Service {
   std::string address() const;
   int port() const { return port_; }
   void RefuseWith(grpc::Status status);
-  void AskToRegisterAgain();  // with the next beat of every worker
+  void RefuseGangs(grpc::Status status);  // workers that are in one
+  void AskToRegisterAgain();              // with the next beat of every worker
 
   std::vector<v1::RegisterRequest> registrations() const;
   std::optional<v1::HeartbeatRequest> last_beat() const;
@@ -47,7 +48,7 @@ class TestRegistry : public v1::Registry::Service {
   mutable std::mutex mu_;
   const uint64_t term_;
   int port_ = 0;
-  grpc::Status refusal_;
+  grpc::Status refusal_, refusal_of_gangs_;
   bool register_again_ = false;
   int beats_ = 0, refusals_ = 0;
   std::vector<v1::RegisterRequest> registrations_;
@@ -95,7 +96,7 @@ class TestRank {
   v1::Command Command(uint64_t seq) const;  // without kind
   v1::Command Train(uint64_t seq, int64_t step, const v1::Bins& bins, int64_t denominator) const;
   std::unique_ptr<RunStreamClient> Run() { return std::make_unique<RunStreamClient>(stub()); }
-  absl::Status Abort(const std::string& reason = "test");
+  absl::Status Abort(const std::string& reason = "test", uint64_t gang_term = 0);
   absl::Status Release();
   absl::StatusOr<v1::SaveShardResponse> SaveShard(int64_t step, const std::string& directory);
   v1::WorkerInspectResponse Inspect();

@@ -1,0 +1,102 @@
+// The operations of the Jobs service over a simulated cluster, without gRPC.
+#ifndef COXSWAIN_TESTS_CONTROLLER_API_OPERATIONS_FIXTURE_H_
+#define COXSWAIN_TESTS_CONTROLLER_API_OPERATIONS_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/api/arguments.h"
+#include "controller/api/operations.h"
+#include "tests/controller/api/recording_sink.h"
+#include "tests/sim/simulation.h"
+#include "tests/support/job_test.h"
+
+namespace coxswain::api {
+
+class OperationsTest : public support::JobTest {
+ protected:
+  OperationsTest() : sim_(SlowSteps()) {
+    EXPECT_TRUE(sim_.files().MakeDirs("/model").ok());
+    EXPECT_TRUE(sim_.files().WriteDurably("/model/config.json", "{}").ok());
+    EXPECT_TRUE(sim_.files().WriteDurably("/model/model.safetensors", "").ok());
+    Wire();
+  }
+  ~OperationsTest() override {
+    for (const auto& end : ends_) end();
+  }
+  void Wire() {
+    context_.deps = sim_.deps();
+    context_.jobs = &sim_.jobs();
+    context_.events = &events_;
+    context_.build.set_version("1.2.3");
+    context_.plan = [](const config::JobSpec& spec, const driver::WorkerFacts&,
+                       const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
+      v1::PlanResponse response;
+      response.set_text("plan of " + spec.name);
+      return response;
+    };
+    sim_.deps().journal->OnEvents(
+        [this](const std::set<std::string>& jobs) { events_.Notify(jobs); });
+  }
+
+  absl::StatusOr<v1::PlanResponse> CallPlan(const v1::PlanRequest& request) {
+    std::optional<absl::StatusOr<v1::PlanResponse>> result;
+    Plan(
+        context_, request, [] { return false; },
+        [&](absl::StatusOr<v1::PlanResponse> response) { result = std::move(response); });
+    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
+    return result.value_or(absl::InternalError("no reply"));
+  }
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(void (*operation)(Context&, const Request&, Reply<Response>),
+                                const Request& request) {
+    if (absl::Status wrong = CheckArguments(request); !wrong.ok()) return wrong;
+    std::optional<absl::StatusOr<Response>> result;
+    operation(context_, request,
+              [&](absl::StatusOr<Response> response) { result = std::move(response); });
+    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
+    return result.value_or(absl::InternalError("no reply"));
+  }
+  template <typename Request, typename Response>
+  std::shared_ptr<RecordingSink<Response>> Open(void (*operation)(Context&, const Request&,
+                                                                  std::shared_ptr<Sink<Response>>),
+                                                const Request& request) {
+    auto sink = std::make_shared<RecordingSink<Response>>();
+    ends_.push_back([sink] { sink->room = nullptr; });
+    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
+      sink->Finish(wrong);
+      return sink;
+    }
+    operation(context_, request, sink);
+    return sink;
+  }
+  v1::SubmitRequest SubmitOf(const std::string& name, const std::string& key = "") {
+    v1::SubmitRequest request;
+    request.set_yaml(sim::JobYaml({.name = name}));
+    request.set_yaml_path("/jobs/job.yaml");
+    request.set_idempotency_key(key);
+    return request;
+  }
+  template <typename Request>
+  Request Named(const std::string& job) {
+    Request request;
+    request.set_job(job);
+    return request;
+  }
+
+  sim::Simulation sim_;
+  std::vector<std::function<void()>> ends_;  // a call that has ended holds its operation no more
+  EventHub events_;
+  Context context_;
+};
+
+}  // namespace coxswain::api
+
+#endif  // COXSWAIN_TESTS_CONTROLLER_API_OPERATIONS_FIXTURE_H_
