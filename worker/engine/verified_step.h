@@ -6,8 +6,8 @@
 #define COXSWAIN_WORKER_ENGINE_VERIFIED_STEP_H_
 
 #include "absl/status/status.h"
+#include "worker/engine/commands.h"
 #include "worker/engine/state.h"
-#include "worker/engine/step.h"
 
 namespace coxswain::engine {
 

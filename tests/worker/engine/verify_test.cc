@@ -131,6 +131,34 @@ TEST(SelfVerificationTest, AZeroGradientFailsByTheSecondStep) {
   ExpectFailure(Train(plan, 2), "had a gradient of zero");
 }
 
+// What attention and MLP of one layer put out is multiplied by zero: nothing behind it trains.
+TEST(SelfVerificationTest, ALayerWhoseOutputsAreZeroFailsByName) {
+  const support::ScratchFolder folder;
+  PlanOptions options = Options(4);
+  options.init = "pretrained";
+  options.model_path = folder.path();
+  options.lora_targets = {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"};
+  std::vector<TensorSource> tensors = BaseTensors(MakePlan(SmallConfig(), options));
+  for (TensorSource& tensor : tensors) {
+    if (tensor.name == "model.layers.1.self_attn.o_proj.weight" ||
+        tensor.name == "model.layers.1.mlp.down_proj.weight") {
+      tensor = ZeroTensor(tensor.name, tensor.dtype, tensor.shape);
+    }
+  }
+  ASSERT_TRUE(WriteSafetensors(folder.path() + "/model.safetensors", tensors).ok());
+  const absl::Status status = Train(MakePlan(SmallConfig(), options), 2);
+  ExpectFailure(status, "self-verification: 5 tensors had a gradient of zero");
+  for (const std::string& target : options.lora_targets) {
+    ExpectFailure(status, target + ".lora_B.weight");
+  }
+  EXPECT_EQ(std::string(status.message()).find("layers.0."), std::string::npos) << status;
+  // Where the two train, they move in the first step and let a gradient through in the second.
+  options.lora_targets = {"all-linear"};
+  EXPECT_TRUE(Train(MakePlan(SmallConfig(), options), 4).ok());
+  options.lora_rank = 0;
+  EXPECT_TRUE(Train(MakePlan(SmallConfig(), options), 4).ok());
+}
+
 TEST(SelfVerificationTest, AStepWithoutLearningRateIsNotCounted) {
   absl::StatusOr<std::unique_ptr<Engine>> engine =
       Engine::Prepare(MakePlan(SmallConfig(), Options(4)), 0, "");
