@@ -1,5 +1,5 @@
-// Self-verification calls no healthy job broken: every family's golden model, trained in full and by
-// adapters, with documents in which a token sees itself alone. Invariant engine-7.
+// Self-verification calls no healthy job broken: every family's golden model, trained in full and
+// by adapters, with documents in which a token sees itself alone. Invariant engine-7.
 #include <gtest/gtest.h>
 
 #include <cstdio>
