@@ -16,7 +16,7 @@ build=${COXSWAIN_BUILD:-build/cuda}
 shared=${COXSWAIN_SHARED:-../shared}
 limit_mib=60
 
-programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench gpu_train_bench gpu_decode_bench nccl_tests
+programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench gpu_train_bench gpu_decode_bench gpu_look_bench nccl_tests
           gpu_comm_bench dispatch_bench)
 libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
 # Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.

@@ -10,6 +10,7 @@
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/tensor_records.h"
 
 namespace coxswain::kernels {
 
@@ -29,6 +30,15 @@ struct AllZeroArgs {
   int32_t* all_zero = nullptr;
 };
 void AllZero(const AllZeroArgs& args, Stream* stream);
+
+// Both of every tensor of a list, reading each element once.
+struct ChecksumTensorsArgs {
+  const NormTensor* tensors = nullptr;  // [count], device memory
+  int64_t count = 0;
+  int64_t chunks = 0;          // of these tensors
+  TensorBits* bits = nullptr;  // [count], overwritten, device memory
+};
+void ChecksumTensors(const ChecksumTensorsArgs& args, Stream* stream);
 
 }  // namespace coxswain::kernels
 

@@ -11,17 +11,12 @@
 
 namespace coxswain::kernels {
 
-struct NormSums {
-  double sum_squares = 0.0;  // non-finite elements propagate
-  double nonfinite = 0.0;    // number of elements that are infinite or NaN; double so that both
-                             // numbers travel in one all-reduce
-};
-
 bool GlobalNormSupports(DType dtype);
 
 int64_t GlobalNormWorkspaceBytes(int64_t chunks);
 
 // Squares are added in double, in fixed blocks in table order: the bits depend on the list only.
+// The workspace then holds the NormSums of each chunk, from its start.
 struct GlobalNormArgs {
   const NormTensor* tensors = nullptr;  // [count] of a list in device memory, not always its start
   int64_t count = 0;
@@ -30,6 +25,16 @@ struct GlobalNormArgs {
   Workspace workspace = {};
 };
 void GlobalNorm(const GlobalNormArgs& args, Stream* stream);
+
+// The sums of each tensor of a list, from what GlobalNorm left of its chunks: no element is read
+// again. Chunks are added in an order fixed by their number.
+struct TensorNormsArgs {
+  const NormTensor* tensors = nullptr;  // [count], as GlobalNorm got them
+  int64_t count = 0;
+  const NormSums* chunk_sums = nullptr;  // GlobalNorm's workspace
+  NormSums* sums = nullptr;              // [count], overwritten, device memory
+};
+void TensorNorms(const TensorNormsArgs& args, Stream* stream);
 
 // Decides the update from the sums of all ranks. norm = sqrt(sum_squares);
 // clip_factor = min(1, max_norm / (norm + 1e-6)), 1 when max_norm is 0; skip = norm not finite.

@@ -48,12 +48,25 @@ struct AdamW8bitTensor {
   float* v_absmax = nullptr;   // [StateBlocks(n)]
 };
 
-// Of global_norm.h.
+// Of global_norm.h and checksum.h.
 struct NormTensor {
   const void* data = nullptr;
   int64_t elements = 0;
   int64_t first_chunk = 0;  // TensorChunks of all tensors before it in the list
   DType dtype = DType::kFloat32;
+};
+
+// Of global_norm.h.
+struct NormSums {
+  double sum_squares = 0.0;  // non-finite elements propagate
+  double nonfinite = 0.0;    // number of elements that are infinite or NaN; double so that both
+                             // numbers travel in one all-reduce
+};
+
+// Of checksum.h.
+struct TensorBits {
+  uint64_t checksum = 0;
+  uint64_t nonzero = 0;  // 1: an element differs from zero
 };
 
 }  // namespace coxswain::kernels

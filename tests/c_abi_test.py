@@ -27,7 +27,8 @@ FUNCTION = re.compile(r'^(?:int|int64_t|const char\*) coxswain_(\w+)\(', re.M)
 # What kernels/torch does not call, and why.
 NOT_FOR_TORCH = {
     'add': 'torch adds', 'convert': 'torch converts', 'random_fill': 'torch draws by generators of its own',
-    'checksum': 'torch needs none', 'all_zero': 'torch compares', 'sum': 'torch sums', 'argmax': 'torch has it',
+    'checksum': 'torch needs none', 'checksum_tensors': 'torch needs none',
+    'tensor_norms': 'torch clips by one norm', 'all_zero': 'torch compares', 'sum': 'torch sums', 'argmax': 'torch has it',
     'target_hits': 'torch compares', 'gather_rows': 'torch indexes', 'scatter_add_rows': 'torch indexes',
     'rotated_linear_forward': 'patched attention turns q and k behind its own projections',
     'dropout_apply': "torch's dropout has its own draws", 'cache_append': "generation is torch's",

@@ -143,14 +143,23 @@ void AddRecords(const Plan& plan, Table* table) {
   for (const char* name : {"dora.squares", "dora.norm", "dora.factor"}) {
     table->Some(name, kFloat * columns);
   }
-  const int64_t trained =
-      std::count_if(plan.parameters.begin(), plan.parameters.end(),
-                    [](const model::Parameter& parameter) { return parameter.trainable(); });
   table->Row("scalars", kScalarsBytes);
   if (!plan.trains()) return;
+  int64_t trained = 0, chunks = 0;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (!parameter.trainable()) continue;
+    ++trained;
+    chunks += kernels::TensorChunks(parameter.elements());
+  }
+  constexpr int64_t kList = sizeof(kernels::NormTensor), kNorm = sizeof(kernels::NormSums);
+  constexpr int64_t kBits = sizeof(kernels::TensorBits), kDouble = sizeof(double);
   table->Row("optimizer.tensors", OptimizerOf(plan).record_bytes * trained);
-  table->Row("norm.tensors", static_cast<int64_t>(sizeof(kernels::NormTensor)) * trained);
-  table->Row("verification", kVerificationBytes);
+  table->Row("norm.tensors", kList * trained);
+  table->Row("norm.chunks", kNorm * chunks);
+  table->Row("verified.values", kList * trained);
+  table->Row("verified.norms", kNorm * trained);
+  table->Row("verified.bits", kBits * trained);
+  table->Row("verified.sums", kDouble * (kSumsOfTensor * trained + kSumsOfBatch));
 }
 
 void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {

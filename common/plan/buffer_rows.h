@@ -12,8 +12,11 @@
 
 namespace coxswain::plan {
 
-// What the scalars and the verified groups of worker/engine/buffers.h may take.
-inline constexpr int64_t kScalarsBytes = 512, kVerificationBytes = 16384;
+// What the scalars of worker/engine/buffers.h may take.
+inline constexpr int64_t kScalarsBytes = 512;
+
+// What self-verification sums over the ranks: doubles of each trained tensor, and of the batch.
+inline constexpr int64_t kSumsOfTensor = 4, kSumsOfBatch = 1;
 
 // Rows of tokens and documents of one micro-step at most.
 struct BatchExtents {

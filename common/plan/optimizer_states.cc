@@ -10,6 +10,11 @@ namespace {
 // bitsandbytes 0.50: AdamW8bit keeps float32 states of tensors below min_8bit_size.
 constexpr int64_t kLeastInBlocks = 4096;
 
+// The first update's bias-corrected moments are the gradient and its square: m / (sqrt(v) + eps).
+double AdamScale(double gradient, const Plan& plan) {
+  return gradient == 0 ? 0 : gradient / (gradient + plan.eps);
+}
+
 }  // namespace
 
 // engine/optimizer.cc binds states in this order.
@@ -21,10 +26,12 @@ const std::vector<Optimizer>& Optimizers() {
       {.name = "adamw",
        .states = {{".m", "adam.m", kFloat32}, {".v", "adam.v", kFloat32}},
        .launch = UpdateLaunch::kAdamW,
+       .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
       {.name = "adamw_bf16",
        .states = {{".m", "adam.m", kBfloat16}, {".v", "adam.v", kBfloat16}},
        .launch = UpdateLaunch::kAdamW,
+       .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
       {.name = "adamw_8bit",
        .states = {{".m", "adam.m", kDynamic8, kInBlocks},
@@ -34,6 +41,7 @@ const std::vector<Optimizer>& Optimizers() {
                   {".m", "adam.m_small", kFloat32, kNotInBlocks},
                   {".v", "adam.v_small", kFloat32, kNotInBlocks}},
        .launch = UpdateLaunch::kAdamW8bit,
+       .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamW8bitTensor),
        .block = kBlock,
        .least_in_blocks = kLeastInBlocks},

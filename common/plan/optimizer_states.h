@@ -8,6 +8,7 @@
 #ifndef COXSWAIN_COMMON_PLAN_OPTIMIZER_STATES_H_
 #define COXSWAIN_COMMON_PLAN_OPTIMIZER_STATES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -37,10 +38,25 @@ struct OptimizerState {
 
 enum class UpdateLaunch : uint8_t { kAdamW, kAdamW8bit };  // of kernels/
 
+// How far a first update takes an element whose clipped gradient has this size, without decay and
+// at a learning rate of 1. Self-verification expects moves by it. There is no default: a row of
+// the table says which it is.
+class UpdateScale {
+ public:
+  using Rule = double (*)(double gradient, const Plan& plan);
+  constexpr UpdateScale(Rule rule) : rule_(rule) {}
+  UpdateScale(std::nullptr_t) = delete;
+  double operator()(double gradient, const Plan& plan) const { return rule_(gradient, plan); }
+
+ private:
+  Rule rule_;
+};
+
 struct Optimizer {
   const char* name;  // Plan::optimizer
   std::vector<OptimizerState> states;
   UpdateLaunch launch;
+  UpdateScale scale;
   int64_t record_bytes;  // of "optimizer.tensors", for each trained tensor
   // Blocks begin at the tensor's first element and hold so many; 1: there are none.
   int64_t block = 1;

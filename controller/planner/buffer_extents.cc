@@ -29,8 +29,7 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t adapters =
       3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
   const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
-  const int64_t norm = 2 * (n.trainable / kernels::kTensorChunk + 1 + n.trainable_tensors);
-  return 4096 + 4 * std::max({attention, adapters, columns, norm, DoraElements(plan, n)});
+  return 4096 + 4 * std::max({attention, adapters, columns, DoraElements(plan, n)});
 }
 
 int64_t CudaAttentionBytes(const plan::Plan& plan) {
@@ -52,10 +51,9 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t lookups = std::max(n.tokens, n.embedding_rows);
   const int64_t embedding =
       128 * lookups + 4 * std::max(n.hidden, plan.lora.rank) * (lookups / 64 + 1);
-  const int64_t norm = 16 * n.trainable_chunks;
   const int64_t dora = (int64_t{64} << 20) + 4 * DoraElements(plan, n);
-  return (int64_t{1} << 20) + std::max({gemm, CudaAttentionBytes(plan), columns, embedding, norm,
-                                        dora, CachedAttentionBytes(plan)});
+  return (int64_t{1} << 20) + std::max({gemm, CudaAttentionBytes(plan), columns, embedding, dora,
+                                        CachedAttentionBytes(plan)});
 }
 
 }  // namespace
@@ -70,12 +68,6 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
   query = model.num_heads * model.head_dim;
   packed = query + 2 * model.num_kv_heads * model.head_dim;
   intermediate = model.intermediate_size;
-  for (const model::Parameter& parameter : plan.parameters) {
-    if (!parameter.trainable()) continue;
-    trainable += parameter.elements();
-    ++trainable_tensors;
-    trainable_chunks += kernels::TensorChunks(parameter.elements());
-  }
 }
 
 int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {

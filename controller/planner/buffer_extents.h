@@ -14,8 +14,6 @@ struct BufferExtents {
   int64_t element = 0;  // bytes of the compute dtype
   int64_t tokens = 0, hidden = 0, query = 0, packed = 0, intermediate = 0;
   int64_t embedding_rows = 0;  // tokens whose rows of the embedding's gradient ranks exchange, or 0
-  int64_t trainable = 0, trainable_tensors = 0;
-  int64_t trainable_chunks = 0;  // kernels/adamw.h
 };
 
 // Upper bound of the scratch memory that any kernel of the plan's device asks for, bytes.

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: global_norm.h, adamw.h and adamw_8bit.h. */
+/* Of kernels/c_api.h: global_norm.h, lists of checksum.h, adamw.h and adamw_8bit.h. */
 #ifndef COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 #define COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 
@@ -77,11 +77,33 @@ typedef struct {
 typedef struct {
   const coxswain_norm_tensor* tensors;
   int64_t count, chunks;
-  coxswain_norm_sums* sums; /* device memory, overwritten */
-  coxswain_workspace workspace;
+  coxswain_norm_sums* sums;     /* device memory, overwritten */
+  coxswain_workspace workspace; /* holds the sums of each chunk afterwards */
 } coxswain_global_norm_args;
 int64_t coxswain_global_norm_workspace_bytes(const coxswain_global_norm_args* args);
 int coxswain_global_norm(const coxswain_global_norm_args* args, void* stream);
+
+/* The sums of each tensor, from what coxswain_global_norm left of the chunks of the same list. */
+typedef struct {
+  const coxswain_norm_tensor* tensors; /* [count] */
+  int64_t count;
+  const coxswain_norm_sums* chunk_sums; /* the workspace of coxswain_global_norm */
+  coxswain_norm_sums* sums;             /* [count], device memory, overwritten */
+} coxswain_tensor_norms_args;
+int coxswain_tensor_norms(const coxswain_tensor_norms_args* args, void* stream);
+
+/* coxswain_checksum and coxswain_all_zero of every tensor of a list, reading each element once. */
+typedef struct {
+  uint64_t checksum;
+  uint64_t nonzero; /* 1: an element differs from zero */
+} coxswain_tensor_bits;
+
+typedef struct {
+  const coxswain_norm_tensor* tensors; /* [count], device memory */
+  int64_t count, chunks;
+  coxswain_tensor_bits* bits; /* [count], device memory, overwritten */
+} coxswain_checksum_tensors_args;
+int coxswain_checksum_tensors(const coxswain_checksum_tensors_args* args, void* stream);
 
 typedef struct {
   const coxswain_norm_sums* sums;

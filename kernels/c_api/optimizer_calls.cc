@@ -1,10 +1,12 @@
-// Translates the structs of kernels/c_api.h into those of the ops: norm, clip decision and
-// optimizer. What lies in device memory is read by the kernels as it is: it must have their layout.
+// Translates the structs of kernels/c_api.h into those of the ops: norm, checksums of lists, clip
+// decision and optimizer. What lies in device memory is read by the kernels as it is: it must have
+// their layout.
 #include <cstddef>
 
 #include "kernels/adamw.h"
 #include "kernels/adamw_8bit.h"
 #include "kernels/c_api/calls.h"
+#include "kernels/checksum.h"
 #include "kernels/global_norm.h"
 
 namespace coxswain::kernels::c_api {
@@ -78,6 +80,26 @@ int coxswain_global_norm(const coxswain_global_norm_args* args, void* stream) {
                          .sums = c_api::As<kernels::NormSums>(args->sums),
                          .workspace = c_api::Lent(args->workspace)},
                         c_api::Wrap(stream));
+  });
+}
+
+int coxswain_tensor_norms(const coxswain_tensor_norms_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::TensorNorms({.tensors = c_api::As<kernels::NormTensor>(args->tensors),
+                          .count = args->count,
+                          .chunk_sums = c_api::As<kernels::NormSums>(args->chunk_sums),
+                          .sums = c_api::As<kernels::NormSums>(args->sums)},
+                         c_api::Wrap(stream));
+  });
+}
+
+int coxswain_checksum_tensors(const coxswain_checksum_tensors_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::ChecksumTensors({.tensors = c_api::As<kernels::NormTensor>(args->tensors),
+                              .count = args->count,
+                              .chunks = args->chunks,
+                              .bits = c_api::As<kernels::TensorBits>(args->bits)},
+                             c_api::Wrap(stream));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/parallel.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -33,19 +34,39 @@ bool IsZero(const void* values, int64_t count) {
   return true;
 }
 
+uint64_t SumOf(DType dtype, const void* values, int64_t count) {
+  return dtype == DType::kFloat32 ? SumBits<uint32_t>(values, count)
+                                  : SumBits<uint16_t>(values, count);
+}
+
+bool IsZeroOf(DType dtype, const void* values, int64_t count) {
+  return dtype == DType::kFloat32 ? IsZero<uint32_t>(values, count)
+                                  : IsZero<uint16_t>(values, count);
+}
+
 }  // namespace
 
 void Checksum(const ChecksumArgs& args, Stream* stream) {
   cpu::RequireExtent(args.count, "Checksum", "count");
-  *args.sum += args.dtype == DType::kFloat32 ? SumBits<uint32_t>(args.values, args.count)
-                                             : SumBits<uint16_t>(args.values, args.count);
+  *args.sum += SumOf(args.dtype, args.values, args.count);
 }
 
 void AllZero(const AllZeroArgs& args, Stream* stream) {
   cpu::RequireExtent(args.count, "AllZero", "count");
-  const bool zero = args.dtype == DType::kFloat32 ? IsZero<uint32_t>(args.values, args.count)
-                                                  : IsZero<uint16_t>(args.values, args.count);
-  if (!zero) *args.all_zero = 0;
+  if (!IsZeroOf(args.dtype, args.values, args.count)) *args.all_zero = 0;
+}
+
+void ChecksumTensors(const ChecksumTensorsArgs& args, Stream* stream) {
+  cpu::RequireExtent(args.chunks, "ChecksumTensors", "chunks");
+  if (args.count == 0) return;
+  const int64_t elements = args.chunks * kTensorChunk / args.count;
+  cpu::ParallelFor(args.count, elements, [&args](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const NormTensor& tensor = args.tensors[i];
+      args.bits[i] = {.checksum = SumOf(tensor.dtype, tensor.data, tensor.elements),
+                      .nonzero = IsZeroOf(tensor.dtype, tensor.data, tensor.elements) ? 0u : 1u};
+    }
+  });
 }
 
 }  // namespace coxswain::kernels

@@ -36,17 +36,27 @@ double CountNonfinite(const float* x, int64_t n) {
       std::count_if(x, x + n, [](float value) { return !std::isfinite(value); }));
 }
 
+NormSums ChunkSums(const float* x, int64_t n) {
+  const double squares = SumSquares(x, n);
+  return {squares, std::isfinite(squares) ? 0.0 : CountNonfinite(x, n)};
+}
+
+void Add(const NormSums& chunk, NormSums* sums) {
+  sums->sum_squares += chunk.sum_squares;
+  sums->nonfinite += chunk.nonfinite;
+}
+
 }  // namespace
 
 bool GlobalNormSupports(DType dtype) { return dtype == DType::kFloat32; }
 
 int64_t GlobalNormWorkspaceBytes(int64_t chunks) {
-  return chunks * static_cast<int64_t>(sizeof(double));
+  return chunks * static_cast<int64_t>(sizeof(NormSums));
 }
 
 void GlobalNorm(const GlobalNormArgs& args, Stream* stream) {
   cpu::RequireWorkspace(args.workspace, GlobalNormWorkspaceBytes(args.chunks), "GlobalNorm");
-  double* partial = static_cast<double*>(args.workspace.data);
+  NormSums* partial = static_cast<NormSums*>(args.workspace.data);
   NormSums sums;
   for (int64_t i = 0; i < args.count; ++i) {
     cpu::RequireSupported(GlobalNormSupports(args.tensors[i].dtype), "GlobalNorm");
@@ -54,18 +64,23 @@ void GlobalNorm(const GlobalNormArgs& args, Stream* stream) {
     const int64_t elements = args.tensors[i].elements, blocks = TensorChunks(elements);
     cpu::ParallelFor(blocks, kBlock, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        partial[b] = SumSquares(data + b * kBlock, std::min(kBlock, elements - b * kBlock));
+        partial[b] = ChunkSums(data + b * kBlock, std::min(kBlock, elements - b * kBlock));
       }
     });
-    for (int64_t b = 0; b < blocks; ++b) {
-      sums.sum_squares += partial[b];
-      if (!std::isfinite(partial[b])) {
-        sums.nonfinite +=
-            CountNonfinite(data + b * kBlock, std::min(kBlock, elements - b * kBlock));
-      }
-    }
+    for (int64_t b = 0; b < blocks; ++b) Add(partial[b], &sums);
+    partial += blocks;
   }
   *args.sums = sums;
+}
+
+void TensorNorms(const TensorNormsArgs& args, Stream* stream) {
+  cpu::RequireExtent(args.count, "TensorNorms", "count");
+  const NormSums* chunk = args.chunk_sums;
+  for (int64_t i = 0; i < args.count; ++i) {
+    args.sums[i] = {};
+    const NormSums* end = chunk + TensorChunks(args.tensors[i].elements);
+    for (; chunk < end; ++chunk) Add(*chunk, &args.sums[i]);
+  }
 }
 
 void DecideUpdate(const DecideUpdateArgs& args, Stream* stream) {

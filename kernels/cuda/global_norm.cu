@@ -87,6 +87,22 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) *sums = mine;
 }
 
+// A block per tensor.
+__global__ void __launch_bounds__(kThreads) TensorNormsKernel(const TensorNormsArgs args) {
+  __shared__ double shared[cuda::kWarp];
+  const NormTensor tensor = args.tensors[blockIdx.x];
+  const NormSums* partial = args.chunk_sums + (tensor.first_chunk - args.tensors[0].first_chunk);
+  const int64_t chunks = (tensor.elements + kTensorChunk - 1) / kTensorChunk;
+  NormSums mine;
+  for (int64_t i = threadIdx.x; i < chunks; i += kThreads) {
+    mine.sum_squares += partial[i].sum_squares;
+    mine.nonfinite += partial[i].nonfinite;
+  }
+  mine.sum_squares = cuda::BlockSum(mine.sum_squares, shared);
+  mine.nonfinite = cuda::BlockSum(mine.nonfinite, shared);
+  if (threadIdx.x == 0) args.sums[blockIdx.x] = mine;
+}
+
 __global__ void DecideUpdateKernel(const DecideUpdateArgs args) {
   const double norm = sqrt(args.sums->sum_squares);
   const double factor = args.max_norm / (norm + 1e-6);
@@ -115,6 +131,13 @@ void GlobalNorm(const GlobalNormArgs& args, Stream* stream) {
   GlobalNormSumChunksKernel<<<1, kSumThreads, 0, cuda::Handle(stream)>>>(partial, args.chunks,
                                                                          args.sums);
   cuda::CheckLaunch("GlobalNorm");
+}
+
+void TensorNorms(const TensorNormsArgs& args, Stream* stream) {
+  cuda::RequireExtent(args.count, "TensorNorms", "count");
+  if (args.count == 0) return;
+  TensorNormsKernel<<<static_cast<unsigned>(args.count), kThreads, 0, cuda::Handle(stream)>>>(args);
+  cuda::CheckLaunch("TensorNorms");
 }
 
 void DecideUpdate(const DecideUpdateArgs& args, Stream* stream) {

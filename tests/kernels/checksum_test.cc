@@ -57,5 +57,31 @@ TEST(AllZeroTest, IgnoresTheSignOfZeroAndNothingElse) {
   EXPECT_EQ(all_zero, 0);
 }
 
+TEST(ChecksumTensorsTest, AreThoseOfEachTensorAlone) {
+  std::vector<Floats> tensors;
+  for (const int64_t n : {7, 0, 16384, 40001, 1}) {
+    tensors.push_back(Normal(n, static_cast<unsigned>(n)));
+  }
+  tensors.push_back(Floats(20000, -0.0f));
+  std::vector<NormTensor> list;
+  int64_t chunks = 0;
+  for (const Floats& tensor : tensors) {
+    const auto elements = static_cast<int64_t>(tensor.size());
+    list.push_back({tensor.data(), elements, chunks, DType::kFloat32});
+    chunks += TensorChunks(elements);
+  }
+  const std::vector<uint16_t> halves = {0x8000, 0x0001};
+  list.push_back({halves.data(), 2, chunks, DType::kBFloat16});
+  std::vector<TensorBits> bits(list.size(), {7, 7});
+  ChecksumTensors({.tensors = list.data(),
+                   .count = static_cast<int64_t>(list.size()),
+                   .chunks = chunks + 1,
+                   .bits = bits.data()},
+                  nullptr);
+  for (size_t i = 0; i < tensors.size(); ++i) EXPECT_EQ(bits[i].checksum, Sum(tensors[i])) << i;
+  const std::vector<uint64_t> nonzero = {1, 0, 1, 1, 1, 0, 1};
+  for (size_t i = 0; i < nonzero.size(); ++i) EXPECT_EQ(bits[i].nonzero, nonzero[i]) << i;
+}
+
 }  // namespace
 }  // namespace coxswain::kernels

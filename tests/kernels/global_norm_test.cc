@@ -1,5 +1,6 @@
 #include "kernels/global_norm.h"
 
+#include <bit>
 #include <limits>
 
 #include "tests/kernels/testing.h"
@@ -7,7 +8,8 @@
 namespace coxswain::kernels {
 namespace {
 
-NormSums ComputeNorm(const std::vector<Floats>& tensors) {
+// The sums of the list and, behind, of each tensor.
+std::vector<NormSums> ComputeNorms(const std::vector<Floats>& tensors) {
   std::vector<NormTensor> list;
   int64_t chunks = 0;
   for (const Floats& t : tensors) {
@@ -16,15 +18,22 @@ NormSums ComputeNorm(const std::vector<Floats>& tensors) {
   }
   const int64_t count = static_cast<int64_t>(list.size());
   Scratch scratch(GlobalNormWorkspaceBytes(chunks));
-  NormSums sums{-1.0, -1.0};
+  std::vector<NormSums> sums(list.size() + 1, {-1.0, -1.0});
   GlobalNorm({.tensors = list.data(),
               .count = count,
               .chunks = chunks,
-              .sums = &sums,
+              .sums = sums.data(),
               .workspace = scratch.view()},
              nullptr);
+  TensorNorms({.tensors = list.data(),
+               .count = count,
+               .chunk_sums = static_cast<const NormSums*>(scratch.view().data),
+               .sums = sums.data() + 1},
+              nullptr);
   return sums;
 }
+
+NormSums ComputeNorm(const std::vector<Floats>& tensors) { return ComputeNorms(tensors)[0]; }
 
 // Invariant kernels-9.
 TEST(GlobalNormTest, AddsSquaresOfAllTensorsInDouble) {
@@ -55,6 +64,24 @@ TEST(GlobalNormTest, CountsEveryNonFiniteElement) {
   const NormSums sums = ComputeNorm(tensors);
   EXPECT_EQ(sums.nonfinite, 3.0);
   EXPECT_FALSE(std::isfinite(sums.sum_squares));
+}
+
+TEST(TensorNormsTest, AreThoseOfEachTensorAlone) {
+  std::vector<Floats> tensors;
+  for (const int64_t n : {0, 1, 16384, 0, 16385, 50001, 0}) {
+    tensors.push_back(Normal(n, static_cast<unsigned>(n)));
+  }
+  tensors[4][16384] = std::numeric_limits<float>::quiet_NaN();
+  tensors[5][0] = std::numeric_limits<float>::infinity();
+  const std::vector<NormSums> sums = ComputeNorms(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const NormSums alone = ComputeNorm({tensors[i]});
+    EXPECT_EQ(std::bit_cast<uint64_t>(sums[i + 1].sum_squares),
+              std::bit_cast<uint64_t>(alone.sum_squares));
+    EXPECT_EQ(sums[i + 1].nonfinite, alone.nonfinite);
+  }
+  EXPECT_EQ(sums[0].nonfinite, 2.0);
+  EXPECT_EQ(sums[1].sum_squares, 0.0);
 }
 
 TEST(DecideUpdateTest, ClipsSkipsOrPasses) {

@@ -123,10 +123,14 @@ void ViewRecords(const Views& view, Buffers* out) {
   view.Set("dora.norm", out->dora.norm);
   view.Set("dora.factor", out->dora.factor);
   view.Set("scalars", out->scalars);
-  view.Set("verification", out->verification);
   view.Set("optimizer.tensors", out->adamw_tensors);
   view.Set("optimizer.tensors", out->adamw_8bit_tensors);
   view.Set("norm.tensors", out->norm_tensors);
+  view.Set("norm.chunks", out->norm_chunks);
+  view.Set("verified.values", out->verified.values);
+  view.Set("verified.norms", out->verified.norms);
+  view.Set("verified.bits", out->verified.bits);
+  view.Set("verified.sums", out->verified.sums);
 }
 
 }  // namespace

@@ -38,16 +38,13 @@ inline constexpr int64_t kStepSums = 3;
 static_assert(offsetof(Scalars, global_loss_sum) ==
               offsetof(Scalars, norm_sums) + (kStepSums - 1) * sizeof(double));
 
-// What self-verification reads of one group (verified_groups.h).
-struct GroupStatistics {
-  kernels::NormSums norm;  // of the gradient before the update; loaded: of the trained values
-  uint64_t checksum = 0;   // of the trained values
-  int32_t all_zero = 0;    // of the trained values
-  int32_t reserved = 0;
+// What self-verification lists, computes and sums over the ranks: of N verified tensors.
+struct VerificationBuffers {
+  kernels::NormTensor* values = nullptr;  // [N]: of the trained values, what is looked at
+  kernels::NormSums* norms = nullptr;     // [N]: of the gradients
+  kernels::TensorBits* bits = nullptr;    // [N]: of `values`
+  double* sums = nullptr;                 // [kSumsOfTensor N + kSumsOfBatch] (buffer_rows.h)
 };
-inline constexpr int64_t kMaxVerifiedGroups = 512;
-static_assert(kMaxVerifiedGroups * static_cast<int64_t>(sizeof(GroupStatistics)) ==
-              plan::kVerificationBytes);
 
 // An element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
 struct DoraBuffers {
@@ -94,11 +91,12 @@ struct Buffers {
   void* generated_ids = nullptr;
   DoraBuffers dora;
   Scalars* scalars = nullptr;
-  GroupStatistics* verification = nullptr;  // [kMaxVerifiedGroups]
   // [N trainable tensors] each, in one row: the launch of the optimizer says which it holds.
   kernels::AdamWTensor* adamw_tensors = nullptr;
   kernels::AdamW8bitTensor* adamw_8bit_tensors = nullptr;
-  kernels::NormTensor* norm_tensors = nullptr;  // [N], by verified group
+  kernels::NormTensor* norm_tensors = nullptr;  // [N]: gradients of the verified tensors
+  kernels::NormSums* norm_chunks = nullptr;     // [chunks of them]: of the newest norm
+  VerificationBuffers verified;
   kernels::Workspace scratch;
 };
 

@@ -36,7 +36,7 @@ class Engine {
   absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
 
   // Runs one optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW.
-  // It also enforces self-verification (verify.h): FailedPrecondition names the group.
+  // It also enforces self-verification (verify.h): FailedPrecondition names the tensors.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 

@@ -1,5 +1,6 @@
 #include "worker/engine/make_state.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,40 +10,19 @@
 #include "worker/engine/bind_ops.h"
 #include "worker/engine/device.h"
 #include "worker/engine/dora.h"
-#include "worker/engine/group_statistics.h"
 #include "worker/engine/load_shards.h"
 #include "worker/engine/op_specs.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/rope_tables.h"
+#include "worker/engine/verified_step.h"
 #include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
 #include "worker/engine/written_gradients.h"
 
 namespace coxswain::engine {
 namespace {
-
-absl::Status BeginVerification(State& state) {
-  if (!state.plan.trains()) return absl::OkStatus();
-  if (static_cast<int64_t>(state.verified_groups.size()) > kMaxVerifiedGroups) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan: ", state.verified_groups.size(), " verified groups, at most ", kMaxVerifiedGroups));
-  }
-  const ParameterStore store(state.plan, state.layout, state.buffers);
-  LaunchGroupValues(store, state.verified_groups, state.buffers, nullptr);
-  FillNormTensors(state.layout, state.verified_groups, store, &ParameterStore::Trained,
-                  state.buffers);
-  LaunchGroupNorms(state.layout, state.verified_groups, state.buffers, nullptr);
-  FillNormTensors(state.layout, state.verified_groups, store, &ParameterStore::ReducedGradient,
-                  state.buffers);
-  std::vector<GroupStatistics>& loaded = state.loaded_statistics;
-  loaded.resize(state.verified_groups.size());
-  kernels::CopyMemory(loaded.data(), state.buffers.verification,
-                      static_cast<int64_t>(loaded.size() * sizeof(loaded[0])), nullptr);
-  state.verification = std::make_unique<SelfVerification>(state.plan, state.verified_groups);
-  return absl::OkStatus();
-}
 
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
 std::string PrepareAttentions(const State& state) {
@@ -97,13 +77,15 @@ State::State(const plan::Plan& plan_in, int rank_in)
     : plan(plan_in),
       rank(rank_in),
       layout(plan, rank),
-      verified_groups(MakeVerifiedGroups(plan)),
+      verified_tensors(MakeVerifiedTensors(plan)),
       written_gradients(WrittenBytes(plan, layout.map)),
       stream(owned_stream.get()),
       stager(plan),
       exchange(plan, layout, buffers, stream),
       snapshot(plan_in),
-      generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr) {}
+      generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr),
+      received_norms(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))),
+      received_bits(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))) {}
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
@@ -119,22 +101,22 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   RETURN_IF_ERROR(CheckOps(plan, state->model));
   state->ops = BindOps(plan, state->model, buffers);
   state->attention_algorithms = PrepareAttentions(*state);
-  const int64_t scratch = ScratchBytes(plan, state->layout, state->model);
+  const int64_t scratch = ScratchBytes(plan, state->model);
   if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
-  if (plan.trains()) FillTensorLists(plan, state->layout, state->verified_groups, buffers);
+  if (plan.trains()) FillRecords(plan, state->layout, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, doing));
   *doing = "verify";
-  RETURN_IF_ERROR(BeginVerification(*state));
+  BeginVerification(*state);
   if (plan.device == "cuda") {
     *doing = "warm up";
     WarmUp(*state);
-    RETURN_IF_ERROR(BeginVerification(*state));
+    BeginVerification(*state);
   }
   RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, doing));
-  if (!checkpoint_dir.empty()) RETURN_IF_ERROR(BeginVerification(*state));
+  if (!checkpoint_dir.empty()) BeginVerification(*state);
   return state;
 }
 

@@ -52,8 +52,8 @@ kernels::AdamWTensor& Part(kernels::AdamW8bitTensor& record) { return record.ten
 
 // The pieces of the embedding's unit first.
 template <typename Record>
-void FillRecords(const plan::Plan& plan, const ParameterLayout& layout, const ParameterStore& store,
-                 Record* out) {
+void WriteRecords(const plan::Plan& plan, const ParameterLayout& layout,
+                  const ParameterStore& store, Record* out) {
   std::vector<Record> records;
   int64_t chunks = 0;
   std::vector<size_t> order(plan.parameters.size());
@@ -90,46 +90,14 @@ Args ArgsOf(const Record* records, const UpdateArgs& update, const kernels::Upda
 
 }  // namespace
 
-void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<VerifiedGroup>& groups, const Buffers& buffers) {
+void FillRecords(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers) {
   const ParameterStore store(plan, layout, buffers);
   switch (plan::OptimizerOf(plan).launch) {
     case plan::UpdateLaunch::kAdamW:
-      FillRecords(plan, layout, store, buffers.adamw_tensors);
-      break;
+      return WriteRecords(plan, layout, store, buffers.adamw_tensors);
     case plan::UpdateLaunch::kAdamW8bit:
-      FillRecords(plan, layout, store, buffers.adamw_8bit_tensors);
-      break;
+      return WriteRecords(plan, layout, store, buffers.adamw_8bit_tensors);
   }
-  FillNormTensors(layout, groups, store, &ParameterStore::ReducedGradient, buffers);
-}
-
-void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
-                     const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
-                     const Buffers& buffers) {
-  std::vector<kernels::NormTensor> norms;
-  int64_t chunks = 0;
-  for (const VerifiedGroup& group : groups) {
-    for (const size_t i : group.parameters) {
-      if (layout.owned[i].count() == 0) continue;
-      const Values piece = (store.*values)(i);
-      norms.push_back({piece.data, piece.elements, chunks, piece.dtype});
-      chunks += kernels::TensorChunks(piece.elements);
-    }
-  }
-  kernels::CopyMemory(buffers.norm_tensors, norms.data(),
-                      static_cast<int64_t>(norms.size() * sizeof(norms[0])), nullptr);
-}
-
-void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
-            kernels::Stream* stream) {
-  kernels::GlobalNormArgs norm;
-  norm.tensors = buffers.norm_tensors + range.first;
-  norm.count = range.count;
-  norm.chunks = range.chunks;
-  norm.sums = sums;
-  norm.workspace = buffers.scratch;
-  kernels::GlobalNorm(norm, stream);
 }
 
 void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream) {

@@ -3,13 +3,11 @@
 #define COXSWAIN_WORKER_ENGINE_OPTIMIZER_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "common/plan/plan.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/model.h"
 #include "worker/engine/parameter_store.h"
-#include "worker/engine/verified_groups.h"
 
 namespace coxswain::engine {
 
@@ -18,19 +16,9 @@ struct TensorRange {
   int64_t first = 0, count = 0, chunks = 0;
 };
 
-// Writes this rank's pieces: the records of the optimizer (those of the embedding's unit, then the
-// others, both in table order) and norm_tensors (order of `groups`).
-void FillTensorLists(const plan::Plan& plan, const ParameterLayout& layout,
-                     const std::vector<VerifiedGroup>& groups, const Buffers& buffers);
-
-// Writes norm_tensors alone, of the pieces' gradients or values, as `values` says.
-void FillNormTensors(const ParameterLayout& layout, const std::vector<VerifiedGroup>& groups,
-                     const ParameterStore& store, Values (ParameterStore::*values)(size_t) const,
-                     const Buffers& buffers);
-
-// Writes sum of squares and non-finite count of a range of norm_tensors into `sums`.
-void NormOf(const Buffers& buffers, const TensorRange& range, kernels::NormSums* sums,
-            kernels::Stream* stream);
+// Writes the records of the optimizer, of this rank's pieces: those of the embedding's unit, then
+// the others, both in table order.
+void FillRecords(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers);
 
 // Computes norm, clip factor and skip flag from scalars->norm_sums; they stay on the device.
 void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream);

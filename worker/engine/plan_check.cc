@@ -15,7 +15,6 @@
 #include "kernels/dora.h"
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
-#include "kernels/global_norm.h"
 #include "kernels/rotated_linear.h"
 #include "kernels/row_gather.h"
 #include "kernels/swiglu.h"
@@ -214,7 +213,7 @@ std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
   return shapes;
 }
 
-int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, const Model& model) {
+int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
   const plan::BatchExtents n(plan);
   int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
@@ -260,7 +259,6 @@ int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, cons
   if (model.embedding_adapter.a.value != nullptr) {
     need(kernels::EmbeddingBackwardWorkspaceBytes(AdapterEmbeddingSpec(model), n.tokens));
   }
-  need(kernels::GlobalNormWorkspaceBytes(layout.piece_chunks));
   need(plan::QuantizeScratchBytes(plan));
   if (model.embedding.gradient != nullptr) {
     need(kernels::EmbeddingBackwardWorkspaceBytes(TokenEmbeddingSpec(model),

@@ -28,7 +28,7 @@ kernels::CrossEntropySpec LossSpec(const plan::Plan& plan);
 std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan);
 
 // The largest workspace that any op of the plan asks for, known after PrepareAttention.
-int64_t ScratchBytes(const plan::Plan& plan, const ParameterLayout& layout, const Model& model);
+int64_t ScratchBytes(const plan::Plan& plan, const Model& model);
 
 }  // namespace coxswain::engine
 

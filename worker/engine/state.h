@@ -19,12 +19,20 @@
 #include "worker/engine/graphs.h"
 #include "worker/engine/model.h"
 #include "worker/engine/state_copy.h"
+#include "worker/engine/tensor_list.h"
 #include "worker/engine/timeline.h"
 #include "worker/engine/unit_exchange.h"
-#include "worker/engine/verified_groups.h"
+#include "worker/engine/verified_tensors.h"
 #include "worker/engine/verify.h"
 
 namespace coxswain::engine {
+
+// What this rank loaded of a verified tensor, before the first step.
+struct LoadedTensor {
+  double squares = 0;
+  bool nonzero = false;
+  uint64_t whole = 0, sample = 0;  // checksums
+};
 
 struct State {
   State(const plan::Plan& plan, int rank);
@@ -34,7 +42,7 @@ struct State {
   const plan::Plan plan;
   const int rank;
   const ParameterLayout layout;
-  const std::vector<VerifiedGroup> verified_groups;
+  const std::vector<VerifiedTensor> verified_tensors;
   const std::vector<plan::Range> written_gradients;  // WrittenBytes
   const StreamHandle owned_stream;
   kernels::Stream* const stream;
@@ -51,8 +59,9 @@ struct State {
   // Waits for other ranks in the step being run, and the phase that each lies in.
   std::vector<std::pair<const Stopwatch*, double*>> waits;
   std::unique_ptr<SelfVerification> verification;
-  std::vector<GroupStatistics> loaded_statistics;  // of this rank, before the first step
-  bool warming_up = false;                         // no group is there yet, nor needed
+  std::vector<LoadedTensor> loaded;       // by verified tensor
+  TensorList gradient_list, sample_list;  // sample: of the trained values, the first chunks
+  bool warming_up = false;                // no group is there yet, nor needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
   std::string attention_algorithms;  // as Prepare chose them, for people
@@ -62,7 +71,8 @@ struct State {
 
   // What a step sends and gets, pinned. One step is in flight at a time.
   PinnedArray<Scalars> sent{1}, received{1};
-  PinnedArray<GroupStatistics> received_statistics{kMaxVerifiedGroups};
+  PinnedArray<kernels::NormSums> received_norms;   // by verified tensor
+  PinnedArray<kernels::TensorBits> received_bits;  // likewise
 };
 
 }  // namespace coxswain::engine

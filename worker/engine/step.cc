@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/block.h"
-#include "worker/engine/group_statistics.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/run_sweep.h"
+#include "worker/engine/verified_step.h"
 #include "worker/engine/written_gradients.h"
 
 namespace coxswain::engine {
@@ -127,16 +127,14 @@ void UpdateAll(State& state, Stopwatch* exposed) {
   units.Finish();
 }
 
-// Norm, decision and update, with the statistics of the verified groups around them while `verify`.
+// Norm, decision and update, and while `verify` the look at them.
 void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
   const Range range("optimizer");
   state.snapshot.AwaitCopied(state.stream);
-  if (verify) LaunchGroupNorms(state.layout, state.verified_groups, state.buffers, state.stream);
   const Stopwatch& exposed = state.graphs.Run(
       "optimizer", MicroBatch{},
       [&state](Stopwatch* watch) {
-        NormOf(state.buffers, {0, state.layout.pieces, state.layout.piece_chunks},
-               &state.buffers.scalars->norm_sums, state.stream);
+        NormOf(state.gradient_list, state.buffers, &state.buffers.scalars->norm_sums, state.stream);
         watch->Reset();
         if (state.plan.world_size() > 1) SumOverRanks(state, watch);
         DecideUpdate(state.buffers, state.plan.max_grad_norm, state.stream);
@@ -150,32 +148,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
     state.waits.push_back({&exposed, &seconds->optimizer});
   }
   ReceiveScalars(state);
-  if (!verify) return;
-  const ParameterStore store(state.plan, state.layout, state.buffers);
-  LaunchGroupValues(store, state.verified_groups, state.buffers, state.stream);
-  kernels::CopyMemory(state.received_statistics.data(), state.buffers.verification,
-                      plan::kVerificationBytes, state.stream);
-}
-
-absl::Status Verify(State& state, const TrainStep& step) {
-  static_assert(sizeof(GroupSums) <= sizeof(GroupStatistics));
-  std::vector<GroupSums> sums(state.verified_groups.size());
-  for (size_t p = 0; p < sums.size(); ++p) {
-    sums[p] =
-        SumsOfRank(state.loaded_statistics[p], state.received_statistics[static_cast<int64_t>(p)]);
-  }
-  if (state.plan.world_size() > 1) {
-    const auto bytes = static_cast<int64_t>(sums.size() * sizeof(GroupSums));
-    auto* device = reinterpret_cast<double*>(state.buffers.verification);
-    kernels::CopyMemory(device, sums.data(), bytes, state.stream);
-    state.exchange.SumDoubles(device, bytes / static_cast<int64_t>(sizeof(double)));
-    kernels::CopyMemory(sums.data(), device, bytes, state.stream);
-    kernels::Synchronize(state.stream);
-    RETURN_IF_ERROR(state.exchange.status());
-  }
-  RETURN_IF_ERROR(state.verification->CheckGradients(sums));
-  return state.verification->CheckUpdate(sums, step.learning_rate,
-                                         state.received[0].optimizer.clip_factor);
+  if (verify) LaunchLook(state);
 }
 
 // What the finished step left in state.received.
@@ -193,7 +166,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
                                                       " while every gradient is finite"));
   }
   if (!stats->applied || step.learning_rate == 0) return absl::OkStatus();
-  if (verify) return Verify(state, step);
+  if (verify) return JudgeLook(state, step);
   if (!state.verification->finished()) state.verification->CountUpdate(step.learning_rate);
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 
 namespace coxswain::engine {
@@ -16,116 +17,147 @@ constexpr double kUlps = 8;
 // When so many elements should have moved, that none has is no chance, though most updates are a
 // tenth to a half of what is counted here: e^-25.
 constexpr double kMovedElements = 256;
+// More tensors than these are told by their number.
+constexpr size_t kNamed = 16;
 
-absl::Status Failure(const VerifiedGroup& group, const std::string& reason) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("self-verification: group ", group.name, ": ", reason));
+absl::Status Failure(const std::vector<VerifiedTensor>& verified, const std::vector<size_t>& failed,
+                     const std::string& what) {
+  if (failed.empty()) return absl::OkStatus();
+  std::string names;
+  for (size_t i = 0; i < std::min(failed.size(), kNamed); ++i) {
+    absl::StrAppend(&names, i == 0 ? "" : ", ", verified[failed[i]].name);
+  }
+  if (failed.size() > kNamed) absl::StrAppend(&names, " and ", failed.size() - kNamed, " more");
+  return absl::FailedPreconditionError(absl::StrCat("self-verification: ", failed.size(),
+                                                    failed.size() == 1 ? " tensor " : " tensors ",
+                                                    what, ": ", names));
+}
+
+bool IsLookup(const plan::Plan& plan, const model::Parameter& parameter) {
+  if (parameter.role == model::LoraA(model::Role::kEmbedding)) return true;
+  return parameter.role == model::Role::kEmbedding && !plan.model.tie_embeddings;
 }
 
 }  // namespace
 
-GroupSums SumsOfRank(const GroupStatistics& loaded, const GroupStatistics& now) {
-  return {.gradient_squares = now.norm.sum_squares,
-          .value_squares = loaded.norm.sum_squares,
-          .moved = now.checksum != loaded.checksum ? 1.0 : 0.0,
-          .loaded_nonzero = loaded.all_zero == 0 ? 1.0 : 0.0};
-}
-
-SelfVerification::SelfVerification(const plan::Plan& plan, const std::vector<VerifiedGroup>& groups)
-    : groups_(groups), eps_(plan.eps), movements_(groups.size()) {
-  for (size_t g = 0; g < groups.size(); ++g) {
-    Movement& movement = movements_[g];
-    movement.lr_scale = plan.groups[static_cast<size_t>(groups[g].plan_group)].lr_scale;
-    for (const size_t i : groups[g].parameters) {
-      const model::Parameter& parameter = plan.parameters[i];
-      const auto elements = static_cast<double>(parameter.elements());
-      const bool lookup = parameter.role == model::Role::kEmbedding && !plan.model.tie_embeddings;
-      movement.elements += lookup ? static_cast<double>(parameter.cols) : elements;
-      movement.all_elements += plan.replicate * elements;
-      const plan::Storage storage = plan::StorageOf(plan, parameter).trained_values();
-      movement.rounded = movement.rounded || storage == plan::Storage::kBfloat16;
-    }
+SelfVerification::SelfVerification(const plan::Plan& plan,
+                                   const std::vector<VerifiedTensor>& tensors)
+    : plan_(plan), verified_(tensors), tensors_(tensors.size()) {
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const model::Parameter& parameter = plan.parameters[tensors[t].parameter];
+    Tensor& tensor = tensors_[t];
+    tensor.lr_scale = plan.groups[static_cast<size_t>(parameter.group)].lr_scale;
+    const auto elements = static_cast<double>(parameter.elements());
+    tensor.elements = IsLookup(plan, parameter) ? static_cast<double>(parameter.cols) : elements;
+    tensor.all_elements = plan.replicate * elements;
+    const plan::Storage storage = plan::StorageOf(plan, parameter).trained_values();
+    tensor.rounded = storage == plan::Storage::kBfloat16;
   }
 }
 
 bool SelfVerification::finished() const {
-  return looked_at_ >= 2 && std::all_of(movements_.begin(), movements_.end(),
-                                        [](const Movement& movement) { return movement.moved; });
+  if (looked_at_ < 2) return false;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (!tensors_[t].moved || AwaitsGradient(t)) return false;
+  }
+  return true;
 }
 
 bool SelfVerification::LooksAt(double learning_rate) const {
   if (looked_at_ < 2) return true;
-  return std::any_of(movements_.begin(), movements_.end(), [&](const Movement& movement) {
-    return !movement.moved && IsDue(movement, learning_rate);
-  });
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (AwaitsGradient(t)) return true;
+    if (!tensors_[t].moved && IsDue(tensors_[t], learning_rate)) return true;
+  }
+  return false;
 }
 
-void SelfVerification::TakeScales(const GroupSums& sums, double clip_factor,
-                                  Movement* movement) const {
-  const double value = std::sqrt(sums.value_squares / movement->all_elements);
+void SelfVerification::TakeScales(const TensorSums& sums, double clip_factor,
+                                  Tensor* tensor) const {
+  const double value = std::sqrt(sums.value_squares / tensor->all_elements);
   // Of the value's binade; zeros move by any update.
-  movement->ulp = value > 0 ? std::ldexp(1.0, std::ilogb(value) - (movement->rounded ? 7 : 23)) : 0;
-  const double gradient = clip_factor * std::sqrt(sums.gradient_squares / movement->all_elements);
-  movement->per_rate = movement->lr_scale * gradient / (gradient + eps_);
+  tensor->ulp = value > 0 ? std::ldexp(1.0, std::ilogb(value) - (tensor->rounded ? 7 : 23)) : 0;
+  const double gradient = clip_factor * std::sqrt(sums.gradient_squares / tensor->all_elements);
+  tensor->per_rate = tensor->lr_scale * plan::OptimizerOf(plan_).scale(gradient, plan_);
 }
 
-double SelfVerification::Moves(const Movement& movement, double learning_rate) {
-  const double update = learning_rate * movement.per_rate;
+double SelfVerification::Moves(const Tensor& tensor, double learning_rate) {
+  const double update = learning_rate * tensor.per_rate;
   if (update == 0) return 0;
-  return movement.ulp > update ? movement.elements * update / movement.ulp : movement.elements;
+  return tensor.ulp > update ? tensor.elements * update / tensor.ulp : tensor.elements;
 }
 
-bool SelfVerification::IsDue(const Movement& movement, double learning_rate) {
-  const double update = learning_rate * movement.per_rate;
-  if (update > 0 && update >= kUlps * movement.ulp) return true;
-  return movement.rounded && movement.expected + Moves(movement, learning_rate) >= kMovedElements;
+bool SelfVerification::IsDue(const Tensor& tensor, double learning_rate) {
+  const double update = learning_rate * tensor.per_rate;
+  if (update > 0 && update >= kUlps * tensor.ulp) return true;
+  return tensor.rounded && tensor.expected + Moves(tensor, learning_rate) >= kMovedElements;
 }
 
-absl::Status SelfVerification::CheckGradients(const std::vector<GroupSums>& sums) {
-  bool b_is_zero = false;  // some B exists and all were zero
-  for (size_t i = 0; i < groups_.size(); ++i) b_is_zero = b_is_zero || groups_[i].lora_b;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].lora_b && sums[i].loaded_nonzero > 0) b_is_zero = false;
+absl::Status SelfVerification::CheckZeroFactors(const StepSums& sums) const {
+  std::vector<size_t> failed;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    if (FactorIsZero(t) && sums.tensors[t].gradient_squares != 0.0) failed.push_back(t);
   }
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    const bool zero = sums[i].gradient_squares == 0.0;
-    if (groups_[i].lora_a && b_is_zero && looked_at_ == 0 && !zero) {
-      return Failure(groups_[i], "its gradient must be zero while B is zero, and is not");
+  return Failure(verified_, failed,
+                 "with a gradient that is not zero while the other factor of the adapter is");
+}
+
+absl::Status SelfVerification::CheckGradients(const StepSums& sums) {
+  std::vector<size_t> failed;
+  if (looked_at_ == 0) {
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      tensors_[t].zero = sums.tensors[t].loaded_nonzero == 0;
     }
-    if (!zero) movements_[i].had_gradient = true;
+    absl::Status status = CheckZeroFactors(sums);
+    if (!status.ok()) return status;
   }
-  if (looked_at_ == 0) return absl::OkStatus();
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    if (!movements_[i].had_gradient) {
-      return Failure(groups_[i],
-                     "its gradient was zero in the first two steps; nothing in the "
-                     "batch or the model reaches these parameters");
-    }
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    Tensor& tensor = tensors_[t];
+    if (sums.tensors[t].gradient_squares != 0.0) tensor.had_gradient = true;
+    if (verified_[t].needs_attention && sums.attending_targets == 0) continue;
+    ++tensor.reached;
+    if (tensor.reached >= 2 && AwaitsGradient(t) && !FactorIsZero(t)) failed.push_back(t);
   }
-  return absl::OkStatus();
+  return Failure(verified_, failed,
+                 absl::StrCat("had a gradient of zero in all of the first ", looked_at_ + 1,
+                              " updates; nothing in the batches or the model reaches them"));
 }
 
-absl::Status SelfVerification::CheckUpdate(const std::vector<GroupSums>& sums, double learning_rate,
-                                           double clip_factor) {
+std::vector<size_t> SelfVerification::Unmoved(const StepSums& sums,
+                                              const AppliedUpdate& update) const {
+  std::vector<size_t> unmoved;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    Tensor tensor = tensors_[t];
+    TakeScales(sums.tensors[t], update.clip_factor, &tensor);
+    if (tensor.moved || sums.tensors[t].moved > 0) continue;
+    if (IsDue(tensor, update.learning_rate)) unmoved.push_back(t);
+  }
+  return unmoved;
+}
+
+absl::Status SelfVerification::CheckUpdate(const StepSums& sums, const AppliedUpdate& update) {
   ++looked_at_;
   ++updates_;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    Movement& movement = movements_[g];
-    TakeScales(sums[g], clip_factor, &movement);
-    movement.moved = movement.moved || sums[g].moved > 0;
-    if (looked_at_ >= 2 && !movement.moved && IsDue(movement, learning_rate)) {
-      return Failure(groups_[g], absl::StrCat("its parameters did not move in ", updates_,
-                                              " applied updates, the last at a learning rate of ",
-                                              learning_rate * movement.lr_scale));
+  std::vector<size_t> failed;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    Tensor& tensor = tensors_[t];
+    TakeScales(sums.tensors[t], update.clip_factor, &tensor);
+    tensor.moved = tensor.moved || sums.tensors[t].moved > 0;
+    tensor.zero = tensor.zero && !tensor.moved;
+    if (looked_at_ >= 2 && !tensor.moved && IsDue(tensor, update.learning_rate)) {
+      failed.push_back(t);
     }
-    movement.expected += Moves(movement, learning_rate);
+    tensor.expected += Moves(tensor, update.learning_rate);
   }
-  return absl::OkStatus();
+  return Failure(
+      verified_, failed,
+      absl::StrCat("did not move in ", updates_,
+                   " applied updates, the last at a learning rate of ", update.learning_rate));
 }
 
 void SelfVerification::CountUpdate(double learning_rate) {
   ++updates_;
-  for (Movement& movement : movements_) movement.expected += Moves(movement, learning_rate);
+  for (Tensor& tensor : tensors_) tensor.expected += Moves(tensor, learning_rate);
 }
 
 }  // namespace coxswain::engine

@@ -217,7 +217,15 @@ TEST_F(CudaTableTest, WorkspaceRows) {
   EXPECT_EQ(Bytes("batch.cu_seqlens"), 4 * (2 * 33 + 1));
   EXPECT_EQ(Bytes("rope.cos"), 2 * 64 * 4);
   EXPECT_EQ(Bytes("scalars"), 512);
-  EXPECT_EQ(Bytes("verification"), 16384);
+  const auto trained =
+      std::count_if(plan_.parameters.begin(), plan_.parameters.end(),
+                    [](const model::Parameter& parameter) { return parameter.trainable(); });
+  EXPECT_EQ(Bytes("norm.tensors"), 32 * trained);
+  EXPECT_EQ(Bytes("norm.chunks"), 16 * trained);  // none is longer than a chunk
+  EXPECT_EQ(Bytes("verified.values"), 32 * trained);
+  EXPECT_EQ(Bytes("verified.norms"), 16 * trained);
+  EXPECT_EQ(Bytes("verified.bits"), 16 * trained);
+  EXPECT_EQ(Bytes("verified.sums"), 32 * trained + 8);
   EXPECT_EQ(Bytes("scratch"), int64_t{65} << 20);  // the GEMM's
 }
 

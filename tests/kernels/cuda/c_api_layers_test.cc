@@ -4,6 +4,7 @@
 
 #include "kernels/adamw.h"
 #include "kernels/bias.h"
+#include "kernels/checksum.h"
 #include "kernels/embedding.h"
 #include "kernels/gated_linear.h"
 #include "kernels/geglu.h"
@@ -451,6 +452,29 @@ TEST(CApiLayersGpuTest, ClippedUpdate) {
   const Scratch scratch(coxswain_global_norm_workspace_bytes(&global));
   global.workspace = Lent(scratch);
   EXPECT_OK(coxswain_global_norm(&global, nullptr));
+  const DeviceValues<coxswain_norm_sums> own(std::vector<coxswain_norm_sums>(1));
+  const DeviceValues<coxswain_tensor_bits> bits(std::vector<coxswain_tensor_bits>(1));
+  coxswain_tensor_norms_args norms{};
+  norms.tensors = norm_tensors.data();
+  norms.count = 1;
+  norms.chunk_sums = static_cast<const coxswain_norm_sums*>(global.workspace.data);
+  norms.sums = own.data();
+  EXPECT_OK(coxswain_tensor_norms(&norms, nullptr));
+  coxswain_checksum_tensors_args checksums{};
+  checksums.tensors = norm_tensors.data();
+  checksums.count = 1;
+  checksums.chunks = 2;
+  checksums.bits = bits.data();
+  EXPECT_OK(coxswain_checksum_tensors(&checksums, nullptr));
+  Synchronize(nullptr);
+  EXPECT_NEAR(own.Read()[0].sum_squares / sums.Read()[0].sum_squares, 1.0, 1e-14);
+  const DeviceValues<uint64_t> checksum({0});
+  Checksum({.count = n, .values = g.data(), .sum = checksum.data()}, TestStream());
+  EXPECT_EQ(bits.Read()[0].checksum, checksum.Read()[0]);
+  EXPECT_EQ(bits.Read()[0].nonzero, 1u);
+  norms.count = checksums.chunks = -1;
+  EXPECT_REFUSED(coxswain_tensor_norms(&norms, nullptr), "TensorNorms: count is -1");
+  EXPECT_REFUSED(coxswain_checksum_tensors(&checksums, nullptr), "ChecksumTensors: chunks is -1");
   coxswain_decide_update_args decide{};
   decide.sums = sums.data();
   decide.max_norm = 1.0;

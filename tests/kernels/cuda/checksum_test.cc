@@ -69,6 +69,38 @@ TEST_P(ChecksumGpuTest, FindsOneElementThatIsNotZero) {
   }
 }
 
+// Aligned and not, empty ones between, more than a warp looks at in one round.
+TEST_P(ChecksumGpuTest, AListGivesThoseOfEachTensor) {
+  std::vector<std::unique_ptr<DeviceTensor>> memory;
+  std::vector<NormTensor> list;
+  std::vector<Floats> values;
+  int64_t chunks = 0;
+  for (int64_t i = 0; i < 70; ++i) {
+    const int64_t n = i % 7 == 3 ? 0 : 1 + (i * 7919) % 40000, shift = i % 2;
+    values.push_back(i % 5 == 4 ? Floats(Size(n + shift), -0.0f)
+                                : Normal(n + shift, static_cast<unsigned>(i + 1), dtype_));
+    memory.push_back(std::make_unique<DeviceTensor>(dtype_, values.back()));
+    list.push_back({static_cast<char*>(memory.back()->data()) + shift * DTypeBytes(dtype_), n,
+                    chunks, dtype_});
+    chunks += TensorChunks(n);
+  }
+  const DeviceValues<NormTensor> device_list(list);
+  const DeviceValues<TensorBits> bits(std::vector<TensorBits>(list.size(), {7, 7}));
+  for (const size_t first : {size_t{0}, size_t{2}}) {
+    ChecksumTensors({.tensors = device_list.data() + first,
+                     .count = static_cast<int64_t>(list.size() - first),
+                     .chunks = chunks - list[first].first_chunk,
+                     .bits = bits.data()},
+                    TestStream());
+    const std::vector<TensorBits> got = bits.Read();
+    for (size_t i = first; i < list.size(); ++i) {
+      const int64_t shift = static_cast<int64_t>(i) % 2;
+      EXPECT_EQ(got[i - first].checksum + 5, HostSum(values[i], shift)) << i;
+      EXPECT_EQ(got[i - first].nonzero, i % 5 == 4 || list[i].elements == 0 ? 0u : 1u) << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, ChecksumGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });

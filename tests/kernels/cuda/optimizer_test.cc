@@ -19,8 +19,8 @@ struct Typed {
   int64_t offset = 0;  // elements between the start of its memory and the tensor
 };
 
-// Sums over tensors [first, end) of the list.
-NormSums ComputeNorm(const std::vector<Typed>& tensors, size_t first = 0) {
+// Sums over tensors [first, end) of the list and, behind, of each of these.
+std::vector<NormSums> ComputeNorms(const std::vector<Typed>& tensors, size_t first = 0) {
   std::vector<NormTensor> list;
   std::vector<std::unique_ptr<DeviceTensor>> memory;
   int64_t chunks = 0, chunks_before = 0;
@@ -37,7 +37,8 @@ NormSums ComputeNorm(const std::vector<Typed>& tensors, size_t first = 0) {
   }
   chunks -= chunks_before;
   const DeviceValues<NormTensor> device_list(list);
-  const DeviceValues<NormSums> sums({NormSums{-1.0, -1.0}});
+  const DeviceValues<NormSums> sums(
+      std::vector<NormSums>(list.size() - first + 1, NormSums{-1.0, -1.0}));
   const Scratch scratch(GlobalNormWorkspaceBytes(chunks));
   GlobalNorm({.tensors = device_list.data() + first,
               .count = static_cast<int64_t>(list.size() - first),
@@ -45,7 +46,16 @@ NormSums ComputeNorm(const std::vector<Typed>& tensors, size_t first = 0) {
               .sums = sums.data(),
               .workspace = scratch.workspace()},
              TestStream());
-  return sums.Read()[0];
+  TensorNorms({.tensors = device_list.data() + first,
+               .count = static_cast<int64_t>(list.size() - first),
+               .chunk_sums = static_cast<const NormSums*>(scratch.workspace().data),
+               .sums = sums.data() + 1},
+              TestStream());
+  return sums.Read();
+}
+
+NormSums ComputeNorm(const std::vector<Typed>& tensors, size_t first = 0) {
+  return ComputeNorms(tensors, first)[0];
 }
 
 std::vector<Typed> MixedTensors() {
@@ -70,6 +80,23 @@ TEST(GlobalNormGpuTest, AddsSquaresOfAllTensorsInDouble) {
     EXPECT_NEAR(sums.sum_squares / want, 1.0, 200000 * 0x1p-53) << "from tensor " << first;
     EXPECT_EQ(sums.nonfinite, 0.0);
     EXPECT_EQ(ComputeNorm(tensors, first).sum_squares, sums.sum_squares);
+  }
+}
+
+TEST(TensorNormsGpuTest, AreThoseOfEachTensor) {
+  std::vector<Typed> tensors = MixedTensors();
+  tensors.push_back({DType::kBFloat16, Normal(5000000, 99, DType::kBFloat16), 0});
+  tensors[8].values[16384] = std::numeric_limits<float>::infinity();
+  for (const size_t first : {size_t{0}, size_t{5}}) {
+    const std::vector<NormSums> sums = ComputeNorms(tensors, first);
+    for (size_t i = first; i < tensors.size(); ++i) {
+      const NormSums& own = sums[i - first + 1];
+      EXPECT_EQ(own.nonfinite, i == 8 ? 1.0 : 0.0) << i;
+      if (i == 8) continue;
+      double want = 0;
+      for (float g : tensors[i].values) want += static_cast<double>(g) * g;
+      EXPECT_NEAR(own.sum_squares, want, 5000000 * 0x1p-53 * want) << i;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <type_traits>
 
 #include "common/plan/optimizer_states.h"
 #include "kernels/device.h"
@@ -129,6 +130,37 @@ TEST_P(OptimizerTest, EveryStepIsThatOfTheFormula) {
       }
       ASSERT_FALSE(HasFatalFailure()) << plan.parameters[i].name << ", update " << update;
     }
+  }
+}
+
+// A row of the table cannot be without a scale, and its scale is what its launch does first: to
+// elements of a bias that were zero, where decay does nothing, lr times it.
+static_assert(!std::is_default_constructible_v<plan::UpdateScale>);
+TEST(OptimizerScaleTest, TheRowsScaleIsThatOfAnUpdate) {
+  for (const plan::Optimizer& optimizer : plan::Optimizers()) {
+    PlanOptions options;
+    options.init = "random";
+    options.sequence_len = 40;
+    options.optimizer = optimizer.name;
+    std::string doing;
+    auto state = MakeState(MakePlan(SmallConfig(), options), 0, "", &doing);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const plan::Plan& plan = (*state)->plan;
+    const auto stats =
+        RunTrainStep(**state, MakeStep(0, RandomBins({{17, 9}, {31, 3}}, 131, 1), 1e-3));
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const double clip = (*state)->received[0].optimizer.clip_factor;
+    int64_t compared = 0;
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+      if (plan.parameters[i].role != model::Role::kVBias) continue;
+      const std::vector<float> values = TrainedValues(**state, i);
+      const std::vector<float> gradient = GradientOf(**state, i);
+      for (size_t e = 0; e < values.size(); ++e, ++compared) {
+        const double want = 1e-3 * optimizer.scale(clip * std::abs(gradient[e]), plan);
+        EXPECT_NEAR(std::abs(values[e]), want, 1e-2 * want) << optimizer.name << " " << e;
+      }
+    }
+    EXPECT_GT(compared, 0);
   }
 }
 

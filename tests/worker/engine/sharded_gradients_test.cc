@@ -2,18 +2,13 @@
 // micro-step, slots that are reduced in each and their sums, on ranks with and without bins.
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "tests/worker/comm/in_process_rendezvous.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_ranks.h"
 #include "tests/worker/engine/test_state.h"
-#include "worker/engine/make_state.h"
+#include "worker/engine/step.h"
 
 namespace coxswain::engine {
 namespace {
@@ -35,17 +30,6 @@ plan::Plan MakeCase(const Mesh& mesh, bool tied, int64_t vocab) {
   return MakePlan(config, options);
 }
 
-void Connect(State& state, comm::Rendezvous* rendezvous) {
-  comm::GroupConfig config;
-  config.rank = state.rank;
-  config.world_size = state.plan.world_size();
-  config.shard = state.plan.shard;
-  auto group = comm::Collectives::Form(config, rendezvous);
-  ASSERT_TRUE(group.ok()) << group.status();
-  state.group = std::move(*group);
-  state.exchange.Connect(state.group.get());
-}
-
 void FillGradients(const State& state, int byte) {
   const plan::ShardMap& map = state.layout.map;
   kernels::SetMemory(state.buffers.gradients, byte, map.gradients, state.stream);
@@ -56,27 +40,16 @@ void FillGradients(const State& state, int byte) {
 
 // `parts`: the bins of each rank.
 void ExpectNothingIsLeft(const plan::Plan& plan, const std::vector<BinBatch>& parts) {
-  comm::InProcessRendezvous rendezvous;
-  std::vector<std::unique_ptr<State>> states(parts.size());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      std::string doing;
-      auto state = MakeState(plan, static_cast<int>(rank), "", &doing);
-      ASSERT_TRUE(state.ok()) << state.status();
-      states[rank] = std::move(*state);
-      ASSERT_NO_FATAL_FAILURE(Connect(*states[rank], &rendezvous));
-      const TrainStep step = MakeStep(0, parts[rank]);
-      std::vector<float> gradients[2];
-      for (const int byte : {0, 0xFF}) {
-        FillGradients(*states[rank], byte);
-        GradientStep(*states[rank], step);
-        gradients[byte != 0] = AllGradients(*states[rank]);
-      }
-      EXPECT_EQ(gradients[1], gradients[0]) << "rank " << rank;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  WithStates(plan, [&](State& state) {
+    const TrainStep step = MakeStep(0, parts[static_cast<size_t>(state.rank)]);
+    std::vector<float> gradients[2];
+    for (const int byte : {0, 0xFF}) {
+      FillGradients(state, byte);
+      GradientStep(state, step);
+      gradients[byte != 0] = AllGradients(state);
+    }
+    EXPECT_EQ(gradients[1], gradients[0]) << "rank " << state.rank;
+  });
 }
 
 constexpr Mesh kMeshes[] = {{2, 1, 0}, {1, 2, 1}, {1, 2, 2}, {1, 3, 3}, {2, 2, 2}};

@@ -9,19 +9,32 @@
 #include "tests/worker/comm/in_process_rendezvous.h"
 #include "tests/worker/engine/test_batch.h"
 #include "worker/comm/collectives.h"
+#include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
 namespace {
 
-void Connect(const plan::Plan& plan, int rank, comm::Rendezvous* rendezvous, Engine& engine) {
+absl::StatusOr<std::unique_ptr<comm::Collectives>> Form(const plan::Plan& plan, int rank,
+                                                        comm::Rendezvous* rendezvous) {
   comm::GroupConfig config;
   config.rank = rank;
   config.world_size = plan.world_size();
   config.shard = plan.shard;
-  auto group = comm::Collectives::Form(config, rendezvous);
+  return comm::Collectives::Form(config, rendezvous);
+}
+
+void Connect(const plan::Plan& plan, int rank, comm::Rendezvous* rendezvous, Engine& engine) {
+  auto group = Form(plan, rank, rendezvous);
   ASSERT_TRUE(group.ok()) << group.status();
   const absl::Status status = engine.Connect(std::move(*group));
   ASSERT_TRUE(status.ok()) << status;
+}
+
+void Connect(comm::Rendezvous* rendezvous, State& state) {
+  auto group = Form(state.plan, state.rank, rendezvous);
+  ASSERT_TRUE(group.ok()) << group.status();
+  state.group = std::move(*group);
+  state.exchange.Connect(state.group.get());
 }
 
 }  // namespace
@@ -39,6 +52,24 @@ void WithEngines(const plan::Plan& plan, const std::string& checkpoint,
       engines[rank] = std::move(*engine);
       if (world > 1) Connect(plan, static_cast<int>(rank), &rendezvous, *engines[rank]);
       if (!testing::Test::HasFatalFailure()) body(static_cast<int>(rank), *engines[rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void WithStates(const plan::Plan& plan, const std::function<void(State& state)>& body) {
+  const auto world = static_cast<size_t>(plan.world_size());
+  comm::InProcessRendezvous rendezvous;
+  std::vector<std::unique_ptr<State>> states(world);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::string doing;
+      auto state = MakeState(plan, static_cast<int>(rank), "", &doing);
+      ASSERT_TRUE(state.ok()) << state.status();
+      states[rank] = std::move(*state);
+      if (world > 1) Connect(&rendezvous, *states[rank]);
+      if (!testing::Test::HasFatalFailure()) body(*states[rank]);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -8,6 +8,7 @@
 
 #include "common/plan/plan.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/state.h"
 
 namespace coxswain::engine {
 
@@ -15,6 +16,9 @@ namespace coxswain::engine {
 // thread. Engines live until every body has returned.
 void WithEngines(const plan::Plan& plan, const std::string& checkpoint,
                  const std::function<void(int rank, Engine& engine)>& body);
+
+// The same of prepared states, for tests that look into them.
+void WithStates(const plan::Plan& plan, const std::function<void(State& state)>& body);
 
 // Rank `rank`'s part of the bins: contiguous, as equal as possible, and the micro-steps that the
 // rank with the most takes.

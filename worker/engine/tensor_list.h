@@ -1,0 +1,40 @@
+// Lists in device memory that norms and checksums walk: all verified tensors in their order, of
+// each this rank's elements. Those that have none here are in the list too, empty.
+#ifndef COXSWAIN_WORKER_ENGINE_TENSOR_LIST_H_
+#define COXSWAIN_WORKER_ENGINE_TENSOR_LIST_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernels/tensor_records.h"
+#include "worker/engine/parameter_store.h"
+#include "worker/engine/verified_tensors.h"
+
+namespace coxswain::engine {
+
+struct TensorList {
+  kernels::NormTensor* tensors = nullptr;  // [count]
+  int64_t count = 0, chunks = 0;           // chunks: kernels/tensor_records.h
+};
+
+// Writes `out`, [tensors]: elements [0, count) of what `values` says of a parameter. Blocks.
+struct ListedElements {
+  Values (ParameterStore::*values)(size_t parameter) const;
+  std::function<int64_t(size_t tensor, int64_t elements)> count;
+};
+TensorList WriteTensorList(const std::vector<VerifiedTensor>& tensors, const ParameterStore& store,
+                           const ListedElements& listed, kernels::NormTensor* out);
+
+// The gradients of all pieces, in Buffers::norm_tensors.
+TensorList ListGradients(const std::vector<VerifiedTensor>& tensors, const ParameterStore& store,
+                         const Buffers& buffers);
+
+// Writes sum of squares and non-finite count of all of them into `sums`, and what TensorNorms reads
+// into Buffers::norm_chunks.
+void NormOf(const TensorList& list, const Buffers& buffers, kernels::NormSums* sums,
+            kernels::Stream* stream);
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_WORKER_ENGINE_TENSOR_LIST_H_
