@@ -31,6 +31,7 @@ absl::StatusOr<ManifestFile> FileOf(const json& in, const std::string& path) {
     return absl::DataLossError(absl::StrCat(path, ": file ", file.name, " has ", file.bytes,
                                             " bytes, which no checkpoint has"));
   }
+  file.modified_ns = in.value("modified_ns", int64_t{0});
   if (!in.contains("blocks")) {
     file.sha256 = in.at("sha256").get<std::string>();
     return file;
@@ -61,6 +62,7 @@ json ManifestFilesJson(const std::vector<ManifestFile>& files) {
   json out = json::array();
   for (const ManifestFile& file : files) {
     json& entry = out.emplace_back(json{{"name", file.name}, {"bytes", file.bytes}});
+    if (file.modified_ns != 0) entry["modified_ns"] = file.modified_ns;
     if (file.in_blocks()) {
       entry["root"] = file.blocks().Root();
       entry["blocks"] = ToHex(file.digests);
@@ -74,8 +76,10 @@ json ManifestFilesJson(const std::vector<ManifestFile>& files) {
 absl::StatusOr<json> ParseManifestJson(const std::string& text, const std::string& path) {
   json manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json format = manifest.is_object() ? manifest.value("format", json()) : json();
-  if (format != kManifestFormat && format != kFormatWithoutBlocks) {
-    return absl::DataLossError(absl::StrCat(path, ": is not a ", kManifestFormat, " manifest"));
+  if (format != kManifestFormat && format != kFormatWithoutBlocks &&
+      format != kExportManifestFormat) {
+    return absl::DataLossError(absl::StrCat(path, ": is neither a ", kManifestFormat, " nor a ",
+                                            kExportManifestFormat, " manifest"));
   }
   return manifest;
 }

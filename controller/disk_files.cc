@@ -26,6 +26,12 @@ absl::Status Failure(const std::string& what, const std::string& path, int error
   return ErrnoStatus(error, what, path);
 }
 
+PathFacts::Kind KindOf(mode_t mode) {
+  if (S_ISREG(mode)) return PathFacts::Kind::kFile;
+  if (S_ISDIR(mode)) return PathFacts::Kind::kDirectory;
+  return S_ISLNK(mode) ? PathFacts::Kind::kLink : PathFacts::Kind::kOther;
+}
+
 std::string Parent(const std::string& path) {
   return std::filesystem::path(path).parent_path().string();
 }
@@ -85,6 +91,23 @@ absl::StatusOr<std::string> DiskFiles::Sha256Hex(const std::string& path) {
 
 absl::Status DiskFiles::CheckBlocks(const std::string& path, const BlockDigests& expected) {
   return CheckBlocksOfFile(path, expected, {.threads = FileThreads()});
+}
+
+absl::StatusOr<BlockDigests> DiskFiles::Digests(const std::string& path) {
+  return DigestsOfFile(path, FileThreads());
+}
+
+absl::StatusOr<PathFacts> DiskFiles::Look(const std::string& path) {
+  struct stat found;
+  if (lstat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return PathFacts{};
+    return Failure("look at", path, errno);
+  }
+  PathFacts facts{.kind = KindOf(found.st_mode)};
+  if (facts.kind != PathFacts::Kind::kFile) return facts;
+  facts.bytes = found.st_size;
+  facts.modified_ns = found.st_mtim.tv_sec * int64_t{1'000'000'000} + found.st_mtim.tv_nsec;
+  return facts;
 }
 
 bool DiskFiles::Exists(const std::string& path) {

@@ -19,6 +19,14 @@ struct FileEntry {
   bool link = false;  // symbolic; `directory` says what it leads to
 };
 
+// What lies at a path itself: a link is not followed.
+struct PathFacts {
+  enum class Kind { kAbsent, kFile, kDirectory, kLink, kOther };
+  Kind kind = Kind::kAbsent;
+  int64_t bytes = 0;        // of a file
+  int64_t modified_ns = 0;  // time stamp of a file, nanoseconds since 1970
+};
+
 // A file on which this process holds a lock of the kernel, which ends with the process at the
 // latest. Thread-safe calls one at a time; destruction ends the lock and leaves the file.
 class HeldFile {
@@ -50,7 +58,10 @@ class Files {
   virtual absl::StatusOr<std::string> Sha256Hex(const std::string& path) = 0;
   // DataLoss, naming both, where size or a block of the file is another (common/files).
   virtual absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) = 0;
+  // Reads all of a file.
+  virtual absl::StatusOr<BlockDigests> Digests(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
+  virtual absl::StatusOr<PathFacts> Look(const std::string& path) = 0;
   // Bytes left on the file system of `path`, which need not exist yet.
   virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) = 0;
   // Moves a directory to a name that does not exist yet (AlreadyExists otherwise) and makes the
@@ -77,9 +88,11 @@ class DiskFiles : public Files {
   absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) override;
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
-  // On FileThreads() threads.
+  // On FileThreads() threads, as Digests.
   absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) override;
+  absl::StatusOr<BlockDigests> Digests(const std::string& path) override;
   bool Exists(const std::string& path) override;
+  absl::StatusOr<PathFacts> Look(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/glob.h"
 #include "common/status_macros.h"
+#include "controller/output_folders.h"
 
 namespace coxswain {
 namespace {
@@ -30,16 +31,9 @@ std::vector<Input> InputsOf(const config::JobSpec& job) {
 }
 
 absl::StatusOr<std::vector<std::string>> Replaced(Files* files, const config::JobSpec& job) {
-  const std::string& out = job.output_dir;
-  std::vector<std::string> directories = {out + "/.staging"};
-  const bool lora = job.adapter == config::Adapter::kLora;
-  if (lora) directories.push_back(out + "/adapter");
-  if (!lora || job.export_merge) directories.push_back(out + "/model");
-  if (!files->Exists(out)) return directories;
-  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(out));
-  for (const FileEntry& entry : entries) {
-    if (entry.name.starts_with("checkpoint-")) directories.push_back(out + "/" + entry.name);
-  }
+  std::vector<std::string> directories = {job.output_dir + "/.staging"};
+  ASSIGN_OR_RETURN(const std::vector<WrittenFolder> folders, ReplaceableFolders(files, job));
+  for (const WrittenFolder& folder : folders) directories.push_back(folder.path);
   return directories;
 }
 
@@ -126,7 +120,9 @@ absl::Status CheckOutputPlace(Files* files, const config::JobSpec& job) {
     ASSIGN_OR_RETURN(const Input input, Endangered(files, job, directory));
     if (!input.key.empty()) return absl::InvalidArgumentError(Danger(job, input, directory));
   }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const OutputFindings there, LookAtOutput(files, job));
+  const absl::Status refusal = there.Refusal(job.output_dir);
+  return refusal.ok() ? refusal : absl::InvalidArgumentError(refusal.message());
 }
 
 void AddOutputPlaceErrors(Files* files, config::ParsedJob* job) {

@@ -12,7 +12,8 @@ namespace coxswain {
 
 // For a job before it is accepted. InvalidArgument: checkpoint.output_dir is the base model's
 // directory or lies in it, or the base model or a dataset lies in a directory of output_dir that
-// the job replaces (its export, a checkpoint, .staging).
+// the job replaces (its export, a checkpoint, .staging), or such a directory holds what no job
+// wrote or what was changed since (controller/output_folders.h); every path is named.
 absl::Status CheckOutputPlace(Files* files, const config::JobSpec& job);
 
 // CheckOutputPlace of a file without errors, as an error of that key. Only what exists here is

@@ -4,13 +4,17 @@
 
 namespace coxswain {
 
-absl::Status ReplaceDirectory(Files* files, const std::string& finished,
-                              const std::string& target) {
+absl::Status ReplaceDirectory(Files* files, const std::string& finished, const std::string& target,
+                              const std::function<absl::Status(const std::string& aside)>& may_go) {
   const std::string aside = finished + kReplacedEnding;
   const bool replaces = files->Exists(target);
   if (replaces) {
     RETURN_IF_ERROR(files->RemoveAll(aside));
     RETURN_IF_ERROR(files->RenameDirectory(target, aside));
+    if (absl::Status may = may_go(aside); !may.ok()) {
+      files->RenameDirectory(aside, target).IgnoreError();  // `may` says more
+      return may;
+    }
   }
   if (absl::Status moved = files->RenameDirectory(finished, target); !moved.ok()) {
     if (replaces) RestoreReplaced(files, aside, target).IgnoreError();  // `moved` says more

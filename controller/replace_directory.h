@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_REPLACE_DIRECTORY_H_
 #define COXSWAIN_CONTROLLER_REPLACE_DIRECTORY_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,8 +16,10 @@ inline constexpr char kReplacedEnding[] = ".replaced";
 // Moves `target`, where it exists, aside to `finished`.replaced, then `finished` to `target`, then
 // removes what is aside. A reader sees the old or the new one, for a moment neither, never a
 // mixture. After a crash, or an error that could not be undone, RestoreReplaced makes `target`
-// whole.
-absl::Status ReplaceDirectory(Files* files, const std::string& finished, const std::string& target);
+// whole. `may_go` is asked about what was moved aside, where no other program finds it any more:
+// with its error the target goes back.
+absl::Status ReplaceDirectory(Files* files, const std::string& finished, const std::string& target,
+                              const std::function<absl::Status(const std::string& aside)>& may_go);
 
 // `aside` is what a ReplaceDirectory that did not end has left: back to `target` where that is
 // missing, else away.

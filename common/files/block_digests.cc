@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,26 @@ absl::StatusOr<int64_t> ReadFully(int fd, const std::string& path, int64_t offse
   return done;
 }
 
+absl::StatusOr<int64_t> SizeOf(const OpenFile& file, const std::string& path) {
+  if (file.fd() < 0) return ErrnoStatus(errno, "open", path);
+  struct stat info {};
+  if (::fstat(file.fd(), &info) != 0) return ErrnoStatus(errno, "inspect", path);
+  return info.st_size;
+}
+
+// `work` gets each of the first `blocks` blocks of a file of `bytes` bytes, on `threads` threads.
+absl::Status ForEachBlock(
+    const OpenFile& file, const std::string& path, int64_t bytes, int64_t blocks, int threads,
+    const std::function<absl::Status(int64_t i, std::string_view block)>& work) {
+  return ParallelFor(blocks, threads, [&](int64_t i) -> absl::Status {
+    const int64_t count = BlockBytes(bytes, i);
+    const auto buffer = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(count));
+    ASSIGN_OR_RETURN(const int64_t got,
+                     ReadFully(file.fd(), path, i * kDigestBlockBytes, count, buffer.get()));
+    return work(i, {buffer.get(), static_cast<size_t>(got)});
+  });
+}
+
 }  // namespace
 
 std::string DigestOfBlock(std::string_view block) {
@@ -81,21 +102,33 @@ absl::Status CheckBlock(const std::string& path, const BlockDigests& expected, i
 absl::Status CheckBlocksOfFile(const std::string& path, const BlockDigests& expected,
                                const BlockCheckOptions& options) {
   const OpenFile file(path);
-  if (file.fd() < 0) return ErrnoStatus(errno, "open", path);
-  struct stat info {};
-  if (::fstat(file.fd(), &info) != 0) return ErrnoStatus(errno, "inspect", path);
-  if (info.st_size != expected.bytes) {
+  ASSIGN_OR_RETURN(const int64_t bytes, SizeOf(file, path));
+  if (bytes != expected.bytes) {
     return absl::DataLossError(
-        absl::StrCat(path, ": has ", info.st_size, " bytes, its manifest says ", expected.bytes));
+        absl::StrCat(path, ": has ", bytes, " bytes, its manifest says ", expected.bytes));
   }
   const int64_t blocks = std::min(expected.blocks(), options.most_blocks);
-  return ParallelFor(blocks, options.threads, [&](int64_t i) -> absl::Status {
-    const int64_t bytes = BlockBytes(expected.bytes, i);
-    const auto buffer = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(bytes));
-    ASSIGN_OR_RETURN(const int64_t got,
-                     ReadFully(file.fd(), path, i * kDigestBlockBytes, bytes, buffer.get()));
-    return CheckBlock(path, expected, i, {buffer.get(), static_cast<size_t>(got)});
-  });
+  return ForEachBlock(
+      file, path, bytes, blocks, options.threads,
+      [&](int64_t i, std::string_view block) { return CheckBlock(path, expected, i, block); });
+}
+
+absl::StatusOr<BlockDigests> DigestsOfFile(const std::string& path, int threads) {
+  const OpenFile file(path);
+  ASSIGN_OR_RETURN(const int64_t bytes, SizeOf(file, path));
+  BlockDigests out{.bytes = bytes, .digests = {}};
+  out.digests.resize(static_cast<size_t>(out.blocks() * kBlockDigestBytes));
+  RETURN_IF_ERROR(ForEachBlock(
+      file, path, bytes, out.blocks(), threads,
+      [&](int64_t i, std::string_view block) -> absl::Status {
+        if (static_cast<int64_t>(block.size()) != BlockBytes(bytes, i)) {
+          return absl::AbortedError(absl::StrCat(path, ": shrank while it was read"));
+        }
+        const std::string digest = DigestOfBlock(block);
+        std::copy(digest.begin(), digest.end(), out.digests.begin() + i * kBlockDigestBytes);
+        return absl::OkStatus();
+      }));
+  return out;
 }
 
 BlockDigests DigestsOf(std::string_view content) {

@@ -55,6 +55,10 @@ absl::Status CheckBlocksOfFile(const std::string& path, const BlockDigests& expe
 // Of the bytes of a whole file that are in memory.
 BlockDigests DigestsOf(std::string_view content);
 
+// Reads the file on `threads` threads. Aborted: it shrank meanwhile. Errors of the file system as
+// ErrnoStatus.
+absl::StatusOr<BlockDigests> DigestsOfFile(const std::string& path, int threads);
+
 }  // namespace coxswain
 
 #endif  // COXSWAIN_COMMON_FILES_BLOCK_DIGESTS_H_

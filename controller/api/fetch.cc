@@ -3,15 +3,31 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "controller/api/artifacts.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::api {
 namespace {
 
-constexpr int64_t kChunk = 1 << 20;
+constexpr size_t kChunk = 1 << 20;
 
-// One open call: reads the next chunk when the client took the one before.
+// Of kDigestBlockBytes at `offset`; empty at the end of the file. In a lane.
+absl::StatusOr<std::string> ReadBlock(Files* files, const FoundArtifact& known, int64_t offset) {
+  ASSIGN_OR_RETURN(std::string block, files->ReadAt(known.path, offset, kDigestBlockBytes));
+  if (!known.digests) return block;
+  const int64_t i = offset / kDigestBlockBytes;
+  if (i < known.digests->blocks()) {
+    RETURN_IF_ERROR(CheckBlock(known.path, *known.digests, i, block));
+  } else if (!block.empty()) {
+    return absl::DataLossError(absl::StrCat(known.path, ": has more than the ",
+                                            known.digests->bytes, " bytes that its job wrote"));
+  }
+  return block;
+}
+
+// One open call: reads the next block when the client took the one before, holds it against the
+// digest that the job recorded, and sends it in chunks.
 class Fetcher : public std::enable_shared_from_this<Fetcher> {
  public:
   Fetcher(Context* context, ArtifactPlaces places, std::string name,
@@ -41,48 +57,57 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
       return one.artifact.name() == name_;
     });
     if (known == found->end()) {
-      sink_->Finish(
-          absl::NotFoundError(absl::StrCat("no artifact '", name_, "' in ", places_.directory)));
+      sink_->Finish(absl::NotFoundError(
+          absl::StrCat("no artifact '", name_, "' in ", places_.artifact.directory)));
       return;
     }
-    path_ = known->path;
+    known_ = *known;
     sink_->OnRoom([self = shared_from_this()] { self->Read(); });
     Read();
   }
 
   void Read() {
     if (!sink_->open() || reading_) return;
+    if (sent_ < block_.size()) {
+      SendChunk();
+      return;
+    }
     reading_ = true;
-    auto chunk = std::make_shared<absl::StatusOr<std::string>>();
+    auto block = std::make_shared<absl::StatusOr<std::string>>();
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, path = path_, offset = offset_, chunk] {
-          *chunk = files->ReadAt(path, offset, kChunk);
+        [files, known = known_, offset = offset_, block] {
+          *block = ReadBlock(files, known, offset);
         },
-        [self = shared_from_this(), chunk] { self->OnChunk(*chunk); });
+        [self = shared_from_this(), block] { self->OnBlock(*block); });
   }
 
-  void OnChunk(const absl::StatusOr<std::string>& chunk) {
+  void OnBlock(absl::StatusOr<std::string>& block) {
     reading_ = false;
-    if (!chunk.ok()) {
-      sink_->Finish(chunk.status());
+    if (!block.ok() || block->empty()) {
+      sink_->Finish(block.status());
       return;
     }
-    if (chunk->empty()) {
-      sink_->Finish(absl::OkStatus());
-      return;
-    }
-    offset_ += static_cast<int64_t>(chunk->size());
+    offset_ += static_cast<int64_t>(block->size());
+    block_ = *std::move(block);
+    sent_ = 0;
+    SendChunk();
+  }
+
+  void SendChunk() {
     v1::FetchResponse response;
-    response.set_data(*chunk);
+    response.set_data(block_.substr(sent_, kChunk));
+    sent_ += response.data().size();
     sink_->Send(response);
   }
 
   Context* const context_;
   const ArtifactPlaces places_;
   const std::string name_;
-  std::string path_;
+  FoundArtifact known_;
+  std::string block_;
+  size_t sent_ = 0;  // bytes of it
   const std::shared_ptr<Sink<v1::FetchResponse>> sink_;
   int64_t offset_ = 0;
   bool reading_ = false;
@@ -93,7 +118,8 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
 void Fetch(Context& context, const v1::FetchRequest& request,
            std::shared_ptr<Sink<v1::FetchResponse>> sink) {
   absl::StatusOr<driver::JobDriver*> job = context.jobs->Find(request.job());
-  absl::StatusOr<ArtifactPlaces> places = job.ok() ? PlacesOf((*job)->job()) : job.status();
+  absl::StatusOr<ArtifactPlaces> places =
+      job.ok() ? PlacesOf(context.jobs, (*job)->job()) : job.status();
   if (!places.ok()) {
     sink->Finish(places.status());
     return;

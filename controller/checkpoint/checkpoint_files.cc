@@ -1,29 +1,64 @@
 #include "controller/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
-#include "controller/replace_directory.h"
+#include "controller/written_folder.h"
 
 namespace coxswain::checkpoint {
 namespace {
 
-constexpr std::string_view kPrefix = "checkpoint-";
-
 // Says why the checkpoint-N that is there must stay.
 absl::Status CheckSuperseded(Files* files, const std::string& target, const Manifest& ours) {
-  if (!files->Exists(target)) return absl::OkStatus();
-  const absl::StatusOr<Manifest> there = VerifyCheckpoint(files, target);
+  absl::StatusOr<Manifest> there = ReadManifest(files, target);
+  if (!there.ok() || there->job != ours.job) return absl::OkStatus();
+  there = VerifyCheckpoint(files, target);
   if (there.ok() && there->job == ours.job &&
       std::make_pair(there->term, there->epoch) >= std::make_pair(ours.term, ours.epoch)) {
     return absl::AlreadyExistsError(absl::StrCat(target, ": is a valid checkpoint of job ",
                                                  there->job, ", term ", there->term, " gang epoch ",
                                                  there->epoch, "; job ", ours.job, " has term ",
                                                  ours.term, " gang epoch ", ours.epoch));
+  }
+  return absl::OkStatus();
+}
+
+WrittenFolder FolderOf(const std::string& output_dir, const std::string& directory) {
+  return {.kind = WrittenFolder::Kind::kCheckpoint, .output_dir = output_dir, .path = directory};
+}
+
+// Moves a checkpoint that is not what its job wrote to a name that nobody looks at. Says so.
+absl::StatusOr<std::string> SetAside(Files* files, const std::string& target,
+                                     const std::string& what) {
+  const std::string aside = target + ".damaged";
+  std::string path = aside;
+  for (int i = 2; files->Exists(path); ++i) path = absl::StrCat(aside, "-", i);
+  RETURN_IF_ERROR(files->RenameDirectory(target, path));
+  return absl::StrCat(what, ": ", target, " was moved to ", path,
+                      ", where no job touches it; remove it when it is not needed");
+}
+
+absl::Status PutInPlace(Files* files, const std::string& staging, const WrittenFolder& folder,
+                        Committed* committed) {
+  ReadingLimit none;
+  ASSIGN_OR_RETURN(const Finding there, LookAtFolder(files, folder, &none));
+  if (there.state == Finding::State::kChanged) {
+    ASSIGN_OR_RETURN(committed->set_aside, SetAside(files, folder.path, there.what));
+  }
+  ASSIGN_OR_RETURN(const Finding replaced, ReplaceWritten(files, staging, folder));
+  if (replaced.job != committed->manifest.job) committed->replaced_job = replaced.job;
+  return absl::OkStatus();
+}
+
+// So that who replaces the checkpoint need not read it.
+absl::Status RecordTimeStamps(Files* files, const std::string& directory, Manifest* manifest) {
+  for (ManifestFile& file : manifest->files) {
+    ASSIGN_OR_RETURN(const PathFacts facts, files->Look(absl::StrCat(directory, "/", file.name)));
+    file.modified_ns = facts.modified_ns;
   }
   return absl::OkStatus();
 }
@@ -66,16 +101,42 @@ absl::StatusOr<Manifest> Usable(Files* files, const ResumeQuery& query,
   return CheckCheckpoint(files, directory);
 }
 
+bool IsKnown(const Manifest& found, const KnownCheckpoint& known) {
+  if (known.job.empty()) return true;
+  return known.digest.empty() ? found.job == known.job : found.digest == known.digest;
+}
+
+absl::Status Replaced(const Manifest& found, const KnownCheckpoint& known) {
+  if (found.job == known.job) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        known.directory, ": its manifest has SHA-256 ", ToHex(found.digest), ", that of job ",
+        known.job, " had ", ToHex(known.digest), ": it was written anew since"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(known.directory, ": job ", found.job, " replaced the checkpoint of job ",
+                   known.job, " there; name job ", found.job,
+                   " to use its checkpoint, or another step of job ", known.job));
+}
+
+// A job may have written its own checkpoint again without a record of it.
+absl::Status VerifyAsKnown(Files* files, const KnownCheckpoint& known) {
+  ASSIGN_OR_RETURN(const Manifest found, VerifyCheckpoint(files, known.directory));
+  if (found.job == known.job || IsKnown(found, known)) return absl::OkStatus();
+  return absl::DataLossError(Replaced(found, known).message());
+}
+
 absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQuery& query,
                                                     std::vector<std::string>* warnings) {
   absl::Status first;
-  for (const std::string& directory : query.explicit_dirs) {
+  for (const KnownCheckpoint& known : query.explicit_starts) {
+    const std::string& directory = known.directory;
     absl::StatusOr<Manifest> manifest = Usable(files, query, directory);
     if (!manifest.ok()) {
       first.Update(manifest.status());
       warnings->push_back(PassedOver(manifest.status()));
       continue;
     }
+    if (!IsKnown(*manifest, known)) return Replaced(*manifest, known);
     if (manifest->recipe_hash != query.recipe_hash && !query.any_recipe) {
       return OtherRecipe(directory, manifest->recipe_hash, query.recipe_hash);
     }
@@ -87,7 +148,7 @@ absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQu
 }  // namespace
 
 std::string CheckpointDirectory(const std::string& output_dir, int64_t step) {
-  return absl::StrCat(output_dir, "/", std::string(kPrefix), step);
+  return absl::StrCat(output_dir, "/checkpoint-", step);
 }
 
 std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
@@ -95,32 +156,36 @@ std::string StagingDirectory(const std::string& output_dir, const StagingOwner& 
   return absl::StrCat(StagingRoot(output_dir), "/step-", step, EndingOf(owner));
 }
 
-int64_t CheckpointStep(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return -1;
-  int64_t step = -1;
-  const char* begin = name.data() + kPrefix.size();
-  const char* end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(begin, end, step);
-  return error == std::errc() && at == end && begin != end ? step : -1;
-}
-
-absl::StatusOr<Manifest> CommitCheckpoint(Files* files, CommitRequest request, const Guard& guard) {
+absl::StatusOr<Committed> CommitCheckpoint(Files* files, CommitRequest request,
+                                           const Guard& guard) {
   Manifest& manifest = request.manifest;
   const std::string staging = StagingDirectory(
       request.output_dir, {manifest.job, manifest.term, manifest.epoch}, manifest.run.step);
   const std::string target = CheckpointDirectory(request.output_dir, manifest.run.step);
   const fault::Where where{.step = manifest.run.step};
   RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWrite, where));
-  RETURN_IF_ERROR(files->WriteDurably(staging + "/trainer_state.json", request.trainer_state));
-  manifest.files.push_back(FileAsWhole("trainer_state.json", request.trainer_state));
+  RETURN_IF_ERROR(
+      files->WriteDurably(absl::StrCat(staging, "/", kTrainerStateName), request.trainer_state));
+  manifest.files.push_back(FileAsWhole(kTrainerStateName, request.trainer_state));
+  RETURN_IF_ERROR(RecordTimeStamps(files, staging, &manifest));
   RETURN_IF_ERROR(files->WriteDurably(absl::StrCat(staging, "/", kManifestName), ToJson(manifest)));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kManifestWritten, where));
-  ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));
+  Committed committed;
+  ASSIGN_OR_RETURN(committed.manifest, VerifyCheckpoint(files, staging));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointRename, where));
   RETURN_IF_ERROR(CheckSuperseded(files, target, manifest));
-  RETURN_IF_ERROR(guard([&] { return ReplaceDirectory(files, staging, target); }));
+  const WrittenFolder folder = FolderOf(request.output_dir, target);
+  RETURN_IF_ERROR(guard([&] { return PutInPlace(files, staging, folder, &committed); }));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointRenamed, where));
-  return verified;
+  return committed;
+}
+
+absl::Status DropCheckpoint(Files* files, const std::string& output_dir, const StagingOwner& owner,
+                            const std::string& directory) {
+  const int64_t step = CheckpointStep(directory.substr(directory.rfind('/') + 1));
+  const std::string aside = StagingDirectory(output_dir, owner, step);
+  RETURN_IF_ERROR(files->MakeDirs(StagingRoot(output_dir)));
+  return RemoveWritten(files, FolderOf(output_dir, directory), aside);
 }
 
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
@@ -144,17 +209,17 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
     }
     return std::optional<ResumePoint>(ResumePoint{candidate.directory, *std::move(manifest)});
   }
-  if (!query.explicit_dirs.empty()) return Explicit(files, query, warnings);
+  if (!query.explicit_starts.empty()) return Explicit(files, query, warnings);
   if (!query.own_only && !other_recipe.ok()) return other_recipe;
   return std::optional<ResumePoint>();
 }
 
-absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<std::string>& directories,
+absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<KnownCheckpoint>& known,
                                    std::vector<std::string>* warnings) {
   std::string wrong;
   bool damaged = false;
-  for (size_t i = 0; i < directories.size(); ++i) {
-    const absl::Status status = VerifyCheckpoint(files, directories[i]).status();
+  for (size_t i = 0; i < known.size(); ++i) {
+    absl::Status status = VerifyAsKnown(files, known[i]);
     if (status.ok()) return i;
     damaged = damaged || absl::IsDataLoss(status);
     warnings->push_back(PassedOver(status));

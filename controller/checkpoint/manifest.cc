@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/run_json.h"
 
@@ -22,6 +23,10 @@ Manifest FromJson(const json& in) {
   manifest.world_size = in.at("world_size");
   manifest.pass = in.at("pass");
   manifest.run = RunFromJson(in.at("run"));
+  if (in.contains("continues")) {
+    manifest.origin.job = in.at("continues").at("job");
+    manifest.origin.step = in.at("continues").at("step");
+  }
   return manifest;
 }
 
@@ -49,18 +54,26 @@ int64_t Manifest::total_bytes() const {
   return bytes;
 }
 
+Origin OriginOf(const Manifest& manifest, const std::string& job) {
+  if (manifest.job == job) return manifest.origin;
+  return {.job = manifest.job, .step = manifest.run.step};
+}
+
 std::string ToJson(const Manifest& manifest) {
-  const json out = {{"format", kManifestFormat},
-                    {"job", manifest.job},
-                    {"term", manifest.term},
-                    {"epoch", manifest.epoch},
-                    {"recipe_hash", manifest.recipe_hash},
-                    {"plan_hash", manifest.plan_hash},
-                    {"fingerprint", manifest.fingerprint},
-                    {"world_size", manifest.world_size},
-                    {"pass", manifest.pass},
-                    {"run", RunJson(manifest.run)},
-                    {"files", ManifestFilesJson(manifest.files)}};
+  json out = {{"format", kManifestFormat},
+              {"job", manifest.job},
+              {"term", manifest.term},
+              {"epoch", manifest.epoch},
+              {"recipe_hash", manifest.recipe_hash},
+              {"plan_hash", manifest.plan_hash},
+              {"fingerprint", manifest.fingerprint},
+              {"world_size", manifest.world_size},
+              {"pass", manifest.pass},
+              {"run", RunJson(manifest.run)},
+              {"files", ManifestFilesJson(manifest.files)}};
+  if (!manifest.origin.job.empty()) {
+    out["continues"] = {{"job", manifest.origin.job}, {"step", manifest.origin.step}};
+  }
   return out.dump(2) + "\n";
 }
 
@@ -73,6 +86,7 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::strin
     return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
   }
   ASSIGN_OR_RETURN(manifest.files, ManifestFilesOf(in, path));
+  manifest.digest = Sha256(text);
   return manifest;
 }
 

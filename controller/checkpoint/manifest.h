@@ -11,6 +11,7 @@
 #include "common/manifest_files.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/files.h"
+#include "controller/seal_folder.h"
 
 namespace coxswain::checkpoint {
 
@@ -25,11 +26,16 @@ struct Manifest {
   int32_t world_size = 0;
   double pass = 0;  // passes over the data finished, e.g. 1.5
   RunState run = {};
+  Origin origin = {};  // what the job went on from, of another job
   std::vector<ManifestFile> files = {};
+  std::string digest = {};  // SHA-256 of the manifest as it was read, 32 bytes; is not in it
 
   int64_t total_bytes() const;
   bool operator==(const Manifest&) const = default;
 };
+
+// Where a job that goes on from a checkpoint with this manifest comes from.
+Origin OriginOf(const Manifest& manifest, const std::string& job);
 
 std::string ToJson(const Manifest& manifest);
 // DataLoss names `path` and what is wrong.

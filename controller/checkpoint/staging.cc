@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/replace_directory.h"
+#include "controller/written_names.h"
 
 namespace coxswain::checkpoint {
 namespace {
@@ -14,11 +15,13 @@ namespace {
 // The names of releases before this form had no owner or began it with "epoch-".
 std::string TargetOf(const std::string& name) {
   const std::string_view kind = std::string_view(name).substr(0, name.find('.'));
-  if (kind == "export-adapter") return "adapter";
-  if (kind == "export-model") return "model";
+  if (kind == "export-adapter") return kAdapterName;
+  if (kind == "export-model") return kModelName;
   constexpr std::string_view kStep = "step-";
   if (!kind.starts_with(kStep)) return "";
-  return absl::StrCat("checkpoint-", std::string(kind.substr(kStep.size())));
+  const std::string checkpoint =
+      absl::StrCat("checkpoint-", std::string(kind.substr(kStep.size())));
+  return CheckpointStep(checkpoint) < 0 ? "" : checkpoint;
 }
 
 }  // namespace

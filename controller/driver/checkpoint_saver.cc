@@ -94,7 +94,7 @@ void CheckpointSaver::Commit() {
           FileInBlocks(file.name(), {.bytes = file.bytes(), .digests = file.block_digests()}));
     }
   }
-  auto result = std::make_shared<absl::StatusOr<checkpoint::Manifest>>();
+  auto result = std::make_shared<absl::StatusOr<checkpoint::Committed>>();
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,

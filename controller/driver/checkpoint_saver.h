@@ -20,7 +20,7 @@ namespace coxswain::driver {
 class CheckpointSaver {
  public:
   struct Done {
-    std::function<void(const checkpoint::Manifest&)> saved;  // durable under its final name
+    std::function<void(const checkpoint::Committed&)> saved;  // durable under its final name
     // After every rank has answered, where it was storage: none writes any more.
     std::function<void(const v1::Error&)> failed;
   };

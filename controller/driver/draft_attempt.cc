@@ -1,8 +1,11 @@
 #include "controller/driver/draft_attempt.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/driver/enter_output.h"
+#include "controller/output_folders.h"
 
 namespace coxswain::driver {
 namespace {
@@ -14,10 +17,27 @@ absl::Status CheckpointsGone(const std::string& output_dir, int known) {
       "cancel the job and submit it again to start over"));
 }
 
+// Where a job wrote nothing yet it is refused what somebody put in its way; later it goes on, and
+// waits when it comes to replace that.
+absl::Status LookForStrangers(const DraftInput& input, Draft* draft) {
+  ASSIGN_OR_RETURN(const OutputFindings there, LookAtOutput(input.files, input.spec));
+  const std::string& output_dir = input.spec.output_dir;
+  const absl::Status refusal = there.Refusal(output_dir);
+  if (input.known_checkpoints == 0) {
+    for (std::string& warning : there.Warnings(output_dir, input.query.job)) {
+      draft->warnings.push_back(std::move(warning));
+    }
+    return refusal;
+  }
+  if (!refusal.ok()) draft->warnings.push_back(std::string(refusal.message()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status DraftAttempt(const DraftInput& input, Draft* draft) {
   RETURN_IF_ERROR(EnterOutput(input.files, input.output.get(), input.spec));
+  RETURN_IF_ERROR(LookForStrangers(input, draft));
   ASSIGN_OR_RETURN(draft->output_identity, input.files->Identity(input.spec.output_dir));
   draft->phase = "resume";
   ASSIGN_OR_RETURN(draft->resume,

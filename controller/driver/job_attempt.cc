@@ -75,18 +75,22 @@ absl::StatusOr<checkpoint::ResumeQuery> JobAttempt::WhereToResume() const {
                                 .recipe_hash = ToHex(curriculum_->recipe_hash()),
                                 .own_only = spec.resume != "auto",
                                 .any_recipe = config::OnlyGenerates(spec),
-                                .explicit_dirs = {},
+                                .explicit_starts = {},
                                 .damaged = damaged_};
   if (spec.resume.starts_with('/')) {
-    query.explicit_dirs = {spec.resume};
+    query.explicit_starts = {{.directory = spec.resume}};
   } else if (spec.resume != "auto" && spec.resume != "never") {
-    absl::StatusOr<std::vector<std::string>> directories = events_.resolve_checkpoints(spec.resume);
+    absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> checkpoints =
+        events_.resolve_checkpoints(spec.resume);
     // The other job may be deleted once this one has begun.
     const auto& own = parts_.record->job().checkpoints();
-    if (!directories.ok() && !own.empty()) {
-      directories = std::vector<std::string>{own.rbegin()->directory()};
+    if (!checkpoints.ok() && !own.empty()) {
+      checkpoints =
+          std::vector<checkpoint::KnownCheckpoint>{{.directory = own.rbegin()->directory(),
+                                                    .digest = own.rbegin()->digest(),
+                                                    .job = parts_.record->id()}};
     }
-    ASSIGN_OR_RETURN(query.explicit_dirs, std::move(directories));
+    ASSIGN_OR_RETURN(query.explicit_starts, std::move(checkpoints));
   }
   return query;
 }
@@ -136,6 +140,7 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   parts_.output->set_identity(draft->output_identity);
   const bool goes_on = draft->resume && !config::OnlyGenerates(spec);
   start_state_ = goes_on ? draft->resume->manifest.run : checkpoint::RunState();
+  origin_ = goes_on ? checkpoint::OriginOf(draft->resume->manifest, record.id()) : Origin();
   if (!events_.planned()) return;
   plan_ = std::move(draft->plan);
   session().Number(record.status().epoch, plan_.hash, std::move(plan_.bytes), start_state_.step);
@@ -151,7 +156,8 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   resumed_from_ = draft->resume ? draft->resume->directory : "";
   if (draft->resume) {
     record.AddEvent(ResumingEvent(draft->resume->manifest.run.step, resumed_from_),
-                    absl::StrCat("from ", resumed_from_));
+                    absl::StrCat("from ", resumed_from_,
+                                 origin_.job.empty() ? "" : ", goes on from job ", origin_.job));
     if (goes_on) parts_.checkpoints->Adopt(draft->resume->manifest, resumed_from_);
   }
   ShowProgress(start_state_, *curriculum_, &record, deps_.metrics);
@@ -237,6 +243,7 @@ void JobAttempt::OnReentered(const Readoption& found, Reentry* reentry) {
   parts_.output->set_identity(reentry->output_identity);
   plan_ = std::move(reentry->plan);
   start_state_ = found.position().run;
+  origin_ = reentry->origin;
   replays_ = std::move(reentry->replays);
   replays_.KeepComparable(session().gang(), deps_.journal->store());
 }

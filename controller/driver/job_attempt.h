@@ -40,8 +40,9 @@ class JobAttempt {
     std::function<bool()> planned;  // the job becomes FORMING now; false: it cannot
     std::function<void(const v1::Error&)> failed;
     std::function<void(const v1::Error&)> hopeless;  // no other attempt would do better
-    // Directories of committed checkpoints of another job, newest first, for `resume: <job>[:step]`
-    std::function<absl::StatusOr<std::vector<std::string>>(const std::string& resume)>
+    // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`
+    std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(
+        const std::string& resume)>
         resolve_checkpoints;
   };
 
@@ -64,6 +65,7 @@ class JobAttempt {
   // Of the newest attempt.
   const GangPlan& plan() const { return plan_; }  // but for its bytes
   const checkpoint::RunState& start_state() const { return start_state_; }
+  const Origin& origin() const { return origin_; }
   Replays TakeReplays() { return std::move(replays_); }
 
   // Whether the error is a damaged block that a rank found in the checkpoint of this attempt: the
@@ -87,6 +89,7 @@ class JobAttempt {
   std::shared_ptr<const Curriculum> curriculum_;
   GangPlan plan_;
   checkpoint::RunState start_state_;
+  Origin origin_;                               // the other job that this one goes on from
   std::string resumed_from_;                    // directory of the checkpoint; empty: none
   std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
   Replays replays_;

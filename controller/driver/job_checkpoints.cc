@@ -28,6 +28,7 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const st
   manifest.world_size = content.gang->world_size();
   manifest.pass = content.curriculum->passes_after(content.run.step);
   manifest.run = content.run;
+  manifest.origin = content.origin;
   return manifest;
 }
 
@@ -50,7 +51,7 @@ void JobCheckpoints::Save(Content content, const Events& events) {
                              .steps = steps.ok() ? *steps : std::vector<store::StepRow>()});
   };
   CheckpointSaver::Done done;
-  done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Manifest& saved) {
+  done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Committed& saved) {
     OnSaved(saved, content, events);
   });
   done.failed = lifetime_.Wrap([this, step = content.run.step, events](const v1::Error& error) {
@@ -91,6 +92,7 @@ v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
   info.set_step(manifest.run.step);
   info.set_directory(directory);
   info.set_bytes(manifest.total_bytes());
+  info.set_digest(manifest.digest);
   info.set_committed_unix_ms(deps_.loop->clock().UnixMs());
   const auto& evals = manifest.run.evals;
   if (!evals.empty() && evals.back().step == manifest.run.step) {
@@ -101,20 +103,26 @@ v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
 }
 
 void JobCheckpoints::Adopt(const checkpoint::Manifest& manifest, const std::string& directory) {
-  const auto& known = record_->job().checkpoints();
-  const bool is_known = std::any_of(known.begin(), known.end(), [&](const auto& checkpoint) {
-    return checkpoint.directory() == directory;
-  });
-  if (is_known) return;
+  auto& known = *record_->edit().mutable_checkpoints();
+  const auto is_there = [&](const auto& info) { return info.directory() == directory; };
+  const auto found = std::find_if(known.begin(), known.end(), is_there);
+  if (found != known.end() && found->digest() == manifest.digest) return;
   const v1::CheckpointInfo info = InfoOf(manifest, directory);
+  if (found != known.end()) {  // written again, and the row of it is lost
+    *found = info;
+    record_->Changed();
+    return;
+  }
   deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
   *record_->edit().add_checkpoints() = info;
   record_->Changed();
 }
 
-void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content& content,
+void JobCheckpoints::OnSaved(const checkpoint::Committed& committed, const Content& content,
                              const Events& events) {
   DropSaver();
+  const checkpoint::Manifest& manifest = committed.manifest;
+  if (!committed.set_aside.empty()) record_->AddEvent(WarningEvent(), committed.set_aside);
   const v1::CheckpointInfo info =
       InfoOf(manifest, checkpoint::CheckpointDirectory(spec_->output_dir, manifest.run.step));
   deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
@@ -130,12 +138,15 @@ void JobCheckpoints::OnSaved(const checkpoint::Manifest& manifest, const Content
   deps_.metrics->Checkpoint(record_->id(), seconds, info.bytes(), info.committed_unix_ms());
   deps_.metrics->CheckpointStep(record_->id(), info.step(), spec_->save_steps);
   ObserveOutput();
-  record_->AddEvent(CheckpointCommittedEvent(info, seconds),
-                    absl::StrCat("checkpoint of step ", info.step()));
+  record_->AddEvent(
+      CheckpointCommittedEvent(info, seconds),
+      absl::StrCat("checkpoint of step ", info.step(),
+                   committed.replaced_job.empty() ? "" : ", in the place of job ",
+                   committed.replaced_job, committed.replaced_job.empty() ? "" : "'s"));
   events.finished();
   deps_.journal->FlushOrKeep();
   fault::Pass(fault::Point::kCheckpointStored, {.step = info.step()});
-  Retain(content.run, content.output);
+  Retain(content);
   events.committed();
 }
 
@@ -186,15 +197,14 @@ void JobCheckpoints::ObserveOutput() {
 }
 
 // The new checkpoint was read back when it was committed, so older ones may go.
-void JobCheckpoints::Retain(const checkpoint::RunState& run,
-                            const std::shared_ptr<OutputClaim>& output) {
+void JobCheckpoints::Retain(const Content& content) {
   std::vector<int64_t> steps;
   for (const v1::CheckpointInfo& info : record_->job().checkpoints()) {
     if (info.directory() == checkpoint::CheckpointDirectory(spec_->output_dir, info.step())) {
       steps.push_back(info.step());
     }
   }
-  const auto& best = run.early_stop.best;
+  const auto& best = content.run.early_stop.best;
   const std::vector<int64_t> old =
       checkpoint::Superseded(steps, spec_->save_total_limit, best ? best->step : -1);
   if (old.empty() || !PersistDeletion(old)) return;  // else with the next checkpoint
@@ -206,18 +216,28 @@ void JobCheckpoints::Retain(const checkpoint::RunState& run,
     known.erase(it);
     record_->AddEvent(CheckpointDeletedEvent(step, directory),
                       absl::StrCat("checkpoint of step ", step, " is superseded"));
-    deps_.loop->Offload(
-        Lane::kFiles,
-        [files = deps_.files, output, directory] {
-          output
-              ->WhileHeld([&] {
-                RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointDrop));
-                return files->RemoveAll(directory);
-              })
-              .IgnoreError();
-        },
-        [] {});
+    Drop(content, directory);
   }
+}
+
+// What is not as a job wrote it stays, and that is told; what storage fails stays too.
+void JobCheckpoints::Drop(const Content& content, const std::string& directory) {
+  auto status = std::make_shared<absl::Status>();
+  const checkpoint::StagingOwner owner{record_->id(), content.gang->term, content.gang->epoch};
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files = deps_.files, output = content.output, output_dir = spec_->output_dir, owner,
+       directory, status] {
+        *status = output->WhileHeld([&] {
+          RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointDrop));
+          return checkpoint::DropCheckpoint(files, output_dir, owner, directory);
+        });
+      },
+      looks_.Wrap([this, status] {
+        if (absl::IsFailedPrecondition(*status)) {
+          record_->AddEvent(WarningEvent(), std::string(status->message()));
+        }
+      }));
 }
 
 // Before the files go: what the store calls committed is there.

@@ -30,6 +30,7 @@ class JobCheckpoints {
     std::shared_ptr<OutputClaim> output;
     std::shared_ptr<const Curriculum> curriculum;
     checkpoint::RunState run;
+    Origin origin;                 // what the job went on from, of another job
     double flops_per_token = 0;    // of the plan
     int64_t micro_batch_bins = 1;  // of the plan
     int64_t bytes = 0;             // of the plan; 0: not known
@@ -61,9 +62,11 @@ class JobCheckpoints {
   void ObserveOutput();  // how much room its file system has left
 
  private:
-  void OnSaved(const checkpoint::Manifest& manifest, const Content& content, const Events& events);
+  void OnSaved(const checkpoint::Committed& committed, const Content& content,
+               const Events& events);
   void OnFailed(const v1::Error& error, int64_t step, const Events& events);
-  void Retain(const checkpoint::RunState& run, const std::shared_ptr<OutputClaim>& output);
+  void Retain(const Content& content);
+  void Drop(const Content& content, const std::string& directory);
   bool PersistDeletion(const std::vector<int64_t>& steps);
   v1::CheckpointInfo InfoOf(const checkpoint::Manifest& manifest,
                             const std::string& directory) const;

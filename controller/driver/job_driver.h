@@ -26,8 +26,8 @@ namespace coxswain::driver {
 
 struct JobHooks {
   std::function<void()> reschedule;  // a job or workers became available
-  // Directories of committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
-  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& resume)>
+  // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
+  std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(const std::string& resume)>
       resolve_checkpoints;
   // A host did not fit the job. What comes back is to be told: it is left out from now on.
   std::function<std::optional<v1::JobEvent>(const std::string& job, const v1::Error& error)>

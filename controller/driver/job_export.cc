@@ -20,19 +20,23 @@ struct Work {
   LaneWork* lane_work = nullptr;
   std::shared_ptr<OutputClaim> output;
   ExportInput input;  // but for the checkpoint
-  std::vector<std::string> directories;
+  std::vector<checkpoint::KnownCheckpoint> checkpoints;
   std::vector<int64_t> steps;
 };
 
 absl::StatusOr<ExportedTo> Export(const Work& work, ExportAttempt* attempt) {
   RETURN_IF_ERROR(EnterOutput(work.files, work.output.get(), work.input.spec));
   const absl::StatusOr<size_t> intact =
-      checkpoint::FirstIntact(work.files, work.directories, &attempt->warnings);
+      checkpoint::FirstIntact(work.files, work.checkpoints, &attempt->warnings);
   attempt->damaged = absl::IsDataLoss(intact.status());
   RETURN_IF_ERROR(intact.status());
   attempt->step = work.steps[*intact];
   ExportInput from = work.input;
-  from.checkpoint_dir = work.directories[*intact];
+  from.checkpoint_dir = work.checkpoints[*intact].directory;
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(work.files, from.checkpoint_dir));
+  from.author.step = attempt->step;
+  from.author.origin = checkpoint::OriginOf(manifest, from.author.job);
   return work.lane_work->export_artifacts(from);
 }
 
@@ -58,7 +62,8 @@ void JobExport::Start() {
   auto attempt = std::make_shared<ExportAttempt>();
   auto work = std::make_shared<Work>();
   for (const v1::CheckpointInfo* info : CheckpointsToExport(job, *spec_)) {
-    work->directories.push_back(info->directory());
+    work->checkpoints.push_back(
+        {.directory = info->directory(), .digest = info->digest(), .job = job.id()});
     work->steps.push_back(info->step());
   }
   const std::shared_ptr<OutputClaim> output = output_->Claim();
@@ -66,7 +71,7 @@ void JobExport::Start() {
   auto done = lifetime_.Wrap([this, attempt] { OnTried(*attempt); });
   // A store that cannot be read now is waited for.
   const bool later = !plan.ok() && !absl::IsNotFound(plan.status());
-  attempt->damaged = work->directories.empty() || (!plan.ok() && !later);
+  attempt->damaged = work->checkpoints.empty() || (!plan.ok() && !later);
   if (attempt->damaged || later) {
     attempt->result = plan.ok() ? absl::DataLossError("no committed checkpoint to export from")
                                 : absl::Status(later ? absl::StatusCode::kUnavailable
@@ -82,6 +87,7 @@ void JobExport::Start() {
                  .plan_bytes = *plan,
                  .checkpoint_dir = "",
                  .owner = checkpoint::EndingOf({job.id(), deps_.registry->term(), job.epoch()}),
+                 .author = {.job = job.id()},
                  .guard = [output](const auto& work) { return output->WhileHeld(work); }};
   deps_.loop->Offload(
       Lane::kExport, [attempt, work] { attempt->result = Export(*work, attempt.get()); }, done);

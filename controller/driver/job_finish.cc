@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/fault_point.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
@@ -131,9 +132,13 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   const ExportedTo& to = *attempt.result;
   record_.edit().set_artifact_dir(to.directory);
   record_.edit().set_merged_dir(to.merged_directory);
+  record_.edit().set_artifact_digest(to.digest);
+  record_.edit().set_merged_digest(to.merged_digest);
   record_.AddEvent(ExportedEvent(attempt.step, to),
                    absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
-                                to.merged_directory.empty() ? "" : " and ", to.merged_directory));
+                                to.merged_directory.empty() ? "" : " and ", to.merged_directory,
+                                to.replaced.empty() ? "" : ", in the place of ",
+                                absl::StrJoin(to.replaced, " and ")));
   if (!Advance(state::JobEvent::kExported, "succeeded")) return;
   deps_.journal->FlushOrKeep();
   fault::Pass(fault::Point::kJobEnded);

@@ -81,6 +81,7 @@ void JobDriver::SaveCheckpoint(Training* training, int64_t sent_ns) {
                      .output = output_.claim(),
                      .curriculum = preparation_.curriculum(),
                      .run = run,
+                     .origin = attempt_.origin(),
                      .flops_per_token = attempt_.plan().flops_per_token,
                      .micro_batch_bins = attempt_.plan().micro_batch_bins,
                      .bytes = attempt_.plan().checkpoint_bytes,

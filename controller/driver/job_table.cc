@@ -320,7 +320,8 @@ void JobTable::LookForRest() {
 }
 
 // "<job>" is any of its checkpoints, the newest first, "<job>:<step>" the one of that step.
-absl::StatusOr<std::vector<std::string>> JobTable::ResolveCheckpoints(const std::string& resume) {
+absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> JobTable::ResolveCheckpoints(
+    const std::string& resume) {
   const size_t colon = resume.rfind(':');
   ASSIGN_OR_RETURN(JobDriver * source, Find(resume.substr(0, colon)));
   int64_t step = -1;
@@ -331,18 +332,21 @@ absl::StatusOr<std::vector<std::string>> JobTable::ResolveCheckpoints(const std:
           absl::StrCat("checkpoint.resume: '", resume, "' is not <job>:<step>"));
     }
   }
-  std::map<int64_t, std::string, std::greater<>> found;  // by step
+  std::map<int64_t, const v1::CheckpointInfo*, std::greater<>> found;  // by step
   for (const v1::CheckpointInfo& info : source->job().checkpoints()) {
-    if (step < 0 || info.step() == step) found.emplace(info.step(), info.directory());
+    if (step < 0 || info.step() == step) found.emplace(info.step(), &info);
   }
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat("checkpoint.resume: job ", source->job().id(),
                                             " has no committed checkpoint",
                                             step < 0 ? "" : absl::StrCat(" of step ", step)));
   }
-  std::vector<std::string> directories;
-  for (const auto& [at, directory] : found) directories.push_back(directory);
-  return directories;
+  std::vector<checkpoint::KnownCheckpoint> checkpoints;
+  for (const auto& [at, info] : found) {
+    checkpoints.push_back(
+        {.directory = info->directory(), .digest = info->digest(), .job = source->job().id()});
+  }
+  return checkpoints;
 }
 
 // Once a second: the gauges that no event updates.

@@ -78,7 +78,8 @@ class JobTable {
   std::map<std::string, int64_t> Held(const std::string& device) const;  // workers, by job
   void Preempt();
   void SweepLeftovers();
-  absl::StatusOr<std::vector<std::string>> ResolveCheckpoints(const std::string& resume);
+  absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> ResolveCheckpoints(
+      const std::string& resume);
   JobHooks Hooks();
   void Observe();
 

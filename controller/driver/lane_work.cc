@@ -162,8 +162,13 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
                                                     .plan = std::move(plan),
                                                     .checkpoint_dir = input.checkpoint_dir,
                                                     .owner = input.owner,
+                                                    .author = input.author,
                                                     .guard = input.guard}));
-  return ExportedTo{result.directory, result.merged_directory};
+  return ExportedTo{.directory = result.directory,
+                    .merged_directory = result.merged_directory,
+                    .digest = result.digest,
+                    .merged_digest = result.merged_digest,
+                    .replaced = result.replaced};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "controller/driver/worker_facts.h"
 #include "controller/files.h"
 #include "controller/guard.h"
+#include "controller/seal_folder.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {
@@ -49,12 +50,16 @@ struct ExportInput {
   std::string plan_bytes;
   std::string checkpoint_dir;
   std::string owner;  // ending of names in .staging
+  Author author;      // of the manifest
   Guard guard;        // of each replacement of a directory
 };
 
 struct ExportedTo {
-  std::string directory;         // what users load
-  std::string merged_directory;  // the merged model beside an adapter, else empty
+  std::string directory;              // what users load
+  std::string merged_directory;       // the merged model beside an adapter, else empty
+  std::string digest;                 // of the manifest in `directory`
+  std::string merged_digest;          // likewise
+  std::vector<std::string> replaced;  // "<directory> of job <job>": exports of other jobs
 };
 
 struct LaneWork {

@@ -301,6 +301,7 @@ v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   exported.set_directory(to.directory);
   exported.set_merged_directory(to.merged_directory);
   exported.set_step(step);
+  for (const std::string& replaced : to.replaced) exported.add_replaced(replaced);
   return event;
 }
 

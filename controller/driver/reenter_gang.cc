@@ -9,7 +9,9 @@ namespace coxswain::driver {
 absl::Status ReenterGang(const ReentryInput& input, Reentry* reentry) {
   // Where it is not, the output is another file system than the gang's.
   if (!input.newest_checkpoint.empty()) {
-    RETURN_IF_ERROR(checkpoint::ReadManifest(input.files, input.newest_checkpoint).status());
+    ASSIGN_OR_RETURN(const checkpoint::Manifest newest,
+                     checkpoint::ReadManifest(input.files, input.newest_checkpoint));
+    reentry->origin = checkpoint::OriginOf(newest, input.job);
   }
   ASSIGN_OR_RETURN(reentry->plan, input.lane_work->read_plan(input.plan_bytes, *input.curriculum));
   RETURN_IF_ERROR(EnterOutput(input.files, input.output.get(), input.spec));

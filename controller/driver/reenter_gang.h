@@ -18,6 +18,7 @@ namespace coxswain::driver {
 struct Reentry {
   std::string output_identity;
   GangPlan plan;    // as LaneWork::read_plan
+  Origin origin;    // of the newest checkpoint
   Replays replays;  // of the steps that an earlier gang trained and this one has not
 };
 

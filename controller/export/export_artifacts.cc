@@ -16,7 +16,8 @@
 #include "controller/export/export_model.h"
 #include "controller/export/export_tokenizer.h"
 #include "controller/output_place.h"
-#include "controller/replace_directory.h"
+#include "controller/written_folder.h"
+#include "controller/written_names.h"
 
 namespace coxswain::exports {
 namespace {
@@ -34,28 +35,22 @@ absl::Status MakeEmpty(Files* files, const std::string& directory) {
   return files->MakeDirs(directory);
 }
 
-absl::Status Replace(Files* files, const ExportRequest& request, const std::string& name) {
-  const std::string target = absl::StrCat(request.job.output_dir, "/", name);
-  return request.guard([&] {
-    RETURN_IF_ERROR(CheckReplaceable(files, request.job, target));
+// What was written to .staging becomes `folder`. Returns the digest of its manifest.
+absl::StatusOr<std::string> PutInPlace(Files* files, const ExportRequest& request,
+                                       const WrittenFolder& folder, const std::string& name,
+                                       ExportResult* result) {
+  const std::string staging = StagingOf(request, name);
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staging, request.author));
+  RETURN_IF_ERROR(request.guard([&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckReplaceable(files, request.job, folder.path));
     RETURN_IF_ERROR(fault::Reach(fault::Point::kExportRename));
-    RETURN_IF_ERROR(ReplaceDirectory(files, StagingOf(request, name), target));
+    ASSIGN_OR_RETURN(const Finding replaced, ReplaceWritten(files, staging, folder));
+    if (!replaced.job.empty() && replaced.job != request.author.job) {
+      result->replaced.push_back(absl::StrCat(folder.path, " of job ", replaced.job));
+    }
     return fault::Reach(fault::Point::kExportRenamed);
-  });
-}
-
-absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory) {
-  std::vector<ExportedFile> files;
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(directory, error)) {
-    if (!entry.is_regular_file()) continue;
-    files.push_back(
-        {fs::relative(entry.path(), directory).string(), static_cast<int64_t>(entry.file_size())});
-  }
-  if (error) return absl::InternalError(absl::StrCat("cannot list ", directory));
-  std::sort(files.begin(), files.end(),
-            [](const ExportedFile& a, const ExportedFile& b) { return a.name < b.name; });
-  return files;
+  }));
+  return digest;
 }
 
 // The model card that PEFT puts beside an adapter: front matter for hubs, then what was trained.
@@ -68,34 +63,40 @@ std::string AdapterCard(const ExportRequest& request) {
                                           lora.dora ? " with DoRA" : "");
   return absl::StrCat("---\nbase_model: ", nlohmann::json(base).dump(),
                       "\nlibrary_name: peft\n---\n\n# ", request.job.name, "\n\n", method,
-                      " adapter of `", base, "` (", request.plan.model.architecture,
-                      "), trained by Coxswain.\n\n| setting | value |\n|---|---|\n| r | ",
-                      lora.rank, " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ",
-                      lora.dropout, " |\n| sequence length | ", request.plan.sequence_len,
-                      " |\n| checkpoint | ", fs::path(request.checkpoint_dir).filename().string(),
-                      " |\n");
+                      " adapter of `", base, "` (", request.plan.model.architecture, "), ",
+                      kCardSignature, "\n\n| setting | value |\n|---|---|\n| r | ", lora.rank,
+                      " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ", lora.dropout,
+                      " |\n| sequence length | ", request.plan.sequence_len, " |\n| checkpoint | ",
+                      fs::path(request.checkpoint_dir).filename().string(), " |\n");
 }
 
 absl::Status ExportAdapter(Files* files, const ExportRequest& request,
-                           const CheckpointTensors& checkpoint) {
-  const std::string staging = StagingOf(request, "adapter");
+                           const CheckpointTensors& checkpoint, ExportResult* result) {
+  const std::string staging = StagingOf(request, kAdapterName);
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
-  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/README.md"), AdapterCard(request)));
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/", kCardName), AdapterCard(request)));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
-  return Replace(files, request, "adapter");
+  const WrittenFolder folder = AdapterFolder(request.job.output_dir);
+  ASSIGN_OR_RETURN(result->digest, PutInPlace(files, request, folder, kAdapterName, result));
+  result->directory = folder.path;
+  return absl::OkStatus();
 }
 
+// Beside an adapter it is the merged model.
 absl::Status ExportModel(Files* files, const ExportRequest& request,
-                         const CheckpointTensors& checkpoint) {
-  const std::string staging = StagingOf(request, "model");
+                         const CheckpointTensors& checkpoint, ExportResult* result) {
+  const std::string staging = StagingOf(request, kModelName);
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
-  RETURN_IF_ERROR(CopyFilesThatExist(
-      request.plan.model_path, staging,
-      {"generation_config.json", "preprocessor_config.json", "processor_config.json"}));
-  return Replace(files, request, "model");
+  RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
+  const WrittenFolder folder = ModelFolder(request.job.output_dir);
+  const bool merged = !result->directory.empty();
+  ASSIGN_OR_RETURN(merged ? result->merged_digest : result->digest,
+                   PutInPlace(files, request, folder, kModelName, result));
+  (merged ? result->merged_directory : result->directory) = folder.path;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -103,15 +104,11 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
 absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request) {
   ASSIGN_OR_RETURN(const CheckpointTensors checkpoint,
                    CheckpointTensors::Open(request.checkpoint_dir));
-  const std::string& out = request.job.output_dir;
   const bool adapter = request.plan.lora.rank > 0;
   const bool merge = adapter && request.job.export_merge;
-  if (adapter) RETURN_IF_ERROR(ExportAdapter(files, request, checkpoint));
-  if (!adapter || merge) RETURN_IF_ERROR(ExportModel(files, request, checkpoint));
   ExportResult result;
-  result.directory = absl::StrCat(out, adapter ? "/adapter" : "/model");
-  if (merge) result.merged_directory = absl::StrCat(out, "/model");
-  ASSIGN_OR_RETURN(result.files, ListFiles(result.directory));
+  if (adapter) RETURN_IF_ERROR(ExportAdapter(files, request, checkpoint, &result));
+  if (!adapter || merge) RETURN_IF_ERROR(ExportModel(files, request, checkpoint, &result));
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include "common/plan/plan.h"
 #include "controller/files.h"
 #include "controller/guard.h"
+#include "controller/seal_folder.h"
 
 namespace coxswain::exports {
 
@@ -22,26 +23,25 @@ struct ExportRequest {
   plan::Plan plan;             // parameter table and model path
   std::string checkpoint_dir;  // committed checkpoint with rank-*.safetensors
   std::string owner = {};      // ending of the names in .staging, unique to this attempt
+  Author author = {};          // whom the manifest of the export names
   // Runs each replacement of a directory, or refuses: the output may have another owner by then.
   Guard guard = Unguarded;
 };
 
-struct ExportedFile {
-  std::string name;  // relative to ExportResult::directory
-  int64_t bytes = 0;
-};
-
 struct ExportResult {
   std::string directory;         // what a user loads: <output_dir>/adapter, or <output_dir>/model
+  std::string digest;            // SHA-256 of its manifest, 32 bytes
   std::string merged_directory;  // <output_dir>/model beside an adapter, else empty
-  std::vector<ExportedFile> files;  // of `directory`
+  std::string merged_digest;     // likewise
+  std::vector<std::string> replaced = {};  // "<directory> of job <job>": exports of other jobs
 };
 
 // LoRA: <output_dir>/adapter (fp32, with a model card README.md), and with export.merge also
 // <output_dir>/model, the base with the adapter folded in. Full fine-tuning: <output_dir>/model. An
-// earlier export there is replaced. NotFound names a tensor the checkpoint lacks; ResourceExhausted
-// names the path of a full disk; FailedPrecondition a directory that holds the base model or a
-// dataset, which is looked at again right before it would be replaced.
+// earlier export there is replaced. Each gets a manifest (seal_folder.h), the last file written.
+// NotFound names a tensor the checkpoint lacks; ResourceExhausted names the path of a full disk;
+// FailedPrecondition a directory that holds the base model or a dataset, or what no job wrote,
+// which is looked at again right before it would be replaced.
 absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request);
 
 }  // namespace coxswain::exports

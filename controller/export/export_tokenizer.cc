@@ -11,25 +11,12 @@
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/export/artifact_files.h"
+#include "controller/written_names.h"
 
 namespace coxswain::exports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The files of a tokenizer, which a base may have or not.
-const std::vector<std::string>& TokenizerFiles() {
-  static const auto* files = new std::vector<std::string>{"tokenizer.json",
-                                                          "tokenizer_config.json",
-                                                          "special_tokens_map.json",
-                                                          "vocab.json",
-                                                          "merges.txt",
-                                                          "added_tokens.json",
-                                                          "tokenizer.model",
-                                                          "chat_template.jinja",
-                                                          "chat_template.json"};
-  return *files;
-}
 
 struct NewToken {
   std::string content;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "controller/seal_folder.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain {
@@ -100,17 +101,19 @@ TEST_F(OutputPlaceTest, NothingThatTheJobReadsIsInWhatItReplaces) {
   job_.model_path = root_ + "/out/checkpoint-500";
   ExpectRefused();
   job_.model_path = root_ + "/models/base";
-  Model("/out/model/data");
+  Model("/out/model");
+  ASSERT_TRUE(SealFolder(&files_, root_ + "/out/model", {.job = "earlier", .step = 1}).ok());
+  fs::remove_all(root_ + "/out/checkpoint-500");
   job_.datasets = {{.path = root_ + "/out/train.jsonl"}};
   ExpectAllowed();
-  job_.datasets = {{.path = root_ + "/out/model/data/config.json"}};
+  job_.datasets = {{.path = root_ + "/out/model/config.json"}};
   ExpectRefused();
-  job_.datasets = {{.path = root_ + "/out/model/*/config.json"}};
+  job_.datasets = {{.path = root_ + "/out/model/*.json"}};
   ExpectRefused();
   job_.datasets = {{.path = root_ + "/out/*.jsonl"}};
   ExpectAllowed();
   job_.datasets.clear();
-  fs::create_symlink(root_ + "/out/model/data/config.json", root_ + "/held_out.jsonl");
+  fs::create_symlink(root_ + "/out/model/config.json", root_ + "/held_out.jsonl");
   job_.test_datasets = {{.path = root_ + "/held_out.jsonl"}};
   ExpectRefused();
 }
@@ -121,10 +124,33 @@ TEST_F(OutputPlaceTest, ABaseModelBesideWhatIsReplacedIsFine) {
   ExpectAllowed();
 }
 
-// Removing a directory does not remove what links in it lead to.
+// Removing a directory does not remove what links in it lead to; but no job makes links.
 TEST_F(OutputPlaceTest, ALinkInWhatIsReplacedEndangersNothing) {
   fs::create_directories(root_ + "/out/model");
   fs::create_directory_symlink(root_ + "/models/base", root_ + "/out/model/base");
+  Expect(absl::StatusCode::kInvalidArgument, absl::StatusCode::kOk);
+}
+
+// Invariant driver-12.
+TEST_F(OutputPlaceTest, WhatNoJobWroteIsRefusedWithEveryPath) {
+  Model("/out/model");
+  Model("/out/checkpoint-20");
+  std::ofstream(root_ + "/out/.staging") << "";
+  const absl::Status refused = CheckOutputPlace(&files_, job_);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* path : {"/out/model", "/out/checkpoint-20/config.json", "/out/.staging"}) {
+    EXPECT_NE(refused.message().find(root_ + path), absl::string_view::npos) << path << refused;
+  }
+  job_.method = "generate";  // replaces nothing
+  fs::remove(root_ + "/out/.staging");
+  EXPECT_TRUE(CheckOutputPlace(&files_, job_).ok());
+}
+
+TEST_F(OutputPlaceTest, FilesBesideTheNamesOfJobsAreNobodysBusiness) {
+  Model("/out/runs");
+  Model("/out/checkpoint-old");
+  Model("/out/adapter");  // of another kind of job
+  std::ofstream(root_ + "/out/.DS_Store") << "";
   ExpectAllowed();
 }
 

@@ -25,6 +25,7 @@ class ReplaceDirectoryTest : public testing::Test {
       ASSERT_TRUE(files_.WriteDurably(finished_ + "/" + name, "new").ok());
     }
   }
+  static absl::Status MayGo(const std::string&) { return absl::OkStatus(); }
   // "old" or "new" when the target is whole.
   std::string Target() {
     const auto a = files_.Read(target_ + "/a"), b = files_.Read(target_ + "/b");
@@ -39,7 +40,7 @@ class ReplaceDirectoryTest : public testing::Test {
 };
 
 TEST_F(ReplaceDirectoryTest, PutsTheFinishedOneInPlaceAndRemovesTheOther) {
-  ASSERT_TRUE(ReplaceDirectory(&files_, finished_, target_).ok());
+  ASSERT_TRUE(ReplaceDirectory(&files_, finished_, target_, MayGo).ok());
   EXPECT_EQ(Target(), "new");
   EXPECT_FALSE(fs::exists(finished_));
   EXPECT_FALSE(fs::exists(aside_));
@@ -51,7 +52,7 @@ TEST_F(ReplaceDirectoryTest, AKillAfterAnyOperationLeavesTheOldOrTheNewOneWhole)
   for (; kills < 20; ++kills) {
     Reset();
     const bool survived = SurvivesKillAt(
-        kills, [&](Files* files) { return ReplaceDirectory(files, finished_, target_); });
+        kills, [&](Files* files) { return ReplaceDirectory(files, finished_, target_, MayGo); });
     if (fs::exists(aside_)) {
       ASSERT_TRUE(RestoreReplaced(&files_, aside_, target_).ok());
     }
@@ -64,8 +65,21 @@ TEST_F(ReplaceDirectoryTest, AKillAfterAnyOperationLeavesTheOldOrTheNewOneWhole)
 
 TEST_F(ReplaceDirectoryTest, AnErrorBetweenTheRenamesPutsTheOldOneBack) {
   fs::remove_all(finished_);
-  EXPECT_EQ(ReplaceDirectory(&files_, finished_, target_).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReplaceDirectory(&files_, finished_, target_, MayGo).code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(Target(), "old");
+}
+
+TEST_F(ReplaceDirectoryTest, WhatMayNotGoGoesBack) {
+  const absl::Status status =
+      ReplaceDirectory(&files_, finished_, target_, [&](const std::string& aside) {
+        EXPECT_EQ(aside, aside_);
+        EXPECT_FALSE(fs::exists(target_));
+        return absl::FailedPreconditionError("a user's");
+      });
+  EXPECT_EQ(status.message(), "a user's");
+  EXPECT_EQ(Target(), "old");
+  EXPECT_FALSE(fs::exists(aside_));
 }
 
 }  // namespace

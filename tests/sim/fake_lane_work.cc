@@ -5,6 +5,8 @@
 
 #include "common/hash.h"
 #include "common/status_macros.h"
+#include "controller/seal_folder.h"
+#include "controller/written_folder.h"
 
 namespace coxswain::sim {
 namespace {
@@ -25,15 +27,34 @@ driver::GangPlan MakePlan(const std::string& bytes, const driver::BinWork& work,
 // So that its longest answer takes some commands.
 constexpr int kPromptsOfGeneration = 6;
 
+// Of a merged model: more than a block of digests.
+constexpr size_t kMergedBytes = 5'000'000;
+
+// Of one file, `name`, of at least `bytes`. Returns the digest of its manifest.
+absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& input,
+                                       const WrittenFolder& folder, const std::string& name,
+                                       size_t bytes) {
+  const std::string kind = folder.path.substr(folder.path.rfind('/') + 1);
+  const std::string staging = input.spec.output_dir + "/.staging/export-" + kind + input.owner;
+  RETURN_IF_ERROR(files->RemoveAll(staging));
+  RETURN_IF_ERROR(files->MakeDirs(staging));
+  ASSIGN_OR_RETURN(std::string shard, files->Read(input.checkpoint_dir + "/rank-0.shard"));
+  if (shard.size() < bytes) shard.resize(bytes, 'm');
+  RETURN_IF_ERROR(files->WriteDurably(staging + "/" + name, shard));
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staging, input.author));
+  RETURN_IF_ERROR(input.guard([&] { return ReplaceWritten(files, staging, folder).status(); }));
+  return digest;
+}
+
 absl::StatusOr<driver::ExportedTo> ExportShard(Files* files, const driver::ExportInput& input) {
-  driver::ExportedTo to{.directory = input.spec.output_dir + "/adapter", .merged_directory = ""};
-  RETURN_IF_ERROR(files->MakeDirs(to.directory));
-  ASSIGN_OR_RETURN(const std::string shard, files->Read(input.checkpoint_dir + "/rank-0.shard"));
-  RETURN_IF_ERROR(files->WriteDurably(to.directory + "/model", shard));
+  driver::ExportedTo to;
+  const WrittenFolder adapter = AdapterFolder(input.spec.output_dir);
+  ASSIGN_OR_RETURN(to.digest, PutInPlace(files, input, adapter, "model", 0));
+  to.directory = adapter.path;
   if (!input.spec.export_merge) return to;
-  to.merged_directory = input.spec.output_dir + "/model";
-  RETURN_IF_ERROR(files->MakeDirs(to.merged_directory));
-  RETURN_IF_ERROR(files->WriteDurably(to.merged_directory + "/merged", shard));
+  const WrittenFolder merged = ModelFolder(input.spec.output_dir);
+  ASSIGN_OR_RETURN(to.merged_digest, PutInPlace(files, input, merged, "merged", kMergedBytes));
+  to.merged_directory = merged.path;
   return to;
 }
 

@@ -62,6 +62,14 @@ absl::Status FaultyFiles::CheckBlocks(const std::string& path, const BlockDigest
   RETURN_IF_ERROR(BeforeRead(path));
   return base_->CheckBlocks(path, expected);
 }
+absl::StatusOr<BlockDigests> FaultyFiles::Digests(const std::string& path) {
+  RETURN_IF_ERROR(BeforeRead(path));
+  return base_->Digests(path);
+}
+absl::StatusOr<PathFacts> FaultyFiles::Look(const std::string& path) {
+  RETURN_IF_ERROR(BeforeRead(path));
+  return base_->Look(path);
+}
 absl::StatusOr<int64_t> FaultyFiles::FreeBytes(const std::string& path) {
   RETURN_IF_ERROR(BeforeRead(path));
   return base_->FreeBytes(path);

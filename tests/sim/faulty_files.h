@@ -44,7 +44,9 @@ class FaultyFiles : public Files {
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
   absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) override;
+  absl::StatusOr<BlockDigests> Digests(const std::string& path) override;
   bool Exists(const std::string& path) override { return base_->Exists(path); }
+  absl::StatusOr<PathFacts> Look(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;

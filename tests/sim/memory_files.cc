@@ -104,6 +104,7 @@ absl::Status MemoryFiles::WriteDurably(const std::string& name, const std::strin
   RETURN_IF_ERROR(Writable(path));
   if (!directories_.contains(path.substr(0, path.rfind('/')))) return Missing(path);
   files_[path] = content;
+  stamps_[path] = ++last_stamp_;
   return absl::OkStatus();
 }
 
@@ -167,6 +168,26 @@ absl::Status MemoryFiles::CheckBlocks(const std::string& path, const BlockDigest
   return absl::OkStatus();
 }
 
+absl::StatusOr<BlockDigests> MemoryFiles::Digests(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string content, Read(path));
+  return DigestsOf(content);
+}
+
+absl::StatusOr<PathFacts> MemoryFiles::Look(const std::string& name) {
+  std::lock_guard lock(mu_);
+  const size_t slash = name.rfind('/');
+  const std::string parent = Resolve(name.substr(0, slash));
+  const std::string path = absl::StrCat(parent == "/" ? "" : parent, name.substr(slash));
+  if (links_.contains(path)) return PathFacts{.kind = PathFacts::Kind::kLink};
+  if (directories_.contains(path)) return PathFacts{.kind = PathFacts::Kind::kDirectory};
+  const auto file = files_.find(path);
+  if (file == files_.end()) return PathFacts{};
+  const auto stamp = stamps_.find(path);
+  return PathFacts{.kind = PathFacts::Kind::kFile,
+                   .bytes = static_cast<int64_t>(file->second.size()),
+                   .modified_ns = stamp == stamps_.end() ? 0 : stamp->second};
+}
+
 bool MemoryFiles::Exists(const std::string& name) {
   std::lock_guard lock(mu_);
   const std::string path = Resolve(name);
@@ -190,14 +211,18 @@ absl::Status MemoryFiles::RenameDirectory(const std::string& source, const std::
   if (directories_.contains(to)) return absl::AlreadyExistsError(absl::StrCat(to, " exists"));
   if (!directories_.contains(from)) return Missing(from);
   std::map<std::string, std::string> files;
+  std::map<std::string, int64_t> stamps;
   for (auto& [path, content] : files_) {
-    files[Below(path, from) ? to + path.substr(from.size()) : path] = std::move(content);
+    const std::string moved = Below(path, from) ? to + path.substr(from.size()) : path;
+    files[moved] = std::move(content);
+    stamps[moved] = stamps_[path];
   }
   std::set<std::string> directories;
   for (const std::string& path : directories_) {
     directories.insert(Below(path, from) ? to + path.substr(from.size()) : path);
   }
   files_ = std::move(files);
+  stamps_ = std::move(stamps);
   directories_ = std::move(directories);
   return absl::OkStatus();
 }

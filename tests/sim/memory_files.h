@@ -27,7 +27,10 @@ class MemoryFiles : public Files {
   absl::StatusOr<int64_t> Size(const std::string& path) override;
   absl::StatusOr<std::string> Sha256Hex(const std::string& path) override;
   absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) override;
+  absl::StatusOr<BlockDigests> Digests(const std::string& path) override;
   bool Exists(const std::string& path) override;
+  // A time stamp is the number of the write that made the file.
+  absl::StatusOr<PathFacts> Look(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;  // 1 GiB, or SetFreeBytes
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
@@ -56,6 +59,8 @@ class MemoryFiles : public Files {
 
   mutable std::mutex mu_;
   std::map<std::string, std::string> files_;
+  std::map<std::string, int64_t> stamps_;  // of files
+  int64_t last_stamp_ = 0;
   std::set<std::string> directories_ = {"/"};
   std::map<std::string, std::string> links_;  // to existing directories
   std::map<std::string, int> holders_;        // of locks, by path

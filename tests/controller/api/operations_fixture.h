@@ -84,6 +84,22 @@ class OperationsTest : public support::JobTest {
     request.set_idempotency_key(key);
     return request;
   }
+  // What came of one artifact, and how the call ended.
+  std::pair<std::string, absl::Status> FetchAll(const std::string& job, const std::string& name) {
+    v1::FetchRequest request = Named<v1::FetchRequest>(job);
+    request.set_name(name);
+    auto sink = Open(Fetch, request);
+    for (int i = 0; i < 100 && !sink->status; ++i) {
+      sim_.RunFor(10);
+      if (sink->room) sink->room();
+    }
+    std::string received;
+    for (const auto& chunk : sink->received) {
+      EXPECT_LE(chunk.data().size(), size_t{1} << 20);
+      received += chunk.data();
+    }
+    return {received, sink->status.value_or(absl::InternalError("no end"))};
+  }
   template <typename Request>
   Request Named(const std::string& job) {
     Request request;

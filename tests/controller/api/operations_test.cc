@@ -411,10 +411,11 @@ TEST_F(OperationsTest, ArtifactsExistAfterSuccessAndStayInTheirDirectory) {
   ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   const auto listed = *Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id));
   EXPECT_EQ(listed.directory(), "/out/a/adapter");
-  ASSERT_EQ(listed.artifacts_size(), 1);
-  EXPECT_EQ(listed.artifacts(0).name(), "model");
+  ASSERT_EQ(listed.artifacts_size(), 2);
+  EXPECT_EQ(listed.artifacts(0).name(), "coxswain_manifest.json");
+  EXPECT_EQ(listed.artifacts(1).name(), "model");
   ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/\xff.bin", "foreign").ok());
-  EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id))->artifacts_size(), 1);
+  EXPECT_EQ(Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id))->artifacts_size(), 2);
   for (const char* name : {"../checkpoint-12/manifest.json", "/etc/passwd", "."}) {
     v1::FetchRequest outside = Named<v1::FetchRequest>(id);
     outside.set_name(name);
@@ -432,40 +433,75 @@ TEST_F(OperationsTest, TheMergedModelIsAnArtifactToo) {
   EXPECT_EQ(sim_.Job(id).artifact_dir(), "/out/a/adapter");
   EXPECT_EQ(sim_.Job(id).merged_dir(), "/out/a/model");
   const auto listed = *Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id));
-  ASSERT_EQ(listed.artifacts_size(), 2);
-  EXPECT_EQ(listed.artifacts(0).name(), "model");
-  EXPECT_EQ(listed.artifacts(1).name(), "model/merged");
-  EXPECT_GT(listed.artifacts(1).bytes(), 0);
-  v1::FetchRequest request = Named<v1::FetchRequest>(id);
-  request.set_name("model/merged");
-  auto sink = Open(Fetch, request);
-  for (int i = 0; i < 10 && !sink->status; ++i) {
-    sim_.RunFor(10);
-    if (sink->room) sink->room();
-  }
-  ASSERT_TRUE(sink->status.has_value() && sink->status->ok());
-  EXPECT_EQ(static_cast<int64_t>(sink->received.at(0).data().size()), listed.artifacts(1).bytes());
+  ASSERT_EQ(listed.artifacts_size(), 4);
+  EXPECT_EQ(listed.artifacts(1).name(), "model");
+  EXPECT_EQ(listed.artifacts(2).name(), "model/coxswain_manifest.json");
+  EXPECT_EQ(listed.artifacts(3).name(), "model/merged");
+  const std::string content = *sim_.files().Read("/out/a/model/merged");
+  EXPECT_EQ(listed.artifacts(3).bytes(), static_cast<int64_t>(content.size()));
+  auto [received, status] = FetchAll(id, "model/merged");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(received, content);
 }
 
-TEST_F(OperationsTest, FetchSendsTheFileInChunks) {
-  const std::string id = Call(Submit, SubmitOf("a"))->id();
+TEST_F(OperationsTest, AFileThatWasChangedAfterTheExportIsNotFetchedForTheJobs) {
+  v1::SubmitRequest submit = SubmitOf("a");
+  submit.set_yaml(submit.yaml() + "  export: {merge: true}\n");
+  const std::string id = Call(Submit, submit)->id();
   ASSERT_TRUE(sim_.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
-  const std::string content(2'500'000, 'x');
-  ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/big", content).ok());
-  v1::FetchRequest request = Named<v1::FetchRequest>(id);
-  request.set_name("big");
-  auto sink = Open(Fetch, request);
-  for (int i = 0; i < 10 && !sink->status; ++i) {
-    sim_.RunFor(10);
-    if (sink->room) sink->room();
+  const std::string path = "/out/a/model/merged";
+  std::string content = *sim_.files().Read(path);
+  content.back() ^= 1;
+  ASSERT_TRUE(sim_.files().WriteDurably(path, content).ok());
+  const auto [received, status] = FetchAll(id, "model/merged");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find(path + ": block 1 of 2"), absl::string_view::npos) << status;
+  content.pop_back();
+  ASSERT_TRUE(sim_.files().WriteDurably(path, content).ok());
+  const absl::Status listed = Call(ListArtifacts, Named<v1::ListArtifactsRequest>(id)).status();
+  EXPECT_EQ(listed.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(listed.message().find(path), absl::string_view::npos) << listed;
+}
+
+// Invariant api-8: what another job put in the place of a job's artifacts is not given for them.
+TEST_F(OperationsTest, ArtifactsThatAnotherJobReplacedAreNotTheJobs) {
+  const std::string first = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  const std::string second = Call(Submit, SubmitOf("a"))->id();
+  ASSERT_TRUE(sim_.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  const std::string& told = sim_.Events(second, "Exported").at(0).message();
+  EXPECT_NE(told.find("in the place of /out/a/adapter of job " + first), std::string::npos) << told;
+  const absl::Status listed = Call(ListArtifacts, Named<v1::ListArtifactsRequest>(first)).status();
+  for (const absl::Status& status : {listed, FetchAll(first, "model").second}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find("job " + second + " replaced the artifacts of job " + first),
+              absl::string_view::npos)
+        << status;
   }
-  ASSERT_TRUE(sink->status.has_value() && sink->status->ok());
-  std::string received;
-  for (const auto& chunk : sink->received) {
-    EXPECT_LE(chunk.data().size(), size_t{1} << 20);
-    received += chunk.data();
-  }
-  EXPECT_EQ(received, content);
+  EXPECT_TRUE(FetchAll(second, "model").second.ok());
+  ASSERT_TRUE(sim_.files().RemoveAll("/out/a/adapter/coxswain_manifest.json").ok());
+  const absl::Status unsealed = FetchAll(second, "model").second;
+  EXPECT_NE(unsealed.message().find("is not what job " + second + " exported"),
+            absl::string_view::npos)
+      << unsealed;
+}
+
+// Invariant driver-12.
+TEST_F(OperationsTest, WhatNoJobWroteRefusesTheJobWithItsPath) {
+  ASSERT_TRUE(sim_.files().MakeDirs("/out/a/adapter").ok());
+  ASSERT_TRUE(sim_.files().WriteDurably("/out/a/adapter/weights.bin", "mine").ok());
+  const absl::Status refused = Call(Submit, SubmitOf("a")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("/out/a/adapter/weights.bin"), absl::string_view::npos);
+  v1::ValidateRequest validate;
+  validate.set_yaml(SubmitOf("a").yaml());
+  validate.set_yaml_path("/jobs/job.yaml");
+  const auto checked = Call(Validate, validate);
+  ASSERT_EQ(checked->errors_size(), 1);
+  EXPECT_EQ(checked->errors(0).path(), "spec.checkpoint.output_dir");
+  EXPECT_EQ(*sim_.files().Read("/out/a/adapter/weights.bin"), "mine");
+  ASSERT_TRUE(sim_.files().RemoveAll("/out/a/adapter").ok());
+  EXPECT_TRUE(Call(Submit, SubmitOf("a")).ok());
 }
 
 TEST_F(OperationsTest, LogsRelayTheLinesOfTheRanks) {

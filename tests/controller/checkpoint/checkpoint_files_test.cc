@@ -30,7 +30,10 @@ class CheckpointFilesTest : public testing::Test {
     manifest.run.early_stop = {.best = EvalPoint{step, 1.5, 0.5}, .without_improvement = 1};
     manifest.run.skipped = {.total = 2, .in_a_row = 1, .recent = {3, 5}};
     manifest.files = {FileInBlocks("rank-0.safetensors", DigestsOf(shard))};
-    return CommitCheckpoint(&files_, {"/out", manifest, "{}"});
+    absl::StatusOr<Committed> committed = CommitCheckpoint(&files_, {"/out", manifest, "{}"});
+    if (!committed.ok()) return committed.status();
+    committed_ = *committed;
+    return committed_.manifest;
   }
   absl::StatusOr<std::optional<ResumePoint>> Find(bool own_only = false,
                                                   const std::string& explicit_dir = "",
@@ -38,7 +41,7 @@ class CheckpointFilesTest : public testing::Test {
     warnings_.clear();
     ResumeQuery query{
         .job = "job", .output_dir = "/out", .recipe_hash = recipe, .own_only = own_only};
-    if (!explicit_dir.empty()) query.explicit_dirs = {explicit_dir};
+    if (!explicit_dir.empty()) query.explicit_starts = {{.directory = explicit_dir}};
     query.damaged = damaged_;
     return FindResumePoint(&files_, query, &warnings_);
   }
@@ -55,6 +58,7 @@ class CheckpointFilesTest : public testing::Test {
     EXPECT_TRUE(files_.WriteDurably(path, content).ok());
   }
   sim::MemoryFiles files_;
+  Committed committed_;
   std::vector<std::string> warnings_;
   std::map<std::string, std::string> damaged_;
 };
@@ -129,6 +133,7 @@ TEST_F(CheckpointFilesTest, AFileWithoutBlocksIsHashedHere) {
   std::string text = ToJson(old);
   text.replace(text.find("coxswain-checkpoint/2"), 21, "coxswain-checkpoint/1");
   ASSERT_TRUE(files_.WriteDurably(directory + "manifest.json", text).ok());
+  old.digest = Sha256(text);
   EXPECT_EQ((*Find())->manifest, old);
   EXPECT_TRUE(VerifyCheckpoint(&files_, "/out/checkpoint-10").ok());
   Flip(10);
@@ -175,12 +180,12 @@ TEST_F(CheckpointFilesTest, ADamagedExplicitStartFallsBackToTheOneBefore) {
   ASSERT_TRUE(Save(10, "other").ok());
   ASSERT_TRUE(Save(20, "other").ok());
   Damage(20);
-  ResumeQuery query{
-      .job = "job",
-      .output_dir = "/elsewhere",
-      .recipe_hash = "recipe",
-      .own_only = true,
-      .explicit_dirs = {CheckpointDirectory("/out", 20), CheckpointDirectory("/out", 10)}};
+  ResumeQuery query{.job = "job",
+                    .output_dir = "/elsewhere",
+                    .recipe_hash = "recipe",
+                    .own_only = true,
+                    .explicit_starts = {{.directory = CheckpointDirectory("/out", 20)},
+                                        {.directory = CheckpointDirectory("/out", 10)}}};
   EXPECT_EQ((*FindResumePoint(&files_, query, &warnings_))->manifest.run.step, 10);
   EXPECT_EQ(warnings_.size(), 1u);
   Damage(10);
@@ -192,8 +197,8 @@ TEST_F(CheckpointFilesTest, ADamagedExplicitStartFallsBackToTheOneBefore) {
 TEST_F(CheckpointFilesTest, TheFirstIntactIsFoundAndNoneNamesEveryFile) {
   ASSERT_TRUE(Save(10).ok());
   ASSERT_TRUE(Save(20).ok());
-  const std::vector<std::string> directories = {CheckpointDirectory("/out", 20),
-                                                CheckpointDirectory("/out", 10)};
+  const std::vector<KnownCheckpoint> directories = {{.directory = CheckpointDirectory("/out", 20)},
+                                                    {.directory = CheckpointDirectory("/out", 10)}};
   EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 0u);
   Damage(20);
   EXPECT_EQ(*FirstIntact(&files_, directories, &warnings_), 1u);
@@ -285,6 +290,76 @@ TEST_F(CheckpointFilesTest, ACommitWithoutTheDirectoryRenamesNothing) {
   EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "other");
 }
 
+// Invariant driver-12.
+TEST_F(CheckpointFilesTest, WhatNoJobWroteStandsInTheWayOfACommit) {
+  ASSERT_TRUE(files_.MakeDirs("/out/checkpoint-20").ok());
+  ASSERT_TRUE(files_.WriteDurably("/out/checkpoint-20/optimizer.pt", "mine").ok());
+  const absl::Status foreign = Save(20).status();
+  EXPECT_EQ(foreign.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(foreign.message().find("/out/checkpoint-20/optimizer.pt"), absl::string_view::npos);
+  EXPECT_EQ(*files_.Read("/out/checkpoint-20/optimizer.pt"), "mine");
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(files_.WriteDurably("/out/checkpoint-10/notes.txt", "mine").ok());
+  EXPECT_EQ(Save(10, "other").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(DropCheckpoint(&files_, "/out", {"job", 1, 1}, "/out/checkpoint-10").code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*files_.Read("/out/checkpoint-10/notes.txt"), "mine");
+  EXPECT_EQ(ReadManifest(&files_, "/out/checkpoint-10")->job, "job");
+}
+
+TEST_F(CheckpointFilesTest, ACommitSaysWhoseCheckpointItReplaces) {
+  ASSERT_TRUE(Save(10, "other").ok());
+  EXPECT_EQ(committed_.replaced_job, "");
+  ASSERT_TRUE(Save(10).ok());
+  EXPECT_EQ(committed_.replaced_job, "other");
+  ASSERT_TRUE(Save(10, "job", 1, 2).ok());
+  EXPECT_EQ(committed_.replaced_job, "");
+}
+
+// A job that trained on past its damaged checkpoint can save that step again, and nothing is lost.
+TEST_F(CheckpointFilesTest, ADamagedCheckpointIsSetAside) {
+  for (const char* aside : {"/out/checkpoint-10.damaged", "/out/checkpoint-10.damaged-2"}) {
+    ASSERT_TRUE(Save(10, "other").ok());
+    Flip(10);
+    const std::string damaged = *files_.Read("/out/checkpoint-10/rank-0.safetensors");
+    ASSERT_TRUE(Save(10).ok());
+    EXPECT_NE(committed_.set_aside.find(aside), std::string::npos) << committed_.set_aside;
+    EXPECT_EQ(*files_.Read(std::string(aside) + "/rank-0.safetensors"), damaged);
+    EXPECT_EQ(VerifyCheckpoint(&files_, "/out/checkpoint-10")->job, "job");
+  }
+  EXPECT_EQ((*Find())->directory, "/out/checkpoint-10");
+}
+
+TEST_F(CheckpointFilesTest, ASupersededOneIsDeletedByWayOfStaging) {
+  ASSERT_TRUE(Save(10).ok());
+  ASSERT_TRUE(DropCheckpoint(&files_, "/out", {"job", 1, 1}, "/out/checkpoint-10").ok());
+  EXPECT_FALSE(files_.Exists("/out/checkpoint-10"));
+  EXPECT_TRUE(files_.List("/out/.staging")->empty());
+}
+
+TEST_F(CheckpointFilesTest, ACheckpointThatAnotherJobReplacedIsNotTaken) {
+  const KnownCheckpoint known{
+      .directory = "/out/checkpoint-10", .digest = Save(10, "first")->digest, .job = "first"};
+  ResumeQuery query{.job = "generate",
+                    .output_dir = "/scratch",
+                    .recipe_hash = "none",
+                    .own_only = true,
+                    .any_recipe = true,
+                    .explicit_starts = {known}};
+  EXPECT_EQ((*FindResumePoint(&files_, query, &warnings_))->manifest.job, "first");
+  EXPECT_EQ(*FirstIntact(&files_, {known}, &warnings_), 0u);
+  ASSERT_TRUE(Save(10, "second").ok());
+  for (const bool with_digest : {true, false}) {
+    if (!with_digest) query.explicit_starts[0].digest.clear();
+    const absl::Status replaced = FindResumePoint(&files_, query, &warnings_).status();
+    EXPECT_EQ(replaced.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(replaced.message().find("job second replaced the checkpoint of job first"),
+              absl::string_view::npos)
+        << replaced;
+  }
+  EXPECT_EQ(FirstIntact(&files_, {known}, &warnings_).status().code(), absl::StatusCode::kDataLoss);
+}
+
 // Invariant driver-7: the best stays.
 TEST(SupersededTest, KeepsTheNewestAtLeastTwoAndTheBest) {
   EXPECT_EQ(Superseded({10, 20, 30, 40}, 2, -1), (std::vector<int64_t>{20, 10}));
@@ -305,6 +380,16 @@ TEST(ManifestTest, AFileNameThatLeavesTheDirectoryIsRefused) {
   Manifest manifest;
   manifest.files = {{"../../etc/passwd", 1, ""}};
   EXPECT_FALSE(ParseManifest(ToJson(manifest), "m").ok());
+}
+
+TEST(ManifestTest, SaysWhatJobItGoesOnFrom) {
+  Manifest first{.job = "first"};
+  first.run.step = 20;
+  EXPECT_EQ(OriginOf(first, "first"), Origin());
+  Manifest second{.job = "second", .origin = OriginOf(first, "second")};
+  EXPECT_EQ(second.origin, (Origin{.job = "first", .step = 20}));
+  const Manifest read = *ParseManifest(ToJson(second), "m");
+  EXPECT_EQ(OriginOf(read, "second"), second.origin);
 }
 
 TEST(ManifestTest, SizesThatDoNotAddUpAreRefused) {

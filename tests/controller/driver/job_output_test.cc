@@ -3,6 +3,7 @@
 
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/driver/output_claim.h"
+#include "controller/seal_folder.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
@@ -172,6 +173,82 @@ TEST_F(JobOutputTest, NoIntactCheckpointFailsTheExportAndNamesTheFiles) {
     EXPECT_NE(sim.Job(id).error().message().find(file), std::string::npos) << file;
   }
   EXPECT_FALSE(sim.files().Exists("/out/job/adapter"));
+}
+
+TEST_F(JobOutputTest, ASecondRunGoesOnFromTheFirstAndItsManifestSaysSo) {
+  Simulation sim({});
+  const std::string first = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  const std::string second = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_NE(sim.Events(second, "Resuming").at(0).message().find("goes on from job " + first),
+            std::string::npos);
+  const auto seal = ReadSeal(&sim.files(), "/out/job/adapter");
+  ASSERT_TRUE(seal.ok()) << seal.status();
+  EXPECT_EQ(seal->author.job, second);
+  EXPECT_EQ(seal->author.origin, (Origin{.job = first, .step = 12}));
+  ExpectClean(sim);
+}
+
+TEST_F(JobOutputTest, ASecondRunFromTheBeginningReplacesTheFirstAndSaysSo) {
+  Simulation sim({});
+  const std::string first = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  const std::string second = sim.Submit({.resume = "never"});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_NE(sim.Events(second, "Warning").at(0).message().find("of job " + first),
+            std::string::npos);
+  EXPECT_NE(sim.Events(second, "CheckpointCommitted")
+                .back()
+                .message()
+                .find("in the place of job " + first),
+            std::string::npos);
+  EXPECT_EQ(checkpoint::ReadManifest(&sim.files(), "/out/job/checkpoint-12")->origin, Origin());
+}
+
+// Invariant driver-12: put there in mid-run it stands, and the job waits with its work kept.
+TEST_F(JobOutputTest, AStrangersFileInThePlaceOfTheExportIsWaitedFor) {
+  Simulation sim(Steps(500));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).checkpoints_size() == 1; }, 60'000));
+  ASSERT_TRUE(sim.files().MakeDirs("/out/job/adapter").ok());
+  ASSERT_TRUE(sim.files().WriteDurably("/out/job/adapter/notes.txt", "mine").ok());
+  ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "ExportFailed") > 0; }, 60'000));
+  EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_EXPORTING);
+  EXPECT_NE(sim.Job(id).setback().message().find("/out/job/adapter/notes.txt"), std::string::npos);
+  EXPECT_EQ(*sim.files().Read("/out/job/adapter/notes.txt"), "mine");
+  EXPECT_TRUE(checkpoint::VerifyCheckpoint(&sim.files(), "/out/job/checkpoint-12").ok());
+  ASSERT_TRUE(sim.files().RemoveAll("/out/job/adapter").ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  ExpectClean(sim);
+}
+
+TEST_F(JobOutputTest, AStrangersFileInASupersededCheckpointKeepsItThere) {
+  Simulation sim(Steps(500));
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).checkpoints_size() == 1; }, 60'000));
+  const std::string oldest = sim.Job(id).checkpoints(0).directory();
+  ASSERT_TRUE(sim.files().WriteDurably(oldest + "/notes.txt", "mine").ok());
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(*sim.files().Read(oldest + "/notes.txt"), "mine");
+  const auto warnings = sim.Events(id, "Warning");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].message().find(oldest + "/notes.txt"), std::string::npos);
+}
+
+TEST_F(JobOutputTest, ACheckpointThatAnotherJobReplacedIsNotAnsweredFrom) {
+  Simulation sim({});
+  const std::string first = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  const std::string second = sim.Submit({.resume = "never"});
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
+  const JobShape asks{.name = "ask", .resume = first, .answer_tokens = 4};
+  const std::string asked = sim.Submit(asks);
+  ASSERT_TRUE(sim.RunUntilState(asked, v1::JOB_STATE_FAILED));
+  EXPECT_NE(sim.Job(asked).error().message().find("job " + second + " replaced the checkpoint of " +
+                                                  "job " + first),
+            std::string::npos)
+      << sim.Job(asked).error().message();
 }
 
 // NFS keeps the locks of a dead host for a while.

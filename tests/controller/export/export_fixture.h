@@ -30,6 +30,7 @@ class ExportTest : public testing::Test {
  protected:
   void SetUp() override {
     request_.job = config::DefaultSpec();
+    request_.author = {.job = "job-1", .step = 10};
     fs::create_directories(directory_ + "/checkpoint");
   }
 

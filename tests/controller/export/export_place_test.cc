@@ -5,6 +5,7 @@
 
 #include "common/files/safetensors.h"
 #include "controller/checkpoint/staging.h"
+#include "controller/seal_folder.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/controller/killing_files.h"
 
@@ -31,6 +32,56 @@ TEST_F(ExportTest, ABaseModelThatCameToLieInThePlaceOfTheExportStays) {
   EXPECT_NE(status.message().find("would be deleted"), absl::string_view::npos) << status;
   EXPECT_EQ(ReadFile(target + "/config.json"), ReadFile("deploy/quickstart/model/config.json"));
   EXPECT_TRUE(fs::exists(target + "/model.safetensors"));
+}
+
+// Invariant driver-12. An hour may lie between submit and export.
+TEST_F(ExportTest, AStrangersFileInThePlaceOfTheExportStands) {
+  UseModel("deploy/quickstart/model");
+  AddLora(2, 8, false);
+  TrainGroup(IsAdapter);
+  WriteCheckpoint([](const model::Parameter&, float* out) { out[0] = 0; });
+  const std::string mine = request_.job.output_dir + "/adapter/notes.txt";
+  fs::create_directories(request_.job.output_dir + "/adapter");
+  std::ofstream(mine) << "mine";
+  const absl::Status refused = ExportArtifacts(&files_, request_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_NE(refused.message().find(mine), absl::string_view::npos) << refused;
+  EXPECT_EQ(ReadFile(mine), "mine");
+  fs::rename(mine, directory_ + "/notes.txt");
+  ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
+  std::ofstream(mine) << "mine";
+  EXPECT_FALSE(ExportArtifacts(&files_, request_).ok());
+  EXPECT_EQ(ReadFile(mine), "mine");
+}
+
+TEST_F(ExportTest, TheManifestSaysWhoWroteWhatAndWhoseExportWasReplaced) {
+  UseModel("deploy/quickstart/model");
+  AddLora(2, 8, false);
+  request_.job.export_merge = true;
+  TrainGroup(IsAdapter);
+  WriteCheckpoint([](const model::Parameter&, float* out) { out[0] = 0; });
+  request_.author = {.job = "first", .step = 20, .origin = {.job = "before", .step = 5}};
+  const auto first = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->replaced.empty());
+  const auto seal = ReadSeal(&files_, first->directory);
+  ASSERT_TRUE(seal.ok()) << seal.status();
+  EXPECT_EQ(seal->author.job, "first");
+  EXPECT_EQ(seal->author.step, 20);
+  EXPECT_EQ(seal->author.origin, request_.author.origin);
+  EXPECT_EQ(seal->digest, first->digest);
+  EXPECT_EQ(ReadSeal(&files_, first->merged_directory)->digest, first->merged_digest);
+  const auto entries = files_.List(first->directory);
+  EXPECT_EQ(seal->files.size() + 1, entries->size());  // and the manifest
+  for (const ManifestFile& file : seal->files) {
+    EXPECT_TRUE(files_.CheckBlocks(first->directory + "/" + file.name, file.blocks()).ok());
+  }
+  request_.author = {.job = "second", .step = 20};
+  const auto second = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(second.ok()) << second.status();
+  const std::string& out = request_.job.output_dir;
+  EXPECT_EQ(second->replaced,
+            (std::vector<std::string>{out + "/adapter of job first", out + "/model of job first"}));
 }
 
 TEST_F(ExportTest, WithoutTheDirectoryNothingIsReplaced) {
@@ -65,13 +116,13 @@ TEST_F(ExportTest, AKillAtAnyOperationLeavesTheOldOrTheNewArtifactWhole) {
     for (const TensorInfo& tensor : (*file)->tensors()) {
       float first = 0;
       ASSERT_TRUE(CopyRangeAsFloat(tensor, 0, 1, &first).ok());
-      EXPECT_EQ(first, kills < 5 ? 1.0f : 2.0f) << "killed at operation " << kills;
+      EXPECT_EQ(first, kills < 6 ? 1.0f : 2.0f) << "killed at operation " << kills;
     }
     EXPECT_TRUE(fs::exists(adapter + "/adapter_config.json"));
     EXPECT_TRUE(fs::is_empty(request_.job.output_dir + "/.staging"));
     if (survived) break;
   }
-  EXPECT_EQ(kills, 6);  // empty and make staging; room aside, aside, in place, remove
+  EXPECT_EQ(kills, 7);  // empty and make staging, seal; room aside, aside, in place, remove
 }
 
 TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {

@@ -1,0 +1,37 @@
+// The folders of an output directory that a job may replace or delete, and what lies there before.
+#ifndef COXSWAIN_CONTROLLER_OUTPUT_FOLDERS_H_
+#define COXSWAIN_CONTROLLER_OUTPUT_FOLDERS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/files.h"
+#include "controller/written_folder.h"
+
+namespace coxswain {
+
+// Its export, and every checkpoint-N that is there. A job that only generates has none.
+absl::StatusOr<std::vector<WrittenFolder>> ReplaceableFolders(Files* files,
+                                                              const config::JobSpec& job);
+
+struct OutputFindings {
+  std::vector<std::string> refused;  // a path that is no job's, or was changed since, and why
+  std::vector<std::string> adopted;  // folders that a job of an earlier release wrote
+  std::map<std::string, std::vector<std::string>> by_job;  // names of folders
+
+  // FailedPrecondition, naming every path, where one is refused.
+  absl::Status Refusal(const std::string& output_dir) const;
+  // Of what is there of other jobs than `me`, and will be replaced; one sentence each.
+  std::vector<std::string> Warnings(const std::string& output_dir, const std::string& me) const;
+};
+
+// Of files whose time stamp is not the recorded one at most 512 MiB are read: a larger one is left
+// to who replaces it. Errors are the file system's.
+absl::StatusOr<OutputFindings> LookAtOutput(Files* files, const config::JobSpec& job);
+
+}  // namespace coxswain
+
+#endif  // COXSWAIN_CONTROLLER_OUTPUT_FOLDERS_H_

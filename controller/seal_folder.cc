@@ -1,0 +1,62 @@
+#include "controller/seal_folder.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/hash.h"
+#include "common/status_macros.h"
+
+namespace coxswain {
+namespace {
+
+std::string ManifestIn(const std::string& directory) {
+  return absl::StrCat(directory, "/", kExportManifestName);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
+                                       const Author& author) {
+  std::vector<ManifestFile> listed;
+  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(directory));
+  for (const FileEntry& entry : entries) {
+    const std::string path = absl::StrCat(directory, "/", entry.name);
+    ASSIGN_OR_RETURN(const PathFacts facts, files->Look(path));
+    ASSIGN_OR_RETURN(const BlockDigests digests, files->Digests(path));
+    listed.push_back(FileInBlocks(entry.name, digests));
+    listed.back().modified_ns = facts.modified_ns;
+  }
+  nlohmann::json json = {{"format", kExportManifestFormat},
+                         {"job", author.job},
+                         {"step", author.step},
+                         {"files", ManifestFilesJson(listed)}};
+  if (!author.origin.job.empty()) {
+    json["continues"] = {{"job", author.origin.job}, {"step", author.origin.step}};
+  }
+  const std::string text = json.dump(2) + "\n";
+  RETURN_IF_ERROR(files->WriteDurably(ManifestIn(directory), text));
+  return Sha256(text);
+}
+
+absl::StatusOr<Seal> ReadSeal(Files* files, const std::string& directory) {
+  const std::string path = ManifestIn(directory);
+  ASSIGN_OR_RETURN(const std::string text, files->Read(path));
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseManifestJson(text, path));
+  Seal seal;
+  seal.digest = Sha256(text);
+  try {
+    seal.author.job = json.at("job");
+    seal.author.step = json.at("step");
+    if (json.contains("continues")) {
+      seal.author.origin.job = json.at("continues").at("job");
+      seal.author.origin.step = json.at("continues").at("step");
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
+  }
+  ASSIGN_OR_RETURN(seal.files, ManifestFilesOf(json, path));
+  return seal;
+}
+
+}  // namespace coxswain
