@@ -1,53 +1,20 @@
 #include "common/files/block_digests.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/regular_file.h"
 #include "common/hash.h"
 #include "common/parallel_for.h"
-#include "common/posix_status.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
 namespace {
 
 static_assert(sizeof(XXH128_canonical_t) == kBlockDigestBytes);
-
-// An open file that closes itself.
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-// Fewer bytes than asked for: the file ends there.
-absl::StatusOr<int64_t> ReadFully(int fd, const std::string& path, int64_t offset, int64_t count,
-                                  char* out) {
-  int64_t done = 0;
-  while (done < count) {
-    const ssize_t got = ::pread(fd, out + done, static_cast<size_t>(count - done), offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoStatus(errno, "read", path);
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
-}
 
 }  // namespace
 
@@ -80,20 +47,16 @@ absl::Status CheckBlock(const std::string& path, const BlockDigests& expected, i
 
 absl::Status CheckBlocksOfFile(const std::string& path, const BlockDigests& expected,
                                const BlockCheckOptions& options) {
-  const OpenFile file(path);
-  if (file.fd() < 0) return ErrnoStatus(errno, "open", path);
-  struct stat info {};
-  if (::fstat(file.fd(), &info) != 0) return ErrnoStatus(errno, "inspect", path);
-  if (info.st_size != expected.bytes) {
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path));
+  if (file.bytes() != expected.bytes) {
     return absl::DataLossError(
-        absl::StrCat(path, ": has ", info.st_size, " bytes, its manifest says ", expected.bytes));
+        absl::StrCat(path, ": has ", file.bytes(), " bytes, its manifest says ", expected.bytes));
   }
   const int64_t blocks = std::min(expected.blocks(), options.most_blocks);
   return ParallelFor(blocks, options.threads, [&](int64_t i) -> absl::Status {
     const int64_t bytes = BlockBytes(expected.bytes, i);
     const auto buffer = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(bytes));
-    ASSIGN_OR_RETURN(const int64_t got,
-                     ReadFully(file.fd(), path, i * kDigestBlockBytes, bytes, buffer.get()));
+    ASSIGN_OR_RETURN(const int64_t got, file.ReadAt(i * kDigestBlockBytes, bytes, buffer.get()));
     return CheckBlock(path, expected, i, {buffer.get(), static_cast<size_t>(got)});
   });
 }

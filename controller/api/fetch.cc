@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "controller/api/artifacts.h"
 #include "controller/api/operations.h"
 
@@ -27,7 +28,8 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, places = places_, found] { *found = FindArtifacts(files, places); },
+        GuardedInto(found,
+                    [files, places = places_, found] { *found = FindArtifacts(files, places); }),
         [self = shared_from_this(), found] { self->OnListed(*found); });
   }
 
@@ -57,9 +59,8 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, path = path_, offset = offset_, chunk] {
-          *chunk = files->ReadAt(path, offset, kChunk);
-        },
+        GuardedInto(chunk, [files, path = path_, offset = offset_,
+                            chunk] { *chunk = files->ReadAt(path, offset, kChunk); }),
         [self = shared_from_this(), chunk] { self->OnChunk(*chunk); });
   }
 

@@ -9,6 +9,7 @@
 #include "common/checkpoint_tensors.h"
 #include "common/fault_point.h"
 #include "common/files/durable_file.h"
+#include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/export/artifact_files.h"
 #include "controller/export/base_model_name.h"
@@ -47,12 +48,13 @@ absl::Status Replace(Files* files, const ExportRequest& request, const std::stri
 absl::StatusOr<std::vector<ExportedFile>> ListFiles(const std::string& directory) {
   std::vector<ExportedFile> files;
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(directory, error)) {
-    if (!entry.is_regular_file()) continue;
-    files.push_back(
-        {fs::relative(entry.path(), directory).string(), static_cast<int64_t>(entry.file_size())});
+  for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->is_regular_file(error)) continue;
+    const auto bytes = static_cast<int64_t>(entry->file_size(error));
+    files.push_back({entry->path().lexically_relative(directory).string(), bytes});
   }
-  if (error) return absl::InternalError(absl::StrCat("cannot list ", directory));
+  if (error) return ErrnoStatus(error.value(), "list", directory);
   std::sort(files.begin(), files.end(),
             [](const ExportedFile& a, const ExportedFile& b) { return a.name < b.name; });
   return files;
