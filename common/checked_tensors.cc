@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/dtype.h"
+#include "common/files/regular_file.h"
 #include "common/files/safetensors_header.h"
 #include "common/manifest_files.h"
 #include "common/status_macros.h"
@@ -27,8 +27,9 @@ absl::StatusOr<std::map<std::string, BlockDigests>> ExpectedFiles(const std::str
 absl::Status CheckHeader(const std::string& path, const BlockDigests& expected) {
   RETURN_IF_ERROR(CheckBlocksOfFile(path, expected, {.most_blocks = 1}));
   uint64_t header_bytes = 0;
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path));
+  RETURN_IF_ERROR(
+      file.ReadAt(0, sizeof(header_bytes), reinterpret_cast<char*>(&header_bytes)).status());
   const auto end = static_cast<int64_t>(std::min(header_bytes, kMaxSafetensorsHeaderBytes)) + 8;
   return CheckBlocksOfFile(path, expected,
                            {.most_blocks = (end + kDigestBlockBytes - 1) / kDigestBlockBytes});

@@ -159,4 +159,9 @@ const PiecedTensor* CheckpointTensors::Find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+absl::Status CheckpointTensors::Intact() const {
+  for (const std::unique_ptr<SafetensorsFile>& shard : shards_) RETURN_IF_ERROR(shard->Intact());
+  return absl::OkStatus();
+}
+
 }  // namespace coxswain

@@ -59,6 +59,7 @@ class CheckpointTensors {
   const std::string& directory() const { return directory_; }
   // The files in the order of their names.
   const std::vector<std::unique_ptr<SafetensorsFile>>& shards() const { return shards_; }
+  absl::Status Intact() const;  // MappedFile::Intact of all shards
 
  private:
   absl::Status Add(const SafetensorsFile& shard);

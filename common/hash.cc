@@ -2,11 +2,10 @@
 
 #include <openssl/evp.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <vector>
 
-#include "common/posix_status.h"
+#include "common/files/regular_file.h"
+#include "common/status_macros.h"
 
 namespace coxswain {
 
@@ -52,17 +51,17 @@ std::string ToHex(std::string_view bytes) {
 
 absl::StatusOr<std::string> Sha256HexOfFile(const std::string& path,
                                             const std::function<bool()>& cancelled) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (file == nullptr) return ErrnoStatus(errno, "open", path);
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path));
   Sha256Stream stream;
   std::vector<char> block(size_t{1} << 20);
-  size_t count = 0;
-  while ((count = std::fread(block.data(), 1, block.size(), file.get())) > 0) {
+  for (int64_t offset = 0;;) {
+    ASSIGN_OR_RETURN(const int64_t count,
+                     file.ReadAt(offset, static_cast<int64_t>(block.size()), block.data()));
+    if (count == 0) break;
     if (cancelled && cancelled()) return absl::CancelledError("hashing " + path + " was cancelled");
-    stream.Update({block.data(), count});
+    stream.Update({block.data(), static_cast<size_t>(count)});
+    offset += count;
   }
-  if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, "read", path);
   return ToHex(stream.Finish());
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/guarded.h"
 #include "common/mutex.h"
 
 namespace coxswain {
@@ -22,7 +23,7 @@ absl::Status ParallelFor(int64_t count, int threads,
     while (!failed) {
       const int64_t i = next++;
       if (i >= count) return;
-      const absl::Status status = work(i);
+      const absl::Status status = Guarded([&] { return work(i); });
       if (status.ok()) continue;
       failed = true;
       MutexLock lock(mu);

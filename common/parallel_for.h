@@ -11,7 +11,7 @@ namespace coxswain {
 
 // Calls work(i) for every i in [0, count), about in order, on at most `threads` threads, of which
 // the caller is one; its calls run at the same time. After an error no further one begins, and the
-// error of the lowest i that failed is returned. `work` must not throw.
+// error of the lowest i that failed is returned. What `work` throws is such an error (Guarded).
 absl::Status ParallelFor(int64_t count, int threads,
                          const std::function<absl::Status(int64_t)>& work);
 

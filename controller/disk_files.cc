@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
 #include "common/files/read_file.h"
+#include "common/files/regular_file.h"
 #include "common/hash.h"
 #include "common/parallel_for.h"
 #include "common/posix_status.h"
@@ -53,13 +53,10 @@ absl::StatusOr<std::string> DiskFiles::Read(const std::string& path) { return Re
 
 absl::StatusOr<std::string> DiskFiles::ReadAt(const std::string& path, int64_t offset,
                                               int64_t count) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Failure("read", path, errno);
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path));
   std::string bytes(static_cast<size_t>(count), '\0');
-  in.seekg(offset);
-  in.read(bytes.data(), count);
-  if (in.bad()) return Failure("read", path, EIO);
-  bytes.resize(static_cast<size_t>(in.gcount()));
+  ASSIGN_OR_RETURN(const int64_t got, file.ReadAt(offset, count, bytes.data()));
+  bytes.resize(static_cast<size_t>(got));
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/regular_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/files.h"
@@ -17,18 +18,19 @@
 namespace coxswain {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
+// The lock file in a user's folder. Links are not followed: what one leads to is not ours to write.
+absl::StatusOr<Descriptor> OpenLockFile(const std::string& path, int flags) {
+  Descriptor file(open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+  if (file.get() < 0 && errno == ELOOP) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot open ", path,
+                     ": it is a symbolic link, and a lock file is none. "
+                     "Remove the link, or give another checkpoint.output_dir"));
   }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+  if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+  RETURN_IF_ERROR(CheckRegular(file.get(), "open", path));
+  return file;
+}
 
 struct flock WholeFile() {
   struct flock lock = {};
@@ -39,7 +41,7 @@ struct flock WholeFile() {
 
 bool IsOpenAt(const Descriptor& file, const std::string& path) {
   struct stat held, named;
-  return fstat(file.get(), &held) == 0 && stat(path.c_str(), &named) == 0 &&
+  return fstat(file.get(), &held) == 0 && lstat(path.c_str(), &named) == 0 &&
          held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
@@ -77,8 +79,7 @@ class LockedFile : public HeldFile {
 
 absl::StatusOr<std::unique_ptr<HeldFile>> DiskFiles::Hold(const std::string& path) {
   while (true) {
-    Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+    ASSIGN_OR_RETURN(Descriptor file, OpenLockFile(path, O_RDWR | O_CREAT));
     struct flock lock = WholeFile();
     const bool locked = fcntl(file.get(), F_OFD_SETLK, &lock) == 0;
     if (!locked && (errno == EAGAIN || errno == EACCES)) return nullptr;
@@ -89,9 +90,9 @@ absl::StatusOr<std::unique_ptr<HeldFile>> DiskFiles::Hold(const std::string& pat
 }
 
 absl::StatusOr<bool> DiskFiles::IsHeld(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT) return false;
-  if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+  struct stat there;
+  if (lstat(path.c_str(), &there) != 0 && errno == ENOENT) return false;
+  ASSIGN_OR_RETURN(const Descriptor file, OpenLockFile(path, O_RDONLY));
   struct flock lock = WholeFile();
   if (fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return false;  // no locks here
   return lock.l_type != F_UNLCK;
@@ -99,9 +100,9 @@ absl::StatusOr<bool> DiskFiles::IsHeld(const std::string& path) {
 
 // A file made beside it has the present time: clocks of hosts differ.
 absl::StatusOr<double> DiskFiles::AgeSeconds(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));  // NFS: asks the server anew
+  ASSIGN_OR_RETURN(const Descriptor file, OpenLockFile(path, O_RDONLY));  // NFS: asks it anew
   struct stat then, now;
-  if (file.get() < 0 || fstat(file.get(), &then) != 0) return ErrnoStatus(errno, "open", path);
+  if (fstat(file.get(), &then) != 0) return ErrnoStatus(errno, "inspect", path);
   std::string name = path + ".now-XXXXXX";
   const Descriptor probe(mkostemp(name.data(), O_CLOEXEC));
   if (probe.get() < 0) return ErrnoStatus(errno, "write beside", path);

@@ -3,7 +3,25 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/guarded.h"
+#include "common/logging.h"
+
 namespace coxswain {
+
+namespace {
+
+// The net below all of them: what expects an exception takes it itself, by Guarded.
+void RunCaught(const char* where, const Loop::Task& task) {
+  const absl::Status thrown = Guarded([&task] {
+    task();
+    return absl::OkStatus();
+  });
+  if (thrown.ok()) return;
+  log::Error("bug: an exception was thrown where none is expected; the controller goes on",
+             {{"where", where}, {"error", std::string(thrown.message())}});
+}
+
+}  // namespace
 
 Loop::Loop(const Clock* clock, Offloading offloading)
     : clock_(clock), attended_ns_(clock->NowNs()) {
@@ -30,13 +48,13 @@ void Loop::Offload(Lane lane, Task work, Task done) {
   }
   if (!lanes_) {
     Post([work = std::move(work), done = std::move(done)] {
-      work();
+      RunCaught("a lane", work);
       done();
     });
     return;
   }
   lanes_->Run(lane, [this, work = std::move(work), done = std::move(done)]() mutable {
-    work();
+    RunCaught("a lane", work);
     Post(std::move(done));  // what it holds belongs to the loop
   });
 }
@@ -82,7 +100,7 @@ int64_t Loop::Attend() {
 }
 
 void Loop::Do(const Task& task) {
-  task();
+  RunCaught("the loop", task);
   if (on_task_) on_task_();
 }
 

@@ -22,6 +22,8 @@ namespace coxswain {
 // set. A round runs the tasks posted before it, then the timers that are due: a deadline is judged
 // after everything that had been received.
 //
+// Exceptions. None leaves a task or a lane: it is logged as a bug, and the next task runs.
+//
 // Stalls. The loop stalls when it comes to its tasks or due timers more than kStall late: a task
 // took long, or the process was stopped. Nobody can be heard meanwhile, so who judges the silence
 // of others uses Deadline and AttentiveNs, for which a stall takes no time.
@@ -46,8 +48,9 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void Post(Task task);  // any thread
-  // Any thread. `done` is posted after `work`. Work of one lane starts in order, and may end in
-  // another.
+  // Any thread. `done` is posted after `work`, which writes down whether it came to its end: by
+  // GuardedInto (common/guarded.h) it does so also where it throws. Work of one lane starts in
+  // order, and may end in another.
   void Offload(Lane lane, Task work, Task done);
 
   // Loop thread only, as the rest but for Stop.

@@ -60,12 +60,12 @@ struct Server::Impl {
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<Metrics> metrics;
-  std::unique_ptr<Loop> loop;
+  driver::LaneWork lane_work;
+  std::unique_ptr<Loop> loop;  // its lanes use what stands before it until they have ended
   std::unique_ptr<GrpcWorkerTransport> transport;
   std::unique_ptr<FanOut> fan_out;
   std::unique_ptr<scheduler::Registry> registry;
   std::unique_ptr<driver::Journal> journal;
-  driver::LaneWork lane_work;
   std::unique_ptr<driver::JobTable> jobs;
   api::EventHub events;
   api::Context context;

@@ -15,14 +15,18 @@ namespace coxswain::config {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
-constexpr size_t kMaxNodes = 100000;
 
-size_t CountNodes(const Node& node) {
-  size_t count = 1;
-  for (const Node& item : node.items) count += CountNodes(item);
-  for (const Entry& entry : node.entries) count += CountNodes(entry.value);
-  return count;
-}
+// What a value is made of, and how much of that anchors and aliases may copy.
+struct Size {
+  size_t nodes = 0;
+  size_t bytes = 0;  // of text
+
+  void operator+=(Size other) {
+    nodes += other.nodes;
+    bytes += other.bytes;
+  }
+};
+constexpr Size kMaxCopied = {.nodes = 100000, .bytes = 16 << 20};
 
 // Builds the tree bottom-up: a finished node is handed to the frame below it.
 class TreeBuilder : public YAML::EventHandler {
@@ -39,18 +43,13 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      Problem(mark, "an alias refers to the value that contains it");
+      if (!too_large_) Problem(mark, "an alias refers to the value that contains it");
       Deliver(Leaf(Node::Kind::kNull, mark), YAML::NullAnchor);
       return;
     }
-    num_nodes_ += CountNodes(found->second);
-    if (num_nodes_ > kMaxNodes) {
-      if (!too_large_) Problem(mark, "aliases expand to more than 100000 values");
-      too_large_ = true;
-      Deliver(Leaf(Node::Kind::kNull, mark), YAML::NullAnchor);
-      return;
-    }
-    Deliver(found->second, YAML::NullAnchor);
+    const Anchored& anchored = found->second;
+    const bool fits = MayCopy(anchored.size, mark.line + 1);
+    Deliver(fits ? anchored.node : Leaf(Node::Kind::kNull, mark), anchored.size, YAML::NullAnchor);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -59,7 +58,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.text = value;
     node.quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!node.quoted) CheckTag(mark, tag);
-    Deliver(std::move(node), anchor);
+    Deliver(std::move(node), {1, value.size()}, anchor);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -78,10 +77,16 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Frame {
     Node node = {};
+    Size size = {1, 0};
     YAML::anchor_t anchor = YAML::NullAnchor;
     bool has_key = false;
     std::string key = {};
     int key_line = 0;
+  };
+
+  struct Anchored {
+    Node node;
+    Size size;
   };
 
   static Node Leaf(Node::Kind kind, const YAML::Mark& mark) {
@@ -108,17 +113,32 @@ class TreeBuilder : public YAML::EventHandler {
   void Close() {
     Frame frame = std::move(stack_.back());
     stack_.pop_back();
-    Deliver(std::move(frame.node), frame.anchor);
+    Deliver(std::move(frame.node), frame.size, frame.anchor);
   }
 
-  void Deliver(Node node, YAML::anchor_t anchor) {
-    ++num_nodes_;
-    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+  // Whether one more copy of this size may be made; that none may is told once.
+  bool MayCopy(Size size, int line) {
+    if (too_large_) return false;
+    copied_ += size;
+    too_large_ = copied_.nodes > kMaxCopied.nodes || copied_.bytes > kMaxCopied.bytes;
+    if (!too_large_) return true;
+    tree_->problems.push_back({line, "anchors and aliases expand to " +
+                                         std::to_string(copied_.nodes) + " values and " +
+                                         std::to_string(copied_.bytes) +
+                                         " bytes of text; at most 100000 and 16777216 are copied"});
+    return false;
+  }
+
+  void Deliver(Node node, YAML::anchor_t anchor) { Deliver(std::move(node), {1, 0}, anchor); }
+  void Deliver(Node node, Size size, YAML::anchor_t anchor) {
+    // An anchored value is copied where it is named, and anchored values may hold each other.
+    if (anchor != YAML::NullAnchor && MayCopy(size, node.line)) anchors_[anchor] = {node, size};
     if (stack_.empty()) {
       tree_->root = std::move(node);
       return;
     }
     Frame& top = stack_.back();
+    top.size += size;
     if (top.node.kind == Node::Kind::kList) {
       top.node.items.push_back(std::move(node));
     } else if (!top.has_key) {
@@ -138,8 +158,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   YamlTree* tree_;
   std::vector<Frame> stack_;
-  std::map<YAML::anchor_t, Node> anchors_;
-  size_t num_nodes_ = 0;
+  std::map<YAML::anchor_t, Anchored> anchors_;
+  Size copied_;
   bool too_large_ = false;
   int line_ = 1;
 };

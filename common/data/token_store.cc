@@ -1,12 +1,9 @@
 #include "common/data/token_store.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -16,23 +13,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/data/token_store_format.h"
-#include "common/posix_status.h"
+#include "common/files/mapped_file.h"
+#include "common/files/regular_file.h"
 #include "common/status_macros.h"
 
 namespace coxswain::data {
 
 struct TokenStore::Impl {
   std::string path;
-  int fd = -1;
-  const char* bytes = nullptr;  // the whole file, mapped read-only
+  std::unique_ptr<MappedFile> mapping;
+  const char* bytes = nullptr;  // the whole file
   int64_t file_bytes = 0;
   TokenStoreTrailer trailer;
   std::span<const TokenStoreEntry> index;
-
-  ~Impl() {
-    if (bytes != nullptr) munmap(const_cast<char*>(bytes), static_cast<size_t>(file_bytes));
-    if (fd >= 0) close(fd);
-  }
 
   absl::Status Damaged(std::string_view what, int64_t expected, int64_t got) const {
     return absl::DataLossError(absl::StrCat("token store ", path, ": ", std::string(what), " is ",
@@ -45,18 +38,13 @@ struct TokenStore::Impl {
 };
 
 absl::Status TokenStore::Impl::Map() {
-  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
-  struct stat info;
-  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, "stat", path);
-  file_bytes = info.st_size;
+  ASSIGN_OR_RETURN(mapping, MappedFile::Open(path));
+  bytes = mapping->bytes().data();
+  file_bytes = static_cast<int64_t>(mapping->bytes().size());
   const int64_t least = sizeof(kTokenStoreMagic) + sizeof(TokenStoreTrailer);
   if (file_bytes < least) return Damaged("size in bytes", least, file_bytes);
-  void* mapped = mmap(nullptr, static_cast<size_t>(file_bytes), PROT_READ, MAP_SHARED, fd, 0);
-  if (mapped == MAP_FAILED) return ErrnoStatus(errno, "map", path);
-  bytes = static_cast<const char*>(mapped);
   // Bins visit documents in shuffled order: reading ahead would fill memory with other bins' pages.
-  madvise(mapped, static_cast<size_t>(file_bytes), MADV_RANDOM);
+  madvise(const_cast<char*>(bytes), static_cast<size_t>(file_bytes), MADV_RANDOM);
   return absl::OkStatus();
 }
 
@@ -103,11 +91,13 @@ absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& 
   RETURN_IF_ERROR(store->impl_->Map());
   RETURN_IF_ERROR(store->impl_->CheckTrailer());
   RETURN_IF_ERROR(store->impl_->CheckIndex());
+  RETURN_IF_ERROR(store->Intact());
   return store;
 }
 
 absl::Status TokenStore::VerifyDocuments(const std::function<bool()>& cancelled) const {
   // Through read, not the mapping: pages of a mapping would count as this process's memory.
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(impl_->path));
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset(state);
   std::vector<char> chunk(4 << 20);
@@ -120,14 +110,13 @@ absl::Status TokenStore::VerifyDocuments(const std::function<bool()>& cancelled)
       status = absl::CancelledError(absl::StrCat("reading ", impl_->path, " was cancelled"));
       break;
     }
-    const ssize_t got = pread(impl_->fd, chunk.data(), static_cast<size_t>(want), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      status = ErrnoStatus(got < 0 ? errno : EIO, "read", impl_->path);
-    } else {
-      XXH3_64bits_update(state, chunk.data(), static_cast<size_t>(got));
-      offset += got;
-    }
+    const absl::StatusOr<int64_t> got = file.ReadAt(offset, want, chunk.data());
+    status = got.ok() && *got < want
+                 ? impl_->Damaged("size in bytes", impl_->file_bytes, offset + *got)
+                 : got.status();
+    if (!status.ok()) break;
+    XXH3_64bits_update(state, chunk.data(), static_cast<size_t>(want));
+    offset += want;
   }
   const uint64_t hash = XXH3_64bits_digest(state);
   XXH3_freeState(state);
@@ -138,6 +127,8 @@ absl::Status TokenStore::VerifyDocuments(const std::function<bool()>& cancelled)
   }
   return absl::OkStatus();
 }
+
+absl::Status TokenStore::Intact() const { return impl_->mapping->Intact(); }
 
 int64_t TokenStore::num_documents() const { return impl_->trailer.num_documents; }
 int64_t TokenStore::num_tokens() const { return impl_->trailer.num_tokens; }

@@ -20,6 +20,8 @@ class TokenStore {
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& path);
   ~TokenStore();
 
+  // What was read of it counts once this, asked after it, says OK: MappedFile::Intact.
+  absl::Status Intact() const;
   // Reads the whole file and compares its checksum. DataLoss: the documents are damaged. Cancelled
   // soon after `cancelled` (may be empty) says so.
   absl::Status VerifyDocuments(const std::function<bool()>& cancelled = {}) const;

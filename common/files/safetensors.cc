@@ -1,12 +1,9 @@
 #include "common/files/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
@@ -14,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/files/mapped_file.h"
 #include "common/files/safetensors_header.h"
-#include "common/posix_status.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -50,42 +47,20 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 
 struct SafetensorsFile::Impl {
   std::string path;
-  void* mapping = MAP_FAILED;
-  size_t mapped_bytes = 0;
+  std::unique_ptr<MappedFile> mapping;
   std::vector<TensorInfo> tensors;
   std::unordered_map<std::string, size_t> by_name;
   std::map<std::string, std::string> metadata;
 
-  ~Impl() {
-    if (mapping != MAP_FAILED) ::munmap(mapping, mapped_bytes);
-  }
-
-  absl::Status Map();
   absl::Status ReadHeader();
 };
 
-absl::Status SafetensorsFile::Impl::Map() {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
-  struct stat info {};
-  absl::Status status;
-  if (::fstat(fd, &info) != 0) {
-    status = ErrnoStatus(errno, "inspect", path);
-  } else if (!S_ISREG(info.st_mode)) {
-    status = Refuse(path, "not a regular file");
-  } else if (info.st_size < 8) {
-    status = Refuse(path, absl::StrCat("it has ", info.st_size, " bytes, at least 8 are needed"));
-  } else {
-    mapped_bytes = static_cast<size_t>(info.st_size);
-    mapping = ::mmap(nullptr, mapped_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapping == MAP_FAILED) status = ErrnoStatus(errno, "map", path);
-  }
-  ::close(fd);
-  return status;
-}
-
 absl::Status SafetensorsFile::Impl::ReadHeader() {
-  const auto* bytes = static_cast<const uint8_t*>(mapping);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(mapping->bytes().data());
+  const size_t mapped_bytes = mapping->bytes().size();
+  if (mapped_bytes < 8) {
+    return Refuse(path, absl::StrCat("it has ", mapped_bytes, " bytes, at least 8 are needed"));
+  }
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes, 8);
   if (header_bytes > kMaxSafetensorsHeaderBytes) {
@@ -100,6 +75,7 @@ absl::Status SafetensorsFile::Impl::ReadHeader() {
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(
       std::string_view(reinterpret_cast<const char*>(bytes) + 8, header_bytes),
       static_cast<int64_t>(mapped_bytes - 8 - header_bytes));
+  RETURN_IF_ERROR(mapping->Intact());
   if (!header.ok()) return Refuse(path, std::string(header.status().message()));
   metadata = std::move(header->metadata);
   for (SafetensorsEntry& entry : header->entries) {
@@ -128,7 +104,7 @@ SafetensorsFile::~SafetensorsFile() = default;
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile());
   file->impl_->path = path;
-  RETURN_IF_ERROR(file->impl_->Map());
+  ASSIGN_OR_RETURN(file->impl_->mapping, MappedFile::Open(path));
   RETURN_IF_ERROR(file->impl_->ReadHeader());
   return file;
 }
@@ -146,9 +122,9 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
 
 const std::string& SafetensorsFile::path() const { return impl_->path; }
 
-std::string_view SafetensorsFile::content() const {
-  return {static_cast<const char*>(impl_->mapping), impl_->mapped_bytes};
-}
+std::string_view SafetensorsFile::content() const { return impl_->mapping->bytes(); }
+
+absl::Status SafetensorsFile::Intact() const { return impl_->mapping->Intact(); }
 
 absl::Status CopyAsFloat(const TensorInfo& tensor, float* out) {
   return CopyRangeAsFloat(tensor, 0, tensor.elements(), out);

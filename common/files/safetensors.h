@@ -31,7 +31,8 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 
 // A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path
 // and tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape
-// that disagrees with its offsets, holes, overlaps, trailing bytes.
+// that disagrees with its offsets, holes, overlaps, trailing bytes. What was read of tensors counts
+// once Intact, asked after it, says OK.
 class SafetensorsFile {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
@@ -42,6 +43,7 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const;
   const std::string& path() const;
   std::string_view content() const;  // all bytes of the file
+  absl::Status Intact() const;       // MappedFile::Intact
 
  private:
   SafetensorsFile();

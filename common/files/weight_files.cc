@@ -1,12 +1,12 @@
 #include "common/files/weight_files.h"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -18,8 +18,8 @@ constexpr char kIndex[] = "model.safetensors.index.json";
 
 // name -> file name, from the only key a reader may need.
 absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  const nlohmann::json index = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const nlohmann::json index = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not JSON with a weight_map object"));
   }
@@ -117,5 +117,10 @@ const TensorInfo* WeightFiles::Find(const std::string& name) const {
 }
 
 std::vector<const TensorInfo*> WeightFiles::tensors() const { return impl_->tensors; }
+
+absl::Status WeightFiles::Intact() const {
+  for (const auto& [path, file] : impl_->files) RETURN_IF_ERROR(file->Intact());
+  return absl::OkStatus();
+}
 
 }  // namespace coxswain

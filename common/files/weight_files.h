@@ -25,6 +25,7 @@ class WeightFiles {
   ~WeightFiles();
   const TensorInfo* Find(const std::string& name) const;  // null: absent
   std::vector<const TensorInfo*> tensors() const;         // each with its name in the file
+  absl::Status Intact() const;                            // MappedFile::Intact of all its files
   static std::string Renamed(std::string_view name, const Renames& renames);
 
  private:

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/files/read_file.h"
 #include "common/model/config_keys.h"
 #include "common/model/family.h"
 #include "common/status_macros.h"
@@ -97,12 +97,13 @@ absl::Status Read(const std::string& path, const Family& family, ConfigKeys& key
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
                                             std::vector<std::string>* warnings) {
   const std::string path = (std::filesystem::path(directory) / "config.json").string();
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read ", path, "; is ", directory, " a Hugging Face model directory?"));
+  const absl::StatusOr<std::string> content = ReadFile(path, kMaxConfigBytes);
+  if (absl::IsNotFound(content.status())) {
+    return absl::NotFoundError(absl::StrCat(std::string(content.status().message()), "; is ",
+                                            directory, " a Hugging Face model directory?"));
   }
-  const Json document = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  RETURN_IF_ERROR(content.status());
+  const Json document = Json::parse(*content, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
   }

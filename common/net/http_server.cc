@@ -1,6 +1,8 @@
 #include "common/net/http_server.h"
 
 #include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,15 +12,66 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/net/http_head.h"
 #include "common/net/socket_address.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
 namespace {
 
-constexpr int kIdleSeconds =
-    1;  // a browser connects ahead of need: such a thread is soon free again
-constexpr int kClientSeconds = 5;
+constexpr int kClientMs = 5000;  // to take what is written
+
+// What the library reads of a request is the head that was read already: it takes no more of one.
+class HeadStream : public httplib::Stream {
+ public:
+  HeadStream(int socket, std::string head) : socket_(socket), head_(std::move(head)) {}
+
+  bool is_readable() const override { return at_ < head_.size(); }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* to, size_t size) override {
+    const size_t taken = head_.copy(to, size, at_);
+    at_ += taken;
+    return static_cast<ssize_t>(taken);
+  }
+  ssize_t write(const char* from, size_t size) override {
+    if (!WaitForSocket(socket_, /*for_writing=*/true, kClientMs)) return -1;
+    return ::send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
+  void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
+  socket_t socket() const override { return socket_; }
+
+ private:
+  const int socket_;
+  const std::string head_;
+  size_t at_ = 0;
+};
+
+// One request a connection, within the bounds of ReadHttpHead: the library has none of its own.
+class BoundedServer : public httplib::Server {
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    const absl::StatusOr<std::string> head = ReadHttpHead(socket);
+    const bool done = head.ok() ? Answer(socket, *head) : Refuse(socket, head.status());
+    ::shutdown(socket, SHUT_RDWR);
+    ::close(socket);
+    return done;
+  }
+  bool Answer(int socket, const std::string& head) {
+    HeadStream stream(socket, head);
+    bool closed = false;
+    return process_request(stream, /*close_connection=*/true, closed, nullptr);
+  }
+  static bool Refuse(int socket, const absl::Status& why) {
+    if (!absl::IsResourceExhausted(why)) return false;
+    const std::string body(why.message());
+    const std::string reply =
+        absl::StrCat("HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n",
+                     "Content-Type: text/plain; charset=utf-8\r\nContent-Length: ", body.size(),
+                     "\r\n\r\n", body);
+    return ::send(socket, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+  }
+};
 
 absl::Status CannotBind(const std::string& address, const std::string& reason) {
   return absl::UnavailableError(absl::StrCat("metrics address ", address, " cannot be bound: ",
@@ -39,7 +92,7 @@ absl::Status CheckHost(const SocketAddress& address) {
 }  // namespace
 
 struct HttpServer::Impl {
-  httplib::Server server;
+  BoundedServer server;
   std::string address;
   std::thread thread;
 
@@ -56,10 +109,6 @@ void HttpServer::Impl::Configure(int threads, Handler handler) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   });
-  server.set_keep_alive_max_count(1);
-  server.set_keep_alive_timeout(kIdleSeconds);
-  server.set_read_timeout(kClientSeconds);
-  server.set_write_timeout(kClientSeconds);
   server.set_default_headers({{"X-Content-Type-Options", "nosniff"}});
   server.set_pre_routing_handler(
       [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {

@@ -19,7 +19,8 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};  // more than these two
 };
 
-// Every answer says nosniff; another method than GET or HEAD is 405.
+// Every answer says nosniff; another method than GET or HEAD is 405, a request whose headers go
+// over the bounds of common/net/http_head.h is 431. No more of a request is read than its headers.
 class HttpServer {
  public:
   // `path` is decoded and without the query, e.g. "/jobs/a". Called from several threads.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "common/status_macros.h"
 #include "controller/api/artifacts.h"
 #include "controller/api/operations.h"
@@ -43,7 +44,8 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, places = places_, found] { *found = FindArtifacts(files, places); },
+        GuardedInto(found,
+                    [files, places = places_, found] { *found = FindArtifacts(files, places); }),
         [self = shared_from_this(), found] { self->OnListed(*found); });
   }
 
@@ -77,9 +79,8 @@ class Fetcher : public std::enable_shared_from_this<Fetcher> {
     Files* files = context_->deps.files;
     context_->deps.loop->Offload(
         Lane::kRequests,
-        [files, known = known_, offset = offset_, block] {
-          *block = ReadBlock(files, known, offset);
-        },
+        GuardedInto(block, [files, known = known_, offset = offset_,
+                            block] { *block = ReadBlock(files, known, offset); }),
         [self = shared_from_this(), block] { self->OnBlock(*block); });
   }
 

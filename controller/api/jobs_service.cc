@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/grpc_status.h"
+#include "common/guarded.h"
 #include "controller/api/arguments.h"
 #include "controller/api/operations.h"
 #include "controller/api/queued_writer.h"
@@ -26,7 +27,9 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       reactor->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the controller is recovering"));
       return;
     }
+    const auto answered = std::make_shared<bool>(false);
     const Reply<Response> reply = [=](absl::StatusOr<Response> result) {
+      *answered = true;
       const grpc::Status status = ToGrpc(result.status());
       if (result.ok()) *response = *std::move(result);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -39,12 +42,17 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       reply(wrong);
       return;
     }
-    if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone, Reply<Response>>) {
-      operation(
-          *context, *request, [call] { return call->IsCancelled(); }, reply);
-    } else {
-      operation(*context, *request, reply);
-    }
+    const absl::Status thrown = Guarded([&] {
+      if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone,
+                                        Reply<Response>>) {
+        operation(
+            *context, *request, [call] { return call->IsCancelled(); }, reply);
+      } else {
+        operation(*context, *request, reply);
+      }
+      return absl::OkStatus();
+    });
+    if (!thrown.ok() && !*answered) reply(thrown);
   });
   return reactor;
 }
@@ -65,7 +73,11 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
       writer->Finish(wrong);
       return;
     }
-    operation(*context, request, writer);
+    const absl::Status thrown = Guarded([&] {
+      operation(*context, request, writer);
+      return absl::OkStatus();
+    });
+    if (!thrown.ok()) writer->Finish(thrown);
   });
   return writer.get();
 }

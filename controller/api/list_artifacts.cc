@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "common/hash.h"
 #include "common/manifest_files.h"
 #include "common/outside_text.h"
@@ -147,7 +148,9 @@ void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
   auto found = std::make_shared<absl::StatusOr<std::vector<FoundArtifact>>>();
   Files* files = context.deps.files;
   context.deps.loop->Offload(
-      Lane::kRequests, [files, places = *places, found] { *found = FindArtifacts(files, places); },
+      Lane::kRequests,
+      GuardedInto(found, [files, places = *places,
+                          found] { *found = FindArtifacts(files, places); }),
       [directory = places->artifact.directory, found, reply] {
         if (!found->ok()) {
           reply(found->status());

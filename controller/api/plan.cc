@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "common/config/job_parser.h"
+#include "common/guarded.h"
 #include "controller/api/operations.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/output_place.h"
@@ -35,16 +36,17 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
   auto result = std::make_shared<absl::StatusOr<v1::PlanResponse>>();
   context.deps.loop->Offload(
       Lane::kPlans,
-      [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers, chosen, gone,
-       result] {
-        if (gone()) {
-          *result = absl::CancelledError("nobody waits for the plan any more");
-          return;
-        }
-        const absl::Status place = CheckOutputPlace(files, spec);
-        *result = place.ok() ? plan(spec, workers, gone) : place;
-        if (result->ok()) (*result)->set_text(chosen + (*result)->text());
-      },
+      GuardedInto(result,
+                  [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers,
+                   chosen, gone, result] {
+                    if (gone()) {
+                      *result = absl::CancelledError("nobody waits for the plan any more");
+                      return;
+                    }
+                    const absl::Status place = CheckOutputPlace(files, spec);
+                    *result = place.ok() ? plan(spec, workers, gone) : place;
+                    if (result->ok()) (*result)->set_text(chosen + (*result)->text());
+                  }),
       [reply, result] { reply(*result); });
 }
 

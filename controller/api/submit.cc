@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/job_parser.h"
 #include "common/fault_point.h"
+#include "common/guarded.h"
 #include "common/hash.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -191,15 +192,15 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
   const driver::OutputOwner me =
       driver::OwnerHere(context.deps.journal->store()->Id(), context.deps.registry->term(),
                         absl::StrCat(parsed.spec.name, ", just submitted"));
-  context.deps.loop->Offload(
-      Lane::kRequests,
-      [files = context.deps.files, job = parsed.spec, me, facts] {
-        *facts = LookAtFiles(files, job, me);
-      },
-      [&context, request, reply, parsed, facts] {
-        reply(facts->status.ok() ? Accept(context, request, parsed, facts->output_identity)
-                                 : facts->status);
-      });
+  context.deps.loop->Offload(Lane::kRequests,
+                             GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
+                                         [files = context.deps.files, job = parsed.spec, me,
+                                          facts] { *facts = LookAtFiles(files, job, me); }),
+                             [&context, request, reply, parsed, facts] {
+                               reply(facts->status.ok()
+                                         ? Accept(context, request, parsed, facts->output_identity)
+                                         : facts->status);
+                             });
 }
 
 }  // namespace coxswain::api

@@ -24,6 +24,20 @@ std::string TargetOf(const std::string& name) {
   return CheckpointStep(checkpoint) < 0 ? "" : checkpoint;
 }
 
+// What lies behind a link is somebody else's to write and to remove.
+absl::Status CheckNoLink(Files* files, const std::string& output_dir) {
+  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(output_dir));
+  for (const FileEntry& entry : entries) {
+    if (!entry.link || StagingRoot(output_dir) != absl::StrCat(output_dir, "/", entry.name))
+      continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(StagingRoot(output_dir), " is a symbolic link, and a job writes and removes ",
+                     "only below its own checkpoint.output_dir. Remove the link, or give another ",
+                     "checkpoint.output_dir"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string StagingRoot(const std::string& output_dir) { return output_dir + "/.staging"; }
@@ -34,6 +48,8 @@ std::string EndingOf(const StagingOwner& owner) {
 
 absl::Status SweepStaging(Files* files, const std::string& output_dir) {
   const std::string root = StagingRoot(output_dir);
+  if (!files->Exists(output_dir)) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckNoLink(files, output_dir));
   if (!files->Exists(root)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(root));
   for (const FileEntry& entry : entries) {

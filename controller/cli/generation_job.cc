@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 absl::StatusOr<Json> ReadObject(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object()) return json;
   return absl::InvalidArgumentError(absl::StrCat(path, " holds no JSON object"));
@@ -90,7 +90,7 @@ absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
     return section;
   }
   ASSIGN_OR_RETURN(const std::string messages,
-                   ReadFile(args.messages_file == "-" ? "/dev/stdin" : args.messages_file));
+                   ReadFileOrPipe(args.messages_file == "-" ? "/dev/stdin" : args.messages_file));
   section["messages"] = messages;
   return section;
 }

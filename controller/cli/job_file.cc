@@ -53,7 +53,7 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     file.base_dir = std::filesystem::current_path(error).string();
     file.path = file.base_dir + "/<stdin>";
   } else {
-    absl::StatusOr<std::string> content = ReadFile(args.path);
+    absl::StatusOr<std::string> content = ReadFileOrPipe(args.path);
     if (!content.ok()) return absl::NotFoundError(content.status().message());
     text = *std::move(content);
     file.shown = args.path;

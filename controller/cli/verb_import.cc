@@ -39,7 +39,7 @@ absl::StatusOr<job_import::ImportRequest> ReadRequest(const ImportArgs& args) {
     all << std::cin.rdbuf();
     request.text = all.str();
   } else {
-    absl::StatusOr<std::string> content = ReadFile(args.file);
+    absl::StatusOr<std::string> content = ReadFileOrPipe(args.file);
     if (!content.ok()) return absl::NotFoundError(content.status().message());
     request.text = *std::move(content);
     path = fs::absolute(args.file, error).lexically_normal();

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
 #include "common/files/durable_file.h"
+#include "common/files/read_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 
@@ -34,9 +34,8 @@ constexpr char kStatsFile[] = "stats.json";
 constexpr auto kLockPoll = std::chrono::milliseconds(50);
 
 absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("no prepared data at ", path));
-  nlohmann::json stats = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
+  nlohmann::json stats = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!stats.is_object() || !stats.contains("train")) {
     return absl::DataLossError(absl::StrCat(path, " is damaged"));
   }

@@ -32,7 +32,7 @@ std::vector<int32_t> EndsOf(const std::string& model, const Tokenizer& tokenizer
   std::set<int32_t> ends;
   if (tokenizer.eos_id() >= 0) ends.insert(tokenizer.eos_id());
   for (const char* name : {"/generation_config.json", "/config.json"}) {
-    const absl::StatusOr<std::string> text = ReadFile(model + name);
+    const absl::StatusOr<std::string> text = ReadFile(model + name, kMaxConfigBytes);
     const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
     if (!json.is_object()) continue;
     AddEnds(json, &ends);

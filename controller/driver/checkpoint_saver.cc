@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/fault_point.h"
+#include "common/guarded.h"
 #include "controller/checkpoint/room.h"
 
 namespace coxswain::driver {
@@ -30,13 +31,16 @@ void CheckpointSaver::Start() {
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
-      [files, status, output = output_, output_dir = request_.output_dir, staging = staging_,
-       bytes = bytes_, step = request_.manifest.run.step] {
-        *status = output->WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); });
-        if (status->ok()) *status = checkpoint::CheckRoom(files, output_dir, bytes);
-        if (status->ok()) *status = files->MakeDirs(staging);
-        if (status->ok()) *status = fault::Reach(fault::Point::kStagingMade, {.step = step});
-      },
+      GuardedInto(status,
+                  [files, status, output = output_, output_dir = request_.output_dir,
+                   staging = staging_, bytes = bytes_, step = request_.manifest.run.step] {
+                    *status = output->WhileHeld(
+                        [&] { return checkpoint::SweepStaging(files, output_dir); });
+                    if (status->ok()) *status = checkpoint::CheckRoom(files, output_dir, bytes);
+                    if (status->ok()) *status = files->MakeDirs(staging);
+                    if (status->ok())
+                      *status = fault::Reach(fault::Point::kStagingMade, {.step = step});
+                  }),
       lifetime_.Wrap([this, status] {
         if (status->ok()) {
           SendSaveShard();
@@ -96,23 +100,24 @@ void CheckpointSaver::Commit() {
   }
   auto result = std::make_shared<absl::StatusOr<checkpoint::Committed>>();
   Files* files = deps_.files;
-  deps_.loop->Offload(
-      Lane::kFiles,
-      [files, result, output = output_, request = request_,
-       trainer_state = trainer_state_]() mutable {
-        request.trainer_state = trainer_state();
-        *result = checkpoint::CommitCheckpoint(files, std::move(request), [&](const auto& renames) {
-          return output->WhileHeld(renames);
-        });
-      },
-      lifetime_.Wrap([this, result] {
-        if (!result->ok()) {
-          Fail(failure::MakeError(result->status(), {.phase = "checkpoint"}));
-          return;
-        }
-        finished_ = true;
-        done_.saved(**result);
-      }));
+  deps_.loop->Offload(Lane::kFiles,
+                      GuardedInto(result,
+                                  [files, result, output = output_, request = request_,
+                                   trainer_state = trainer_state_]() mutable {
+                                    request.trainer_state = trainer_state();
+                                    *result = checkpoint::CommitCheckpoint(
+                                        files, std::move(request), [&](const auto& renames) {
+                                          return output->WhileHeld(renames);
+                                        });
+                                  }),
+                      lifetime_.Wrap([this, result] {
+                        if (!result->ok()) {
+                          Fail(failure::MakeError(result->status(), {.phase = "checkpoint"}));
+                          return;
+                        }
+                        finished_ = true;
+                        done_.saved(**result);
+                      }));
 }
 
 void CheckpointSaver::Fail(const v1::Error& error) {

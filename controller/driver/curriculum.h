@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/model/model_config.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
@@ -60,6 +61,9 @@ class Curriculum {
   virtual void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
                          v1::Bins* out) const = 0;
   virtual void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const = 0;
+  // DataLoss: some of what was taken from it so far may not be what its files held. By default it
+  // has none.
+  virtual absl::Status Intact() const { return absl::OkStatus(); }
   // The files that kDocumentIds refers to; `train` empty: kTokens is the only form.
   virtual v1::TokenStores token_stores() const = 0;
   // By default nothing is asked.

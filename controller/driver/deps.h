@@ -2,10 +2,12 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 
+#include <memory>
 #include <string>
 
 #include "controller/driver/journal.h"
 #include "controller/driver/lane_work.h"
+#include "controller/driver/preparation_gate.h"
 #include "controller/driver/settings.h"
 #include "controller/files.h"
 #include "controller/gang/deps.h"
@@ -28,6 +30,7 @@ struct Deps {
   Metrics* metrics = nullptr;
   std::string incidents_dir;  // absolute; empty: incidents are not kept
   Settings settings;
+  std::shared_ptr<PreparationGate> preparations = std::make_shared<PreparationGate>();
 
   gang::Deps OfGang() const {
     return {.loop = loop,

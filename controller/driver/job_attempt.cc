@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fault_point.h"
+#include "common/guarded.h"
 #include "common/hash.h"
 #include "common/model/flops.h"
 #include "common/outside_text.h"
@@ -125,7 +126,8 @@ void JobAttempt::MakeDraft(const WorkerFacts& workers) {
   auto draft = std::make_shared<Draft>();
   auto status = std::make_shared<absl::Status>();
   deps_.loop->Offload(
-      Lane::kFiles, [input, draft, status] { *status = DraftAttempt(*input, draft.get()); },
+      Lane::kFiles,
+      GuardedInto(status, [input, draft, status] { *status = DraftAttempt(*input, draft.get()); }),
       lifetime_.Wrap([this, draft, status] { OnDraft(draft.get(), *status); }));
 }
 
@@ -232,7 +234,9 @@ void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,
   auto reentry = std::make_shared<Reentry>();
   auto status = std::make_shared<absl::Status>();
   deps_.loop->Offload(
-      Lane::kFiles, [input, reentry, status] { *status = ReenterGang(*input, reentry.get()); },
+      Lane::kFiles,
+      GuardedInto(status,
+                  [input, reentry, status] { *status = ReenterGang(*input, reentry.get()); }),
       lifetime_.Wrap([this, found, reentry, status, done = std::move(done)] {
         if (status->ok()) OnReentered(*found, reentry.get());
         done(*status);

@@ -204,6 +204,7 @@ bool JobDriver::GivesUpWorkers() const {
 
 void JobDriver::StopWithController() {
   stopping_ = true;
+  if (phase() == v1::JOB_STATE_PREPARING) preparation_.Stop();  // else it counts as not ended
   if (phase() == v1::JOB_STATE_RUNNING) BackToQueue("the controller stops: draining");
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/staging.h"
@@ -90,7 +91,10 @@ void JobExport::Start() {
                  .author = {.job = job.id()},
                  .guard = [output](const auto& work) { return output->WhileHeld(work); }};
   deps_.loop->Offload(
-      Lane::kExport, [attempt, work] { attempt->result = Export(*work, attempt.get()); }, done);
+      Lane::kExport,
+      GuardedInto(std::shared_ptr<absl::StatusOr<ExportedTo>>(attempt, &attempt->result),
+                  [attempt, work] { attempt->result = Export(*work, attempt.get()); }),
+      done);
 }
 
 void JobExport::OnTried(const ExportAttempt& attempt) {

@@ -10,6 +10,7 @@ namespace coxswain::driver {
 // Invariant driver-7: a checkpoint in which a rank found damage is passed over by the next attempt.
 void JobDriver::AttemptFailed(const v1::Error& found) {
   if (recovery_.Dumps()) return;  // it has failed already
+  preparation_.ForgetIfDamaged();
   recovery_.Failed(found, attempt_.SetAside(found));
 }
 

@@ -2,13 +2,56 @@
 
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/stored_job.h"
+#include "common/guarded.h"
+#include "common/status_macros.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/driver/make_events.h"
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
+
+namespace {
+
+using Result = absl::StatusOr<std::shared_ptr<const Curriculum>>;
+
+// Starts of a preparation that did not end, after which there is no other: the next is the third.
+constexpr int64_t kMostUnended = 2;
+
+absl::Status EndedTheController(int64_t unended) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the controller ended ", unended,
+                   " times in a row while it prepared this job's data, with no ",
+                   "other job's beside it the last time: it is not prepared again. Look at the "
+                   "controller's log ",
+                   "and memory limit, and at the sizes of tokenizer, template and records; submit "
+                   "the job again ",
+                   "if the controller was ended by other hands"));
+}
+
+// What a preparation is in the store while it runs. Should the controller end meanwhile, the next
+// one knows. In the lane.
+struct Counted {
+  store::Store* store;
+  std::string job;
+  int64_t unended;  // before this one
+
+  Result Run(const PrepareHooks& hooks, absl::FunctionRef<Result()> prepare) const {
+    if (hooks.cancelled()) return absl::CancelledError("cancelled before its preparation began");
+    RETURN_IF_ERROR(store->SetUnendedPreparations(job, unended + 1));
+    Result result = absl::CancelledError();
+    const absl::Status thrown = Guarded([&] {
+      result = prepare();
+      return absl::OkStatus();
+    });
+    store->SetUnendedPreparations(job, 0).IgnoreError();  // a store that fails is told by commits
+    return thrown.ok() ? result : thrown;
+  }
+};
+
+}  // namespace
 
 JobPreparation::JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec,
                                OutputHold* output, Events events)
@@ -32,6 +75,10 @@ void JobPreparation::Stop() {
 
 void JobPreparation::LookForWorkers() {
   if (waits_for_choice_ && HasResources()) Prepare();
+}
+
+void JobPreparation::ForgetIfDamaged() {
+  if (curriculum_ != nullptr && !curriculum_->Intact().ok()) Forget();
 }
 
 // Tokens are the same with any resources.
@@ -87,8 +134,22 @@ void JobPreparation::Prepare() {
   const bool chosen = HasResources();
   if (state::IsTerminal(record_->phase())) return;  // the choice broke a rule of the job
   waits_for_choice_ = false;
-  auto cancelled = std::make_shared<std::atomic<bool>>(false);
-  cancelled_ = cancelled;
+  cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const absl::StatusOr<int64_t> unended =
+      deps_.journal->store()->UnendedPreparations(record_->id());
+  if (!unended.ok() || *unended >= kMostUnended) {
+    OnPrepared(unended.ok() ? EndedTheController(*unended) : unended.status());
+    return;
+  }
+  if (*unended > 0) {
+    record_->AddEvent(WarningEvent(),
+                      "the controller ended while this job's data was prepared: "
+                      "it is prepared again, with no other beside it");
+  }
+  Offload(chosen, *unended);
+}
+
+void JobPreparation::Offload(bool chosen, int64_t unended) {
   Loop* loop = deps_.loop;
   auto show = lifetime_.Wrap([this](double fraction) {
     record_->edit().mutable_progress()->set_prepare_fraction(fraction);
@@ -98,22 +159,29 @@ void JobPreparation::Prepare() {
                          [loop, show](double fraction) {
                            loop->Post([show, fraction]() mutable { show(fraction); });
                          },
-                     .cancelled = [cancelled] { return cancelled->load(); }};
-  auto result = std::make_shared<absl::StatusOr<std::shared_ptr<const Curriculum>>>();
+                     .cancelled = [cancelled = cancelled_] { return cancelled->load(); }};
+  auto result = std::make_shared<Result>();
   auto identity = std::make_shared<std::string>();
-  loop->Offload(
-      Lane::kPreparation,
-      [work = deps_.lane_work, files = deps_.files, spec = chosen ? *spec_ : SpecOfData(), hooks,
-       result, identity] {
-        *result = hooks.cancelled() ? absl::CancelledError("cancelled before its preparation began")
-                                    : work->prepare(spec, hooks);
-        *identity = files->Identity(spec.output_dir).value_or("");
-      },
-      lifetime_.Wrap([this, chosen, result, identity] {
-        output_->set_identity(*identity);
-        waits_for_choice_ = !chosen && result->ok();
-        waits_for_choice_ ? LookForWorkers() : OnPrepared(*result);
-      }));
+  auto prepared = lifetime_.Wrap([this, chosen, result, identity] {
+    output_->set_identity(*identity);
+    waits_for_choice_ = !chosen && result->ok();
+    waits_for_choice_ ? LookForWorkers() : OnPrepared(*result);
+  });
+  deps_.preparations->Enter(
+      /*alone=*/unended > 0,
+      [loop, gate = deps_.preparations, result, prepared,
+       work =
+           GuardedInto(result, [work = deps_.lane_work, files = deps_.files,
+                                counted = Counted{deps_.journal->store(), record_->id(), unended},
+                                spec = chosen ? *spec_ : SpecOfData(), hooks, result, identity] {
+             *result = counted.Run(hooks, [&] { return work->prepare(spec, hooks); });
+             *identity = files->Identity(spec.output_dir).value_or("");
+           })] {
+        loop->Offload(Lane::kPreparation, work, [gate, prepared]() mutable {
+          gate->Leave();
+          prepared();
+        });
+      });
 }
 
 void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {

@@ -46,12 +46,14 @@ class JobPreparation {
 
   const std::shared_ptr<const Curriculum>& curriculum() const { return curriculum_; }  // null: none
   void Forget() { curriculum_.reset(); }
+  void ForgetIfDamaged();  // so that it is made again, from files that are made again
 
  private:
   bool HasResources();  // chooses them where that can be done
   config::JobSpec SpecOfData() const;
   bool TakeResources(const ResourceChoice& choice);
   void Prepare();
+  void Offload(bool chosen, int64_t unended);
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
   void SayPrepared();
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "common/logging.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
@@ -26,7 +27,7 @@ class Journal::Writing {
       if (std::exchange(begun_, true)) return;
     }
     const int64_t began_ns = clock_->NowNs();
-    status_ = store_->Commit(rows_.batch);
+    status_ = Guarded([this] { return store_->Commit(rows_.batch); });
     seconds_ = static_cast<double>(clock_->NowNs() - began_ns) * 1e-9;
     MutexLock lock(mu_);
     over_ = true;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/guarded.h"
 #include "controller/checkpoint/staging.h"
 
 namespace coxswain::driver {
@@ -21,13 +22,13 @@ std::shared_ptr<OutputClaim> OutputHold::Claim() {
 
 void OutputHold::Renew() {
   auto status = std::make_shared<absl::Status>();
-  deps_.loop->Offload(
-      Lane::kFiles, [claim = claim_, status] { *status = claim->Renew(); },
-      life_.Wrap([this, status] {
-        deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
-        // Other errors are the storage's: who writes there finds them.
-        if (absl::IsAborted(*status)) lost_(*status);
-      }));
+  deps_.loop->Offload(Lane::kFiles,
+                      GuardedInto(status, [claim = claim_, status] { *status = claim->Renew(); }),
+                      life_.Wrap([this, status] {
+                        deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
+                        // Other errors are the storage's: who writes there finds them.
+                        if (absl::IsAborted(*status)) lost_(*status);
+                      }));
 }
 
 void OutputHold::LetGo(std::function<void()> gone) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/model/flops.h"
+#include "common/status_macros.h"
 
 namespace coxswain::driver {
 namespace {
@@ -113,6 +114,11 @@ void RecipeCurriculum::FillTrain(int64_t step, std::span<const int64_t> ids, Bin
 
 void RecipeCurriculum::FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const {
   for (const int64_t id : ids) AppendBin(*data_.eval, id, recipe_.eval_bins().bin(id), form, out);
+}
+
+absl::Status RecipeCurriculum::Intact() const {
+  RETURN_IF_ERROR(data_.train->Intact());
+  return data_.eval == nullptr ? absl::OkStatus() : data_.eval->Intact();
 }
 
 v1::TokenStores RecipeCurriculum::token_stores() const {

@@ -35,6 +35,7 @@ class RecipeCurriculum : public Curriculum {
   void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
                  v1::Bins* out) const override;
   void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const override;
+  absl::Status Intact() const override;
   v1::TokenStores token_stores() const override;
   const Questions& questions() const override { return questions_; }
   v1::DatasetSummary summary() const override;

@@ -182,6 +182,10 @@ gang::Order Training::SnapshotOrder() {
 std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
   const Sent sent = std::move(in_flight_.front());
   in_flight_.pop_front();
+  if (sent.batch != nullptr) {
+    const absl::Status intact = args_.curriculum->Intact();  // of what its commands carried
+    if (!intact.ok()) return failure::MakeError(intact, {.phase = "prepare_data"});
+  }
   switch (sent.action) {
     case Action::kTrain:
       return TakeStep(*sent.batch, command);

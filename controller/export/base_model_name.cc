@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 
 namespace coxswain::exports {
 namespace {
@@ -19,8 +19,9 @@ bool IsHubWord(const std::string& word) {
 }
 
 std::string NameInConfig(const std::string& model_path) {
-  std::ifstream in(model_path + "/config.json", std::ios::binary);
-  const nlohmann::json config = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<std::string> text = ReadFile(model_path + "/config.json", kMaxConfigBytes);
+  if (!text.ok()) return "";
+  const nlohmann::json config = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) return "";
   const auto name = config.find("_name_or_path");
   return name != config.end() && name->is_string() ? name->get<std::string>() : "";

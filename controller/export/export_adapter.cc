@@ -139,6 +139,7 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
   }
   RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(directory, "/adapter_model.safetensors"), sources).status());
+  RETURN_IF_ERROR(checkpoint.Intact());
   return WriteFileDurably(absl::StrCat(directory, "/adapter_config.json"),
                           AdapterConfigJson(job, plan));
 }

@@ -68,8 +68,9 @@ struct Source {
 
 absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
   const std::string path = absl::StrCat(plan.model_path, "/config.json");
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return absl::NotFoundError(absl::StrCat(path, " is gone"));
+  absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
+  if (absl::IsNotFound(text.status())) return absl::NotFoundError(absl::StrCat(path, " is gone"));
+  RETURN_IF_ERROR(text.status());
   Source source;
   source.config_text = *std::move(text);
   source.config = nlohmann::ordered_json::parse(source.config_text, nullptr,
@@ -343,6 +344,8 @@ absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
       total_parameters += tensor->elements();
     }
   }
+  if (source.base != nullptr) RETURN_IF_ERROR(source.base->Intact());
+  RETURN_IF_ERROR(checkpoint.Intact());
   if (shards.size() == 1) return absl::OkStatus();
   const nlohmann::json index = {
       {"metadata", {{"total_parameters", total_parameters}, {"total_size", total_bytes}}},

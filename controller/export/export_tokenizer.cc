@@ -62,7 +62,8 @@ absl::StatusOr<std::vector<NewToken>> NewTokens(const config::JobSpec& job, cons
 absl::Status Rewrite(const std::string& from, const std::string& to, const char* name,
                      const std::function<void(Json*)>& change) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(from, "/", name));
-  if (!text.ok()) return absl::OkStatus();
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(text.status());
   Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(from, "/", name, " is not a JSON object"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/fault_point.h"
+#include "common/guarded.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -80,16 +81,18 @@ void Formation::WriteNonces() {
   Files* files = deps_.files;
   deps_.loop->Offload(
       Lane::kFiles,
-      [files, status, directory, path = nonce_path_, nonce = nonce_, tokens = args_.tokens] {
-        *status = files->MakeDirs(directory);
-        if (status->ok()) *status = files->WriteDurably(path, nonce);
-        if (status->ok()) *status = fault::Reach(fault::Point::kNonceWritten);
-        if (!status->ok() || tokens.nonce_path().empty()) return;
-        const absl::Status beside = files->WriteDurably(tokens.nonce_path(), tokens.nonce());
-        if (beside.ok()) return;  // without it commands carry tokens
-        log::Warning("token stores are not offered to workers",
-                     {{"file", tokens.nonce_path()}, {"error", beside.ToString()}});
-      },
+      GuardedInto(
+          status,
+          [files, status, directory, path = nonce_path_, nonce = nonce_, tokens = args_.tokens] {
+            *status = files->MakeDirs(directory);
+            if (status->ok()) *status = files->WriteDurably(path, nonce);
+            if (status->ok()) *status = fault::Reach(fault::Point::kNonceWritten);
+            if (!status->ok() || tokens.nonce_path().empty()) return;
+            const absl::Status beside = files->WriteDurably(tokens.nonce_path(), tokens.nonce());
+            if (beside.ok()) return;  // without it commands carry tokens
+            log::Warning("token stores are not offered to workers",
+                         {{"file", tokens.nonce_path()}, {"error", beside.ToString()}});
+          }),
       lifetime_.Wrap([this, status] {
         if (status->ok()) {
           SendPrepare();

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "common/status_macros.h"
 
 namespace coxswain::job_import {
@@ -162,13 +161,13 @@ void SetEntry(Node* map, Entry entry) {
 
 absl::StatusOr<Node> ReadConfigFile(const std::string& name, const std::string& base_dir) {
   const std::filesystem::path path = std::filesystem::path(base_dir) / name;
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("--config ", name, ": ", path.string(),
-                                            " cannot be read; give a path beside the command"));
+  const absl::StatusOr<std::string> text = ReadFile(path.string());
+  if (!text.ok()) {
+    return absl::NotFoundError(absl::StrCat("--config ", name, ": ",
+                                            std::string(text.status().message()),
+                                            "; give a path beside the command"));
   }
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  config::YamlTree tree = config::ParseYaml(text);
+  config::YamlTree tree = config::ParseYaml(*text);
   if (!tree.problems.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ":", tree.problems[0].line, ": ", tree.problems[0].message));

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/files/read_file.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
 #include "controller/job_import/tools.h"
@@ -52,12 +51,11 @@ DatasetInfo FindInfo(const std::string& given, const std::string& named,
     folders.insert(folders.end(), {fs::path(base_dir), fs::path(base_dir) / "data"});
   }
   for (const fs::path& folder : folders) {
-    std::ifstream file(folder / kInfoFile);
-    if (!file) continue;
-    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const absl::StatusOr<std::string> text = ReadFile((folder / kInfoFile).string());
+    if (!text.ok()) continue;
     std::error_code error;
     return {fs::absolute(folder, error).lexically_normal().string(),
-            Json::parse(text, nullptr, /*allow_exceptions=*/false)};
+            Json::parse(*text, nullptr, /*allow_exceptions=*/false)};
   }
   return {};
 }

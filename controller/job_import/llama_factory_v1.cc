@@ -1,11 +1,10 @@
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
 #include "controller/job_import/model.h"
@@ -35,10 +34,8 @@ SourceList FindSources(const std::string& name, const std::string& base_dir,
     roots.insert(roots.begin(), fs::path(dataset_dir));
   }
   for (const fs::path& root : roots) {
-    std::ifstream file(root / name);
-    if (!file) continue;
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    return {root.string(), config::ParseYaml(text).root};
+    const absl::StatusOr<std::string> text = ReadFile((root / name).string());
+    if (text.ok()) return {root.string(), config::ParseYaml(*text).root};
   }
   return {};
 }

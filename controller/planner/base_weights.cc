@@ -22,10 +22,11 @@ namespace {
 // The file of `directory` that holds `tensor`; the directory itself when none can be named.
 std::string FileOf(const std::string& directory, const std::string& tensor) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    const auto file = SafetensorsFile::Open(entry.path().string());
-    if (file.ok() && (*file)->Find(tensor) != nullptr) return entry.path().string();
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() != ".safetensors") continue;
+    const auto file = SafetensorsFile::Open(entry->path().string());
+    if (file.ok() && (*file)->Find(tensor) != nullptr) return entry->path().string();
   }
   return directory;
 }

@@ -79,6 +79,7 @@ void MemoryStore::DeleteJob(const std::string& id) {
   jobs_.erase(id);
   events_.erase(id);
   positions_.erase(id);
+  preparations_.erase(id);
   EraseJob(epochs_, {id, 0});
   EraseJob(evals_, {id, 0, kFirst});
   EraseJob(steps_, {id, kFirst, 0});
@@ -112,6 +113,18 @@ absl::StatusOr<std::optional<PositionRow>> MemoryStore::Position(const std::stri
   const auto it = positions_.find(job);
   if (it == positions_.end()) return std::optional<PositionRow>();
   return std::optional<PositionRow>(it->second);
+}
+
+absl::StatusOr<int64_t> MemoryStore::UnendedPreparations(const std::string& job) {
+  const auto it = preparations_.find(job);
+  return it == preparations_.end() ? 0 : it->second;
+}
+
+absl::Status MemoryStore::SetUnendedPreparations(const std::string& job, int64_t count) {
+  RETURN_IF_ERROR(write_error_);
+  count == 0 ? static_cast<void>(preparations_.erase(job))
+             : static_cast<void>(preparations_[job] = count);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> MemoryStore::PlanBytes(const std::string& hash) {

@@ -34,6 +34,8 @@ class MemoryStore : public Store, public History {
                                                    int64_t limit) override;
   absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
                                                          int64_t limit) override;
+  absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override;
+  absl::Status SetUnendedPreparations(const std::string& job, int64_t count) override;
   absl::Status CheckWritable() override { return write_error_; }
   History* history() override { return this; }
 
@@ -53,6 +55,7 @@ class MemoryStore : public Store, public History {
   std::map<std::pair<std::string, uint64_t>, EpochRow> epochs_;
   std::map<std::tuple<std::string, uint64_t, int64_t>, EvalRow> evals_;
   std::map<std::string, PositionRow> positions_;  // by job
+  std::map<std::string, int64_t> preparations_;   // by job
   std::map<std::string, std::string> plans_;
   std::map<std::tuple<std::string, int64_t, uint64_t>, StepRow> steps_;
   std::map<std::pair<std::string, int64_t>, CheckpointRow> checkpoints_;

@@ -135,6 +135,25 @@ absl::StatusOr<uint64_t> SqliteStore::NextTerm(uint64_t seen) {
   return term;
 }
 
+absl::StatusOr<int64_t> SqliteStore::UnendedPreparations(const std::string& job) {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(Statement * query, Cached("SELECT unended FROM preparations WHERE job=?"));
+  ASSIGN_OR_RETURN(const bool row, query->Text(1, job).Step());
+  const int64_t count = row ? query->ColumnInt(0) : 0;
+  query->Reset();
+  return count;
+}
+
+absl::Status SqliteStore::SetUnendedPreparations(const std::string& job, int64_t count) {
+  MutexLock lock(mu_);
+  if (count == 0) {
+    ASSIGN_OR_RETURN(Statement * remove, Cached("DELETE FROM preparations WHERE job=?"));
+    return remove->Text(1, job).Run();
+  }
+  ASSIGN_OR_RETURN(Statement * put, Cached("INSERT OR REPLACE INTO preparations VALUES(?,?)"));
+  return put->Text(1, job).Int(2, count).Run();
+}
+
 absl::Status SqliteStore::CheckWritable() {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
@@ -331,7 +350,8 @@ absl::Status SqliteStore::DeleteJob(const std::string& id) {
   for (const char* sql : {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
                           "DELETE FROM evals WHERE job=?", "DELETE FROM positions WHERE job=?",
                           "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
-                          "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?"}) {
+                          "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?",
+                          "DELETE FROM preparations WHERE job=?"}) {
     ASSIGN_OR_RETURN(auto remove, db_->Prepare(sql));
     RETURN_IF_ERROR(remove->Text(1, id).Run());
   }

@@ -38,6 +38,8 @@ class SqliteStore : public Store {
   absl::StatusOr<std::vector<CordonRow>> Cordons() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
+  absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override;
+  absl::Status SetUnendedPreparations(const std::string& job, int64_t count) override;
   absl::Status CheckWritable() override;
   History* history() override { return history_.get(); }
 

@@ -149,8 +149,8 @@ class History {
                                                                  int64_t limit) = 0;
 };
 
-// Thread-safe, as far as commits come from a lane and all else from the loop: a call waits for the
-// one before. Every error names the store's path.
+// Thread-safe, as far as commits and counts of preparations come from lanes and all else from the
+// loop: a call waits for the one before. Every error names the store's path.
 class Store {
  public:
   virtual ~Store() = default;
@@ -178,6 +178,10 @@ class Store {
   // read stands one of type Unreadable.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                            int64_t limit) = 0;
+  // Preparations of a job that began and did not end, in a row: they may have ended the controller.
+  virtual absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) = 0;
+  // Sets that, durably; 0 also forgets the job. Of another thread than commits.
+  virtual absl::Status SetUnendedPreparations(const std::string& job, int64_t count) = 0;
   // OK when a write would succeed now.
   virtual absl::Status CheckWritable() = 0;
   // The history of the same rows lives as long as the store.

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -45,6 +46,28 @@ TEST_F(HeldFileTest, WritesInPlaceAndKnowsWhenThePathNamesAnotherFile) {
   EXPECT_TRUE(next->InPlace());
   ASSERT_TRUE(next->Remove().ok());
   EXPECT_FALSE(fs::exists(path_));
+}
+
+// A link there let a job write over what it leads to; a FIFO kept whoever asked waiting.
+TEST_F(HeldFileTest, NeitherALinkNorAnythingButAFileIsALockFile) {
+  const std::string target = folder_.Write("precious", "not ours");
+  fs::create_symlink(target, path_);
+  for (const absl::Status& refused : {files_.Hold(path_).status(), files_.IsHeld(path_).status(),
+                                      files_.AgeSeconds(path_).status()}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_NE(refused.message().find(path_ + ": it is a symbolic link"), std::string::npos);
+  }
+  EXPECT_EQ(*files_.Read(target), "not ours");
+  fs::remove(path_);
+  fs::create_symlink(root_ + "/nowhere", path_);
+  EXPECT_FALSE(files_.Hold(path_).ok());
+  EXPECT_FALSE(fs::exists(root_ + "/nowhere"));  // nor is one made behind it
+  fs::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  for (const absl::Status& refused : {files_.Hold(path_).status(), files_.IsHeld(path_).status(),
+                                      files_.AgeSeconds(path_).status()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  }
 }
 
 TEST_F(HeldFileTest, AgeIsThatOfTheLastTouch) {

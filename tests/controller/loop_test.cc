@@ -8,6 +8,8 @@
 #include <array>
 #include <future>
 #include <latch>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,6 +44,29 @@ TEST(LoopTest, NoCallbackRunsInsideTheCallThatAskedForIt) {
     loop.Run();
     EXPECT_EQ(order, "task posted done timer");
     EXPECT_EQ(ran_on, std::this_thread::get_id());
+  }
+}
+
+// Invariant controller-7: an exception of one ends neither thread nor process, and is followed by
+// what was to come.
+TEST(LoopTest, NoExceptionLeavesATaskOrALane) {
+  for (const auto offloading : {Loop::Offloading::kInline, Loop::Offloading::kToLanes}) {
+    const SystemClock clock;
+    Loop loop(&clock, offloading);
+    std::string order;
+    loop.Post([] { throw std::bad_alloc(); });
+    loop.Post([&] {
+      order += "posted ";
+      loop.After(std::chrono::milliseconds(0), [] { throw std::runtime_error("a timer's"); });
+      loop.Offload(
+          Lane::kFiles, [] { throw std::runtime_error("a lane's"); },
+          [&] {
+            order += "done";
+            loop.After(std::chrono::milliseconds(1), [&] { loop.Stop(); });
+          });
+    });
+    loop.Run();
+    EXPECT_EQ(order, "posted done");
   }
 }
 

@@ -49,6 +49,12 @@ class FaultyStore : public store::Store {
   absl::StatusOr<std::vector<store::CordonRow>> Cordons() override { return base_->Cordons(); }
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
+  absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override {
+    return base_->UnendedPreparations(job);
+  }
+  absl::Status SetUnendedPreparations(const std::string& job, int64_t count) override {
+    return base_->SetUnendedPreparations(job, count);
+  }
   absl::Status CheckWritable() override { return base_->CheckWritable(); }
   store::History* history() override { return base_->history(); }
 

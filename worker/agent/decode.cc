@@ -146,6 +146,7 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
                                             const data::TokenStore* store) {
   engine::BinBatch batch;
   ASSIGN_OR_RETURN(batch.document_lengths, Lengths(bins, store));
+  if (!bins.document_ids().empty()) RETURN_IF_ERROR(store->Intact());
   ASSIGN_OR_RETURN(const int64_t tokens, CheckLengths(bins, batch.document_lengths, limits));
   batch.bin_ids.assign(bins.bin_ids().begin(), bins.bin_ids().end());
   batch.documents_per_bin.assign(bins.documents_per_bin().begin(), bins.documents_per_bin().end());
@@ -159,6 +160,7 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
     RETURN_IF_ERROR(FillFromMessage(bins, &batch));
   } else {
     FillFromStore(bins, *store, &batch);
+    RETURN_IF_ERROR(store->Intact());
   }
   RETURN_IF_ERROR(CheckTokens(batch.token_ids, limits.vocab_size));
   RETURN_IF_ERROR(CheckTargets(batch));

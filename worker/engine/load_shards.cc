@@ -223,6 +223,7 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   const ParameterStore store(plan, layout, buffers);
   if (!plan.trains()) {
     RETURN_IF_ERROR(LoadValues(plan, checked, &finder, store));
+    RETURN_IF_ERROR(checked.tensors().Intact());
     return SnapshotCounters{.finished_steps = 0};  // nothing goes on from there
   }
   const std::vector<plan::OptimizerState>& states = plan::OptimizerOf(plan).states;
@@ -241,6 +242,7 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   }
   RETURN_IF_ERROR(finder.CheckNothingLeft());
   RETURN_IF_ERROR(RunOrderedReads(list.reads(), FileThreads()));
+  RETURN_IF_ERROR(checked.tensors().Intact());
   return header.counters;
 }
 

@@ -226,6 +226,7 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
     RETURN_IF_ERROR(Load(plan, i, tensor, plan.model_path, store, /*of_base=*/true));
     ReleasePages(*tensor);
   }
+  RETURN_IF_ERROR(files->Intact());
   return CheckNothingLeft(files->tensors(), known, text, plan.model_path);
 }
 
@@ -244,6 +245,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
     known.insert(parameter.name);
     RETURN_IF_ERROR(Load(plan, i, file->Find(parameter.name), path, store));
   }
+  RETURN_IF_ERROR(file->Intact());
   std::vector<const TensorInfo*> tensors;
   for (const TensorInfo& tensor : file->tensors()) tensors.push_back(&tensor);
   return CheckNothingLeft(tensors, known, /*text=*/{}, path);
@@ -292,7 +294,7 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     model::ToMemoryOrder(model::FileRows(plan.model, parameter), parameter.cols, &staging);
     store.UploadWhole(i, staging.data());
   }
-  return absl::OkStatus();
+  return files == nullptr ? absl::OkStatus() : files->Intact();
 }
 
 absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {

@@ -13,12 +13,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/guarded.h"
 #include "common/mutex.h"
 
 namespace coxswain::data {
 
 // At most `in_flight` items exist at once, whatever the speeds of the stages. The first error in
 // item order ends the run and is returned; what was consumed before it is the same in every run.
+// An exception of a stage ends the run too, as the status that Guarded makes of it.
 template <typename In, typename Out>
 class OrderedPipeline {
  public:
@@ -34,9 +36,13 @@ class OrderedPipeline {
   static absl::Status Run(const Stages& stages) {
     OrderedPipeline pipeline(stages);
     std::vector<std::thread> threads;
-    threads.emplace_back([&] { pipeline.Produce(); });
-    for (int i = 0; i < stages.threads; ++i) threads.emplace_back([&] { pipeline.Map(); });
-    absl::Status status = pipeline.Consume();
+    absl::Status status = Guarded([&] {
+      threads.emplace_back([&] { pipeline.Stage([&] { pipeline.Produce(); }); });
+      for (int i = 0; i < stages.threads; ++i) {
+        threads.emplace_back([&] { pipeline.Stage([&] { pipeline.Map(); }); });
+      }
+      return pipeline.Consume();
+    });
     pipeline.Stop();
     for (std::thread& thread : threads) thread.join();
     return status;
@@ -44,6 +50,18 @@ class OrderedPipeline {
 
  private:
   explicit OrderedPipeline(const Stages& stages) : stages_(stages) {}
+
+  // A thread. What is thrown there ends the run.
+  void Stage(const std::function<void()>& work) {
+    const absl::Status thrown = Guarded([&work] {
+      work();
+      return absl::OkStatus();
+    });
+    if (thrown.ok()) return;
+    MutexLock lock(mu_);
+    thrown_ = thrown;
+    changed_.NotifyAll();
+  }
 
   void Produce() {
     for (int64_t item = 0;; ++item) {
@@ -89,8 +107,9 @@ class OrderedPipeline {
     while (true) {
       MutexLock lock(mu_);
       changed_.Wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-        return consumed_ == end_ || outputs_.contains(consumed_);
+        return !thrown_.ok() || consumed_ == end_ || outputs_.contains(consumed_);
       });
+      if (!thrown_.ok()) return thrown_;
       if (consumed_ == end_) return end_status_;
       Out out = std::move(outputs_.extract(consumed_).mapped());
       lock.Unlock();
@@ -115,6 +134,7 @@ class OrderedPipeline {
   int64_t consumed_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t end_ ABSL_GUARDED_BY(mu_) = -1;  // number of items, once known
   absl::Status end_status_ ABSL_GUARDED_BY(mu_);
+  absl::Status thrown_ ABSL_GUARDED_BY(mu_);
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };
 

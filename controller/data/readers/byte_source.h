@@ -6,10 +6,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/files/regular_file.h"
 
 namespace coxswain::data {
+
+// A file inflates to at most this many times its size, or kMinInflatedBytes where that is more.
+inline constexpr int64_t kMaxInflation = 200;
+inline constexpr int64_t kMinInflatedBytes = int64_t{1} << 20;
 
 class ByteSource {
  public:
@@ -18,22 +24,32 @@ class ByteSource {
   static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path);
   virtual ~ByteSource() = default;
 
-  // Reads up to `capacity` bytes; 0: the end. DataLoss: a compressed file is damaged or cut short.
-  virtual absl::StatusOr<size_t> Read(char* to, size_t capacity) = 0;
+  // Reads up to `capacity` bytes; 0: the end. DataLoss: a compressed file is damaged or cut short,
+  // or the file has another size than when it was opened. InvalidArgument, with both sizes: it
+  // inflates to more than kMaxInflation allows.
+  absl::StatusOr<size_t> Read(char* to, size_t capacity);
 
   // Bytes of the file consumed so far, and in all (compressed ones of a compressed file).
   virtual int64_t consumed() const = 0;
-  int64_t file_bytes() const { return file_bytes_; }
+  int64_t file_bytes() const { return file_.bytes(); }
   // consumed() of a reader that has used all but `unused` of the `bytes_read` bytes given to it; an
   // estimate where they were compressed.
   int64_t consumed_before(int64_t bytes_read, int64_t unused) const;
 
  protected:
-  explicit ByteSource(int64_t file_bytes) : file_bytes_(file_bytes) {}
+  explicit ByteSource(RegularFile file) : file_(std::move(file)) {}
+
+  const RegularFile& file() const { return file_; }
 
  private:
-  const int64_t file_bytes_;
+  virtual absl::StatusOr<size_t> Inflate(char* to, size_t capacity) = 0;  // as Read
+
+  const RegularFile file_;
+  int64_t given_ = 0;  // bytes, by Read
 };
+
+// A dataset file. Errors as ByteSource::Open.
+absl::StatusOr<RegularFile> OpenDataset(const std::string& path);
 
 // The size of a dataset file. Errors as ByteSource::Open.
 absl::StatusOr<int64_t> DatasetFileBytes(const std::string& path);

@@ -17,22 +17,19 @@ namespace coxswain::data {
 
 class GzipSource : public ByteSource {
  public:
-  // NotFound, PermissionDenied.
-  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path,
-                                                          int64_t file_bytes);
+  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(RegularFile file);
   ~GzipSource() override;
   GzipSource(const GzipSource&) = delete;
   GzipSource& operator=(const GzipSource&) = delete;
 
-  absl::StatusOr<size_t> Read(char* to, size_t capacity) override;
   int64_t consumed() const override;
 
  private:
-  GzipSource(std::string path, gzFile_s* file, int64_t file_bytes)
-      : ByteSource(file_bytes), path_(std::move(path)), file_(file) {}
+  GzipSource(RegularFile file, gzFile_s* stream) : ByteSource(std::move(file)), stream_(stream) {}
 
-  const std::string path_;
-  gzFile_s* const file_;
+  absl::StatusOr<size_t> Inflate(char* to, size_t capacity) override;
+
+  gzFile_s* const stream_;
 };
 
 }  // namespace coxswain::data

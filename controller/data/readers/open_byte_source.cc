@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "common/status_macros.h"
 #include "controller/data/readers/byte_source.h"
 #include "controller/data/readers/gzip_source.h"
@@ -6,10 +8,11 @@
 namespace coxswain::data {
 
 absl::StatusOr<std::unique_ptr<ByteSource>> ByteSource::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(const int64_t file_bytes, DatasetFileBytes(path));
-  ASSIGN_OR_RETURN(const std::string head, FirstBytes(path, ZstdSource::kMagic.size()));
-  if (head == ZstdSource::kMagic) return ZstdSource::Open(path, file_bytes);
-  return GzipSource::Open(path, file_bytes);
+  ASSIGN_OR_RETURN(RegularFile file, OpenDataset(path));
+  std::string head(ZstdSource::kMagic.size(), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, static_cast<int64_t>(head.size()), head.data()).status());
+  if (head == ZstdSource::kMagic) return ZstdSource::Open(std::move(file));
+  return GzipSource::Open(std::move(file));
 }
 
 }  // namespace coxswain::data

@@ -1,15 +1,11 @@
 #include "controller/data/readers/zstd_source.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/posix_status.h"
 #include "common/status_macros.h"
 
 namespace coxswain::data {
@@ -24,22 +20,16 @@ struct ZstdSource::Stream {
   ~Stream() { ZSTD_freeDCtx(context); }
 };
 
-absl::StatusOr<std::unique_ptr<ByteSource>> ZstdSource::Open(const std::string& path,
-                                                             int64_t file_bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "read dataset", path);
-  return std::unique_ptr<ByteSource>(new ZstdSource(path, fd, file_bytes));
+absl::StatusOr<std::unique_ptr<ByteSource>> ZstdSource::Open(RegularFile file) {
+  return std::unique_ptr<ByteSource>(new ZstdSource(std::move(file)));
 }
 
-ZstdSource::ZstdSource(std::string path, int fd, int64_t file_bytes)
-    : ByteSource(file_bytes),
-      path_(std::move(path)),
-      fd_(fd),
-      stream_(std::make_unique<Stream>()) {}
+ZstdSource::ZstdSource(RegularFile file)
+    : ByteSource(std::move(file)), stream_(std::make_unique<Stream>()) {}
 
-ZstdSource::~ZstdSource() { close(fd_); }
+ZstdSource::~ZstdSource() = default;
 
-absl::StatusOr<size_t> ZstdSource::Read(char* to, size_t capacity) {
+absl::StatusOr<size_t> ZstdSource::Inflate(char* to, size_t capacity) {
   ZSTD_outBuffer out = {to, capacity, 0};
   while (out.pos < capacity) {
     // A frame whose last input is taken may still hold output, so input may be empty here.
@@ -63,17 +53,17 @@ absl::StatusOr<bool> ZstdSource::Refill() {
   consumed_ += static_cast<int64_t>(input_.size());
   input_.resize(kCompressedBytes);
   used_ = 0;
-  const ssize_t got = read(fd_, input_.data(), input_.size());
-  const int error = errno;
-  input_.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  if (got < 0) return ErrnoStatus(error, "read dataset", path_);
-  return got > 0;
+  const absl::StatusOr<int64_t> got =
+      file().ReadAt(consumed_, static_cast<int64_t>(kCompressedBytes), input_.data());
+  input_.resize(static_cast<size_t>(got.value_or(0)));
+  RETURN_IF_ERROR(got.status());
+  return *got > 0;
 }
 
 int64_t ZstdSource::consumed() const { return consumed_ + static_cast<int64_t>(used_); }
 
 absl::Status ZstdSource::Damaged(const char* what) const {
-  return absl::DataLossError(absl::StrCat("dataset ", path_,
+  return absl::DataLossError(absl::StrCat("dataset ", file().path(),
                                           ": its zstd stream is damaged or cut short (", what,
                                           "); compress it again"));
 }

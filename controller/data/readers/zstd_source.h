@@ -18,26 +18,23 @@ class ZstdSource : public ByteSource {
   // Source: RFC 8878, section 3.1.1.
   static constexpr std::string_view kMagic = "\x28\xB5\x2F\xFD";
 
-  // NotFound, PermissionDenied. Frames may ask for windows of up to 128 MiB, the library's limit.
-  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path,
-                                                          int64_t file_bytes);
+  // Frames may ask for windows of up to 128 MiB, the library's limit.
+  static absl::StatusOr<std::unique_ptr<ByteSource>> Open(RegularFile file);
   ~ZstdSource() override;
   ZstdSource(const ZstdSource&) = delete;
   ZstdSource& operator=(const ZstdSource&) = delete;
 
-  absl::StatusOr<size_t> Read(char* to, size_t capacity) override;
   int64_t consumed() const override;
 
  private:
   struct Stream;
-  ZstdSource(std::string path, int fd, int64_t file_bytes);
+  explicit ZstdSource(RegularFile file);
 
+  absl::StatusOr<size_t> Inflate(char* to, size_t capacity) override;
   // Reads the next compressed bytes; false at the end of the file.
   absl::StatusOr<bool> Refill();
   absl::Status Damaged(const char* what) const;
 
-  const std::string path_;
-  const int fd_;
   const std::unique_ptr<Stream> stream_;
   std::string input_;
   size_t used_ = 0;             // of input_

@@ -1,5 +1,6 @@
 #include "controller/data/templates/conversation_template.h"
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -98,7 +99,7 @@ absl::StatusOr<ConversationTemplate> ConversationTemplate::Create(const config::
         absl::StrCat("chat_template \"", name, "\" is not known; it is auto, tokenizer_default, ",
                      "chatml, llama3, mistral, gemma, alpaca, or the path of a Jinja file"));
   } else {
-    ASSIGN_OR_RETURN(const std::string source, ReadFile(name));
+    ASSIGN_OR_RETURN(const std::string source, ReadFile(name, kMaxTemplateBytes));
     made = Parse(absl::StrCat("chat_template ", name), source, tokens);
   }
   if (made.ok() && !job.chat_template_kwargs.empty()) made->kwargs_ = job.chat_template_kwargs;
@@ -124,8 +125,11 @@ absl::StatusOr<jinja::Rendering> ConversationTemplate::Render(std::span<const Me
                                    .add_generation_prompt = prompt};
   ASSIGN_OR_RETURN(conversation.kwargs, Variables(kwargs_, record.kwargs));
   static const jinja::Clock clock = FixedClock();
+  const auto began = std::chrono::steady_clock::now();
   absl::StatusOr<jinja::Rendering> rendered =
       jinja::RenderChat(TemplateFor(record), conversation, tokens_, clock);
+  const int64_t bytes = rendered.ok() ? static_cast<int64_t>(rendered->text.size()) : 0;
+  RETURN_IF_ERROR(budget_->Charge(std::chrono::steady_clock::now() - began, bytes));
   const auto refusal = jinja::RefusalOf(rendered.status());
   if (!refusal || refusal->kind != jinja::kTemplateError) return rendered;
   return absl::InvalidArgumentError(absl::StrCat(name_, " refuses it: ", refusal->message));

@@ -11,6 +11,7 @@
 #include "common/config/job_spec.h"
 #include "controller/data/jinja/chat_template.h"
 #include "controller/data/readers/record.h"
+#include "controller/data/templates/rendering_budget.h"
 #include "controller/data/templates/template_tokens.h"
 
 namespace coxswain::data {
@@ -28,6 +29,7 @@ class ConversationTemplate {
 
   // The first messages of a record, which lends tools and variables; with `prompt` the text goes on
   // to where an answer begins. InvalidArgument, without path and line: the template refuses.
+  // FailedPrecondition: all its renderings together cost more than RenderingBudget gives.
   absl::StatusOr<jinja::Rendering> Render(std::span<const Message> messages,
                                           const ChatRecord& record, bool prompt) const;
 
@@ -55,6 +57,8 @@ class ConversationTemplate {
   jinja::SpecialTokens tokens_;
   std::vector<std::string> markers_;
   std::string kwargs_;  // JSON object
+  // Of all renderings of this one and its copies: an encoder of one dataset has one.
+  std::shared_ptr<RenderingBudget> budget_ = std::make_shared<RenderingBudget>();
 };
 
 // The name that `auto` comes to: tokenizer_default where the model has a template, else chatml.

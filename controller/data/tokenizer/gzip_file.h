@@ -2,15 +2,20 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_GZIP_FILE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_GZIP_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/files/read_file.h"
 
 namespace coxswain::data {
 
-// The bytes of `path`, decompressed when it is gzip. NotFound: it cannot be opened. DataLoss: it
-// cannot be read to its end (a truncated .gz, a directory).
-absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path);
+// The bytes of `path`, decompressed when it is gzip. InvalidArgument, with both sizes: there are
+// more than `max_bytes`, or more than 200 times those of the compressed file (a first MiB apart);
+// nothing more is decompressed then. DataLoss: it cannot be read to its end (a truncated .gz). Else
+// as RegularFile::Open.
+absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path,
+                                          int64_t max_bytes = kMaxTokenizerBytes);
 
 }  // namespace coxswain::data
 

@@ -81,7 +81,7 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::string& path) {
   std::string rest;
   std::error_code ignored;
   if (fs::exists(config_path, ignored)) {
-    ASSIGN_OR_RETURN(rest, ReadMaybeGzip(config_path.string()));
+    ASSIGN_OR_RETURN(rest, ReadMaybeGzip(config_path.string(), kMaxConfigBytes));
     RETURN_IF_ERROR(WithPath(config_path.string(), ReadTokenizerConfig(rest, &file)));
   }
   RETURN_IF_ERROR(ReadTemplateFiles(directory.string(), &file, &rest));

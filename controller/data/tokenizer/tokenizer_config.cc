@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/gzip_file.h"
 #include "controller/data/tokenizer/quoted.h"
@@ -81,7 +82,7 @@ void ReadChatTemplates(const json& config, TokenizerFile* file) {
 
 absl::Status ReadTemplateFile(const fs::path& path, const std::string& name, TokenizerFile* file,
                               std::string* read) {
-  ASSIGN_OR_RETURN(const std::string text, ReadMaybeGzip(path.string()));
+  ASSIGN_OR_RETURN(const std::string text, ReadMaybeGzip(path.string(), kMaxTemplateBytes));
   file->chat_templates[name] = text;
   absl::StrAppend(read, "\n", name, " ", text.size(), "\n", text);
   return absl::OkStatus();
@@ -115,17 +116,20 @@ absl::Status ReadTokenizerConfig(const std::string& text, TokenizerFile* file) {
 
 absl::Status ReadTemplateFiles(const std::string& directory, TokenizerFile* file,
                                std::string* read) {
-  std::error_code ignored;
+  std::error_code error;
   const fs::path own = fs::path(directory) / "chat_template.jinja";
-  if (fs::exists(own, ignored)) {
+  if (fs::exists(own, error)) {
     file->chat_templates.clear();
     RETURN_IF_ERROR(ReadTemplateFile(own, "default", file, read));
   }
   std::vector<fs::path> additional;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(directory) / "additional_chat_templates", ignored)) {
-    if (entry.path().extension() == ".jinja") additional.push_back(entry.path());
+  const fs::path folder = fs::path(directory) / "additional_chat_templates";
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".jinja") additional.push_back(entry->path());
   }
+  const bool none = error == std::errc::no_such_file_or_directory;
+  if (error && !none) return ErrnoStatus(error.value(), "list", folder.string());
   std::sort(additional.begin(), additional.end());
   for (const fs::path& path : additional) {
     RETURN_IF_ERROR(ReadTemplateFile(path, path.stem().string(), file, read));

@@ -455,5 +455,28 @@ TEST(JobErrorsTest, AliasesDoNotExplode) {
   EXPECT_NE(job.errors[0].message.find("aliases expand"), std::string::npos);
 }
 
+// Each anchor copies all anchored values within it; the controller had no memory left in 15 s.
+TEST(JobErrorsTest, NestedAnchorsDoNotExplode) {
+  constexpr int kDepth = 400;
+  std::string yaml = "spec: ";
+  for (int i = 0; i < kDepth; ++i) yaml += "&a" + std::to_string(i) + " [";
+  for (int i = 0; i < 300'000; ++i) yaml += "1, ";
+  yaml += std::string(kDepth, ']') + "\n";
+  ASSERT_GT(yaml.size(), 900'000u);
+  const ParsedJob job = ParseJob(yaml, "/jobs");
+  ASSERT_EQ(job.errors.size(), 1u) << job.errors[1].message;
+  EXPECT_NE(job.errors[0].message.find("at most 100000 and 16777216 are copied"), std::string::npos)
+      << job.errors[0].message;
+}
+
+// One long text under few names: nodes alone do not bound it.
+TEST(JobErrorsTest, AliasesOfALongTextDoNotExplode) {
+  std::string yaml = "a: &a " + std::string(900'000, 'x') + "\nb: [";
+  for (int i = 0; i < 10'000; ++i) yaml += "*a, ";
+  const ParsedJob job = ParseJob(yaml + "]\n", "/jobs");
+  ASSERT_EQ(job.errors.size(), 1u);
+  EXPECT_NE(job.errors[0].message.find("bytes of text"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace coxswain::config

@@ -1,6 +1,7 @@
 #include "common/net/http_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/support/http_request.h"
@@ -45,6 +46,28 @@ TEST_F(HttpServerTest, OtherMethodsAndGarbageAreRefusedAndItGoesOn) {
     EXPECT_NE(reply.find("Allow: GET, HEAD\r\n"), std::string::npos) << reply;
   }
   EXPECT_EQ(Ask(std::string(8000, 'x')).rfind("HTTP/1.1 400 ", 0), 0u);
+  EXPECT_EQ(Ask("GET /").rfind("HTTP/1.1 200 ", 0), 0u);
+}
+
+// One connection took 650 MiB: the library keeps all headers that come.
+TEST_F(HttpServerTest, RefusesMoreHeadersThanItsBoundsAndKeepsNone) {
+  const auto headers = [](size_t count, size_t bytes) {
+    std::string request = "GET / HTTP/1.1\r\n";
+    for (size_t i = 1; i < count; ++i) request += "H: " + std::string(bytes, 'x') + "\r\n";
+    return request + "Host: h\r\n\r\n";
+  };
+  EXPECT_TRUE(support::Ask(server_->address(), headers(100, 10)).starts_with("HTTP/1.1 200 "));
+  const std::string many = support::Ask(server_->address(), headers(101, 10));
+  EXPECT_TRUE(many.starts_with("HTTP/1.1 431 ")) << many;
+  EXPECT_NE(many.find("more than 100 headers or 16384 bytes"), std::string::npos) << many;
+  const int flood = support::Dial(server_->address());
+  const std::string endless = headers(4000, 8000);
+  size_t taken = 0;
+  for (ssize_t sent = 1; sent > 0 && taken<endless.size(); taken += sent> 0 ? sent : 0) {
+    sent = send(flood, endless.data() + taken, endless.size() - taken, MSG_NOSIGNAL);
+  }
+  close(flood);
+  EXPECT_LT(taken, endless.size());  // it hung up
   EXPECT_EQ(Ask("GET /").rfind("HTTP/1.1 200 ", 0), 0u);
 }
 

@@ -278,6 +278,16 @@ TEST_F(CheckpointFilesTest, SweepsWhatUnfinishedWorkLeftAndNothingElse) {
   EXPECT_TRUE(files_.Exists(root + "notes"));
 }
 
+TEST_F(CheckpointFilesTest, AStagingDirectoryThatIsALinkIsNeitherSweptNorWrittenTo) {
+  ASSERT_TRUE(files_.MakeDirs("/elsewhere/step-10.mine").ok());
+  ASSERT_TRUE(files_.MakeDirs("/out").ok());
+  files_.Link("/out/.staging", "/elsewhere");
+  const absl::Status refused = SweepStaging(&files_, "/out");
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("/out/.staging is a symbolic link"), std::string::npos);
+  EXPECT_TRUE(files_.Exists("/elsewhere/step-10.mine"));
+}
+
 TEST_F(CheckpointFilesTest, ACommitWithoutTheDirectoryRenamesNothing) {
   ASSERT_TRUE(Save(10, "other").ok());
   const std::string staging = StagingDirectory("/out", {"job", 1, 1}, 10);

@@ -76,6 +76,22 @@ TEST(OrderedPipelineTest, AnErrorOfTheProducerComesAfterWhatItProduced) {
   EXPECT_EQ(consumed.size(), 20u);
 }
 
+// One that left a thread would end the process.
+TEST(OrderedPipelineTest, AnExceptionOfAnyStageEndsTheRun) {
+  const auto throws = [](auto&&...) -> int { throw std::bad_alloc(); };
+  const absl::Status expected = absl::InternalError("no memory was left for it");
+  std::vector<int> consumed;
+  auto stages = CountTo(1 << 30, 3, &consumed);
+  stages.make_map = [&] { return throws; };
+  EXPECT_EQ(Pipeline::Run(stages), expected);
+  stages = CountTo(1 << 30, 3, &consumed);
+  stages.produce = [&](int*) -> absl::StatusOr<bool> { return throws() > 0; };
+  EXPECT_EQ(Pipeline::Run(stages), expected);
+  stages = CountTo(1 << 30, 3, &consumed);
+  stages.consume = [&](int) -> absl::Status { return throws() > 0 ? expected : expected; };
+  EXPECT_EQ(Pipeline::Run(stages), expected);
+}
+
 TEST(OrderedPipelineTest, AnErrorOfTheConsumerStopsTheRun) {
   std::vector<int> consumed;
   auto stages = CountTo(1 << 30, 3, &consumed);

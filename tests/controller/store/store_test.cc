@@ -308,6 +308,20 @@ TEST(SqliteStoreTest, ItsFilesAreItsUsersAlone) {
   }
 }
 
+TEST_P(StoreTest, CountsPreparationsThatDidNotEnd) {
+  EXPECT_EQ(store_->UnendedPreparations("a").value(), 0);
+  ASSERT_TRUE(store_->SetUnendedPreparations("a", 1).ok());
+  ASSERT_TRUE(store_->SetUnendedPreparations("a", 2).ok());
+  ASSERT_TRUE(store_->SetUnendedPreparations("b", 1).ok());
+  EXPECT_EQ(store_->UnendedPreparations("a").value(), 2);
+  ASSERT_TRUE(store_->SetUnendedPreparations("a", 0).ok());
+  EXPECT_EQ(store_->UnendedPreparations("a").value(), 0);
+  Batch batch;
+  batch.deleted_jobs = {"b"};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_EQ(store_->UnendedPreparations("b").value(), 0);
+}
+
 TEST(SqliteStoreTest, ASecondControllerIsRefusedAndTheHolderNamed) {
   support::ScratchFolder directory;
   auto first = *SqliteStore::Open(directory.path());
@@ -329,7 +343,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
 }
 
 // Schema 1 had no links, 2 no GEMM tables, 3 neither cordons nor positions of gangs, 4 no drains
-// that another controller goes on with.
+// that another controller goes on with, 5 did not count preparations.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
@@ -342,7 +356,7 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
                             "DROP TABLE positions; ALTER TABLE epochs DROP COLUMN gemm_table; "
                             "ALTER TABLE epochs DROP COLUMN ranks; "
                             "ALTER TABLE jobs DROP COLUMN drain_step; "
-                            "ALTER TABLE jobs DROP COLUMN yields_to; "
+                            "ALTER TABLE jobs DROP COLUMN yields_to; DROP TABLE preparations; "
                             "UPDATE meta SET value=1 WHERE key='schema'")
                     .ok());
   }
@@ -353,6 +367,7 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   EXPECT_EQ(store->Epochs("a")->at(0).gemm_table, "");
   EXPECT_TRUE(store->Links()->empty());
   EXPECT_TRUE(store->Cordons()->empty());
+  EXPECT_EQ(store->UnendedPreparations("a").value(), 0);
   batch = {};
   batch.links = {{"two", 1024, 7}};
   batch.epochs = {{.job = "a", .epoch = 2, .plan_hash = "h", .gemm_table = "{}"}};
