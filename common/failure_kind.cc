@@ -17,7 +17,7 @@ Work WorkOf(std::string_view phase) {
   for (const std::string_view compute : {"train", "eval", "snapshot", "stop", "run"}) {
     if (phase == compute) return Work::kCompute;
   }
-  for (const std::string_view files : {"output", "save_shard", "checkpoint", "export"}) {
+  for (const std::string_view files : {"tokens", "output", "save_shard", "checkpoint", "export"}) {
     if (phase == files) return Work::kFiles;
   }
   return Work::kInput;

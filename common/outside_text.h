@@ -19,10 +19,20 @@ inline constexpr size_t kMostNameBytes = 256;
 bool IsUtf8(std::string_view text);
 size_t Utf8Prefix(std::string_view text);  // bytes before the first that is no UTF-8
 
-// Gives valid UTF-8 of at most `most_bytes` (at least 64). Bytes that are no UTF-8 and control
-// characters but line feed and tab become \xNN; of what is longer the middle goes. Clean short text
-// comes back as it is, and so does any result.
+// Bytes at the end of `text`, 0 to 3, that may begin a character whose other bytes are to come.
+size_t CutCharacterBytes(std::string_view text);
+
+// Appends `text` as valid UTF-8. Bytes that are no UTF-8 and control characters but line feed and
+// tab become \xNN, DEL, those of C1 (U+0080 to U+009F) and those that turn the direction of text
+// \uNNNN.
+void AppendClean(std::string_view text, std::string* out);
+
+// What AppendClean appends, of at most `most_bytes` (at least 64); of what is longer the middle
+// goes. Clean short text comes back as it is, and so does any result.
 std::string CleanText(std::string_view text, size_t most_bytes = kMostMessageBytes);
+
+// CleanText on one line: line feeds and tabs become \n and \t. It may be twice as long.
+std::string OneLine(std::string_view text, size_t most_bytes = kMostMessageBytes);
 
 }  // namespace coxswain
 

@@ -12,6 +12,7 @@
 
 #include "common/fault_point.h"
 #include "common/logging.h"
+#include "common/outside_text.h"
 #include "controller/flags.h"
 #include "controller/server.h"
 
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
       coxswain::fault::ArmFromEnvironment(coxswain::fault::Process::kController);
   auto server = armed.ok() ? coxswain::Server::Start(*flags) : armed;
   if (!server.ok()) {
-    const std::string message(server.status().message());
+    const std::string message = coxswain::CleanText(std::string(server.status().message()));
     coxswain::log::Error("cannot start", {{"error", message}});
     std::fprintf(stderr, "coxswain-controller: %s\n", message.c_str());
     return 1;

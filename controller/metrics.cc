@@ -93,6 +93,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
       &gauge("coxswain_state_free_bytes", "left on the file system of --state-dir")->Add({});
   unreadable_jobs_ =
       &gauge("coxswain_store_unreadable_jobs", "rows of jobs that were set aside")->Add({});
+  store_damage_ =
+      &gauge("coxswain_store_damage", "damages found in the pages of the store's file")->Add({});
   prometheus::Family<prometheus::Counter>* dropped =
       counter("coxswain_journal_dropped_total", "dropped while the store took no writes");
   dropped_events_ = &dropped->Add({{"kind", "event"}});
@@ -336,6 +338,7 @@ void Metrics::JournalDropped(int64_t events, int64_t steps) {
   dropped_steps_->Increment(static_cast<double>(steps));
 }
 
+void Metrics::StoreDamage(int64_t sentences) { store_damage_->Set(static_cast<double>(sentences)); }
 void Metrics::UnreadableJobs(int64_t rows) { unreadable_jobs_->Set(static_cast<double>(rows)); }
 
 void Metrics::StateFree(int64_t bytes) { state_free_->Set(static_cast<double>(bytes)); }

@@ -86,6 +86,7 @@ class Metrics {
   void StoreCommit(double seconds);
   void JournalDropped(int64_t events, int64_t steps);
   void UnreadableJobs(int64_t rows);
+  void StoreDamage(int64_t sentences);  // of store::FindDamage
   void StateFree(int64_t bytes);
   void LoopStall(double seconds);
 
@@ -127,6 +128,7 @@ class Metrics {
   prometheus::Counter* fenced_;
   prometheus::Gauge* state_free_;
   prometheus::Gauge* unreadable_jobs_;
+  prometheus::Gauge* store_damage_;
   prometheus::Gauge* cordoned_workers_;
   prometheus::Counter* dropped_events_;
   prometheus::Counter* dropped_steps_;

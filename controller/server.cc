@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "controller/driver/job_table.h"
 #include "controller/driver/lane_work.h"
 #include "controller/status_page/status_page.h"
+#include "controller/store/page_check.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/transport/grpc_worker_transport.h"
 
@@ -79,6 +81,7 @@ struct Server::Impl {
   std::unique_ptr<HealthServer> health;  // null: --health is off
   std::string state_dir, endpoint_file;
   bool draining = false;  // of the loop
+  std::jthread page_check;
 
   ~Impl();
   absl::Status Build(const Flags& flags);
@@ -87,6 +90,7 @@ struct Server::Impl {
   std::string HttpAddress() const { return http ? http->address() : std::string(); }
   absl::Status WriteEndpointFile();
   void CheckHealth();
+  void CheckPages(const std::stop_token& stop);
   void SetServing(bool serving);
   void Drain(std::chrono::seconds grace);
   HttpResponse Page(const std::string& path);
@@ -165,6 +169,7 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
   SetServing(false);
   RETURN_IF_ERROR(jobs->Recover());
   loop->Post([this] { CheckHealth(); });
+  page_check = std::jthread([this](const std::stop_token& stop) { CheckPages(stop); });
   loop_thread = std::thread([this] { loop->Run(); });
   endpoint_file = flags.endpoint_file;
   return WriteEndpointFile();
@@ -200,6 +205,22 @@ void Server::Impl::CheckHealth() {
   const auto space = std::filesystem::space(state_dir, error);
   if (!error) metrics->StateFree(static_cast<int64_t>(space.available));
   loop->After(kHealthPeriod, [this] { CheckHealth(); });
+}
+
+// Invariant store-9. Rows that cannot be read are set aside all the same (store-6).
+void Server::Impl::CheckPages(const std::stop_token& stop) {
+  const auto damage = store::FindDamage(state_dir + "/coxswain.db", stop);
+  if (absl::IsCancelled(damage.status())) return;
+  if (!damage.ok()) {
+    log::Warning("the pages of the store cannot be checked",
+                 {{"error", std::string(damage.status().message())}});
+    return;
+  }
+  metrics->StoreDamage(static_cast<int64_t>(damage->size()));
+  for (const std::string& sentence : *damage) {
+    log::Error("the store's file is damaged: keep a copy, and restore a backup of it",
+               {{"file", state_dir + "/coxswain.db"}, {"damage", sentence}});
+  }
 }
 
 void Server::Impl::SetServing(bool serving) {
@@ -242,6 +263,7 @@ HttpResponse Server::Impl::ScrapeTargetsPage() {
 }
 
 Server::Impl::~Impl() {
+  page_check = {};
   http.reset();  // the loop still runs: requests in progress end by themselves
   if (server) {
     server->GetHealthCheckService()->SetServingStatus(false);

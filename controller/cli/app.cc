@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "controller/cli/clean_stream.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/verbs.h"
 
@@ -56,8 +57,12 @@ void BuildApp(CLI::App* app, Cox* cox) {
 
 int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
            const std::function<int64_t()>& now_unix_ms) {
+  // Invariant cli-7.
+  CleanStream out(terminal.out), err(terminal.err);
   Cox cox;
   cox.terminal = terminal;
+  cox.terminal.out = &out;
+  cox.terminal.err = &err;
   cox.now_unix_ms = now_unix_ms;
   CLI::App app("Fine-tunes language models on a Coxswain controller and its workers.", "cox");
   BuildApp(&app, &cox);

@@ -1,5 +1,6 @@
 #include "controller/cli/cox.h"
 
+#include "absl/strings/str_replace.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
@@ -15,7 +16,8 @@ Client& Cox::Server() {
 }
 
 int Cox::Fail(const absl::Status& status) const {
-  err() << "cox: " << CleanText(std::string(status.message())) << "\n";
+  err() << "cox: "
+        << absl::StrReplaceAll(CleanText(std::string(status.message())), {{"\n", "\n  "}}) << "\n";
   if (absl::IsUnavailable(status) && client != nullptr) {
     err() << CleanText(EndedController(client->address()));
   }

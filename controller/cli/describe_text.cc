@@ -7,6 +7,7 @@
 #include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
@@ -15,7 +16,7 @@ namespace coxswain::cli {
 namespace {
 
 std::string Line(const std::string& label, const std::string& value) {
-  return value.empty() ? "" : fmt::format("{:<14} {}\n", label + ":", value);
+  return value.empty() ? "" : fmt::format("{:<14} {}\n", label + ":", OneLine(value));
 }
 
 std::string Time(int64_t unix_ms, int64_t now_unix_ms) {
@@ -57,9 +58,10 @@ std::string Identity(const v1::Job& job, int64_t now) {
 std::string ErrorText(const v1::Error& e) {
   std::string where;
   if (e.rank() >= 0 && !e.host().empty())
-    where = fmt::format(", rank {} on {}", e.rank(), e.host());
-  if (!e.phase().empty()) where += ", in " + e.phase();
-  return fmt::format("  {} ({}{})\n  {}\n", e.code(), FailureSubject(e.kind()), where, e.message());
+    where = fmt::format(", rank {} on {}", e.rank(), OneLine(e.host()));
+  if (!e.phase().empty()) where += ", in " + OneLine(e.phase());
+  return fmt::format("  {} ({}{})\n  {}\n", OneLine(e.code()), FailureSubject(e.kind()), where,
+                     OneLine(e.message()));
 }
 
 std::string SetbackText(const v1::Job& job, int64_t now) {
@@ -177,7 +179,7 @@ std::string SamplesText(const v1::Job& job) {
 }
 
 std::string NextText(const v1::Job& job) {
-  const std::string& id = job.id();
+  const std::string id = OneLine(job.id());
   if (job.state() == v1::JOB_STATE_SUCCEEDED)
     return fmt::format("\nNext\n  cox download {} -o DIR\n", id);
   if (job.state() == v1::JOB_STATE_PAUSED)

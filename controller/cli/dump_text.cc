@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/format.h"
+#include "common/outside_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
@@ -19,6 +20,12 @@ const ordered_json* At(const ordered_json& value, const char* path) {
 }
 
 std::string TextAt(const ordered_json& value, const char* path) {
+  const ordered_json* found = At(value, path);
+  return found != nullptr && found->is_string() ? OneLine(found->get<std::string>()) : "";
+}
+
+// Lines of the controller's own.
+std::string LinesAt(const ordered_json& value, const char* path) {
   const ordered_json* found = At(value, path);
   return found != nullptr && found->is_string() ? found->get<std::string>() : "";
 }
@@ -157,12 +164,12 @@ std::string DumpText(const ordered_json& dump) {
                    CountAt(dump, "/total_steps"), ", restarts ", CountAt(dump, "/restarts"), "\n");
   const ordered_json* ranks = At(dump, "/ranks");
   if (ranks == nullptr || ranks->empty()) {
-    const std::string failure = TextAt(dump, "/last_failure/explanation");
+    const std::string failure = LinesAt(dump, "/last_failure/explanation");
     return absl::StrCat(text, "it has no gang: no rank can be asked\n",
                         failure.empty() ? "" : "\nThe last failure. ", failure);
   }
   absl::StrAppend(&text, "\n", RanksText(dump, *ranks), MemoryText(*ranks), GpuText(*ranks),
-                  SilentText(*ranks), "\n", TextAt(dump, "/explanation"));
+                  SilentText(*ranks), "\n", LinesAt(dump, "/explanation"));
   const std::string file = TextAt(dump, "/file");
   if (!file.empty()) absl::StrAppend(&text, "  Kept in ", file, "\n");
   return text;

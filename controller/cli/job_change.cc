@@ -1,6 +1,7 @@
 #include "controller/cli/job_change.h"
 
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
@@ -16,9 +17,10 @@ void TellOutcome(Cox* cox, const std::string& id, int64_t after_event_id) {
   request.set_after_event_id(after_event_id);
   const auto tell = [cox](const v1::JobEvent& event) {
     if (event.has_checkpoint_committed()) {
-      cox->err() << event.message() << ": " << event.checkpoint_committed().directory() << "\n";
+      cox->err() << OneLine(event.message()) << ": "
+                 << OneLine(event.checkpoint_committed().directory()) << "\n";
     } else if (event.type() == "Warning" || event.type() == "CheckpointFailed") {
-      cox->err() << "cox: warning: " << event.message() << "\n";
+      cox->err() << "cox: warning: " << OneLine(event.message()) << "\n";
     }
     return true;
   };
@@ -58,9 +60,9 @@ int ChangeJob(Cox* cox, const ChangeArgs& args, v1::JobState goal,
   if (IsStructured(args.output)) {
     PrintStructured(MessageJson(*job), args.output, cox->out());
   } else if (args.output == "name") {
-    cox->out() << id << "\n";
+    cox->out() << OneLine(id) << "\n";
   } else {
-    cox->out() << "job " << id << " " << StateName(job->state()) << "\n";
+    cox->out() << "job " << OneLine(id) << " " << StateName(job->state()) << "\n";
   }
   return IsTerminal(job->state()) && job->state() != goal && !args.no_wait ? kFailed : kOk;
 }

@@ -6,6 +6,7 @@
 
 #include "common/failure_kind.h"
 #include "common/format.h"
+#include "common/outside_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
@@ -56,18 +57,13 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
   return row;
 }
 
-std::string OnOneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 // "job-1 waits 40s (storage): cannot write ...".
 std::string WaitingLine(const v1::Job& job, int64_t now_unix_ms) {
   const int64_t left_ms = job.retry_unix_ms() - now_unix_ms;
   const std::string time =
       left_ms > 0 ? " " + FormatDuration(static_cast<double>(left_ms) / 1000) : "";
-  return fmt::format("{} waits{} ({}): {}\n", job.id(), time, FailureSubject(job.setback().kind()),
-                     OnOneLine(job.setback().message()));
+  return fmt::format("{} waits{} ({}): {}\n", OneLine(job.id()), time,
+                     FailureSubject(job.setback().kind()), OneLine(job.setback().message()));
 }
 
 // Only an ended run was evaluated after its last step.
@@ -118,13 +114,13 @@ std::string DeviceText(const v1::Job& job) {
 
 std::string ResourcesLine(const v1::Job& job) {
   if (!job.resources_reason().empty()) {
-    return fmt::format("device: {}, workers: {} ({})\n", job.device(), job.workers(),
-                       job.resources_reason());
+    return fmt::format("device: {}, workers: {} ({})\n", OneLine(job.device()), job.workers(),
+                       OneLine(job.resources_reason()));
   }
   if (job.device() != "auto" && job.workers() > 0) return "";
   return fmt::format(
       "device: {}, workers: {}: chosen once workers have registered; cox explain {}\n",
-      job.device(), WorkersText(job), job.id());
+      OneLine(job.device()), WorkersText(job), OneLine(job.id()));
 }
 
 std::string StateName(v1::JobState state) {
@@ -161,7 +157,7 @@ std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_uni
   Table table({"ID", "AGE", "TYPE", "STATE", "MESSAGE"});
   for (const v1::JobEvent& event : events) {
     table.Add({std::to_string(event.id()), Age(event.time_unix_ms(), now_unix_ms), event.type(),
-               StateName(event.state()), OnOneLine(event.message())});
+               StateName(event.state()), event.message()});
   }
   return table.Text();
 }
@@ -200,9 +196,9 @@ std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix
     text += fmt::format("{} is refused: {}\n", worker.id(), OnOneLine(worker.cordoned()));
   }
   for (const v1::WorkerCordon& cordon : workers.cordons()) {
-    text += fmt::format("{} is {} since {}: {}\n", cordon.target(),
+    text += fmt::format("{} is {} since {}: {}\n", OneLine(cordon.target()),
                         cordon.automatic() ? "left out" : "cordoned",
-                        Age(cordon.since_unix_ms(), now_unix_ms), OnOneLine(cordon.reason()));
+                        Age(cordon.since_unix_ms(), now_unix_ms), OneLine(cordon.reason()));
   }
   return text;
 }
@@ -219,7 +215,7 @@ std::string PaceText(const v1::InspectResponse& ranks) {
     text = fmt::format(
         "slowest rank {} on {}: {:.1f}ms of compute a step, {:.2f}x the median of the others "
         "({:.1f}ms)\n",
-        slowest, ranks.ranks(slowest).host(), 1000 * pace.slowest_seconds(),
+        slowest, OneLine(ranks.ranks(slowest).host()), 1000 * pace.slowest_seconds(),
         pace.slowest_seconds() / pace.peer_median_seconds(), 1000 * pace.peer_median_seconds());
   }
   return text + fmt::format("waiting for commands: {:.2f} % of the time, over the last {} steps\n",
@@ -229,7 +225,7 @@ std::string PaceText(const v1::InspectResponse& ranks) {
 }  // namespace
 
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
-  std::string text = fmt::format("state {}", ranks.job_state());
+  std::string text = fmt::format("state {}", OneLine(ranks.job_state()));
   if (ranks.last_step() >= 0) {
     text += fmt::format("   step {}   loss {:.6f}   grad norm {:.6f}", ranks.last_step() + 1,
                         ranks.loss(), ranks.grad_norm());
@@ -243,7 +239,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   Table table(header);
   std::string errors;
   for (const v1::RankStatus& r : ranks.ranks()) {
-    if (!r.error().empty()) errors += fmt::format("rank {}: {}\n", r.rank(), r.error());
+    if (!r.error().empty()) errors += fmt::format("rank {}: {}\n", r.rank(), OneLine(r.error()));
     const bool stepped = r.last_step() >= 0;
     const auto of_step = [&](std::string value) {
       return stepped ? std::move(value) : std::string();
@@ -282,7 +278,7 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
 
 std::string Summary(const v1::Job& job) {
   const v1::Progress& p = job.progress();
-  std::string text = fmt::format("{} {}", job.id(), StateName(job.state()));
+  std::string text = fmt::format("{} {}", OneLine(job.id()), StateName(job.state()));
   if (p.total_steps() > 0) text += fmt::format(" at step {}/{}", p.step(), p.total_steps());
   if (job.started_unix_ms() > 0 && job.finished_unix_ms() > 0) {
     text += fmt::format(" in {}", Age(job.started_unix_ms(), job.finished_unix_ms()));
@@ -290,9 +286,9 @@ std::string Summary(const v1::Job& job) {
   text += "\n";
   if (job.has_error()) {
     const v1::Error& e = job.error();
-    text += fmt::format("error:       {}{}\n", e.message(),
+    text += fmt::format("error:       {}{}\n", OneLine(e.message()),
                         e.rank() >= 0 && !e.host().empty()
-                            ? fmt::format(" (rank {} on {})", e.rank(), e.host())
+                            ? fmt::format(" (rank {} on {})", e.rank(), OneLine(e.host()))
                             : "");
   }
   if (p.has_eval()) {
@@ -300,11 +296,13 @@ std::string Summary(const v1::Job& job) {
   } else if (p.step() > 0) {
     text += fmt::format("training loss: {:.4f} at the last step (no evaluation set)\n", p.loss());
   }
-  if (!job.artifact_dir().empty()) text += fmt::format("artifact:    {}\n", job.artifact_dir());
-  if (!job.merged_dir().empty()) text += fmt::format("merged:      {}\n", job.merged_dir());
+  if (!job.artifact_dir().empty())
+    text += fmt::format("artifact:    {}\n", OneLine(job.artifact_dir()));
+  if (!job.merged_dir().empty())
+    text += fmt::format("merged:      {}\n", OneLine(job.merged_dir()));
   if (!job.checkpoints().empty()) {
     const v1::CheckpointInfo& last = *job.checkpoints().rbegin();
-    text += fmt::format("checkpoint:  {} (step {})\n", last.directory(), last.step());
+    text += fmt::format("checkpoint:  {} (step {})\n", OneLine(last.directory()), last.step());
   }
   return text;
 }

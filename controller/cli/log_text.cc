@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/format.h"
+#include "common/outside_text.h"
 
 namespace coxswain::cli {
+
+constexpr size_t kMostLineBytes = 1 << 20;
 
 std::string LogText(const v1::LogLine& line) {
   const std::string origin = line.rank() < 0 ? "controller" : fmt::format("rank {}", line.rank());
@@ -16,7 +19,7 @@ std::string LogText(const v1::LogLine& line) {
                             : (object ? "" : line.json());
   std::string text = fmt::format("{}  {:<10}  {:<7}  {}", FormatTime(line.time_unix_ms()), origin,
                                  line.level(), message);
-  if (!object) return text;
+  if (!object) return OneLine(text, kMostLineBytes);
   for (const auto& [key, value] : json.items()) {
     if (key == "ts" || key == "level" || key == "msg" || key == "component" || key == "rank" ||
         key == "job")
@@ -27,7 +30,7 @@ std::string LogText(const v1::LogLine& line) {
             : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     text += fmt::format("  {}={}", key, shown);
   }
-  return text;
+  return OneLine(text, kMostLineBytes);
 }
 
 }  // namespace coxswain::cli

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "common/format.h"
+#include "common/outside_text.h"
+#include "controller/cli/clean_stream.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/step_text.h"
@@ -33,7 +35,7 @@ ProgressMode ParseProgressMode(const std::string& word, bool err_tty) {
 
 std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns) {
   const v1::Progress& p = job.progress();
-  const std::string head = fmt::format("{} {} ", job.id(), StateName(job.state()));
+  const std::string head = fmt::format("{} {} ", OneLine(job.id()), StateName(job.state()));
   std::string count = fmt::format(" {:.0f}%", 100 * ProgressFraction(job));
   if (p.total_steps() > 0) count += fmt::format(" {}/{}", p.step(), p.total_steps());
   if (p.step() > 0) count += fmt::format(" loss {:.4f}", p.loss());
@@ -53,8 +55,8 @@ std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, 
 
 std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
   if (event.type() != "StepDone") {
-    return event.message().empty() ? event.type()
-                                   : fmt::format("{}: {}", event.type(), event.message());
+    return OneLine(event.message().empty() ? event.type()
+                                           : fmt::format("{}: {}", event.type(), event.message()));
   }
   const v1::StepDone& step = event.step_done();
   std::string line = fmt::format("step {}", step.step() + 1);
@@ -88,14 +90,14 @@ void ProgressView::Job(const v1::Job& job) {
   // One column stays free: some terminals wrap when the last one is written.
   const std::string line = ProgressLine(job, losses_, terminal_.columns - 1);
   if (line == shown_) return;
-  *terminal_.err << "\r" << line << "\033[K" << std::flush;
+  *terminal_.err << Draw::kLineStart << line << Draw::kClearRestOfLine << std::flush;
   shown_ = line;
 }
 
 void ProgressView::Note(const std::string& line) {
   if (mode_ == ProgressMode::kNone) return;
   Close();
-  *terminal_.err << line << "\n" << std::flush;
+  *terminal_.err << OneLine(line) << "\n" << std::flush;
 }
 
 void ProgressView::Close() {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/outside_text.h"
+
 namespace coxswain::cli {
 
 void Table::Add(std::vector<std::string> row) {
   for (std::string& cell : row) {
-    if (cell.empty()) cell = "-";
+    cell = cell.empty() ? "-" : OneLine(cell);
   }
   rows_.push_back(std::move(row));
 }

@@ -11,7 +11,8 @@ namespace coxswain::cli {
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  // As many cells as the header; empty cells show as "-".
+  // As many cells as the header; empty cells show as "-", others on one line
+  // (common/outside_text.h).
   void Add(std::vector<std::string> row);
   // One line per row, the header first; `indent` spaces before each. No trailing spaces.
   std::string Text(int indent = 0) const;

@@ -26,10 +26,4 @@ Terminal ProcessTerminal() {
   return terminal;
 }
 
-std::string Paint(const Terminal& terminal, Color color, std::string_view text) {
-  static constexpr const char* kCodes[] = {"", "\033[31m", "\033[32m", "\033[33m", "\033[2m"};
-  if (!terminal.color || color == Color::kNone) return std::string(text);
-  return kCodes[static_cast<int>(color)] + std::string(text) + "\033[0m";
-}
-
 }  // namespace coxswain::cli

@@ -3,8 +3,6 @@
 #define COXSWAIN_CONTROLLER_CLI_TERMINAL_H_
 
 #include <ostream>
-#include <string>
-#include <string_view>
 
 namespace coxswain::cli {
 
@@ -19,11 +17,6 @@ struct Terminal {
 
 // Standard output and error of this process.
 Terminal ProcessTerminal();
-
-enum class Color { kNone, kRed, kGreen, kYellow, kDim };
-
-// `text` in `color` when the terminal shows colours.
-std::string Paint(const Terminal& terminal, Color color, std::string_view text);
 
 }  // namespace coxswain::cli
 

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "controller/cli/clean_stream.h"
 #include "controller/cli/default_job.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_file.h"
@@ -27,7 +28,7 @@ int RunData(Cox* cox, const DataArgs& args) {
     const absl::StatusOr<std::string> text =
         data::PreviewData(job->spec, static_cast<int>(args.documents), cox->terminal.color);
     if (!text.ok()) return cox->Fail(text.status());
-    cox->out() << *text;
+    cox->out() << Coloured{*text};
     return kOk;
   }
   const absl::StatusOr<std::string> json =

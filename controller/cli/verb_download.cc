@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "common/format.h"
+#include "common/outside_text.h"
 #include "controller/cli/download.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/output.h"
@@ -19,14 +20,14 @@ struct DownloadArgs {
 int RunDownload(Cox* cox, const DownloadArgs& args) {
   const auto paths = DownloadArtifacts(
       &cox->Server(), args.job, args.directory, [&](const v1::Artifact& artifact) {
-        cox->err() << artifact.name() << "  "
+        cox->err() << OneLine(artifact.name()) << "  "
                    << FormatBytes(static_cast<uint64_t>(artifact.bytes())) << "\n";
       });
   if (!paths.ok()) return cox->Fail(paths.status());
   if (args.json) {
     PrintStructured({{"files", *paths}}, "json", cox->out());
   } else {
-    for (const std::string& path : *paths) cox->out() << path << "\n";
+    for (const std::string& path : *paths) cox->out() << OneLine(path) << "\n";
   }
   return kOk;
 }

@@ -2,6 +2,7 @@
 
 #include "common/event_json.h"
 #include "common/format.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
@@ -26,8 +27,9 @@ int Follow(Cox* cox, const EventsArgs& args) {
     } else if (args.output == "yaml") {
       cox->out() << "---\n" << ToYaml(EventJson(event));
     } else {
-      cox->out() << FormatTime(event.time_unix_ms()) << "  " << event.id() << "  " << event.type()
-                 << "  " << StateName(event.state()) << "  " << event.message() << "\n";
+      cox->out() << FormatTime(event.time_unix_ms()) << "  " << event.id() << "  "
+                 << OneLine(event.type()) << "  " << StateName(event.state()) << "  "
+                 << OneLine(event.message()) << "\n";
     }
     cox->out() << std::flush;
     return true;

@@ -64,7 +64,7 @@ class AnswerPrinter {
 
   bool Event(const v1::JobEvent& event) {
     if (text_ && one_ && event.has_answer_written()) {
-      cox_->out() << CleanText(event.answer_written().piece()) << std::flush;
+      cox_->out() << event.answer_written().piece() << std::flush;
     }
     if (event.has_prompt_answered()) Answered(event.prompt_answered());
     return true;
@@ -77,7 +77,7 @@ class AnswerPrinter {
     answers_.push_back(answer);
     if (!text_) return;
     if (!one_) {
-      cox_->out() << "> " << CleanText(answer.text()) << "\n" << CleanText(answer.answer()) << "\n";
+      cox_->out() << "> " << answer.text() << "\n" << answer.answer() << "\n";
     }
     cox_->out() << "\n" << std::flush;
     cox_->err() << absl::StrFormat("%d tokens, %s, %.1f s\n", answer.tokens(),
@@ -121,7 +121,7 @@ int SubmitAndPrint(Cox* cox, const GenerateArgs& args, const nlohmann::ordered_j
   }
   if (!job.ok()) return cox->Fail(job.status());
   if (job->state() == v1::JOB_STATE_FAILED) {
-    cox->err() << "cox: " << CleanText(job->error().message()) << "\n";
+    cox->err() << "cox: " << OneLine(job->error().message()) << "\n";
   } else if (IsStructured(args.output)) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const v1::PromptAnswered& answer : printer.answers()) {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/output.h"
@@ -45,7 +46,7 @@ int RunGet(Cox* cox, GetArgs args) {
   const absl::StatusOr<std::vector<v1::Job>> jobs = Jobs(cox, args);
   if (!jobs.ok()) return cox->Fail(jobs.status());
   if (args.output == "name") {
-    for (const v1::Job& job : *jobs) cox->out() << job.id() << "\n";
+    for (const v1::Job& job : *jobs) cox->out() << OneLine(job.id()) << "\n";
   } else if (!IsStructured(args.output)) {
     if (jobs->empty()) {
       cox->err() << "no jobs\n";

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "common/outside_text.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/cli/exit_code.h"
@@ -74,7 +73,7 @@ int RunImport(Cox* cox, const ImportArgs& args) {
     return cox->Fail(absl::InvalidArgumentError(
         absl::StrCat(args.file, ": ", std::string(imported.status().message()))));
   }
-  cox->err() << CleanText(job_import::ReportText(*imported, args.file), 1 << 20);
+  cox->err() << job_import::ReportText(*imported, args.file);
   if (!imported->in_the_way.empty()) return kUsage;
   if (args.output.empty()) {
     cox->out() << imported->yaml;

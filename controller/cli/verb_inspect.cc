@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "common/message_json.h"
+#include "controller/cli/clean_stream.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_text.h"
@@ -28,7 +29,7 @@ void Print(Cox* cox, const InspectArgs& args, const v1::InspectResponse& ranks) 
     if (args.watch) cox->out() << "---\n";
     PrintStructured(MessageJson(ranks), args.output, cox->out());
   } else {
-    if (args.watch && cox->terminal.out_tty) cox->out() << "\033[H\033[2J";
+    if (args.watch && cox->terminal.out_tty) cox->out() << Draw::kClearScreen;
     cox->out() << RanksTable(ranks, args.output == "wide");
     if (args.watch && !cox->terminal.out_tty) cox->out() << "\n";
   }

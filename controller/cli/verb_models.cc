@@ -7,6 +7,7 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/output.h"
 #include "controller/cli/table.h"
@@ -57,12 +58,15 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
                     args.output, cox->out());
     return kOk;
   }
-  for (const std::string& warning : warnings) cox->err() << "cox: warning: " << warning << "\n";
-  cox->out() << "supported: " << config->architecture << ", " << parameters << " parameters, "
-             << config->num_layers << " layers, hidden " << config->hidden_size << ", "
-             << config->num_heads << "/" << config->num_kv_heads << " heads of " << config->head_dim
-             << ", vocabulary " << config->vocab_size << ", rotation " << config->rope.type
-             << (config->quantization.empty() ? "" : ", linears in " + config->quantization)
+  for (const std::string& warning : warnings)
+    cox->err() << "cox: warning: " << OneLine(warning) << "\n";
+  cox->out() << "supported: " << OneLine(config->architecture) << ", " << parameters
+             << " parameters, " << config->num_layers << " layers, hidden " << config->hidden_size
+             << ", " << config->num_heads << "/" << config->num_kv_heads << " heads of "
+             << config->head_dim << ", vocabulary " << config->vocab_size << ", rotation "
+             << OneLine(config->rope.type)
+             << (config->quantization.empty() ? ""
+                                              : ", linears in " + OneLine(config->quantization))
              << "\n";
   return kOk;
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/model/read_model_config.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
@@ -60,7 +61,8 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   options.cancelled = [] { return InterruptSignal() != 0; };
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
   warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
-  for (const std::string& warning : warnings) cox->err() << "cox: warning: " << warning << "\n";
+  for (const std::string& warning : warnings)
+    cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));

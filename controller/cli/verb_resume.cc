@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/output.h"
@@ -21,7 +22,7 @@ int RunResume(Cox* cox, const ResumeArgs& args) {
   if (IsStructured(args.output)) {
     PrintStructured(MessageJson(*job), args.output, cox->out());
   } else {
-    cox->out() << "job " << job->id() << " resumed (" << StateName(job->state()) << ")\n";
+    cox->out() << "job " << OneLine(job->id()) << " resumed (" << StateName(job->state()) << ")\n";
   }
   return kOk;
 }

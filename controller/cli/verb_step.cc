@@ -2,6 +2,7 @@
 
 #include "common/event_json.h"
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
@@ -47,7 +48,7 @@ int RunStep(Cox* cox, const StepArgs& args) {
   Json steps = Json::array();
   const absl::StatusOr<v1::Job> job = Step(cox, args, found->id(), &steps);
   if (absl::IsCancelled(job.status())) {
-    cox->err() << "detached; " << found->id() << " pauses by itself after " << args.steps
+    cox->err() << "detached; " << OneLine(found->id()) << " pauses by itself after " << args.steps
                << " steps\n";
     return kInterrupted;
   }
@@ -57,7 +58,7 @@ int RunStep(Cox* cox, const StepArgs& args) {
   } else if (IsTerminal(job->state())) {
     cox->out() << Summary(*job);
   } else {
-    cox->out() << "job " << job->id() << " " << StateName(job->state()) << " at step "
+    cox->out() << "job " << OneLine(job->id()) << " " << StateName(job->state()) << " at step "
                << job->progress().step() << "/" << job->progress().total_steps() << "\n";
   }
   return ExitOf(job->state());

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_file.h"
@@ -30,7 +31,7 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   const absl::StatusOr<v1::Job> job = FollowJob(cox, submitted.id(), options);
   if (absl::IsCancelled(job.status())) {
-    cox->err() << "detached; " << submitted.id() << " goes on. Cancel it with: cox cancel "
+    cox->err() << "detached; " << OneLine(submitted.id()) << " goes on. Cancel it with: cox cancel "
                << submitted.id() << "\n";
     return kInterrupted;
   }
@@ -48,12 +49,12 @@ int RunSubmit(Cox* cox, const SubmitArgs& args) {
   if (!job.ok()) return cox->Fail(job.status());
   const bool wait = args.wait || args.follow;
   if (args.output == "name") {
-    cox->out() << job->id() << "\n" << std::flush;
+    cox->out() << OneLine(job->id()) << "\n" << std::flush;
   } else if (!IsStructured(args.output)) {
-    cox->out() << "job " << job->id() << " submitted (" << StateName(job->state()) << ")\n"
+    cox->out() << "job " << OneLine(job->id()) << " submitted (" << StateName(job->state()) << ")\n"
                << std::flush;
     cox->err() << ResourcesLine(*job);
-    if (!wait) cox->err() << "watch it with: cox watch " << job->id() << "\n";
+    if (!wait) cox->err() << "watch it with: cox watch " << OneLine(job->id()) << "\n";
   } else if (!wait) {
     PrintStructured(MessageJson(*job), args.output, cox->out());
   }

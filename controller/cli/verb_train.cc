@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/ids.h"
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/cli/cluster.h"
@@ -68,15 +69,16 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
 
 // The job's processes belong to this cox: an interrupt cancels it instead of detaching.
 void CancelAfterInterrupt(Cox* cox, const std::string& id) {
-  cox->err() << "\ninterrupted: cancelling " << id << " and shutting down\n";
+  cox->err() << "\ninterrupted: cancelling " << OneLine(id) << " and shutting down\n";
   ClearInterrupt();
   const auto cancelled = cox->Server().Cancel(id);
   if (!cancelled.ok()) return;
   FollowOptions options;
   options.timeout_ms = 20000;
   const auto job = FollowJob(cox, id, options);
-  cox->err() << id << ": "
-             << (job.ok() ? StateName(job->state()) : std::string(job.status().message())) << "\n";
+  cox->err() << OneLine(id) << ": "
+             << (job.ok() ? StateName(job->state()) : OneLine(std::string(job.status().message())))
+             << "\n";
 }
 
 void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1::Job& job) {
@@ -87,17 +89,18 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
   cox->out() << Summary(job);
   if (!job.checkpoints().empty()) {
     cox->out() << "resume:      cox train " << args.file.path
-               << " --set checkpoint.resume=" << job.checkpoints().rbegin()->directory() << "\n";
+               << " --set checkpoint.resume=" << OneLine(job.checkpoints().rbegin()->directory())
+               << "\n";
   }
   cox->out() << "inspect:     cox up " << (cluster.gpus > 0 ? "--gpus " : "--workers ")
              << job.workers() << " && cox submit " << args.file.path << " && cox inspect "
-             << job.name() << " -w\n";
+             << OneLine(job.name()) << " -w\n";
 }
 
 int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
   const auto submitted = SubmitJob(cox, args.file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
-  cox->err() << "job " << submitted->id() << " submitted\n";
+  cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
   options.check = [&cluster] { return CheckProcesses(cluster); };

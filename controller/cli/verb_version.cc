@@ -2,6 +2,7 @@
 
 #include "common/build_info.h"
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
@@ -26,8 +27,8 @@ int RunVersion(Cox* cox, const std::string& output) {
   }
   cox->out() << "cox " << client.version() << " (" << client.commit() << ")\n";
   if (server.ok()) {
-    cox->out() << "controller " << server->version() << " (" << server->commit() << ") at "
-               << cox->Server().address() << "\n";
+    cox->out() << "controller " << OneLine(server->version()) << " (" << OneLine(server->commit())
+               << ") at " << cox->Server().address() << "\n";
   } else {
     cox->out() << "controller: none at " << cox->Server().address() << "\n";
   }

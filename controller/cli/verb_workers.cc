@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "common/message_json.h"
+#include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/output.h"
@@ -42,7 +43,7 @@ int Tell(Cox* cox, const absl::StatusOr<Response>& response, const char* done,
   const auto& workers = response->workers();
   cox->out() << fmt::format("{} {}: {} {}\n", done, target,
                             workers.empty() ? "no worker of it lives, those that come"
-                                            : fmt::format("{}", fmt::join(workers, ", ")),
+                                            : OneLine(fmt::format("{}", fmt::join(workers, ", "))),
                             meaning);
   return kOk;
 }

@@ -19,6 +19,7 @@
 #include "common/files/read_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
+#include "controller/data/cache_failure.h"
 
 namespace coxswain::data {
 
@@ -90,11 +91,11 @@ absl::StatusOr<std::unique_ptr<CacheEntry>> CacheEntry::Lock(const std::string& 
                                                              const Cancelled& cancelled) {
   std::error_code error;
   fs::create_directories(cache_dir, error);
-  if (error) return ErrnoStatus(error.value(), "create", cache_dir);
+  if (error) return OfTokenCache(ErrnoStatus(error.value(), "create", cache_dir));
   const std::string directory = absl::StrCat(cache_dir, "/", content_hash);
   const std::string lock = directory + ".lock";
   const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return ErrnoStatus(errno, "create", lock);
+  if (fd < 0) return OfTokenCache(ErrnoStatus(errno, "create", lock));
   std::unique_ptr<CacheEntry> entry(new CacheEntry(directory, directory + ".building", fd));
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", lock);

@@ -16,7 +16,8 @@ namespace coxswain::data {
 // destroyed. The kernel drops the lock of a process that dies.
 class CacheEntry {
  public:
-  // Creates cache_dir; waits for the lock. Cancelled when `cancelled` says so.
+  // Creates cache_dir; waits for the lock. Cancelled when `cancelled` says so; a directory that
+  // takes no lock is OfTokenCache.
   static absl::StatusOr<std::unique_ptr<CacheEntry>> Lock(const std::string& cache_dir,
                                                           const std::string& content_hash,
                                                           const Cancelled& cancelled);

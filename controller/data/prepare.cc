@@ -8,6 +8,7 @@
 #include "common/data/token_store_writer.h"
 #include "common/status_macros.h"
 #include "controller/data/cache_entry.h"
+#include "controller/data/cache_failure.h"
 #include "controller/data/content_hash.h"
 #include "controller/data/dataset_files.h"
 #include "controller/data/dataset_reader.h"
@@ -22,6 +23,12 @@
 namespace coxswain::data {
 namespace {
 
+template <typename T>
+absl::StatusOr<T> Written(absl::StatusOr<T> made) {
+  if (!made.ok()) return OfTokenCache(made.status());
+  return made;
+}
+
 // Builds one cache entry from the datasets of a job.
 class Builder {
  public:
@@ -29,20 +36,20 @@ class Builder {
       : job_(job), options_(options), tokenizer_(tokenizer) {}
 
   absl::Status Build(CacheEntry& entry) {
-    ASSIGN_OR_RETURN(const std::string directory, entry.BeginBuild());
+    ASSIGN_OR_RETURN(const std::string directory, Written(entry.BeginBuild()));
     ASSIGN_OR_RETURN(train_.writer,
-                     TokenStoreWriter::Create(absl::StrCat(directory, "/", kTrainFile)));
+                     Written(TokenStoreWriter::Create(absl::StrCat(directory, "/", kTrainFile))));
     const bool evaluates = job_.val_set_size.value_or(0) > 0 || !job_.test_datasets.empty();
     if (evaluates) {
       ASSIGN_OR_RETURN(eval_.writer,
-                       TokenStoreWriter::Create(absl::StrCat(directory, "/", kEvalFile)));
+                       Written(TokenStoreWriter::Create(absl::StrCat(directory, "/", kEvalFile))));
     }
     CountBytes();
     RETURN_IF_ERROR(IngestTraining());
     RETURN_IF_ERROR(IngestTest());
     RETURN_IF_ERROR(train_.Finish(directory, kTrainFile, "the training set"));
     if (evaluates) RETURN_IF_ERROR(eval_.Finish(directory, kEvalFile, "the evaluation set"));
-    return entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr);
+    return OfTokenCache(entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr));
   }
 
  private:
@@ -52,8 +59,9 @@ class Builder {
     DatasetStats stats;
 
     absl::Status Finish(const std::string& directory, const char* file, const char* name) {
-      RETURN_IF_ERROR(writer->Finish());
-      ASSIGN_OR_RETURN(const auto store, TokenStore::Open(absl::StrCat(directory, "/", file)));
+      RETURN_IF_ERROR(OfTokenCache(writer->Finish()));
+      ASSIGN_OR_RETURN(const auto store,
+                       Written(TokenStore::Open(absl::StrCat(directory, "/", file))));
       stats.documents = store->num_documents();
       stats.tokens = store->num_tokens();
       stats.targets = store->num_targets();

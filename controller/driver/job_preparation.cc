@@ -7,6 +7,7 @@
 #include "common/config/stored_job.h"
 #include "common/guarded.h"
 #include "common/status_macros.h"
+#include "controller/data/cache_failure.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/driver/make_events.h"
 #include "controller/failure/errors.h"
@@ -186,7 +187,9 @@ void JobPreparation::Offload(bool chosen, int64_t unended) {
 
 void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
   if (!result.ok()) {
-    events_.done(failure::MakeError(result.status(), {.phase = "prepare_data"}));
+    const bool of_cache = data::IsOfTokenCache(result.status());
+    events_.done(
+        failure::MakeError(result.status(), {.phase = of_cache ? "tokens" : "prepare_data"}));
     return;
   }
   const bool known = curriculum_ != nullptr;

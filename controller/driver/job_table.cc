@@ -32,7 +32,8 @@ config::ChosenResources ChosenOf(const v1::Job& job) {
 
 }  // namespace
 
-JobTable::JobTable(const Deps& deps) : deps_(deps) {
+JobTable::JobTable(const Deps& deps)
+    : deps_(deps), deleted_history_(deps.loop, deps.journal->store()) {
   deps_.registry->SetListener(
       {.on_free = [this] { Reschedule(); },
        .on_lost =
@@ -85,6 +86,7 @@ absl::Status JobTable::Recover() {
   deps_.metrics->UnreadableJobs(unreadable);
   recovered_ = true;
   SweepLeftovers();
+  deleted_history_.Sweep();
   Reschedule();
   return absl::OkStatus();
 }
@@ -216,6 +218,7 @@ absl::Status JobTable::Delete(const std::string& id) {
     deps_.journal->DeleteJob(id);
     return absl::OkStatus();
   }));
+  deleted_history_.Sweep();
   deps_.metrics->DropJob(id);
   drop_metrics_at_ns_.erase(id);
   jobs_.erase(it);

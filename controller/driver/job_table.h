@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/driver/deleted_history.h"
 #include "controller/driver/deps.h"
 #include "controller/driver/job_driver.h"
 #include "controller/scheduler/admission.h"
@@ -84,6 +85,7 @@ class JobTable {
   void Observe();
 
   const Deps deps_;
+  DeletedHistory deleted_history_;
   std::map<std::string, std::unique_ptr<JobDriver>> jobs_;  // by id
   int64_t last_order_ = 0;
   bool recovered_ = false;

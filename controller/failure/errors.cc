@@ -94,7 +94,7 @@ std::string Describe(const v1::Error& error) {
                          error.host().empty() ? "" : absl::StrCat(" (", error.host(), ")"));
   }
   if (!error.phase().empty()) absl::StrAppend(&where, where.empty() ? "" : ", ", error.phase());
-  return where.empty() ? error.message() : absl::StrCat(where, ": ", error.message());
+  return OneLine(where.empty() ? error.message() : absl::StrCat(where, ": ", error.message()));
 }
 
 }  // namespace coxswain::failure

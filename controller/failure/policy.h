@@ -43,7 +43,8 @@ bool IsWaitedOut(const v1::Error& error);
 bool NeedsDump(const v1::Error& error);
 
 // The error as it concerns this job: where no gang of it has ever trained, what would be waited out
-// is its user's to set right, but for a disk that is full or broken and the controller's own store.
+// is its user's to set right, but for a disk that is full or broken and the controller's own store
+// and token cache.
 v1::Error Whose(v1::Error found, const JobFacts& facts);
 
 // Of an attempt to form a gang and to run it.

@@ -20,6 +20,7 @@ class MemoryStore : public Store, public History {
   std::string Id() const override { return id_; }
   absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<bool> SweepDeleted() override { return false; }
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
   absl::StatusOr<std::vector<EvalRow>> Evals(const std::string& job, uint64_t epoch) override;

@@ -97,6 +97,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
 
 Database::~Database() { sqlite3_close(db_); }
 
+void Database::Interrupt() { sqlite3_interrupt(db_); }
+
 absl::Status Database::Execute(const char* sql) {
   if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return absl::OkStatus();
   return Failure(db_, sql);

@@ -50,6 +50,8 @@ class Database {
 
   absl::Status Execute(const char* sql);  // statements without values or results
   absl::StatusOr<std::unique_ptr<Statement>> Prepare(const char* sql);
+  // Any thread: what runs ends soon, with an error.
+  void Interrupt();
   const std::string& path() const { return path_; }
 
  private:

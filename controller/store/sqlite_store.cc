@@ -17,6 +17,7 @@
 #include "common/outside_text.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
+#include "controller/store/deleted_rows.h"
 #include "controller/store/event_row.h"
 #include "controller/store/schema.h"
 
@@ -166,9 +167,30 @@ absl::Status SqliteStore::CheckWritable() {
 absl::Status SqliteStore::Commit(const Batch& batch) {
   MutexLock lock(mu_);
   if (batch.empty()) return absl::OkStatus();
+  return Transact([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Apply(batch); });
+}
+
+absl::StatusOr<bool> SqliteStore::SweepDeleted() {
+  MutexLock lock(mu_);
+  {
+    ASSIGN_OR_RETURN(Statement * query, Cached("SELECT EXISTS(SELECT 1 FROM deletions)"));
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    const bool any = row && query->ColumnInt(0) != 0;
+    query->Reset();
+    if (!any) return false;
+  }
+  bool more = false;
+  RETURN_IF_ERROR(Transact([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> absl::Status {
+    ASSIGN_OR_RETURN(more, DeletePiece(db_.get()));
+    return absl::OkStatus();
+  }));
+  return more;
+}
+
+absl::Status SqliteStore::Transact(absl::FunctionRef<absl::Status()> change) {
   RETURN_IF_ERROR(fault::Reach(fault::Point::kStoreBegin));
   RETURN_IF_ERROR(db_->Execute("BEGIN IMMEDIATE"));
-  absl::Status status = Apply(batch);
+  absl::Status status = change();
   if (status.ok()) status = fault::Reach(fault::Point::kStoreCommit);
   if (status.ok()) status = db_->Execute("COMMIT");
   if (!status.ok()) db_->Execute("ROLLBACK").IgnoreError();
@@ -184,7 +206,7 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
   RETURN_IF_ERROR(ApplyLinks(batch));
   RETURN_IF_ERROR(ApplyCordons(batch));
   RETURN_IF_ERROR(ApplyEvents(batch));
-  for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(id));
+  for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(db_.get(), id));
   return absl::OkStatus();
 }
 
@@ -342,18 +364,6 @@ absl::Status SqliteStore::ApplyEvents(const Batch& batch) {
   for (const v1::JobEvent& event : batch.events) {
     ASSIGN_OR_RETURN(Statement * put, Cached("INSERT INTO events(job, proto) VALUES(?,?)"));
     RETURN_IF_ERROR(put->Text(1, event.job()).Blob(2, event.SerializeAsString()).Run());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SqliteStore::DeleteJob(const std::string& id) {
-  for (const char* sql : {"DELETE FROM jobs WHERE id=?", "DELETE FROM epochs WHERE job=?",
-                          "DELETE FROM evals WHERE job=?", "DELETE FROM positions WHERE job=?",
-                          "DELETE FROM steps WHERE job=?", "DELETE FROM checkpoints WHERE job=?",
-                          "DELETE FROM events WHERE job=?", "DELETE FROM keys WHERE job=?",
-                          "DELETE FROM preparations WHERE job=?"}) {
-    ASSIGN_OR_RETURN(auto remove, db_->Prepare(sql));
-    RETURN_IF_ERROR(remove->Text(1, id).Run());
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "common/mutex.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/sqlite_history.h"
@@ -27,6 +28,7 @@ class SqliteStore : public Store {
   std::string Id() const override { return id_; }
   absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const Batch& batch) override;
+  absl::StatusOr<bool> SweepDeleted() override;
   absl::StatusOr<std::vector<JobRow>> Jobs() override;
   absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) override;
   absl::StatusOr<std::vector<EvalRow>> Evals(const std::string& job, uint64_t epoch) override;
@@ -47,6 +49,8 @@ class SqliteStore : public Store {
   SqliteStore(int lock_fd, std::unique_ptr<Database> db, std::unique_ptr<SqliteHistory> history);
   absl::StatusOr<Statement*> Cached(const char* sql) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LoadId() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Transact(absl::FunctionRef<absl::Status()> change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Apply(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status InsertJob(const JobRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyJobs(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -56,7 +60,6 @@ class SqliteStore : public Store {
   absl::Status ApplyLinks(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyCordons(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyEvents(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status DeleteJob(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadJob(const std::string& id, const std::string& proto, JobRow* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -125,8 +125,9 @@ struct Batch {
   std::vector<KeyRow> keys;
   std::vector<LinkRow> links;
   std::vector<CordonRow> cordons;
-  std::vector<v1::JobEvent> events;       // id is assigned by Commit: +1 per event of the store
-  std::vector<std::string> deleted_jobs;  // every row of these jobs goes
+  std::vector<v1::JobEvent> events;  // id is assigned by Commit: +1 per event of the store
+  // These jobs go; of what is long in their histories the rest goes with SweepDeleted.
+  std::vector<std::string> deleted_jobs;
 
   bool empty() const {
     return new_jobs.empty() && jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
@@ -163,6 +164,9 @@ class Store {
   // Durable (fsync) when it returns OK. Unchanged when it fails. AlreadyExists names a new job
   // whose id is taken.
   virtual absl::Status Commit(const Batch& batch) = 0;
+
+  // Removes a bounded part of what deleted jobs have left, durably. True: call it again.
+  virtual absl::StatusOr<bool> SweepDeleted() = 0;
 
   virtual absl::StatusOr<std::vector<JobRow>> Jobs() = 0;  // by order; the unreadable ones too
   virtual absl::StatusOr<std::vector<EpochRow>> Epochs(const std::string& job) = 0;

@@ -22,8 +22,31 @@ TEST(OutsideTextTest, BytesThatAreNoTextBecomeVisible) {
   EXPECT_EQ(CleanText("\xc0\x80 overlong"), "\\xc0\\x80 overlong");
   EXPECT_EQ(CleanText("\xed\xa0\x80 surrogate"), "\\xed\\xa0\\x80 surrogate");
   EXPECT_EQ(CleanText("\xf4\x90\x80\x80 too high"), "\\xf4\\x90\\x80\\x80 too high");
-  EXPECT_EQ(CleanText("\x1b[2J\r\x7f\xc2\x9b"), "\\x1b[2J\\x0d\\x7f\\xc2\\x9b");
+  EXPECT_EQ(CleanText("\x1b[2J\r\x7f\xc2\x9b"), "\\x1b[2J\\x0d\\u007f\\u009b");
   EXPECT_EQ(CleanText(std::string("a\0b", 3)), "a\\x00b");
+}
+
+// Text that runs backwards shows another file's name than it names.
+TEST(OutsideTextTest, MarksThatTurnTextBecomeVisible) {
+  EXPECT_EQ(CleanText("a\u202egnp.b"), "a\\u202egnp.b");
+  EXPECT_EQ(CleanText("\u202a\u202d\u2066\u2069"), "\\u202a\\u202d\\u2066\\u2069");
+  EXPECT_EQ(CleanText("\u2029\u202f\u2065\u206a"), "\u2029\u202f\u2065\u206a");  // beside them
+}
+
+TEST(OutsideTextTest, OneLineHasNoOther) {
+  EXPECT_EQ(OneLine("name\r\n\tb"), "name\\x0d\\n\\tb");
+  EXPECT_EQ(OneLine("plain \u00e9"), "plain \u00e9");
+}
+
+TEST(OutsideTextTest, CutCharactersAreFound) {
+  for (const std::string whole : {"a", "\u00e9", "\u20ac", "\U0001f600"}) {
+    EXPECT_EQ(CutCharacterBytes(whole), 0u);
+    for (size_t bytes = 1; bytes < whole.size(); ++bytes) {
+      EXPECT_EQ(CutCharacterBytes("x" + whole.substr(0, bytes)), bytes) << whole;
+    }
+  }
+  EXPECT_EQ(CutCharacterBytes(""), 0u);
+  EXPECT_EQ(CutCharacterBytes("\x80\x80\x80\x80"), 0u);
 }
 
 TEST(OutsideTextTest, EveryByteStringBecomesBoundedUtf8AndStaysSo) {

@@ -452,6 +452,38 @@ TEST_F(ServerTest, AnUnreadableJobRowIsSetAsideAndTheControllerServes) {
   EXPECT_TRUE(stub->Delete(&remove_context, remove, &removed).ok());
 }
 
+// Invariant store-9.
+TEST_F(ServerTest, DamagedPagesOfTheStoreAreToldWhileTheControllerServes) {
+  { ASSERT_TRUE(Server::Start(flags_).ok()); }
+  const std::string path = flags_.state_dir + "/coxswain.db";
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db,
+                         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT 5000) "
+                         "INSERT INTO events(job, proto) SELECT 'a', zeroblob(100) FROM n",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(path) / 4096 / 2 * 4096));
+  file << std::string(4096, '\xff') << std::flush;
+  flags_.metrics = "127.0.0.1:0";
+  auto server = Server::Start(flags_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::ifstream in(flags_.endpoint_file);
+  httplib::Client client("http://" + nlohmann::json::parse(in).at("metrics").get<std::string>());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  double damage = 0;
+  while (damage == 0 && std::chrono::steady_clock::now() < deadline) {
+    const std::string text = client.Get("/metrics")->body;
+    const std::string name = "\ncoxswain_store_damage ";
+    ASSERT_NE(text.find(name), std::string::npos);
+    damage = std::stod(text.substr(text.find(name) + name.size()));
+  }
+  EXPECT_GT(damage, 0);
+}
+
 // A model file whose header holds bytes that are no text: users see them escaped, and so does the
 // controller that starts after it.
 TEST_F(ServerTest, ForeignBytesOfAModelFileEndTheirJobAlone) {

@@ -37,6 +37,7 @@ class FaultyStore : public store::Store {
   std::string Id() const override { return base_->Id(); }
   absl::StatusOr<uint64_t> NextTerm(uint64_t seen) override;
   absl::Status Commit(const store::Batch& batch) override;
+  absl::StatusOr<bool> SweepDeleted() override { return base_->SweepDeleted(); }
   absl::StatusOr<std::vector<store::JobRow>> Jobs() override;
   absl::StatusOr<std::vector<store::EpochRow>> Epochs(const std::string& job) override;
   absl::StatusOr<std::vector<store::EvalRow>> Evals(const std::string& job,

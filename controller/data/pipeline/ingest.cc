@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/cache_failure.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
@@ -125,7 +126,7 @@ class Sink {
     }
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
-    return target.writer->Add(document.ids, document.target_bits, target.copies);
+    return OfTokenCache(target.writer->Add(document.ids, document.target_bits, target.copies));
   }
 
   // The record's error with its place. A document above sequence_len (OutOfRange) is the user's to

@@ -17,6 +17,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/fault_point.h"
+#include "controller/data/cache_failure.h"
 #include "tests/controller/data/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
@@ -460,8 +462,29 @@ TEST_F(PrepareTest, AFullDiskIsReportedAndLeavesNothing) {
   std::signal(SIGXFSZ, SIG_DFL);
   EXPECT_EQ(data.status().code(), absl::StatusCode::kResourceExhausted) << data.status();
   EXPECT_TRUE(Contains(std::string(data.status().message()), "train.tokens")) << data.status();
+  EXPECT_TRUE(IsOfTokenCache(data.status()));
   EXPECT_EQ(std::distance(fs::directory_iterator(options_.cache_dir), {}), 1);  // the lock
   EXPECT_TRUE(Prepare().ok());
+}
+
+// The cache is the controller's: what fails there is told apart from what the user gave.
+TEST_F(PrepareTest, FailuresOfTheCacheAreToldApart) {
+  Dataset(DatasetFormat::kCompletion, Numbered(10));
+  for (const char* fault : {"tokens.publish:enospc", "tokens.publish:error", "file.write:enospc",
+                            "file.sync:error", "file.rename:enospc"}) {
+    ASSERT_TRUE(fault::Arm(fault, fault::Process::kController).ok());
+    EXPECT_TRUE(IsOfTokenCache(Prepare().status())) << fault;
+    ASSERT_TRUE(fault::Arm("", fault::Process::kController).ok());
+  }
+  const std::string cache = options_.cache_dir;
+  options_.cache_dir = scratch_.Write("file", "") + "/cache";
+  EXPECT_TRUE(IsOfTokenCache(Prepare().status()));
+  options_.cache_dir = cache;
+  EXPECT_TRUE(Prepare().ok());
+  job_.datasets[0].path += ".gone";
+  const absl::Status gone = Prepare().status();
+  EXPECT_FALSE(gone.ok());
+  EXPECT_FALSE(IsOfTokenCache(gone));
 }
 
 constexpr char kPlainChatml[] =

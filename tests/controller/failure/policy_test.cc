@@ -101,6 +101,10 @@ TEST(PolicyTest, PreparationsAndExportsAreTriedAgainForStorageOnly) {
   EXPECT_EQ(JudgePreparation(Of(v1::ERROR_KIND_SYSTEM), kTrained).course, Course::kEnds);
   EXPECT_EQ(JudgePreparation(Of(v1::ERROR_KIND_STORAGE), kTrained).course, Course::kWaits);
   EXPECT_EQ(JudgePreparation(Of(v1::ERROR_KIND_STORAGE), kNew).course, Course::kEnds);
+  const v1::Error full = MakeError(absl::ResourceExhaustedError("no space"), {.phase = "tokens"});
+  EXPECT_EQ(full.kind(), v1::ERROR_KIND_STORAGE);
+  EXPECT_EQ(JudgePreparation(full, kNew).course, Course::kWaits);
+  EXPECT_EQ(JudgePreparation(full, kNew).wait, seconds(5));
   EXPECT_EQ(JudgeExport(Of(v1::ERROR_KIND_STORAGE), kTrained).course, Course::kWaits);
   EXPECT_EQ(JudgeExport(Of(v1::ERROR_KIND_SYSTEM), kTrained).course, Course::kEnds);
 }

@@ -9,10 +9,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <stop_token>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "controller/store/deleted_rows.h"
 #include "controller/store/memory_store.h"
+#include "controller/store/page_check.h"
 #include "controller/store/schema.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/support/scratch_folder.h"
@@ -414,6 +420,71 @@ TEST(SqliteStoreTest, HistoryIsReadBesideCommits) {
   }
   stop = true;
   reader.join();
+}
+
+int64_t RowsOf(const std::string& directory, const char* table, const std::string& job) {
+  auto db = *Database::Open(directory + "/coxswain.db");
+  auto count = *db->Prepare(absl::StrCat("SELECT count(*) FROM ", table, " WHERE job=?").c_str());
+  count->Text(1, job).Step().IgnoreError();
+  return count->ColumnInt(0);
+}
+
+Batch LongHistory(int64_t rows) {
+  Batch batch;
+  batch.jobs = {Row("long", 1), Row("short", 2)};
+  batch.keys = {{"key", "hash", "long"}};
+  for (int64_t step = 0; step < rows; ++step) {
+    for (const char* job : {"long", "short"}) {
+      batch.events.push_back(EventOf(job, "StepDone"));
+      batch.steps.push_back(StepOf(job, step, 1 + step % 2, 7));
+    }
+  }
+  return batch;
+}
+
+// Invariant store-8.
+TEST(SqliteStoreTest, ALongHistoryGoesInPiecesOverACrash) {
+  support::ScratchFolder directory;
+  const int64_t rows = 3 * kRowsOfAPiece + 1;
+  auto store = *SqliteStore::Open(directory.path());
+  ASSERT_TRUE(store->Commit(LongHistory(rows)).ok());
+  EXPECT_EQ(*store->SweepDeleted(), false);
+  Batch deletion;
+  deletion.deleted_jobs = {"long"};
+  ASSERT_TRUE(store->Commit(deletion).ok());
+  ASSERT_EQ(store->Jobs()->size(), 1u);
+  EXPECT_EQ(store->FindKey("key")->has_value(), false);
+  EXPECT_EQ(RowsOf(directory.path(), "events", "long"), rows - kRowsOfAPiece);
+  EXPECT_EQ(RowsOf(directory.path(), "steps", "long"), rows - kRowsOfAPiece);
+  EXPECT_TRUE(*store->SweepDeleted());
+  store.reset();
+  store = *SqliteStore::Open(directory.path());
+  int pieces = 0;
+  while (*store->SweepDeleted()) ++pieces;
+  EXPECT_EQ(pieces, 2);
+  EXPECT_EQ(RowsOf(directory.path(), "events", "long"), 0);
+  EXPECT_EQ(RowsOf(directory.path(), "steps", "long"), 0);
+  EXPECT_EQ(RowsOf(directory.path(), "deletions", "long"), 0);
+  EXPECT_EQ(RowsOf(directory.path(), "events", "short"), rows);
+  EXPECT_EQ(RowsOf(directory.path(), "steps", "short"), rows);
+}
+
+// Invariant store-9.
+TEST(SqliteStoreTest, DamagedPagesAreFound) {
+  support::ScratchFolder directory;
+  const std::string path = directory.path() + "/coxswain.db";
+  ASSERT_TRUE((*SqliteStore::Open(directory.path()))->Commit(LongHistory(2000)).ok());
+  EXPECT_EQ(FindDamage(path, {})->size(), 0u);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(FindDamage(path, stop.get_token()).status()));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(path) / 4096 / 2 * 4096));
+  file << std::string(4096, '\xff') << std::flush;
+  const auto damage = FindDamage(path, {});
+  ASSERT_TRUE(damage.ok()) << damage.status();
+  ASSERT_FALSE(damage->empty());
+  EXPECT_TRUE(SqliteStore::Open(directory.path()).ok());
 }
 
 // Invariant store-6: such rows an earlier release wrote when a message held bytes that are no

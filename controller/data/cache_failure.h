@@ -1,0 +1,15 @@
+// Failures to write the token cache: they lie with the disk of the controller, not with a dataset.
+#ifndef COXSWAIN_CONTROLLER_DATA_CACHE_FAILURE_H_
+#define COXSWAIN_CONTROLLER_DATA_CACHE_FAILURE_H_
+
+#include "absl/status/status.h"
+
+namespace coxswain::data {
+
+// `status` of a write, told apart from every other one unless it is OK.
+absl::Status OfTokenCache(absl::Status status);
+bool IsOfTokenCache(const absl::Status& status);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_CACHE_FAILURE_H_
