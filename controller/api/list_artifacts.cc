@@ -147,20 +147,20 @@ void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
   }
   auto found = std::make_shared<absl::StatusOr<std::vector<FoundArtifact>>>();
   Files* files = context.deps.files;
-  context.deps.loop->Offload(
-      Lane::kRequests,
-      GuardedInto(found, [files, places = *places,
-                          found] { *found = FindArtifacts(files, places); }),
-      [directory = places->artifact.directory, found, reply] {
-        if (!found->ok()) {
-          reply(found->status());
-          return;
-        }
-        v1::ListArtifactsResponse response;
-        response.set_directory(directory);
-        for (FoundArtifact& one : **found) *response.add_artifacts() = std::move(one.artifact);
-        reply(std::move(response));
-      });
+  context.deps.loop->Offload(Lane::kRequests,
+                             GuardedInto(found, [files, places = *places,
+                                                 found] { *found = FindArtifacts(files, places); }),
+                             [directory = places->artifact.directory, found, reply] {
+                               if (!found->ok()) {
+                                 reply(found->status());
+                                 return;
+                               }
+                               v1::ListArtifactsResponse response;
+                               response.set_directory(directory);
+                               for (FoundArtifact& one : **found)
+                                 *response.add_artifacts() = std::move(one.artifact);
+                               reply(std::move(response));
+                             });
 }
 
 }  // namespace coxswain::api

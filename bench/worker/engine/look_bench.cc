@@ -41,8 +41,8 @@ double Median(std::vector<double> values) {
 }
 
 absl::Status Measure(const Row& row, int64_t turns, const planner::WorkerResources& worker) {
-  ASSIGN_OR_RETURN(const PlannedRow prepared,
-                   PlanRow(row, absl::StrCat(kScratch, "/", row.name), kWarmUp + kTurn * turns, worker));
+  ASSIGN_OR_RETURN(const PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
+                                                      kWarmUp + kTurn * turns, worker));
   std::string doing;
   ASSIGN_OR_RETURN(const std::unique_ptr<engine::State> state,
                    engine::MakeState(prepared.planned.plan, 0, "", &doing));
