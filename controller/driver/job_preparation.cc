@@ -41,7 +41,7 @@ struct Counted {
 
   Result Run(const PrepareHooks& hooks, absl::FunctionRef<Result()> prepare) const {
     if (hooks.cancelled()) return absl::CancelledError("cancelled before its preparation began");
-    RETURN_IF_ERROR(store->SetUnendedPreparations(job, unended + 1));
+    RETURN_IF_ERROR(data::OfTokenCache(store->SetUnendedPreparations(job, unended + 1)));
     Result result = absl::CancelledError();
     const absl::Status thrown = Guarded([&] {
       result = prepare();
