@@ -193,7 +193,7 @@ std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix
   std::string text;
   for (const v1::WorkerInfo& worker : workers.workers()) {
     if (worker.state() != "REFUSED") continue;
-    text += fmt::format("{} is refused: {}\n", worker.id(), OnOneLine(worker.cordoned()));
+    text += fmt::format("{} is refused: {}\n", OneLine(worker.id()), OneLine(worker.cordoned()));
   }
   for (const v1::WorkerCordon& cordon : workers.cordons()) {
     text += fmt::format("{} is {} since {}: {}\n", OneLine(cordon.target()),
