@@ -365,7 +365,7 @@ TEST_F(ServerTest, SeventyJobsOfAMegabyteAreListed) {
   auto server = Server::Start(flags_);
   ASSERT_TRUE(server.ok()) << server.status();
   auto stub = v1::Jobs::NewStub(Dial());
-  const std::string filler(1 << 20, 'x');
+  const std::string filler(1'000'000, 'x');
   v1::Job job;
   for (int i = 0; i < 70; ++i) {
     v1::SubmitRequest submit;
