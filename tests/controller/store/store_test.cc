@@ -431,7 +431,7 @@ int64_t RowsOf(const std::string& directory, const char* table, const std::strin
 
 Batch LongHistory(int64_t rows) {
   Batch batch;
-  batch.jobs = {Row("long", 1), Row("short", 2)};
+  batch.new_jobs = {Row("long", 1), Row("short", 2)};
   batch.keys = {{"key", "hash", "long"}};
   for (int64_t step = 0; step < rows; ++step) {
     for (const char* job : {"long", "short"}) {
