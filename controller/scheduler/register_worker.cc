@@ -47,10 +47,11 @@ absl::Status Registry::RiseAbove(const std::string& id, const v1::RegisterReques
   if (seen < term_ || (seen == term_ && workers_.contains(request.incarnation()))) {
     return absl::OkStatus();
   }
-  if (seen - term_ > kMostTermsAhead) {
+  if (seen - first_term_ > kMostTermsAhead) {  // whatever others have raised it to
     return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", id, " has seen controller term ", seen, ", this controller has term ", term_,
-        ": it is left out, because no controller of these workers was started ", kMostTermsAhead,
+        "worker ", id, " has seen controller term ", seen, ", this controller began with term ",
+        first_term_, ": it is left out, because no controller of these workers was started ",
+        kMostTermsAhead,
         " times meanwhile. A process started anew has seen no term: restart that worker"));
   }
   const uint64_t before = term_;

@@ -52,7 +52,7 @@ class Registry {
   // The id of the controller's store, and the term that it took there.
   void Lead(std::string store, uint64_t term) {
     store_ = std::move(store);
-    term_ = term;
+    term_ = first_term_ = term;
   }
   const std::string& store() const { return store_; }
   // 0: not yet. It rises when a worker registers that has seen another start's, as high or higher.
@@ -67,7 +67,7 @@ class Registry {
   // Returns the worker id. AlreadyExists names both when a worker that another supervisor started
   // lives in the slot, Unavailable when that one is about to leave, or when the store takes no
   // write. FailedPrecondition names both terms when the worker's is more than kMostTermsAhead
-  // above, Aborted both stores when it is in a gang of another one.
+  // above that of the start, Aborted both stores when it is in a gang of another one.
   absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
   // By worker id, those that were refused for their term or store and have not come in since.
   const std::map<std::string, RefusedWorker>& refused() const { return refused_; }
@@ -129,7 +129,7 @@ class Registry {
   const LeaseTimes times_;
   Listener listener_;
   std::string store_;
-  uint64_t term_ = 0;
+  uint64_t term_ = 0, first_term_ = 0;  // now, at the start
   uint64_t last_stream_ = 0;
   int64_t last_registered_ns_ = 0;
   std::map<std::string, Worker> workers_;         // by incarnation
