@@ -16,8 +16,9 @@ Client& Cox::Server() {
 }
 
 int Cox::Fail(const absl::Status& status) const {
-  err() << "cox: "
-        << absl::StrReplaceAll(CleanText(std::string(status.message())), {{"\n", "\n  "}}) << "\n";
+  std::string message = CleanText(std::string(status.message()));
+  while (message.ends_with('\n')) message.pop_back();
+  err() << "cox: " << absl::StrReplaceAll(message, {{"\n", "\n  "}}) << "\n";
   if (absl::IsUnavailable(status) && client != nullptr) {
     err() << CleanText(EndedController(client->address()));
   }

@@ -162,9 +162,11 @@ TEST(SubmitTest, InvalidJobIsCodeTwoWithEveryError) {
   const Ran set = RunAt(
       fake, {"submit", WriteJob(), "--set", "spec.precision.compute=int8", "--set", "train.sed=1"});
   EXPECT_EQ(set.code, 2);
-  EXPECT_NE(set.err.find("\n--set spec.precision.compute=int8: expected one of"), std::string::npos)
+  EXPECT_NE(set.err.find("\n  --set spec.precision.compute=int8: expected one of"),
+            std::string::npos)
       << set.err;
-  EXPECT_NE(set.err.find("\n--set train.sed=1: unknown key; did you mean seed?"), std::string::npos)
+  EXPECT_NE(set.err.find("\n  --set train.sed=1: unknown key; did you mean seed?"),
+            std::string::npos)
       << set.err;
   EXPECT_EQ(RunAt(fake, {"submit", "/nowhere.yaml"}).code, 4);
   EXPECT_EQ(RunAt(fake, {"submit", WriteJob(), "--set", "novalue"}).code, 2);
