@@ -26,16 +26,13 @@ std::string TargetOf(const std::string& name) {
 
 // What lies behind a link is somebody else's to write and to remove.
 absl::Status CheckNoLink(Files* files, const std::string& output_dir) {
-  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(output_dir));
-  for (const FileEntry& entry : entries) {
-    if (!entry.link || StagingRoot(output_dir) != absl::StrCat(output_dir, "/", entry.name))
-      continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(StagingRoot(output_dir), " is a symbolic link, and a job writes and removes ",
-                     "only below its own checkpoint.output_dir. Remove the link, or give another ",
-                     "checkpoint.output_dir"));
-  }
-  return absl::OkStatus();
+  const std::string root = StagingRoot(output_dir);
+  ASSIGN_OR_RETURN(const PathFacts facts, files->Look(root));
+  if (facts.kind != PathFacts::Kind::kLink) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(root, " is a symbolic link, and a job writes and removes only below its own ",
+                   "checkpoint.output_dir. Remove the link, or give another "
+                   "checkpoint.output_dir"));
 }
 
 }  // namespace

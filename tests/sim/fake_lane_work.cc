@@ -33,7 +33,7 @@ constexpr size_t kMergedBytes = 5'000'000;
 // Of one file, `name`, of at least `bytes`. Returns the digest of its manifest.
 absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& input,
                                        const WrittenFolder& folder, const std::string& name,
-                                       size_t bytes) {
+                                       size_t bytes, std::vector<std::string>* replaced) {
   const std::string kind = folder.path.substr(folder.path.rfind('/') + 1);
   const std::string staging = input.spec.output_dir + "/.staging/export-" + kind + input.owner;
   RETURN_IF_ERROR(files->RemoveAll(staging));
@@ -42,18 +42,25 @@ absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& 
   if (shard.size() < bytes) shard.resize(bytes, 'm');
   RETURN_IF_ERROR(files->WriteDurably(staging + "/" + name, shard));
   ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staging, input.author));
-  RETURN_IF_ERROR(input.guard([&] { return ReplaceWritten(files, staging, folder).status(); }));
+  RETURN_IF_ERROR(input.guard([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const Finding found, ReplaceWritten(files, staging, folder));
+    if (!found.job.empty() && found.job != input.author.job) {
+      replaced->push_back(absl::StrCat(folder.path, " of job ", found.job));
+    }
+    return absl::OkStatus();
+  }));
   return digest;
 }
 
 absl::StatusOr<driver::ExportedTo> ExportShard(Files* files, const driver::ExportInput& input) {
   driver::ExportedTo to;
   const WrittenFolder adapter = AdapterFolder(input.spec.output_dir);
-  ASSIGN_OR_RETURN(to.digest, PutInPlace(files, input, adapter, "model", 0));
+  ASSIGN_OR_RETURN(to.digest, PutInPlace(files, input, adapter, "model", 0, &to.replaced));
   to.directory = adapter.path;
   if (!input.spec.export_merge) return to;
   const WrittenFolder merged = ModelFolder(input.spec.output_dir);
-  ASSIGN_OR_RETURN(to.merged_digest, PutInPlace(files, input, merged, "merged", kMergedBytes));
+  ASSIGN_OR_RETURN(to.merged_digest,
+                   PutInPlace(files, input, merged, "merged", kMergedBytes, &to.replaced));
   to.merged_directory = merged.path;
   return to;
 }
