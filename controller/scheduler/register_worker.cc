@@ -43,8 +43,8 @@ absl::Status Registry::CheckStore(const std::string& id, const v1::RegisterReque
 // A term that this controller did not give out is one of another start, or of a controller whose
 // store was lost: workers refuse what is not above it.
 absl::Status Registry::RiseAbove(const std::string& id, const v1::RegisterRequest& request) {
-  const uint64_t seen = request.highest_term();
-  if (seen < term_ || (seen == term_ && workers_.contains(request.incarnation()))) {
+  const uint64_t seen = request.highest_term();  // 0: none
+  if (seen == 0 || seen < term_ || (seen == term_ && workers_.contains(request.incarnation()))) {
     return absl::OkStatus();
   }
   if (seen - first_term_ > kMostTermsAhead) {  // whatever others have raised it to
