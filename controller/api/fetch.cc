@@ -16,9 +16,8 @@ constexpr size_t kChunk = 1 << 20;
 absl::StatusOr<std::string> ReadBlock(Files* files, const FoundArtifact& known, int64_t offset) {
   ASSIGN_OR_RETURN(std::string block, files->ReadAt(known.path, offset, kDigestBlockBytes));
   if (!known.digests) return block;
-  const int64_t i = offset / kDigestBlockBytes;
-  if (i < known.digests->blocks()) {
-    RETURN_IF_ERROR(CheckBlock(known.path, *known.digests, i, block));
+  if (offset < known.digests->bytes) {
+    RETURN_IF_ERROR(CheckBlock(known.path, *known.digests, offset / kDigestBlockBytes, block));
   } else if (!block.empty()) {
     return absl::DataLossError(absl::StrCat(known.path, ": has more than the ",
                                             known.digests->bytes, " bytes that its job wrote"));

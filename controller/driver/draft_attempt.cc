@@ -17,20 +17,16 @@ absl::Status CheckpointsGone(const std::string& output_dir, int known) {
       "cancel the job and submit it again to start over"));
 }
 
-// Where a job wrote nothing yet it is refused what somebody put in its way; later it goes on, and
+// Where a job saved nothing yet it is refused what somebody put in its way; later it goes on, and
 // waits when it comes to replace that.
 absl::Status LookForStrangers(const DraftInput& input, Draft* draft) {
+  if (input.known_checkpoints > 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const OutputFindings there, LookAtOutput(input.files, input.spec));
   const std::string& output_dir = input.spec.output_dir;
-  const absl::Status refusal = there.Refusal(output_dir);
-  if (input.known_checkpoints == 0) {
-    for (std::string& warning : there.Warnings(output_dir, input.query.job)) {
-      draft->warnings.push_back(std::move(warning));
-    }
-    return refusal;
+  for (std::string& warning : there.Warnings(output_dir, input.query.job)) {
+    draft->warnings.push_back(std::move(warning));
   }
-  if (!refusal.ok()) draft->warnings.push_back(std::string(refusal.message()));
-  return absl::OkStatus();
+  return there.Refusal(output_dir);
 }
 
 }  // namespace

@@ -93,8 +93,9 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
   const WrittenFolder folder = ModelFolder(request.job.output_dir);
   const bool merged = !result->directory.empty();
-  ASSIGN_OR_RETURN(merged ? result->merged_digest : result->digest,
+  ASSIGN_OR_RETURN(const std::string digest,
                    PutInPlace(files, request, folder, kModelName, result));
+  (merged ? result->merged_digest : result->digest) = digest;
   (merged ? result->merged_directory : result->directory) = folder.path;
   return absl::OkStatus();
 }

@@ -19,9 +19,10 @@ constexpr int64_t kMostIdleNs = 10 * kSecondNs;
 constexpr int64_t kMostStrayedNs = 4 * kSecondNs;
 
 // Written again, the old one lies aside until the new one has its name; a crash between brings it
-// back.
+// back, but for a damaged one.
 bool BeingReplaced(Files* files, const std::string& directory) {
   if (files->Exists(directory)) return false;
+  if (files->Exists(directory + ".damaged")) return true;
   const size_t slash = directory.rfind('/');
   const std::string step = directory.substr(directory.rfind('-') + 1);
   const auto staged = files->List(directory.substr(0, slash) + "/.staging");
