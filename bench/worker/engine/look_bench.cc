@@ -1,10 +1,12 @@
 // What self-verification costs: steps that it looks at and steps that it does not, in turns, of one
 // row of step_rows.cc.
 //   look_bench | gpu_look_bench [--row NAME] [--turns N]
+// On the CPU time is that of the process, which others on the machine change little.
 // Prints the medians of both and by how much the first is longer, in percent. The row's random
 // tokens and weights are those of step_bench.
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -35,17 +37,25 @@ struct Flags {
   int64_t turns = 25;
 };
 
+// Seconds: of the wall, or on the CPU, whose one thread computes, of the process.
+double Now(bool of_process) {
+  timespec now{};
+  clock_gettime(of_process ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
 absl::Status Measure(const Row& row, int64_t turns, const planner::WorkerResources& worker) {
-  ASSIGN_OR_RETURN(const PlannedRow prepared,
-                   PlanRow(row, absl::StrCat(kScratch, "/", row.name), kWarmUp + kTurn * turns, worker));
+  ASSIGN_OR_RETURN(const PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
+                                                      kWarmUp + kTurn * turns, worker));
   std::string doing;
   ASSIGN_OR_RETURN(const std::unique_ptr<engine::State> state,
                    engine::MakeState(prepared.planned.plan, 0, "", &doing));
+  const bool on_cpu = std::string(row.device) == "cpu";
   std::vector<double> seconds[2];  // not looked at, looked at
   for (int64_t step = 0; step < kWarmUp + kTurn * turns; ++step) {
     const int64_t of_turn = (step - kWarmUp) % kTurn;
@@ -55,10 +65,9 @@ absl::Status Measure(const Row& row, int64_t turns, const planner::WorkerResourc
       return absl::InternalError(absl::StrCat("step ", step, " is not looked at as planned"));
     }
     const engine::TrainStep batch = MakeStep(*prepared.recipe, *prepared.data.train, step);
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = Now(on_cpu);
     RETURN_IF_ERROR(engine::RunTrainStep(*state, batch).status());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (step >= kWarmUp) seconds[look ? 1 : 0].push_back(took.count());
+    if (step >= kWarmUp) seconds[look ? 1 : 0].push_back(Now(on_cpu) - begin);
   }
   const double plain = Median(seconds[0]), looked = Median(seconds[1]);
   std::printf("%s: %zu tensors, step %.3f ms, looked at %.3f ms, %+.2f %%\n", row.name.c_str(),
