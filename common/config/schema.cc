@@ -135,8 +135,9 @@ void AppendData(std::vector<Key>* t) {
                  "input_output", "tokenized"},
        .doc = "`alpaca`: instruction, input, output; `chat`: messages (role, content, tool_calls, "
               "...); `sharegpt`: conversations (from, value); `prompt_completion`; `completion`: "
-              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels. "
-              "`auto`: told by the fields of the first record."},
+              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels, masks. "
+              "`auto`: told by the fields of the first record. "
+              "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
        .doc = "Of `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
@@ -186,7 +187,7 @@ void AppendData(std::vector<Key>* t) {
               "by hash before packing.", .nullable = true},
       {.path = "spec.data_rules", .type = Type::kInt, .def = "2", .range = {.min = 2, .max = 2},
        .doc = "The rules by which this release makes tokens and targets of records "
-              "([RECORDS.md](../../controller/data/RECORDS.md)). A job that an earlier release "
+              "(controller/data/RECORDS.md). A job that an earlier release "
               "accepted keeps its own: it goes on with the tokens that were made by them, or is "
               "refused.",
        .before = "1"},

@@ -151,7 +151,8 @@ absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* 
                                  const std::vector<Findings>& findings) {
   nlohmann::json stats = {{"train", StatsJson(train)}};
   if (eval != nullptr) stats["eval"] = StatsJson(*eval);
-  for (const Findings& of_source : findings) stats["findings"].push_back(nlohmann::json(FindingsJson(of_source)));
+  for (const Findings& of_source : findings)
+    stats["findings"].push_back(nlohmann::json(FindingsJson(of_source)));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kTokensPublish));
   RETURN_IF_ERROR(RemoveAll(directory_));

@@ -23,18 +23,12 @@ constexpr int64_t kAddedTokensCount = 2;
 
 nlohmann::json DescribeFields(const config::RecordFields& fields) {
   const std::pair<const char*, const std::string*> all[] = {
-      {"field_messages", &fields.messages},
-      {"field_tools", &fields.tools},
-      {"field_system", &fields.system},
-      {"field_instruction", &fields.instruction},
-      {"field_input", &fields.input},
-      {"field_output", &fields.output},
-      {"field_history", &fields.history},
-      {"field_prompt", &fields.prompt},
-      {"field_completion", &fields.completion},
-      {"field_text", &fields.text},
-      {"message_role_key", &fields.role},
-      {"message_content_key", &fields.content},
+      {"field_messages", &fields.messages},     {"field_tools", &fields.tools},
+      {"field_system", &fields.system},         {"field_instruction", &fields.instruction},
+      {"field_input", &fields.input},           {"field_output", &fields.output},
+      {"field_history", &fields.history},       {"field_prompt", &fields.prompt},
+      {"field_completion", &fields.completion}, {"field_text", &fields.text},
+      {"message_role_key", &fields.role},       {"message_content_key", &fields.content},
   };
   nlohmann::json described = nlohmann::json::object();
   for (const auto& [key, name] : all) {

@@ -36,8 +36,7 @@ class DatasetReader {
   int64_t consumed_bytes() const;
 
  private:
-  DatasetReader(std::vector<std::string> paths, std::vector<Column> columns,
-                int64_t max_samples)
+  DatasetReader(std::vector<std::string> paths, std::vector<Column> columns, int64_t max_samples)
       : paths_(std::move(paths)), columns_(std::move(columns)), left_(max_samples) {}
 
   absl::StatusOr<bool> OpenNext();  // false: no file is left
@@ -47,7 +46,7 @@ class DatasetReader {
   const std::vector<Column> columns_;
   std::map<std::string, LeftOut> left_out_;
   int64_t of_file_ = 0;  // records given of the file at hand, not yet in left_out_
-  int64_t left_;  // records that may still be given
+  int64_t left_;         // records that may still be given
   size_t next_path_ = 0;
   std::unique_ptr<RecordReader> file_;
   int64_t bytes_before_ = 0;  // of the files before file_

@@ -166,7 +166,8 @@ absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(ChatRecord re
 // A text that begins with it already gets no second one.
 void DocumentEncoder::PutFront(Tokens* tokens) const {
   std::vector<int32_t>& ids = tokens->ids;
-  const bool there = ids.size() >= front_.size() && std::equal(front_.begin(), front_.end(), ids.begin());
+  const bool there =
+      ids.size() >= front_.size() && std::equal(front_.begin(), front_.end(), ids.begin());
   if (front_.empty() || there) return;
   ids.insert(ids.begin(), front_.begin(), front_.end());
   tokens->trained.insert(tokens->trained.begin(), front_.size(), false);
@@ -190,9 +191,8 @@ absl::Status DocumentEncoder::AppendPieces(const Tokens& tokens,
       break;
     case config::ExcessLength::kTruncate:
       documents->push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
-      documents->back().answer_cut =
-          std::find(tokens.trained.begin() + sequence_len_, tokens.trained.end(), true) !=
-          tokens.trained.end();
+      documents->back().answer_cut = std::find(tokens.trained.begin() + sequence_len_,
+                                               tokens.trained.end(), true) != tokens.trained.end();
       break;
     case config::ExcessLength::kSplit:
       for (int64_t begin = 0; begin < length; begin += sequence_len_) {

@@ -33,7 +33,7 @@ struct EncodedDocument {
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
   TargetRule rule = TargetRule::kFormat;
-  int rewritten = 0;  // MarkedText::rewritten, at the first piece
+  int rewritten = 0;        // MarkedText::rewritten, at the first piece
   bool answer_cut = false;  // targets were cut off with its end
 };
 
@@ -89,7 +89,7 @@ class DocumentEncoder {
   absl::Status FindLead();
 
   const Tokenizer* tokenizer_ = nullptr;
-  RecordRenderer renderer_;  // null: records are tokens
+  RecordRenderer renderer_;                                    // null: records are tokens
   std::shared_ptr<const ConversationTemplate> chat_template_;  // null: there are no conversations
   std::optional<ConversationNotes> notes_;                     // likewise
   // Before each text without a template stands what the tokenizer's post-processor puts in front.

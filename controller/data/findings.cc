@@ -39,7 +39,9 @@ const Kind& RowOf(NoteKind kind) {
                        [&](const Kind& row) { return row.kind == kind; });
 }
 
-std::string Records(int64_t count) { return absl::StrCat(count, count == 1 ? " record" : " records"); }
+std::string Records(int64_t count) {
+  return absl::StrCat(count, count == 1 ? " record" : " records");
+}
 
 // `"id" (3 records), "source" (1 record)`; empty: nothing of that kind.
 std::string NamesOf(const Findings& findings, NoteKind kind) {
@@ -54,7 +56,8 @@ std::string NamesOf(const Findings& findings, NoteKind kind) {
     names.push_back(
         absl::StrCat("\"", CleanText(key.second), "\" (", Records(finding.records), ")"));
   }
-  return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(", ", more, " more"));
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      more == 0 ? "" : absl::StrCat(", ", more, " more"));
 }
 
 std::string PlacesText(const Finding& finding, const std::vector<std::string>& files) {
@@ -132,8 +135,9 @@ std::string NotesText(const RecordNotes& notes) {
   findings.Add(notes, {});
   std::vector<std::string> texts;
   for (const auto& [key, finding] : findings.all()) {
-    texts.push_back(absl::StrCat(RowOf(key.first).text, " \"", CleanText(key.second), "\"",
-                                 finding.times > 1 ? absl::StrCat(" (", finding.times, " times)") : ""));
+    texts.push_back(
+        absl::StrCat(RowOf(key.first).text, " \"", CleanText(key.second), "\"",
+                     finding.times > 1 ? absl::StrCat(" (", finding.times, " times)") : ""));
   }
   return absl::StrJoin(texts, "; ");
 }
@@ -141,10 +145,12 @@ std::string NotesText(const RecordNotes& notes) {
 std::string FindingsText(const Findings& findings, const std::vector<std::string>& files) {
   std::string text;
   for (const auto& [key, finding] : findings.all()) {
-    const std::string name = key.second.empty() ? "" : absl::StrCat(" \"", CleanText(key.second), "\"");
-    absl::StrAppend(&text, RowOf(key.first).text, name, ": ", Records(finding.records),
-                    finding.times > finding.records ? absl::StrCat(", ", finding.times, " times") : "",
-                    CleanText(PlacesText(finding, files)), "\n");
+    const std::string name =
+        key.second.empty() ? "" : absl::StrCat(" \"", CleanText(key.second), "\"");
+    absl::StrAppend(
+        &text, RowOf(key.first).text, name, ": ", Records(finding.records),
+        finding.times > finding.records ? absl::StrCat(", ", finding.times, " times") : "",
+        CleanText(PlacesText(finding, files)), "\n");
   }
   return text;
 }

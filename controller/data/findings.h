@@ -25,13 +25,13 @@ struct Finding {
   static constexpr size_t kMaxPlaces = 100;
 
   int64_t records = 0;
-  int64_t times = 0;                // a record may hold it more than once
+  int64_t times = 0;               // a record may hold it more than once
   std::vector<RecordPlace> first;  // at most kMaxPlaces of the records
   bool operator==(const Finding&) const = default;
 };
 
-// By what was noted, and its name. Memory does not grow with the records: beyond kMaxNames of a kind
-// the rest is one finding, "...".
+// By what was noted, and its name. Memory does not grow with the records: beyond kMaxNames of a
+// kind the rest is one finding, "...".
 class Findings {
  public:
   using Key = std::pair<NoteKind, std::string>;

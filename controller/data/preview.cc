@@ -73,8 +73,11 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
     if (encoded.size() > 1) {
       const bool piece = encoded[i].outcome == Outcome::kSplit;
       const bool turn = encoded[i].rule != TargetRule::kFormat;
-      document.note = absl::StrCat(piece ? "piece " : turn ? "turn " : "document ", i + 1, " of ", encoded.size(),
-                                   document.note.empty() ? "" : ", ", document.note);
+      document.note = absl::StrCat(piece  ? "piece "
+                                   : turn ? "turn "
+                                          : "document ",
+                                   i + 1, " of ", encoded.size(), document.note.empty() ? "" : ", ",
+                                   document.note);
     }
     document.rule = RuleText(encoded[i].rule);
     if (encoded[i].rewritten > 0) {

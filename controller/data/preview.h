@@ -39,7 +39,8 @@ std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& docu
 // grey.
 absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color);
 
-// {"documents": [{path, line, rule, note, notes, tokens, targets, input_ids, labels, text}], "warnings":
+// {"documents": [{path, line, rule, note, notes, tokens, targets, input_ids, labels, text}],
+// "warnings":
 // []}
 absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n);
 

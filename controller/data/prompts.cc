@@ -49,7 +49,7 @@ std::string RecordOf(const Json& messages) {
 }
 
 absl::StatusOr<std::vector<int32_t>> EncodedConversation(const DocumentEncoder& encoder,
-                                                        const std::string& record) {
+                                                         const std::string& record) {
   RecordParser parser(config::DatasetFormat::kChat, {});
   ASSIGN_OR_RETURN(const Record parsed, parser.Parse(record));
   return encoder.EncodePrompt(std::get<ChatRecord>(parsed));

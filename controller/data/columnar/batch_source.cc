@@ -34,9 +34,9 @@ arrow::Result<Columns> ColumnsOf(const arrow::Schema& schema,
   });
   for (int i = 0; i < schema.num_fields(); ++i) {
     const arrow::Field& field = *schema.field(i);
-    const auto found =
-        std::find_if(wanted.begin(), wanted.end(),
-                     [&](const WantedColumn& column) { return column.name == field.name(); });
+    const auto found = std::find_if(wanted.begin(), wanted.end(), [&](const WantedColumn& column) {
+      return column.name == field.name();
+    });
     if (!all && found == wanted.end()) {
       columns.left_out.push_back({field.name(), ""});
     } else if (HasJson(*field.type())) {

@@ -22,8 +22,8 @@ struct ColumnarApi {
   ColumnarFile* (*open)(const char* path, ColumnarKind kind, const ColumnarColumn* columns,
                         size_t num_columns, char* error, size_t capacity);
   // The name of column `index` of those that are not decoded, in the order of the file, and where
-  // the reason is its type, that type, else an empty text. Both live as long as the file; null: there
-  // are no more.
+  // the reason is its type, that type, else an empty text. Both live as long as the file; null:
+  // there are no more.
   const char* (*left_out)(const ColumnarFile* file, size_t index, const char** type);
   // The next row as the text of a JSON object, valid until the next call. 1: a row; 0: the end; -1:
   // the file is damaged, and last_error says how.

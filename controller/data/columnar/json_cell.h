@@ -12,8 +12,8 @@
 namespace coxswain::data::columnar {
 
 // Whether AppendCell knows the type: null, bool, integers, float and double, decimals, strings,
-// dates, times and timestamps, and dictionaries, lists and maps (with keys of strings) of these, and
-// structs with a field of them. Binary is among those it does not know.
+// dates, times and timestamps, and dictionaries, lists and maps (with keys of strings) of these,
+// and structs with a field of them. Binary is among those it does not know.
 bool HasJson(const arrow::DataType& type);
 // Fields within the column ("messages.picture") that have none, and their types: they are left out.
 std::vector<std::pair<std::string, std::string>> PartsWithoutJson(const arrow::Field& field);

@@ -111,6 +111,7 @@ void CloseColumnar(ColumnarFile* file) { delete file; }
 }  // namespace
 
 __attribute__((visibility("default"))) const ColumnarApi* coxswain_columnar_api_2() {
-  static constexpr ColumnarApi kApi = {OpenColumnar, LeftOutColumn, NextRow, LastError, ProgressOf, CloseColumnar};
+  static constexpr ColumnarApi kApi = {OpenColumnar, LeftOutColumn, NextRow,
+                                       LastError,    ProgressOf,    CloseColumnar};
   return &kApi;
 }

@@ -22,10 +22,11 @@ absl::StatusOr<const ColumnarApi*> LoadColumnarApi();
 
 class ColumnarReader : public RecordReader {
  public:
-  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a needed column
-  // of a type without a form in JSON.
-  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
-      const std::string& path, ColumnarKind kind, const std::vector<Column>& columns);
+  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a needed
+  // column of a type without a form in JSON.
+  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path,
+                                                            ColumnarKind kind,
+                                                            const std::vector<Column>& columns);
   ~ColumnarReader() override { api_->close(file_); }
   ColumnarReader(const ColumnarReader&) = delete;
   ColumnarReader& operator=(const ColumnarReader&) = delete;

@@ -137,7 +137,8 @@ absl::Status JoinParts(const Json& parts, const std::string& where, Json* messag
 }
 
 // What data sets call it when a message says whether it is trained.
-// Source: Axolotl (train, training), OpenAI (weight), ms-swift (loss, loss_scale), verl (loss_mask).
+// Source: Axolotl (train, training), OpenAI (weight), ms-swift (loss, loss_scale), verl
+// (loss_mask).
 constexpr const char* kMarks[] = {"train",     "training", "weight",    "loss_weight",
                                   "loss_mask", "loss",     "loss_scale"};
 
@@ -154,10 +155,9 @@ absl::StatusOr<std::optional<bool>> TrainMark(const Json& message, const std::st
                          : mark->is_number() ? mark->get<double>()
                                              : -1;
     if (value != 0 && value != 1) {
-      return Bad(absl::StrCat(
-          "field \"", where, ".", key, "\" is ",
-          mark->dump(-1, ' ', false, Json::error_handler_t::replace),
-          ", but a message is trained (1) or not (0)"));
+      return Bad(absl::StrCat("field \"", where, ".", key, "\" is ",
+                              mark->dump(-1, ' ', false, Json::error_handler_t::replace),
+                              ", but a message is trained (1) or not (0)"));
     }
     if (train && *train != (value == 1)) {
       return Bad(absl::StrCat("field \"", where, ".", key, "\" is ", mark->dump(),
@@ -334,8 +334,7 @@ std::string_view MessagesKey(const Json& record, const config::RecordFields& fie
   return "";
 }
 
-absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
-                                             const config::RecordFields& fields,
+absl::StatusOr<ChatRecord> ParseConversation(const Json& record, const config::RecordFields& fields,
                                              RecordNotes* notes) {
   const std::string key(MessagesKey(record, fields));
   if (key.empty()) {

@@ -34,8 +34,7 @@ absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
   if (has(fields.instruction) && has(fields.output)) return DatasetFormat::kAlpaca;
   if (has(fields.prompt) && has(fields.completion)) return DatasetFormat::kPromptCompletion;
   if (has(fields.text)) return DatasetFormat::kCompletion;
-  const PreferenceMarks marks{
-      .chosen = has("chosen"), .rejected = has("rejected"), .verdict = {}};
+  const PreferenceMarks marks{.chosen = has("chosen"), .rejected = has("rejected"), .verdict = {}};
   RETURN_IF_ERROR(marks.Refuse());
   std::vector<std::string> found;
   for (const auto& [key, value] : json.items()) found.push_back(key);

@@ -36,8 +36,8 @@ std::vector<std::string> FieldsRead(config::DatasetFormat format,
     case config::DatasetFormat::kInputOutput:
       return {"segments"};
     case config::DatasetFormat::kPromptCompletion:
-      return Named({fields.completion, fields.prompt, fields.tools, fields.system,
-                    "chat_template_kwargs"});
+      return Named(
+          {fields.completion, fields.prompt, fields.tools, fields.system, "chat_template_kwargs"});
     case config::DatasetFormat::kChat:
     case config::DatasetFormat::kSharegpt:
       return ConversationFields(fields);

@@ -18,7 +18,7 @@ struct AlpacaRecord {
   std::string instruction;
   std::string input;  // empty: none
   std::string output;
-  std::string system = {};  // empty: none
+  std::string system = {};                                        // empty: none
   std::vector<std::pair<std::string, std::string>> history = {};  // earlier questions and answers
 };
 
@@ -56,7 +56,7 @@ struct SegmentsRecord {
 
 struct TokenizedRecord {
   std::vector<int32_t> ids;
-  std::vector<bool> trained;  // as many
+  std::vector<bool> trained;        // as many
   std::vector<size_t> begins = {};  // tokens with which its documents begin, but for the first
 };
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <simdjson.h>
+#include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -50,8 +50,8 @@ absl::Status ReadHistory(object from, const std::string& field, AlpacaRecord* re
   for (size_t i = 0; i < pairs.size(); ++i) {
     const nlohmann::json& pair = pairs[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
-      return Bad(absl::StrCat("field \"", field, "[", i,
-                              "]\" is no pair of texts [question, answer]"));
+      return Bad(
+          absl::StrCat("field \"", field, "[", i, "]\" is no pair of texts [question, answer]"));
     }
     record->history.emplace_back(pair[0].get<std::string>(), pair[1].get<std::string>());
   }
@@ -219,8 +219,8 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
     return Bad(absl::StrCat("the record is ", TypeName(root), ", not an object"));
   }
   const RecordFields& fields = impl_->fields;
-  const bool is_text = impl_->format == DatasetFormat::kPromptCompletion &&
-                       !from.at_key(fields.prompt).is<array>();
+  const bool is_text =
+      impl_->format == DatasetFormat::kPromptCompletion && !from.at_key(fields.prompt).is<array>();
   RETURN_IF_ERROR(impl_->LookAtFields(from, is_text, notes));
   switch (impl_->format) {
     case DatasetFormat::kAlpaca:

@@ -28,8 +28,8 @@ class RecordParser {
   //   completion         text: a string
   //   input_output       segments: [{text: a string, label: true or false}]
   //   tokenized          tokenized_parser.h
-  // Other fields are added to `notes`, which may be null, where they hold anything. Unimplemented: a
-  // record of preference tuning (preference.h).
+  // Other fields are added to `notes`, which may be null, where they hold anything. Unimplemented:
+  // a record of preference tuning (preference.h).
   absl::StatusOr<Record> Parse(std::string_view json, RecordNotes* notes = nullptr);
 
  private:

@@ -41,9 +41,9 @@ struct LeftOutColumn {
 class RecordReader {
  public:
   // `columns` of a Parquet or Arrow file are decoded, or all that can be when the file has none of
-  // them or none is given. Other kinds give all they have. Errors as ByteSource::Open; FailedPrecondition
-  // when the library that reads Parquet is not installed. Defined in open_record_reader.cc, which
-  // knows the kinds.
+  // them or none is given. Other kinds give all they have. Errors as ByteSource::Open;
+  // FailedPrecondition when the library that reads Parquet is not installed. Defined in
+  // open_record_reader.cc, which knows the kinds.
   static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
       const std::string& path, const std::vector<Column>& columns = {});
   virtual ~RecordReader() = default;

@@ -130,9 +130,9 @@ class TokenizedReader {
       const int64_t position = (*positions)[i];
       if (before && position <= (*positions)[*before]) begins_[i] = true;
       if (before && !begins_[i] && i == *before + 1 && position != (*positions)[*before] + 1) {
-        return WrongEntry("position_ids", i, position,
-                          absl::StrCat((*positions)[*before] + 1,
-                                       ", or that of a document which begins there"));
+        return WrongEntry(
+            "position_ids", i, position,
+            absl::StrCat((*positions)[*before] + 1, ", or that of a document which begins there"));
       }
       before = i;
     }

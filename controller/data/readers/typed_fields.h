@@ -1,5 +1,5 @@
-// Fields of a JSON object by their type. Every error is InvalidArgument and names the field and what
-// it holds.
+// Fields of a JSON object by their type. Every error is InvalidArgument and names the field and
+// what it holds.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 

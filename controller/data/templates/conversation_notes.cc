@@ -50,8 +50,8 @@ bool ConversationNotes::Reads(std::string_view key) const {
   if (writes_messages_) return true;
   for (size_t at = 0; (at = source_.find(key, at)) != std::string::npos; ++at) {
     const size_t end = at + key.size();
-    const bool inside = (at > 0 && IsOfName(source_[at - 1])) ||
-                        (end < source_.size() && IsOfName(source_[end]));
+    const bool inside =
+        (at > 0 && IsOfName(source_[at - 1])) || (end < source_.size() && IsOfName(source_[end]));
     if (!inside) return true;
   }
   return false;

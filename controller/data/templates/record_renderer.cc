@@ -118,8 +118,7 @@ absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
   ASSIGN_OR_RETURN(SpecialToken eos, tokens.RequireEos(needed_by));
   return [eos, chat, markup,
           train_history](const Record& record) -> absl::StatusOr<std::vector<RenderedDocument>> {
-    if (std::optional<std::vector<Segment>> text =
-            RenderText(record, eos, markup, train_history)) {
+    if (std::optional<std::vector<Segment>> text = RenderText(record, eos, markup, train_history)) {
       return OneDocument(*std::move(text));
     }
     if (chat) return (*chat)(std::get<ChatRecord>(record));

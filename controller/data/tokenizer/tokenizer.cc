@@ -38,11 +38,13 @@ std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) 
 struct Tokenizer::Impl {
   explicit Impl(TokenizerFile read);
 
-  absl::Status Encode(std::string_view text, std::vector<int32_t>* special_as_text, std::vector<int32_t>* ids) const;
-  absl::Status EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text, Workspace* workspace,
-                           std::vector<int32_t>* ids) const;
-  absl::Status EncodeRaw(std::string_view text, bool is_first, std::vector<int32_t>* special_as_text,
-                         Workspace* workspace, std::vector<int32_t>* ids) const;
+  absl::Status Encode(std::string_view text, std::vector<int32_t>* special_as_text,
+                      std::vector<int32_t>* ids) const;
+  absl::Status EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text,
+                           Workspace* workspace, std::vector<int32_t>* ids) const;
+  absl::Status EncodeRaw(std::string_view text, bool is_first,
+                         std::vector<int32_t>* special_as_text, Workspace* workspace,
+                         std::vector<int32_t>* ids) const;
   absl::Status EncodeNormalized(std::string_view text, bool is_first, Workspace* workspace,
                                 std::vector<int32_t>* ids) const;
   void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
@@ -94,7 +96,8 @@ absl::Status Tokenizer::Impl::Encode(std::string_view text, std::vector<int32_t>
   return status;
 }
 
-absl::Status Tokenizer::Impl::EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text,
+absl::Status Tokenizer::Impl::EncodeValid(std::string_view text,
+                                          std::vector<int32_t>* special_as_text,
                                           Workspace* workspace, std::vector<int32_t>* ids) const {
   std::vector<Piece>& pieces = workspace->raw_pieces;
   pieces.clear();
@@ -110,8 +113,9 @@ absl::Status Tokenizer::Impl::EncodeValid(std::string_view text, std::vector<int
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first, std::vector<int32_t>* special_as_text,
-                                        Workspace* workspace, std::vector<int32_t>* ids) const {
+absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first,
+                                        std::vector<int32_t>* special_as_text, Workspace* workspace,
+                                        std::vector<int32_t>* ids) const {
   RETURN_IF_ERROR(file.pipeline.normalizer.Normalize(is_first, &workspace->regex,
                                                      &workspace->normalizer, &text));
   if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);

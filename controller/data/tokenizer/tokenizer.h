@@ -45,7 +45,8 @@ class Tokenizer {
 
   // The same, except that tokens marked `special` are plain text (transformers:
   // split_special_tokens=True). Added tokens that are not special are still recognised, and those
-  // that Load was given. The ids of those that became text join `special_as_text`, which may be null.
+  // that Load was given. The ids of those that became text join `special_as_text`, which may be
+  // null.
   absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids,
                            std::vector<int32_t>* special_as_text = nullptr) const;
 
