@@ -135,7 +135,7 @@ void AppendData(std::vector<Key>* t) {
                  "input_output", "tokenized"},
        .doc = "`alpaca`: instruction, input, output; `chat`: messages (role, content, tool_calls, "
               "...); `sharegpt`: conversations (from, value); `prompt_completion`; `completion`: "
-              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels, masks. "
+              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels... "
               "`auto`: told by the fields of the first record. "
               "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
