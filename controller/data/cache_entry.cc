@@ -69,6 +69,20 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   return result;
 }
 
+// Entries of earlier rules have none.
+absl::StatusOr<std::vector<Findings>> ReadFindings(const nlohmann::json& stats) {
+  std::vector<Findings> findings;
+  if (!stats.contains("findings")) return findings;
+  try {
+    for (const nlohmann::json& of_source : stats["findings"]) {
+      findings.push_back(FindingsOf(of_source));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
+  }
+  return findings;
+}
+
 absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path,
                                                          const Cancelled& cancelled) {
   absl::StatusOr<std::unique_ptr<TokenStore>> store = TokenStore::Open(path);
@@ -121,6 +135,7 @@ absl::StatusOr<PreparedData> CacheEntry::Load(const Cancelled& cancelled) const 
     ASSIGN_OR_RETURN(data.eval, OpenVerified(absl::StrCat(directory_, "/", kEvalFile), cancelled));
     ASSIGN_OR_RETURN(data.eval_stats, StatsOf(stats, "eval", *data.eval));
   }
+  ASSIGN_OR_RETURN(data.findings, ReadFindings(stats));
   return data;
 }
 
@@ -132,9 +147,12 @@ absl::StatusOr<std::string> CacheEntry::BeginBuild() {
   return building_;
 }
 
-absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval) {
+absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval,
+                                 const std::vector<Findings>& findings) {
   nlohmann::json stats = {{"train", StatsJson(train)}};
   if (eval != nullptr) stats["eval"] = StatsJson(*eval);
+  for (const Findings& of_source : findings)
+    stats["findings"].push_back(nlohmann::json(FindingsJson(of_source)));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kTokensPublish));
   RETURN_IF_ERROR(RemoveAll(directory_));

@@ -49,7 +49,7 @@ class Builder {
     RETURN_IF_ERROR(IngestTest());
     RETURN_IF_ERROR(train_.Finish(directory, kTrainFile, "the training set"));
     if (evaluates) RETURN_IF_ERROR(eval_.Finish(directory, kEvalFile, "the evaluation set"));
-    return OfTokenCache(entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr));
+    return OfTokenCache(entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr, findings_));
   }
 
  private:
@@ -109,6 +109,7 @@ class Builder {
                          std::function<IngestTarget(int64_t)> route) {
     int64_t dataset_bytes = 0;
     IngestArgs args;
+    args.findings = &findings_.emplace_back();
     args.job = &job_;
     args.dataset = &dataset;
     args.tokenizer = &tokenizer_;
@@ -136,6 +137,7 @@ class Builder {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   Part train_, eval_;
+  std::vector<Findings> findings_;
   int64_t total_bytes_ = 0, done_bytes_ = 0;
 };
 
@@ -162,6 +164,20 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   }
 }
 
+void WarnOfFindings(const config::JobSpec& job, const std::vector<Findings>& findings,
+                    std::vector<std::string>* warnings) {
+  auto of_source = findings.begin();
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (of_source == findings.end()) return;
+      for (std::string& warning : FindingWarnings(dataset.path, *of_source)) {
+        warnings->push_back(std::move(warning));
+      }
+      ++of_source;
+    }
+  }
+}
+
 // Where a split was taken of a folder.
 absl::Status TellChosenFiles(const config::JobSpec& job, std::vector<std::string>* warnings) {
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
@@ -173,6 +189,17 @@ absl::Status TellChosenFiles(const config::JobSpec& job, std::vector<std::string
   return absl::OkStatus();
 }
 
+// Tokens are made by this release's rules alone.
+absl::Status CheckRules(const config::JobSpec& job, const PrepareOptions& options) {
+  if (job.data_rules == config::kDataRules) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job was accepted by a release that made tokens of records by other rules (data_rules ",
+      job.data_rules, ", this release has ", config::kDataRules,
+      "), and the tokens that were made ", "by them are not in ", options.cache_dir,
+      " any more. Bring them back, or submit the job "
+      "again: it begins anew, or goes on from a checkpoint with checkpoint.extend: true"));
+}
+
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
                                          const Tokenizer& tokenizer, const std::string& hash) {
   ASSIGN_OR_RETURN(auto entry, CacheEntry::Lock(options.cache_dir, hash, options.cancelled));
@@ -182,6 +209,7 @@ absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const Prepa
     return cached;
   }
   RETURN_IF_ERROR(CheckCancelled(options.cancelled));
+  RETURN_IF_ERROR(CheckRules(job, options));
   RETURN_IF_ERROR(Builder(job, options, tokenizer).Build(*entry));
   ASSIGN_OR_RETURN(PreparedData data, entry->Load(options.cancelled));
   if (!absl::IsNotFound(cached.status())) {
@@ -239,6 +267,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   RETURN_IF_ERROR(TellChosenFiles(job, &data.warnings));
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
+  WarnOfFindings(job, data.findings, &data.warnings);
   WarnOfLosses(data.train_stats, "train", &data.warnings);
   if (data.eval != nullptr) WarnOfLosses(data.eval_stats, "eval", &data.warnings);
   return data;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/data/token_store.h"
+#include "controller/data/findings.h"
 
 namespace coxswain::data {
 
@@ -30,9 +31,10 @@ struct PreparedData {
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
   DatasetStats train_stats;
   DatasetStats eval_stats;
-  int64_t vocab_size = 0;    // of the tokenizer, added tokens included: the largest id + 1
-  int64_t added_tokens = 0;  // those of the job that the tokenizer lacked
-  std::string content_hash;  // SHA-256 hex of everything the tokens depend on
+  int64_t vocab_size = 0;          // of the tokenizer, added tokens included: the largest id + 1
+  int64_t added_tokens = 0;        // those of the job that the tokenizer lacked
+  std::vector<Findings> findings;  // of each of job.datasets, then of test_datasets
+  std::string content_hash;        // SHA-256 hex of everything the tokens depend on
   std::vector<std::string> warnings;
 };
 

@@ -48,22 +48,11 @@ std::string RecordOf(const Json& messages) {
   return Json{{"messages", messages}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::StatusOr<std::string> Rendered(const ConversationTemplate& chat, const std::string& record) {
+absl::StatusOr<std::vector<int32_t>> EncodedConversation(const DocumentEncoder& encoder,
+                                                         const std::string& record) {
   RecordParser parser(config::DatasetFormat::kChat, {});
   ASSIGN_OR_RETURN(const Record parsed, parser.Parse(record));
-  const auto& conversation = std::get<ChatRecord>(parsed);
-  ASSIGN_OR_RETURN(const jinja::Rendering rendering,
-                   chat.Render(conversation.messages, conversation, /*prompt=*/true));
-  return rendering.text;
-}
-
-absl::StatusOr<std::vector<int32_t>> Encoded(const Tokenizer& tokenizer, const std::string& text,
-                                             bool plain) {
-  std::vector<int32_t> ids;
-  if (plain) ids.assign(tokenizer.ids_in_front().begin(), tokenizer.ids_in_front().end());
-  RETURN_IF_ERROR(tokenizer.Encode(text, &ids));
-  if (ids.empty()) return absl::InvalidArgumentError("it has no token");
-  return ids;
+  return encoder.EncodePrompt(std::get<ChatRecord>(parsed));
 }
 
 absl::StatusOr<Json> ParseMessages(const std::string& text) {
@@ -93,10 +82,13 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
   const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   const bool talks = !job.generate.messages.empty();
   const bool plain = !talks && job.chat_template == "auto" && tokens.own_template.empty();
-  std::optional<ConversationTemplate> chat;
+  std::shared_ptr<const ConversationTemplate> chat;
   if (!plain) {
-    ASSIGN_OR_RETURN(chat, ConversationTemplate::Create(job, tokens));
+    ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
+    chat = std::make_shared<const ConversationTemplate>(std::move(parsed));
   }
+  ASSIGN_OR_RETURN(const DocumentEncoder encoder,
+                   DocumentEncoder::ForPrompts(tokenizer, tokens, std::move(chat)));
   prepared.ends = EndsOf(job.model_path, tokenizer);
   prepared.texts = talks ? std::vector<std::string>{job.generate.messages} : job.generate.prompts;
   for (const std::string& text : prepared.texts) {
@@ -105,10 +97,9 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
     if (talks) {
       ASSIGN_OR_RETURN(messages, ParseMessages(text));
     }
-    absl::StatusOr<std::string> rendered = text;
-    if (!plain) rendered = Rendered(*chat, RecordOf(messages));
-    if (!rendered.ok()) return At(rendered.status(), where);
-    absl::StatusOr<std::vector<int32_t>> ids = Encoded(tokenizer, *rendered, plain);
+    absl::StatusOr<std::vector<int32_t>> ids =
+        plain ? encoder.EncodePrompt(text) : EncodedConversation(encoder, RecordOf(messages));
+    if (ids.ok() && ids->empty()) ids = absl::InvalidArgumentError("it has no token");
     if (!ids.ok()) return At(ids.status(), where);
     prepared.ids.push_back(*std::move(ids));
   }

@@ -29,6 +29,7 @@ struct Segment {
   // They share a segment with what follows because the tokenizer must see both at once.
   size_t untrained_prefix = 0;
   bool markup = false;  // special tokens that the text holds are tokens, not text
+  bool once = false;    // of a token: only where the target before it is another
 };
 
 // Collects segments; neighbouring plain text of equal `target` becomes one segment.

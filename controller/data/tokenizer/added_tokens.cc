@@ -92,7 +92,7 @@ int32_t AddedTokenMatcher::LongestAt(std::string_view text, size_t position) con
   return longest;
 }
 
-void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
+void AddedTokenMatcher::Split(std::string_view text, std::vector<int32_t>* special_as_text,
                               std::vector<Piece>* pieces) const {
   size_t done = 0;  // text before it is in `pieces`
   size_t position = FindStart(text, 0);
@@ -106,7 +106,10 @@ void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
     size_t begin = position;
     size_t end = begin + token.content.size();
     position = FindStart(text, end);
-    if (special_is_text && token.special) continue;
+    if (special_as_text != nullptr && token.special && !token.counts) {
+      special_as_text->push_back(token.id);
+      continue;
+    }
     if (token.single_word && TouchesWord(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = std::max(begin - TrailingWhiteSpace(text.substr(0, begin)), done);
     if (token.rstrip) end += LeadingWhiteSpace(text.substr(end));

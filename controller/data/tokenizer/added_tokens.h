@@ -13,6 +13,7 @@ struct AddedToken {
   int32_t id = -1;
   std::string content;
   bool special = false;
+  bool counts = false;       // special, but never plain text
   bool normalized = false;   // matched after the normalizer, not before it
   bool lstrip = false;       // also takes white space before it
   bool rstrip = false;       // also takes white space after it
@@ -33,9 +34,10 @@ class AddedTokenMatcher {
   bool empty() const { return tokens_.empty(); }
 
   // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces, none of them
-  // empty text. With `special_is_text`, a match of a special token is passed over and what it
-  // covers stays text, tokens inside it included.
-  void Split(std::string_view text, bool special_is_text, std::vector<Piece>* pieces) const;
+  // empty text. Where `special_as_text` is not null, a match of a special token that does not count
+  // is passed over and its id added there; what it covers stays text, tokens inside it included.
+  void Split(std::string_view text, std::vector<int32_t>* special_as_text,
+             std::vector<Piece>* pieces) const;
 
  private:
   static constexpr int32_t kNone = -1;

@@ -38,11 +38,13 @@ std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) 
 struct Tokenizer::Impl {
   explicit Impl(TokenizerFile read);
 
-  absl::Status Encode(std::string_view text, bool special_is_text, std::vector<int32_t>* ids) const;
-  absl::Status EncodeValid(std::string_view text, bool special_is_text, Workspace* workspace,
-                           std::vector<int32_t>* ids) const;
-  absl::Status EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
-                         Workspace* workspace, std::vector<int32_t>* ids) const;
+  absl::Status Encode(std::string_view text, std::vector<int32_t>* special_as_text,
+                      std::vector<int32_t>* ids) const;
+  absl::Status EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text,
+                           Workspace* workspace, std::vector<int32_t>* ids) const;
+  absl::Status EncodeRaw(std::string_view text, bool is_first,
+                         std::vector<int32_t>* special_as_text, Workspace* workspace,
+                         std::vector<int32_t>* ids) const;
   absl::Status EncodeNormalized(std::string_view text, bool is_first, Workspace* workspace,
                                 std::vector<int32_t>* ids) const;
   void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
@@ -54,6 +56,7 @@ struct Tokenizer::Impl {
   AddedTokenMatcher raw_tokens;
   AddedTokenMatcher normalized_tokens;
   std::vector<bool> special;  // by id
+  std::vector<bool> counts;   // by id
   mutable WorkspacePool workspaces;
 };
 
@@ -61,7 +64,8 @@ Tokenizer::Impl::Impl(TokenizerFile read)
     : file(std::move(read)),
       raw_tokens(SelectAdded(file, false)),
       normalized_tokens(SelectAdded(file, true)),
-      special(file.tokens.size()) {
+      special(file.tokens.size()),
+      counts(file.tokens.size()) {
   if (file.unigram.has_value()) {
     unigram.emplace(
         Unigram::Model{*std::exchange(file.unigram, std::nullopt), file.unknown_id, file.byte_ids});
@@ -75,10 +79,11 @@ Tokenizer::Impl::Impl(TokenizerFile read)
   file.rules = {};
   for (const AddedToken& token : file.added) {
     if (token.special) special[token.id] = true;
+    if (token.special && token.counts) counts[token.id] = true;
   }
 }
 
-absl::Status Tokenizer::Impl::Encode(std::string_view text, bool special_is_text,
+absl::Status Tokenizer::Impl::Encode(std::string_view text, std::vector<int32_t>* special_as_text,
                                      std::vector<int32_t>* ids) const {
   std::string repaired;
   if (!IsValidUtf8(text)) {
@@ -86,35 +91,37 @@ absl::Status Tokenizer::Impl::Encode(std::string_view text, bool special_is_text
     text = repaired;
   }
   std::unique_ptr<Workspace> workspace = workspaces.Take();
-  absl::Status status = EncodeValid(text, special_is_text, workspace.get(), ids);
+  absl::Status status = EncodeValid(text, special_as_text, workspace.get(), ids);
   workspaces.Return(std::move(workspace));
   return status;
 }
 
-absl::Status Tokenizer::Impl::EncodeValid(std::string_view text, bool special_is_text,
+absl::Status Tokenizer::Impl::EncodeValid(std::string_view text,
+                                          std::vector<int32_t>* special_as_text,
                                           Workspace* workspace, std::vector<int32_t>* ids) const {
   std::vector<Piece>& pieces = workspace->raw_pieces;
   pieces.clear();
-  raw_tokens.Split(text, special_is_text, &pieces);
+  raw_tokens.Split(text, special_as_text, &pieces);
   for (const Piece& piece : pieces) {
     if (piece.id >= 0) {
       ids->push_back(piece.id);
     } else {
       const bool is_first = piece.text.data() == text.data();
-      RETURN_IF_ERROR(EncodeRaw(piece.text, is_first, special_is_text, workspace, ids));
+      RETURN_IF_ERROR(EncodeRaw(piece.text, is_first, special_as_text, workspace, ids));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
-                                        Workspace* workspace, std::vector<int32_t>* ids) const {
+absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first,
+                                        std::vector<int32_t>* special_as_text, Workspace* workspace,
+                                        std::vector<int32_t>* ids) const {
   RETURN_IF_ERROR(file.pipeline.normalizer.Normalize(is_first, &workspace->regex,
                                                      &workspace->normalizer, &text));
   if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);
   std::vector<Piece>& pieces = workspace->normalized_pieces;
   pieces.clear();
-  normalized_tokens.Split(text, special_is_text, &pieces);
+  normalized_tokens.Split(text, special_as_text, &pieces);
   for (const Piece& piece : pieces) {
     if (piece.id >= 0) {
       ids->push_back(piece.id);
@@ -186,11 +193,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
 }
 
 absl::Status Tokenizer::Encode(std::string_view text, std::vector<int32_t>* ids) const {
-  return impl_->Encode(text, /*special_is_text=*/false, ids);
+  return impl_->Encode(text, /*special_as_text=*/nullptr, ids);
 }
 
-absl::Status Tokenizer::EncodePlain(std::string_view text, std::vector<int32_t>* ids) const {
-  return impl_->Encode(text, /*special_is_text=*/true, ids);
+absl::Status Tokenizer::EncodePlain(std::string_view text, std::vector<int32_t>* ids,
+                                    std::vector<int32_t>* special_as_text) const {
+  std::vector<int32_t> ignored;
+  return impl_->Encode(text, special_as_text == nullptr ? &ignored : special_as_text, ids);
 }
 
 absl::StatusOr<std::vector<std::vector<int32_t>>> Tokenizer::EncodeBatch(
@@ -247,6 +256,10 @@ std::string_view Tokenizer::IdToToken(int32_t id) const {
 
 bool Tokenizer::IsSpecial(int32_t id) const {
   return id >= 0 && id < vocab_size() && impl_->special[id];
+}
+
+bool Tokenizer::Counts(int32_t id) const {
+  return id >= 0 && id < vocab_size() && impl_->counts[id];
 }
 
 int32_t Tokenizer::eos_id() const { return impl_->file.eos_id; }

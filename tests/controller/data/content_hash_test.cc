@@ -47,7 +47,8 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
   const config::ParsedJob parsed = config::ParseJob(JobText(""), "/");
   ASSERT_TRUE(parsed.errors.empty()) << parsed.errors[0].message;
   Json stored = Json::parse(parsed.effective_json);
-  for (const char* key : {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos"}) {
+  for (const char* key :
+       {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos", "data_rules"}) {
     ASSERT_EQ(stored["spec"].erase(key), 1u) << key;
   }
   Json& dataset = stored["spec"]["datasets"][0];
@@ -57,7 +58,9 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
              {"weight", dataset["weight"]}};
   const config::ParsedJob job = config::ReadStoredJob(stored.dump(), JobText(""), "/");
   ASSERT_TRUE(job.errors.empty()) << job.errors[0].message;
+  EXPECT_EQ(job.spec.data_rules, 1);
   EXPECT_EQ(job.spec.datasets[0].fields.system, "");
+  EXPECT_EQ(job.spec.datasets[0].fields.history, "");
   EXPECT_EQ(job.spec.datasets[0].fields.tools, "");
   const std::string described =
       R"({"chat_template":"chatml","datasets":[{"format":1,"prompt_style":0,"sha256":")" +
@@ -85,6 +88,12 @@ TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
   EXPECT_NE(HashOf(job, "chatml"), roles);
   job.datasets[0].max_samples = 1;
   EXPECT_NE(HashOf(job, "chatml"), roles);
+  job = config::ParseJob(JobText(""), "/").spec;
+  job.datasets[0].special_tokens = config::SpecialTokens::kContent;
+  EXPECT_NE(HashOf(job, "chatml"), usual);
+  job.datasets[0].special_tokens = config::SpecialTokens::kAuto;
+  job.added_tokens = {"<glad>"};
+  EXPECT_NE(HashOf(job, "chatml"), usual);
 }
 
 }  // namespace
