@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/model_ends.h"
 #include "controller/data/templates/conversation_template.h"
 #include "controller/data/templates/named_templates.h"
 
@@ -40,6 +41,9 @@ TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
   tokens.pad = text(tokenizer.pad_id());
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     if (tokenizer.IsSpecial(id)) tokens.special.push_back(text(id));
+  }
+  for (const int32_t id : ModelEnds(name, tokenizer)) {
+    if (!tokenizer.IdToToken(id).empty()) tokens.ends.push_back(text(id));
   }
   tokens.own_template = tokenizer.chat_template();
   tokens.own_tool_template = tokenizer.chat_template("tool_use");
@@ -99,7 +103,7 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     }
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
     for (size_t i = first; i < documents.size(); ++i) documents[i].rule = document.rule;
-    if (first < documents.size()) documents[first].rewritten = document.rewritten;
+    if (first < documents.size()) documents[first].turns = document.turns;
   }
   return documents;
 }
@@ -150,6 +154,9 @@ EncodedDocument DocumentEncoder::Cut(const Tokens& tokens, int64_t begin, int64_
 }
 
 absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* tokens) const {
+  if (segment.marks.has_value()) {
+    return tokenizer_->EncodeMarked(segment.text, *segment.marks, &tokens->ids, &tokens->trained);
+  }
   const size_t first = tokens->ids.size();
   size_t untrained = 0;
   if (segment.token >= 0) {

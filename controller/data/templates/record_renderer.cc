@@ -26,8 +26,7 @@ std::optional<std::vector<Segment>> RenderText(const Record& record, const Speci
     const ByteRange completion{prompt->prompt.size(),
                                prompt->prompt.size() + prompt->completion.size()};
     std::vector<Segment> segments =
-        CutAtTargets(prompt->prompt + prompt->completion, {&completion, 1}, {});
-    for (Segment& segment : segments) segment.markup = false;
+        CutAtTargets(prompt->prompt + prompt->completion, {&completion, 1});
     segments.push_back({.text = eos.text, .token = eos.id, .target = true});
     return segments;
   } else {

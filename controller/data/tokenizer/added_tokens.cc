@@ -93,8 +93,9 @@ int32_t AddedTokenMatcher::LongestAt(std::string_view text, size_t position) con
 }
 
 void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
-                              std::vector<Piece>* pieces) const {
+                              std::span<const size_t> seams, std::vector<Piece>* pieces) const {
   size_t done = 0;  // text before it is in `pieces`
+  auto seam = seams.begin();
   size_t position = FindStart(text, 0);
   while (position < text.size()) {
     const int32_t index = LongestAt(text, position);
@@ -107,6 +108,8 @@ void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
     size_t end = begin + token.content.size();
     position = FindStart(text, end);
     if (special_is_text && token.special) continue;
+    while (seam != seams.end() && *seam <= begin) ++seam;
+    if (seam != seams.end() && *seam < end) continue;
     if (token.single_word && TouchesWord(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = std::max(begin - TrailingWhiteSpace(text.substr(0, begin)), done);
     if (token.rstrip) end += LeadingWhiteSpace(text.substr(end));

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_ADDED_TOKENS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,10 @@ class AddedTokenMatcher {
 
   // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces, none of them
   // empty text. With `special_is_text`, a match of a special token is passed over and what it
-  // covers stays text, tokens inside it included.
-  void Split(std::string_view text, bool special_is_text, std::vector<Piece>* pieces) const;
+  // covers stays text, tokens inside it included. So is a match of any token across one of `seams`,
+  // ascending places of the text.
+  void Split(std::string_view text, bool special_is_text, std::span<const size_t> seams,
+             std::vector<Piece>* pieces) const;
 
  private:
   static constexpr int32_t kNone = -1;

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/data/tokenizer/text_marks.h"
 
 namespace coxswain::data {
 
@@ -46,6 +47,12 @@ class Tokenizer {
   // The same, except that tokens marked `special` are plain text (transformers:
   // split_special_tokens=True). Added tokens that are not special are still recognised.
   absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids) const;
+
+  // Encode of a text with marks. `wanted` gets one value for each id: whether the token stands for
+  // a byte of marks.ranges. White space that an added token takes along (lstrip, rstrip) counts for
+  // nothing.
+  absl::Status EncodeMarked(std::string_view text, const TextMarks& marks,
+                            std::vector<int32_t>* ids, std::vector<bool>* wanted) const;
 
   // Encode of every text, in the order of `texts`, over `threads` threads (0: all cores).
   absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeBatch(
