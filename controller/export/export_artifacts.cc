@@ -83,6 +83,9 @@ absl::Status ExportAdapter(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/README.md"), AdapterCard(request)));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
+  if (!request.format.ends.empty() || !request.format.chat_template.empty()) {
+    RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
+  }
   return Replace(files, request, "adapter");
 }
 
@@ -92,9 +95,9 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
-  RETURN_IF_ERROR(CopyFilesThatExist(
-      request.plan.model_path, staging,
-      {"generation_config.json", "preprocessor_config.json", "processor_config.json"}));
+  RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
+  RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging,
+                                     {"preprocessor_config.json", "processor_config.json"}));
   return Replace(files, request, "model");
 }
 
