@@ -43,12 +43,21 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
-// `split` and `rewritten` came later than the others: an entry without them was made before there
-// were such documents.
+// `split` and the counts of turns came later than the others: an entry without them was made before
+// there were such documents.
+constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
+    {"rewritten", &TurnCounts::rewritten},
+    {"as_said", &TurnCounts::as_said},
+    {"unended", &TurnCounts::unended},
+    {"without_calls", &TurnCounts::without_calls},
+    {"without_thought", &TurnCounts::without_thought},
+};
+
 nlohmann::json StatsJson(const DatasetStats& stats) {
   nlohmann::json json = stats;
   json["split"] = stats.split;
-  json["rewritten"] = stats.rewritten;
+  json["largest_id"] = stats.largest_id;
+  for (const auto& [name, count] : kTurnCounts) json[name] = stats.turns.*count;
   return json;
 }
 
@@ -58,7 +67,10 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   try {
     stats.at(part).get_to(result);
     result.split = stats.at(part).value("split", int64_t{0});
-    result.rewritten = stats.at(part).value("rewritten", int64_t{0});
+    result.largest_id = stats.at(part).value("largest_id", int64_t{-1});
+    for (const auto& [name, count] : kTurnCounts) {
+      result.turns.*count = stats.at(part).value(name, int64_t{0});
+    }
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
   }

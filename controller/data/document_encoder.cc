@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/model_ends.h"
 #include "controller/data/templates/content_guard.h"
 
 namespace coxswain::data {
@@ -40,6 +41,9 @@ TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     if (tokenizer.IsSpecial(id)) tokens.special.push_back(text(id));
     if (tokenizer.Counts(id)) tokens.counted.push_back(text(id));
+  }
+  for (const int32_t id : ModelEnds(name, tokenizer)) {
+    if (!tokenizer.IdToToken(id).empty()) tokens.ends.push_back(text(id));
   }
   tokens.own_template = tokenizer.chat_template();
   tokens.own_tool_template = tokenizer.chat_template("tool_use");
@@ -135,7 +139,7 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     if (document.rule == TargetRule::kFormat) PutFront(&tokens);
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
     for (size_t i = first; i < documents.size(); ++i) documents[i].rule = document.rule;
-    if (first < documents.size()) documents[first].rewritten = document.rewritten;
+    if (first < documents.size()) documents[first].turns = document.turns;
   }
   for (const int32_t id : special_as_text) {
     Note(NoteKind::kSpecialAsText, std::string(tokenizer_->IdToToken(id)), notes);
@@ -156,10 +160,11 @@ absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(ChatRecord re
   ASSIGN_OR_RETURN(jinja::Rendering rendered,
                    chat_template_->Render(record.messages, record, /*prompt=*/true));
   std::vector<ByteRange> targets;
-  const std::vector<ByteRange> plain = guard.Clean(&rendered.text, &targets);
+  TextMarks marks{guard.Clean(&rendered.text, &targets), {}};
   Tokens tokens;
   std::vector<int32_t> ignored;
-  RETURN_IF_ERROR(AppendSegments(CutAtTargets(rendered.text, {}, plain), &tokens, &ignored));
+  const Segment all = {.text = std::move(rendered.text), .marks = std::move(marks)};
+  RETURN_IF_ERROR(AppendSegment(all, &tokens, &ignored));
   return std::move(tokens.ids);
 }
 
@@ -230,6 +235,10 @@ absl::Status DocumentEncoder::AppendSegments(const std::vector<Segment>& segment
 
 absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* tokens,
                                             std::vector<int32_t>* special_as_text) const {
+  if (segment.marks.has_value()) {
+    return tokenizer_->EncodeMarked(segment.text, *segment.marks, &tokens->ids, &tokens->trained,
+                                    special_as_text);
+  }
   const size_t first = tokens->ids.size();
   size_t untrained = 0;
   if (segment.token >= 0) {

@@ -33,7 +33,7 @@ struct EncodedDocument {
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
   TargetRule rule = TargetRule::kFormat;
-  int rewritten = 0;        // MarkedText::rewritten, at the first piece
+  TurnCounts turns = {};    // at the first piece
   bool answer_cut = false;  // targets were cut off with its end
 };
 
@@ -52,9 +52,9 @@ class DocumentEncoder {
 
   // The record's document, or those of its turns under train_on: split, each perhaps in pieces
   // under excess_length: split, where the first token of a piece is no target: it follows nothing
-  // there. Plain text between two special tokens, or between a prompt and the answer that follows
-  // it, is tokenised in one go. Without path and line: InvalidArgument, a bad record; OutOfRange, a
-  // document above sequence_len under excess_length: error.
+  // there. A conversation has the ids that the tokenizer gives for all of its text at once. Without
+  // path and line: InvalidArgument, a bad record; OutOfRange, a document above sequence_len under
+  // excess_length: error.
   // What of the record is not used as it stands is added to `notes`, which may be null.
   absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record,
                                                       RecordNotes* notes = nullptr) const;

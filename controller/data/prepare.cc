@@ -18,6 +18,7 @@
 #include "controller/data/template_check.h"
 #include "controller/data/templates/named_templates.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/turn_notes.h"
 #include "controller/data/val_split.h"
 
 namespace coxswain::data {
@@ -150,10 +151,8 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   warn(stats.truncated, "were truncated to sequence_len");
   warn(stats.dropped_too_long, "were dropped: above sequence_len");
   warn(stats.bad_records, "were skipped: bad records");
-  if (stats.rewritten > 0) {
-    warnings->push_back(absl::StrCat(
-        part, ": ", stats.rewritten, " turns are not trained: the chat template writes them anew ",
-        "once others follow (reasoning templates do); train_on: split trains each of them"));
+  for (const std::string& note : TurnNotes(stats.turns)) {
+    warnings->push_back(absl::StrCat(part, ": ", note));
   }
   if (stats.split > 0 && stats.no_target > 0) {  // of them some are pieces of a record
     warnings->push_back(absl::StrCat(part, ": ", stats.no_target,

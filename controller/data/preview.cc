@@ -17,6 +17,7 @@
 #include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/turn_notes.h"
 
 namespace coxswain::data {
 namespace {
@@ -80,10 +81,8 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
                                    document.note);
     }
     document.rule = RuleText(encoded[i].rule);
-    if (encoded[i].rewritten > 0) {
-      absl::StrAppend(&document.rule, "; ", encoded[i].rewritten,
-                      " earlier turns, which the template writes anew, are not trained (train_on: "
-                      "split trains them)");
+    for (const std::string& note : TurnNotes(encoded[i].turns)) {
+      absl::StrAppend(&document.rule, "; ", note);
     }
     document.tokens = TokensOf(tokenizer, encoded[i]);
     if (i > 0) document.notes.clear();

@@ -1,15 +1,14 @@
 #include "controller/data/prompts.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/data/document_encoder.h"
+#include "controller/data/model_ends.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/templates/conversation_template.h"
 
@@ -17,31 +16,6 @@ namespace coxswain::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Adds what `json` calls the end of a text: an id or a list of them.
-void AddEnds(const Json& json, std::set<int32_t>* ends) {
-  const auto found = json.find("eos_token_id");
-  if (found == json.end()) return;
-  for (const Json& id : found->is_array() ? *found : Json::array({*found})) {
-    if (id.is_number_integer() && id.get<int64_t>() >= 0) ends->insert(id.get<int32_t>());
-  }
-}
-
-// Source: transformers GenerationConfig.from_pretrained, which falls back on config.json.
-std::vector<int32_t> EndsOf(const std::string& model, const Tokenizer& tokenizer) {
-  std::set<int32_t> ends;
-  if (tokenizer.eos_id() >= 0) ends.insert(tokenizer.eos_id());
-  for (const char* name : {"/generation_config.json", "/config.json"}) {
-    const absl::StatusOr<std::string> text = ReadFile(model + name, kMaxConfigBytes);
-    const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
-    if (!json.is_object()) continue;
-    AddEnds(json, &ends);
-    if (json.contains("text_config") && json["text_config"].is_object()) {
-      AddEnds(json["text_config"], &ends);
-    }
-  }
-  return {ends.begin(), ends.end()};
-}
 
 // The JSON of a record that asks.
 std::string RecordOf(const Json& messages) {
@@ -89,7 +63,7 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
   }
   ASSIGN_OR_RETURN(const DocumentEncoder encoder,
                    DocumentEncoder::ForPrompts(tokenizer, tokens, std::move(chat)));
-  prepared.ends = EndsOf(job.model_path, tokenizer);
+  prepared.ends = ModelEnds(job.model_path, tokenizer);
   prepared.texts = talks ? std::vector<std::string>{job.generate.messages} : job.generate.prompts;
   for (const std::string& text : prepared.texts) {
     const std::string where = absl::StrCat("prompt ", prepared.ids.size() + 1);

@@ -110,7 +110,7 @@ class Sink {
         item.documents->begin(), item.documents->end(),
         [](const EncodedDocument& document) { return document.outcome == Outcome::kSplit; });
     for (const EncodedDocument& document : *item.documents) {
-      stats.rewritten += document.rewritten;
+      stats.turns += document.turns;
       RETURN_IF_ERROR(ConsumeDocument(document, target));
     }
     return absl::OkStatus();
@@ -151,6 +151,9 @@ class Sink {
     }
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
+    for (const int32_t id : document.ids) {
+      stats.largest_id = std::max(stats.largest_id, static_cast<int64_t>(id));
+    }
     return OfTokenCache(target.writer->Add(document.ids, document.target_bits, target.copies));
   }
 

@@ -16,6 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Beside the arguments of a call, until its message is whole: the text that they came as.
+constexpr char kArgumentsText[] = "arguments as text";
+
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 std::string Article(const Json& value) {
@@ -86,8 +89,30 @@ absl::StatusOr<Json> ToolCall(const Json& call, const std::string& where) {
   if (!parsed.is_object() || Find(parsed, "name") == nullptr) {
     return Bad(absl::StrCat("field \"", where, "\" is no tool call {\"name\", \"arguments\"}"));
   }
-  if (const Json* arguments = Find(parsed, "arguments")) parsed["arguments"] = Parsed(*arguments);
+  if (const Json* arguments = Find(parsed, "arguments")) {
+    const Json given = *arguments;
+    parsed["arguments"] = Parsed(given);
+    if (given.is_string() && parsed["arguments"].is_object()) parsed[kArgumentsText] = given;
+  }
   return Json{{"type", "function"}, {"function", std::move(parsed)}};
+}
+
+// Takes the text of arguments out of the message's calls. Returns the message that has it in place
+// of the values, or null where no call came with text.
+Json TakeTextForm(Json* message) {
+  if (!message->contains("tool_calls")) return Json();
+  Json text = *message;
+  bool any = false;
+  for (size_t i = 0; i < text["tool_calls"].size(); ++i) {
+    Json& function = text["tool_calls"][i]["function"];
+    const Json* given = Find(function, kArgumentsText);
+    if (given == nullptr) continue;
+    any = true;
+    function["arguments"] = Json(*given);
+    function.erase(kArgumentsText);
+    (*message)["tool_calls"][i]["function"].erase(kArgumentsText);
+  }
+  return any ? text : Json();
 }
 
 absl::Status AppendCalls(const Json& calls, const std::string& where, Json* message) {
@@ -241,7 +266,11 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   parsed.text = out["content"];
   ASSIGN_OR_RETURN(parsed.train, TrainMark(message, where));
   parsed.has_more = out.contains("tool_calls") || out.contains("reasoning_content");
+  const Json text = TakeTextForm(&out);
   ASSIGN_OR_RETURN(parsed.fields, jinja::FromJson(out));
+  if (!text.is_null()) {
+    ASSIGN_OR_RETURN(parsed.text_fields, jinja::FromJson(text));
+  }
   return parsed;
 }
 

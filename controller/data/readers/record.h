@@ -28,6 +28,9 @@ struct Message {
   bool has_more = false;      // beside its content: tool calls, reasoning
   std::optional<bool> train;  // the record says whether it is a target
   jinja::Value fields;        // what the template sees: a dict of role, content and all others
+  // The same with the arguments of tool calls as the text that the record has them as, for
+  // templates that add them to text; None: no call has text.
+  jinja::Value text_fields = jinja::Value::None();
 };
 
 struct ChatRecord {

@@ -35,23 +35,16 @@ absl::Status CheckConversation(std::span<const Message> messages) {
   return absl::OkStatus();
 }
 
-std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
-                                  std::span<const ByteRange> plain) {
+std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets) {
   std::vector<Segment> segments;
   size_t at = 0;
-  auto stretch = plain.begin();
   const auto add = [&](size_t end, bool target, size_t prefix) {
-    while (at < end) {
-      while (stretch != plain.end() && stretch->end <= at) ++stretch;
-      const bool markup = stretch == plain.end() || at < stretch->begin;
-      const size_t edge = stretch == plain.end() ? end : markup ? stretch->begin : stretch->end;
-      const size_t stop = std::min(end, edge);
-      segments.push_back({.text = std::string(text.substr(at, stop - at)),
+    if (at < end) {
+      segments.push_back({.text = std::string(text.substr(at, end - at)),
                           .target = target,
-                          .untrained_prefix = std::exchange(prefix, 0),
-                          .markup = markup});
-      at = stop;
+                          .untrained_prefix = prefix});
     }
+    at = end;
   };
   for (const ByteRange& target : targets) {
     const bool space = target.begin > at && text[target.begin - 1] == ' ';
@@ -92,9 +85,12 @@ absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
     ASSIGN_OR_RETURN(std::vector<MarkedText> texts, FindTargets(*chat_template, policy, record));
     std::vector<RenderedDocument> documents;
     for (MarkedText& text : texts) {
-      const std::vector<ByteRange> plain = guard.Clean(&text.text, &text.targets);
-      documents.push_back(
-          {CutAtTargets(text.text, text.targets, plain), text.rule, text.rewritten});
+      TextMarks marks{guard.Clean(&text.text, &text.targets), {}};
+      marks.ranges = std::move(text.targets);
+      RenderedDocument& document = documents.emplace_back();
+      document.segments.push_back({.text = std::move(text.text), .marks = std::move(marks)});
+      document.rule = text.rule;
+      document.turns = text.turns;
     }
     return documents;
   };

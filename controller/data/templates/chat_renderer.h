@@ -21,7 +21,7 @@ namespace coxswain::data {
 struct RenderedDocument {
   std::vector<Segment> segments;
   TargetRule rule = TargetRule::kFormat;
-  int rewritten = 0;  // MarkedText::rewritten
+  TurnCounts turns = {};
 };
 
 // Renders one conversation. InvalidArgument (without path and line): a bad record.
@@ -42,10 +42,9 @@ std::vector<std::string> GuardedMarkers(const ConversationTemplate& chat_templat
 // answer of white space only; a turn that calls a tool or reasons is no empty one.
 absl::Status CheckConversation(std::span<const Message> messages);
 
-// The text cut at targets and around the stretches that are plain text. A space before a target
-// stays with the target's first token, which tokenizers write so, but is none itself.
-std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
-                                  std::span<const ByteRange> plain);
+// The text cut at targets. A space before a target stays with the target's first token, which
+// tokenizers write so, but is none itself.
+std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets);
 
 }  // namespace coxswain::data
 

@@ -30,7 +30,7 @@ std::optional<std::vector<Segment>> RenderText(const Record& record, const Speci
   } else if (const auto* prompt = std::get_if<PromptRecord>(&record)) {
     const ByteRange completion{prompt->prompt.size(),
                                prompt->prompt.size() + prompt->completion.size()};
-    segments = CutAtTargets(prompt->prompt + prompt->completion, {&completion, 1}, {});
+    segments = CutAtTargets(prompt->prompt + prompt->completion, {&completion, 1});
   } else {
     return std::nullopt;
   }

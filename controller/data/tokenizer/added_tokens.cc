@@ -92,9 +92,11 @@ int32_t AddedTokenMatcher::LongestAt(std::string_view text, size_t position) con
   return longest;
 }
 
-void AddedTokenMatcher::Split(std::string_view text, std::vector<int32_t>* special_as_text,
+void AddedTokenMatcher::Split(std::string_view text, const StaysText& stays,
                               std::vector<Piece>* pieces) const {
   size_t done = 0;  // text before it is in `pieces`
+  const std::span<const size_t> seams = stays.across;
+  auto seam = seams.begin();
   size_t position = FindStart(text, 0);
   while (position < text.size()) {
     const int32_t index = LongestAt(text, position);
@@ -106,8 +108,10 @@ void AddedTokenMatcher::Split(std::string_view text, std::vector<int32_t>* speci
     size_t begin = position;
     size_t end = begin + token.content.size();
     position = FindStart(text, end);
-    if (special_as_text != nullptr && token.special && !token.counts) {
-      special_as_text->push_back(token.id);
+    while (seam != seams.end() && *seam <= begin) ++seam;
+    const bool broken = seam != seams.end() && *seam < end;
+    if (broken || (stays.special && token.special && !token.counts)) {
+      if (stays.ids != nullptr) stays.ids->push_back(token.id);
       continue;
     }
     if (token.single_word && TouchesWord(text.substr(0, begin), text.substr(end))) continue;

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/data/tokenizer/text_marks.h"
 
 namespace coxswain::data {
 
@@ -49,6 +50,13 @@ class Tokenizer {
   // null.
   absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids,
                            std::vector<int32_t>* special_as_text = nullptr) const;
+
+  // Encode of a text with marks. `wanted` gets one value for each id: whether the token stands for
+  // a byte of marks.ranges. White space that an added token takes along (lstrip, rstrip) counts for
+  // nothing. The ids of tokens that a seam breaks join `broken`, which may be null.
+  absl::Status EncodeMarked(std::string_view text, const TextMarks& marks,
+                            std::vector<int32_t>* ids, std::vector<bool>* wanted,
+                            std::vector<int32_t>* broken = nullptr) const;
 
   // Encode of every text, in the order of `texts`, over `threads` threads (0: all cores).
   absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeBatch(
