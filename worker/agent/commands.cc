@@ -51,8 +51,8 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
   } else if (command.has_stop()) {
     return Work{Work::Stop{}};
   }
-  return absl::Status(status.code(),
-                      absl::StrCat("malformed command ", command.seq(), ": ", status.message()));
+  return absl::InternalError(
+      absl::StrCat("malformed command ", command.seq(), ": ", status.message()));
 }
 
 absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command) {
