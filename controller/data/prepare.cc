@@ -194,9 +194,8 @@ absl::Status CheckRules(const config::JobSpec& job, const PrepareOptions& option
   return absl::InvalidArgumentError(absl::StrCat(
       "the job was accepted by a release that made tokens of records by other rules (data_rules ",
       job.data_rules, ", this release has ", config::kDataRules,
-      "), and the tokens that were made ", "by them are not in ", options.cache_dir,
-      " any more. Bring them back, or submit the job "
-      "again: it begins anew, or goes on from a checkpoint with checkpoint.extend: true"));
+      "), and ", options.cache_dir, " has no tokens that were made by them. Bring them back, or ",
+      "submit the job again: it begins anew"));
 }
 
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
