@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -44,7 +45,7 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
 }
 
 // `split` and the counts of turns came later than the others: an entry without them was made before
-// there were such documents.
+// there were such documents. The largest id of one that does not say it is looked for.
 constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
     {"rewritten", &TurnCounts::rewritten},
     {"as_said", &TurnCounts::as_said},
@@ -61,13 +62,25 @@ nlohmann::json StatsJson(const DatasetStats& stats) {
   return json;
 }
 
+int64_t LargestId(const TokenStore& store) {
+  int64_t largest = -1;
+  for (int64_t document = 0; document < store.num_documents(); ++document) {
+    for (const int32_t id : store.tokens(document)) {
+      largest = std::max(largest, static_cast<int64_t>(id));
+    }
+  }
+  return largest;
+}
+
 absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* part,
                                      const TokenStore& store) {
   DatasetStats result;
   try {
     stats.at(part).get_to(result);
     result.split = stats.at(part).value("split", int64_t{0});
-    result.largest_id = stats.at(part).value("largest_id", int64_t{-1});
+    result.largest_id = stats.at(part).contains("largest_id")
+                            ? stats.at(part).at("largest_id").get<int64_t>()
+                            : LargestId(store);
     for (const auto& [name, count] : kTurnCounts) {
       result.turns.*count = stats.at(part).value(name, int64_t{0});
     }

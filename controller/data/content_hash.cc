@@ -20,6 +20,8 @@ namespace {
 
 // The rules since which tokens that the job adds count in content, known ones too.
 constexpr int64_t kAddedTokensCount = 2;
+// The rules since which the model's ends decide where turns end.
+constexpr int64_t kEndsCount = 2;
 
 nlohmann::json DescribeFields(const config::RecordFields& fields) {
   const std::pair<const char*, const std::string*> all[] = {
@@ -100,6 +102,7 @@ bool DrawsRecords(const config::JobSpec& job) {
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
                                         const std::string& tokenizer_fingerprint,
                                         const std::string& chat_template,
+                                        const std::vector<std::string>& ends,
                                         const Cancelled& cancelled) {
   nlohmann::json all = {
       {"version", job.data_rules},
@@ -115,6 +118,7 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
   if (job.data_rules >= kAddedTokensCount && !job.added_tokens.empty()) {
     all["added_tokens"] = job.added_tokens;
   }
+  if (job.data_rules >= kEndsCount && !ends.empty()) all["ends"] = ends;
   if (DrawsRecords(job)) all["seed"] = job.train.seed;
   ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets, cancelled));
   ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets, cancelled));

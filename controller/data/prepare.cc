@@ -237,6 +237,17 @@ absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tok
   return std::string();  // prompts of text need none
 }
 
+// The ends on which targets of conversations depend; none where there are no conversations.
+std::vector<std::string> EndsInHash(const config::JobSpec& job, const Tokenizer& tokenizer) {
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      const bool prompts = dataset.format == config::DatasetFormat::kPromptCompletion;
+      if (prompts || UsesChatTemplate(dataset)) return TokensOf(tokenizer, job.model_path).ends;
+    }
+  }
+  return {};
+}
+
 void WarnOfKnownTokens(const config::JobSpec& job, const Tokenizer& tokenizer,
                        std::vector<std::string>* warnings) {
   const auto added = tokenizer.added();
@@ -256,7 +267,8 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   ASSIGN_OR_RETURN(const std::string chat_template, TemplateInHash(job, *tokenizer));
   ASSIGN_OR_RETURN(const std::string hash,
-                   ContentHash(job, tokenizer->fingerprint(), chat_template, options.cancelled));
+                   ContentHash(job, tokenizer->fingerprint(), chat_template,
+                               EndsInHash(job, *tokenizer), options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
   data.vocab_size = tokenizer->vocab_size();

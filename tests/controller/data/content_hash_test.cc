@@ -1,6 +1,7 @@
 #include "controller/data/content_hash.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -26,8 +27,9 @@ class ContentHashTest : public testing::Test {
            path_ + ", format: chat}]\n" + more;
   }
 
-  static std::string HashOf(const config::JobSpec& job, const std::string& chat_template) {
-    const auto hash = ContentHash(job, "tok", chat_template, {});
+  static std::string HashOf(const config::JobSpec& job, const std::string& chat_template,
+                            const std::vector<std::string>& ends = {}) {
+    const auto hash = ContentHash(job, "tok", chat_template, ends, {});
     EXPECT_TRUE(hash.ok()) << hash.status();
     return hash.value_or("");
   }
@@ -69,6 +71,15 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
       R"("test_datasets":[],"tokenizer":"tok","train_on_inputs":false,"val_set_size":0.0,)"
       R"("version":1})";
   EXPECT_EQ(HashOf(job.spec, "chatml"), ToHex(Sha256(described)));
+  EXPECT_EQ(HashOf(job.spec, "chatml", {"<|im_end|>"}), ToHex(Sha256(described)));
+}
+
+TEST_F(ContentHashTest, TheEndsOfTheModelChangeTheName) {
+  const config::ParsedJob job = config::ParseJob(JobText(""), "/");
+  const std::string none = HashOf(job.spec, "chatml");
+  const std::string one = HashOf(job.spec, "chatml", {"<|im_end|>"});
+  EXPECT_NE(one, none);
+  EXPECT_NE(HashOf(job.spec, "chatml", {"<|endoftext|>", "<|im_end|>"}), one);
 }
 
 TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
