@@ -193,8 +193,8 @@ absl::Status CheckRules(const config::JobSpec& job, const PrepareOptions& option
   if (job.data_rules == config::kDataRules) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the job was accepted by a release that made tokens of records by other rules (data_rules ",
-      job.data_rules, ", this release has ", config::kDataRules,
-      "), and ", options.cache_dir, " has no tokens that were made by them. Bring them back, or ",
+      job.data_rules, ", this release has ", config::kDataRules, "), and ", options.cache_dir,
+      " has no tokens that were made by them. Bring them back, or ",
       "submit the job again: it begins anew"));
 }
 

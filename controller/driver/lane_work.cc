@@ -160,14 +160,14 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
   ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(input.spec));
   ASSIGN_OR_RETURN(const exports::ExportResult result,
-                   exports::ExportArtifacts(files, {.job = input.spec,
-                                                    .plan = std::move(plan),
-                                                    .checkpoint_dir = input.checkpoint_dir,
-                                                    .format = {std::move(chat.chat_template),
-                                                               std::move(chat.ends)},
-                                                    .owner = input.owner,
-                                                    .author = input.author,
-                                                    .guard = input.guard}));
+                   exports::ExportArtifacts(
+                       files, {.job = input.spec,
+                               .plan = std::move(plan),
+                               .checkpoint_dir = input.checkpoint_dir,
+                               .format = {std::move(chat.chat_template), std::move(chat.ends)},
+                               .owner = input.owner,
+                               .author = input.author,
+                               .guard = input.guard}));
   return ExportedTo{.directory = result.directory,
                     .merged_directory = result.merged_directory,
                     .digest = result.digest,

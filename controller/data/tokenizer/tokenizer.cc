@@ -131,7 +131,8 @@ absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first,
   if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);
   std::vector<Piece>& pieces = workspace->normalized_pieces;
   pieces.clear();
-  normalized_tokens.Split(text, {.special = special_as_text != nullptr, .ids = special_as_text}, &pieces);
+  normalized_tokens.Split(text, {.special = special_as_text != nullptr, .ids = special_as_text},
+                          &pieces);
   for (const Piece& piece : pieces) {
     if (piece.id >= 0) {
       ids->push_back(piece.id);
@@ -220,7 +221,8 @@ absl::Status Tokenizer::Impl::EncodeMarked(std::string_view text, const TextMark
       RETURN_IF_ERROR(EncodeRaw(piece.text, begin == 0, nullptr, workspace, ids));
       wanted->resize(ids->size(), !within.ranges.empty());
     } else {
-      RETURN_IF_ERROR(EncodeRawMarked(piece.text, begin == 0, within, workspace, ids, wanted, broken));
+      RETURN_IF_ERROR(
+          EncodeRawMarked(piece.text, begin == 0, within, workspace, ids, wanted, broken));
     }
   }
   return absl::OkStatus();
