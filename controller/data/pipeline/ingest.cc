@@ -118,7 +118,7 @@ class Sink {
 
   static void NoteLosses(const std::vector<EncodedDocument>& documents, RecordNotes* notes) {
     for (const EncodedDocument& document : documents) {
-      if (document.rewritten > 0) notes->push_back({NoteKind::kRewritten});
+      if (document.turns.rewritten > 0) notes->push_back({NoteKind::kRewritten});
       if (document.answer_cut) notes->push_back({NoteKind::kAnswerCut});
       if (document.outcome == Outcome::kTruncated) notes->push_back({NoteKind::kTruncated});
       if (document.outcome == Outcome::kTooLong) notes->push_back({NoteKind::kTooLong});
