@@ -24,7 +24,7 @@ struct AddedToken {
 // Matches that are passed over.
 struct StaysText {
   bool special = false;                 // those of special tokens, but for those that count
-  std::span<const size_t> across;       // those across one of these places, ascending
+  std::span<const size_t> across = {};  // those across one of these places, ascending
   std::vector<int32_t>* ids = nullptr;  // the ids of all of them are added there; null: nowhere
 };
 
