@@ -99,29 +99,6 @@ class RecoveryTest(Cluster):
         self.assertEqual(self.events(job, 'AttemptFailed'), [])
         self.assertEqual(self.worker_pids(), pids)
 
-    def test_store_lost_among_living_workers(self):
-        """Workers in a gang of the lost store are free when their minute is over; the job is submitted again."""
-        controller = self.start_controller()
-        listen = self.endpoint['grpc']
-        self.start_workers(2)
-        expected = self.undisturbed()
-        job_file = self.job_file(replace={**SHORT, 'resume: never': 'resume: auto'})
-        lost = self.submit(job_file)
-        for steps in (2, 5):
-            wait_for(f'{steps} steps', lambda: len(self.step_events(lost)) >= steps, 120)
-            self.die(controller)
-            controller = self.start_controller(listen=listen)
-        self.die(controller)
-        shutil.rmtree(self.state_file(''))
-        self.start_controller(listen=listen)
-        refused = wait_for('both refused', lambda: [w for w in self.cox_json('workers').get('workers', [])
-                                                    if w['state'] == 'REFUSED'][1:])
-        self.assertIn(f'of job {lost} of a controller with store', refused[0]['cordoned'])
-        job = self.submit(job_file)
-        self.wait_state(job, 'SUCCEEDED', 240)
-        self.assertEqual(self.events(job, 'AttemptFailed'), [])
-        self.assertEqual(self.lineage(job), expected[-len(self.lineage(job)):])
-
     def test_controller_and_worker_killed_while_training(self):
         """A gang of which a rank is gone does not go on: its job does, from the last checkpoint."""
         controller = self.start_controller()
