@@ -91,7 +91,9 @@ absl::Status CollectPlace(Files* files, const std::string& job, const ArtifactPl
   if (place.directory.empty()) return absl::OkStatus();
   if (!place.digest.empty()) return CollectSealed(files, job, place, prefix, out);
   const absl::StatusOr<Seal> seal = ReadSeal(files, place.directory);
-  if (seal.ok()) return ReplacedBy(job, place.directory, seal->author.job);
+  if (seal.ok() && seal->author.job != job) {
+    return ReplacedBy(job, place.directory, seal->author.job);
+  }
   if (!place.later_job.empty()) return ReplacedBy(job, place.directory, place.later_job);
   return Collect(files, place.directory, prefix, out);
 }
