@@ -17,11 +17,6 @@ class DumpTest(Cluster):
         """The last event of each step: what survived."""
         return [e for _, e in sorted({e[0]: e for e in self.step_events(job)}.items())]
 
-    def undisturbed(self):
-        job = self.submit(self.job_file('undisturbed.yaml', replace=CHANGES))
-        self.wait_state(job, 'SUCCEEDED', 240)
-        return self.lineage(job)
-
     def running(self, name='job.yaml'):
         """A job that has trained, and the pids of its ranks."""
         job = self.submit(self.job_file(name, replace=CHANGES))
@@ -30,7 +25,7 @@ class DumpTest(Cluster):
         return job, {int(w.get('rank', 0)): int(w['pid']) for w in workers}
 
     def test_a_rank_that_is_stopped_is_named(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(CHANGES)
         job, pids = self.running()
         os.kill(pids[1], signal.SIGSTOP)
         text = self.cox('dump', job).stdout
@@ -57,7 +52,7 @@ class DumpTest(Cluster):
         self.assertIn('stacks of process', stopped['stacks'])
 
     def test_stop_dumps_and_goes_on_from_the_checkpoint(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(CHANGES)
         job, pids = self.running()
         path = os.path.join(self.dir, 'dump.json')
         ran = self.cox('dump', job, '--stop', '-o', path)

@@ -11,12 +11,6 @@ class RecoveryTest(Cluster):
     def worker_pids(self):
         return [int(w['pid']) for w in self.cox_json('workers')['workers'] if w['state'] != 'LOST']
 
-    def undisturbed(self):
-        """Step events of the short job when nothing dies."""
-        job = self.submit(self.job_file('undisturbed.yaml', replace=SHORT))
-        self.wait_state(job, 'SUCCEEDED', 240)
-        return self.step_events(job)
-
     def lineage(self, job):
         """The last event of each step: what survived."""
         return [e for _, e in sorted({e[0]: e for e in self.step_events(job)}.items())]
@@ -25,7 +19,7 @@ class RecoveryTest(Cluster):
         controller = self.start_controller()
         listen = self.endpoint['grpc']
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
@@ -37,7 +31,7 @@ class RecoveryTest(Cluster):
         controller = self.start_controller()
         listen = self.endpoint['grpc']
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         os.kill(controller.pid, signal.SIGKILL)
@@ -54,7 +48,7 @@ class RecoveryTest(Cluster):
         controller = self.start_controller()
         listen = self.endpoint['grpc']
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         for steps in (2, 4, 6, 8):
             wait_for(f'{steps} steps', lambda: len(self.step_events(job)) >= steps, 120)
@@ -77,7 +71,7 @@ class RecoveryTest(Cluster):
         controller = self.start_controller()
         listen = self.endpoint['grpc']
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
         backup = os.path.join(self.dir, 'backup.db')
@@ -104,7 +98,7 @@ class RecoveryTest(Cluster):
         controller = self.start_controller()
         listen = self.endpoint['grpc']
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         victim = self.worker_pids()[1]
@@ -120,7 +114,7 @@ class RecoveryTest(Cluster):
     def test_worker_killed_while_training(self):
         self.start_controller()
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         os.kill(self.worker_pids()[1], signal.SIGKILL)
@@ -157,7 +151,7 @@ class RecoveryTest(Cluster):
         self.start_controller()
         self.start_workers(1, '--host-id', 'one', folder='one')
         away = self.start_workers(1, '--host-id', 'two', folder='two')
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         away.kill()
@@ -175,7 +169,7 @@ class RecoveryTest(Cluster):
         """Nobody is heard while the controller itself stands still: that is not the workers' silence."""
         controller = self.start_controller()
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace={**SHORT, 'max_steps: 40': 'max_steps: 400'}))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         os.kill(controller.pid, signal.SIGSTOP)
@@ -212,7 +206,7 @@ class RecoveryTest(Cluster):
     def test_pause_step_resume_and_cancel(self):
         self.start_controller()
         self.start_workers(2)
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
         self.cox('pause', job)

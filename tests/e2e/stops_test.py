@@ -14,12 +14,6 @@ class StopsTest(Cluster):
         self.controller = self.start_controller('--grace', '60')
         self.start_workers(2)
 
-    def undisturbed(self):
-        """Step events of the short job when nothing stops it."""
-        job = self.submit(self.job_file('undisturbed.yaml', replace=SHORT))
-        self.wait_state(job, 'SUCCEEDED', 240)
-        return self.step_events(job)
-
     def start_job(self, name='job.yaml', **replace):
         job = self.submit(self.job_file(name, replace={**SHORT, **replace}))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
@@ -32,7 +26,7 @@ class StopsTest(Cluster):
         self.controller = self.start_controller('--grace', '60', listen=self.endpoint['grpc'])
 
     def test_a_controller_that_stops_loses_no_step(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.start_job()
         self.restart_controller()
         self.wait_state(job, 'SUCCEEDED', 240)
@@ -41,7 +35,7 @@ class StopsTest(Cluster):
         self.assertEqual((final['epoch'], final.get('restarts', 0)), (2, 0))
 
     def test_a_controller_killed_in_a_pause_is_followed_by_one_that_pauses(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.start_job()
         self.cox('pause', job)
         self.controller.kill()
@@ -67,7 +61,7 @@ class StopsTest(Cluster):
         os.kill(worker, signal.SIGCONT)
 
     def test_a_job_of_higher_priority_goes_first_and_both_end_as_if_alone(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         low = self.start_job('low.yaml')
         high = self.submit(self.job_file('high.yaml', replace={**SHORT, 'workers: 2': 'workers: 2, priority: 5'}))
         self.wait_state(high, 'SUCCEEDED', 240)
@@ -78,7 +72,7 @@ class StopsTest(Cluster):
         self.assertEqual(self.step_events(high), expected)
 
     def test_a_cancelled_jobs_last_step_starts_another(self):
-        expected = self.undisturbed()
+        expected = self.undisturbed(SHORT)
         job = self.start_job()
         said = self.cox('cancel', job, '--checkpoint', check=0)
         self.assertIn('CANCELLED', said.stdout)
