@@ -9,6 +9,7 @@ absl::Status ReplaceDirectory(Files* files, const std::string& finished, const s
   const std::string aside = finished + kReplacedEnding;
   const bool replaces = files->Exists(target);
   if (replaces) {
+    if (files->Exists(aside)) RETURN_IF_ERROR(may_go(aside));
     RETURN_IF_ERROR(files->RemoveAll(aside));
     RETURN_IF_ERROR(files->RenameDirectory(target, aside));
     if (absl::Status may = may_go(aside); !may.ok()) {
@@ -17,7 +18,7 @@ absl::Status ReplaceDirectory(Files* files, const std::string& finished, const s
     }
   }
   if (absl::Status moved = files->RenameDirectory(finished, target); !moved.ok()) {
-    if (replaces) RestoreReplaced(files, aside, target).IgnoreError();  // `moved` says more
+    if (replaces) files->RenameDirectory(aside, target).IgnoreError();  // `moved` says more
     return moved;
   }
   // What stays is removed when the staging directory is swept.
@@ -25,9 +26,11 @@ absl::Status ReplaceDirectory(Files* files, const std::string& finished, const s
   return absl::OkStatus();
 }
 
-absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target) {
-  if (files->Exists(target)) return files->RemoveAll(aside);
-  return files->RenameDirectory(aside, target);
+absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target,
+                             const std::function<absl::Status(const std::string& aside)>& may_go) {
+  if (!files->Exists(target)) return files->RenameDirectory(aside, target);
+  RETURN_IF_ERROR(may_go(aside));
+  return files->RemoveAll(aside);
 }
 
 }  // namespace coxswain

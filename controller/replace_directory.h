@@ -17,13 +17,15 @@ inline constexpr char kReplacedEnding[] = ".replaced";
 // removes what is aside. A reader sees the old or the new one, for a moment neither, never a
 // mixture. After a crash, or an error that could not be undone, RestoreReplaced makes `target`
 // whole. `may_go` is asked about what was moved aside, where no other program finds it any more:
-// with its error the target goes back.
+// with its error the target goes back. It is also asked about what an earlier one left aside: with
+// its error nothing is moved.
 absl::Status ReplaceDirectory(Files* files, const std::string& finished, const std::string& target,
                               const std::function<absl::Status(const std::string& aside)>& may_go);
 
 // `aside` is what a ReplaceDirectory that did not end has left: back to `target` where that is
-// missing, else away.
-absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target);
+// missing, else away, unless `may_go` has an error, which is returned.
+absl::Status RestoreReplaced(Files* files, const std::string& aside, const std::string& target,
+                             const std::function<absl::Status(const std::string& aside)>& may_go);
 
 }  // namespace coxswain
 

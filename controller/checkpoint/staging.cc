@@ -1,27 +1,55 @@
 #include "controller/checkpoint/staging.h"
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging.h"
 #include "common/status_macros.h"
+#include "controller/folder_finding.h"
 #include "controller/replace_directory.h"
+#include "controller/written_folder.h"
 #include "controller/written_names.h"
 
 namespace coxswain::checkpoint {
 namespace {
 
-// "step-40.<owner>" -> "checkpoint-40", "export-model.<owner>" -> "model"; empty: nothing of ours.
+// "step-40.<owner>" -> checkpoint-40, "export-model.<owner>" -> model; none: nothing of ours.
 // The names of releases before this form had no owner or began it with "epoch-".
-std::string TargetOf(const std::string& name) {
+std::optional<WrittenFolder> TargetOf(const std::string& output_dir, const std::string& name) {
   const std::string_view kind = std::string_view(name).substr(0, name.find('.'));
-  if (kind == "export-adapter") return kAdapterName;
-  if (kind == "export-model") return kModelName;
+  if (kind == "export-adapter") return AdapterFolder(output_dir);
+  if (kind == "export-model") return ModelFolder(output_dir);
   constexpr std::string_view kStep = "step-";
-  if (!kind.starts_with(kStep)) return "";
+  if (!kind.starts_with(kStep)) return std::nullopt;
   const std::string checkpoint =
       absl::StrCat("checkpoint-", std::string(kind.substr(kStep.size())));
-  return CheckpointStep(checkpoint) < 0 ? "" : checkpoint;
+  if (CheckpointStep(checkpoint) < 0) return std::nullopt;
+  return CheckpointFolder(output_dir, checkpoint);
+}
+
+// A folder that was finished once, and that another program may have written to before it was moved
+// here. One without a manifest was never finished: nobody else knew of it.
+bool WasFinished(Files* files, const WrittenFolder& folder) {
+  return files->Exists(folder.ManifestPath());
+}
+
+// What holds a file that no job wrote stays.
+absl::Status Sweep(Files* files, const WrittenFolder& target, const std::string& path) {
+  const auto may_go = [&](const std::string& there) {
+    return CheckMayGo(files, target.At(there)).status();
+  };
+  absl::Status swept;
+  if (path.ends_with(kReplacedEnding)) {
+    swept = RestoreReplaced(files, path, target.path, may_go);
+  } else {
+    if (WasFinished(files, target.At(path))) swept = may_go(path);
+    if (swept.ok()) return files->RemoveAll(path);
+  }
+  if (!absl::IsFailedPrecondition(swept)) return swept;
+  log::Warning("what no job wrote stays in .staging", {{"error", std::string(swept.message())}});
+  return absl::OkStatus();
 }
 
 // What lies behind a link is somebody else's to write and to remove.
@@ -51,11 +79,9 @@ absl::Status SweepStaging(Files* files, const std::string& output_dir) {
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(root));
   for (const FileEntry& entry : entries) {
     const std::string path = absl::StrCat(root, "/", entry.name);
-    const std::string target = TargetOf(entry.name);
-    if (target.empty() && !entry.name.starts_with("nonce-")) continue;
-    if (!target.empty() && entry.name.ends_with(kReplacedEnding)) {
-      RETURN_IF_ERROR(RestoreReplaced(files, path, absl::StrCat(output_dir, "/", target)));
-    } else {
+    if (const std::optional<WrittenFolder> target = TargetOf(output_dir, entry.name)) {
+      RETURN_IF_ERROR(Sweep(files, *target, path));
+    } else if (entry.name.starts_with("nonce-")) {
       RETURN_IF_ERROR(files->RemoveAll(path));
     }
   }

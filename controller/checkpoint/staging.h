@@ -24,7 +24,8 @@ std::string EndingOf(const StagingOwner& owner);
 
 // What is left of saves, formations and exports that did not end: removed, but for a directory that
 // was moved aside and whose place is empty, which goes back. Only for who owns output_dir, while
-// nothing of its own is being written there. Names of others stay.
+// nothing of its own is being written there. Names of others stay, and so does a folder that holds
+// a file that no job wrote.
 absl::Status SweepStaging(Files* files, const std::string& output_dir);
 
 }  // namespace coxswain::checkpoint

@@ -54,7 +54,7 @@ TEST_F(ReplaceDirectoryTest, AKillAfterAnyOperationLeavesTheOldOrTheNewOneWhole)
     const bool survived = SurvivesKillAt(
         kills, [&](Files* files) { return ReplaceDirectory(files, finished_, target_, MayGo); });
     if (fs::exists(aside_)) {
-      ASSERT_TRUE(RestoreReplaced(&files_, aside_, target_).ok());
+      ASSERT_TRUE(RestoreReplaced(&files_, aside_, target_, MayGo).ok());
     }
     EXPECT_EQ(Target(), kills < 3 ? "old" : "new") << "killed at operation " << kills;
     EXPECT_FALSE(fs::exists(aside_));
@@ -80,6 +80,19 @@ TEST_F(ReplaceDirectoryTest, WhatMayNotGoGoesBack) {
   EXPECT_EQ(status.message(), "a user's");
   EXPECT_EQ(Target(), "old");
   EXPECT_FALSE(fs::exists(aside_));
+}
+
+TEST_F(ReplaceDirectoryTest, WhatAnEarlierOneLeftAsideStaysWhereItMayNotGo) {
+  ASSERT_TRUE(files_.MakeDirs(aside_).ok());
+  ASSERT_TRUE(files_.WriteDurably(aside_ + "/mine.txt", "a user's").ok());
+  const auto refuse = [&](const std::string& there) {
+    EXPECT_EQ(there, aside_);
+    return absl::FailedPreconditionError("a user's");
+  };
+  EXPECT_EQ(ReplaceDirectory(&files_, finished_, target_, refuse).message(), "a user's");
+  EXPECT_EQ(RestoreReplaced(&files_, aside_, target_, refuse).message(), "a user's");
+  EXPECT_EQ(Target(), "old");
+  EXPECT_TRUE(fs::exists(aside_ + "/mine.txt"));
 }
 
 }  // namespace

@@ -278,6 +278,28 @@ TEST_F(CheckpointFilesTest, SweepsWhatUnfinishedWorkLeftAndNothingElse) {
   EXPECT_TRUE(files_.Exists(root + "notes"));
 }
 
+// A user's file got into a checkpoint as it was moved aside, and it could not go back.
+TEST_F(CheckpointFilesTest, ASweepLeavesWhatNoJobWrote) {
+  ASSERT_TRUE(Save(10, "job-1").ok());
+  ASSERT_TRUE(Save(12, "job-1").ok());
+  ASSERT_TRUE(Save(14, "job-1").ok());
+  const std::string root = "/out/.staging/";
+  const std::string replaced = root + "step-10.job-1.t1.e1.replaced",
+                    dropped = root + "step-12.job-1.t1.e1", ours = root + "step-14.job-1.t1.e1";
+  ASSERT_TRUE(files_.MakeDirs(root).ok());
+  ASSERT_TRUE(files_.RenameDirectory("/out/checkpoint-10", replaced).ok());
+  ASSERT_TRUE(files_.RenameDirectory("/out/checkpoint-12", dropped).ok());
+  ASSERT_TRUE(files_.RenameDirectory("/out/checkpoint-14", ours).ok());
+  ASSERT_TRUE(Save(10, "job-1", 2, 1).ok());
+  for (const std::string& folder : {replaced, dropped}) {
+    ASSERT_TRUE(files_.WriteDurably(folder + "/mine.txt", "a user's").ok());
+  }
+  ASSERT_TRUE(SweepStaging(&files_, "/out").ok());
+  EXPECT_TRUE(files_.Exists(replaced + "/mine.txt"));
+  EXPECT_TRUE(files_.Exists(dropped + "/mine.txt"));
+  EXPECT_FALSE(files_.Exists(ours));
+}
+
 TEST_F(CheckpointFilesTest, AStagingDirectoryThatIsALinkIsNeitherSweptNorWrittenTo) {
   ASSERT_TRUE(files_.MakeDirs("/elsewhere/step-10.mine").ok());
   ASSERT_TRUE(files_.MakeDirs("/out").ok());
