@@ -2,7 +2,7 @@
 
 Binaries come from COXSWAIN_BIN (default build/cpu/bin). State lives in a temporary directory per test.
 """
-import json, os, re, shutil, signal, subprocess, tempfile, time, unittest, urllib.request
+import itertools, json, os, re, shutil, signal, subprocess, tempfile, time, unittest, urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.abspath(os.environ.get('COXSWAIN_BIN', os.path.join(ROOT, 'build/cpu/bin')))
@@ -18,7 +18,7 @@ def wait_for(what, condition, seconds=60):
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f'{what}: not within {seconds} s')
-        time.sleep(0.05)
+        time.sleep(0.15)  # each poll starts a cox, on cores that the workers need
 
 
 def metrics(address):
@@ -100,9 +100,19 @@ class Cluster(unittest.TestCase):
     def cox_json(self, *args, **kw):
         return json.loads(self.cox(*args, '-o', 'json', **kw).stdout)
 
-    def job_file(self, name='job.yaml', source='job.yaml', **changes):
-        """A copy of a quickstart job with absolute inputs, its own output, and textual changes {old: new}."""
+    def held_out(self, records):
+        """A file of the first held-back records of the quickstart: evaluating all costs as much as seven steps."""
+        path = os.path.join(self.dir, f'held_out-{records}.jsonl')
+        with open(os.path.join(QUICKSTART, 'held_out.jsonl')) as whole, open(path, 'w') as first:
+            first.writelines(itertools.islice(whole, records))
+        return path
+
+    def job_file(self, name='job.yaml', source='job.yaml', held_out=12, **changes):
+        """A copy of a quickstart job with absolute inputs, its own output, and textual changes {old: new}. held_out: how many
+        records it evaluates; None for all."""
         text = open(os.path.join(QUICKSTART, source)).read()
+        if held_out is not None:
+            text = text.replace('./held_out.jsonl', self.held_out(held_out))
         for relative in ('./model', './train.jsonl', './held_out.jsonl'):
             text = text.replace(relative, os.path.join(QUICKSTART, relative[2:]))
         text = re.sub(r'output_dir: \./out[a-z-]*', f'output_dir: {self.dir}/out-{name}', text)

@@ -39,7 +39,7 @@ class QuickstartTest(Cluster):
 
     def test_train_from_yaml_to_adapter(self):
         """cox train: job in, adapter out, everything shut down (invariants deploy-1, deploy-2)."""
-        job = self.job_file()
+        job = self.job_file(held_out=None)
         started = time.monotonic()
         result = self.cox('train', job, '--workers', '2', '--threads', '1', '-o', 'json', timeout=600)
         seconds = time.monotonic() - started
@@ -96,8 +96,9 @@ class QuickstartTest(Cluster):
     def test_lora_and_full_fine_tuning(self):
         self.start_controller()
         self.start_workers(2)
-        jobs = {'lora': self.submit(self.job_file('lora.yaml', 'job-lora.yaml')),
-                'full': self.submit(self.job_file('full.yaml', 'job-full.yaml'))}
+        at_the_ends = {'eval_steps: 20': 'eval_steps: 40'}
+        jobs = {'lora': self.submit(self.job_file('lora.yaml', 'job-lora.yaml', held_out=None, replace=at_the_ends)),
+                'full': self.submit(self.job_file('full.yaml', 'job-full.yaml', held_out=None, replace=at_the_ends))}
         for method, job in jobs.items():
             self.wait_state(job, 'SUCCEEDED', 400)
             progress = self.cox_json('get', job)['progress']
@@ -107,7 +108,7 @@ class QuickstartTest(Cluster):
             self.assertTrue(os.path.exists(os.path.join(model, name)), name)
         # A job that is given another job's adapter goes on from there.
         adapter = self.cox_json('get', jobs['lora'])['artifact_dir']
-        again = self.submit(self.job_file('again.yaml', 'job-lora.yaml', replace={
+        again = self.submit(self.job_file('again.yaml', 'job-lora.yaml', held_out=None, replace={
             'loraplus_lr_ratio: 1': f'loraplus_lr_ratio: 1, init_from: {adapter}', 'max_steps: 40': 'max_steps: 4'}))
         self.wait_state(again, 'SUCCEEDED', 200)
         first = self.cox_json('get', again)['progress']['first_eval_loss']
