@@ -80,8 +80,11 @@ function(coxswain_test)
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   include(GoogleTest)
+  # One thread a test, and none that spins while it waits: tests run side by side, and OpenMP's threads that share a core
+  # with another test's take 60 times as long. What is about several threads asks for them.
   gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder}
+    ENVIRONMENT "OMP_NUM_THREADS=1;OMP_WAIT_POLICY=passive")
 endfunction()
 
 # coxswain_bench(NAME packing_bench SRCS ... DEPS ...) makes bench/packing_bench (Google Benchmark linked).
