@@ -93,7 +93,9 @@ class StoredWalker {
     if (key.type == Type::kMapList) return Json::array();
     if (key.type == Type::kStringMap) return Json::object();
     const char* value = key.before == nullptr ? key.def : key.before;
-    return *ReadValue(key, ParseYaml(value).root, "/");
+    Key lenient = key;
+    lenient.range = {};
+    return *ReadValue(lenient, ParseYaml(value).root, "/");
   }
 
   Json Read(const Key& key, const Json& stored, const Node* file, const std::string& path) {

@@ -15,6 +15,8 @@
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/data/dataset_files.h"
+#include "controller/data/findings.h"
 #include "controller/data/prepare.h"
 #include "controller/data/prompts.h"
 #include "controller/output_place.h"
@@ -32,6 +34,7 @@ struct PlanArgs {
   double memory_gib = 0;  // 0: nothing is refused for memory
   int64_t threads = 1;
   std::string output = "table";
+  bool verbose = false;
 };
 
 // The job, with auto resources as this machine has them.
@@ -41,6 +44,19 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
   ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
   cox->err() << local.line << "\n";
   return ParseJobFile(file, local.chosen);
+}
+
+// What of the records was not used as it stands, with their places, by source.
+absl::Status ShowFindings(const config::JobSpec& job, const data::PreparedData& data, Cox* cox) {
+  auto findings = data.findings.begin();
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (findings == data.findings.end()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const data::DatasetFiles files, data::ListDatasetFiles(dataset));
+      cox->err() << data::FindingsText(*findings++, files.paths);
+    }
+  }
+  return absl::OkStatus();
 }
 
 // The same steps as the controller takes before it asks for workers.
@@ -63,6 +79,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
+  if (args.verbose) RETURN_IF_ERROR(ShowFindings(job.spec, data, cox));
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
@@ -100,6 +117,7 @@ void AddPlan(CLI::App* app, Cox* cox) {
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
+      .Flag("-v,--verbose", &args->verbose, "Records that were not used as they stand, by place")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPlan(cox, *args); });
 }

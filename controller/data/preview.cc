@@ -1,5 +1,6 @@
 #include "controller/data/preview.h"
 
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -11,10 +12,12 @@
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/escape_token.h"
+#include "controller/data/findings.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/turn_notes.h"
 
 namespace coxswain::data {
 namespace {
@@ -70,16 +73,19 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
     document.note = NoteOf(encoded[i].outcome);
     if (encoded.size() > 1) {
       const bool piece = encoded[i].outcome == Outcome::kSplit;
-      document.note = absl::StrCat(piece ? "piece " : "turn ", i + 1, " of ", encoded.size(),
-                                   document.note.empty() ? "" : ", ", document.note);
+      const bool turn = encoded[i].rule != TargetRule::kFormat;
+      document.note = absl::StrCat(piece  ? "piece "
+                                   : turn ? "turn "
+                                          : "document ",
+                                   i + 1, " of ", encoded.size(), document.note.empty() ? "" : ", ",
+                                   document.note);
     }
     document.rule = RuleText(encoded[i].rule);
-    if (encoded[i].rewritten > 0) {
-      absl::StrAppend(&document.rule, "; ", encoded[i].rewritten,
-                      " earlier turns, which the template writes anew, are not trained (train_on: "
-                      "split trains them)");
+    for (const std::string& note : TurnNotes(encoded[i].turns)) {
+      absl::StrAppend(&document.rule, "; ", note);
     }
     document.tokens = TokensOf(tokenizer, encoded[i]);
+    if (i > 0) document.notes.clear();
     documents->push_back(std::move(document));
   }
 }
@@ -90,14 +96,15 @@ absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpe
   ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
   RecordParser parser(dataset.format, dataset.fields);
   RawRecord raw;
+  const size_t first = documents->size();
   for (int i = 0; i < n; ++i) {
     ASSIGN_OR_RETURN(bool more, reader->Next(&raw));
     if (!more) break;
-    PreviewDocument document = {std::string(raw.path), raw.line, "", "", {}};
+    PreviewDocument document = {std::string(raw.path), raw.line, "", "", {}, {}};
     absl::StatusOr<Record> record = absl::InvalidArgumentError(std::string(raw.error));
-    if (raw.error.empty()) record = parser.Parse(raw.json);
+    if (raw.error.empty()) record = parser.Parse(raw.json, &document.notes);
     absl::StatusOr<std::vector<EncodedDocument>> encoded =
-        record.ok() ? encoder.Encode(*record) : record.status();
+        record.ok() ? encoder.Encode(*record, &document.notes) : record.status();
     if (encoded.ok()) {
       AppendDocuments(document, *encoded, tokenizer, documents);
       continue;
@@ -110,6 +117,9 @@ absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpe
           absl::StrCat(document.path, ":", raw.line, ": ", encoded.status().message()));
     }
     documents->push_back(std::move(document));
+  }
+  for (const auto& [name, column] : reader->LeftOutColumns()) {
+    if (first < documents->size()) Note(NoteKind::kUnreadField, name, &(*documents)[first].notes);
   }
   return absl::OkStatus();
 }
@@ -146,6 +156,24 @@ absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobS
   return documents;
 }
 
+namespace {
+
+std::vector<std::string> NoteWarnings(const std::vector<PreviewDocument>& documents) {
+  std::map<std::string, Findings> of_files;
+  for (const PreviewDocument& document : documents) {
+    of_files[document.path].Add(document.notes, {.file = 0, .line = document.line});
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [path, findings] : of_files) {
+    for (std::string& warning : FindingWarnings(path, findings)) {
+      warnings.push_back(std::move(warning));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace
+
 std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents) {
   int64_t tokens = 0, targets = 0;
   bool prompts = false;
@@ -154,7 +182,7 @@ std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& docu
     targets += CountTargets(document);
     prompts |= !document.rule.empty();
   }
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = NoteWarnings(documents);
   if (tokens > 0 && 100 * targets < tokens) {
     warnings.push_back(
         absl::StrCat(targets, " of ", tokens,
@@ -178,6 +206,8 @@ absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool 
                     " tokens, ", CountTargets(document), " targets");
     if (!document.rule.empty()) absl::StrAppend(&out, ", ", document.rule);
     if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
+    const std::string notes = NotesText(document.notes);
+    if (!notes.empty()) absl::StrAppend(&out, "; ", notes);
     out += '\n';
     AppendTokens(document, color, &out);
     out += '\n';
@@ -202,6 +232,7 @@ absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n) {
                    {"line", document.line},
                    {"rule", document.rule},
                    {"note", document.note},
+                   {"notes", NotesText(document.notes)},
                    {"tokens", document.tokens.size()},
                    {"targets", CountTargets(document)},
                    {"input_ids", ids},

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/readers/record_notes.h"
 
 namespace coxswain::data {
 
@@ -23,21 +24,23 @@ struct PreviewDocument {
   std::string rule;  // how its targets were found; empty: by the format
   std::string note;  // why the document is not in the training set, or "truncated"; empty: nothing
   std::vector<PreviewToken> tokens;  // empty: a bad record
+  RecordNotes notes = {};  // what of the record is not used as it stands, at its first document
 };
 
 // The first `n` records of each dataset. Errors as PrepareData; bad records are errors or notes as
 // on_bad_record says.
 absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& job, int n);
 
-// What is odd about the targets of the documents: hardly any token is one, or every one is though
-// the dataset has prompts.
+// What of the documents' records is not used as it stands, and what is odd about their targets:
+// hardly any token is one, or every one is though the dataset has prompts.
 std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents);
 
 // For people: "text(label, id)" per token, then the warnings; `color`: targets green, the rest
 // grey.
 absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color);
 
-// {"documents": [{path, line, rule, note, tokens, targets, input_ids, labels, text}], "warnings":
+// {"documents": [{path, line, rule, note, notes, tokens, targets, input_ids, labels, text}],
+// "warnings":
 // []}
 absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n);
 
