@@ -110,12 +110,16 @@ absl::Status Tokenizer::Impl::EncodeNormalizedMarked(std::string_view text, bool
     words_of(text.size());
     RETURN_IF_ERROR(failed);
   }
+  const std::string_view whole = pre_tokenizer.keeps_text() ? text : words;
+  const auto& ranges = in_words.ranges;
+  const bool to_the_end = !ranges.empty() && ranges.back().end == whole.size();
+  const size_t settled = ranges.empty() ? 0 : to_the_end ? ranges.back().begin : ranges.back().end;
   size_t at = 0;
-  for (const size_t size : TokenSizes(file, std::span(*ids).subspan(first),
-                                      pre_tokenizer.keeps_text() ? text : words)) {
-    wanted->push_back(Touches(in_words.ranges, at, at + size));
+  for (const size_t size : TokenSizes(file, std::span(*ids).subspan(first), whole, settled)) {
+    wanted->push_back(Touches(ranges, at, at + size));
     at += size;
   }
+  wanted->resize(ids->size(), to_the_end);
   return absl::OkStatus();
 }
 

@@ -41,11 +41,10 @@ size_t UnknownSize(const TokenizerFile& file, std::span<const int32_t> behind,
 }  // namespace
 
 std::vector<size_t> TokenSizes(const TokenizerFile& file, std::span<const int32_t> ids,
-                               std::string_view words) {
+                               std::string_view words, size_t until) {
   std::vector<size_t> sizes;
-  sizes.reserve(ids.size());
   size_t at = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (size_t i = 0; i < ids.size() && at < until; ++i) {
     const std::string& token = file.tokens[static_cast<size_t>(ids[i])];
     size_t size = token.size();
     if (file.byte_level) {

@@ -13,9 +13,10 @@
 namespace coxswain::data {
 
 // Sizes of `ids`, tokens of the model that came of `words`: the text as the pre-tokenizer hands it
-// to the model. A token of unknown characters has those up to where the next token begins.
+// to the model; only of those that begin before byte `until`. A token of unknown characters has
+// those up to where the next token begins.
 std::vector<size_t> TokenSizes(const TokenizerFile& file, std::span<const int32_t> ids,
-                               std::string_view words);
+                               std::string_view words, size_t until);
 
 }  // namespace coxswain::data
 
