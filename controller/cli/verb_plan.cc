@@ -46,17 +46,37 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
   return ParseJobFile(file, local.chosen);
 }
 
-// What of the records was not used as it stands, with their places, by source.
-absl::Status ShowFindings(const config::JobSpec& job, const data::PreparedData& data, Cox* cox) {
-  auto findings = data.findings.begin();
+struct SourceFindings {
+  std::string path;
+  std::vector<std::string> files;
+  data::Findings findings;
+};
+
+// What of the records was not used as it stands, by source.
+absl::StatusOr<std::vector<SourceFindings>> FindingsOf(const config::JobSpec& job,
+                                                       const data::PreparedData& data) {
+  std::vector<SourceFindings> sources;
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
-      if (findings == data.findings.end()) return absl::OkStatus();
-      ASSIGN_OR_RETURN(const data::DatasetFiles files, data::ListDatasetFiles(dataset));
-      cox->err() << data::FindingsText(*findings++, files.paths);
+      if (sources.size() == data.findings.size()) return sources;
+      ASSIGN_OR_RETURN(data::DatasetFiles files, data::ListDatasetFiles(dataset));
+      sources.push_back({dataset.path, std::move(files.paths), data.findings[sources.size()]});
     }
   }
-  return absl::OkStatus();
+  return sources;
+}
+
+// [{path, findings: [{what, name, records, times}]}], with `places` of each where the user asked.
+nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, bool places) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SourceFindings& source : sources) {
+    auto findings = data::PlacedFindingsJson(source.findings, source.files);
+    for (auto& finding : findings) {
+      if (!places) finding.erase("places");
+    }
+    list.push_back({{"path", source.path}, {"findings", std::move(findings)}});
+  }
+  return list;
 }
 
 // The same steps as the controller takes before it asks for workers.
@@ -79,7 +99,13 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
-  if (args.verbose) RETURN_IF_ERROR(ShowFindings(job.spec, data, cox));
+  ASSIGN_OR_RETURN(const std::vector<SourceFindings> findings, FindingsOf(job.spec, data));
+  for (const SourceFindings& source : findings) {
+    if (!args.verbose) break;
+    for (const std::string& line : data::FindingLines(source.findings, source.files)) {
+      cox->err() << line << "\n";
+    }
+  }
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
@@ -94,8 +120,10 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(
       const planner::PlannedJob planned,
       planner::MakePlan(job.spec.name, job.spec, model, recipe, resources, generation));
-  return IsStructured(args.output) ? planner::PlanJson(job.spec, recipe, planned, data)
-                                   : planner::FormatPlan(job.spec, recipe, planned, data);
+  if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
+  auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
+  json["data"]["findings"] = FindingsJson(findings, args.verbose);
+  return json.dump();
 }
 
 int RunPlan(Cox* cox, const PlanArgs& args) {

@@ -138,7 +138,10 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     RETURN_IF_ERROR(AppendSegments(document.segments, &tokens, &special_as_text));
     if (document.rule == TargetRule::kFormat) PutFront(&tokens);
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
-    for (size_t i = first; i < documents.size(); ++i) documents[i].rule = document.rule;
+    for (size_t i = first; i < documents.size(); ++i) {
+      documents[i].rule = document.rule;
+      documents[i].rendering = static_cast<size_t>(&document - rendered.data());
+    }
     if (first < documents.size()) documents[first].turns = document.turns;
   }
   for (const int32_t id : special_as_text) {
@@ -181,7 +184,15 @@ void DocumentEncoder::PutFront(Tokens* tokens) const {
 // The document, cut as excess_length says.
 absl::Status DocumentEncoder::AppendPieces(const Tokens& tokens,
                                            std::vector<EncodedDocument>* documents) const {
-  const int64_t length = static_cast<int64_t>(tokens.ids.size());
+  const auto length = static_cast<int64_t>(tokens.ids.size());
+  const size_t first = documents->size();
+  RETURN_IF_ERROR(AppendCut(tokens, length, documents));
+  (*documents)[first].whole_tokens = length;
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::AppendCut(const Tokens& tokens, int64_t length,
+                                        std::vector<EncodedDocument>* documents) const {
   if (length <= sequence_len_) {
     documents->push_back(Cut(tokens, 0, length, Outcome::kKept));
     return absl::OkStatus();

@@ -33,8 +33,10 @@ struct EncodedDocument {
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
   TargetRule rule = TargetRule::kFormat;
-  TurnCounts turns = {};    // at the first piece
-  bool answer_cut = false;  // targets were cut off with its end
+  TurnCounts turns = {};     // at the first piece
+  bool answer_cut = false;   // targets were cut off with its end
+  int64_t whole_tokens = 0;  // at the first piece: tokens before excess_length cut the document
+  size_t rendering = 0;      // of the record's renderings, the one that this is of
 };
 
 // An encoder is thread-safe once made.
@@ -75,6 +77,8 @@ class DocumentEncoder {
   absl::Status EncodeGiven(const TokenizedRecord& record,
                            std::vector<EncodedDocument>* documents) const;
   absl::Status AppendPieces(const Tokens& tokens, std::vector<EncodedDocument>* documents) const;
+  absl::Status AppendCut(const Tokens& tokens, int64_t length,
+                         std::vector<EncodedDocument>* documents) const;
   // Special tokens that became text join `special_as_text`.
   absl::Status AppendSegments(const std::vector<Segment>& segments, Tokens* tokens,
                               std::vector<int32_t>* special_as_text) const;

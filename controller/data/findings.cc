@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -30,8 +32,14 @@ constexpr Kind kKinds[] = {
     {NoteKind::kAnswerCut, "answer_cut", "answer cut off by sequence_len"},
     {NoteKind::kTooLong, "too_long", "dropped: above sequence_len"},
     {NoteKind::kNoTarget, "no_target", "dropped: no trainable token"},
-    {NoteKind::kBadRecord, "bad_record", "skipped: bad record"},
+    {NoteKind::kBadRecord, "bad_record", "bad record"},
     {NoteKind::kRewritten, "rewritten", "turns not trained, as the chat template rewrites them"},
+    {NoteKind::kUnended, "unended", "trained turns without an end-of-turn token"},
+    {NoteKind::kWithoutCalls, "without_calls", "turns trained without their tool calls"},
+    {NoteKind::kWithoutThought, "without_thought", "turns trained without their reasoning"},
+    {NoteKind::kEmptyAnswer, "empty_answer", "empty answer"},
+    {NoteKind::kSplit, "split", "cut into pieces of sequence_len"},
+    {NoteKind::kDuplicate, "duplicate", "trains the same tokens as an earlier record"},
 };
 
 const Kind& RowOf(NoteKind kind) {
@@ -60,10 +68,11 @@ std::string NamesOf(const Findings& findings, NoteKind kind) {
                       more == 0 ? "" : absl::StrCat(", ", more, " more"));
 }
 
-std::string PlacesText(const Finding& finding, const std::vector<std::string>& files) {
+std::string PlacesText(const Finding& finding, const std::vector<std::string>& files, size_t most) {
   std::string text;
   int64_t file = -1;
-  for (const RecordPlace& place : finding.first) {
+  const size_t shown = std::min(finding.first.size(), most);
+  for (const RecordPlace& place : std::span(finding.first).first(shown)) {
     absl::StrAppend(&text, text.empty() ? ": " : ", ");
     if (place.file != file && place.file < static_cast<int64_t>(files.size())) {
       absl::StrAppend(&text, files[static_cast<size_t>(place.file)], ":");
@@ -71,8 +80,8 @@ std::string PlacesText(const Finding& finding, const std::vector<std::string>& f
     file = place.file;
     absl::StrAppend(&text, place.line);
   }
-  const int64_t more = finding.records - static_cast<int64_t>(finding.first.size());
-  if (!finding.first.empty() && more > 0) absl::StrAppend(&text, " and ", more, " more");
+  const int64_t more = finding.records - static_cast<int64_t>(shown);
+  if (shown > 0 && more > 0) absl::StrAppend(&text, " and ", more, " more");
   return text;
 }
 
@@ -127,6 +136,11 @@ std::vector<std::string> FindingWarnings(const std::string& source, const Findin
                                     Records(cut->second.records),
                                     ": they teach no end; excess_length: drop leaves them out"));
   }
+  const auto empty = findings.all().find({NoteKind::kEmptyAnswer, ""});
+  if (empty != findings.all().end()) {
+    warnings.push_back(absl::StrCat(source, ": empty answers: ", Records(empty->second.records),
+                                    ", of which the end token alone is trained"));
+  }
   return warnings;
 }
 
@@ -136,23 +150,41 @@ std::string NotesText(const RecordNotes& notes) {
   std::vector<std::string> texts;
   for (const auto& [key, finding] : findings.all()) {
     texts.push_back(
-        absl::StrCat(RowOf(key.first).text, " \"", CleanText(key.second), "\"",
+        absl::StrCat(RowOf(key.first).text,
+                     key.second.empty() ? "" : absl::StrCat(" \"", CleanText(key.second), "\""),
                      finding.times > 1 ? absl::StrCat(" (", finding.times, " times)") : ""));
   }
   return absl::StrJoin(texts, "; ");
 }
 
-std::string FindingsText(const Findings& findings, const std::vector<std::string>& files) {
-  std::string text;
+std::vector<std::string> FindingLines(const Findings& findings,
+                                      const std::vector<std::string>& files, size_t most_places) {
+  std::vector<std::string> lines;
   for (const auto& [key, finding] : findings.all()) {
     const std::string name =
-        key.second.empty() ? "" : absl::StrCat(" \"", CleanText(key.second), "\"");
-    absl::StrAppend(
-        &text, RowOf(key.first).text, name, ": ", Records(finding.records),
+        key.second.empty() ? "" : absl::StrCat(" \"", OneLine(key.second), "\"");
+    lines.push_back(absl::StrCat(
+        RowOf(key.first).text, name, ": ", Records(finding.records),
         finding.times > finding.records ? absl::StrCat(", ", finding.times, " times") : "",
-        CleanText(PlacesText(finding, files)), "\n");
+        OneLine(PlacesText(finding, files, most_places))));
   }
-  return text;
+  return lines;
+}
+
+nlohmann::ordered_json PlacedFindingsJson(const Findings& findings,
+                                          const std::vector<std::string>& files) {
+  nlohmann::ordered_json list = FindingsJson(findings);
+  for (nlohmann::ordered_json& item : list) {
+    nlohmann::ordered_json places = nlohmann::ordered_json::array();
+    for (const nlohmann::ordered_json& place : item["first"]) {
+      const size_t file = place[0];
+      const std::string of_file = file < files.size() ? files[file] + ":" : "";
+      places.push_back(absl::StrCat(of_file, place[1].get<int64_t>()));
+    }
+    item.erase("first");
+    item["places"] = std::move(places);
+  }
+  return list;
 }
 
 nlohmann::ordered_json FindingsJson(const Findings& findings) {

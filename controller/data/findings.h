@@ -60,9 +60,14 @@ std::vector<std::string> FindingWarnings(const std::string& source, const Findin
 // Of one record: `field that is not read "id"; special token taken as text "<|eot|>" (2 times)`.
 std::string NotesText(const RecordNotes& notes);
 
-// Every finding with its places, a line each: "unread field \"id\": 3 records: a.jsonl:1, 2, 5".
-// `files`: those of the source.
-std::string FindingsText(const Findings& findings, const std::vector<std::string>& files);
+// Every finding with at most so many of its places: "unread field \"id\": 3 records: a.jsonl:1, 2,
+// 5". `files`: those of the source.
+std::vector<std::string> FindingLines(const Findings& findings,
+                                      const std::vector<std::string>& files,
+                                      size_t most_places = Finding::kMaxPlaces);
+// The same as [{what, name, records, times, places: ["a.jsonl:1"]}].
+nlohmann::ordered_json PlacedFindingsJson(const Findings& findings,
+                                          const std::vector<std::string>& files);
 
 // [{what, name, records, times, first: [[file, line]]}]
 nlohmann::ordered_json FindingsJson(const Findings& findings);

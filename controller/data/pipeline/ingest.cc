@@ -11,6 +11,7 @@
 #include "controller/data/cache_failure.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
+#include "controller/data/loss_notes.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
 #include "controller/data/pipeline/record_batch.h"
 #include "controller/data/readers/record_parser.h"
@@ -114,16 +115,6 @@ class Sink {
       RETURN_IF_ERROR(ConsumeDocument(document, target));
     }
     return absl::OkStatus();
-  }
-
-  static void NoteLosses(const std::vector<EncodedDocument>& documents, RecordNotes* notes) {
-    for (const EncodedDocument& document : documents) {
-      if (document.turns.rewritten > 0) notes->push_back({NoteKind::kRewritten});
-      if (document.answer_cut) notes->push_back({NoteKind::kAnswerCut});
-      if (document.outcome == Outcome::kTruncated) notes->push_back({NoteKind::kTruncated});
-      if (document.outcome == Outcome::kTooLong) notes->push_back({NoteKind::kTooLong});
-      if (document.outcome == Outcome::kNoTarget) notes->push_back({NoteKind::kNoTarget});
-    }
   }
 
   RecordPlace PlaceOf(const EncodedBatch::Item& item) {

@@ -30,6 +30,10 @@ using simdjson::dom::object;
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
+bool IsBlank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
 // A list of pairs, or its JSON text, as CSV has it.
 absl::Status ReadHistory(object from, const std::string& field, AlpacaRecord* record) {
   element value;
@@ -58,7 +62,7 @@ absl::Status ReadHistory(object from, const std::string& field, AlpacaRecord* re
   return absl::OkStatus();
 }
 
-absl::StatusOr<Record> ParseAlpaca(object from, const RecordFields& fields) {
+absl::StatusOr<Record> ParseAlpaca(object from, const RecordFields& fields, RecordNotes* notes) {
   AlpacaRecord record;
   ASSIGN_OR_RETURN(record.instruction, TextField(from, fields.instruction));
   ASSIGN_OR_RETURN(record.input, OptionalText(from, fields.input));
@@ -67,6 +71,7 @@ absl::StatusOr<Record> ParseAlpaca(object from, const RecordFields& fields) {
   }
   ASSIGN_OR_RETURN(record.output, TextField(from, fields.output));
   RETURN_IF_ERROR(ReadHistory(from, fields.history, &record));
+  if (IsBlank(record.output)) Note(NoteKind::kEmptyAnswer, "", notes);
   return record;
 }
 
@@ -76,10 +81,11 @@ absl::StatusOr<Record> ParseCompletion(object from, const RecordFields& fields) 
   return record;
 }
 
-absl::StatusOr<Record> ParsePrompt(object from, const RecordFields& fields) {
+absl::StatusOr<Record> ParsePrompt(object from, const RecordFields& fields, RecordNotes* notes) {
   PromptRecord record;
   ASSIGN_OR_RETURN(record.prompt, TextField(from, fields.prompt));
   ASSIGN_OR_RETURN(record.completion, TextField(from, fields.completion));
+  if (IsBlank(record.completion)) Note(NoteKind::kEmptyAnswer, "", notes);
   return record;
 }
 
@@ -224,9 +230,9 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
   RETURN_IF_ERROR(impl_->LookAtFields(from, is_text, notes));
   switch (impl_->format) {
     case DatasetFormat::kAlpaca:
-      return ParseAlpaca(from, fields);
+      return ParseAlpaca(from, fields, notes);
     case DatasetFormat::kPromptCompletion:
-      if (is_text) return ParsePrompt(from, fields);
+      if (is_text) return ParsePrompt(from, fields, notes);
       break;
     case DatasetFormat::kCompletion:
       return ParseCompletion(from, fields);

@@ -176,7 +176,7 @@ TEST_F(FaithfulRecordsTest, EveryUnreadFieldIsNamedOnce) {
   const std::vector<std::string> first = warnings_;
   ASSERT_TRUE(PrepareData(job_, options_).ok());
   EXPECT_EQ(PrepareData(job_, options_)->warnings, first) << "the cache tells it again";
-  EXPECT_TRUE(Says(FindingsText(data->findings[0], {job_.datasets[0].path}),
+  EXPECT_TRUE(Says(FindingLines(data->findings[0], {job_.datasets[0].path}).at(0),
                    "field that is not read \"id\": 2 records: " + job_.datasets[0].path + ":1, 2"));
 }
 
@@ -264,6 +264,27 @@ TEST_F(FaithfulRecordsTest, PreferenceRecordsAreRefusedByName) {
   EXPECT_TRUE(Prepare(R"({"text": "a film", "label": true})").ok()) << "a class, no verdict";
   job_.datasets[0].fields.completion = "chosen";
   EXPECT_TRUE(Prepare(R"({"prompt": "Q", "chosen": "a", "rejected": "b"})").ok());
+}
+
+TEST_F(FaithfulRecordsTest, EveryLossHasItsRecords) {
+  job_.sequence_len = 12;
+  const auto data = Prepare(R"({"prompt": "Q", "completion": "a"}
+{"prompt": "Q", "completion": "an answer that is cut"}
+{"prompt": "Q", "completion": ""}
+{"prompt": "a question of its own", "completion": "a"})");
+  ASSERT_TRUE(data.ok()) << data.status();
+  const auto places = [&](NoteKind kind) {
+    std::string lines;
+    for (const RecordPlace& place : data->findings[0].all().at({kind, ""}).first) {
+      lines += std::to_string(place.line) + " ";
+    }
+    return lines;
+  };
+  EXPECT_EQ(places(NoteKind::kAnswerCut), "2 4 ");
+  EXPECT_EQ(places(NoteKind::kTruncated), "2 ");
+  EXPECT_EQ(places(NoteKind::kNoTarget), "4 ");
+  EXPECT_EQ(places(NoteKind::kEmptyAnswer), "3 ");
+  EXPECT_TRUE(Warned("empty answers: 1 record"));
 }
 
 // One function for both: what stands before a text when a model is trained and when it is asked.
