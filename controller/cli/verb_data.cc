@@ -9,32 +9,34 @@
 #include "controller/cli/verbs.h"
 #include "controller/data/inspect.h"
 #include "controller/data/preview.h"
+#include "controller/data/preview_text.h"
 
 namespace coxswain::cli {
 namespace {
 
-struct DataArgs {
+struct PreviewArgs {
   JobFileArgs file;
   int64_t documents = 3;
+  std::string record;
+  bool ids = false;
   std::string output = "table";
 };
 
-int RunData(Cox* cox, const DataArgs& args) {
+int RunPreview(Cox* cox, const PreviewArgs& args) {
   const auto file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
   const auto job = ParseJobFile(*file);
   if (!job.ok()) return cox->Fail(job.status());
-  if (args.output == "table") {
-    const absl::StatusOr<std::string> text =
-        data::PreviewData(job->spec, static_cast<int>(args.documents), cox->terminal.color);
-    if (!text.ok()) return cox->Fail(text.status());
-    cox->out() << Coloured{*text};
-    return kOk;
+  const auto documents =
+      data::PreviewDocuments(job->spec, static_cast<int>(args.documents), args.record);
+  if (!documents.ok()) return cox->Fail(documents.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(nlohmann::ordered_json::parse(data::PreviewJson(*documents)), args.output,
+                    cox->out());
+  } else {
+    cox->out() << Coloured{
+        data::PreviewText(*documents, {.ids = args.ids, .color = cox->terminal.color})};
   }
-  const absl::StatusOr<std::string> json =
-      data::PreviewJson(job->spec, static_cast<int>(args.documents));
-  if (!json.ok()) return cox->Fail(json.status());
-  PrintStructured(nlohmann::ordered_json::parse(*json), args.output, cox->out());
   return kOk;
 }
 
@@ -72,14 +74,17 @@ void AddInspectData(Verb* data, Cox* cox) {
 }  // namespace
 
 void AddData(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<DataArgs>();
+  auto args = std::make_shared<PreviewArgs>();
   Verb data(app, "data", "Look at a job's data; needs no controller");
   data.RequireSubverb();
-  Verb preview(data.app(), "preview", "The first documents of each dataset as tokens with labels");
+  Verb preview(data.app(), "preview",
+               "The first documents of each dataset, their targets between ⟦ and ⟧");
   AddJobFileArgs(&preview, &args->file);
-  preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Documents of each dataset")
+  preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Records of each dataset")
+      .Text("--record", &args->record, "This record alone: LINE or FILE:LINE, as findings name it")
+      .Flag("--ids", &args->ids, "Each token with its label and id")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return RunData(cox, *args); });
+      .Run(cox, [cox, args] { return RunPreview(cox, *args); });
   AddInspectData(&data, cox);
 }
 
