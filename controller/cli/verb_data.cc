@@ -3,6 +3,7 @@
 #include "controller/cli/clean_stream.h"
 #include "controller/cli/default_job.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
@@ -10,6 +11,7 @@
 #include "controller/data/inspect.h"
 #include "controller/data/preview.h"
 #include "controller/data/preview_text.h"
+#include "controller/data/source_check.h"
 
 namespace coxswain::cli {
 namespace {
@@ -71,6 +73,48 @@ void AddInspectData(Verb* data, Cox* cox) {
       .Run(cox, [cox, args] { return RunInspectData(cox, *args); });
 }
 
+struct CheckArgs {
+  DefaultJobArgs job;
+  std::string output = "table";
+  bool verbose = false;
+};
+
+// Its exit code tells findings from errors.
+int RunCheckData(Cox* cox, const CheckArgs& args) {
+  constexpr size_t kFewPlaces = 10;
+  const auto fail = [cox](const absl::Status& status) {
+    cox->Fail(status);
+    return kUsage;
+  };
+  const auto job = DefaultJob(args.job);
+  if (!job.ok()) return fail(job.status());
+  const auto report =
+      data::CheckSource(*job, job->datasets[0], [] { return InterruptSignal() != 0; });
+  if (!report.ok()) return fail(report.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(data::SourceReportJson(*report), args.output, cox->out());
+  } else {
+    cox->out() << data::SourceReportText(*report,
+                                         args.verbose ? data::Finding::kMaxPlaces : kFewPlaces);
+  }
+  return report->clean() ? kOk : kFailed;
+}
+
+void AddCheckData(Verb* data, Cox* cox) {
+  auto args = std::make_shared<CheckArgs>();
+  Verb(data->app(), "check", "What is odd about a dataset's records, by record")
+      .RequiredText("path", &args->job.dataset, "File, folder or glob")
+      .RequiredText("--model", &args->job.model,
+                    "Model directory, whose tokenizer and template count")
+      .Text("--format", &args->job.format, "As in a job file")
+      .Text("--chat-template", &args->job.chat_template, "As in a job file")
+      .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")
+      .Flag("-v,--verbose", &args->verbose, "A hundred records of each finding in place of ten")
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Footer("Exit codes: 0 nothing found, 1 something found, 2 an error.")
+      .Run(cox, [cox, args] { return RunCheckData(cox, *args); });
+}
+
 }  // namespace
 
 void AddData(CLI::App* app, Cox* cox) {
@@ -86,6 +130,7 @@ void AddData(CLI::App* app, Cox* cox) {
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPreview(cox, *args); });
   AddInspectData(&data, cox);
+  AddCheckData(&data, cox);
 }
 
 }  // namespace coxswain::cli
