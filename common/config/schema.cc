@@ -188,8 +188,8 @@ void AppendData(std::vector<Key>* t) {
       {.path = "spec.data_rules", .type = Type::kInt, .def = "2", .range = {.min = 2, .max = 2},
        .doc = "The rules by which this release makes tokens and targets of records "
               "(controller/data/RECORDS.md). A job that an earlier release "
-              "accepted keeps its own: it goes on with the tokens that were made by them, or is "
-              "refused.",
+              "accepted and prepared keeps its own: it goes on with the tokens that were made by "
+              "them, or is refused. One that was never prepared takes these.",
        .before = "1"},
       {.path = "spec.chat_template", .type = Type::kTemplate, .def = "auto",
        .words = {"auto", "tokenizer_default", "chatml", "llama3", "mistral", "gemma", "alpaca"},

@@ -172,4 +172,10 @@ ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& ya
   return job;
 }
 
+std::string WithTodaysDataRules(const std::string& effective_json) {
+  Json job = Json::parse(effective_json);
+  job["spec"]["data_rules"] = kDataRules;
+  return job.dump(2);
+}
+
 }  // namespace coxswain::config
