@@ -3,8 +3,8 @@
 #include <string>
 
 #include "common/status_macros.h"
+#include "controller/data/tokenizer/text_encoder.h"
 #include "controller/data/tokenizer/token_sizes.h"
-#include "controller/data/tokenizer/tokenizer_impl.h"
 
 namespace coxswain::data {
 namespace {
@@ -19,10 +19,10 @@ ByteRange OwnBytes(std::string_view text, std::string_view piece, std::string_vi
 
 }  // namespace
 
-absl::Status Tokenizer::Impl::EncodeMarked(std::string_view text, const TextMarks& marks,
-                                           Workspace* workspace, std::vector<int32_t>* ids,
-                                           std::vector<bool>* wanted,
-                                           std::vector<int32_t>* broken) const {
+absl::Status TextEncoder::EncodeMarked(std::string_view text, const TextMarks& marks,
+                                       Workspace* workspace, std::vector<int32_t>* ids,
+                                       std::vector<bool>* wanted,
+                                       std::vector<int32_t>* broken) const {
   std::vector<Piece>& pieces = workspace->raw_pieces;
   pieces.clear();
   raw_tokens.Split(text, {.across = marks.seams, .ids = broken}, &pieces);
@@ -46,10 +46,10 @@ absl::Status Tokenizer::Impl::EncodeMarked(std::string_view text, const TextMark
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeRawMarked(std::string_view text, bool is_first,
-                                              const TextMarks& marks, Workspace* workspace,
-                                              std::vector<int32_t>* ids, std::vector<bool>* wanted,
-                                              std::vector<int32_t>* broken) const {
+absl::Status TextEncoder::EncodeRawMarked(std::string_view text, bool is_first,
+                                          const TextMarks& marks, Workspace* workspace,
+                                          std::vector<int32_t>* ids, std::vector<bool>* wanted,
+                                          std::vector<int32_t>* broken) const {
   const Normalizer& normalizer = file.pipeline.normalizer;
   std::string_view normal = text;
   RETURN_IF_ERROR(
@@ -89,10 +89,10 @@ absl::Status Tokenizer::Impl::EncodeRawMarked(std::string_view text, bool is_fir
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeNormalizedMarked(std::string_view text, bool is_first,
-                                                     const TextMarks& marks, Workspace* workspace,
-                                                     std::vector<int32_t>* ids,
-                                                     std::vector<bool>* wanted) const {
+absl::Status TextEncoder::EncodeNormalizedMarked(std::string_view text, bool is_first,
+                                                 const TextMarks& marks, Workspace* workspace,
+                                                 std::vector<int32_t>* ids,
+                                                 std::vector<bool>* wanted) const {
   const size_t first = ids->size();
   RETURN_IF_ERROR(EncodeNormalized(text, is_first, workspace, ids));
   TextMarks in_words = marks;

@@ -8,47 +8,13 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "controller/data/tokenizer/append_tokens.h"
-#include "controller/data/tokenizer/tokenizer_impl.h"
+#include "controller/data/tokenizer/text_encoder.h"
 #include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
-namespace {
-
-// The added tokens matched before the normalizer, or (normalized) those matched after it.
-std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
-  std::vector<AddedToken> selected;
-  for (const bool special : {true, false}) {  // tokenizers lists special ones first
-    for (const AddedToken& token : file.added) {
-      if (token.normalized == normalized && token.special == special) selected.push_back(token);
-    }
-  }
-  return selected;
-}
-
-}  // namespace
-
-Tokenizer::Impl::Impl(TokenizerFile read)
-    : file(std::move(read)),
-      raw_tokens(SelectAdded(file, false)),
-      normalized_tokens(SelectAdded(file, true)),
-      special(file.tokens.size()),
-      counts(file.tokens.size()) {
-  if (file.unigram.has_value()) {
-    unigram.emplace(
-        Unigram::Model{*std::exchange(file.unigram, std::nullopt), file.unknown_id, file.byte_ids});
-  } else if (file.byte_level) {
-    byte_bpe.emplace(file.byte_ids, file.rules, std::move(file.whole_words));
-  } else {
-    character_bpe.emplace(CharacterBpe::Model{file.tokens, std::move(file.rules), file.byte_ids,
-                                              file.unknown_id, file.fuse_unknown,
-                                              std::move(file.whole_words)});
-  }
-  file.rules = {};
-  for (const AddedToken& token : file.added) {
-    if (token.special) special[token.id] = true;
-    if (token.special && token.counts) counts[token.id] = true;
-  }
-}
+struct Tokenizer::Impl : TextEncoder {
+  using TextEncoder::TextEncoder;
+};
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;

@@ -1,6 +1,6 @@
 // What a Tokenizer is made of: its file, one of three models, and the steps of encoding.
-#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_IMPL_H_
-#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_IMPL_H_
+#ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_ENCODER_H_
+#define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_ENCODER_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,19 +13,18 @@
 #include "controller/data/tokenizer/character_bpe.h"
 #include "controller/data/tokenizer/read_tokenizer_file.h"
 #include "controller/data/tokenizer/text_marks.h"
-#include "controller/data/tokenizer/tokenizer.h"
 #include "controller/data/tokenizer/unigram.h"
 #include "controller/data/tokenizer/word_cache.h"
 #include "controller/data/tokenizer/workspace_pool.h"
 
 namespace coxswain::data {
 
-struct Tokenizer::Impl {
+struct TextEncoder {
   using Piece = AddedTokenMatcher::Piece;
 
-  explicit Impl(TokenizerFile read);
+  explicit TextEncoder(TokenizerFile read);
 
-  // encode_text.cc. Text is split at added tokens, normalised, split at those that are matched
+  // Text is split at added tokens, normalised, split at those that are matched
   // then, and cut into words. With `special_as_text` special tokens are text; their ids join it.
   absl::Status Encode(std::string_view text, std::vector<int32_t>* special_as_text,
                       std::vector<int32_t>* ids) const;
@@ -38,8 +37,8 @@ struct Tokenizer::Impl {
                                 std::vector<int32_t>* ids) const;
   void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
 
-  // encode_marked.cc: the same ids, with what Tokenizer::EncodeMarked tells of them. Stretches of
-  // one mark take the way of texts without any.
+  // In encode_marked.cc: the same ids, with what Tokenizer::EncodeMarked tells of them. Stretches
+  // of one mark take the way of texts without any.
   absl::Status EncodeMarked(std::string_view text, const TextMarks& marks, Workspace* workspace,
                             std::vector<int32_t>* ids, std::vector<bool>* wanted,
                             std::vector<int32_t>* broken) const;
@@ -63,4 +62,4 @@ struct Tokenizer::Impl {
 
 }  // namespace coxswain::data
 
-#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_IMPL_H_
+#endif  // COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_ENCODER_H_

@@ -1,12 +1,26 @@
+#include "controller/data/tokenizer/text_encoder.h"
+
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "common/status_macros.h"
-#include "controller/data/tokenizer/tokenizer_impl.h"
 #include "controller/data/tokenizer/utf8.h"
 
 namespace coxswain::data {
 namespace {
+
+// The added tokens matched before the normalizer, or (normalized) those matched after it.
+std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
+  std::vector<AddedToken> selected;
+  for (const bool special : {true, false}) {  // tokenizers lists special ones first
+    for (const AddedToken& token : file.added) {
+      if (token.normalized == normalized && token.special == special) selected.push_back(token);
+    }
+  }
+  return selected;
+}
 
 // Appends what encode(piece) appends, which is kept for short pieces.
 template <typename EncodePiece>
@@ -25,8 +39,31 @@ void EncodeCached(std::string_view piece, WordCache* cache, std::vector<int32_t>
 
 }  // namespace
 
-absl::Status Tokenizer::Impl::Encode(std::string_view text, std::vector<int32_t>* special_as_text,
-                                     std::vector<int32_t>* ids) const {
+TextEncoder::TextEncoder(TokenizerFile read)
+    : file(std::move(read)),
+      raw_tokens(SelectAdded(file, false)),
+      normalized_tokens(SelectAdded(file, true)),
+      special(file.tokens.size()),
+      counts(file.tokens.size()) {
+  if (file.unigram.has_value()) {
+    unigram.emplace(
+        Unigram::Model{*std::exchange(file.unigram, std::nullopt), file.unknown_id, file.byte_ids});
+  } else if (file.byte_level) {
+    byte_bpe.emplace(file.byte_ids, file.rules, std::move(file.whole_words));
+  } else {
+    character_bpe.emplace(CharacterBpe::Model{file.tokens, std::move(file.rules), file.byte_ids,
+                                              file.unknown_id, file.fuse_unknown,
+                                              std::move(file.whole_words)});
+  }
+  file.rules = {};
+  for (const AddedToken& token : file.added) {
+    if (token.special) special[token.id] = true;
+    if (token.special && token.counts) counts[token.id] = true;
+  }
+}
+
+absl::Status TextEncoder::Encode(std::string_view text, std::vector<int32_t>* special_as_text,
+                                 std::vector<int32_t>* ids) const {
   std::string repaired;
   if (!IsValidUtf8(text)) {
     repaired = ReplaceInvalidUtf8(text);
@@ -38,9 +75,8 @@ absl::Status Tokenizer::Impl::Encode(std::string_view text, std::vector<int32_t>
   return status;
 }
 
-absl::Status Tokenizer::Impl::EncodeValid(std::string_view text,
-                                          std::vector<int32_t>* special_as_text,
-                                          Workspace* workspace, std::vector<int32_t>* ids) const {
+absl::Status TextEncoder::EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text,
+                                      Workspace* workspace, std::vector<int32_t>* ids) const {
   std::vector<Piece>& pieces = workspace->raw_pieces;
   pieces.clear();
   raw_tokens.Split(text, {.special = special_as_text != nullptr, .ids = special_as_text}, &pieces);
@@ -55,9 +91,9 @@ absl::Status Tokenizer::Impl::EncodeValid(std::string_view text,
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first,
-                                        std::vector<int32_t>* special_as_text, Workspace* workspace,
-                                        std::vector<int32_t>* ids) const {
+absl::Status TextEncoder::EncodeRaw(std::string_view text, bool is_first,
+                                    std::vector<int32_t>* special_as_text, Workspace* workspace,
+                                    std::vector<int32_t>* ids) const {
   RETURN_IF_ERROR(file.pipeline.normalizer.Normalize(is_first, &workspace->regex,
                                                      &workspace->normalizer, &text));
   if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);
@@ -76,9 +112,8 @@ absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first,
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::Impl::EncodeNormalized(std::string_view text, bool is_first,
-                                               Workspace* workspace,
-                                               std::vector<int32_t>* ids) const {
+absl::Status TextEncoder::EncodeNormalized(std::string_view text, bool is_first,
+                                           Workspace* workspace, std::vector<int32_t>* ids) const {
   const PreTokenizer& pre_tokenizer = file.pipeline.pre_tokenizer;
   WordCache* cache = &workspace->cache;
   if (unigram.has_value()) {
@@ -96,8 +131,8 @@ absl::Status Tokenizer::Impl::EncodeNormalized(std::string_view text, bool is_fi
   });
 }
 
-void Tokenizer::Impl::EncodeCharacters(std::string_view word, WordCache* cache,
-                                       std::vector<int32_t>* ids) const {
+void TextEncoder::EncodeCharacters(std::string_view word, WordCache* cache,
+                                   std::vector<int32_t>* ids) const {
   if (const int32_t id = character_bpe->WholeWord(word); id >= 0) {
     ids->push_back(id);
     return;
