@@ -77,6 +77,7 @@ TEST_F(WrittenFolderTest, FilesInAFolderOfItAreOfTheJobToo) {
   fs::create_directories(folder_.path + "/additional_chat_templates");
   Write("additional_chat_templates/tool_use.jinja", "{{ tools }}");
   ExpectStands(State::kForeign, folder_.path + "/additional_chat_templates");
+  fs::remove(folder_.ManifestPath());
   ASSERT_TRUE(SealFolder(&files_, folder_.path, {.job = "job-a", .step = 7}).ok());
   EXPECT_EQ(Look().state, State::kOurs) << Look().what;
   const auto seal = ReadSeal(&files_, folder_.path);
